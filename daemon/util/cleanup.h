@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Scope-bound release of what a function owns.
+ *
+ * A local variable that owns something is declared with _cleanup_(). A constructor builds into such
+ * a variable and publishes with steal_ptr() or steal_fd() as its last step, so that every early
+ * return unwinds by itself and outputs stay untouched on failure.
+ */
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define _cleanup_(f) __attribute__((cleanup(f)))
+#define _printf_(a, b) __attribute__((format(printf, a, b)))
+#define _unused_ __attribute__((unused))
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Takes the pointer out of a variable, which no longer owns it. */
+#define steal_ptr(p)                                                                               \
+	({                                                                                         \
+		__typeof__(&(p)) _where = &(p);                                                    \
+		__typeof__(p) _what = *_where;                                                     \
+		*_where = NULL;                                                                    \
+		_what;                                                                             \
+	})
+
+static inline int steal_fd(int *fd)
+{
+	int what = *fd;
+
+	*fd = -1;
+	return what;
+}
+
+/* Closes fd unless it is negative; returns -1, to be assigned to the variable. */
+static inline int safe_close(int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+	return -1;
+}
+
+static inline void freep(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void closep(int *fd)
+{
+	safe_close(*fd);
+}
+
+static inline void fclosep(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+static inline void closedirp(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+/* Defines NAMEp() for _cleanup_() from a destructor NAME() that takes NULL. */
+#define DEFINE_CLEANUP(type, name)                                                                 \
+	static inline void name##p(type *p)                                                        \
+	{                                                                                          \
+		if (*p)                                                                            \
+			name(*p);                                                                  \
+	}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Reading the small text files of sysfs, procfs and tracefs, which are foreign bytes: they can be
+ * gone, empty, binary or endless.
+ */
+
+#include "util/cleanup.h"
+
+#include <stddef.h>
+
+/* Above this a pseudo file is not what it should be. */
+#define FILE_MAX_SYSFS (64 * 1024)
+
+/*
+ * Reads the file at path below dirfd (AT_FDCWD: as usual) into a NUL-terminated string without the
+ * white space at its end, to be freed by the caller. Negative errno: what open(2) or read(2) said;
+ * -EFBIG for more than max bytes; -EBADMSG where a NUL byte is in it.
+ */
+int read_text_file(int dirfd, const char *path, size_t max, char **ret);

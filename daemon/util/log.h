@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Log lines on standard error: with sd-daemon(3)'s "<N>" priority in front where standard error is the
+ * journal ($JOURNAL_STREAM names it), and as "perfmond: text" everywhere else. Only main, the manager
+ * and the web room log; the rooms below return what they have to say.
+ */
+
+#include "util/cleanup.h"
+
+#include <syslog.h>
+
+/* Lines of a lower priority than this (LOG_ERR … LOG_DEBUG) are dropped; LOG_INFO until set. */
+void log_set_level(int priority);
+
+/* "err", "warning", "notice", "info", "debug" or syslog(3)'s number; -EINVAL. */
+int log_level_parse(const char *text, int *ret);
+
+void log_line(int priority, const char *format, ...) _printf_(2, 3);
+
+#define log_error(...) log_line(LOG_ERR, __VA_ARGS__)
+#define log_warning(...) log_line(LOG_WARNING, __VA_ARGS__)
+#define log_notice(...) log_line(LOG_NOTICE, __VA_ARGS__)
+#define log_info(...) log_line(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A sentence for people, beside the negative errno for programs.
+ *
+ * Functions that can fail for a reason a user must act on take a struct reason and fill it in on
+ * failure; whoever stands at the boundary (main, the manager, a web route) logs or shows it. NULL is
+ * allowed where the caller does not care.
+ */
+
+#include "util/cleanup.h"
+
+#include <stdarg.h>
+
+#define REASON_MAX 512
+
+struct reason {
+	char text[REASON_MAX];
+};
+
+/* Writes the sentence (cut at REASON_MAX) and returns r, so that callers can `return reason_set(…)`. */
+int reason_set(struct reason *why, int r, const char *format, ...) _printf_(3, 4);
+
+/* Puts "format: " before what stands in why already, and returns r. */
+int reason_prefix(struct reason *why, int r, const char *format, ...) _printf_(3, 4);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "util/text.h"
+
+#include "util/buf.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+
+/* U+FFFD */
+static const char replacement[] = "\xef\xbf\xbd";
+
+int parse_u64(const char *text, uint64_t *ret)
+{
+	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	unsigned long long v;
+	char *end;
+
+	if (hex ? !isxdigit((unsigned char)text[2]) : !isdigit((unsigned char)text[0]))
+		return -EINVAL;
+	errno = 0;
+	v = strtoull(text, &end, hex ? 16 : 10);
+	if (*end)
+		return -EINVAL;
+	if (errno)
+		return -errno;
+	*ret = v;
+	return 0;
+}
+
+int parse_bool(const char *text, bool *ret)
+{
+	static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcasecmp(text, words[i]) == 0) {
+			*ret = i % 2;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+int parse_duration(const char *text, uint64_t *ret_ns)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {
+		{ "", 1e9 }, { "ns", 1 },      { "us", 1e3 },  { "ms", 1e6 },
+		{ "s", 1e9 }, { "min", 60e9 }, { "h", 3600e9 }, { "d", 86400e9 },
+	};
+	size_t digits = strspn(text, "0123456789.");
+	const char *unit = text + digits;
+	double v, ns;
+	char *end;
+
+	/* strtod() takes signs, exponents and hex, which no duration has, and a comma in some locales;
+	 * the daemon never calls setlocale(). */
+	if (!isdigit((unsigned char)text[0]) || digits > 32)
+		return -EINVAL;
+	v = strtod(text, &end);
+	if (end != unit)
+		return -EINVAL;
+	while (*unit == ' ')
+		unit++;
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		if (strcmp(unit, units[i].name))
+			continue;
+		ns = round(v * units[i].ns);
+		if (ns >= 0x1p63)
+			return -ERANGE;
+		*ret_ns = (uint64_t)ns;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* Takes one character off the text; a byte that is no UTF-8 is a character of its own beyond Unicode. */
+static uint32_t next_char(const char **text)
+{
+	static const unsigned char lead[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	const unsigned char *p = (const unsigned char *)*text;
+	size_t n = utf8_length(*text);
+	uint32_t c;
+
+	if (n == 0) {
+		*text += 1;
+		return 0x110000 + p[0];
+	}
+	c = p[0] & lead[n];
+	for (size_t i = 1; i < n; i++)
+		c = c << 6 | (p[i] & 0x3f);
+	*text += n;
+	return c;
+}
+
+/* Where the class that begins at glob ("[a-z]") has its end; NULL where it has none, and '[' is a
+ * character like others. */
+static const char *class_end(const char *glob)
+{
+	const char *p = glob + 1;
+
+	if (*p == '!' || *p == '^')
+		p++;
+	for (bool first = true; first || *p != ']'; first = false) {
+		if (*p == '\\' && p[1])
+			p++;
+		if (!*p)
+			return NULL;
+		p++;
+	}
+	return p;
+}
+
+static bool class_has(const char *glob, const char *end, uint32_t c)
+{
+	const char *p = glob + 1;
+	bool negate = *p == '!' || *p == '^', hit = false;
+
+	if (negate)
+		p++;
+	while (p < end) {
+		uint32_t low, high;
+
+		p += *p == '\\';
+		low = high = next_char(&p);
+		if (*p == '-' && p + 1 < end) {
+			p++;
+			p += *p == '\\';
+			high = next_char(&p);
+		}
+		if (c >= low && c <= high)
+			hit = true;
+	}
+	return hit != negate;
+}
+
+/* Matches one character of the text against what stands at *glob, and moves both on. */
+static bool match_one(const char **glob, const char **text)
+{
+	uint32_t c = next_char(text);
+	const char *end;
+
+	if (**glob == '?') {
+		(*glob)++;
+		return c != '/';
+	}
+	if (**glob == '[' && (end = class_end(*glob))) {
+		bool has = class_has(*glob, end, c);
+
+		*glob = end + 1;
+		return has && c != '/';
+	}
+	if (**glob == '\\' && (*glob)[1])
+		(*glob)++;
+	return next_char(glob) == c;
+}
+
+bool glob_match(const char *glob, const char *text)
+{
+	/* Where to go on after a mismatch: behind the last star, one character further in the text. The
+	 * last * is tried first; when it meets a '/', the last ** takes over. What comes before the last
+	 * star of a kind was matched as early as possible, so nothing is gained by trying it later. */
+	const char *star = NULL, *star_text = NULL;
+	const char *deep = NULL, *deep_text = NULL;
+
+	for (;;) {
+		if (glob[0] == '*' && glob[1] == '*') {
+			while (*glob == '*')
+				glob++;
+			deep = glob;
+			deep_text = text;
+			star = NULL;
+			continue;
+		}
+		if (*glob == '*') {
+			star = ++glob;
+			star_text = text;
+			continue;
+		}
+		/* Further on in the text there is even less left to match. */
+		if (!*text)
+			return !*glob;
+		if (*glob && match_one(&glob, &text))
+			continue;
+
+		if (star && *star_text != '/') {
+			(void)next_char(&star_text);
+			glob = star;
+			text = star_text;
+		} else if (deep) {
+			(void)next_char(&deep_text);
+			star = NULL;
+			glob = deep;
+			text = deep_text;
+		} else {
+			return false;
+		}
+	}
+}
+
+size_t utf8_length(const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t n;
+
+	if (p[0] < 0x80)
+		return p[0] ? 1 : 0;
+	if (p[0] >= 0xc2 && p[0] <= 0xdf)
+		n = 2;
+	else if (p[0] >= 0xe0 && p[0] <= 0xef)
+		n = 3;
+	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+		n = 4;
+	else
+		return 0;
+
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* Length of the character at s if utf8_printable() leaves it as it is, or 0. */
+static size_t plain_length(const char *s)
+{
+	size_t n = utf8_length(s);
+
+	return n == 3 && memcmp(s, replacement, 3) == 0 ? 0 : n;
+}
+
+char *utf8_printable(const char *bytes)
+{
+	const char *p = bytes;
+	struct buf b = {};
+
+	while (*p && plain_length(p))
+		p += plain_length(p);
+	/* A copy that fits: there is one for each cgroup. */
+	if (!*p)
+		return strdup(bytes);
+
+	buf_add(&b, bytes, (size_t)(p - bytes));
+	while (*p) {
+		size_t n = plain_length(p);
+
+		if (n)
+			buf_add(&b, p, n);
+		else
+			buf_printf(&b, "%s%02x", replacement, (unsigned char)*p);
+		p += n ? n : 1;
+	}
+	return buf_steal(&b);
+}
+
+char *text_excerpt(char out[static EXCERPT_MAX], const char *text)
+{
+	size_t at = 0;
+
+	while (*text) {
+		size_t n = utf8_length(text);
+		bool plain = n > 1 || (n == 1 && (unsigned char)*text >= 0x20 && *text != 0x7f);
+
+		if (n == 0)
+			n = 1;
+		if (at + n + sizeof("...") > EXCERPT_MAX) {
+			memcpy(out + at, "...", 3);
+			at += 3;
+			break;
+		}
+		if (plain)
+			memcpy(out + at, text, n);
+		else
+			out[at] = '?';
+		at += n;
+		text += n;
+	}
+	out[at] = '\0';
+	return out;
+}
+
+char *metric_name(const char *text)
+{
+	_cleanup_(buf_release) struct buf b = {};
+
+	for (; *text; text++)
+		buf_char(&b, isalnum((unsigned char)*text) ? (char)tolower((unsigned char)*text) : '_');
+	while (b.len && b.data[b.len - 1] == '_')
+		b.len--;
+	return buf_steal(&b);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Small parsers and writers of text that several rooms need. All are pure.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A whole unsigned number, decimal or with 0x hexadecimal, no sign, no white space; -EINVAL, -ERANGE. */
+int parse_u64(const char *text, uint64_t *ret);
+
+/* yes/no, true/false, on/off, 1/0, as systemd's files have them; -EINVAL. */
+int parse_bool(const char *text, bool *ret);
+
+/* A duration with its unit (ns, us, ms, s, min, h, d; a number alone is seconds; fractions such as
+ * 1.5s are allowed), in nanoseconds; -EINVAL, -ERANGE. */
+int parse_duration(const char *text, uint64_t *ret_ns);
+
+/*
+ * Glob over a path or a name: ? is one character, * any run of them, both without '/', [a-z] and
+ * [!a-z] a class; ** is any run with '/'. A backslash takes the next character as it is, also in a
+ * class. The whole text has to match. Characters are those of UTF-8, and single bytes where the text is
+ * none. Bounded time: no backtracking beyond the last * and the last **.
+ */
+bool glob_match(const char *glob, const char *text);
+
+/*
+ * Makes bytes valid UTF-8 without joining two that differ: a byte that is no part of a valid sequence
+ * becomes U+FFFD and its two hex digits, and so do the bytes of a U+FFFD that is in the text. Cgroup
+ * names are bytes; label values and JSON have to be UTF-8. To be freed; NULL when there is no memory.
+ */
+char *utf8_printable(const char *bytes);
+
+/* The length of the valid UTF-8 sequence at s (1 to 4), or 0. No overlong forms, no surrogates. */
+size_t utf8_length(const char *s);
+
+/* The beginning of text, fit to stand in a message: control characters and what is no UTF-8 become '?',
+ * and "..." stands for what does not fit. Returns out. */
+#define EXCERPT_MAX 64
+char *text_excerpt(char out[static EXCERPT_MAX], const char *text);
+
+/* Lower case, every other character than a-z and 0-9 turned into '_', none of them at the end. To be
+ * freed; NULL when there is no memory. */
+char *metric_name(const char *text);

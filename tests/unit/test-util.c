@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: MIT */
+
+/* util: text, cpulist, buf, file, reason. */
+
+#include "scratch.h"
+#include "util/buf.h"
+#include "util/cpulist.h"
+#include "util/file.h"
+#include "util/reason.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+/* --- numbers, words, durations */
+
+static void test_u64(_unused_ void **state)
+{
+	static const struct {
+		const char *text;
+		int r;
+		uint64_t v;
+	} cases[] = {
+		{ "0", 0, 0 },
+		{ "42", 0, 42 },
+		{ "007", 0, 7 },
+		{ "0x1fG", -EINVAL, 0 },
+		{ "0x1F", 0, 31 },
+		{ "0X1f", 0, 31 },
+		{ "18446744073709551615", 0, UINT64_MAX },
+		{ "18446744073709551616", -ERANGE, 0 },
+		{ "0x10000000000000000", -ERANGE, 0 },
+		{ "", -EINVAL, 0 },
+		{ "-1", -EINVAL, 0 },
+		{ "+1", -EINVAL, 0 },
+		{ " 1", -EINVAL, 0 },
+		{ "1 ", -EINVAL, 0 },
+		{ "0x", -EINVAL, 0 },
+		{ "0x-1", -EINVAL, 0 },
+		{ "1.0", -EINVAL, 0 },
+		{ "1e3", -EINVAL, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t v = 12345;
+
+		assert_int_equal(parse_u64(cases[i].text, &v), cases[i].r);
+		assert_int_equal(v, cases[i].r ? 12345 : cases[i].v);
+	}
+}
+
+static void test_bool(_unused_ void **state)
+{
+	static const char *const yes[] = { "yes", "true", "on", "1", "YES", "True" };
+	static const char *const no[] = { "no", "false", "off", "0", "No" };
+	static const char *const neither[] = { "", "y", "n", "2", "yes ", "yesno", "enabled" };
+	bool v;
+
+	for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
+		v = false;
+		assert_int_equal(parse_bool(yes[i], &v), 0);
+		assert_true(v);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(no); i++) {
+		v = true;
+		assert_int_equal(parse_bool(no[i], &v), 0);
+		assert_false(v);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(neither); i++) {
+		v = true;
+		assert_int_equal(parse_bool(neither[i], &v), -EINVAL);
+		assert_true(v);
+	}
+}
+
+static void test_duration(_unused_ void **state)
+{
+	static const struct {
+		const char *text;
+		int r;
+		uint64_t ns;
+	} cases[] = {
+		{ "0", 0, 0 },
+		{ "1", 0, 1000000000 },
+		{ "1s", 0, 1000000000 },
+		{ "250ms", 0, 250000000 },
+		{ "250 ms", 0, 250000000 },
+		{ "7us", 0, 7000 },
+		{ "7ns", 0, 7 },
+		{ "5min", 0, 300000000000 },
+		{ "1.5s", 0, 1500000000 },
+		{ "0.1s", 0, 100000000 },
+		{ "1h", 0, 3600000000000 },
+		{ "2d", 0, 172800000000000 },
+		{ "100000d", 0, UINT64_C(8640000000000000000) },
+		{ "200000d", -ERANGE, 0 },
+		{ "99999999999999999999999999999999", -ERANGE, 0 },
+		{ "", -EINVAL, 0 },
+		{ "s", -EINVAL, 0 },
+		{ "-1s", -EINVAL, 0 },
+		{ "+1s", -EINVAL, 0 },
+		{ " 1s", -EINVAL, 0 },
+		{ "1s ", -EINVAL, 0 },
+		{ "1m", -EINVAL, 0 },
+		{ "1S", -EINVAL, 0 },
+		{ "1.2.3s", -EINVAL, 0 },
+		{ ".5s", -EINVAL, 0 },
+		{ "1e3s", -EINVAL, 0 },
+		{ "0x10s", -EINVAL, 0 },
+		{ "1,5s", -EINVAL, 0 },
+		{ "5 parsecs", -EINVAL, 0 },
+		{ "inf", -EINVAL, 0 },
+		{ "1s1s", -EINVAL, 0 },
+		{ "000000000000000000000000000000001s", -EINVAL, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t ns = 12345;
+		int r = parse_duration(cases[i].text, &ns);
+
+		if (r != cases[i].r || ns != (r ? 12345 : cases[i].ns))
+			fail_msg("'%s': %d, %llu", cases[i].text, r, (unsigned long long)ns);
+	}
+}
+
+/* --- globs */
+
+static void test_glob(_unused_ void **state)
+{
+	static const struct {
+		const char *glob, *text;
+		bool match;
+	} cases[] = {
+		{ "", "", true },
+		{ "", "a", false },
+		{ "a", "", false },
+		{ "*", "", true },
+		{ "**", "", true },
+		{ "**", "/", true },
+		{ "**", "/a/b/c", true },
+		{ "*", "a/b", false },
+		{ "/", "/", true },
+		{ "/*", "/a", true },
+		{ "/*", "/a/b", false },
+		{ "/**", "/a/b", true },
+		{ "/user.slice/**", "/user.slice", false },
+		{ "/user.slice/**", "/user.slice/a", true },
+		{ "/user.slice/**", "/user.slice/a/b", true },
+		{ "/user.slice/**", "/user.slicer/a", false },
+		{ "/user.slice**", "/user.slice", true },
+		{ "**/nginx.service", "/system.slice/nginx.service", true },
+		{ "**/nginx.service", "/nginx.service", true },
+		{ "**/nginx.service", "/xnginx.service", false },
+		{ "**/*.service", "/a/b/c.service", true },
+		{ "**/*.service", "/a/b/c.service/d", false },
+		{ "**/*.service/**", "/a/b.service/c/d", true },
+		{ "/a/*/c", "/a/b/c", true },
+		{ "/a/*/c", "/a//c", true },
+		{ "/a/*/c", "/a/b/b/c", false },
+		{ "/a/**/c", "/a/b/b/c", true },
+		{ "/a/**/c", "/a/c", false },
+		{ "/a***c", "/a/b/c", true },
+		{ "?", "a", true },
+		{ "?", "/", false },
+		{ "?", "", false },
+		{ "a?c", "abc", true },
+		{ "?", "\xc3\xbc", true },
+		{ "??", "\xc3\xbc", false },
+		{ "*\xc3\xbc", "x\xc3\xbc", true },
+		{ "*?x?", "\xc3\xbcx\xc3\xbc", true },
+		{ "?", "\xff", true },
+		{ "\xff", "\xff", true },
+		{ "\xff", "\xfe", false },
+		{ "[a-c]", "b", true },
+		{ "[a-c]", "d", false },
+		{ "[!a-c]", "d", true },
+		{ "[^a-c]", "d", true },
+		{ "[!a-c]", "b", false },
+		{ "[!a]", "/", false },
+		{ "[+-0]", "/", false },
+		{ "[]a]", "]", true },
+		{ "[]a]", "a", true },
+		{ "[!]a]", "]", false },
+		{ "[!]a]", "b", true },
+		{ "[a-]", "-", true },
+		{ "[-a]", "-", true },
+		{ "[\\]]", "]", true },
+		{ "[\\]]", "\\", false },
+		{ "[\\]", "[]", true },
+		{ "[\\\\]", "\\", true },
+		{ "[a\\-z]", "-", true },
+		{ "[a\\-z]", "m", false },
+		{ "[\xc3\xa4-\xc3\xbc]", "\xc3\xb6", true },
+		{ "[\xc3\xa4-\xc3\xbc]", "\xc3", false },
+		{ "[!\xc3\xa4]", "\xc3\xb6", true },
+		{ "[a", "[a", true },
+		{ "[a", "a", false },
+		{ "[", "[", true },
+		{ "[!", "[!", true },
+		{ "[a-", "[a-", true },
+		{ "x[0-9][0-9]", "x42", true },
+		{ "*[0-9]", "abc7", true },
+		{ "\\*", "*", true },
+		{ "\\*", "a", false },
+		{ "\\?", "?", true },
+		{ "\\\\x2d", "\\x2d", true },
+		{ "\\x2d", "\\x2d", false },
+		{ "\\x2d", "x2d", true },
+		{ "\\", "\\", true },
+		{ "*a*b*c", "xaxbxc", true },
+		{ "*a*b*c", "xaxcxb", false },
+		{ "*.slice/*.service", "a.slice/b.slice/c.service", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (glob_match(cases[i].glob, cases[i].text) != cases[i].match)
+			fail_msg("'%s' and '%s': not %d", cases[i].glob, cases[i].text, cases[i].match);
+}
+
+/* What the header says, and nothing else: every way of dividing the text is tried. */
+static bool matches_plainly(const char *glob, const char *text)
+{
+	if (glob[0] == '*') {
+		bool deep = glob[1] == '*';
+
+		for (const char *rest = text;; rest++) {
+			if (matches_plainly(glob + 1 + deep, rest))
+				return true;
+			if (!*rest || (*rest == '/' && !deep))
+				return false;
+		}
+	}
+	if (!*glob || !*text)
+		return *glob == *text;
+	return (*glob == *text || (*glob == '?' && *text != '/')) && matches_plainly(glob + 1, text + 1);
+}
+
+/* The number in the digits of an alphabet; false where it is the next length's. */
+static void spell(char *out, size_t length, unsigned number, const char *alphabet)
+{
+	size_t n = strlen(alphabet);
+
+	for (size_t i = 0; i < length; i++, number /= (unsigned)n)
+		out[i] = alphabet[number % n];
+	out[length] = '\0';
+}
+
+static void compare(const char *glob, const char *text)
+{
+	if (glob_match(glob, text) != matches_plainly(glob, text))
+		fail_msg("'%s' and '%s': %d", glob, text, glob_match(glob, text));
+}
+
+static void test_glob_exhaustively(_unused_ void **state)
+{
+	char glob[16], text[16];
+
+	for (size_t m = 0, nr_globs = 1; m <= 5; m++, nr_globs *= 4)
+		for (unsigned i = 0; i < nr_globs; i++) {
+			spell(glob, m, i, "a/*b");
+			for (size_t n = 0, nr_texts = 1; n <= 5; n++, nr_texts *= 3)
+				for (unsigned j = 0; j < nr_texts; j++) {
+					spell(text, n, j, "ab/");
+					compare(glob, text);
+				}
+		}
+}
+
+static void test_glob_at_random(_unused_ void **state)
+{
+	char glob[16], text[16];
+	unsigned random = 1;
+
+	for (int i = 0; i < 300000; i++) {
+		random = random * 1103515245 + 12345;
+		spell(glob, random >> 16 & 15, random, "*a/b*?");
+		random = random * 1103515245 + 12345;
+		spell(text, random >> 16 & 15, random, "aab/");
+		compare(glob, text);
+	}
+}
+
+/* Each of these takes for ever where every star is tried anew for each of the others. */
+static void test_glob_time(_unused_ void **state)
+{
+	char text[4096], glob[256];
+
+	memset(text, 'a', sizeof(text));
+	for (size_t i = 200; i < sizeof(text); i += 200)
+		text[i] = '/';
+	text[sizeof(text) - 1] = '\0';
+
+	for (size_t i = 0; i < 100; i++)
+		memcpy(glob + i * 2, "*a", 2);
+	strcpy(glob + 200, "b");
+	assert_false(glob_match(glob, text));
+	for (size_t i = 0; i < 60; i++)
+		memcpy(glob + i * 3, "**a", 3);
+	strcpy(glob + 180, "b");
+	assert_false(glob_match(glob, text));
+	for (size_t i = 0; i < 30; i++)
+		memcpy(glob + i * 5, "**a*a", 5);
+	strcpy(glob + 150, "b");
+	assert_false(glob_match(glob, text));
+}
+
+/* --- UTF-8 and what is written with it */
+
+static void test_utf8_length(_unused_ void **state)
+{
+	static const struct {
+		const char *s;
+		size_t n;
+	} cases[] = {
+		{ "", 0 },
+		{ "a", 1 },
+		{ "\x7f", 1 },
+		{ "\x80", 0 },
+		{ "\xc1\xbf", 0 },		/* overlong */
+		{ "\xc2\x80", 2 },
+		{ "\xc3", 0 },
+		{ "\xc3x", 0 },
+		{ "\xe0\x9f\xbf", 0 },		/* overlong */
+		{ "\xe0\xa0\x80", 3 },
+		{ "\xed\x9f\xbf", 3 },
+		{ "\xed\xa0\x80", 0 },		/* a surrogate */
+		{ "\xef\xbf\xbd", 3 },
+		{ "\xe2\x82", 0 },
+		{ "\xf0\x8f\xbf\xbf", 0 },	/* overlong */
+		{ "\xf0\x9f\x98\x80", 4 },
+		{ "\xf4\x8f\xbf\xbf", 4 },
+		{ "\xf4\x90\x80\x80", 0 },	/* beyond Unicode */
+		{ "\xf5\x80\x80\x80", 0 },
+		{ "\xff", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (utf8_length(cases[i].s) != cases[i].n)
+			fail_msg("case %zu: %zu", i, utf8_length(cases[i].s));
+}
+
+static void test_utf8_printable(_unused_ void **state)
+{
+	static const char *const cases[][2] = {
+		{ "", "" },
+		{ "/system.slice", "/system.slice" },
+		{ "a\n\"b\\", "a\n\"b\\" },
+		{ "\xc3\xbc", "\xc3\xbc" },
+		{ "a\xff" "b", "a\xef\xbf\xbd" "ffb" },
+		{ "\xc3", "\xef\xbf\xbd" "c3" },
+		/* What was escaped already is escaped again, so that it can't be taken for another. */
+		{ "\xef\xbf\xbd" "ff", "\xef\xbf\xbd" "ef\xef\xbf\xbd" "bf\xef\xbf\xbd" "bdff" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(freep) char *made = utf8_printable(cases[i][0]);
+
+		assert_string_equal(made, cases[i][1]);
+	}
+}
+
+static void test_excerpt(_unused_ void **state)
+{
+	char out[EXCERPT_MAX], text[200];
+
+	assert_string_equal(text_excerpt(out, ""), "");
+	assert_string_equal(text_excerpt(out, "a b"), "a b");
+	assert_string_equal(text_excerpt(out, "a\n\x1b\x7f\xff" "b"), "a????b");
+	assert_string_equal(text_excerpt(out, "\xc3\xbc"), "\xc3\xbc");
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	assert_int_equal(strlen(text_excerpt(out, text)), EXCERPT_MAX - 1);
+	assert_string_equal(out + EXCERPT_MAX - 6, "xx...");
+
+	/* Whole characters only. */
+	for (size_t i = 0; i + 1 < sizeof(text); i += 2)
+		memcpy(text + i, "\xc3\xbc", 2);
+	text_excerpt(out, text);
+	assert_string_equal(out + strlen(out) - 5, "\xc3\xbc...");
+	for (const char *p = out; *p; p += utf8_length(p))
+		assert_true(utf8_length(p));
+}
+
+static void test_metric_name(_unused_ void **state)
+{
+	static const char *const cases[][2] = {
+		{ "context-switches", "context_switches" },
+		{ "sched:sched_switch", "sched_sched_switch" },
+		{ "L1-dcache-load-misses", "l1_dcache_load_misses" },
+		{ "msr/tsc/", "msr_tsc" },
+		{ "r1A", "r1a" },
+		{ "\xc3\xbc", "" },
+		{ "", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(freep) char *made = metric_name(cases[i][0]);
+
+		assert_string_equal(made, cases[i][1]);
+	}
+}
+
+/* --- sets of CPUs */
+
+static void test_cpulist(_unused_ void **state)
+{
+	static const struct {
+		const char *text;
+		int r;
+		const char *formatted;
+		size_t nr;
+	} cases[] = {
+		{ "", 0, "", 0 },
+		{ "\n", 0, "", 0 },
+		{ "0", 0, "0", 1 },
+		{ "0-3,8", 0, "0-3,8", 5 },
+		{ "0-3,8\n", 0, "0-3,8", 5 },
+		{ "8,0-3", 0, "0-3,8", 5 },
+		{ "0-2,1-3,2", 0, "0-3", 4 },
+		{ "1,3,5", 0, "1,3,5", 3 },
+		{ "65535", 0, "65535", 1 },
+		{ "65536", -EINVAL, NULL, 0 },
+		{ "99999999999999999999", -EINVAL, NULL, 0 },
+		{ "3-1", -EINVAL, NULL, 0 },
+		{ "1-", -EINVAL, NULL, 0 },
+		{ "-1", -EINVAL, NULL, 0 },
+		{ "1,", -EINVAL, NULL, 0 },
+		{ ",1", -EINVAL, NULL, 0 },
+		{ "1,,2", -EINVAL, NULL, 0 },
+		{ "1 2", -EINVAL, NULL, 0 },
+		{ "1, 2", -EINVAL, NULL, 0 },
+		{ " 1", -EINVAL, NULL, 0 },
+		{ "a", -EINVAL, NULL, 0 },
+		{ "0x1", -EINVAL, NULL, 0 },
+		{ "1-2-3", -EINVAL, NULL, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(cpulist_release) struct cpulist list = {};
+		_cleanup_(freep) char *formatted = NULL;
+
+		if (cpulist_parse(&list, cases[i].text) != cases[i].r)
+			fail_msg("'%s'", cases[i].text);
+		if (cases[i].r) {
+			assert_null(list.cpu);
+			continue;
+		}
+		assert_int_equal(list.nr, cases[i].nr);
+		formatted = cpulist_format(&list);
+		assert_string_equal(formatted, cases[i].formatted);
+	}
+}
+
+static void test_cpulist_sets(_unused_ void **state)
+{
+	_cleanup_(cpulist_release) struct cpulist a = {}, b = {}, c = {}, none = {};
+
+	assert_int_equal(cpulist_parse(&a, "1-3,7,64"), 0);
+	assert_int_equal(cpulist_parse(&c, "1-3,7,65"), 0);
+	assert_int_equal(cpulist_parse(&none, ""), 0);
+	assert_int_equal(cpulist_copy(&b, &a), 0);
+	assert_ptr_not_equal(a.cpu, b.cpu);
+	assert_true(cpulist_equal(&a, &b));
+	assert_false(cpulist_equal(&a, &c));
+	assert_false(cpulist_equal(&a, &none));
+
+	for (int cpu = -1; cpu < 70; cpu++) {
+		assert_int_equal(cpulist_has(&a, cpu), (cpu >= 1 && cpu <= 3) || cpu == 7 || cpu == 64);
+		assert_false(cpulist_has(&none, cpu));
+	}
+}
+
+/* --- buffers */
+
+static void test_buf(_unused_ void **state)
+{
+	_cleanup_(buf_release) struct buf b = {};
+	_cleanup_(freep) char *text = NULL;
+
+	buf_str(&b, "a");
+	buf_char(&b, 'b');
+	buf_add(&b, "cd", 1);
+	buf_printf(&b, "%d%s", 7, "x");
+	buf_u64(&b, 0);
+	buf_u64(&b, UINT64_MAX);
+	assert_false(b.failed);
+	text = buf_steal(&b);
+	assert_string_equal(text, "abc7x018446744073709551615");
+	assert_null(b.data);
+	assert_int_equal(b.len, 0);
+}
+
+static void test_buf_grows(_unused_ void **state)
+{
+	_cleanup_(buf_release) struct buf b = {};
+
+	for (int i = 0; i < 100000; i++)
+		buf_char(&b, (char)('a' + i % 26));
+	buf_printf(&b, "%0*d", 5000, 1);
+	assert_false(b.failed);
+	assert_int_equal(b.len, 105000);
+	for (int i = 0; i < 100000; i++)
+		assert_int_equal(b.data[i], 'a' + i % 26);
+	assert_int_equal(b.data[104999], '1');
+}
+
+static void test_buf_fails(_unused_ void **state)
+{
+	_cleanup_(buf_release) struct buf b = {};
+
+	buf_str(&b, "a");
+	assert_false(buf_reserve(&b, SIZE_MAX));
+	assert_true(b.failed);
+	buf_str(&b, "b");
+	buf_printf(&b, "c");
+	assert_int_equal(b.len, 1);
+	assert_null(buf_steal(&b));
+	assert_null(b.data);
+}
+
+static void test_buf_double(_unused_ void **state)
+{
+	static const struct {
+		double v;
+		const char *text;
+	} cases[] = {
+		{ 0, "0" },
+		{ 1, "1" },
+		{ 0.1, "0.1" },
+		{ -2, "-2" },
+		{ 1.0 / 3, "0.3333333333333333" },
+		{ 0.1 + 0.2, "0.30000000000000004" },
+		{ 9007199254740991.0, "9007199254740991" },
+		{ 1e300, "1e+300" },
+		{ 5e-324, "4.94065645841247e-324" },
+		{ NAN, "NaN" },
+		{ INFINITY, "+Inf" },
+		{ -INFINITY, "-Inf" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(buf_release) struct buf b = {};
+		_cleanup_(freep) char *text = NULL;
+
+		buf_double(&b, cases[i].v);
+		text = buf_steal(&b);
+		assert_string_equal(text, cases[i].text);
+		if (!isnan(cases[i].v))
+			assert_true(strtod(text, NULL) == cases[i].v);
+	}
+}
+
+/* --- small files */
+
+static void test_file(_unused_ void **state)
+{
+	struct scratch scratch;
+	char *text = (char *)"untouched";
+
+	scratch_make(&scratch);
+	scratch_text(&scratch, "plain", " 0-3 \n\n");
+	scratch_text(&scratch, "empty", "");
+	scratch_write(&scratch, "binary", "a\0b", 3);
+	scratch_text(&scratch, "long", "0123456789");
+	assert_int_equal(mkfifo(scratch_path(&scratch, "fifo"), 0600), 0);
+
+	assert_int_equal(read_text_file(AT_FDCWD, scratch_path(&scratch, "gone"), 100, &text), -ENOENT);
+	assert_int_equal(read_text_file(AT_FDCWD, scratch.path, 100, &text), -EISDIR);
+	assert_int_equal(read_text_file(AT_FDCWD, scratch_path(&scratch, "binary"), 100, &text), -EBADMSG);
+	assert_int_equal(read_text_file(AT_FDCWD, scratch_path(&scratch, "long"), 9, &text), -EFBIG);
+	assert_int_equal(read_text_file(AT_FDCWD, "/dev/zero", 100000, &text), -EFBIG);
+	assert_string_equal(text, "untouched");
+
+	assert_int_equal(read_text_file(AT_FDCWD, scratch_path(&scratch, "long"), 10, &text), 0);
+	assert_string_equal(text, "0123456789");
+	free(text);
+	assert_int_equal(read_text_file(AT_FDCWD, scratch_path(&scratch, "plain"), 100, &text), 0);
+	assert_string_equal(text, " 0-3");
+	free(text);
+	assert_int_equal(read_text_file(AT_FDCWD, scratch_path(&scratch, "empty"), 100, &text), 0);
+	assert_string_equal(text, "");
+	free(text);
+	/* No writer: it must not wait for one. */
+	assert_int_equal(read_text_file(AT_FDCWD, scratch_path(&scratch, "fifo"), 100, &text), 0);
+	assert_string_equal(text, "");
+	free(text);
+
+	{
+		_cleanup_(closep) int dir = open(scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		assert_int_equal(read_text_file(dir, "plain", 100, &text), 0);
+		assert_string_equal(text, " 0-3");
+		free(text);
+	}
+	scratch_remove(&scratch);
+}
+
+/* --- sentences */
+
+static void test_reason(_unused_ void **state)
+{
+	struct reason why;
+	char text[2 * REASON_MAX];
+
+	assert_int_equal(reason_set(NULL, -EIO, "%d", 1), -EIO);
+	assert_int_equal(reason_prefix(NULL, -EIO, "%d", 1), -EIO);
+
+	assert_int_equal(reason_set(&why, -EIO, "%s went %d", "it", 1), -EIO);
+	assert_string_equal(why.text, "it went 1");
+	assert_int_equal(reason_prefix(&why, -EINVAL, "%s:%d", "file", 3), -EINVAL);
+	assert_string_equal(why.text, "file:3: it went 1");
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	reason_set(&why, 0, "%s", text);
+	assert_int_equal(strlen(why.text), REASON_MAX - 1);
+	reason_prefix(&why, 0, "place");
+	assert_int_equal(strlen(why.text), REASON_MAX - 1);
+	assert_memory_equal(why.text, "place: xxx", 10);
+	reason_prefix(&why, 0, "%s", text);
+	assert_int_equal(strlen(why.text), REASON_MAX - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_u64),
+		cmocka_unit_test(test_bool),
+		cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_glob),
+		cmocka_unit_test(test_glob_exhaustively),
+		cmocka_unit_test(test_glob_at_random),
+		cmocka_unit_test(test_glob_time),
+		cmocka_unit_test(test_utf8_length),
+		cmocka_unit_test(test_utf8_printable),
+		cmocka_unit_test(test_excerpt),
+		cmocka_unit_test(test_metric_name),
+		cmocka_unit_test(test_cpulist),
+		cmocka_unit_test(test_cpulist_sets),
+		cmocka_unit_test(test_buf),
+		cmocka_unit_test(test_buf_grows),
+		cmocka_unit_test(test_buf_fails),
+		cmocka_unit_test(test_buf_double),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_reason),
+	};
+
+	return cmocka_run_group_tests_name("util", tests, NULL, NULL);
+}
