@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "config/config.h"
+
+#include "config/list.h"
+#include "config/parse.h"
+#include "config/value.h"
+#include "util/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* conf/perfmond.conf shows the same. */
+static const char default_text[] =
+	"[daemon]\n"
+	"interval = 1s\n"
+	"[web]\n"
+	"listen = 127.0.0.1:9753\n"
+	"[cpu]\n"
+	"groups = core software\n"
+	"aggregate = no\n"
+	"[cgroup]\n"
+	"groups = core tasks\n"
+	"include = **\n"
+	"exclude =\n"
+	"max = 2000\n"
+	"per_cpu = no\n"
+	"linger = 1min\n"
+	"[group \"core\"]\n"
+	"events = cycles, instructions, cache-misses, branch-misses\n"
+	"[group \"software\"]\n"
+	"events = context-switches, cpu-migrations, page-faults, major-faults\n"
+	"[group \"tasks\"]\n"
+	"events = task-clock, context-switches, cpu-migrations, page-faults, major-faults\n";
+
+/* How long a pipe that is given as a file may keep reading waiting. */
+#define PIPE_PATIENCE_MS 1000
+
+static void release(struct config *config)
+{
+	config_list_release(&config->listen);
+	config_list_release(&config->cpu_groups);
+	config_list_release(&config->cgroup_groups);
+	config_list_release(&config->include);
+	config_list_release(&config->exclude);
+	for (size_t i = 0; i < config->nr_groups; i++)
+		config_group_release(&config->groups[i]);
+	free(config->groups);
+	*config = (struct config){};
+}
+
+struct config *config_free(struct config *config)
+{
+	if (!config)
+		return NULL;
+	release(config);
+	free(config);
+	return NULL;
+}
+
+int config_new(struct config **ret)
+{
+	_cleanup_(config_freep) struct config *config = calloc(1, sizeof(*config));
+	int r;
+
+	if (!config)
+		return -ENOMEM;
+	r = config_apply(config, "built-in defaults", default_text, sizeof(default_text) - 1, true, NULL);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(config);
+	return 0;
+}
+
+static int copy_groups(struct config *ret, const struct config *config)
+{
+	/* Room for a power of two, as list.c keeps it. */
+	size_t room = 1;
+
+	while (room < config->nr_groups)
+		room *= 2;
+	ret->groups = calloc(room, sizeof(*ret->groups));
+	if (!ret->groups)
+		return -ENOMEM;
+	for (size_t i = 0; i < config->nr_groups; i++) {
+		int r = config_group_copy(&ret->groups[i], &config->groups[i]);
+
+		if (r < 0)
+			return r;
+		ret->nr_groups++;
+	}
+	return 0;
+}
+
+static int copy(struct config *ret, const struct config *config)
+{
+	_cleanup_(release) struct config new = *config;
+	int r;
+
+	new.listen = new.cpu_groups = new.cgroup_groups = new.include = new.exclude = (struct config_list){};
+	new.groups = NULL;
+	new.nr_groups = 0;
+
+	r = config_list_copy(&new.listen, &config->listen);
+	if (r == 0)
+		r = config_list_copy(&new.cpu_groups, &config->cpu_groups);
+	if (r == 0)
+		r = config_list_copy(&new.cgroup_groups, &config->cgroup_groups);
+	if (r == 0)
+		r = config_list_copy(&new.include, &config->include);
+	if (r == 0)
+		r = config_list_copy(&new.exclude, &config->exclude);
+	if (r == 0)
+		r = copy_groups(&new, config);
+	if (r < 0)
+		return r;
+
+	*ret = new;
+	new = (struct config){};
+	return 0;
+}
+
+int config_parse(struct config *config, const char *name, const char *text, size_t size, struct reason *why)
+{
+	_cleanup_(release) struct config new = {}, old = {};
+	int r;
+
+	r = copy(&new, config);
+	if (r < 0)
+		return reason_set(why, r, "%s: out of memory", name);
+	r = config_apply(&new, name, text, size, false, why);
+	if (r < 0)
+		return r;
+
+	old = *config;
+	*config = new;
+	new = (struct config){};
+	return 0;
+}
+
+/* --- files */
+
+/* Waits for the writer of a pipe, whose read end is not to block. */
+static int wait_for_pipe(int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	int r = poll(&wait, 1, PIPE_PATIENCE_MS);
+
+	if (r < 0)
+		return errno == EINTR ? 0 : -errno;
+	return r == 0 ? -ETIMEDOUT : 0;
+}
+
+static int read_all(int fd, struct buf *b)
+{
+	for (;;) {
+		ssize_t n;
+
+		if (!buf_reserve(b, 4096))
+			return -ENOMEM;
+		n = read(fd, b->data + b->len, b->cap - b->len);
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno == EAGAIN) {
+			int r = wait_for_pipe(fd);
+
+			if (r < 0)
+				return r;
+		} else if (n < 0 && errno != EINTR) {
+			return -errno;
+		} else if (n > 0) {
+			b->len += (size_t)n;
+		}
+		if (b->len > CONFIG_MAX_SIZE)
+			return -EFBIG;
+	}
+}
+
+static int load_file(struct config *config, const char *path, struct reason *why)
+{
+	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	_cleanup_(buf_release) struct buf text = {};
+	int r;
+
+	r = fd < 0 ? -errno : read_all(fd, &text);
+	if (r < 0)
+		return reason_set(why, r, "can't read %s: %s", path, strerror(-r));
+	return config_parse(config, path, text.data, text.len, why);
+}
+
+static int is_drop_in(const struct dirent *entry)
+{
+	size_t n = strlen(entry->d_name);
+
+	return entry->d_name[0] != '.' && n > strlen(".conf") &&
+	       strcmp(entry->d_name + n - strlen(".conf"), ".conf") == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int load_drop_in(struct config *config, const char *folder, const char *name, struct reason *why)
+{
+	_cleanup_(freep) char *path = NULL;
+	struct stat st;
+
+	if (asprintf(&path, "%s/%s", folder, name) < 0) {
+		path = NULL; /* asprintf(3) leaves it undefined */
+		return reason_set(why, -ENOMEM, "out of memory");
+	}
+	if (stat(path, &st) < 0)
+		return reason_set(why, -errno, "can't read %s: %s", path, strerror(errno));
+	return S_ISREG(st.st_mode) ? load_file(config, path, why) : 0;
+}
+
+/* "/etc/perfmond/perfmond.conf.d" of "/etc/perfmond/anything". */
+static char *drop_in_folder(const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	char *folder;
+
+	return asprintf(&folder, "%.*sperfmond.conf.d", slash ? (int)(slash - file) + 1 : 0, file) < 0
+		       ? NULL
+		       : folder;
+}
+
+static int load_drop_ins(struct config *config, const char *file, struct reason *why)
+{
+	_cleanup_(freep) char *folder = drop_in_folder(file);
+	struct dirent **entries;
+	int n, r = 0;
+
+	if (!folder)
+		return reason_set(why, -ENOMEM, "out of memory");
+	n = scandir(folder, &entries, is_drop_in, by_name);
+	if (n < 0 && errno == ENOENT)
+		return 0;
+	if (n < 0)
+		return reason_set(why, -errno, "can't read the folder %s: %s", folder, strerror(errno));
+
+	for (int i = 0; i < n; i++) {
+		if (r == 0)
+			r = load_drop_in(config, folder, entries[i]->d_name, why);
+		free(entries[i]);
+	}
+	free(entries);
+	return r;
+}
+
+int config_load(struct config **ret, const char *file, bool must_exist, struct reason *why)
+{
+	_cleanup_(config_freep) struct config *config = NULL;
+	int r;
+
+	r = config_new(&config);
+	if (r < 0)
+		return reason_set(why, r, "out of memory");
+
+	r = load_file(config, file, why);
+	if (r == 0 || (r == -ENOENT && !must_exist))
+		r = load_drop_ins(config, file, why);
+	if (r == 0)
+		r = config_check(config, why);
+	if (r < 0)
+		return r;
+
+	*ret = steal_ptr(config);
+	return 0;
+}
+
+/* --- the whole */
+
+const struct config_group *config_find_group(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->nr_groups; i++)
+		if (strcmp(config->groups[i].name, name) == 0)
+			return &config->groups[i];
+	return NULL;
+}
+
+static int check_names(const struct config *config, const char *section, const struct config_list *list,
+		       struct reason *why)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		if (!config_find_group(config, list->items[i]))
+			return reason_set(why, -EINVAL,
+					  "%s:%u: [%s] groups names '%s', but there is no [group \"%s\"]",
+					  list->places[i].file, list->places[i].line, section,
+					  list->items[i], list->items[i]);
+	return 0;
+}
+
+int config_check(const struct config *config, struct reason *why)
+{
+	int r;
+
+	r = check_names(config, config_sections[SECTION_CPU], &config->cpu_groups, why);
+	if (r == 0)
+		r = check_names(config, config_sections[SECTION_CGROUP], &config->cgroup_groups, why);
+	if (r < 0)
+		return r;
+
+	for (size_t i = 0; i < config->nr_groups; i++) {
+		const struct config_group *group = &config->groups[i];
+		const struct config_place *place =
+			group->events_place.file ? &group->events_place : &group->place;
+
+		if (!*group->events)
+			return reason_set(why, -EINVAL,
+					  "%s:%u: [group \"%s\"] has no events; add events = …", place->file,
+					  place->line, group->name);
+	}
+	return 0;
+}
+
+int config_set_listen(struct config *config, char *const *listen, size_t nr)
+{
+	_cleanup_(config_list_release) struct config_list list = {};
+	const struct config_place place = { .file = (char *)"command line" };
+
+	for (size_t i = 0; i < nr; i++) {
+		int r = config_check_listen(listen[i], NULL);
+
+		if (r == 0 && !config_list_has(&list, listen[i], strlen(listen[i])))
+			r = config_list_add(&list, listen[i], strlen(listen[i]), &place);
+		if (r < 0)
+			return r == -E2BIG ? -EINVAL : r;
+	}
+
+	config_list_release(&config->listen);
+	config->listen = list;
+	list = (struct config_list){};
+	return 0;
+}

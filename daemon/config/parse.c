@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "config/parse.h"
+
+#include "config/list.h"
+#include "config/value.h"
+#include "util/buf.h"
+#include "util/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+
+struct parser {
+	struct config *config;
+	const char *name;
+	bool defaults;
+
+	const char *rest, *end; /* of the text */
+	unsigned line;
+
+	enum config_section section; /* _SECTION_MAX: before the first */
+	size_t group;		     /* in [group "NAME"]: its index */
+	const struct config_key *key; /* of the last key; NULL: an indented line has nothing to go on with */
+	bool goes_on;		      /* the line in hand is indented and adds to that key's value */
+
+	int error;
+	struct reason *why;
+};
+
+/* --- what is known, and the nearest to what was written */
+
+/* Levenshtein's distance without regard to case; SIZE_MAX where a is too long to be a slip of b. */
+static size_t distance(const char *a, size_t n, const char *b)
+{
+	size_t m = strlen(b), row[64];
+
+	if (n >= ARRAY_SIZE(row) || m >= ARRAY_SIZE(row))
+		return SIZE_MAX;
+	for (size_t j = 0; j <= m; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+			size_t best = diagonal + !same;
+
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[m];
+}
+
+/* Names the candidate next to what was written, or all of them where none is near. */
+static void suggest(struct buf *b, const char *written, size_t n, const char *const *candidates, size_t nr)
+{
+	size_t best = SIZE_MAX, at = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		size_t d = distance(written, n, candidates[i]);
+
+		if (d < best) {
+			best = d;
+			at = i;
+		}
+	}
+	if (nr && best <= 1 + strlen(candidates[at]) / 3) {
+		buf_printf(b, "; did you mean '%s'?", candidates[at]);
+		return;
+	}
+	for (size_t i = 0; i < nr; i++)
+		buf_printf(b, "%s%s", i ? ", " : "; known: ", candidates[i]);
+}
+
+static int fail_unknown(struct parser *p, const char *what, const char *written, size_t n,
+			const char *const *candidates, size_t nr)
+{
+	_cleanup_(freep) char *copy = strndup(written, n), *hint = NULL;
+	struct buf b = {};
+	char excerpt[EXCERPT_MAX];
+
+	suggest(&b, written, n, candidates, nr);
+	hint = buf_steal(&b);
+	if (!copy || !hint)
+		return -ENOMEM;
+	return reason_set(p->why, -EINVAL, "%s '%s'%s", what, text_excerpt(excerpt, copy), hint);
+}
+
+static const struct config_key *find_key(enum config_section section, const char *name, size_t n)
+{
+	for (size_t i = 0; i < config_nr_keys; i++)
+		if (config_keys[i].section == section && strncmp(config_keys[i].name, name, n) == 0 &&
+		    !config_keys[i].name[n])
+			return &config_keys[i];
+	return NULL;
+}
+
+static int fail_unknown_key(struct parser *p, const char *name)
+{
+	const char *candidates[16], *section = config_sections[p->section];
+	char what[64];
+	size_t nr = 0;
+
+	for (size_t i = 0; i < config_nr_keys && nr < ARRAY_SIZE(candidates); i++)
+		if (config_keys[i].section == p->section)
+			candidates[nr++] = config_keys[i].name;
+	(void)snprintf(what, sizeof(what),
+		       p->section == SECTION_GROUP ? "[%s \"…\"] has no key" : "[%s] has no key", section);
+	return fail_unknown(p, what, name, strlen(name), candidates, nr);
+}
+
+/* --- sections */
+
+static size_t skip_space(const char *s, size_t n, size_t at)
+{
+	while (at < n && isspace((unsigned char)s[at]))
+		at++;
+	return at;
+}
+
+static int enter_group(struct parser *p, const char *s, size_t n)
+{
+	const struct config_place place = { .file = (char *)p->name, .line = p->line };
+	struct config_group *group;
+	int r;
+
+	if (n < 2 || s[0] != '"' || s[n - 1] != '"' || !config_is_group_name(s + 1, n - 2))
+		return reason_set(
+			p->why, -EINVAL,
+			"a group of events begins with [group \"NAME\"]; a name has letters, digits, - and "
+			"_, at most %d",
+			CONFIG_GROUP_NAME_MAX);
+
+	r = config_take_group(p->config, s + 1, n - 2, &place, &group);
+	if (r == -E2BIG)
+		return reason_set(p->why, -EINVAL, "more than %d groups", CONFIG_MAX_ENTRIES);
+	if (r < 0)
+		return r;
+	p->section = SECTION_GROUP;
+	p->group = (size_t)(group - p->config->groups);
+	return 0;
+}
+
+/* The line "[…]", of which libinih would keep 49 characters and take anything behind it. */
+static int enter_section(struct parser *p, const char *s, size_t n)
+{
+	const char *close = memchr(s, ']', n);
+	size_t length, after, word;
+
+	if (!close)
+		return reason_set(p->why, -EINVAL, "this section has no ']' at its end");
+	length = (size_t)(close - s) - 1;
+	after = skip_space(s, n, length + 2);
+	if (after < n && s[after] != ';' && s[after] != '#')
+		return reason_set(p->why, -EINVAL,
+				  "there is something behind the section; keys go on lines of their own");
+
+	s++;
+	for (word = 0; word < length && !isspace((unsigned char)s[word]) && s[word] != '"'; word++)
+		;
+	p->key = NULL;
+	if (word == strlen("group") && memcmp(s, "group", word) == 0) {
+		size_t at = skip_space(s, length, word);
+
+		return enter_group(p, s + at, length - at);
+	}
+	for (unsigned i = 0; i < _SECTION_MAX; i++)
+		if (i != SECTION_GROUP && strlen(config_sections[i]) == length &&
+		    memcmp(config_sections[i], s, length) == 0) {
+			p->section = i;
+			return 0;
+		}
+	return fail_unknown(p, "there is no section", s, length, config_sections, _SECTION_MAX);
+}
+
+/* --- lines */
+
+/* Does the line begin with a key of the section, or is it a section? Many indent those, which does not
+ * make them part of the value before. */
+static bool begins_anew(const struct parser *p, const char *s, size_t n)
+{
+	size_t word = 0, at;
+
+	if (s[0] == '[') {
+		while (word + 1 < n && isalnum((unsigned char)s[word + 1]))
+			word++;
+		for (size_t i = 0; i < _SECTION_MAX; i++)
+			if (strlen(config_sections[i]) == word &&
+			    memcmp(config_sections[i], s + 1, word) == 0)
+				return true;
+		return false;
+	}
+
+	while (word < n && !isspace((unsigned char)s[word]) && s[word] != '=' && s[word] != ':')
+		word++;
+	at = skip_space(s, n, word);
+	return at < n && (s[at] == '=' || s[at] == ':') && find_key(p->section, s, word);
+}
+
+/* The length of the line without a comment at its end. libinih sees to those of values, but not in all
+ * versions to those of the lines that add to one. */
+static size_t without_comment(const char *s, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] == ';' || s[i] == '#') && isspace((unsigned char)s[i - 1]))
+			return i;
+	return n;
+}
+
+static bool next_line(struct parser *p, const char **ret, size_t *ret_n)
+{
+	const char *newline;
+
+	if (p->rest == p->end)
+		return false;
+	newline = memchr(p->rest, '\n', (size_t)(p->end - p->rest));
+	*ret = p->rest;
+	*ret_n = (size_t)((newline ? newline : p->end) - p->rest);
+	p->rest = newline ? newline + 1 : p->end;
+	p->line++;
+	return true;
+}
+
+/* Finds out what kind of line it is, and leaves out what libinih need not see: *n is 0 then. A line that
+ * adds to a value keeps a space in front, by which libinih knows it. */
+static int prepare_line(struct parser *p, const char **s, size_t *n)
+{
+	size_t at;
+
+	if (memchr(*s, '\0', *n))
+		return reason_set(p->why, -EINVAL, "there is a NUL byte in this line; this is no text file");
+	if (p->line == 1 && *n >= 3 && memcmp(*s, "\xef\xbb\xbf", 3) == 0) {
+		*s += 3;
+		*n -= 3;
+	}
+
+	at = skip_space(*s, *n, 0);
+	if (at == *n || (*s)[at] == '#' || (*s)[at] == ';') {
+		*n = 0;
+		return 0;
+	}
+	p->goes_on = at > 0 && p->key && !begins_anew(p, *s + at, *n - at);
+	if (p->goes_on) {
+		at--;
+		*n = without_comment(*s, *n);
+	}
+	*s += at;
+	*n -= at;
+	return (*s)[0] == '[' ? enter_section(p, *s, *n) : 0;
+}
+
+/* Hands out one line, in the manner of fgets(3). size has room for the longest (prepare_library()). */
+static char *read_line(char *line, int size, void *stream)
+{
+	struct parser *p = stream;
+	const char *s;
+	size_t n;
+
+	do {
+		if (p->error || !next_line(p, &s, &n))
+			return NULL;
+		p->error = prepare_line(p, &s, &n);
+		if (p->error)
+			return NULL;
+	} while (n == 0);
+
+	if (n + 2 > (size_t)size) {
+		p->error = reason_set(p->why, -EINVAL, "this line is too long");
+		return NULL;
+	}
+	memcpy(line, s, n);
+	memcpy(line + n, "\n", 2);
+	return line;
+}
+
+/* A key and its value, or a further line of the last one's. */
+static int take_value(struct parser *p, const char *name, const char *text)
+{
+	const struct config_value value = {
+		.text = text,
+		.place = { .file = (char *)p->name, .line = p->line },
+		.goes_on = p->goes_on,
+		.defaults = p->defaults,
+	};
+	void *object = p->config;
+	char excerpt[EXCERPT_MAX];
+	int r;
+
+	if (p->section == _SECTION_MAX)
+		return reason_set(p->why, -EINVAL, "'%s' stands before the first [section]",
+				  text_excerpt(excerpt, name));
+	if (p->goes_on && !config_key_goes_on(p->key))
+		return reason_set(
+			p->why, -EINVAL,
+			"an indented line adds to the value above it, which '%s' does not take; begin the "
+			"line without spaces",
+			p->key->name);
+	if (!p->goes_on)
+		p->key = find_key(p->section, name, strlen(name));
+	if (!p->key)
+		return fail_unknown_key(p, name);
+
+	if (p->section == SECTION_GROUP)
+		object = &p->config->groups[p->group];
+	r = config_value_set(object, p->key, &value, p->why);
+	return r == -EINVAL ? reason_prefix(p->why, r, "%s", p->key->name) : r;
+}
+
+static int handle(void *user, _unused_ const char *section, const char *name, const char *text)
+{
+	struct parser *p = user;
+
+	p->error = take_value(p, name, text);
+	return p->error == 0;
+}
+
+/* --- the library */
+
+static int longest_line(const char *text, size_t size)
+{
+	size_t longest = 0;
+
+	for (size_t at = 0; at < size;) {
+		const char *newline = memchr(text + at, '\n', size - at);
+		size_t n = newline ? (size_t)(newline - text) - at : size - at;
+
+		if (n > longest)
+			longest = n;
+		at += n + 1;
+	}
+	return (int)longest;
+}
+
+/* libinih's settings are variables of the whole process; this is the only user. Its buffer is made for
+ * the longest line at once. */
+static void prepare_library(const char *text, size_t size)
+{
+	ini_use_stack = false;
+	ini_allow_realloc = false;
+	ini_max_line = ini_initial_alloc = longest_line(text, size) + 3;
+	ini_allow_multiline = true;
+	ini_allow_no_value = false;
+	ini_allow_inline_comments = true;
+	ini_inline_comment_prefixes = (char *)";#";
+	ini_start_comment_prefixes = (char *)";#";
+	ini_stop_on_first_error = true;
+}
+
+int config_apply(struct config *config, const char *name, const char *text, size_t size, bool defaults,
+		 struct reason *why)
+{
+	struct parser p = {
+		.config = config,
+		.name = name,
+		.defaults = defaults,
+		.rest = text,
+		.end = size ? text + size : text,
+		.section = _SECTION_MAX,
+		.why = why,
+	};
+	int r;
+
+	if (size > CONFIG_MAX_SIZE)
+		return reason_set(why, -EINVAL, "%s is larger than %d MiB; this is no configuration", name,
+				  CONFIG_MAX_SIZE / 1024 / 1024);
+
+	if (size == 0)
+		return 0;
+	prepare_library(text, size);
+	r = ini_parse_stream(read_line, &p, handle, &p);
+	if (p.error == 0 && r > 0)
+		p.error = reason_set(why, -EINVAL, "this line is neither KEY = VALUE nor [section]");
+	if (r < 0 || p.error == -ENOMEM)
+		return reason_set(why, -ENOMEM, "%s: out of memory", name);
+	if (p.error)
+		return reason_prefix(why, p.error, "%s:%u", name, p.line);
+	return 0;
+}

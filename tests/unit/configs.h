@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What the tests of configurations have in common. What is not as expected fails the test.
+ */
+
+#include "config/config.h"
+
+/* The built-in defaults. */
+struct config *fresh_config(void);
+
+/* The items of the list, with '|' between them. */
+void expect_list(const struct config_list *list, const char *joined);
+void expect_place(const struct config_place *place, const char *file, unsigned line);
+
+/* All but the places. */
+void expect_same(const struct config *a, const struct config *b);
