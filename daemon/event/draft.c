@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "event/draft.h"
+
+#include <errno.h>
+#include <string.h>
+
+int draft_refuse(struct draft *draft, const char *format, ...)
+{
+	struct reason what;
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(what.text, sizeof(what.text), format, ap);
+	va_end(ap);
+	return reason_set(draft->why, -EINVAL, "event '%.80s%s': %s", draft->text,
+			  strlen(draft->text) > 80 ? "…" : "", what.text);
+}
+
+int draft_set_modifier(struct draft *draft, const char *text)
+{
+	struct reason what;
+
+	if (modifier_parse(&draft->modifier, text, &what) < 0)
+		return draft_refuse(draft, "%s", what.text);
+	return 0;
+}
+
+/* perf_event_open(2): their PMUs are driven by the kernel's own code and share its software context. */
+static bool in_software_context(uint32_t type, const char *pmu)
+{
+	return type == PERF_TYPE_SOFTWARE || type == PERF_TYPE_TRACEPOINT ||
+	       type == PERF_TYPE_BREAKPOINT || strcmp(pmu, "uprobe") == 0 || strcmp(pmu, "kprobe") == 0 ||
+	       strcmp(pmu, "msr") == 0;
+}
+
+/* Where the PMU's events count. An empty list of CPUs must not become "on every CPU". */
+static int place(struct event *event, const struct pmu *pmu)
+{
+	if (!pmu->has_cpumask && !pmu->has_cpus)
+		return 0;
+
+	event->uncore = pmu->has_cpumask;
+	if (!pmu->cpus.nr) {
+		event->absent = -ENODEV;
+		if (asprintf(&event->why_absent, "PMU '%s' has no CPU to be counted on (its %s is empty)",
+			     pmu->name, pmu->has_cpumask ? "cpumask" : "list of CPUs") < 0) {
+			event->why_absent = NULL;
+			return -ENOMEM;
+		}
+	}
+	return cpulist_copy(&event->cpus, &pmu->cpus);
+}
+
+static int append(struct draft *draft, struct event *event)
+{
+	struct event *events = reallocarray(draft->list.events, draft->list.nr + 1, sizeof(*events));
+
+	if (!events)
+		return -ENOMEM;
+	draft->list.events = events;
+	events[draft->list.nr++] = *event;
+	*event = (struct event){};
+	return 0;
+}
+
+static int fill(const struct draft *draft, struct event *event, const char *pmu)
+{
+	event->text = strdup(draft->text);
+	event->pmu = strdup(pmu);
+	if (!event->text || !event->pmu)
+		return -ENOMEM;
+	event->attr.size = sizeof(event->attr);
+	modifier_apply(&draft->modifier, &event->attr);
+	event->software = in_software_context(event->attr.type, pmu);
+	return 0;
+}
+
+int draft_add(struct draft *draft, const struct event *like, const struct pmu *pmu, const char *fallback)
+{
+	_cleanup_(event_release) struct event event = *like;
+	int r = fill(draft, &event, pmu ? pmu->name : fallback);
+
+	if (r == 0 && pmu)
+		r = place(&event, pmu);
+	return r < 0 ? r : append(draft, &event);
+}
+
+int draft_add_absent(struct draft *draft, const struct event *like, const char *pmu, int absent,
+		     const struct reason *why)
+{
+	_cleanup_(event_release) struct event event = *like;
+	int r = fill(draft, &event, pmu);
+
+	if (r < 0)
+		return r;
+	event.absent = absent;
+	event.why_absent = strdup(why->text);
+	return event.why_absent ? append(draft, &event) : -ENOMEM;
+}

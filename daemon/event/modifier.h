@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The letters behind an event: what is left out of the count, and how it is scheduled.
+ *
+ *   u k h   user, kernel, hypervisor: with any of them given, the others are excluded
+ *   G H     guest, host: with one of them given, the other is excluded
+ *   p       precise (up to three times); D pinned; e exclusive
+ *
+ * Without a letter nothing is excluded. The bits are those that perf(1) sets, down to its habit of
+ * excluding guests where u or p stands without G and H.
+ */
+
+#include "util/buf.h"
+#include "util/reason.h"
+
+#include <linux/perf_event.h>
+
+struct modifier {
+	bool user, kernel, hv, guest, host;
+	bool pinned, exclusive;
+	unsigned precise;
+};
+
+/* -EINVAL with the sentence in why: no letter, one that is none, or one that stands twice. */
+int modifier_parse(struct modifier *ret, const char *text, struct reason *why);
+
+void modifier_apply(const struct modifier *modifier, struct perf_event_attr *attr);
+
+/* What metrics are called for it: "_user_kernel". */
+void modifier_add_suffix(const struct modifier *modifier, struct buf *name);

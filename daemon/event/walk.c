@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "event/event.h"
+#include "event/tables.h"
+#include "event/tracefs.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct walk {
+	int (*each)(void *userdata, const struct event_listing *listing);
+	void *userdata;
+};
+
+static int tell(const struct walk *walk, const char *kind, const char *pmu, const char *name,
+		enum event_unit unit)
+{
+	struct event_listing listing = {
+		.kind = kind, .pmu = pmu, .name = name, .unit = event_unit_name(unit)
+	};
+
+	return walk->each(walk->userdata, &listing);
+}
+
+static int walk_software(const struct walk *walk)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < event_software_table_size; i++)
+		r = tell(walk, "Software event", "software", event_software_table[i].name,
+			 event_software_table[i].nanoseconds ? EVENT_UNIT_SECONDS : EVENT_UNIT_NONE);
+	return r;
+}
+
+static int walk_core(const struct walk *walk, const struct pmu *pmu)
+{
+	char name[EVENT_CACHE_NAME_MAX];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < event_hardware_table_size; i++)
+		r = tell(walk, "Hardware event", pmu->name, event_hardware_table[i].name, EVENT_UNIT_NONE);
+	for (size_t i = 0; r == 0 && event_cache_nth(i, name, sizeof(name)); i++)
+		r = tell(walk, "Hardware cache event", pmu->name, name, EVENT_UNIT_NONE);
+	return r;
+}
+
+/* "hv_24x7/PM_PB_CYC,chip=?/": what has to be given is shown. */
+static int alias_name(char **ret, const struct pmu *pmu, const struct pmu_alias *alias)
+{
+	_cleanup_(term_list_release) struct term_list terms = {};
+	_cleanup_(buf_release) struct buf name = {};
+	int r = term_list_parse(&terms, alias->terms, NULL);
+
+	if (r < 0)
+		return r;
+	buf_printf(&name, "%s/%s", pmu->name, alias->name);
+	for (size_t i = 0; i < terms.nr; i++)
+		if (terms.terms[i].value && strcmp(terms.terms[i].value, "?") == 0)
+			buf_printf(&name, ",%s=?", terms.terms[i].name);
+	buf_char(&name, '/');
+	*ret = buf_steal(&name);
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int walk_aliases(const struct walk *walk, const struct pmu *pmu)
+{
+	for (size_t i = 0; i < pmu->nr_aliases; i++) {
+		_cleanup_(freep) char *name = NULL;
+		double scale = 1;
+		int r = alias_name(&name, pmu, &pmu->aliases[i]);
+
+		if (r < 0)
+			return r;
+		r = tell(walk, "Kernel PMU event", pmu->name, name,
+			 event_unit_parse(pmu->aliases[i].unit, &scale));
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static int tell_tracepoint(void *userdata, const char *subsystem, const char *name)
+{
+	_cleanup_(freep) char *whole = NULL;
+
+	if (asprintf(&whole, "%s:%s", subsystem, name) < 0) {
+		whole = NULL;
+		return -ENOMEM;
+	}
+	return tell(userdata, "Tracepoint", "tracepoint", whole, EVENT_UNIT_NONE);
+}
+
+int event_walk(const struct event_env *env,
+	       int (*each)(void *userdata, const struct event_listing *listing), void *userdata)
+{
+	struct walk walk = { .each = each, .userdata = userdata };
+	size_t nr = env->pmus ? env->pmus->nr : 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < nr; i++)
+		if (pmu_is_core(&env->pmus->pmus[i]))
+			r = walk_core(&walk, &env->pmus->pmus[i]);
+	if (r == 0)
+		r = walk_software(&walk);
+	for (size_t i = 0; r == 0 && i < nr; i++)
+		r = walk_aliases(&walk, &env->pmus->pmus[i]);
+	return r == 0 ? tracefs_walk(env->tracefs, tell_tracepoint, &walk) : r;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Every allocation of the event room fails once. It is linked with --wrap for the functions below, so that
+ * the calls of the code under test, and not those of libc or a sanitizer, come here.
+ */
+
+#include "event/event.h"
+#include "event/tracefs.h"
+#include "machines.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* Allocations until the one that fails; 0: none does. */
+static unsigned countdown;
+
+static bool fails(void)
+{
+	return countdown && --countdown == 0;
+}
+
+#define WRAP(type, name, arguments, call)                                                                 \
+	type __real_##name arguments;                                                                     \
+	type __wrap_##name arguments;                                                                     \
+	type __wrap_##name arguments                                                                      \
+	{                                                                                                 \
+		return fails() ? NULL : __real_##name call;                                               \
+	}
+
+WRAP(void *, malloc, (size_t size), (size))
+WRAP(void *, calloc, (size_t nr, size_t size), (nr, size))
+WRAP(void *, realloc, (void *old, size_t size), (old, size))
+WRAP(void *, reallocarray, (void *old, size_t nr, size_t size), (old, nr, size))
+WRAP(char *, strdup, (const char *text), (text))
+WRAP(char *, strndup, (const char *text, size_t size), (text, size))
+
+int __wrap_asprintf(char **ret, const char *format, ...) _printf_(2, 3);
+int __wrap_asprintf(char **ret, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	/* What it leaves behind on failure is undefined: nothing that may be used. */
+	*ret = (char *)-1;
+	if (fails())
+		return -1;
+	va_start(ap, format);
+	n = vasprintf(ret, format, ap);
+	va_end(ap);
+	return n;
+}
+
+static int ignore_listing(_unused_ void *userdata, _unused_ const struct event_listing *listing)
+{
+	return 0;
+}
+
+static const struct tree_file broken_files[] = {
+	{ "bad/type", "x" },
+	{ "broken/type", "9" },
+	{ "broken/format/a", "b" },
+	{ "broken/events/c", "d" },
+	{ "odd/type", "10" },
+	{ "odd/cpumask", "" },
+	{ "odd/events/e", "config=1" },
+	{},
+};
+
+static void test_load(_unused_ void **state)
+{
+	char *dir = tree_new(machine_intel);
+	int r = -ENOMEM;
+
+	tree_add(dir, broken_files);
+	for (unsigned n = 1; r == -ENOMEM; n++) {
+		_cleanup_(pmu_catalogue_freep) struct pmu_catalogue *pmus = NULL;
+
+		countdown = n;
+		r = pmu_catalogue_load(&pmus, dir, NULL);
+		/* Where it came to its end, nothing failed. */
+		assert_int_equal(r, countdown ? 0 : -ENOMEM);
+		countdown = 0;
+		assert_int_equal(r == 0, pmus != NULL);
+	}
+	assert_int_equal(r, 0);
+	tree_free(dir);
+}
+
+static void check_parse(const struct event_env *env, const char *text, int want)
+{
+	int r = -ENOMEM;
+
+	for (unsigned n = 1; r == -ENOMEM; n++) {
+		_cleanup_(event_list_release) struct event_list list = {};
+		struct reason why;
+
+		countdown = n;
+		r = event_parse(&list, env, text, &why);
+		assert_int_equal(r, countdown ? want : -ENOMEM);
+		countdown = 0;
+		assert_int_equal(r == 0, list.nr > 0);
+	}
+	assert_int_equal(r, want);
+}
+
+static void test_parse(_unused_ void **state)
+{
+	static const struct tree_file tracefs_files[] = { { "events/a/b/id", "1" }, {} };
+	char *dir = tree_new(machine_intel), *tracefs = tree_new(tracefs_files);
+	struct event_env env = { .tracefs = tracefs };
+	struct pmu_catalogue *pmus = NULL;
+	int r = -ENOMEM;
+
+	tree_add(dir, broken_files);
+	assert_int_equal(pmu_catalogue_load(&pmus, dir, NULL), 0);
+	env.pmus = pmus;
+	check_parse(&env, "cycles:u", 0);
+	check_parse(&env, "label=cs", 0);
+	check_parse(&env, "9=cs", -EINVAL);
+	check_parse(&env, "_=cs", 0);
+	check_parse(&env, "r1a8", 0);
+	check_parse(&env, "a:b:k", 0);
+	check_parse(&env, "a:c", 0);
+	check_parse(&env, "mem-loads", 0);
+	check_parse(&env, "clockticks", 0);
+	check_parse(&env, "uncore_cbox/event=1,name=x/", 0);
+	check_parse(&env, "cpu/nothing/", -EINVAL);
+	check_parse(&env, "odd/e/", 0);
+	check_parse(&env, "nopmu/e/u", 0);
+	check_parse(&env, "cylces", -EINVAL);
+
+	for (unsigned n = 1; r == -ENOMEM; n++) {
+		countdown = n;
+		r = event_walk(&env, ignore_listing, NULL);
+		assert_int_equal(r, countdown ? 0 : -ENOMEM);
+		countdown = 0;
+	}
+	assert_int_equal(r, 0);
+
+	pmu_catalogue_free(pmus);
+	tree_free(dir);
+	tree_free(tracefs);
+}
+
+static void test_find(_unused_ void **state)
+{
+	char *dir = tree_new(NULL), *file = tree_path(dir, "mountinfo");
+	int r = -ENOMEM;
+
+	tree_text(dir, "mountinfo",
+		  "31 23 0:7 / /d rw - debugfs d rw\n42 23 0:13 / /t rw - tracefs t rw\n");
+	for (unsigned n = 1; r == -ENOMEM; n++) {
+		_cleanup_(freep) char *found = NULL;
+
+		countdown = n;
+		r = tracefs_find(file, &found, NULL);
+		assert_int_equal(r, countdown ? 0 : -ENOMEM);
+		countdown = 0;
+		assert_int_equal(r == 0, found != NULL);
+	}
+	assert_int_equal(r, 0);
+	free(file);
+	tree_free(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_find),
+	};
+
+	return cmocka_run_group_tests_name("event memory", tests, NULL, NULL);
+}
