@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The cgroup tree: which cgroups exist, which of them are wanted, and which come and go.
+ *
+ * The tree is the directories below one mount, mirrored in memory. Every directory has an inotify watch
+ * which is set before it is read, so that nothing made in between is missed; a directory made in a new
+ * directory before its watch was set is found by that reading. An event says no more than where to look:
+ * what stands there now is compared with the mirror, so that events which are late, doubled or overtaken
+ * by a reading do no harm. When the queue overflows, or a watch can't be set (max_user_watches), the
+ * whole tree is read again and compared by (path, id).
+ *
+ * A cgroup's identity is the inode id of its directory, not its path: a directory removed and made again
+ * under the same name is another cgroup, and is reported as removed and added; so is a renamed one (v1).
+ *
+ * A cgroup that vanishes while it is looked at is normal and no error. What others can make grow is
+ * bounded: directories whose path does not fit PATH_MAX, and those beyond the tree's limit, are left
+ * out and counted.
+ */
+
+#include "target/identity.h"
+#include "target/mount.h"
+#include "util/hash.h"
+#include "util/reason.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+/* Globs on labels, as [cgroup] include and exclude have them; exclude wins, and what no include names is
+ * left out. Borrowed from the config. */
+struct cgroup_filter {
+	char *const *include;
+	size_t nr_include;
+	char *const *exclude;
+	size_t nr_exclude;
+};
+
+bool cgroup_filter_admits(const struct cgroup_filter *filter, const char *label);
+
+struct cgroup;
+TAILQ_HEAD(cgroup_list, cgroup);
+
+struct cgroup {
+	struct cgroup_identity *identity;
+	const char *path; /* below the mount, as bytes; "/" is the root */
+	unsigned depth;	  /* 0: the root */
+	bool wanted;	  /* the filter admits it */
+
+	/* For the tree's owner, who decides what is counted. The tree sets them to 0 and NULL and frees
+	 * `why` at the end. */
+	int status;
+	char *why;
+
+	TAILQ_ENTRY(cgroup) in_all; /* parents before their children, otherwise in the order found */
+
+	/* The tree's own. */
+	struct cgroup *parent;
+	const char *name; /* the path's last component */
+	struct cgroup_list children;
+	TAILQ_ENTRY(cgroup) in_parent;
+	int watch;	       /* inotify's watch descriptor, or -1 */
+	unsigned left_out;     /* directories in it that are not in the tree, at the last reading */
+	bool unread;	       /* has directories in it that have not been looked at yet */
+	bool seen;	       /* … while its parent is read */
+	UT_hash_handle hh;     /* by watch */
+};
+
+/* What the tree tells its owner, from within cgroup_tree_start(), _dispatch(), _rescan(), _set_filter().
+ * None of these may be called from there. */
+struct cgroup_observer {
+	void (*added)(void *userdata, struct cgroup *cgroup);
+	/* The directory is gone; children are reported before their parents. It is in no list any more, and
+	 * the struct is freed after. */
+	void (*removed)(void *userdata, struct cgroup *cgroup);
+	/* `wanted` has changed, by _set_filter(). */
+	void (*changed)(void *userdata, struct cgroup *cgroup);
+	void *userdata;
+};
+
+struct cgroup_tree;
+
+/*
+ * Makes an empty tree; filter and strings in it have to outlive it or be replaced, observer is copied.
+ * Opens the inotify fd (close-on-exec, non-blocking); where there is none to be had (EMFILE), the tree
+ * works by rescans. -ENOMEM.
+ */
+int cgroup_tree_new(struct cgroup_tree **ret, const char *mount_path, const struct cgroup_filter *filter,
+		    const struct cgroup_observer *observer, struct reason *why);
+/* Reports nothing. */
+struct cgroup_tree *cgroup_tree_free(struct cgroup_tree *tree);
+DEFINE_CLEANUP(struct cgroup_tree *, cgroup_tree_free)
+
+/* Directories the tree may hold; what is beyond is left out. CGROUP_TREE_LIMIT until set. */
+#define CGROUP_TREE_LIMIT 100000
+void cgroup_tree_set_limit(struct cgroup_tree *tree, size_t limit);
+
+/* Reads the tree for the first time, breadth-first. What opening the mount said; -EMFILE, -ENFILE or
+ * -ENOMEM where it could not be read to the end (what was found stays). */
+int cgroup_tree_start(struct cgroup_tree *tree, struct reason *why);
+
+/* The inotify fd, for the loop; -1 where there is none. */
+int cgroup_tree_fd(const struct cgroup_tree *tree);
+
+/* Takes what the inotify fd has, at most about a thousand events a call; 1 where more may be waiting, 0
+ * where not, negative errno where something could not be looked at (a rescan is then due). */
+int cgroup_tree_dispatch(struct cgroup_tree *tree, struct reason *why);
+
+/* Reads the whole tree again and reports the differences; sets the watches that are missing. Errors as
+ * with _start(): what was not reached is left as it is. */
+int cgroup_tree_rescan(struct cgroup_tree *tree, struct reason *why);
+
+/* NOW: the queue overflowed since the last rescan. SOMETIMES: there are directories without a watch, or
+ * left out, or something could not be looked at, so that a rescan from time to time has to find what
+ * no event tells. */
+enum cgroup_rescan { CGROUP_RESCAN_NO, CGROUP_RESCAN_SOMETIMES, CGROUP_RESCAN_NOW };
+enum cgroup_rescan cgroup_tree_wants_rescan(const struct cgroup_tree *tree);
+
+/* Why watches are missing, as a sentence that says what to do; NULL where none is. */
+const char *cgroup_tree_problem(const struct cgroup_tree *tree);
+
+/* Replaces the filter (borrowed) and reports changes of `wanted`. */
+void cgroup_tree_set_filter(struct cgroup_tree *tree, const struct cgroup_filter *filter);
+
+/* All known cgroups, parents before children. */
+const struct cgroup_list *cgroup_tree_all(const struct cgroup_tree *tree);
+size_t cgroup_tree_size(const struct cgroup_tree *tree);
+
+/* For perfmond's metrics about itself. */
+struct cgroup_tree_stats {
+	uint64_t overflows, rescans;
+	uint64_t missed;		 /* directories that were gone before they could be looked at */
+	size_t watches, watches_missing; /* now */
+	size_t left_out;		 /* now: path too long, no permission, or over the limit */
+};
+struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree);
+
+/*
+ * Opens the cgroup's directory for perf_event_open(2), PERF_FLAG_PID_CGROUP: O_RDONLY (an O_PATH fd is
+ * refused). The fd (close-on-exec, the caller's), or negative errno: -ENOENT where it is gone, also
+ * where another cgroup stands in its place by now.
+ */
+int cgroup_open(const struct cgroup_tree *tree, const struct cgroup *cgroup);

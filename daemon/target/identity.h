@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Who a cgroup is, apart from whether it still exists: shared by the tree, the ledger's rows and
+ * snapshots, which may outlive it. Immutable; freed with its last reference.
+ */
+
+#include "util/cleanup.h"
+
+#include <stdint.h>
+
+struct cgroup_identity {
+	unsigned refs;
+	uint64_t id; /* inode of the directory: the kernel's cgroup id */
+	char *label; /* the path below the mount as valid UTF-8 (utf8_printable()); "/" is the root */
+
+	/*
+	 * What the label says about where it comes from; NULL where it does not apply. Of several, the
+	 * innermost is meant: a unit of a user's manager, a container in a container.
+	 *
+	 * Understands the layouts of systemd, and of docker, podman, cri-o, containerd and Kubernetes
+	 * with both the systemd and the cgroupfs driver.
+	 */
+	char *unit;	    /* nginx.service, …, without systemd's escaping of the cgroup's name */
+	char *slice;	    /* system.slice, user-1000.slice, … */
+	char *container_id; /* 64 hex digits */
+	char *pod_uid;	    /* of a Kubernetes pod, with its dashes; a static pod's has none */
+};
+
+/* Makes one with one reference; path is bytes. -ENOMEM. */
+int cgroup_identity_new(struct cgroup_identity **ret, uint64_t id, const char *path);
+struct cgroup_identity *cgroup_identity_ref(struct cgroup_identity *identity);
+/* Takes NULL; returns NULL. */
+struct cgroup_identity *cgroup_identity_unref(struct cgroup_identity *identity);
+DEFINE_CLEANUP(struct cgroup_identity *, cgroup_identity_unref)

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * target/cgroup where something is short: the queue, fds, permission, the length of a path, the limit of the
+ * tree, and the mount itself.
+ */
+
+#include "watched.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+/* --- more events than are taken at once, or kept */
+
+static void test_bounded_dispatch(_unused_ void **state)
+{
+	struct watched w;
+	char name[16];
+	int r, calls = 0;
+
+	watched_make(&w);
+	watched_start(&w);
+	for (int i = 0; i < 5000; i++) {
+		(void)snprintf(name, sizeof(name), "%d", i);
+		watched_mkdir(&w, name);
+	}
+	do {
+		size_t before = cgroup_tree_size(w.tree);
+
+		r = cgroup_tree_dispatch(w.tree, &w.why);
+		assert_true(r >= 0);
+		assert_in_range(cgroup_tree_size(w.tree) - before, 0, 1100);
+		calls++;
+	} while (r == 1);
+	assert_int_equal(cgroup_tree_size(w.tree), 5001);
+	assert_in_range(calls, 5, 20);
+	assert_int_equal(cgroup_tree_stats(w.tree).overflows, 0);
+	watched_check(&w);
+	watched_free(&w);
+}
+
+static void test_overflow(_unused_ void **state)
+{
+	struct watched w;
+	unsigned long max = 0;
+	FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "re");
+	char name[32];
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &max), 1);
+	fclose(f);
+	if (max > 200000) {
+		print_message("SKIPPED: fs.inotify.max_queued_events is %lu, too large to fill the queue\n",
+			      max);
+		skip();
+	}
+
+	watched_make(&w);
+	watched_mkdir(&w, "old");
+	watched_start(&w);
+	watched_forget(&w);
+	for (unsigned long i = 0; i < max / 2 + 10; i++) {
+		(void)snprintf(name, sizeof(name), "%lu", i);
+		watched_mkdir(&w, name);
+		watched_rmdir(&w, name);
+	}
+	watched_rmdir(&w, "old");
+	watched_mkdir(&w, "lost/deep/down");
+	watched_dispatch(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).overflows, 1);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NOW);
+	watched_expect(&w, "");
+
+	watched_rescan(&w);
+	watched_expect(&w, "-/old\n+/lost\n+/lost/deep\n+/lost/deep/down\n");
+	watched_check(&w);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_int_equal(cgroup_tree_stats(w.tree).rescans, 1);
+	watched_mkdir(&w, "lost/deep/down/new");
+	watched_dispatch(&w);
+	watched_expect(&w, "+/lost/deep/down/new\n");
+	watched_free(&w);
+}
+
+/* --- without inotify, without fds, without permission */
+
+static struct rlimit allow_fds(rlim_t nr)
+{
+	struct rlimit old, new;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	new = (struct rlimit){ .rlim_cur = nr, .rlim_max = old.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &new), 0);
+	return old;
+}
+
+/* The number of the next fd to be opened. */
+static rlim_t next_fd(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return (rlim_t)fd;
+}
+
+static void test_without_inotify(_unused_ void **state)
+{
+	struct watched w = {};
+	struct rlimit old;
+
+	scratch_make(&w.scratch);
+	old = allow_fds(next_fd());
+	watched_open(&w, w.scratch.path, &admit_all);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+
+	assert_int_equal(cgroup_tree_fd(w.tree), -1);
+	watched_mkdir(&w, "a/b");
+	watched_start(&w);
+	watched_expect(&w, "+/\n+/a\n+/a/b\n");
+	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 3);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_non_null(strstr(cgroup_tree_problem(w.tree), "fs.inotify.max_user_instances"));
+	assert_int_equal(cgroup_tree_dispatch(w.tree, &w.why), 0);
+
+	watched_mkdir(&w, "a/c/d");
+	watched_mkdir(&w, "e");
+	watched_rmdir(&w, "a/b");
+	watched_rescan(&w);
+	watched_expect(&w, "+/e\n-/a/b\n+/a/c\n+/a/c/d\n");
+	watched_check(&w);
+	watched_remake(&w, "e");
+	watched_rescan(&w);
+	watched_expect(&w, "-/e\n+/e\n");
+	watched_check(&w);
+	watched_rescan(&w);
+	watched_expect(&w, "");
+	watched_free(&w);
+}
+
+/* The tree is told that an fd could not be had, which must not look like a removal. */
+static void test_without_fds(_unused_ void **state)
+{
+	struct watched w;
+	struct rlimit old;
+	rlim_t next;
+
+	watched_make(&w);
+	watched_mkdir(&w, "a/b");
+	next = next_fd();
+	old = allow_fds(next);
+	assert_int_equal(cgroup_tree_start(w.tree, &w.why), -EMFILE);
+	assert_non_null(strstr(w.why.text, w.scratch.path));
+	watched_expect(&w, "");
+	allow_fds(next + 1);
+	/* One fd: enough to look at the mount, not enough to read it and look at what is in it. */
+	assert_int_equal(cgroup_tree_start(w.tree, &w.why), -EMFILE);
+	watched_expect(&w, "+/\n");
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	watched_rescan(&w);
+	watched_expect(&w, "+/a\n+/a/b\n");
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+
+	watched_mkdir(&w, "c");
+	watched_rmdir(&w, "a/b");
+	allow_fds(next);
+	assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), -EMFILE);
+	/* What is gone shows without an fd. */
+	assert_int_equal(cgroup_tree_dispatch(w.tree, &w.why), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	watched_rescan(&w);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	watched_check(&w);
+	watched_free(&w);
+}
+
+static void test_without_permission(_unused_ void **state)
+{
+	struct watched w;
+	bool root = geteuid() == 0;
+
+	watched_make(&w);
+	assert_int_equal(chmod(w.scratch.path, 0755), 0);
+	watched_mkdir(&w, "a/b");
+	watched_mkdir(&w, "c");
+	assert_int_equal(chmod(scratch_path(&w.scratch, "a"), 0), 0);
+	if (root)
+		assert_int_equal(seteuid(65534), 0);
+	watched_start(&w);
+
+	/* It is known to be there, and no more. */
+	assert_non_null(watched_find(&w, "/a"));
+	assert_null(watched_find(&w, "/a/b"));
+	assert_non_null(watched_find(&w, "/c"));
+	assert_int_equal(cgroup_open(w.tree, watched_find(&w, "/a")), -EACCES);
+	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 1);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_non_null(cgroup_tree_problem(w.tree));
+
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chmod(scratch_path(&w.scratch, "a"), 0755), 0);
+	watched_rescan(&w);
+	watched_check(&w);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_null(cgroup_tree_problem(w.tree));
+	watched_free(&w);
+}
+
+/* May list the folder, and not look at what is in it. */
+static void test_without_search(_unused_ void **state)
+{
+	struct watched w;
+	bool root = geteuid() == 0;
+
+	watched_make(&w);
+	assert_int_equal(chmod(w.scratch.path, 0755), 0);
+	watched_mkdir(&w, "a/b");
+	assert_int_equal(chmod(scratch_path(&w.scratch, "a"), 0444), 0);
+	if (root)
+		assert_int_equal(seteuid(65534), 0);
+	watched_start(&w);
+	watched_expect(&w, "+/\n+/a\n");
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chmod(scratch_path(&w.scratch, "a"), 0755), 0);
+	watched_rescan(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 0);
+	watched_check(&w);
+	watched_free(&w);
+}
+
+/* --- bounds */
+
+static void make_deep(const struct watched *w, const char *name, unsigned levels)
+{
+	int fd = open(w->scratch.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (unsigned i = 0; i < levels; i++) {
+		int below;
+
+		assert_int_equal(mkdirat(fd, name, 0755), 0);
+		below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		assert_true(below >= 0);
+		close(fd);
+		fd = below;
+	}
+	close(fd);
+}
+
+static void test_deep(_unused_ void **state)
+{
+	struct watched w;
+	size_t known, length;
+
+	watched_make(&w);
+	watched_start(&w);
+	make_deep(&w, "d", 2500);
+	watched_dispatch(&w);
+
+	/* The last that is known has the longest path that fits; what is below has none. */
+	length = strlen(w.scratch.path);
+	known = (PATH_MAX - 1 - length) / 2;
+	assert_int_equal(cgroup_tree_size(w.tree), known + 1);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	assert_int_equal(strlen(TAILQ_LAST(cgroup_tree_all(w.tree), cgroup_list)->path), known * 2);
+
+	watched_forget(&w);
+	watched_rescan(&w);
+	watched_expect(&w, "");
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+
+	/* Removed from above at once. */
+	watched_rename(&w, "d", "e");
+	watched_dispatch(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), known + 1);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	watched_free(&w);
+}
+
+static void test_long_names(_unused_ void **state)
+{
+	struct watched w;
+	char name[NAME_MAX + 1];
+
+	memset(name, 'n', NAME_MAX);
+	name[NAME_MAX] = '\0';
+	watched_make(&w);
+	make_deep(&w, name, 20);
+	watched_start(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), 16);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	watched_free(&w);
+}
+
+/* Read, and then told of by an event: it is counted twice until the next reading, which is asked for. */
+static void test_left_out_twice(_unused_ void **state)
+{
+	struct watched w;
+	char name[NAME_MAX + 1];
+	struct cgroup *last;
+	int fd;
+
+	memset(name, 'n', NAME_MAX);
+	name[NAME_MAX] = '\0';
+	watched_make(&w);
+	make_deep(&w, name, 15);
+	watched_start(&w);
+	last = TAILQ_LAST(cgroup_tree_all(w.tree), cgroup_list);
+	fd = cgroup_open(w.tree, last);
+	assert_int_equal(mkdirat(fd, name, 0755), 0);
+	watched_rescan(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	watched_dispatch(&w);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	watched_rescan(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+
+	assert_int_equal(unlinkat(fd, name, AT_REMOVEDIR), 0);
+	watched_dispatch(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 0);
+	close(fd);
+	watched_free(&w);
+}
+
+static void test_limit(_unused_ void **state)
+{
+	struct watched w;
+	char name[16];
+
+	watched_make(&w);
+	cgroup_tree_set_limit(w.tree, 6);
+	for (int i = 0; i < 8; i++) {
+		(void)snprintf(name, sizeof(name), "%d", i);
+		watched_mkdir(&w, name);
+	}
+	watched_start(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), 6);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 3);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+
+	watched_mkdir(&w, "one-more");
+	watched_dispatch(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), 6);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 4);
+	watched_rmdir(&w, "one-more");
+	watched_dispatch(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 3);
+
+	/* There is room when others go. */
+	for (int i = 0; i < 4; i++) {
+		(void)snprintf(name, sizeof(name), "%d", i);
+		watched_rmdir(&w, name);
+	}
+	watched_dispatch(&w);
+	watched_rescan(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 0);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	watched_check(&w);
+	watched_free(&w);
+}
+
+static void test_many(_unused_ void **state)
+{
+	struct watched w;
+	char name[32];
+
+	watched_make(&w);
+	for (int i = 0; i < 10000; i++) {
+		(void)snprintf(name, sizeof(name), i % 2 ? "%d" : "%d/x", i);
+		watched_mkdir(&w, name);
+	}
+	watched_start(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), 15001);
+	watched_check(&w);
+	watched_forget(&w);
+	watched_rescan(&w);
+	watched_expect(&w, "");
+
+	/* All at once, from above. */
+	for (int i = 0; i < 10000; i++) {
+		(void)snprintf(name, sizeof(name), "%d/x", i);
+		if (i % 2 == 0)
+			watched_rmdir(&w, name);
+		(void)snprintf(name, sizeof(name), "%d", i);
+		watched_rmdir(&w, name);
+	}
+	watched_dispatch(&w);
+	if (cgroup_tree_wants_rescan(w.tree))
+		watched_rescan(&w);
+	watched_check(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), 1);
+	watched_free(&w);
+}
+
+/* --- the mount goes away */
+
+static void test_mount_replaced(_unused_ void **state)
+{
+	struct watched w = {};
+
+	scratch_make(&w.scratch);
+	watched_mkdir(&w, "mount/a");
+	watched_open(&w, scratch_path(&w.scratch, "mount"), &admit_all);
+	watched_start(&w);
+	watched_expect(&w, "+/\n+/a\n");
+
+	watched_mkdir(&w, "new/b");
+	watched_rmdir(&w, "mount/a");
+	watched_rmdir(&w, "mount");
+	watched_dispatch(&w);
+	watched_expect(&w, "-/a\n");
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NOW);
+	assert_int_equal(cgroup_tree_stats(w.tree).watches, 0);
+	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 1);
+	assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), -ENOENT);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+
+	watched_rename(&w, "new", "mount");
+	watched_rescan(&w);
+	watched_expect(&w, "-/\n+/\n+/b\n");
+	watched_compare(&w, scratch_path(&w.scratch, "mount"));
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	watched_free(&w);
+}
+
+/* One directory in two places, for which inotify has one watch; the second is followed by rescans. */
+static void test_bind_mount(_unused_ void **state)
+{
+	struct watched w;
+
+	watched_make(&w);
+	watched_mkdir(&w, "a/x");
+	watched_mkdir(&w, "b");
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount(scratch_path(&w.scratch, "a"), scratch_path(&w.scratch, "b"), NULL, MS_BIND, NULL) < 0) {
+		print_message("SKIPPED: can't make a bind mount: %s\n", strerror(errno));
+		watched_free(&w);
+		skip();
+	}
+
+	watched_start(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), 5);
+	watched_check(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 2);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	watched_mkdir(&w, "a/y");
+	watched_dispatch(&w);
+	watched_rescan(&w);
+	watched_check(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), 7);
+	watched_forget(&w);
+	watched_rescan(&w);
+	watched_expect(&w, "");
+	assert_int_equal(umount(scratch_path(&w.scratch, "b")), 0);
+	watched_dispatch(&w);
+	watched_rescan(&w);
+	watched_check(&w);
+	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	watched_free(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bounded_dispatch),
+		cmocka_unit_test(test_overflow),
+		cmocka_unit_test(test_without_inotify),
+		cmocka_unit_test(test_without_fds),
+		cmocka_unit_test(test_without_permission),
+		cmocka_unit_test(test_without_search),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_left_out_twice),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_mount_replaced),
+		cmocka_unit_test(test_bind_mount),
+	};
+
+	return cmocka_run_group_tests_name("cgroup-limits", tests, NULL, NULL);
+}

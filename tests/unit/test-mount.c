@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+
+/* util/mountinfo and target/mount: which mount perf's cgroups are in; and target/cpu. */
+
+#include "scratch.h"
+#include "target/cpu.h"
+#include "target/mount.h"
+#include "util/mountinfo.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <cmocka.h>
+
+#define V2_ONLY                                                                                     \
+	"22 27 0:21 / /proc rw,relatime - proc proc rw\n"                                           \
+	"23 27 0:22 / /sys rw,relatime shared:7 - sysfs sysfs rw\n"                                 \
+	"30 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 "   \
+	"rw,nsdelegate,memory_recursiveprot\n"
+
+/* systemd's hybrid layout: v1 controllers, and cgroup2 for systemd's own use. */
+#define HYBRID                                                                                      \
+	"31 23 0:28 / /sys/fs/cgroup ro,nosuid shared:8 - tmpfs tmpfs ro,mode=755\n"                \
+	"32 31 0:29 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"         \
+	"33 31 0:30 / /sys/fs/cgroup/systemd rw shared:10 - cgroup cgroup rw,xattr,name=systemd\n"  \
+	"34 31 0:31 / /sys/fs/cgroup/cpu,cpuacct rw shared:11 - cgroup cgroup rw,cpu,cpuacct\n"
+
+#define V1_PERF "35 31 0:32 / /sys/fs/cgroup/perf_event rw shared:12 - cgroup cgroup rw,perf_event\n"
+
+static char *next_text;
+
+static bool next(struct mountinfo *mount)
+{
+	return mountinfo_next(&next_text, mount);
+}
+
+/* --- lines */
+
+static void test_lines(_unused_ void **state)
+{
+	char text[] = "36 35 98:0 /a\\040b /mnt/1\\0112\\1343\\012\\043 rw master:1 propagate_from:2 - ext3 "
+		      "/dev/r rw,x\n"
+		      "37 35 0:1 / /no/optional rw - tmpfs tmpfs rw\n"
+		      "38 35 0:1 / /dash rw shared:1 - tmpfs - rw\n"
+		      "39 35 0:1 / /no/source rw - tmpfs  rw,size=4k\n"
+		      "39 35 0:1 / /more/than/known rw - tmpfs tmpfs ro,x y z\n"
+		      "40 35 0:1 / /last rw - proc proc rw";
+	struct mountinfo mount;
+
+	next_text = text;
+	assert_true(next(&mount));
+	assert_string_equal(mount.root, "/a b");
+	assert_string_equal(mount.mount_point, "/mnt/1\t2\\3\n#");
+	assert_string_equal(mount.fstype, "ext3");
+	assert_string_equal(mount.options, "rw,x");
+	assert_true(next(&mount));
+	assert_string_equal(mount.mount_point, "/no/optional");
+	assert_true(next(&mount));
+	assert_string_equal(mount.mount_point, "/dash");
+	assert_string_equal(mount.fstype, "tmpfs");
+	assert_string_equal(mount.options, "rw");
+	assert_true(next(&mount));
+	assert_string_equal(mount.mount_point, "/no/source");
+	assert_string_equal(mount.options, "rw,size=4k");
+	assert_true(next(&mount));
+	assert_string_equal(mount.mount_point, "/more/than/known");
+	assert_string_equal(mount.options, "ro,x");
+	assert_true(next(&mount));
+	assert_string_equal(mount.mount_point, "/last");
+	assert_string_equal(mount.fstype, "proc");
+	assert_false(next(&mount));
+	assert_false(next(&mount));
+}
+
+static void test_broken_lines(_unused_ void **state)
+{
+	char text[] = "\n"
+		      "noise\n"
+		      "1 2 3:4 / /no/separator rw shared:1 tmpfs tmpfs rw\n"
+		      "1 2 3:4 / /no/options rw - tmpfs tmpfs\n"
+		      "1 2 3:4 / /nothing/behind rw -\n"
+		      "1 2 3:4 / not/absolute rw - tmpfs tmpfs rw\n"
+		      "- - - - - - - - -\n"
+		      "          \n"
+		      "1 2 3:4 / /bad\\escape\\04\\8 rw - tmpfs tmpfs rw\n";
+	struct mountinfo mount;
+
+	next_text = text;
+	assert_true(next(&mount));
+	assert_string_equal(mount.mount_point, "/bad\\escape\\04\\8");
+	assert_false(next(&mount));
+}
+
+static void test_options(_unused_ void **state)
+{
+	struct mountinfo mount = { .options = "rw,perf_event,name=perf" };
+
+	assert_true(mountinfo_has_option(&mount, "perf_event"));
+	assert_true(mountinfo_has_option(&mount, "rw"));
+	assert_true(mountinfo_has_option(&mount, "name=perf"));
+	assert_false(mountinfo_has_option(&mount, "perf"));
+	assert_false(mountinfo_has_option(&mount, "name"));
+	assert_false(mountinfo_has_option(&mount, "perf_event,name=perf"));
+	mount.options = "";
+	assert_false(mountinfo_has_option(&mount, "rw"));
+}
+
+/* --- cgroups */
+
+static void find(const char *text, const char *path, int version)
+{
+	_cleanup_(cgroup_mount_release) struct cgroup_mount mount = {};
+	struct reason why = {};
+	struct scratch scratch;
+	int r;
+
+	scratch_make(&scratch);
+	scratch_text(&scratch, "mountinfo", text);
+	r = cgroup_mount_find(&mount, scratch_path(&scratch, "mountinfo"), &why);
+	scratch_remove(&scratch);
+
+	if (!path) {
+		assert_int_equal(r, -ENOENT);
+		assert_non_null(strstr(why.text, "mount cgroup2 at /sys/fs/cgroup"));
+		assert_null(mount.path);
+		return;
+	}
+	assert_int_equal(r, 0);
+	assert_string_equal(mount.path, path);
+	assert_int_equal(mount.version, version);
+}
+
+static void test_layouts(_unused_ void **state)
+{
+	find(V2_ONLY, "/sys/fs/cgroup", 2);
+	find(HYBRID, "/sys/fs/cgroup/unified", 2);
+	/* The kernel refuses cgroup2's directories then, wherever it stands in the list. */
+	find(HYBRID V1_PERF, "/sys/fs/cgroup/perf_event", 1);
+	find(V1_PERF HYBRID, "/sys/fs/cgroup/perf_event", 1);
+	find("35 31 0:32 / /sys/fs/cgroup/cpu,perf_event rw - cgroup cgroup rw,cpu,perf_event\n",
+	     "/sys/fs/cgroup/cpu,perf_event", 1);
+	find("1 0 0:1 / /proc rw - proc proc rw\n", NULL, 0);
+	find("33 31 0:30 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n", NULL, 0);
+	find("", NULL, 0);
+	find("40 1 0:32 / /with\\040space rw - cgroup2 none rw\n", "/with space", 2);
+}
+
+static void test_whole_is_preferred(_unused_ void **state)
+{
+	static const char part[] = "50 1 0:26 /docker/1 /part rw - cgroup2 cgroup2 rw\n";
+	static const char whole[] = "51 1 0:26 / /whole rw - cgroup2 cgroup2 rw\n";
+	static const char second[] = "52 1 0:26 / /second rw - cgroup2 cgroup2 rw\n";
+	char text[512];
+
+	find(part, "/part", 2);
+	(void)snprintf(text, sizeof(text), "%s%s%s", part, whole, second);
+	find(text, "/whole", 2);
+	(void)snprintf(text, sizeof(text), "%s%s", whole, part);
+	find(text, "/whole", 2);
+}
+
+static void test_mounted_over(_unused_ void **state)
+{
+	find(V2_ONLY "60 30 0:50 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n", NULL, 0);
+	find(V2_ONLY "60 30 0:50 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+		     "61 60 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+	     "/sys/fs/cgroup", 2);
+	find(V2_ONLY "61 30 0:26 /part /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup", 2);
+}
+
+static void test_many_mounts(_unused_ void **state)
+{
+	_cleanup_(freep) char *text = malloc(20000 * 64 + sizeof(V2_ONLY));
+	size_t at = 0;
+
+	assert_non_null(text);
+	for (int i = 0; i < 20000; i++)
+		at += (size_t)sprintf(text + at, "%d 1 0:%d / /run/%d rw shared:%d - tmpfs tmpfs rw\n", i, i,
+				      i, i);
+	strcpy(text + at, V2_ONLY);
+	find(text, "/sys/fs/cgroup", 2);
+}
+
+static void test_no_mountinfo(_unused_ void **state)
+{
+	struct cgroup_mount mount = {};
+	struct reason why;
+
+	assert_int_equal(cgroup_mount_find(&mount, "/nonexistent/mountinfo", &why), -ENOENT);
+	assert_non_null(strstr(why.text, "/nonexistent/mountinfo"));
+	assert_null(mount.path);
+	assert_int_equal(cgroup_mount_find(&mount, "/nonexistent/mountinfo", NULL), -ENOENT);
+}
+
+/* What it finds on this machine is a file system of that kind (statfs(2)). */
+static void test_this_machine(_unused_ void **state)
+{
+	_cleanup_(cgroup_mount_release) struct cgroup_mount mount = {};
+	struct reason why;
+	struct statfs fs;
+
+	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0) {
+		print_message("SKIPPED: %s\n", why.text);
+		skip();
+	}
+	assert_int_equal(statfs(mount.path, &fs), 0);
+	assert_int_equal(fs.f_type, mount.version == 2 ? 0x63677270 : 0x27e0eb);
+}
+
+/* --- CPUs */
+
+static void online(const char *text, int r, const char *formatted)
+{
+	_cleanup_(cpulist_release) struct cpulist list = {};
+	_cleanup_(freep) char *made = NULL;
+	struct reason why = {};
+	struct scratch scratch;
+
+	scratch_make(&scratch);
+	if (text)
+		scratch_text(&scratch, "devices/system/cpu/online", text);
+	assert_int_equal(cpu_online(&list, scratch.path, &why), r);
+	scratch_remove(&scratch);
+
+	if (r == 0) {
+		made = cpulist_format(&list);
+		assert_string_equal(made, formatted);
+	} else {
+		assert_non_null(strstr(why.text, "/devices/system/cpu/online"));
+		assert_null(list.cpu);
+	}
+}
+
+static void test_cpu_online(_unused_ void **state)
+{
+	online("0-3\n", 0, "0-3");
+	online("0,2-5,8\n", 0, "0,2-5,8");
+	online("\n", -EBADMSG, NULL);
+	online("", -EBADMSG, NULL);
+	online("all of them\n", -EBADMSG, NULL);
+	online(NULL, -ENOENT, NULL);
+}
+
+static void test_cpus_of_this_machine(_unused_ void **state)
+{
+	_cleanup_(cpulist_release) struct cpulist list = {};
+
+	assert_int_equal(cpu_online(&list, "/sys", NULL), 0);
+	assert_int_equal(list.nr, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_broken_lines),
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_layouts),
+		cmocka_unit_test(test_whole_is_preferred),
+		cmocka_unit_test(test_mounted_over),
+		cmocka_unit_test(test_many_mounts),
+		cmocka_unit_test(test_no_mountinfo),
+		cmocka_unit_test(test_this_machine),
+		cmocka_unit_test(test_cpu_online),
+		cmocka_unit_test(test_cpus_of_this_machine),
+	};
+
+	return cmocka_run_group_tests_name("mount", tests, NULL, NULL);
+}
