@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "count/count.h"
+
+#include "count/engine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+/* Below this share a set is multiplexed; above, the gap is the time it takes to schedule it in. */
+#define FULL_SHARE 0.995
+
+/* What reading has found out about a set, for its columns' states. */
+struct set_state {
+	enum event_state state;
+	struct reason why;
+};
+
+struct count {
+	struct plan *plan;
+	struct ledger *ledger;
+	struct engine *engine;
+	const struct privilege *privilege;
+	struct cpulist cpus;
+	struct count_options options;
+	struct set_state *states[_SCOPE_MAX];
+	struct row **rows; /* scratch: a row a CPU */
+	size_t nr_cgroups, nr_cpus;
+	uint64_t reads, read_ns, last_read;
+	struct engine_stats inherited; /* errors counted by the engines before this one */
+	const struct count *from;      /* what this one succeeds, while it does */
+};
+
+const char *cgroup_status_name(enum cgroup_status status)
+{
+	static const char *const names[_CGROUP_STATUS_MAX] = {
+		[CGROUP_WAITING] = "waiting",	[CGROUP_COUNTED] = "counted",	[CGROUP_EXCLUDED] = "excluded",
+		[CGROUP_OVER_MAX] = "over_max", [CGROUP_OVER_FDS] = "over_fds", [CGROUP_FAILED] = "failed",
+	};
+
+	return names[status];
+}
+
+uint64_t count_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+}
+
+struct count *count_free(struct count *count)
+{
+	if (!count)
+		return NULL;
+	if (count->engine)
+		count->engine->ops->destroy(count->engine);
+	ledger_free(count->ledger);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		free(count->states[scope]);
+	plan_unref(count->plan);
+	cpulist_release(&count->cpus);
+	free(count->rows);
+	free(count);
+	return NULL;
+}
+
+int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus, const struct privilege *privilege,
+	      const struct count_options *options)
+{
+	_cleanup_(count_freep) struct count *count = calloc(1, sizeof(*count));
+
+	if (!count)
+		return -ENOMEM;
+	count->plan = plan_ref(plan);
+	count->privilege = privilege;
+	count->options = *options;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		count->states[scope] = calloc(plan->scope[scope].nr_sets + 1, sizeof(struct set_state));
+		if (!count->states[scope])
+			return -ENOMEM;
+	}
+	count->rows = calloc(cpus->nr + 1, sizeof(struct row *));
+	if (!count->rows || cpulist_copy(&count->cpus, cpus) < 0 || ledger_new(&count->ledger, plan) < 0 ||
+	    engine_perf.create(&count->engine, plan, privilege) < 0)
+		return -ENOMEM;
+
+	*ret = steal_ptr(count);
+	return 0;
+}
+
+void count_succeed(struct count *count, struct count *from)
+{
+	/* With the old totals up to date, what is taken over goes on from its own baseline. */
+	count_read(from);
+	count->engine->ops->succeed(count->engine, from->engine);
+	count->from = from;
+}
+
+int count_succeeded(struct count *count, struct count *from)
+{
+	count->engine->ops->succeed(count->engine, NULL);
+	count->from = NULL;
+	count->reads = from->reads;
+	count->read_ns = from->read_ns;
+	count->last_read = from->last_read;
+	count->inherited.read_errors = from->inherited.read_errors + from->engine->stats.read_errors;
+	count->inherited.backwards = from->inherited.backwards + from->engine->stats.backwards;
+	return ledger_carry(count->ledger, from->ledger);
+}
+
+/* --- targets */
+
+static bool has_room(const struct count *count, size_t fds)
+{
+	uint64_t used = count->engine->stats.fds + (count->from ? count->from->engine->stats.fds : 0);
+
+	return used + fds + count->options.fd_reserve <= count->privilege->fd_limit;
+}
+
+static void say_no_room(const struct count *count, size_t fds, struct reason *why)
+{
+	reason_set(why, 0,
+		   "it needs %zu more file descriptors; %zu are open for counting, of a limit of %" PRIu64
+		   " (raise LimitNOFILE=, or count fewer events or cgroups)",
+		   fds, count->engine->stats.fds, count->privilege->fd_limit);
+}
+
+/* A CPU that can't be opened for want of fds loses its sets, and their states say so. */
+static void cpu_left_out(struct count *count, int cpu, const struct reason *why)
+{
+	const struct scope_plan *plan = &count->plan->scope[SCOPE_CPU];
+
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		if (cpulist_has(&plan->sets[i].cpus, cpu))
+			reason_set(&count->engine->findings[SCOPE_CPU][i].lasting, 0, "CPU %d is not counted: %s", cpu,
+				   why->text);
+}
+
+static int add_cpu(struct count *count, int cpu)
+{
+	const struct cpulist only = { .cpu = &cpu, .nr = 1 };
+	const struct engine_target target = {
+		.scope = SCOPE_CPU,
+		.id = (uint64_t)cpu,
+		.label = "",
+		.cgroup_fd = -1,
+	};
+	size_t fds = count->engine->ops->fds_needed(count->engine, SCOPE_CPU, (uint64_t)cpu);
+	struct reason why = {};
+	struct row *row;
+	int r;
+
+	if (!has_room(count, fds)) {
+		say_no_room(count, fds, &why);
+		cpu_left_out(count, cpu, &why);
+		return 0;
+	}
+	r = ledger_take(count->ledger, SCOPE_CPU, cpu, NULL, &row);
+	if (r < 0)
+		return r;
+	r = count->engine->ops->add(count->engine, &target, &only, &row, count_now(), &why);
+	if (r < 0) {
+		ledger_drop(count->ledger, row);
+		cpu_left_out(count, cpu, &why);
+		return r == -ENOMEM ? r : 0;
+	}
+	count->nr_cpus++;
+	return 0;
+}
+
+int count_add_cpus(struct count *count)
+{
+	if (count->plan->scope[SCOPE_CPU].nr_sets == 0)
+		return 0;
+	for (size_t i = 0; i < count->cpus.nr; i++) {
+		int r = add_cpu(count, count->cpus.cpu[i]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Row number i of the cgroup; false after the last. */
+static bool nth_cgroup_row(const struct count *count, size_t i, const struct cgroup *cgroup, struct row **ret)
+{
+	size_t nr = count->options.cgroup_per_cpu ? count->cpus.nr : 1;
+	int cpu;
+
+	if (i >= nr)
+		return false;
+	cpu = count->options.cgroup_per_cpu ? count->cpus.cpu[i] : ROW_ALL_CPUS;
+	*ret = ledger_find(count->ledger, cpu, cgroup->identity);
+	return true;
+}
+
+static bool row_is_blank(const struct count *count, const struct row *row)
+{
+	for (size_t i = 0; i < count->plan->scope[row->scope].nr_columns; i++)
+		if (row->cells[i].measured)
+			return false;
+	return true;
+}
+
+/* Ends the cgroup's rows. With linger, what has been measured stays for a while. */
+static void end_cgroup_rows(struct count *count, const struct cgroup *cgroup, bool linger, uint64_t now)
+{
+	struct row *row;
+
+	for (size_t i = 0; nth_cgroup_row(count, i, cgroup, &row); i++) {
+		if (!row || row->identity != cgroup->identity)
+			continue;
+		if (linger && count->options.linger > 0 && !row_is_blank(count, row))
+			ledger_retire(count->ledger, row, cgroup->identity, now);
+		else
+			ledger_drop(count->ledger, row);
+	}
+}
+
+static int take_cgroup_rows(struct count *count, const struct cgroup *cgroup)
+{
+	for (size_t i = 0; i < count->cpus.nr; i++) {
+		int cpu = count->options.cgroup_per_cpu ? count->cpus.cpu[i] : ROW_ALL_CPUS;
+		int r;
+
+		if (i > 0 && !count->options.cgroup_per_cpu) {
+			count->rows[i] = count->rows[0];
+			continue;
+		}
+		r = ledger_take(count->ledger, SCOPE_CGROUP, cpu, cgroup->identity, &count->rows[i]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int open_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
+		       struct reason *why)
+{
+	_cleanup_(closep) int fd = cgroup_open(tree, cgroup);
+	const struct engine_target target = {
+		.scope = SCOPE_CGROUP,
+		.id = cgroup->identity->id,
+		.label = cgroup->identity->label,
+		.cgroup_fd = fd,
+	};
+	int r;
+
+	if (fd < 0)
+		return reason_set(why, fd, "its directory can't be opened: %s", strerror(-fd));
+	r = take_cgroup_rows(count, cgroup);
+	if (r == 0)
+		r = count->engine->ops->add(count->engine, &target, &count->cpus, count->rows, count_now(), why);
+	return r;
+}
+
+/* The kernel says ENOENT for a cgroup that is gone, and for one that perf does not know of. */
+static bool cgroup_is_gone(const struct cgroup_tree *tree, const struct cgroup *cgroup)
+{
+	int fd = cgroup_open(tree, cgroup);
+
+	safe_close(fd);
+	return fd == -ENOENT;
+}
+
+int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
+		     struct reason *why)
+{
+	size_t fds = count->engine->ops->fds_needed(count->engine, SCOPE_CGROUP, cgroup->identity->id);
+	int r;
+
+	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
+		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
+	if (count->nr_cgroups >= count->options.cgroup_max)
+		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",
+				  count->options.cgroup_max);
+	if (!has_room(count, fds)) {
+		say_no_room(count, fds, why);
+		return CGROUP_OVER_FDS;
+	}
+
+	r = open_cgroup(count, tree, cgroup, why);
+	if (r == 0) {
+		count->nr_cgroups++;
+		return CGROUP_COUNTED;
+	}
+	/* Rows of an earlier cgroup of that label may have been taken up again: they linger on. */
+	end_cgroup_rows(count, cgroup, true, count_now());
+	switch (r) {
+	case -ENOMEM:
+		return reason_set(why, r, "out of memory");
+	case -EMFILE:
+	case -ENFILE:
+		return CGROUP_OVER_FDS;
+	case -ENOENT:
+		if (cgroup_is_gone(tree, cgroup))
+			return r;
+		return reason_set(why, CGROUP_FAILED,
+				  "the kernel has no perf accounting for it (ENOENT): on a cgroup2 mount without any controller "
+				  "in use, enable one in the root's cgroup.subtree_control");
+	default:
+		return CGROUP_FAILED;
+	}
+}
+
+void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger)
+{
+	uint64_t now = count_now();
+
+	count->engine->ops->remove(count->engine, SCOPE_CGROUP, cgroup->identity->id, now);
+	count->nr_cgroups--;
+	end_cgroup_rows(count, cgroup, linger, now);
+}
+
+/* --- reading */
+
+void count_read(struct count *count)
+{
+	uint64_t now = count_now();
+
+	count->engine->ops->read(count->engine, now);
+	count->last_read = now;
+	count->read_ns += count_now() - now;
+	count->reads++;
+}
+
+/* What the interval has shown of a set. */
+static void update_state(struct set_state *state, struct finding *finding, const struct set *set)
+{
+	double share = finding->enabled ? (double)finding->running / (double)finding->enabled : 1;
+
+	if (finding->failures) {
+		state->state = EVENT_FAILED;
+		state->why = finding->why;
+	} else if (finding->lasting.text[0]) {
+		state->state = EVENT_FAILED;
+		state->why = finding->lasting;
+	} else if (!set->exact && finding->ever_enabled && !finding->ever_ran) {
+		state->state = EVENT_NEVER_SCHEDULED;
+		reason_set(&state->why, 0,
+			   "opened and enabled, but the PMU never ran it: group '%s' is too large for it, or its "
+			   "counters are taken (another perf user, kernel.nmi_watchdog)",
+			   set->group->name);
+	} else if (!set->exact && share < FULL_SHARE) {
+		state->state = EVENT_MULTIPLEXED;
+		reason_set(&state->why, 0, "it shares the PMU and ran %.0f %% of the last interval: totals are estimated",
+			   100 * share);
+	} else {
+		state->state = EVENT_OK;
+		state->why.text[0] = '\0';
+	}
+	finding->enabled = finding->running = finding->failures = 0;
+}
+
+void count_tick(struct count *count)
+{
+	count_read(count);
+	ledger_tick(count->ledger, count->last_read);
+	ledger_expire(count->ledger, count->last_read, count->options.linger);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < count->plan->scope[scope].nr_sets; i++)
+			update_state(&count->states[scope][i], &count->engine->findings[scope][i],
+				     &count->plan->scope[scope].sets[i]);
+}
+
+struct plan *count_plan(const struct count *count)
+{
+	return count->plan;
+}
+
+const struct ledger *count_ledger(const struct count *count)
+{
+	return count->ledger;
+}
+
+enum event_state count_column_state(const struct count *count, enum scope scope, size_t at, const char **why)
+{
+	const struct column *column = &count->plan->scope[scope].columns[at];
+	const struct set_state *state;
+
+	if (column->set == NO_SET) {
+		*why = column->why;
+		return column->state;
+	}
+	state = &count->states[scope][column->set];
+	*why = state->why.text[0] ? state->why.text : NULL;
+	return state->state;
+}
+
+struct count_stats count_stats(const struct count *count)
+{
+	return (struct count_stats){
+		.reads = count->reads,
+		.read_ns = count->read_ns,
+		.read_errors = count->inherited.read_errors + count->engine->stats.read_errors,
+		.backwards = count->inherited.backwards + count->engine->stats.backwards,
+		.last_read = count->last_read,
+		.fds = count->engine->stats.fds,
+		.cgroups = count->nr_cgroups,
+		.cpus = count->nr_cpus,
+		.lingering = count->ledger->nr_gone,
+	};
+}
+
+const char *count_engine_name(const struct count *count)
+{
+	return count->engine->ops->name;
+}

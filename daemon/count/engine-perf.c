@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "count/engine.h"
+
+#include "count/estimate.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+/* One kernel group, open on one CPU for one target. */
+struct reader {
+	struct row *row;
+	int cpu;
+	int *fds;	/* the leader's first; -1 where the CPU is offline */
+	uint64_t *ids;	/* the kernel's, in the order of fds: values are told apart by them */
+	struct baseline base;
+	/* The last reading's times, for the exposed ones; the baseline can lag behind. */
+	uint64_t enabled, running;
+	uint64_t read_at; /* CLOCK_MONOTONIC ns of it, or of the opening */
+};
+
+/* A set, open for one target: a reader a CPU. One allocation, with the readers' arrays behind it. */
+struct set_readers {
+	size_t nr;
+	size_t nr_events;
+	struct reader readers[];
+};
+
+struct station {
+	enum scope scope;
+	uint64_t id;
+	TAILQ_ENTRY(station) in_engine;
+	UT_hash_handle hh;
+	struct set_readers *sets[]; /* one a set of the scope's plan; NULL where not open */
+};
+
+struct perf_engine {
+	struct engine engine;
+	TAILQ_HEAD(, station) stations;
+	struct station *by_id[_SCOPE_MAX];
+	struct perf_engine *from; /* the engine this one succeeds, or NULL */
+	uint64_t *buffer;	  /* of one reading of the largest set, then its values, then its deltas */
+	size_t largest;
+};
+
+static struct perf_engine *perf_engine(struct engine *engine)
+{
+	return (struct perf_engine *)engine;
+}
+
+/* --- one set of one target */
+
+/* Readers for those of the set's CPUs that are among cpus. */
+static struct set_readers *set_readers_new(const struct set *set, const struct cpulist *cpus, struct row *const *rows)
+{
+	size_t most = cpus->nr * set->nr, size = sizeof(struct set_readers) + cpus->nr * sizeof(struct reader);
+	struct set_readers *readers = calloc(1, size + most * (2 * sizeof(uint64_t) + sizeof(int)));
+	uint64_t *values, *ids;
+	int *fds;
+
+	if (!readers)
+		return NULL;
+	values = (uint64_t *)((char *)readers + size);
+	ids = values + most;
+	fds = (int *)(ids + most);
+	readers->nr_events = set->nr;
+	for (size_t i = 0; i < cpus->nr; i++) {
+		if (!cpulist_has(&set->cpus, cpus->cpu[i]))
+			continue;
+		readers->readers[readers->nr] = (struct reader){
+			.row = rows[i],
+			.cpu = cpus->cpu[i],
+			.fds = fds + readers->nr * set->nr,
+			.ids = ids + readers->nr * set->nr,
+			.base.values = values + readers->nr * set->nr,
+		};
+		readers->nr++;
+	}
+	for (size_t i = 0; i < most; i++)
+		fds[i] = -1;
+	return readers;
+}
+
+static void set_readers_close(struct set_readers *readers, struct engine_stats *stats)
+{
+	if (!readers)
+		return;
+	for (size_t i = 0; i < readers->nr; i++)
+		/* Members before their leader: closing a leader first would make events of their own of them. */
+		for (size_t k = readers->nr_events; k-- > 0;) {
+			int *fd = &readers->readers[i].fds[k];
+
+			stats->fds -= *fd >= 0;
+			*fd = safe_close(*fd);
+		}
+	free(readers);
+}
+
+static int reader_open(struct perf_engine *engine, struct reader *reader, const struct scope_plan *plan,
+		       const struct set *set, int cgroup_fd, size_t *failed_at)
+{
+	for (size_t i = 0; i < set->nr; i++) {
+		const struct event *event = plan->columns[set->columns[i]].event;
+		int fd = perf_open(event, reader->cpu, cgroup_fd, i ? reader->fds[0] : -1);
+
+		*failed_at = i;
+		if (fd < 0)
+			return fd;
+		reader->fds[i] = fd;
+		engine->engine.stats.fds++;
+		if (ioctl(fd, PERF_EVENT_IOC_ID, &reader->ids[i]) < 0)
+			return -errno;
+	}
+	return perf_enable_group(reader->fds[0]);
+}
+
+static int set_open(struct perf_engine *engine, struct set_readers **ret, const struct engine_target *target,
+		    const struct set *set, const struct cpulist *cpus, struct row *const *rows, uint64_t now,
+		    struct reason *why)
+{
+	const struct scope_plan *plan = &engine->engine.plan->scope[target->scope];
+	struct set_readers *readers = set_readers_new(set, cpus, rows);
+	size_t member = 0;
+
+	if (!readers)
+		return reason_set(why, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < readers->nr; i++) {
+		struct reader *reader = &readers->readers[i];
+		const struct event *event;
+		struct reason detail;
+		int r = reader_open(engine, reader, plan, set, target->cgroup_fd, &member);
+
+		reader->read_at = now;
+		if (r == 0 || r == -ENODEV) /* gone offline since the plan was made: nothing runs there */
+			continue;
+		event = plan->columns[set->columns[member]].event;
+		perf_open_explain(r, event, target->scope, reader->cpu, engine->engine.privilege, &detail);
+		reason_set(why, 0, "%s%sCPU %d, '%s': %s", target->label, target->label[0] ? ", " : "", reader->cpu,
+			   event->text, detail.text);
+		set_readers_close(readers, &engine->engine.stats);
+		return r;
+	}
+	*ret = readers;
+	return 0;
+}
+
+/* Puts a reading's values into the order of fds, by the kernel's ids. It returns members in the order in
+ * which they were opened, so that the first look is at the right place. */
+static bool sort_values(const struct reader *reader, size_t nr, const uint64_t *pairs, uint64_t *values)
+{
+	for (size_t i = 0; i < nr; i++) {
+		size_t k = i, tries = nr;
+
+		while (tries && pairs[2 * k + 1] != reader->ids[i]) {
+			k = (k + 1) % nr;
+			tries--;
+		}
+		if (!tries)
+			return false;
+		values[i] = pairs[2 * k];
+	}
+	return true;
+}
+
+/* perf_event_open(2), "Reading results", with all of our read format: nr, enabled, running, (value, id)… */
+static int reader_read(const struct perf_engine *engine, const struct reader *reader, size_t nr, struct reading *ret,
+		       struct reason *why)
+{
+	size_t size = (3 + 2 * nr) * sizeof(uint64_t);
+	uint64_t *buffer = engine->buffer, *values = buffer + 3 + 2 * engine->largest;
+	ssize_t n = read(reader->fds[0], buffer, size);
+
+	if (n < 0)
+		return reason_set(why, -errno, "reading on CPU %d: %s", reader->cpu, strerror(errno));
+	if (n == 0)
+		return reason_set(why, -ENODATA,
+				  "reading on CPU %d: the group is in error state: it is pinned, and did not fit the PMU",
+				  reader->cpu);
+	if ((size_t)n != size || buffer[0] != nr || !sort_values(reader, nr, buffer + 3, values))
+		return reason_set(why, -EBADMSG, "reading on CPU %d: the kernel returned another group than was opened",
+				  reader->cpu);
+
+	*ret = (struct reading){ .enabled = buffer[1], .running = buffer[2], .values = values };
+	return 0;
+}
+
+/* Adds to the times that are exposed. They are bounded by the wall clock, since the kernel has been seen
+ * to return the machine's uptime as time_enabled of a new cgroup event. */
+static void add_times(struct reader *reader, const struct reading *now, uint64_t at, struct set_times *times,
+		      struct finding *finding)
+{
+	uint64_t elapsed = at > reader->read_at ? at - reader->read_at : 0;
+	uint64_t enabled = now->enabled > reader->enabled ? now->enabled - reader->enabled : 0;
+	uint64_t running = now->running > reader->running ? now->running - reader->running : 0;
+
+	enabled = enabled < elapsed ? enabled : elapsed;
+	running = running < enabled ? running : enabled;
+	times->enabled += enabled;
+	times->running += running;
+	finding->enabled += enabled;
+	finding->running += running;
+	finding->ever_enabled |= now->enabled > 0;
+	finding->ever_ran |= now->running > 0;
+	reader->enabled = now->enabled;
+	reader->running = now->running;
+	reader->read_at = at;
+}
+
+/* What a reading says about whether its row's cells are known. */
+enum sight {
+	SIGHT_NONE,    /* not open on that CPU, or never enabled there: a true 0 */
+	SIGHT_PENDING, /* enabled and never run: unknown */
+	SIGHT_SEEN,
+	SIGHT_LOST,    /* could not be read */
+};
+
+static enum sight reader_update(struct perf_engine *engine, struct reader *reader, const struct set *set,
+				size_t set_at, uint64_t at, struct finding *finding)
+{
+	uint64_t *deltas = engine->buffer + 3 + 3 * engine->largest;
+	struct reading now;
+
+	if (reader->fds[0] < 0)
+		return SIGHT_NONE;
+	if (reader_read(engine, reader, set->nr, &now, &finding->why) < 0) {
+		engine->engine.stats.read_errors++;
+		finding->failures++;
+		return SIGHT_LOST;
+	}
+
+	add_times(reader, &now, at, &reader->row->times[set_at], finding);
+	switch (estimate(&reader->base, &now, set->nr, set->exact, deltas)) {
+	case ESTIMATE_COUNTED:
+		for (size_t i = 0; i < set->nr; i++)
+			reader->row->cells[set->columns[i]].total += deltas[i];
+		break;
+	case ESTIMATE_UNOBSERVED:
+		break;
+	case ESTIMATE_BACKWARDS:
+		engine->engine.stats.backwards++;
+		break;
+	}
+
+	if (set->exact || reader->base.running > 0)
+		return SIGHT_SEEN;
+	return reader->base.enabled == 0 && now.enabled > 0 ? SIGHT_PENDING : SIGHT_NONE;
+}
+
+/*
+ * Settles whether a row's cells are measured, from what all of its readers (bits of enum sight) have
+ * seen. A sum of which a part could not be read is no sum. What has been measured stays so while its
+ * group waits for the PMU; what never was stays absent until the group has run somewhere.
+ */
+static void settle_row(struct row *row, const struct set *set, unsigned sights)
+{
+	for (size_t i = 0; i < set->nr; i++) {
+		bool *measured = &row->cells[set->columns[i]].measured;
+
+		if (sights & 1U << SIGHT_LOST)
+			*measured = false;
+		else if (sights & 1U << SIGHT_SEEN || !(sights & 1U << SIGHT_PENDING))
+			*measured = true;
+	}
+}
+
+static void set_update(struct perf_engine *engine, struct set_readers *readers, const struct set *set, size_t set_at,
+		       uint64_t at, struct finding *finding)
+{
+	unsigned sights = 0;
+
+	for (size_t i = 0; i < readers->nr; i++) {
+		struct row *row = readers->readers[i].row;
+
+		if (!row)
+			continue;
+		sights |= 1U << reader_update(engine, &readers->readers[i], set, set_at, at, finding);
+		if (i + 1 < readers->nr && readers->readers[i + 1].row == row)
+			continue;
+		settle_row(row, set, sights);
+		sights = 0;
+	}
+}
+
+/* --- stations */
+
+static void station_update(struct perf_engine *engine, struct station *station, uint64_t at)
+{
+	const struct scope_plan *plan = &engine->engine.plan->scope[station->scope];
+
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		if (station->sets[i])
+			set_update(engine, station->sets[i], &plan->sets[i], i, at,
+				   &engine->engine.findings[station->scope][i]);
+}
+
+static void station_free(struct perf_engine *engine, struct station *station)
+{
+	for (size_t i = 0; i < engine->engine.plan->scope[station->scope].nr_sets; i++)
+		set_readers_close(station->sets[i], &engine->engine.stats);
+	free(station);
+}
+
+static struct station *find_station(const struct perf_engine *engine, enum scope scope, uint64_t id)
+{
+	struct station *station = NULL;
+
+	if (engine)
+		HASH_FIND(hh, engine->by_id[scope], &id, sizeof(id), station);
+	return station;
+}
+
+/* Where in the station of the preceding engine an equal set is open; NULL where none is. */
+static struct set_readers **find_inheritance(const struct perf_engine *engine, enum scope scope, uint64_t id,
+					     const struct set *set)
+{
+	struct station *old = find_station(engine->from, scope, id);
+	const struct scope_plan *plan = &engine->engine.plan->scope[scope], *from;
+
+	if (!old)
+		return NULL;
+	from = &engine->from->engine.plan->scope[scope];
+	for (size_t i = 0; i < from->nr_sets; i++)
+		if (old->sets[i] && set_equal(plan, set, from, &from->sets[i]))
+			return &old->sets[i];
+	return NULL;
+}
+
+/* Moves open fds over from the preceding engine: they go on counting, and so does their baseline. */
+static void set_inherit(struct perf_engine *engine, struct set_readers **ret, struct set_readers **from,
+			const struct cpulist *cpus, struct row *const *rows)
+{
+	struct set_readers *readers = *from;
+	size_t at = 0;
+
+	*from = NULL;
+	for (size_t i = 0; i < readers->nr; i++) {
+		struct reader *reader = &readers->readers[i];
+
+		while (at < cpus->nr && cpus->cpu[at] < reader->cpu)
+			at++;
+		reader->row = at < cpus->nr && cpus->cpu[at] == reader->cpu ? rows[at] : NULL;
+		for (size_t k = 0; k < readers->nr_events; k++)
+			if (reader->fds[k] >= 0) {
+				engine->engine.stats.fds++;
+				engine->from->engine.stats.fds--;
+			}
+	}
+	*ret = readers;
+}
+
+static size_t perf_fds_needed(const struct engine *base, enum scope scope, uint64_t id)
+{
+	const struct perf_engine *engine = (const struct perf_engine *)base;
+	const struct scope_plan *plan = &base->plan->scope[scope];
+	size_t nr = 0;
+
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		const struct set *set = &plan->sets[i];
+
+		if (scope == SCOPE_CPU && !cpulist_has(&set->cpus, (int)id))
+			continue;
+		if (!find_inheritance(engine, scope, id, set))
+			nr += set->nr * (scope == SCOPE_CPU ? 1 : set->cpus.nr);
+	}
+	return nr;
+}
+
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+/* Opens or inherits each set of the target. A set that can't be opened is left out, and its finding says
+ * so; a shortage, or a cgroup the kernel does not know, ends it all, unless something is inherited, which
+ * then goes on. */
+static int open_sets(struct perf_engine *engine, struct station *station, const struct engine_target *target,
+		     const struct cpulist *cpus, struct row *const *rows, uint64_t now, struct reason *why)
+{
+	const struct scope_plan *plan = &engine->engine.plan->scope[target->scope];
+	size_t nr_open = 0, nr_inherited = 0;
+	int error = 0;
+
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		struct set_readers **old = find_inheritance(engine, target->scope, target->id, &plan->sets[i]);
+
+		if (!old)
+			continue;
+		set_inherit(engine, &station->sets[i], old, cpus, rows);
+		nr_inherited++;
+	}
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		int r;
+
+		if (station->sets[i])
+			continue;
+		r = set_open(engine, &station->sets[i], target, &plan->sets[i], cpus, rows, now, why);
+		if (r == 0) {
+			nr_open++;
+			continue;
+		}
+		if ((is_shortage(r) || (r == -ENOENT && target->scope == SCOPE_CGROUP)) && nr_inherited == 0)
+			return r;
+		engine->engine.findings[target->scope][i].lasting = *why;
+		error = r;
+	}
+	return nr_open + nr_inherited ? 0 : error;
+}
+
+static int perf_add(struct engine *base, const struct engine_target *target, const struct cpulist *cpus,
+		    struct row *const *rows, uint64_t now, struct reason *why)
+{
+	struct perf_engine *engine = perf_engine(base);
+	size_t nr_sets = base->plan->scope[target->scope].nr_sets;
+	struct station *station = calloc(1, sizeof(*station) + nr_sets * sizeof(*station->sets));
+	int r;
+
+	if (!station)
+		return reason_set(why, -ENOMEM, "out of memory");
+	station->scope = target->scope;
+	station->id = target->id;
+	r = open_sets(engine, station, target, cpus, rows, now, why);
+	if (r < 0) {
+		station_free(engine, station);
+		return r;
+	}
+	HASH_ADD(hh, engine->by_id[target->scope], id, sizeof(station->id), station);
+	if (!station->hh.tbl) {
+		station_free(engine, station);
+		return reason_set(why, -ENOMEM, "out of memory");
+	}
+	TAILQ_INSERT_TAIL(&engine->stations, station, in_engine);
+	return 0;
+}
+
+static void station_remove(struct perf_engine *engine, struct station *station)
+{
+	HASH_DELETE(hh, engine->by_id[station->scope], station);
+	TAILQ_REMOVE(&engine->stations, station, in_engine);
+	station_free(engine, station);
+}
+
+static void perf_remove(struct engine *base, enum scope scope, uint64_t id, uint64_t now)
+{
+	struct perf_engine *engine = perf_engine(base);
+	struct station *station = find_station(engine, scope, id);
+
+	if (!station)
+		return;
+	station_update(engine, station, now);
+	station_remove(engine, station);
+}
+
+static void perf_read(struct engine *base, uint64_t now)
+{
+	struct perf_engine *engine = perf_engine(base);
+	struct station *station;
+
+	TAILQ_FOREACH(station, &engine->stations, in_engine)
+		station_update(engine, station, now);
+}
+
+static void perf_succeed(struct engine *base, struct engine *from)
+{
+	perf_engine(base)->from = from ? perf_engine(from) : NULL;
+}
+
+static void perf_destroy(struct engine *base)
+{
+	struct perf_engine *engine = perf_engine(base);
+
+	while (!TAILQ_EMPTY(&engine->stations))
+		station_remove(engine, TAILQ_FIRST(&engine->stations));
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		free(base->findings[scope]);
+	plan_unref(base->plan);
+	free(engine->buffer);
+	free(engine);
+}
+
+static int perf_create(struct engine **ret, struct plan *plan, const struct privilege *privilege)
+{
+	struct perf_engine *engine = calloc(1, sizeof(*engine));
+	bool failed = false;
+
+	if (!engine)
+		return -ENOMEM;
+	engine->engine.ops = &engine_perf;
+	engine->engine.plan = plan_ref(plan);
+	engine->engine.privilege = privilege;
+	TAILQ_INIT(&engine->stations);
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct scope_plan *sp = &plan->scope[scope];
+
+		engine->engine.findings[scope] = calloc(sp->nr_sets + 1, sizeof(struct finding));
+		failed |= !engine->engine.findings[scope];
+		for (size_t i = 0; i < sp->nr_sets; i++)
+			if (sp->sets[i].nr > engine->largest)
+				engine->largest = sp->sets[i].nr;
+	}
+	engine->buffer = calloc(3 + 4 * engine->largest, sizeof(*engine->buffer));
+	if (failed || !engine->buffer) {
+		perf_destroy(&engine->engine);
+		return -ENOMEM;
+	}
+	*ret = &engine->engine;
+	return 0;
+}
+
+const struct engine_ops engine_perf = {
+	.name = "perf-cgroup",
+	.create = perf_create,
+	.destroy = perf_destroy,
+	.fds_needed = perf_fds_needed,
+	.add = perf_add,
+	.remove = perf_remove,
+	.read = perf_read,
+	.succeed = perf_succeed,
+};

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * An engine gets counts from the kernel and adds them to rows of the ledger. It knows fds (or maps, or
+ * ring buffers) and nothing of series, limits or states; what it finds out about a set on the way it
+ * leaves in the set's finding, of which struct count makes the events' states.
+ *
+ * engine-perf.c is the kernel's own way: one fd per event, CPU and cgroup.
+ */
+
+#include "count/ledger.h"
+
+/* What reading a set has shown, summed over all its targets. */
+struct finding {
+	uint64_t enabled, running; /* ns, since the finding was last looked at */
+	bool ever_enabled, ever_ran;
+	uint64_t failures; /* targets or readings that failed since then */
+	struct reason why; /* the last failure's sentence */
+	struct reason lasting; /* a set that is not open on some target: stays until the next plan */
+};
+
+struct engine_stats {
+	size_t fds;
+	uint64_t read_errors, backwards;
+};
+
+struct engine {
+	const struct engine_ops *ops;
+	struct plan *plan;		     /* a reference */
+	const struct privilege *privilege;   /* borrowed */
+	struct finding *findings[_SCOPE_MAX]; /* one a set */
+	struct engine_stats stats;
+};
+
+/* A CPU, or a cgroup on all CPUs. */
+struct engine_target {
+	enum scope scope;
+	uint64_t id;	 /* the CPU's number, or the cgroup's id */
+	const char *label; /* for sentences; "" for a CPU */
+	int cgroup_fd;	 /* -1 for a CPU */
+};
+
+struct engine_ops {
+	const char *name;
+	int (*create)(struct engine **ret, struct plan *plan, const struct privilege *privilege);
+	void (*destroy)(struct engine *engine);
+
+	/* How many more fds add() would open. */
+	size_t (*fds_needed)(const struct engine *engine, enum scope scope, uint64_t id);
+
+	/*
+	 * Starts counting a target. rows[i] is fed by cpus->cpu[i]; they may all be the same row. Each
+	 * set is opened on all of its CPUs or not at all; 0 where at least one is, or there is none.
+	 * -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open. -ENOENT: the kernel knows no such cgroup.
+	 * Other errors: no set could be opened; why says.
+	 */
+	int (*add)(struct engine *engine, const struct engine_target *target, const struct cpulist *cpus,
+		   struct row *const *rows, uint64_t now, struct reason *why);
+
+	/* Reads a target for the last time and closes it. now: CLOCK_MONOTONIC ns. */
+	void (*remove)(struct engine *engine, enum scope scope, uint64_t id, uint64_t now);
+
+	/* Reads all targets. */
+	void (*read)(struct engine *engine, uint64_t now);
+
+	/* From now on add() may take over what `from` has open for the same target and an equal set, with
+	 * nothing lost in between; NULL ends that. Both have to be of the same ops. */
+	void (*succeed)(struct engine *engine, struct engine *from);
+};
+
+extern const struct engine_ops engine_perf;

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "count/ledger.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+int ledger_new(struct ledger **ret, struct plan *plan)
+{
+	struct ledger *ledger = calloc(1, sizeof(*ledger));
+
+	if (!ledger)
+		return -ENOMEM;
+	ledger->plan = plan_ref(plan);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		TAILQ_INIT(&ledger->rows[scope]);
+	*ret = ledger;
+	return 0;
+}
+
+struct ledger *ledger_free(struct ledger *ledger)
+{
+	if (!ledger)
+		return NULL;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		while (!TAILQ_EMPTY(&ledger->rows[scope]))
+			ledger_drop(ledger, TAILQ_FIRST(&ledger->rows[scope]));
+	plan_unref(ledger->plan);
+	free(ledger);
+	return NULL;
+}
+
+void ledger_drop(struct ledger *ledger, struct row *row)
+{
+	HASH_DELETE(by_target, ledger->by_target, row);
+	TAILQ_REMOVE(&ledger->rows[row->scope], row, in_ledger);
+	ledger->nr_rows[row->scope]--;
+	ledger->nr_gone -= row->gone_at != 0;
+	cgroup_identity_unref(row->identity);
+	free(row);
+}
+
+/* The key of the hash: rows of CPUs and of cgroups can't meet, since a label begins with a slash. */
+static char *target_key(int cpu, const struct cgroup_identity *identity)
+{
+	char *key;
+
+	return asprintf(&key, "%d%s", cpu, identity ? identity->label : "") < 0 ? NULL : key;
+}
+
+struct row *ledger_find(const struct ledger *ledger, int cpu, const struct cgroup_identity *identity)
+{
+	_cleanup_(freep) char *key = target_key(cpu, identity);
+	struct row *row = NULL;
+
+	if (key)
+		HASH_FIND(by_target, ledger->by_target, key, strlen(key), row);
+	return row;
+}
+
+static struct row *row_new(const struct scope_plan *plan, const char *key)
+{
+	size_t head = sizeof(struct row) + strlen(key) + 1;
+	struct row *row;
+
+	head = (head + _Alignof(struct set_times) - 1) / _Alignof(struct set_times) * _Alignof(struct set_times);
+	row = calloc(1, head + plan->nr_sets * sizeof(struct set_times) + plan->nr_columns * sizeof(struct cell));
+	if (!row)
+		return NULL;
+	row->times = (struct set_times *)((char *)row + head);
+	row->cells = (struct cell *)(row->times + plan->nr_sets);
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		row->times[i].share = NAN;
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		row->cells[i].rate = NAN;
+	memcpy(row->target, key, strlen(key));
+	return row;
+}
+
+int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_identity *identity, struct row **ret)
+{
+	_cleanup_(freep) char *key = target_key(cpu, identity);
+	struct row *row = NULL;
+
+	if (!key)
+		return -ENOMEM;
+	HASH_FIND(by_target, ledger->by_target, key, strlen(key), row);
+	if (row) {
+		struct cgroup_identity *old = row->identity;
+
+		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
+		cgroup_identity_unref(old);
+		ledger->nr_gone -= row->gone_at != 0;
+		row->gone_at = 0;
+		*ret = row;
+		return 0;
+	}
+
+	row = row_new(&ledger->plan->scope[scope], key);
+	if (!row)
+		return -ENOMEM;
+	HASH_ADD(by_target, ledger->by_target, target, strlen(key), row);
+	if (!row->by_target.tbl) {
+		free(row);
+		return -ENOMEM;
+	}
+	row->scope = scope;
+	row->cpu = cpu;
+	row->identity = identity ? cgroup_identity_ref(identity) : NULL;
+	TAILQ_INSERT_TAIL(&ledger->rows[scope], row, in_ledger);
+	ledger->nr_rows[scope]++;
+	*ret = row;
+	return 0;
+}
+
+void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_identity *identity, uint64_t now)
+{
+	if (row->gone_at || row->identity != identity)
+		return;
+	row->gone_at = now ? now : 1;
+	ledger->nr_gone++;
+}
+
+void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
+{
+	struct row *row = TAILQ_FIRST(&ledger->rows[SCOPE_CGROUP]);
+
+	if (ledger->nr_gone == 0)
+		return;
+	while (row) {
+		struct row *next = TAILQ_NEXT(row, in_ledger);
+
+		if (row->gone_at && now >= row->gone_at && now - row->gone_at >= linger)
+			ledger_drop(ledger, row);
+		row = next;
+	}
+}
+
+static void row_tick(struct row *row, const struct scope_plan *plan, double seconds)
+{
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		struct cell *cell = &row->cells[i];
+
+		cell->rate = cell->measured ? (double)(cell->total - cell->at_tick) / seconds : NAN;
+		cell->at_tick = cell->total;
+	}
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		struct set_times *times = &row->times[i];
+		uint64_t enabled = times->enabled - times->enabled_at_tick;
+		uint64_t running = times->running - times->running_at_tick;
+
+		times->share = enabled ? fmin(1, (double)running / (double)enabled) : NAN;
+		times->enabled_at_tick = times->enabled;
+		times->running_at_tick = times->running;
+	}
+}
+
+void ledger_tick(struct ledger *ledger, uint64_t now)
+{
+	/* The first tick ends no interval: counting started somewhere within it. */
+	double seconds = ledger->last_tick && now > ledger->last_tick ? (double)(now - ledger->last_tick) / 1e9 : NAN;
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		struct row *row;
+
+		TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
+			row_tick(row, &ledger->plan->scope[scope], seconds);
+	}
+	ledger->last_tick = now;
+}
+
+static void carry_times(struct row *to, const struct scope_plan *to_plan, const struct row *from,
+			const struct scope_plan *from_plan)
+{
+	/* Times are exposed per group, so they are carried per group: into the first of its sets. */
+	for (size_t k = 0; k < to_plan->nr_sets; k++) {
+		const char *group = to_plan->sets[k].group->name;
+		struct set_times *times = &to->times[k];
+
+		if (k > 0 && to_plan->sets[k - 1].group == to_plan->sets[k].group)
+			continue;
+		for (size_t i = 0; i < from_plan->nr_sets; i++) {
+			if (strcmp(from_plan->sets[i].group->name, group))
+				continue;
+			times->enabled += from->times[i].enabled;
+			times->running += from->times[i].running;
+			times->enabled_at_tick += from->times[i].enabled_at_tick;
+			times->running_at_tick += from->times[i].running_at_tick;
+		}
+	}
+}
+
+static void carry_row(struct row *to, const struct scope_plan *to_plan, const struct row *from,
+		      const struct scope_plan *from_plan)
+{
+	for (size_t k = 0; k < to_plan->nr_columns; k++)
+		for (size_t i = 0; i < from_plan->nr_columns; i++) {
+			const struct cell *cell = &from->cells[i];
+
+			if (!column_equal(&to_plan->columns[k], &from_plan->columns[i]))
+				continue;
+			to->cells[k].total += cell->total;
+			to->cells[k].at_tick += cell->at_tick;
+			to->cells[k].rate = cell->rate;
+			to->cells[k].measured |= cell->measured;
+		}
+	carry_times(to, to_plan, from, from_plan);
+}
+
+int ledger_carry(struct ledger *to, const struct ledger *from)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct row *old;
+
+		TAILQ_FOREACH(old, &from->rows[scope], in_ledger) {
+			struct row *row = NULL;
+			int r;
+
+			HASH_FIND(by_target, to->by_target, old->target, strlen(old->target), row);
+			if (!row && !old->gone_at)
+				continue;
+			if (!row) {
+				r = ledger_take(to, (enum scope)scope, old->cpu, old->identity, &row);
+				if (r < 0)
+					return r;
+				ledger_retire(to, row, old->identity, old->gone_at);
+			}
+			carry_row(row, &to->plan->scope[scope], old, &from->plan->scope[scope]);
+		}
+	}
+	to->last_tick = from->last_tick;
+	return 0;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The totals: what has been counted, apart from the fds it came from.
+ *
+ * A row is a target that has series: a CPU, a cgroup, or a cgroup on one CPU. It has a cell for each
+ * column of its scope's plan and the times of each set. Engines add to rows; nothing ever takes away,
+ * so totals are monotonic for the life of a row, whatever happens to the fds below: a CPU goes away and
+ * comes back, a cgroup is removed (its row lingers) and made again (the row is taken up again).
+ */
+
+#include "count/plan.h"
+#include "target/cgroup.h"
+#include "util/hash.h"
+
+#include <sys/queue.h>
+
+struct cell {
+	uint64_t total;	  /* counts, before the event's scale */
+	uint64_t at_tick; /* total at the end of the last interval */
+	double rate;	  /* counts per second over the last interval; NAN before there was one */
+	bool measured;	  /* something observed it; else it is absent, not 0 */
+};
+
+/* Of one set in one row, in ns: sums over the CPUs and lives of the fds that fed it. */
+struct set_times {
+	uint64_t enabled, running;
+	uint64_t enabled_at_tick, running_at_tick;
+	double share; /* running / enabled over the last interval; NAN where it was not enabled */
+};
+
+#define ROW_ALL_CPUS (-1)
+
+struct row {
+	enum scope scope;
+	int cpu;			  /* or ROW_ALL_CPUS */
+	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
+	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it is there */
+	TAILQ_ENTRY(row) in_ledger;
+	struct cell *cells;		  /* one a column; of the same allocation */
+	struct set_times *times;	  /* one a set; of the same allocation */
+	UT_hash_handle by_target;
+	char target[];			  /* the key: CPU and label */
+};
+
+TAILQ_HEAD(row_list, row);
+
+struct ledger {
+	struct plan *plan; /* a reference */
+	struct row_list rows[_SCOPE_MAX];
+	size_t nr_rows[_SCOPE_MAX];
+	size_t nr_gone; /* of them, rows that linger */
+	struct row *by_target;
+	uint64_t last_tick; /* CLOCK_MONOTONIC ns; 0: none yet */
+};
+
+int ledger_new(struct ledger **ret, struct plan *plan);
+struct ledger *ledger_free(struct ledger *ledger);
+DEFINE_CLEANUP(struct ledger *, ledger_free)
+
+/*
+ * The row of that target: new, or taken up again where one lingers under the same label, whose identity
+ * is then replaced (the series goes on). -ENOMEM.
+ */
+int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_identity *identity, struct row **ret);
+
+/* The row of that target, or NULL. */
+struct row *ledger_find(const struct ledger *ledger, int cpu, const struct cgroup_identity *identity);
+
+/* Its cgroup is gone, its totals are final: ledger_expire() frees it once it has lingered long enough
+ * (ns). A row already taken up again by another cgroup of that label is left alone. */
+void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_identity *identity, uint64_t now);
+void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger);
+void ledger_drop(struct ledger *ledger, struct row *row);
+
+/* Ends an interval: works out rates and shares from what was added since the last. */
+void ledger_tick(struct ledger *ledger, uint64_t now);
+
+/*
+ * Takes over from the ledger this one replaces: the totals of each event that is counted in both, for
+ * each target that is in both, and the rows that linger. What stays configured is not reset. -ENOMEM.
+ */
+int ledger_carry(struct ledger *to, const struct ledger *from);

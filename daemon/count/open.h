@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The perf_event_open(2) call, and every error of it in words.
+ */
+
+#include "count/privilege.h"
+#include "event/event.h"
+
+/* The scope an event is counted in: whole CPUs, or cgroups. */
+enum scope {
+	SCOPE_CPU,
+	SCOPE_CGROUP,
+	_SCOPE_MAX,
+};
+
+const char *scope_name(enum scope scope); /* "cpu", "cgroup" */
+
+/* An event's state in a scope. The names are those of perf_event_state's label. */
+enum event_state {
+	EVENT_OK,
+	EVENT_MULTIPLEXED,     /* runs part of the time, totals are estimated */
+	EVENT_NEVER_SCHEDULED, /* opened, enabled and never ran */
+	EVENT_STALLED,	       /* runs and does not count */
+	EVENT_UNSUPPORTED,     /* this machine can't */
+	EVENT_DENIED,	       /* this process may not */
+	EVENT_FAILED,	       /* anything else; the reason says */
+	_EVENT_STATE_MAX,
+};
+
+const char *event_state_name(enum event_state state);
+
+/*
+ * Opens the event on cpu, for all processes (cgroup_fd < 0) or for those of a cgroup. group_fd is the
+ * leader's, or -1 for a leader, which is opened disabled: perf_enable_group() starts the whole group at
+ * once when it is complete. Read format: GROUP, ID, TOTAL_TIME_ENABLED, TOTAL_TIME_RUNNING. The fd is
+ * close-on-exec. Returns it, or negative errno.
+ */
+int perf_open(const struct event *event, int cpu, int cgroup_fd, int group_fd);
+
+/* PERF_EVENT_IOC_ENABLE on a leader; negative errno. */
+int perf_enable_group(int leader_fd);
+
+/* The state that error (negative errno of perf_open()) stands for, and the sentence: what it means for
+ * this event and what to do about it (perf_event_open(2), ERRORS). */
+enum event_state perf_open_explain(int error, const struct event *event, enum scope scope, int cpu,
+				   const struct privilege *privilege, struct reason *why);

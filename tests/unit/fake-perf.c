@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "fake-perf.h"
+
+#include "count/count.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+struct fake_perf fake_perf;
+
+long __wrap_syscall(long number, ...);
+long __real_syscall(long number, ...);
+ssize_t __wrap_read(int fd, void *buffer, size_t size);
+ssize_t __real_read(int fd, void *buffer, size_t size);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+int __real_ioctl(int fd, unsigned long request, ...);
+int __wrap_close(int fd);
+int __real_close(int fd);
+
+void fake_perf_reset(void)
+{
+	memset(&fake_perf, 0, sizeof(fake_perf));
+}
+
+static struct fake_event *event_of(int fd)
+{
+	if (fd < FAKE_FD || fd >= FAKE_FD + fake_perf.nr)
+		return NULL;
+	assert_true(fake_perf.events[fd - FAKE_FD].open);
+	return &fake_perf.events[fd - FAKE_FD];
+}
+
+static int nr_members(int leader)
+{
+	int nr = 0;
+
+	for (int i = 0; i < fake_perf.nr; i++)
+		nr += fake_perf.events[i].open && fake_perf.events[i].leader == leader;
+	return nr;
+}
+
+static long fake_open(const struct perf_event_attr *attr, int pid, int cpu, int group_fd, unsigned long flags)
+{
+	struct fake_event *event = &fake_perf.events[fake_perf.nr];
+	struct stat st;
+	int error;
+
+	fake_perf.nr_calls++;
+	fake_perf.flags = flags;
+	assert_true(fake_perf.nr < FAKE_MAX);
+	assert_int_equal(attr->size, sizeof(*attr));
+	assert_true(flags & PERF_FLAG_FD_CLOEXEC);
+	*event = (struct fake_event){ .attr = *attr, .cpu = cpu, .leader = fake_perf.nr, .read_cut = -1 };
+	if (flags & PERF_FLAG_PID_CGROUP) {
+		assert_int_equal(fstat(pid, &st), 0);
+		event->cgroup = st.st_ino;
+	} else {
+		assert_int_equal(pid, -1);
+	}
+	if (group_fd >= 0)
+		event->leader = (int)(event_of(group_fd) - fake_perf.events);
+
+	error = fake_perf.refuse ? fake_perf.refuse(event, group_fd >= 0 ? nr_members(event->leader) : 0) : 0;
+	if (error) {
+		errno = error;
+		return -1;
+	}
+	event->open = true;
+	event->id = 7000 + (uint64_t)fake_perf.nr;
+	fake_perf.nr_open++;
+	return FAKE_FD + fake_perf.nr++;
+}
+
+long __wrap_syscall(long number, ...)
+{
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (size_t i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number != SYS_perf_event_open)
+		return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return fake_open((const struct perf_event_attr *)a[0], (int)a[1], (int)a[2], (int)a[3], (unsigned long)a[4]);
+}
+
+ssize_t __wrap_read(int fd, void *buffer, size_t size)
+{
+	struct fake_event *leader = event_of(fd);
+	uint64_t out[3 + 2 * 64];
+	size_t nr = 0, bytes;
+	int at = fd - FAKE_FD;
+
+	if (!leader)
+		return __real_read(fd, buffer, size);
+	assert_int_equal(leader->leader, at);
+	if (leader->read_errno) {
+		errno = leader->read_errno;
+		return -1;
+	}
+	for (int i = leader->reversed ? fake_perf.nr - 1 : 0; i >= 0 && i < fake_perf.nr; i += leader->reversed ? -1 : 1) {
+		const struct fake_event *event = &fake_perf.events[i];
+
+		if (!event->open || event->leader != at)
+			continue;
+		out[3 + 2 * nr] = event->value;
+		out[4 + 2 * nr] = event->id;
+		nr++;
+	}
+	out[0] = nr;
+	out[1] = leader->enabled;
+	out[2] = leader->running;
+	bytes = (3 + 2 * nr) * sizeof(*out);
+	if (leader->read_cut >= 0 && bytes > (size_t)leader->read_cut)
+		bytes = (size_t)leader->read_cut;
+	else if (bytes > size) {
+		errno = ENOSPC;
+		return -1;
+	}
+	memcpy(buffer, out, bytes);
+	return (ssize_t)bytes;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+	struct fake_event *event = event_of(fd);
+	va_list ap;
+	void *argument;
+
+	va_start(ap, request);
+	argument = va_arg(ap, void *);
+	va_end(ap);
+	if (!event)
+		return __real_ioctl(fd, request, argument);
+	if (request == PERF_EVENT_IOC_ID)
+		memcpy(argument, &event->id, sizeof(event->id));
+	else if (request == PERF_EVENT_IOC_ENABLE)
+		event->started = true;
+	else
+		fail_msg("unexpected ioctl %lx", request);
+	return 0;
+}
+
+int __wrap_close(int fd)
+{
+	struct fake_event *event = event_of(fd);
+
+	if (!event)
+		return __real_close(fd);
+	event->open = false;
+	fake_perf.nr_open--;
+	return 0;
+}
+
+struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t cgroup)
+{
+	for (int i = 0; i < fake_perf.nr; i++) {
+		struct fake_event *event = &fake_perf.events[i];
+
+		if (event->open && event->attr.type == type && event->attr.config == config && event->cpu == cpu &&
+		    event->cgroup == cgroup)
+			return event;
+	}
+	fail_msg("no event with type %u, config %llu is open on CPU %d for cgroup %llu", type,
+		 (unsigned long long)config, cpu, (unsigned long long)cgroup);
+	return NULL;
+}
+
+/* The daemon does not believe in more time than has passed on the clock: let it pass, up to a bound. */
+static void pass_time(uint64_t ns)
+{
+	uint64_t start = count_now();
+
+	while (count_now() - start < (ns < 100000 ? ns : 100000))
+		;
+}
+
+void fake_run(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint64_t by)
+{
+	pass_time(enabled);
+	for (int i = 0; i < fake_perf.nr; i++) {
+		struct fake_event *event = &fake_perf.events[i], *leader = &fake_perf.events[event->leader];
+
+		if (!event->open || event->cgroup != cgroup || event->cpu != cpu || !leader->started)
+			continue;
+		event->value += by;
+		if (leader == event) {
+			event->enabled += enabled;
+			event->running += running;
+		}
+	}
+}

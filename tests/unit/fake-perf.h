@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A kernel for perf events, played by the test: for what the real one can't be made to do (multiplexing
+ * without a PMU, each errno, short reads, wrong times). A program that uses it is linked with
+ *
+ *   -Wl,--wrap=syscall -Wl,--wrap=read -Wl,--wrap=ioctl -Wl,--wrap=close
+ *
+ * Its fds begin at FAKE_FD and are no fds of the process; all other calls reach the real kernel.
+ */
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define FAKE_FD 1000000
+#define FAKE_MAX 4096
+
+struct fake_event {
+	bool open;
+	struct perf_event_attr attr;
+	int cpu;
+	uint64_t cgroup; /* inode of the cgroup's directory; 0: whole CPU */
+	int leader;	 /* index of the leader's fake_event */
+	uint64_t id;
+	uint64_t value;
+
+	/* Of a leader. */
+	bool started; /* PERF_EVENT_IOC_ENABLE was called */
+	uint64_t enabled, running;
+	int read_errno;	 /* read(2) fails with it */
+	ssize_t read_cut; /* >= 0: read(2) returns that many bytes at most; -1: all */
+	bool reversed;	 /* members come in the opposite order */
+};
+
+struct fake_perf {
+	struct fake_event events[FAKE_MAX];
+	int nr;	    /* ever opened */
+	int nr_open; /* now */
+	int nr_calls; /* of perf_event_open */
+	unsigned long flags; /* of the last */
+	/* Asked at each perf_event_open: 0, or the errno it fails with. NULL: none fails. */
+	int (*refuse)(const struct fake_event *event, int nr_members);
+};
+
+extern struct fake_perf fake_perf;
+
+void fake_perf_reset(void);
+
+/* The open event with that type, config, CPU and cgroup; fails the test where there is none. */
+struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t cgroup);
+
+/* Lets time pass for all open, started leaders that match cgroup (0: of whole CPUs): enabled ns, of which
+ * running; each member's value grows by `by`. */
+void fake_run(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint64_t by);
