@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What the daemon says about itself: the figures behind perfmond_* and /api/v1/status. The manager fills
+ * the struct in; expose has a table that names each member.
+ */
+
+#include <stdint.h>
+
+struct self {
+	uint64_t start_time;	      /* ns since the epoch */
+	uint64_t uptime;	      /* ns */
+	uint64_t interval;	      /* ns */
+	uint64_t reads;		      /* times all groups were read */
+	uint64_t read_ns;	      /* spent in it, wall clock */
+	uint64_t read_errors;	      /* group reads that failed */
+	uint64_t backwards;	      /* readings refused since the kernel's numbers went down */
+	uint64_t scrapes;	      /* expositions served */
+	uint64_t fds, fd_limit;	      /* perf events open; RLIMIT_NOFILE */
+	uint64_t cgroups_counted;     /* now */
+	uint64_t cgroups_lingering;   /* removed, still exposed */
+	uint64_t cgroups_excluded;    /* left out: by the filters */
+	uint64_t cgroups_over_max;    /* … by [cgroup] max */
+	uint64_t cgroups_over_fds;    /* … by the limit of open files */
+	uint64_t cgroups_failed;      /* … since they can't be opened */
+	uint64_t cgroups_waiting;     /* about to be opened */
+	uint64_t cgroups_missed;      /* came and went before they could be opened */
+	uint64_t watches, watches_missing, inotify_overflows, rescans;
+	uint64_t reloads, reloads_failed;
+	uint64_t cpu_ns;	      /* user and system time of the process */
+	uint64_t resident_bytes;
+	uint64_t cpus;		      /* online and counted */
+};

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "snapshot/snapshot.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+static void table_release(struct snapshot_table *table)
+{
+	for (size_t i = 0; table->columns && i < table->nr_columns; i++)
+		free(table->columns[i].why);
+	free(table->columns);
+	for (size_t i = 0; table->rows && i < table->nr_rows; i++)
+		cgroup_identity_unref(table->rows[i].identity);
+	free(table->rows);
+	free(table->cells);
+	free(table->times);
+}
+
+struct snapshot *snapshot_ref(struct snapshot *snapshot)
+{
+	snapshot->refs++;
+	return snapshot;
+}
+
+struct snapshot *snapshot_unref(struct snapshot *snapshot)
+{
+	if (!snapshot || --snapshot->refs)
+		return NULL;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		table_release(&snapshot->table[scope]);
+	for (size_t i = 0; snapshot->cgroups && i < snapshot->nr_cgroups; i++) {
+		cgroup_identity_unref(snapshot->cgroups[i].identity);
+		free(snapshot->cgroups[i].why);
+	}
+	free(snapshot->cgroups);
+	plan_unref(snapshot->plan);
+	free(snapshot);
+	return NULL;
+}
+
+static int copy_columns(struct snapshot_table *table, const struct count *count, enum scope scope)
+{
+	const struct scope_plan *plan = &count_plan(count)->scope[scope];
+
+	table->columns = calloc(plan->nr_columns + 1, sizeof(*table->columns));
+	if (!table->columns)
+		return -ENOMEM;
+	table->nr_columns = plan->nr_columns;
+	table->nr_sets = plan->nr_sets;
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		struct snapshot_column *column = &table->columns[i];
+		const char *why;
+
+		column->column = &plan->columns[i];
+		column->state = count_column_state(count, scope, i, &why);
+		if (!why)
+			continue;
+		column->why = strdup(why);
+		if (!column->why)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void copy_row(struct snapshot_table *table, const struct row *row)
+{
+	size_t at = table->nr_rows++;
+	struct snapshot_cell *cells = table->cells + at * table->nr_columns;
+	struct snapshot_times *times = table->times + at * table->nr_sets;
+
+	table->rows[at] = (struct snapshot_row){
+		.cpu = row->cpu,
+		.identity = row->identity ? cgroup_identity_ref(row->identity) : NULL,
+		.gone = row->gone_at != 0,
+	};
+	for (size_t i = 0; i < table->nr_columns; i++)
+		cells[i] = (struct snapshot_cell){
+			.total = row->cells[i].total,
+			.rate = row->cells[i].rate,
+			.measured = row->cells[i].measured,
+		};
+	for (size_t i = 0; i < table->nr_sets; i++)
+		times[i] = (struct snapshot_times){
+			.enabled = row->times[i].enabled,
+			.running = row->times[i].running,
+			.share = row->times[i].share,
+		};
+}
+
+static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, enum scope scope)
+{
+	size_t nr = ledger->nr_rows[scope];
+	const struct row *row;
+
+	table->rows = calloc(nr + 1, sizeof(*table->rows));
+	table->cells = calloc(nr * table->nr_columns + 1, sizeof(*table->cells));
+	table->times = calloc(nr * table->nr_sets + 1, sizeof(*table->times));
+	if (!table->rows || !table->cells || !table->times)
+		return -ENOMEM;
+	TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
+		copy_row(table, row);
+	return 0;
+}
+
+static int copy_cgroups(struct snapshot *snapshot, const struct cgroup_tree *tree)
+{
+	const struct cgroup *cgroup;
+
+	if (!tree)
+		return 0;
+	snapshot->cgroups = calloc(cgroup_tree_size(tree) + 1, sizeof(*snapshot->cgroups));
+	if (!snapshot->cgroups)
+		return -ENOMEM;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all) {
+		struct snapshot_cgroup *copy = &snapshot->cgroups[snapshot->nr_cgroups++];
+
+		copy->identity = cgroup_identity_ref(cgroup->identity);
+		copy->status = (enum cgroup_status)cgroup->status;
+		if (!cgroup->why)
+			continue;
+		copy->why = strdup(cgroup->why);
+		if (!copy->why)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* When a moment of CLOCK_MONOTONIC was, on the wall clock. */
+static uint64_t realtime_of(uint64_t taken)
+{
+	uint64_t now = count_now(), age = now > taken ? now - taken : 0;
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec - age;
+}
+
+int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree, bool aggregate,
+		 const struct self *self)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+
+	if (!snapshot)
+		return -ENOMEM;
+	snapshot->refs = 1;
+	snapshot->taken = count_stats(count).last_read;
+	snapshot->realtime = realtime_of(snapshot->taken);
+	snapshot->plan = plan_ref(count_plan(count));
+	snapshot->aggregate = aggregate;
+	snapshot->self = *self;
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		if (copy_columns(&snapshot->table[scope], count, (enum scope)scope) < 0 ||
+		    copy_rows(&snapshot->table[scope], count_ledger(count), (enum scope)scope) < 0)
+			return -ENOMEM;
+	if (copy_cgroups(snapshot, tree) < 0)
+		return -ENOMEM;
+
+	*ret = steal_ptr(snapshot);
+	return 0;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * One consistent reading of everything, in flat arrays: what is exposed. Immutable once made, and
+ * reference-counted, so that an answer can be written from it while counting goes on.
+ */
+
+#include "count/count.h"
+#include "snapshot/self.h"
+
+struct snapshot_column {
+	const struct column *column; /* event, group, scope: of the plan, which the snapshot refers to */
+	enum event_state state;
+	char *why; /* or NULL */
+};
+
+struct snapshot_cell {
+	uint64_t total; /* counts; × event->scale is the value in the event's unit */
+	double rate;	/* counts per second over the last interval, or NAN */
+	bool measured;	/* false: absent from every output */
+};
+
+struct snapshot_times {
+	uint64_t enabled, running; /* ns */
+	double share;		   /* running / enabled over the last interval, or NAN */
+};
+
+struct snapshot_row {
+	int cpu;			  /* or ROW_ALL_CPUS */
+	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
+	bool gone;			  /* the cgroup is removed and lingers */
+};
+
+/* A scope's numbers: a row per target, a column per event, cells row by row. */
+struct snapshot_table {
+	struct snapshot_column *columns;
+	size_t nr_columns;
+	size_t nr_sets;
+	struct snapshot_row *rows;
+	size_t nr_rows;
+	struct snapshot_cell *cells;  /* [row * nr_columns + column] */
+	struct snapshot_times *times; /* [row * nr_sets + column's set] */
+};
+
+/* A cgroup of the tree, counted or not. */
+struct snapshot_cgroup {
+	struct cgroup_identity *identity; /* a reference */
+	enum cgroup_status status;
+	char *why; /* why not counted, or NULL */
+};
+
+struct snapshot {
+	unsigned refs;
+	uint64_t taken;	   /* when the counters were read, CLOCK_MONOTONIC ns: for its age */
+	uint64_t realtime; /* the same, ns since the epoch: for people */
+	struct plan *plan; /* a reference */
+	bool aggregate;	   /* [cpu] aggregate: CPU rows are summed into one, cpu == ROW_ALL_CPUS */
+	struct snapshot_table table[_SCOPE_MAX];
+	struct snapshot_cgroup *cgroups;
+	size_t nr_cgroups;
+	struct self self;
+};
+
+/* Copies what count and the tree (or NULL) hold now. -ENOMEM. */
+int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree, bool aggregate,
+		 const struct self *self);
+struct snapshot *snapshot_ref(struct snapshot *snapshot);
+struct snapshot *snapshot_unref(struct snapshot *snapshot);
+DEFINE_CLEANUP(struct snapshot *, snapshot_unref)
+
+static inline const struct snapshot_cell *snapshot_cell(const struct snapshot_table *table, size_t row, size_t column)
+{
+	return &table->cells[row * table->nr_columns + column];
+}
+
+/* The times of the set that the column is in; NULL where it is in none. */
+static inline const struct snapshot_times *snapshot_times(const struct snapshot_table *table, size_t row,
+							  size_t column)
+{
+	size_t set = table->columns[column].column->set;
+
+	return set == NO_SET ? NULL : &table->times[row * table->nr_sets + set];
+}
