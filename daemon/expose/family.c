@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "expose/family.h"
+
+#include "expose/self-metrics.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+static const struct label_text no_labels = { "", 0 };
+
+/* The labels of a scope's rows, in one text: those of row number i from at[i] to at[i + 1]. */
+struct row_labels {
+	struct buf text;
+	size_t *at;
+};
+
+/* The walk's state. A failure of memory is kept until its end. */
+struct families {
+	const struct walk *walk;
+	const struct family_writer *writer;
+	void *userdata;
+	struct row_labels rows[_SCOPE_MAX];
+	struct family family; /* at hand */
+	bool begun;	      /* … and has a sample */
+};
+
+static void families_release(struct families *f)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		buf_release(&f->rows[scope].text);
+		free(f->rows[scope].at);
+	}
+}
+
+static void put_family(struct families *f, const struct family *family)
+{
+	f->family = *family;
+	f->begun = false;
+}
+
+static void put_sample(struct families *f, struct label_text target, struct label_text own, uint64_t count,
+		       const struct scale *scale)
+{
+	if (!f->begun)
+		f->writer->begin(f->userdata, &f->family);
+	f->begun = true;
+	f->writer->sample(f->userdata, target, own, count, scale);
+}
+
+/* A sample with labels made for it alone, which are then released. */
+static int put_single(struct families *f, struct buf *labels, uint64_t count, const struct scale *scale)
+{
+	int r = labels->failed ? -ENOMEM : 0;
+
+	if (r == 0)
+		put_sample(f, no_labels, (struct label_text){ labels->len ? labels->data : "", labels->len }, count,
+			   scale);
+	buf_release(labels);
+	return r;
+}
+
+/* --- rows' labels */
+
+static void add_row_labels(struct buf *text, const struct family_writer *writer, const struct snapshot_row *row)
+{
+	char number[16];
+
+	if (row->identity)
+		writer->label(text, "cgroup", row->identity->label);
+	if (row->cpu != ROW_ALL_CPUS) {
+		(void)snprintf(number, sizeof(number), "%d", row->cpu);
+		writer->label(text, "cpu", number);
+	}
+}
+
+static int make_row_labels(struct families *f, enum scope scope)
+{
+	const struct walk_table *table = &f->walk->table[scope];
+	struct row_labels *labels = &f->rows[scope];
+
+	labels->at = calloc(table->nr_rows + 1, sizeof(*labels->at));
+	if (!labels->at || !buf_reserve(&labels->text, 1))
+		return -ENOMEM;
+	for (size_t i = 0; i < table->nr_rows; i++) {
+		add_row_labels(&labels->text, f->writer, &table->table->rows[table->rows[i]]);
+		labels->at[i + 1] = labels->text.len;
+	}
+	return labels->text.failed ? -ENOMEM : 0;
+}
+
+static struct label_text row_label(const struct families *f, enum scope scope, size_t i)
+{
+	const struct row_labels *labels = &f->rows[scope];
+
+	return (struct label_text){ labels->text.data + labels->at[i], labels->at[i + 1] - labels->at[i] };
+}
+
+/* --- events */
+
+/* A column and the family it belongs to. */
+struct member {
+	char *family;
+	size_t column; /* number of those asked for */
+};
+
+struct member_list {
+	struct member *items;
+	size_t nr;
+};
+
+static void member_list_release(struct member_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		free(list->items[i].family);
+	free(list->items);
+}
+
+/* perf_cgroup_task_clock_seconds: the unit ends the name, and stands there once. */
+static char *event_family_name(enum scope scope, const struct event *event)
+{
+	const char *unit = event_unit_name(event->unit);
+	size_t metric_length = strlen(event->metric), length = strlen(unit);
+	bool has_unit = metric_length >= length && strcmp(event->metric + metric_length - length, unit) == 0 &&
+			(metric_length == length || event->metric[metric_length - length - 1] == '_');
+	struct buf name = {};
+
+	buf_printf(&name, "perf_%s_%s%s%s", scope_name(scope), event->metric, *unit && !has_unit ? "_" : "",
+		   has_unit ? "" : unit);
+	return buf_steal(&name);
+}
+
+static int compare_members(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+	int r = strcmp(x->family, y->family);
+
+	return r ? r : (x->column > y->column) - (x->column < y->column);
+}
+
+/* All columns asked for, those of one family together. */
+static int find_members(struct member_list *ret, const struct walk_table *table)
+{
+	ret->items = calloc(table->nr_columns + 1, sizeof(*ret->items));
+	if (!ret->items)
+		return -ENOMEM;
+	for (; ret->nr < table->nr_columns; ret->nr++) {
+		struct member *member = &ret->items[ret->nr];
+
+		member->column = ret->nr;
+		member->family = event_family_name(table->scope, walk_event(table, ret->nr));
+		if (!member->family)
+			return -ENOMEM;
+	}
+	qsort(ret->items, ret->nr, sizeof(*ret->items), compare_members);
+	return 0;
+}
+
+static const char *scope_help(const struct families *f, enum scope scope)
+{
+	if (scope == SCOPE_CGROUP)
+		return "while tasks of the cgroup or of one below it ran";
+	return f->walk->snapshot->aggregate ? "on all CPUs together, for all processes" :
+					      "on the CPU, for all processes";
+}
+
+static char *event_help(const struct families *f, enum scope scope, const struct column *column)
+{
+	const char *unit = event_unit_name(column->event->unit);
+	struct buf help = {};
+
+	buf_printf(&help, "Event %s of group %s%s%s, counted %s.", column->event->text, column->group->name,
+		   *unit ? ", in " : "", unit, scope_help(f, scope));
+	return buf_steal(&help);
+}
+
+static int put_column(struct families *f, const struct walk_table *table, size_t column)
+{
+	const struct event *event = walk_event(table, column);
+	const struct scale *scale = &table->scales[column];
+	_cleanup_(buf_release) struct buf own = {};
+	struct label_text text = no_labels;
+
+	if (event->by_pmu) {
+		f->writer->label(&own, "pmu", event->pmu);
+		text = (struct label_text){ own.data, own.len };
+	}
+	if (own.failed)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->nr_rows; i++) {
+		const struct snapshot_cell *cell =
+			snapshot_cell(table->table, table->rows[i], table->columns[column]);
+
+		if (cell->measured)
+			put_sample(f, row_label(f, table->scope, i), text, cell->total, scale);
+	}
+	return 0;
+}
+
+/* Would both columns have the same series? Names that are told apart by their unit alone can meet. */
+static bool same_series(const struct event *a, const struct event *b)
+{
+	return a->by_pmu == b->by_pmu && (!a->by_pmu || strcmp(a->pmu, b->pmu) == 0);
+}
+
+/* Of columns that would have the same series, the first is kept. */
+static bool is_taken(const struct walk_table *table, const struct member *members, size_t nr, size_t column)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (same_series(walk_event(table, members[i].column), walk_event(table, column)))
+			return true;
+	return false;
+}
+
+static int put_event_family(struct families *f, const struct walk_table *table, const struct member *members, size_t nr)
+{
+	const struct column *first = table->table->columns[table->columns[members[0].column]].column;
+	_cleanup_(freep) char *help = event_help(f, table->scope, first);
+	const struct family family = {
+		.name = members[0].family,
+		.type = FAMILY_COUNTER,
+		.unit = event_unit_name(first->event->unit),
+		.help = help,
+	};
+
+	if (!help)
+		return -ENOMEM;
+	put_family(f, &family);
+	for (size_t i = 0; i < nr; i++)
+		if (!is_taken(table, members, i, members[i].column) && put_column(f, table, members[i].column) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+/* The names of the two families of a scope that are about its groups. */
+static const struct family times_families[_SCOPE_MAX][2] = {
+	[SCOPE_CPU] = {
+		{ "perf_cpu_group_enabled_seconds", FAMILY_COUNTER, "seconds",
+		  "Time in which the group was to be counted on the CPU (the kernel's time_enabled)." },
+		{ "perf_cpu_group_running_seconds", FAMILY_COUNTER, "seconds",
+		  "Time in which the group was counted on the CPU (the kernel's time_running)." },
+	},
+	[SCOPE_CGROUP] = {
+		{ "perf_cgroup_group_enabled_seconds", FAMILY_COUNTER, "seconds",
+		  "Time in which the group was to be counted for the cgroup (the kernel's time_enabled)." },
+		{ "perf_cgroup_group_running_seconds", FAMILY_COUNTER, "seconds",
+		  "Time in which the group was counted for the cgroup (the kernel's time_running)." },
+	},
+};
+
+static bool is_times_family(enum scope scope, const char *name)
+{
+	return strcmp(name, times_families[scope][0].name) == 0 || strcmp(name, times_families[scope][1].name) == 0;
+}
+
+static int put_events(struct families *f, const struct walk_table *table)
+{
+	_cleanup_(member_list_release) struct member_list members = {};
+	size_t nr;
+
+	if (find_members(&members, table) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < members.nr; i += nr) {
+		for (nr = 1; i + nr < members.nr; nr++)
+			if (strcmp(members.items[i + nr].family, members.items[i].family))
+				break;
+		if (is_times_family(table->scope, members.items[i].family))
+			continue;
+		if (put_event_family(f, table, members.items + i, nr) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* --- groups' times */
+
+/* A group's columns and the sets they are in. */
+struct group_part {
+	const char *name;
+	size_t *columns, nr_columns; /* of the snapshot's table */
+	size_t *sets, nr_sets;
+};
+
+static void group_part_release(struct group_part *part)
+{
+	free(part->columns);
+	free(part->sets);
+}
+
+static const struct column *nth_column(const struct walk_table *table, size_t i)
+{
+	return table->table->columns[table->columns[i]].column;
+}
+
+static bool has(const size_t *items, size_t nr, size_t item)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (items[i] == item)
+			return true;
+	return false;
+}
+
+/* The group of number `first` of the columns asked for; no columns where an earlier one has it already. */
+static int find_group(struct group_part *ret, const struct walk_table *table, size_t first)
+{
+	ret->name = nth_column(table, first)->group->name;
+	for (size_t i = 0; i < first; i++)
+		if (nth_column(table, i)->set != NO_SET && strcmp(nth_column(table, i)->group->name, ret->name) == 0)
+			return 0;
+
+	ret->columns = calloc(table->nr_columns, sizeof(*ret->columns));
+	ret->sets = calloc(table->nr_columns, sizeof(*ret->sets));
+	if (!ret->columns || !ret->sets)
+		return -ENOMEM;
+	for (size_t i = first; i < table->nr_columns; i++) {
+		const struct column *column = nth_column(table, i);
+
+		if (column->set == NO_SET || strcmp(column->group->name, ret->name))
+			continue;
+		ret->columns[ret->nr_columns++] = table->columns[i];
+		if (!has(ret->sets, ret->nr_sets, column->set))
+			ret->sets[ret->nr_sets++] = column->set;
+	}
+	return 0;
+}
+
+/*
+ * The group's times in a row, of all its sets. False where they are not known: nothing of the group is
+ * measured there, for another reason than that it was enabled and has never run.
+ */
+static bool group_times(const struct group_part *part, const struct snapshot_table *table, size_t row,
+			struct snapshot_times *ret)
+{
+	const struct snapshot_times *times = table->times + row * table->nr_sets;
+	bool known = false;
+
+	*ret = (struct snapshot_times){};
+	for (size_t i = 0; i < part->nr_sets; i++) {
+		ret->enabled += times[part->sets[i]].enabled;
+		ret->running += times[part->sets[i]].running;
+	}
+	for (size_t i = 0; i < part->nr_columns && !known; i++)
+		known = snapshot_cell(table, row, part->columns[i])->measured;
+	return known || (ret->enabled > 0 && ret->running == 0);
+}
+
+static int put_group_times(struct families *f, const struct walk_table *table, size_t first, bool running)
+{
+	_cleanup_(group_part_release) struct group_part part = {};
+	_cleanup_(buf_release) struct buf own = {};
+	const struct scale scale = SCALE_NS;
+
+	if (find_group(&part, table, first) < 0)
+		return -ENOMEM;
+	f->writer->label(&own, "group", part.name);
+	if (own.failed)
+		return -ENOMEM;
+	for (size_t i = 0; part.nr_columns && i < table->nr_rows; i++) {
+		struct snapshot_times times;
+
+		if (group_times(&part, table->table, table->rows[i], &times))
+			put_sample(f, row_label(f, table->scope, i), (struct label_text){ own.data, own.len },
+				   running ? times.running : times.enabled, &scale);
+	}
+	return 0;
+}
+
+static int put_times(struct families *f, const struct walk_table *table)
+{
+	for (int running = 0; running < 2; running++) {
+		put_family(f, &times_families[table->scope][running]);
+		for (size_t i = 0; i < table->nr_columns; i++)
+			if (nth_column(table, i)->set != NO_SET && put_group_times(f, table, i, running) < 0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+/* --- states */
+
+static int put_state(struct families *f, const struct snapshot_column *column)
+{
+	const struct event *event = column->column->event;
+	const struct scale one = SCALE_ONE;
+	struct buf labels = {};
+
+	f->writer->label(&labels, "scope", scope_name(column->column->scope));
+	f->writer->label(&labels, "group", column->column->group->name);
+	f->writer->label(&labels, "event", event->metric);
+	f->writer->label(&labels, "state", event_state_name(column->state));
+	if (event->by_pmu)
+		f->writer->label(&labels, "pmu", event->pmu);
+	return put_single(f, &labels, 1, &one);
+}
+
+static int put_states(struct families *f)
+{
+	static const struct family family = {
+		.name = "perf_event_state",
+		.type = FAMILY_GAUGE,
+		.unit = "",
+		.help = "1 for the state a configured event is in; /api/v1/events says why.",
+	};
+
+	put_family(f, &family);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct walk_table *table = &f->walk->table[scope];
+
+		for (size_t i = 0; i < table->nr_columns; i++)
+			if (put_state(f, &table->table->columns[table->columns[i]]) < 0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+/* --- cgroups' identities */
+
+static int put_identity(struct families *f, const struct cgroup_identity *identity)
+{
+	const struct {
+		const char *name, *value;
+	} labels[] = {
+		{ "unit", identity->unit },
+		{ "slice", identity->slice },
+		{ "container_id", identity->container_id },
+		{ "pod_uid", identity->pod_uid },
+	};
+	const struct scale one = SCALE_ONE;
+	struct buf text = {};
+	char id[24];
+
+	(void)snprintf(id, sizeof(id), "%" PRIu64, identity->id);
+	f->writer->label(&text, "cgroup", identity->label);
+	f->writer->label(&text, "id", id);
+	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
+		if (labels[i].value)
+			f->writer->label(&text, labels[i].name, labels[i].value);
+	return put_single(f, &text, 1, &one);
+}
+
+/* By label; of one label, what is there before what is gone. */
+static int compare_rows(const void *a, const void *b)
+{
+	const struct snapshot_row *const *x = a, *const *y = b;
+	int r = strcmp((*x)->identity->label, (*y)->identity->label);
+
+	if (r == 0)
+		r = (*x)->gone - (*y)->gone;
+	return r ? r : (*x > *y) - (*x < *y);
+}
+
+/* The rows asked for. Several can be of one label where there is one a CPU: those are then side by side. */
+static const struct snapshot_row **list_rows(const struct walk_table *table)
+{
+	const struct snapshot_row **rows = calloc(table->nr_rows + 1, sizeof(*rows));
+	bool by_cpu = false;
+
+	for (size_t i = 0; rows && i < table->nr_rows; i++) {
+		rows[i] = &table->table->rows[table->rows[i]];
+		by_cpu |= rows[i]->cpu != ROW_ALL_CPUS;
+	}
+	if (by_cpu)
+		qsort(rows, table->nr_rows, sizeof(*rows), compare_rows);
+	return rows;
+}
+
+static int put_identities(struct families *f)
+{
+	static const struct family family = {
+		.name = "perf_cgroup",
+		.type = FAMILY_INFO,
+		.unit = "",
+		.help = "What a cgroup's path says of it, to join on.",
+	};
+	const struct walk_table *table = &f->walk->table[SCOPE_CGROUP];
+	_cleanup_(freep) const struct snapshot_row **rows = list_rows(table);
+
+	if (!rows)
+		return -ENOMEM;
+	put_family(f, &family);
+	for (size_t i = 0; i < table->nr_rows; i++) {
+		const struct cgroup_identity *identity = rows[i]->identity;
+
+		/* Once a label: it could not be joined on otherwise. */
+		if (i > 0 && strcmp(rows[i - 1]->identity->label, identity->label) == 0)
+			continue;
+		if (put_identity(f, identity) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* --- the daemon's own */
+
+static int put_build(struct families *f)
+{
+	static const struct family build = { "perfmond_build", FAMILY_INFO, "", "The daemon's version." };
+	static const struct family up = { "perfmond_up", FAMILY_GAUGE, "", "1: the daemon answers." };
+	const struct scale one = SCALE_ONE;
+	struct buf labels = {};
+
+	put_family(f, &build);
+	f->writer->label(&labels, "version", PACKAGE_VERSION);
+	if (put_single(f, &labels, 1, &one) < 0)
+		return -ENOMEM;
+	put_family(f, &up);
+	put_sample(f, no_labels, no_labels, 1, &one);
+	return 0;
+}
+
+static int put_self(struct families *f)
+{
+	const struct scale one = SCALE_ONE, ns = SCALE_NS;
+
+	if (put_build(f) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < self_metrics_size; i++) {
+		const struct self_metric *metric = &self_metrics[i];
+		struct buf labels = {};
+		uint64_t value;
+
+		memcpy(&value, (const char *)&f->walk->snapshot->self + metric->offset, sizeof(value));
+		if (i == 0 || strcmp(metric->family.name, self_metrics[i - 1].family.name))
+			put_family(f, &metric->family);
+		if (metric->label)
+			f->writer->label(&labels, metric->label, metric->value);
+		if (put_single(f, &labels, value, metric->nanoseconds ? &ns : &one) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int walk_families(const struct walk *walk, const struct family_writer *writer, void *userdata)
+{
+	_cleanup_(families_release) struct families f = { .walk = walk, .writer = writer, .userdata = userdata };
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct walk_table *table = &walk->table[scope];
+
+		if (make_row_labels(&f, (enum scope)scope) < 0 || put_events(&f, table) < 0 || put_times(&f, table) < 0)
+			return -ENOMEM;
+	}
+	if (put_states(&f) < 0 || put_identities(&f) < 0 || put_self(&f) < 0)
+		return -ENOMEM;
+	writer->end(userdata);
+	return 0;
+}

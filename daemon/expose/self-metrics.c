@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "expose/self-metrics.h"
+
+#define COUNTER(metric, member, text)                                                              \
+	{                                                                                          \
+		.family = { .name = "perfmond_" metric, .type = FAMILY_COUNTER, .unit = "", .help = text }, \
+		.offset = offsetof(struct self, member),                                           \
+	}
+#define GAUGE(metric, member, text)                                                                \
+	{                                                                                          \
+		.family = { .name = "perfmond_" metric, .type = FAMILY_GAUGE, .unit = "", .help = text }, \
+		.offset = offsetof(struct self, member),                                           \
+	}
+#define SECONDS(kind, metric, member, text)                                                        \
+	{                                                                                          \
+		.family = { .name = "perfmond_" metric "_seconds", .type = kind, .unit = "seconds", .help = text }, \
+		.offset = offsetof(struct self, member), .nanoseconds = true,                      \
+	}
+#define BYTES(metric, member, text)                                                                \
+	{                                                                                          \
+		.family = { .name = "perfmond_" metric "_bytes", .type = FAMILY_GAUGE, .unit = "bytes", .help = text }, \
+		.offset = offsetof(struct self, member),                                           \
+	}
+#define CGROUPS(state)                                                                             \
+	{                                                                                          \
+		.family = { .name = "perfmond_cgroups",                                            \
+			    .type = FAMILY_GAUGE,                                                  \
+			    .unit = "",                                                            \
+			    .help = "Cgroups by what is done with them." },                        \
+		.offset = offsetof(struct self, cgroups_##state), .label = "state", .value = #state, \
+	}
+
+const struct self_metric self_metrics[] = {
+	SECONDS(FAMILY_GAUGE, "start_time", start_time, "When the daemon was started, in seconds since the epoch."),
+	SECONDS(FAMILY_GAUGE, "interval", interval, "How often all counters are read ([daemon] interval)."),
+	GAUGE("cpus", cpus, "CPUs that are counted."),
+
+	COUNTER("reads", reads, "Readings of all counters."),
+	SECONDS(FAMILY_COUNTER, "read", read_ns, "Time spent reading counters."),
+	COUNTER("read_errors", read_errors, "Readings of one group on one CPU that failed."),
+	COUNTER("readings_refused", backwards, "Readings not used, since the kernel's numbers had gone down."),
+	COUNTER("scrapes", scrapes, "Expositions served."),
+
+	GAUGE("open_events", fds, "Perf events that are open, each of them a file descriptor."),
+	GAUGE("max_fds", fd_limit, "Limit of open file descriptors (RLIMIT_NOFILE)."),
+
+	CGROUPS(counted),
+	CGROUPS(lingering),
+	CGROUPS(excluded),
+	CGROUPS(over_max),
+	CGROUPS(over_fds),
+	CGROUPS(failed),
+	CGROUPS(waiting),
+	COUNTER("cgroups_missed", cgroups_missed, "Cgroups that were gone before they could be counted."),
+	COUNTER("cgroup_rescans", rescans, "Times the whole cgroup tree was read again."),
+	GAUGE("inotify_watches", watches, "Cgroup directories that are watched."),
+	GAUGE("inotify_watches_missing", watches_missing,
+	      "Cgroup directories that are not watched, for want of inotify watches."),
+	COUNTER("inotify_overflows", inotify_overflows, "Times the inotify queue overflowed."),
+
+	COUNTER("reloads", reloads, "Reloads of the config."),
+	COUNTER("reload_failures", reloads_failed, "Reloads refused: the config before stayed in force."),
+
+	SECONDS(FAMILY_COUNTER, "cpu", cpu_ns, "CPU time the daemon has used, user and system."),
+	BYTES("resident_memory", resident_bytes, "Memory of the daemon that is resident."),
+};
+const size_t self_metrics_size = ARRAY_SIZE(self_metrics);

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "expose/walk.h"
+
+#include "util/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static void walk_table_release(struct walk_table *table)
+{
+	free(table->sums.rows);
+	free(table->sums.cells);
+	free(table->sums.times);
+	free(table->columns);
+	free(table->scales);
+	free(table->rows);
+	derived_list_release(&table->derived);
+}
+
+struct walk *walk_free(struct walk *walk)
+{
+	if (!walk)
+		return NULL;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		walk_table_release(&walk->table[scope]);
+	free(walk);
+	return NULL;
+}
+
+/* --- CPU rows summed into one */
+
+static void add_row(struct snapshot_table *sums, const struct snapshot_table *from, size_t row)
+{
+	for (size_t i = 0; i < from->nr_columns; i++) {
+		const struct snapshot_cell *cell = snapshot_cell(from, row, i);
+		struct snapshot_cell *sum = &sums->cells[i];
+
+		/* A CPU that can't be read for a while keeps its part, lest the sum goes down. */
+		if (__builtin_add_overflow(sum->total, cell->total, &sum->total))
+			sum->total = UINT64_MAX;
+		if (!cell->measured)
+			continue;
+		sum->measured = true;
+		if (!isnan(cell->rate))
+			sum->rate = isnan(sum->rate) ? cell->rate : sum->rate + cell->rate;
+	}
+	for (size_t i = 0; i < from->nr_sets; i++) {
+		const struct snapshot_times *times = &from->times[row * from->nr_sets + i];
+
+		sums->times[i].enabled += times->enabled;
+		sums->times[i].running += times->running;
+	}
+}
+
+/* Every CPU has been enabled for the same time, so that their common share is the mean of theirs. */
+static double mean_share(const struct snapshot_table *table, size_t set)
+{
+	double sum = 0;
+	size_t nr = 0;
+
+	for (size_t row = 0; row < table->nr_rows; row++) {
+		double share = table->times[row * table->nr_sets + set].share;
+
+		if (isnan(share))
+			continue;
+		sum += share;
+		nr++;
+	}
+	return nr ? sum / (double)nr : NAN;
+}
+
+static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *from)
+{
+	sums->columns = from->columns;
+	sums->nr_columns = from->nr_columns;
+	sums->nr_sets = from->nr_sets;
+	sums->rows = calloc(1, sizeof(*sums->rows));
+	sums->cells = calloc(from->nr_columns + 1, sizeof(*sums->cells));
+	sums->times = calloc(from->nr_sets + 1, sizeof(*sums->times));
+	if (!sums->rows || !sums->cells || !sums->times)
+		return -ENOMEM;
+	if (from->nr_rows == 0)
+		return 0;
+
+	sums->nr_rows = 1;
+	sums->rows[0].cpu = ROW_ALL_CPUS;
+	for (size_t i = 0; i < from->nr_columns; i++)
+		sums->cells[i].rate = NAN;
+	for (size_t row = 0; row < from->nr_rows; row++)
+		add_row(sums, from, row);
+	for (size_t i = 0; i < from->nr_sets; i++)
+		sums->times[i].share = mean_share(from, i);
+	return 0;
+}
+
+/* --- what is asked for */
+
+static bool admits_event(const struct expose_query *query, const struct event *event)
+{
+	return !query->event || glob_match(query->event, event->metric) || glob_match(query->event, event->text);
+}
+
+static int choose_columns(struct walk_table *table, const struct expose_query *query)
+{
+	size_t nr = table->table->nr_columns;
+
+	table->columns = calloc(nr + 1, sizeof(*table->columns));
+	table->scales = calloc(nr + 1, sizeof(*table->scales));
+	if (!table->columns || !table->scales)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		const struct event *event = table->table->columns[i].column->event;
+
+		if (!admits_event(query, event))
+			continue;
+		table->scales[table->nr_columns] = scale_of(event->scale);
+		table->columns[table->nr_columns++] = i;
+	}
+	return 0;
+}
+
+/* A ratio is asked for by its name, or by both of its parts. */
+static bool admits_derived(const struct walk_table *table, const struct expose_query *query,
+			   const struct derived *derived)
+{
+	const struct snapshot_column *columns = table->table->columns;
+
+	if (!query->event || glob_match(query->event, derived->name))
+		return true;
+	return admits_event(query, columns[derived->over].column->event) &&
+	       (derived->under == NO_COLUMN || admits_event(query, columns[derived->under].column->event));
+}
+
+static int choose_derived(struct walk_table *table, const struct expose_query *query)
+{
+	struct derived_list *list = &table->derived;
+	size_t nr = 0;
+
+	if (derived_find(list, table->table, table->scope) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < list->nr; i++)
+		if (admits_derived(table, query, &list->items[i]))
+			list->items[nr++] = list->items[i];
+		else
+			free(list->items[i].name);
+	list->nr = nr;
+	return 0;
+}
+
+static int choose_rows(struct walk_table *table, const struct expose_query *query)
+{
+	size_t nr = table->table->nr_rows;
+
+	table->rows = calloc(nr + 1, sizeof(*table->rows));
+	if (!table->rows)
+		return -ENOMEM;
+	if (query->without[table->scope])
+		return 0;
+	for (size_t i = 0; i < nr; i++) {
+		const struct cgroup_identity *identity = table->table->rows[i].identity;
+
+		if (!query->cgroup || !identity || glob_match(query->cgroup, identity->label))
+			table->rows[table->nr_rows++] = i;
+	}
+	table->nr_matched = table->nr_rows;
+	return 0;
+}
+
+/* --- the order of rows */
+
+/* What a row is sorted by: the sum of all columns of that name, which are several where there are
+ * several PMUs. */
+struct sort_key {
+	size_t row;
+	double rate; /* NAN: not known */
+	double total;
+	bool measured;
+};
+
+static bool is_sort_event(const struct event *event, const char *sort)
+{
+	return strcmp(event->metric, sort) == 0 || strcmp(event->text, sort) == 0;
+}
+
+static struct sort_key sort_key_of(const struct snapshot_table *table, size_t row, const char *sort)
+{
+	struct sort_key key = { .row = row, .rate = NAN };
+
+	for (size_t i = 0; i < table->nr_columns; i++) {
+		const struct snapshot_cell *cell = snapshot_cell(table, row, i);
+
+		if (!cell->measured || !is_sort_event(table->columns[i].column->event, sort))
+			continue;
+		key.measured = true;
+		key.total += (double)cell->total;
+		if (!isnan(cell->rate))
+			key.rate = isnan(key.rate) ? cell->rate : key.rate + cell->rate;
+	}
+	return key;
+}
+
+/* -1 where a comes first: the larger one, and any number before none. */
+static int compare_falling(double a, double b)
+{
+	if (isnan(a) || isnan(b))
+		return isnan(a) - isnan(b);
+	return (a < b) - (a > b);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct sort_key *x = a, *y = b;
+	int r = y->measured - x->measured;
+
+	if (r == 0)
+		r = compare_falling(x->rate, y->rate);
+	if (r == 0)
+		r = compare_falling(x->total, y->total);
+	return r ? r : (x->row > y->row) - (x->row < y->row);
+}
+
+static int sort_rows(struct walk_table *table, const char *sort)
+{
+	_cleanup_(freep) struct sort_key *keys = calloc(table->nr_rows + 1, sizeof(*keys));
+
+	if (!keys)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->nr_rows; i++)
+		keys[i] = sort_key_of(table->table, table->rows[i], sort);
+	qsort(keys, table->nr_rows, sizeof(*keys), compare_keys);
+	for (size_t i = 0; i < table->nr_rows; i++)
+		table->rows[i] = keys[i].row;
+	return 0;
+}
+
+/* --- the walk */
+
+static int walk_table_init(struct walk_table *table, const struct snapshot *snapshot, enum scope scope,
+			   const struct expose_query *query)
+{
+	table->scope = scope;
+	table->table = &snapshot->table[scope];
+	if (scope == SCOPE_CPU && snapshot->aggregate) {
+		if (sum_rows(&table->sums, table->table) < 0)
+			return -ENOMEM;
+		table->table = &table->sums;
+	}
+	if (choose_columns(table, query) < 0 || choose_derived(table, query) < 0 || choose_rows(table, query) < 0)
+		return -ENOMEM;
+	if (query->sort && sort_rows(table, query->sort) < 0)
+		return -ENOMEM;
+	if (query->limit > 0 && table->nr_rows > query->limit)
+		table->nr_rows = query->limit;
+	return 0;
+}
+
+int walk_new(struct walk **ret, const struct snapshot *snapshot, const struct expose_query *query)
+{
+	_cleanup_(walk_freep) struct walk *walk = calloc(1, sizeof(*walk));
+	static const struct expose_query everything = {};
+
+	if (!walk)
+		return -ENOMEM;
+	walk->snapshot = snapshot;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		if (walk_table_init(&walk->table[scope], snapshot, (enum scope)scope, query ? query : &everything) < 0)
+			return -ENOMEM;
+	*ret = steal_ptr(walk);
+	return 0;
+}
+
+static void walk_target(const struct walk_table *table, size_t row, const struct target_writer *writer,
+			void *userdata)
+{
+	const struct snapshot_cell *cells = snapshot_cell(table->table, row, 0);
+
+	writer->begin_target(userdata, table, &table->table->rows[row]);
+	for (size_t i = 0; i < table->nr_columns; i++) {
+		size_t column = table->columns[i];
+
+		if (cells[column].measured)
+			writer->value(userdata, table, i, &cells[column], snapshot_times(table->table, row, column));
+	}
+	for (size_t i = 0; i < table->derived.nr; i++) {
+		double value = derived_value(&table->derived.items[i], table->table, cells);
+
+		if (isfinite(value))
+			writer->ratio(userdata, table->derived.items[i].name, value);
+	}
+	writer->end_target(userdata);
+}
+
+void walk_targets(const struct walk *walk, const struct target_writer *writer, void *userdata)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct walk_table *table = &walk->table[scope];
+
+		writer->begin_scope(userdata, table);
+		for (size_t i = 0; i < table->nr_rows; i++)
+			walk_target(table, table->rows[i], writer, userdata);
+		writer->end_scope(userdata);
+	}
+}
+
+bool expose_has_event(const struct snapshot *snapshot, const struct expose_query *query, const char *name)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct snapshot_table *table = &snapshot->table[scope];
+
+		for (size_t i = 0; !query->without[scope] && i < table->nr_columns; i++)
+			if (is_sort_event(table->columns[i].column->event, name))
+				return true;
+	}
+	return false;
+}
