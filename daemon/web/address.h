@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What can be listened on: 127.0.0.1:9753, [::1]:9753, [fe80::1%eth0]:9753, /run/perfmond.sock. Numbers,
+ * not names: nothing here asks a name server.
+ */
+
+#include "util/reason.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+struct address {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_un local;
+		struct sockaddr_storage room;
+	};
+	socklen_t size;
+};
+
+/* -EINVAL with the sentence, which repeats the text, in why. */
+int address_parse(struct address *ret, const char *text, struct reason *why);
+
+/* "http://127.0.0.1:9753", "http://[::1]:9753", "unix:/run/perfmond.sock". To be freed; NULL when there is
+ * no memory. */
+char *address_url(const struct address *address);

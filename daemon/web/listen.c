@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "web/listen.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define BACKLOG 128
+
+static int explain(int error, const struct address *address, const char *text, struct reason *why)
+{
+	bool local = address->any.sa_family == AF_UNIX;
+
+	switch (error) {
+	case -EADDRINUSE:
+		return reason_set(why, error,
+				  "cannot listen on %s: address already in use (is another perfmond running?)", text);
+	case -EACCES:
+		return reason_set(why, error, "cannot listen on %s: permission denied (%s)", text,
+				  local ? "is the folder writable for this user?" :
+					  "a port below 1024 needs CAP_NET_BIND_SERVICE");
+	case -EADDRNOTAVAIL:
+		return reason_set(why, error, "cannot listen on %s: no network interface has this address", text);
+	case -EAFNOSUPPORT:
+		return reason_set(why, error, "cannot listen on %s: this machine, or its sandbox, has no such sockets", text);
+	case -ENOENT:
+		return reason_set(why, error, "cannot listen on %s: there is no such folder", text);
+	default:
+		return reason_set(why, error, "cannot listen on %s: %s", text, strerror(-error));
+	}
+}
+
+/* Is somebody listening on this Unix socket? Connecting does not wait: it is refused, or queued. */
+static bool is_alive(const struct address *address)
+{
+	_cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd < 0 || connect(fd, &address->any, address->size) == 0 || errno != ECONNREFUSED;
+}
+
+/* Clears what stands at a Unix socket's path, where that is a socket nobody listens on. */
+static int clear_path(const struct address *address, const char *text, struct reason *why)
+{
+	struct stat st;
+
+	if (lstat(address->local.sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : explain(-errno, address, text, why);
+	if (!S_ISSOCK(st.st_mode))
+		return reason_set(why, -EADDRINUSE, "cannot listen on %s: the file is there already and is no socket", text);
+	if (is_alive(address))
+		return explain(-EADDRINUSE, address, text, why);
+	return unlink(address->local.sun_path) < 0 && errno != ENOENT ? explain(-errno, address, text, why) : 0;
+}
+
+static int set_options(int fd, int family)
+{
+	const int on = 1;
+
+	if (family == AF_UNIX)
+		return 0;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+		return -errno;
+	/* [::] and 0.0.0.0 are two addresses, that can be listened on side by side. */
+	if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
+		return -errno;
+	return 0;
+}
+
+static int bind_and_listen(int fd, const struct address *address)
+{
+	int r = set_options(fd, address->any.sa_family);
+
+	if (r < 0)
+		return r;
+	return bind(fd, &address->any, address->size) < 0 || listen(fd, BACKLOG) < 0 ? -errno : 0;
+}
+
+int listening_open(struct listening *ret, const struct address *address, const char *text, struct reason *why)
+{
+	int family = address->any.sa_family;
+	_cleanup_(closep) int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct listening listening = { .address = *address };
+	int r;
+
+	if (fd < 0)
+		return explain(-errno, address, text, why);
+	if (family == AF_UNIX) {
+		r = clear_path(address, text, why);
+		if (r < 0)
+			return r;
+	}
+	r = bind_and_listen(fd, address);
+	if (r < 0)
+		return explain(r, address, text, why);
+	if (family == AF_UNIX)
+		(void)lstat(address->local.sun_path, &listening.file);
+	else if (getsockname(fd, &listening.address.any, &(socklen_t){ sizeof(listening.address.room) }) < 0)
+		return explain(-errno, address, text, why);
+
+	listening.fd = steal_fd(&fd);
+	*ret = listening;
+	return 0;
+}
+
+void listening_remove_file(const struct listening *listening)
+{
+	const char *path = listening->address.local.sun_path;
+	struct stat st;
+
+	if (listening->address.any.sa_family != AF_UNIX || lstat(path, &st) < 0)
+		return;
+	if (st.st_dev == listening->file.st_dev && st.st_ino == listening->file.st_ino)
+		(void)unlink(path);
+}

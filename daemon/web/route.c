@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "web/route.h"
+
+#include "expose/escape.h"
+#include "expose/expose.h"
+#include "util/text.h"
+#include "web/page.h"
+#include "web/target.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <string.h>
+
+#define TYPE_PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
+#define TYPE_TEXT "text/plain; charset=utf-8"
+#define TYPE_HTML "text/html; charset=utf-8"
+#define TYPE_JSON "application/json"
+
+void answer_release(struct answer *answer)
+{
+	buf_release(&answer->body);
+}
+
+void route_error(struct answer *ret, const char *path, unsigned status, const char *format, ...)
+{
+	bool json = strncmp(path, "/api/", strlen("/api/")) == 0;
+	struct reason why;
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(why.text, sizeof(why.text), format, ap);
+	va_end(ap);
+
+	buf_release(&ret->body);
+	ret->status = status;
+	ret->type = json ? TYPE_JSON : TYPE_TEXT;
+	buf_str(&ret->body, json ? "{\"error\":\"" : "");
+	/* Foreign text may be in it, and cut in the middle of a character. */
+	(json ? escape_json : escape_help)(&ret->body, why.text);
+	buf_str(&ret->body, json ? "\"}\n" : "\n");
+}
+
+/* --- parameters of a query */
+
+static int take_scope(struct expose_query *query, const char *value, struct reason *why)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		query->without[scope] = strcmp(value, scope_name((enum scope)scope)) != 0;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		if (!query->without[scope])
+			return 0;
+	return reason_set(why, -EINVAL, "scope '%s' is neither cpu nor cgroup", value);
+}
+
+static int take_cgroup(struct expose_query *query, const char *value, struct reason *why)
+{
+	query->cgroup = value;
+	return *value ? 0 : reason_set(why, -EINVAL, "cgroup is empty: give a path or a glob, such as /system.slice/**");
+}
+
+static int take_event(struct expose_query *query, const char *value, struct reason *why)
+{
+	query->event = value;
+	return *value ? 0 : reason_set(why, -EINVAL, "event is empty: give a name or a glob, such as *_misses");
+}
+
+static int take_sort(struct expose_query *query, const char *value, struct reason *why)
+{
+	query->sort = value;
+	return *value ? 0 : reason_set(why, -EINVAL, "sort is empty: give an event's name");
+}
+
+static int take_limit(struct expose_query *query, const char *value, struct reason *why)
+{
+	uint64_t limit;
+
+	if (value[strspn(value, "0123456789")] || parse_u64(value, &limit) < 0 || limit == 0)
+		return reason_set(why, -EINVAL, "limit '%s' is no number from 1 up", value);
+	query->limit = (size_t)limit;
+	return 0;
+}
+
+struct parameter_rule {
+	const char *name;
+	int (*take)(struct expose_query *query, const char *value, struct reason *why);
+};
+
+static const struct parameter_rule snapshot_parameters[] = {
+	{ "scope", take_scope }, { "cgroup", take_cgroup }, { "event", take_event },
+	{ "sort", take_sort },	 { "limit", take_limit },   {},
+};
+
+static const struct parameter_rule no_parameters[] = { {} };
+
+static int take_parameters(struct expose_query *ret, const struct parameters *parameters,
+			   const struct parameter_rule *rules, struct reason *why)
+{
+	for (size_t i = 0; i < parameters->nr; i++) {
+		const struct parameter *parameter = &parameters->items[i];
+		const struct parameter_rule *rule = rules;
+		int r;
+
+		while (rule->name && strcmp(rule->name, parameter->name))
+			rule++;
+		if (!rule->name)
+			return reason_set(why, -EINVAL, "unknown query parameter '%s'%s", parameter->name,
+					  rules->name ? "; there are scope, cgroup, event, sort and limit" :
+							"; none is taken here");
+		r = rule->take(ret, parameter->value, why);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* --- what answers; 0, or -ENOMEM */
+
+struct question {
+	const struct web_source *source;
+	const char *path, *target;
+	bool crowded;
+	struct expose_query query;
+	struct snapshot *snapshot; /* where the route wants one */
+};
+
+static int answer_page(struct answer *ret, const struct question *question)
+{
+	return page_write(&ret->body, question->snapshot, question->source->about);
+}
+
+static int answer_metrics(struct answer *ret, const struct question *question)
+{
+	int r = expose_prometheus(&ret->body, question->snapshot);
+
+	if (r == 0)
+		question->source->scraped(question->source->userdata);
+	return r;
+}
+
+static int answer_snapshot(struct answer *ret, const struct question *question)
+{
+	const struct expose_query *query = &question->query;
+	int r;
+
+	if (query->sort && !expose_has_event(question->snapshot, query, query->sort)) {
+		route_error(ret, question->path, MHD_HTTP_BAD_REQUEST, "sort: there is no event '%s'; /api/v1/events has them all",
+			    query->sort);
+		return 0;
+	}
+	r = expose_json_snapshot(&ret->body, question->snapshot, query);
+	if (r == 0)
+		question->source->scraped(question->source->userdata);
+	return r;
+}
+
+static int answer_events(struct answer *ret, const struct question *question)
+{
+	return expose_json_events(&ret->body, question->snapshot);
+}
+
+static int answer_cgroups(struct answer *ret, const struct question *question)
+{
+	return expose_json_cgroups(&ret->body, question->snapshot);
+}
+
+static int answer_status(struct answer *ret, const struct question *question)
+{
+	return expose_json_status(&ret->body, question->snapshot, question->source->about);
+}
+
+static int answer_healthy(struct answer *ret, const struct question *question)
+{
+	(void)question;
+	buf_str(&ret->body, "healthy\n");
+	return 0;
+}
+
+static int answer_ready(struct answer *ret, const struct question *question)
+{
+	struct reason why = {};
+
+	if (question->source->ready(question->source->userdata, &why))
+		buf_str(&ret->body, "ready\n");
+	else
+		route_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE, "not ready: %s", why.text);
+	return 0;
+}
+
+struct route {
+	const char *path;
+	const char *type;
+	bool needs_snapshot;
+	const struct parameter_rule *parameters; /* NULL: a query is ignored */
+	int (*answer)(struct answer *ret, const struct question *question);
+};
+
+static const struct route routes[] = {
+	{ "/", TYPE_HTML, true, NULL, answer_page },
+	{ "/metrics", TYPE_PROMETHEUS, true, NULL, answer_metrics },
+	{ "/api/v1/snapshot", TYPE_JSON, true, snapshot_parameters, answer_snapshot },
+	{ "/api/v1/events", TYPE_JSON, true, no_parameters, answer_events },
+	{ "/api/v1/cgroups", TYPE_JSON, true, no_parameters, answer_cgroups },
+	{ "/api/v1/status", TYPE_JSON, true, no_parameters, answer_status },
+	{ "/-/healthy", TYPE_TEXT, false, NULL, answer_healthy },
+	{ "/-/ready", TYPE_TEXT, false, NULL, answer_ready },
+};
+
+static const struct route *find_route(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
+		if (strcmp(routes[i].path, path) == 0)
+			return &routes[i];
+	return NULL;
+}
+
+/* --- from a request to its answer */
+
+static void out_of_memory(struct answer *ret, const char *path)
+{
+	route_error(ret, path, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+}
+
+static void answer_question(struct answer *ret, const struct route *route, struct question *question)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
+	int r = 0;
+
+	if (route->needs_snapshot && question->crowded) {
+		route_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE,
+			    "too many answers wait for slow clients; try again later");
+		return;
+	}
+	if (route->needs_snapshot) {
+		r = question->source->snapshot(question->source->userdata, &snapshot);
+		if (r < 0) {
+			route_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE, "the counters can't be read: %s",
+				    strerror(-r));
+			return;
+		}
+		question->snapshot = snapshot;
+		question->query.now = count_now();
+	}
+	ret->status = MHD_HTTP_OK;
+	ret->type = route->type;
+	if (route->answer(ret, question) < 0 || ret->body.failed)
+		out_of_memory(ret, question->path);
+}
+
+static void answer_route(struct answer *ret, const struct route *route, struct question *question)
+{
+	_cleanup_(parameters_release) struct parameters parameters = {};
+	struct reason why = {};
+	int r = 0;
+
+	if (route->parameters) {
+		r = target_parameters(question->target, &parameters, &why);
+		if (r == 0)
+			r = take_parameters(&question->query, &parameters, route->parameters, &why);
+	}
+	if (r == -ENOMEM)
+		out_of_memory(ret, question->path);
+	else if (r < 0)
+		route_error(ret, question->path, MHD_HTTP_BAD_REQUEST, "%s", why.text);
+	else
+		answer_question(ret, route, question);
+}
+
+void route_answer(struct answer *ret, const struct web_source *source, const char *method, const char *target,
+		  bool crowded)
+{
+	struct question question = { .source = source, .target = target, .crowded = crowded };
+	_cleanup_(freep) char *path = NULL;
+	const struct route *route;
+	struct reason why;
+	int r;
+
+	*ret = (struct answer){};
+	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
+		route_error(ret, target, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are understood");
+		return;
+	}
+	r = target_path(target, &path, &why);
+	if (r < 0) {
+		if (r == -ENOMEM)
+			out_of_memory(ret, target);
+		else
+			route_error(ret, target, MHD_HTTP_BAD_REQUEST, "%s", why.text);
+		return;
+	}
+	question.path = path;
+	route = find_route(path);
+	if (route)
+		answer_route(ret, route, &question);
+	else
+		route_error(ret, path, MHD_HTTP_NOT_FOUND, "there is nothing here; see / for what there is");
+}
