@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "commands.h"
+
+#include "expose/expose.h"
+#include "monitor.h"
+#include "util/log.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+/* How long --check counts, so that groups that never run are seen. */
+#define CHECK_NS 200000000U
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
+		;
+}
+
+/* A monitor that has counted for a while, with all cgroups open. Says on standard error what is wrong. */
+static int count_for(const struct options *options, uint64_t ns, struct monitor **ret)
+{
+	_cleanup_(config_freep) struct config *config = NULL;
+	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	struct reason why;
+	uint64_t end;
+	int r = options_load_config(options, &config, &why);
+
+	if (r >= 0)
+		r = monitor_new(&monitor, config, &why);
+	if (r >= 0) {
+		config = NULL;
+		r = monitor_start(monitor, &why);
+	}
+	if (r < 0) {
+		log_error("%s", why.text);
+		return r;
+	}
+
+	if (why.text[0])
+		log_warning("%s", why.text);
+
+	(void)monitor_admit(monitor, UINT64_MAX);
+	monitor_tick(monitor);
+	/* Cgroups are followed meanwhile; the last of them is read once more at its removal. */
+	for (end = count_now() + ns; count_now() < end;) {
+		uint64_t left = end - count_now();
+
+		sleep_ns(left < CHECK_NS ? left : CHECK_NS);
+		while (monitor->tree && monitor_follow_cgroups(monitor, &why))
+			;
+		(void)monitor_admit(monitor, UINT64_MAX);
+	}
+	monitor_tick(monitor);
+	*ret = steal_ptr(monitor);
+	return 0;
+}
+
+/* --- --check */
+
+static void print_pmus(const struct machine *machine)
+{
+	printf("PMUs:");
+	for (size_t i = 0; i < machine->pmus->nr; i++)
+		printf("%s %s", i ? "," : "", machine->pmus->pmus[i].name);
+	printf("%s\n", machine->pmus->nr ? "" : " none");
+	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
+		printf("  problem: %s\n", machine->pmus->problems[i]);
+}
+
+static void print_machine(const struct monitor *monitor)
+{
+	const struct machine *machine = monitor->machine;
+	const struct privilege *privilege = &machine->privilege;
+	_cleanup_(freep) char *cpus = cpulist_format(&machine->cpus);
+	struct utsname name = {};
+
+	(void)uname(&name);
+	printf("machine: Linux %s %s, %zu CPUs online (%s)\n", name.release, name.machine, machine->cpus.nr,
+	       cpus ? cpus : "?");
+	if (privilege->paranoid == PARANOID_UNKNOWN)
+		printf("privileges: kernel.perf_event_paranoid can't be read");
+	else
+		printf("privileges: kernel.perf_event_paranoid is %d", privilege->paranoid);
+	printf(", CAP_PERFMON: %s, CAP_SYS_ADMIN: %s: %s\n", privilege->cap_perfmon ? "yes" : "no",
+	       privilege->cap_sys_admin ? "yes" : "no",
+	       privilege_may_count_cpus(privilege) ? "may count whole CPUs" : "may NOT count whole CPUs");
+	print_pmus(machine);
+	printf("tracefs: %s\n", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
+	if (machine->mount.path)
+		printf("cgroups: version %d at %s; %zu found, %zu counted, %zu excluded, %zu left out\n",
+		       machine->mount.version, machine->mount.path, cgroup_tree_size(monitor->tree),
+		       monitor->nr_status[CGROUP_COUNTED], monitor->nr_status[CGROUP_EXCLUDED],
+		       monitor->nr_status[CGROUP_OVER_MAX] + monitor->nr_status[CGROUP_OVER_FDS] +
+			       monitor->nr_status[CGROUP_FAILED]);
+	else
+		printf("cgroups: %s\n", machine->no_cgroups.text);
+	printf("open files: %zu for counting (%zu a cgroup), of a limit of %" PRIu64 "\n",
+	       count_stats(monitor->count).fds, plan_fds_per_cgroup(count_plan(monitor->count)), privilege->fd_limit);
+}
+
+/* Prints the events of a scope; returns how many of them are not counted. */
+static size_t print_events(const struct monitor *monitor, enum scope scope)
+{
+	const struct scope_plan *plan = &count_plan(monitor->count)->scope[scope];
+	size_t lost = 0;
+
+	printf("\nper %s:\n", scope == SCOPE_CPU ? "CPU" : "cgroup");
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		const struct column *column = &plan->columns[i];
+		const char *why;
+		enum event_state state = count_column_state(monitor->count, scope, i, &why);
+
+		printf("  %-12s %-28s %s%s%s\n", column->group->name, column->event->text, event_state_name(state),
+		       why ? ": " : "", why ? why : "");
+		lost += state != EVENT_OK && state != EVENT_MULTIPLEXED;
+	}
+	return lost;
+}
+
+/* Prints why cgroups are left out: each reason once, with the first cgroup it holds for. */
+static size_t print_left_out(const struct monitor *monitor)
+{
+	size_t left_out = 0, shown = 0;
+	const struct cgroup *cgroup;
+
+	if (!monitor->tree)
+		return 0;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all) {
+		if (cgroup->status == CGROUP_COUNTED || cgroup->status == CGROUP_EXCLUDED)
+			continue;
+		left_out++;
+		if (shown < 10) {
+			printf("  %s: %s: %s\n", cgroup->identity->label,
+			       cgroup_status_name((enum cgroup_status)cgroup->status), cgroup->why ? cgroup->why : "");
+			shown++;
+		}
+	}
+	if (left_out > shown)
+		printf("  and %zu more\n", left_out - shown);
+	return left_out;
+}
+
+int command_check(const struct options *options)
+{
+	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	size_t lost, left_out;
+
+	if (count_for(options, CHECK_NS, &monitor) < 0)
+		return EXIT_FAILURE;
+	print_machine(monitor);
+	lost = print_events(monitor, SCOPE_CPU) + print_events(monitor, SCOPE_CGROUP);
+	printf("\n");
+	left_out = print_left_out(monitor);
+	if (lost == 0 && left_out == 0) {
+		printf("all that is configured can be counted\n");
+		return EXIT_SUCCESS;
+	}
+	if (lost > 0)
+		printf("%zu of the events above can't be counted\n", lost);
+	if (left_out > 0)
+		printf("%zu cgroups are left out\n", left_out);
+	return EXIT_CANNOT_COUNT;
+}
+
+/* --- --once */
+
+int command_once(const struct options *options)
+{
+	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
+	_cleanup_(buf_release) struct buf out = {};
+	const struct expose_query all = {};
+	int r = count_for(options, options->duration, &monitor);
+
+	if (r < 0)
+		return EXIT_FAILURE;
+	r = monitor_snapshot(monitor, UINT64_MAX, &snapshot);
+	if (r >= 0)
+		r = options->format == FORMAT_JSON ? expose_json_snapshot(&out, snapshot, &all) :
+						     expose_prometheus(&out, snapshot);
+	if (r < 0) {
+		log_error("out of memory");
+		return EXIT_FAILURE;
+	}
+	if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0) {
+		log_error("standard output: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
+
+/* --- --list-events */
+
+static int print_listing(void *userdata, const struct event_listing *listing)
+{
+	const char *glob = userdata;
+
+	/* As for perf(1), a plain '*' goes over everything: names of events are no paths. */
+	if (glob && !glob_match(glob, listing->name))
+		return 0;
+	printf("%-50s [%s%s%s%s%s]\n", listing->name, listing->kind, listing->pmu[0] ? ", " : "", listing->pmu,
+	       listing->unit[0] ? ", " : "", listing->unit);
+	return 0;
+}
+
+int command_list_events(const struct options *options)
+{
+	_cleanup_(machine_freep) struct machine *machine = NULL;
+	_cleanup_(freep) char *glob = NULL;
+	struct buf b = {};
+	struct reason why;
+
+	if (machine_new(&machine, &why) < 0) {
+		log_error("%s", why.text);
+		return EXIT_FAILURE;
+	}
+	for (const char *p = options->glob; p && *p; p++)
+		buf_str(&b, *p == '*' ? "**" : (char[]){ *p, '\0' });
+	glob = options->glob ? buf_steal(&b) : NULL;
+	if (options->glob && !glob) {
+		log_error("out of memory");
+		return EXIT_FAILURE;
+	}
+
+	if (!machine->tracefs)
+		log_notice("no tracepoints are listed: %s", machine->tracefs_problem.text);
+	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
+		log_warning("%s", machine->pmus->problems[i]);
+	if (event_walk(&machine->env, print_listing, glob) < 0 || fflush(stdout) != 0) {
+		log_error("the events could not all be listed");
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "machine.h"
+
+#include "event/tracefs.h"
+#include "target/cpu.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SYSFS "/sys"
+#define PROCFS "/proc"
+
+struct machine *machine_free(struct machine *machine)
+{
+	if (!machine)
+		return NULL;
+	pmu_catalogue_free(machine->pmus);
+	free(machine->tracefs);
+	cpulist_release(&machine->cpus);
+	cgroup_mount_release(&machine->mount);
+	free(machine);
+	return NULL;
+}
+
+/* A kernel without perf events has no such folder: an empty catalogue, with that as its problem. */
+static int find_pmus(struct machine *machine)
+{
+	struct reason why;
+	int r = pmu_catalogue_load(&machine->pmus, SYSFS "/bus/event_source/devices", &why);
+
+	if (r >= 0 || r == -ENOMEM)
+		return r;
+	machine->pmus = calloc(1, sizeof(*machine->pmus));
+	if (!machine->pmus)
+		return -ENOMEM;
+	machine->pmus->problems = calloc(1, sizeof(char *));
+	if (!machine->pmus->problems)
+		return -ENOMEM;
+	machine->pmus->problems[0] = strdup(why.text);
+	if (!machine->pmus->problems[0])
+		return -ENOMEM;
+	machine->pmus->nr_problems = 1;
+	return 0;
+}
+
+int machine_new(struct machine **ret, struct reason *why)
+{
+	_cleanup_(machine_freep) struct machine *machine = calloc(1, sizeof(*machine));
+	int r;
+
+	if (!machine)
+		return reason_set(why, -ENOMEM, "out of memory");
+	privilege_read(&machine->privilege, PROCFS);
+	/* Where it can't be raised, the limit stays what it is, and is respected. */
+	(void)privilege_raise_fd_limit(&machine->privilege);
+
+	r = cpu_online(&machine->cpus, SYSFS, why);
+	if (r < 0)
+		return r;
+	if (find_pmus(machine) < 0 ||
+	    tracefs_find(PROCFS "/self/mountinfo", &machine->tracefs, &machine->tracefs_problem) == -ENOMEM ||
+	    cgroup_mount_find(&machine->mount, PROCFS "/self/mountinfo", &machine->no_cgroups) == -ENOMEM)
+		return reason_set(why, -ENOMEM, "out of memory");
+
+	machine->env = (struct event_env){
+		.pmus = machine->pmus,
+		.tracefs = machine->tracefs,
+		.tracefs_problem = machine->tracefs ? NULL : machine->tracefs_problem.text,
+	};
+	*ret = steal_ptr(machine);
+	return 0;
+}

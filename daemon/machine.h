@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The machine as found at start, and again on reload: CPUs, PMUs, tracefs, the cgroup mount, and what
+ * this process may do. Whatever is missing is a sentence beside it, not an error: events that need it
+ * say so in their states.
+ */
+
+#include "count/privilege.h"
+#include "event/event.h"
+#include "target/cgroup.h"
+
+struct machine {
+	struct privilege privilege;
+	struct pmu_catalogue *pmus;
+	char *tracefs;		       /* NULL: not mounted */
+	struct reason tracefs_problem; /* then */
+	struct event_env env;	       /* of the three above */
+	struct cpulist cpus;	       /* online */
+	struct cgroup_mount mount;     /* path NULL: none */
+	struct reason no_cgroups;      /* then */
+};
+
+/* Raises the limit of open files to the hard one on the way. Fails, with the sentence in why, only where
+ * the CPUs can't be found out, or for want of memory. */
+int machine_new(struct machine **ret, struct reason *why);
+struct machine *machine_free(struct machine *machine);
+DEFINE_CLEANUP(struct machine *, machine_free)

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "commands.h"
+#include "manager.h"
+#include "util/log.h"
+
+static int run(const struct options *options)
+{
+	_cleanup_(config_freep) struct config *config = NULL;
+	_cleanup_(manager_freep) struct manager *manager = NULL;
+	struct reason why = {};
+	int r = options_load_config(options, &config, &why);
+
+	if (r >= 0)
+		r = manager_new(&manager, options, steal_ptr(config), &why);
+	if (r < 0) {
+		log_error("%s", why.text);
+		return EXIT_FAILURE;
+	}
+	return manager_run(manager) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_(options_release) struct options options = {};
+
+	if (options_parse(&options, argc, argv) < 0)
+		return EXIT_FAILURE;
+
+	switch (options.command) {
+	case COMMAND_CHECK:
+		return command_check(&options);
+	case COMMAND_ONCE:
+		return command_once(&options);
+	case COMMAND_LIST_EVENTS:
+		return command_list_events(&options);
+	case COMMAND_EXIT:
+		return EXIT_SUCCESS;
+	case COMMAND_RUN:
+		break;
+	}
+	return run(&options);
+}

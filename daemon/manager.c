@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "manager.h"
+
+#include "monitor.h"
+#include "util/buf.h"
+#include "util/log.h"
+#include "web/web.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-event.h>
+
+/* A scrape reads afresh what is older than this. */
+#define SCRAPE_MAX_AGE_NS 100000000U
+/* Waiting cgroups are opened for this long a turn of the loop. */
+#define ADMIT_NS 3000000U
+
+#define NS_PER_US 1000U
+
+/* Smaller is sooner. */
+enum {
+	PRIORITY_SIGNAL = -10,
+	PRIORITY_TICK = -5,
+	PRIORITY_WEB = SD_EVENT_PRIORITY_NORMAL,
+	PRIORITY_CGROUPS = 5,
+	PRIORITY_ADMIT = 10,
+};
+
+struct manager {
+	const struct options *options;
+	sd_event *loop;
+	sd_event_source *tick, *cgroups, *admit;
+	struct monitor *monitor;
+	struct web *web;
+	uint64_t next_tick;   /* CLOCK_MONOTONIC ns */
+	bool settled;	      /* all cgroups found at start have been opened */
+	enum event_state *said[_SCOPE_MAX]; /* the columns' states that the log knows */
+	char *status;	      /* the last STATUS= sent */
+};
+
+struct manager *manager_free(struct manager *manager)
+{
+	if (!manager)
+		return NULL;
+	web_free(manager->web);
+	sd_event_source_disable_unref(manager->tick);
+	sd_event_source_disable_unref(manager->cgroups);
+	sd_event_source_disable_unref(manager->admit);
+	monitor_free(manager->monitor);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		free(manager->said[scope]);
+	free(manager->status);
+	sd_event_unref(manager->loop);
+	free(manager);
+	return NULL;
+}
+
+/* --- what is said in the log and to systemd */
+
+static bool is_counting(enum event_state state)
+{
+	return state == EVENT_OK || state == EVENT_MULTIPLEXED;
+}
+
+/* Logs columns whose state has changed between counting and not, those with one reason in one line. */
+static void log_states(struct manager *manager, enum scope scope)
+{
+	const struct plan *plan = count_plan(manager->monitor->count);
+	enum event_state *said = manager->said[scope];
+	size_t nr = plan->scope[scope].nr_columns;
+
+	for (size_t i = 0; i < nr; i++) {
+		_cleanup_(buf_release) struct buf names = {};
+		_cleanup_(freep) char *text = NULL;
+		const char *why, *other_why;
+		enum event_state state = count_column_state(manager->monitor->count, scope, i, &why);
+
+		if (is_counting(state) == is_counting(said[i])) {
+			said[i] = state;
+			continue;
+		}
+		for (size_t k = i; k < nr; k++) {
+			const struct column *column = &plan->scope[scope].columns[k];
+
+			if (count_column_state(manager->monitor->count, scope, k, &other_why) != state ||
+			    is_counting(said[k]) == is_counting(state) || strcmp(why ?: "", other_why ?: "") != 0)
+				continue;
+			buf_printf(&names, "%s%s", names.len ? ", " : "", column->event->text);
+			said[k] = state;
+		}
+		text = buf_steal(&names);
+		log_line(is_counting(state) ? LOG_NOTICE : LOG_WARNING, "per %s, %s: %s%s%s",
+			 scope == SCOPE_CPU ? "CPU" : "cgroup", event_state_name(state), text ? text : "?",
+			 why ? ": " : "", why ? why : "");
+	}
+}
+
+static void say_states(struct manager *manager)
+{
+	struct reason status;
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		log_states(manager, (enum scope)scope);
+
+	monitor_describe(manager->monitor, &status);
+	if (manager->status && strcmp(manager->status, status.text) == 0)
+		return;
+	(void)sd_notifyf(0, "STATUS=Counting %s", status.text);
+	free(manager->status);
+	manager->status = strdup(status.text);
+}
+
+/* A new plan: nothing of it has been said yet. */
+static int forget_said(struct manager *manager)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		size_t nr = count_plan(manager->monitor->count)->scope[scope].nr_columns;
+		enum event_state *said = calloc(nr + 1, sizeof(*said));
+
+		if (!said)
+			return -ENOMEM;
+		free(manager->said[scope]);
+		manager->said[scope] = said;
+	}
+	return 0;
+}
+
+static void log_problems(const struct manager *manager)
+{
+	const struct machine *machine = manager->monitor->machine;
+
+	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
+		log_warning("%s", machine->pmus->problems[i]);
+	if (!machine->mount.path)
+		log_warning("no cgroups: %s", machine->no_cgroups.text);
+	if (manager->monitor->tree && cgroup_tree_problem(manager->monitor->tree))
+		log_warning("%s", cgroup_tree_problem(manager->monitor->tree));
+}
+
+/* --- events of the loop */
+
+/* In µs: how late a tick may come, so that the kernel can wake up for several timers at once. */
+static uint64_t tick_accuracy(uint64_t interval)
+{
+	return interval / NS_PER_US / 20 + 1;
+}
+
+static void settle(struct manager *manager)
+{
+	if (manager->settled || monitor_is_waiting(manager->monitor))
+		return;
+	manager->settled = true;
+	monitor_tick(manager->monitor);
+	say_states(manager);
+	log_info("counting %s", manager->status ? manager->status : "");
+}
+
+static int on_admit(sd_event_source *source, void *userdata)
+{
+	struct manager *manager = userdata;
+
+	if (monitor_admit(manager->monitor, ADMIT_NS))
+		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	settle(manager);
+	return 0;
+}
+
+static void wake_admit(struct manager *manager)
+{
+	if (!manager->settled || monitor_is_waiting(manager->monitor))
+		(void)sd_event_source_set_enabled(manager->admit, SD_EVENT_ONESHOT);
+}
+
+static int on_cgroups(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct manager *manager = userdata;
+	struct reason why = {};
+
+	(void)source;
+	(void)fd;
+	(void)revents;
+	/* What is left is found again on the next turn: the fd stays readable. */
+	(void)monitor_follow_cgroups(manager->monitor, &why);
+	if (why.text[0])
+		log_warning("%s", why.text);
+	wake_admit(manager);
+	return 0;
+}
+
+/* The tree's inotify fd on the loop, once there is a tree. */
+static int follow_cgroups(struct manager *manager)
+{
+	const struct cgroup_tree *tree = manager->monitor->tree;
+	int r;
+
+	if (manager->cgroups || !tree || cgroup_tree_fd(tree) < 0)
+		return 0;
+	r = sd_event_add_io(manager->loop, &manager->cgroups, cgroup_tree_fd(tree), EPOLLIN, on_cgroups, manager);
+	return r < 0 ? r : sd_event_source_set_priority(manager->cgroups, PRIORITY_CGROUPS);
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct manager *manager = userdata;
+	uint64_t interval = manager->monitor->config->interval, now;
+	int r;
+
+	(void)usec;
+	monitor_tick(manager->monitor);
+	say_states(manager);
+	wake_admit(manager);
+
+	/* On a fixed grid, so that intervals do not drift; what a stopped machine missed is skipped. */
+	now = count_now();
+	manager->next_tick += interval;
+	if (manager->next_tick <= now)
+		manager->next_tick = now + interval;
+	r = sd_event_source_set_time(source, manager->next_tick / NS_PER_US);
+	return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	struct manager *manager = userdata;
+
+	(void)source;
+	log_info("stopping on %s", strsignal((int)info->ssi_signo));
+	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
+	return sd_event_exit(manager->loop, 0);
+}
+
+/* --- HTTP */
+
+static int source_snapshot(void *userdata, struct snapshot **ret)
+{
+	struct manager *manager = userdata;
+
+	return monitor_snapshot(manager->monitor, SCRAPE_MAX_AGE_NS, ret);
+}
+
+static bool source_ready(void *userdata, struct reason *why)
+{
+	struct manager *manager = userdata;
+
+	if (!manager->settled)
+		reason_set(why, 0, "%zu cgroups are still to be opened",
+			   manager->monitor->nr_status[CGROUP_WAITING]);
+	return manager->settled;
+}
+
+static void source_scraped(void *userdata)
+{
+	struct manager *manager = userdata;
+
+	manager->monitor->self.scrapes++;
+}
+
+static int listen_on(struct manager *manager, const struct config *config, struct reason *why)
+{
+	const struct web_source source = {
+		.snapshot = source_snapshot,
+		.ready = source_ready,
+		.scraped = source_scraped,
+		.about = &manager->monitor->about,
+		.userdata = manager,
+	};
+	int r = web_new(&manager->web, manager->loop, config->listen.items, config->listen.nr, &source, why);
+	const char *url;
+
+	for (size_t i = 0; r >= 0 && (url = web_url(manager->web, i)); i++)
+		log_info("listening on %s", url);
+	return r;
+}
+
+static bool same_list(const struct config_list *a, const struct config_list *b)
+{
+	if (a->nr != b->nr)
+		return false;
+	for (size_t i = 0; i < a->nr; i++)
+		if (strcmp(a->items[i], b->items[i]))
+			return false;
+	return true;
+}
+
+/* Moves to the addresses of another config, or stays where it was. */
+static int listen_anew(struct manager *manager, const struct config *config, struct reason *why)
+{
+	const struct config *old = manager->monitor->config;
+	struct reason lost;
+	int r;
+
+	if (same_list(&old->listen, &config->listen))
+		return 0;
+	manager->web = web_free(manager->web);
+	r = listen_on(manager, config, why);
+	if (r < 0 && listen_on(manager, old, &lost) < 0)
+		log_error("HTTP is down until the next reload: %s", lost.text);
+	return r;
+}
+
+/* --- reload */
+
+static int set_interval(struct manager *manager)
+{
+	uint64_t interval = manager->monitor->config->interval;
+	int r;
+
+	manager->next_tick = count_now() + interval;
+	r = sd_event_source_set_time_accuracy(manager->tick, tick_accuracy(interval));
+	return r < 0 ? r : sd_event_source_set_time(manager->tick, manager->next_tick / NS_PER_US);
+}
+
+/* Everything that can be wrong with the new config is found out before anything is changed. */
+static int reload(struct manager *manager, struct reason *why)
+{
+	_cleanup_(config_freep) struct config *config = NULL;
+	_cleanup_(reload_freep) struct reload *prepared = NULL;
+	uint64_t interval = manager->monitor->config->interval;
+	const struct config *next;
+	int r = options_load_config(manager->options, &config, why);
+
+	if (r < 0)
+		return r;
+	r = monitor_prepare(config, &prepared, why);
+	if (r < 0)
+		return r;
+	next = steal_ptr(config);
+	r = listen_anew(manager, next, why);
+	if (r < 0)
+		return r;
+	monitor_commit(manager->monitor, steal_ptr(prepared), why);
+
+	if (interval != manager->monitor->config->interval)
+		r = set_interval(manager);
+	if (r >= 0)
+		r = follow_cgroups(manager);
+	if (r < 0)
+		return reason_set(why, r, "the event loop can't be changed: %s", strerror(-r));
+	if (forget_said(manager) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+	return 0;
+}
+
+static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	struct manager *manager = userdata;
+	struct reason why = {};
+
+	(void)source;
+	(void)info;
+	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=Reloading", count_now() / NS_PER_US);
+	if (reload(manager, &why) < 0) {
+		manager->monitor->self.reloads_failed++;
+		log_error("not reloaded, the old config stays in force: %s", why.text);
+	} else {
+		manager->monitor->self.reloads++;
+		log_info("reloaded");
+		if (why.text[0])
+			log_warning("%s", why.text);
+		log_problems(manager);
+		wake_admit(manager);
+	}
+	free(manager->status);
+	manager->status = NULL;
+	(void)sd_notify(0, "READY=1");
+	say_states(manager);
+	return 0;
+}
+
+/* --- start */
+
+static int block_signals(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	return signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -errno : 0;
+}
+
+/* A floating source: the loop owns it. */
+static int add_signal(struct manager *manager, int signo, sd_event_signal_handler_t handler)
+{
+	sd_event_source *source;
+	int r = sd_event_add_signal(manager->loop, &source, signo, handler, manager);
+
+	if (r < 0)
+		return r;
+	r = sd_event_source_set_priority(source, PRIORITY_SIGNAL);
+	if (r >= 0)
+		r = sd_event_source_set_floating(source, true);
+	sd_event_source_unref(source);
+	return r;
+}
+
+static int make_loop(struct manager *manager)
+{
+	int r = block_signals();
+
+	if (r >= 0)
+		r = sd_event_new(&manager->loop);
+	if (r >= 0)
+		r = add_signal(manager, SIGTERM, on_stop);
+	if (r >= 0)
+		r = add_signal(manager, SIGINT, on_stop);
+	if (r >= 0)
+		r = add_signal(manager, SIGHUP, on_reload);
+	if (r >= 0)
+		r = sd_event_set_watchdog(manager->loop, true);
+	return r;
+}
+
+static int add_sources(struct manager *manager)
+{
+	uint64_t interval = manager->monitor->config->interval;
+	int r;
+
+	manager->next_tick = count_now() + interval;
+	r = sd_event_add_time(manager->loop, &manager->tick, CLOCK_MONOTONIC, manager->next_tick / NS_PER_US,
+			      tick_accuracy(interval), on_tick, manager);
+	if (r >= 0)
+		r = sd_event_source_set_priority(manager->tick, PRIORITY_TICK);
+	if (r >= 0)
+		r = sd_event_add_defer(manager->loop, &manager->admit, on_admit, manager);
+	if (r >= 0)
+		r = sd_event_source_set_priority(manager->admit, PRIORITY_ADMIT);
+	return r < 0 ? r : follow_cgroups(manager);
+}
+
+int manager_new(struct manager **ret, const struct options *options, struct config *config, struct reason *why)
+{
+	_cleanup_(manager_freep) struct manager *manager = calloc(1, sizeof(*manager));
+	_cleanup_(config_freep) struct config *owned = config;
+	int r;
+
+	if (!manager)
+		return reason_set(why, -ENOMEM, "out of memory");
+	manager->options = options;
+
+	r = make_loop(manager);
+	if (r < 0)
+		return reason_set(why, r, "the event loop can't be set up: %s", strerror(-r));
+	r = monitor_new(&manager->monitor, owned, why);
+	if (r < 0)
+		return r;
+	owned = NULL;
+	/* An address in use ends the start before anything is counted. */
+	r = listen_on(manager, manager->monitor->config, why);
+	if (r < 0)
+		return r;
+	r = monitor_start(manager->monitor, why);
+	if (r < 0)
+		return r;
+	if (why->text[0])
+		log_warning("%s", why->text);
+	r = add_sources(manager);
+	if (r < 0)
+		return reason_set(why, r, "the event loop can't be set up: %s", strerror(-r));
+	if (forget_said(manager) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+
+	log_problems(manager);
+	*ret = steal_ptr(manager);
+	return 0;
+}
+
+int manager_run(struct manager *manager)
+{
+	int r;
+
+	(void)sd_notify(0, "READY=1");
+	r = sd_event_loop(manager->loop);
+	if (r < 0)
+		log_error("the event loop failed: %s", strerror(-r));
+	return r;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The running daemon: owns the loop, the monitor and the web, and knows the order of starting, reloading
+ * and stopping. One thread; everything that happens is an event of the loop:
+ *
+ *   timer     ends an interval: all counters are read
+ *   inotify   cgroups come and go
+ *   deferred  cgroups that wait are opened, a few milliseconds' worth a turn, after everything else
+ *   HTTP      a scrape reads afresh what was read over 100 ms ago
+ *   signals   SIGTERM and SIGINT stop, SIGHUP reloads
+ *   watchdog  systemd's, fed by the loop itself: a loop that hangs is restarted
+ */
+
+#include "options.h"
+
+struct manager;
+
+/* Takes the config over. Everything is started but the loop; negative errno with the sentence in why. */
+int manager_new(struct manager **ret, const struct options *options, struct config *config, struct reason *why);
+struct manager *manager_free(struct manager *manager);
+DEFINE_CLEANUP(struct manager *, manager_free)
+
+/* Runs until a signal ends it: 0, or negative errno where the loop broke. */
+int manager_run(struct manager *manager);

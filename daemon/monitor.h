@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Config, machine, cgroup tree and counting put together: everything but the loop and the web. The
+ * manager runs one for the life of the daemon; --check and --once run one for a moment.
+ *
+ * Cgroups are found by the tree at once and opened bit by bit (monitor_admit()), parents and early ones
+ * first, so that a thousand new cgroups do not hold up a scrape. What is left out by a limit is tried
+ * again when a counted cgroup goes.
+ */
+
+#include "config/config.h"
+#include "machine.h"
+#include "snapshot/about.h"
+#include "snapshot/snapshot.h"
+
+struct monitor {
+	struct machine *machine;
+	struct config *config;
+	struct about about; /* stays at its place over reloads */
+	struct cgroup_filter filter;
+	struct cgroup_tree *tree; /* NULL: no cgroup mount */
+	struct count *count;
+	struct snapshot *latest; /* made from the last reading; NULL where outdated */
+	size_t nr_status[_CGROUP_STATUS_MAX];
+	uint64_t missed; /* cgroups gone before they could be opened */
+	bool retry;	 /* there is room again for those left out */
+	struct self self; /* the figures kept here: start_time, scrapes, reloads */
+	uint64_t started, rescanned; /* CLOCK_MONOTONIC ns */
+};
+
+/*
+ * Probes the machine and plans what to count; nothing is counted yet. The config is handed over where it
+ * succeeds. -EINVAL, with FILE:LINE in why, where something configured is wrong; other negative errno
+ * where the machine is.
+ */
+int monitor_new(struct monitor **ret, struct config *config, struct reason *why);
+struct monitor *monitor_free(struct monitor *monitor);
+DEFINE_CLEANUP(struct monitor *, monitor_free)
+
+/* Opens the CPUs and reads the cgroup tree; cgroups are then waiting. -ENOMEM. 0 with a sentence in why: a
+ * part of the tree is missing. */
+int monitor_start(struct monitor *monitor, struct reason *why);
+
+/* Opens waiting cgroups for about budget ns (UINT64_MAX: all); true where some are still waiting. */
+bool monitor_admit(struct monitor *monitor, uint64_t budget);
+bool monitor_is_waiting(const struct monitor *monitor);
+
+/* The cgroup tree's inotify fd has something, or may have: true where there may be more. */
+bool monitor_follow_cgroups(struct monitor *monitor, struct reason *why);
+
+/* Ends an interval. */
+void monitor_tick(struct monitor *monitor);
+
+/* A snapshot from a reading that is at most max_age ns old, with a reference for the caller; -ENOMEM. */
+int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot **ret);
+
+/* A new config on its way into force: made beside what runs, so that one that is wrong changes nothing. */
+struct reload;
+
+/* Probes the machine again and plans anew. The config is handed over where that succeeds. Errors as with
+ * monitor_new(). */
+int monitor_prepare(struct config *config, struct reload **ret, struct reason *why);
+struct reload *reload_free(struct reload *reload);
+DEFINE_CLEANUP(struct reload *, reload_free)
+
+/* Puts it in force and frees it. What stays configured goes on counting. A sentence in why, which is empty
+ * otherwise, says what was lost for want of memory. */
+void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why);
+
+/* One line of what is counted, for people: "4 of 8 events per CPU on 2 CPUs, …". */
+void monitor_describe(const struct monitor *monitor, struct reason *ret);
