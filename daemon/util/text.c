@@ -105,8 +105,6 @@ static const char *class_end(const char *glob)
 	if (*p == '!' || *p == '^')
 		p++;
 	for (bool first = true; first || *p != ']'; first = false) {
-		if (*p == '\\' && p[1])
-			p++;
 		if (!*p)
 			return NULL;
 		p++;
@@ -124,11 +122,9 @@ static bool class_has(const char *glob, const char *end, uint32_t c)
 	while (p < end) {
 		uint32_t low, high;
 
-		p += *p == '\\';
 		low = high = next_char(&p);
 		if (*p == '-' && p + 1 < end) {
 			p++;
-			p += *p == '\\';
 			high = next_char(&p);
 		}
 		if (c >= low && c <= high)
@@ -153,8 +149,6 @@ static bool match_one(const char **glob, const char **text)
 		*glob = end + 1;
 		return has && c != '/';
 	}
-	if (**glob == '\\' && (*glob)[1])
-		(*glob)++;
 	return next_char(glob) == c;
 }
 

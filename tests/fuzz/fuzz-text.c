@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The small parsers of foreign text: paths of cgroups, mountinfo, lists of CPUs, globs. The first byte
+ * chooses one, the rest is its text.
+ */
+
+#include "target/identity.h"
+#include "util/cpulist.h"
+#include "util/mountinfo.h"
+#include "util/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#define CHECK(condition)                                                                                   \
+	do {                                                                                               \
+		if (!(condition))                                                                          \
+			__builtin_trap();                                                                  \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_utf8(const char *s)
+{
+	for (size_t n; *s; s += n)
+		CHECK((n = utf8_length(s)));
+}
+
+static void check_hex(const char *s, const char *others)
+{
+	for (; s && *s; s++)
+		CHECK((isxdigit((unsigned char)*s) && !isupper((unsigned char)*s)) || strchr(others, *s));
+}
+
+static void fuzz_identity(char *text)
+{
+	_cleanup_(cgroup_identity_unrefp) struct cgroup_identity *identity = NULL;
+	char excerpt[EXCERPT_MAX];
+
+	CHECK(cgroup_identity_new(&identity, 1, text) == 0);
+	check_utf8(identity->label);
+	CHECK(!identity->unit || strstr(identity->label, identity->unit));
+	CHECK(!identity->slice || strstr(identity->label, identity->slice));
+	CHECK(!identity->container_id || strlen(identity->container_id) == 64);
+	CHECK(!identity->pod_uid || strlen(identity->pod_uid) == 36 || strlen(identity->pod_uid) == 32);
+	check_hex(identity->container_id, "");
+	check_hex(identity->pod_uid, "-");
+	text_excerpt(excerpt, text);
+	CHECK(strlen(excerpt) < EXCERPT_MAX);
+	check_utf8(excerpt);
+}
+
+static void fuzz_mountinfo(char *text)
+{
+	struct mountinfo mount;
+	char *cursor = text;
+
+	while (mountinfo_next(&cursor, &mount)) {
+		CHECK(mount.root && mount.fstype && mount.options);
+		CHECK(mount.mount_point[0] == '/');
+		(void)mountinfo_has_option(&mount, "perf_event");
+	}
+}
+
+static void fuzz_cpulist(char *text)
+{
+	_cleanup_(cpulist_release) struct cpulist list = {}, again = {};
+	_cleanup_(freep) char *formatted = NULL;
+	int r = cpulist_parse(&list, text);
+
+	CHECK(r == 0 || r == -EINVAL);
+	if (r < 0)
+		return;
+	for (size_t i = 0; i < list.nr; i++) {
+		CHECK(list.cpu[i] >= 0 && list.cpu[i] <= CPULIST_MAX_CPU);
+		CHECK(i == 0 || list.cpu[i - 1] < list.cpu[i]);
+		CHECK(cpulist_has(&list, list.cpu[i]));
+	}
+	formatted = cpulist_format(&list);
+	CHECK(cpulist_parse(&again, formatted) == 0);
+	CHECK(cpulist_equal(&list, &again));
+}
+
+/* "glob\ntext". A text matches itself with all that is special escaped, and ** in front takes nothing away.
+ */
+static void fuzz_glob(char *text)
+{
+	char *glob = strsep(&text, "\n"), *escaped, *at, *around;
+	bool match;
+
+	if (!text)
+		return;
+	match = glob_match(glob, text);
+	CHECK(glob_match("**", text));
+	CHECK(asprintf(&around, "**%s", glob) >= 0);
+	CHECK(!match || glob_match(around, text));
+	free(around);
+
+	escaped = at = malloc(3 * strlen(text) + 1);
+	CHECK(escaped);
+	for (const char *p = text; *p; p++)
+		at = stpcpy(at, strchr("*?[", *p) ? (char[]){ '[', *p, ']', '\0' } : (char[]){ *p, '\0' });
+	*at = '\0';
+	CHECK(glob_match(escaped, text));
+	free(escaped);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const parsers[])(char *text) = { fuzz_identity, fuzz_mountinfo, fuzz_cpulist,
+						       fuzz_glob };
+	char *text;
+
+	if (size == 0)
+		return 0;
+	text = strndup((const char *)data + 1, size - 1);
+	CHECK(text);
+	parsers[data[0] % ARRAY_SIZE(parsers)](text);
+	free(text);
+	return 0;
+}
