@@ -473,13 +473,12 @@ int monitor_prepare(struct config *config, struct reload **ret, struct reason *w
 
 void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why)
 {
-	_cleanup_(reload_freep) struct reload *old = reload;
 	struct machine *machine = monitor->machine;
 	struct config *config = monitor->config;
 	struct count *count = monitor->count;
 	int r;
 
-	/* The old ones are needed until the new ones have taken over, and go with `old`. */
+	/* The old ones are needed until the new ones have taken over; then they go with reload. */
 	why->text[0] = '\0';
 	take_config(monitor, reload->machine, reload->config);
 	if (monitor->tree)
@@ -496,4 +495,5 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 	if (count_succeeded(monitor->count, count) < 0 || r < 0)
 		reason_set(why, 0, "out of memory: some totals start anew");
 	monitor->latest = snapshot_unref(monitor->latest);
+	reload_free(reload);
 }

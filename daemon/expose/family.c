@@ -16,7 +16,7 @@ struct row_labels {
 	size_t *at;
 };
 
-/* The walk's state. A failure of memory is kept until its end. */
+/* What all parts of the walk share. */
 struct families {
 	const struct walk *walk;
 	const struct family_writer *writer;

@@ -74,17 +74,30 @@ static json_t *pmus_of(const struct pmu_catalogue *catalogue)
 	return json_incref(pmus);
 }
 
+static json_t *mount_of(const struct cgroup_mount *mount)
+{
+	if (!mount)
+		return json_null();
+	return json_pack("{s:o, s:i}", "path", document_text(mount->path), "version", mount->version);
+}
+
 static json_t *cgroups_of(const struct self *self, const struct cgroup_mount *mount)
 {
-	json_t *where = mount ? json_pack("{s:o, s:i}", "path", document_text(mount->path), "version", mount->version) :
-				json_null();
+	const struct {
+		const char *name;
+		uint64_t nr;
+	} members[] = {
+		{ "counted", self->cgroups_counted },	{ "lingering", self->cgroups_lingering },
+		{ "excluded", self->cgroups_excluded }, { "over_max", self->cgroups_over_max },
+		{ "over_fds", self->cgroups_over_fds }, { "failed", self->cgroups_failed },
+		{ "waiting", self->cgroups_waiting },	{ "missed", self->cgroups_missed },
+	};
+	_cleanup_(json_decref_pointer) json_t *cgroups = json_pack("{s:o}", "mount", mount_of(mount));
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "mount", where, "counted",
-			 document_u64(self->cgroups_counted), "lingering", document_u64(self->cgroups_lingering),
-			 "excluded", document_u64(self->cgroups_excluded), "over_max",
-			 document_u64(self->cgroups_over_max), "over_fds", document_u64(self->cgroups_over_fds), "failed",
-			 document_u64(self->cgroups_failed), "waiting", document_u64(self->cgroups_waiting), "missed",
-			 document_u64(self->cgroups_missed));
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+		if (json_object_set_new(cgroups, members[i].name, document_u64(members[i].nr)) < 0)
+			return NULL;
+	return json_incref(cgroups);
 }
 
 static json_t *cost_of(const struct self *self)
@@ -129,7 +142,7 @@ static bool add_numbers(json_t *problems, const struct self *self)
 		const char *text;
 	} lines[] = {
 		{ self->cgroups_over_max, "cgroups are not counted: there are more than [cgroup] max allows" },
-		{ self->cgroups_over_fds, "cgroups are not counted: the limit of open files is too low (LimitNOFILE=)" },
+		{ self->cgroups_over_fds, "cgroups are not counted: raise the limit of open files (LimitNOFILE=)" },
 		{ self->cgroups_failed, "cgroups are not counted: /api/v1/cgroups says why" },
 		{ self->watches_missing, "cgroup directories are not watched: raise fs.inotify.max_user_watches" },
 	};
@@ -146,11 +159,11 @@ static bool add_numbers(json_t *problems, const struct self *self)
 static json_t *problems_of(const struct snapshot *snapshot, const struct about *about)
 {
 	_cleanup_(json_decref_pointer) json_t *problems = json_array();
+	static const char no_privilege[] = "this process may not count whole CPUs and cgroups: give it CAP_PERFMON, "
+					   "or set the sysctl kernel.perf_event_paranoid to 0";
 	const struct pmu_catalogue *pmus = about->env->pmus;
 
-	if (!privilege_may_count_cpus(about->privilege) &&
-	    !add_problem(problems, "this process may not count whole CPUs and cgroups: give it CAP_PERFMON, or set the "
-				   "sysctl kernel.perf_event_paranoid to 0"))
+	if (!privilege_may_count_cpus(about->privilege) && !add_problem(problems, no_privilege))
 		return NULL;
 	if (!add_problem(problems, about->mount ? NULL : about->no_cgroups) ||
 	    !add_problem(problems, about->env->tracefs ? NULL : about->env->tracefs_problem))
@@ -167,7 +180,8 @@ static json_t *problems_of(const struct snapshot *snapshot, const struct about *
 int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct about *about)
 {
 	const struct self *self = &snapshot->self;
-	json_t *files = json_pack("{s:o, s:o}", "events", document_u64(self->fds), "limit", document_u64(self->fd_limit));
+	json_t *files = json_pack("{s:o, s:o}", "events", document_u64(self->fds), "limit",
+				  document_u64(self->fd_limit));
 
 	return document_write(out, json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 					     "version", document_text(about->version), "pid", (int)getpid(),

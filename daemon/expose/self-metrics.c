@@ -4,31 +4,31 @@
 
 #define COUNTER(metric, member, text)                                                              \
 	{                                                                                          \
-		.family = { .name = "perfmond_" metric, .type = FAMILY_COUNTER, .unit = "", .help = text }, \
+		.family = { "perfmond_" metric, FAMILY_COUNTER, "", text },                        \
 		.offset = offsetof(struct self, member),                                           \
 	}
 #define GAUGE(metric, member, text)                                                                \
 	{                                                                                          \
-		.family = { .name = "perfmond_" metric, .type = FAMILY_GAUGE, .unit = "", .help = text }, \
+		.family = { "perfmond_" metric, FAMILY_GAUGE, "", text },                          \
 		.offset = offsetof(struct self, member),                                           \
 	}
-#define SECONDS(kind, metric, member, text)                                                        \
+#define SECONDS(type, metric, member, text)                                                        \
 	{                                                                                          \
-		.family = { .name = "perfmond_" metric "_seconds", .type = kind, .unit = "seconds", .help = text }, \
-		.offset = offsetof(struct self, member), .nanoseconds = true,                      \
+		.family = { "perfmond_" metric "_seconds", type, "seconds", text },                \
+		.offset = offsetof(struct self, member),                                           \
+		.nanoseconds = true,                                                               \
 	}
 #define BYTES(metric, member, text)                                                                \
 	{                                                                                          \
-		.family = { .name = "perfmond_" metric "_bytes", .type = FAMILY_GAUGE, .unit = "bytes", .help = text }, \
+		.family = { "perfmond_" metric "_bytes", FAMILY_GAUGE, "bytes", text },            \
 		.offset = offsetof(struct self, member),                                           \
 	}
 #define CGROUPS(state)                                                                             \
 	{                                                                                          \
-		.family = { .name = "perfmond_cgroups",                                            \
-			    .type = FAMILY_GAUGE,                                                  \
-			    .unit = "",                                                            \
-			    .help = "Cgroups by what is done with them." },                        \
-		.offset = offsetof(struct self, cgroups_##state), .label = "state", .value = #state, \
+		.family = { "perfmond_cgroups", FAMILY_GAUGE, "", "Cgroups by what is done with them." }, \
+		.offset = offsetof(struct self, cgroups_##state),                                  \
+		.label = "state",                                                                  \
+		.value = #state,                                                                   \
 	}
 
 const struct self_metric self_metrics[] = {

@@ -21,8 +21,8 @@ static int parse_local(struct address *ret, const char *path, struct reason *why
 	size_t length = strlen(path);
 
 	if (length >= sizeof(address.local.sun_path))
-		return reason_set(why, -EINVAL, "cannot listen on %s: the path of a Unix socket has at most %zu bytes", path,
-				  sizeof(address.local.sun_path) - 1);
+		return reason_set(why, -EINVAL, "cannot listen on %s: the path of a Unix socket has at most %zu bytes",
+				  path, sizeof(address.local.sun_path) - 1);
 	memcpy(address.local.sun_path, path, length + 1);
 	address.size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
 	*ret = address;
@@ -95,7 +95,8 @@ int address_parse(struct address *ret, const char *text, struct reason *why)
 	/* "[::1]" and "::1" end in what looks like a port. */
 	if (!colon || (v6 ? colon == text || colon[-1] != ']' : strchr(text, ':') != colon))
 		return reason_set(why, -EINVAL,
-				  "cannot listen on '%s': write ADDRESS:PORT, [IPv6 ADDRESS]:PORT or the /path of a Unix socket",
+				  "cannot listen on '%s': write ADDRESS:PORT, [IPv6 ADDRESS]:PORT or the /path of a "
+				  "Unix socket",
 				  text);
 	if (parse_port(colon + 1, &port) < 0)
 		return reason_set(why, -EINVAL, "cannot listen on '%s': the port has to be a number from 0 to %d", text,
@@ -110,8 +111,8 @@ int address_parse(struct address *ret, const char *text, struct reason *why)
 			return 0;
 	}
 	return reason_set(why, -EINVAL,
-			  "cannot listen on '%s': the address has to be a number (127.0.0.1, or 0.0.0.0 for all; [::1], or "
-			  "[::] for all)",
+			  "cannot listen on '%s': the address has to be a number (127.0.0.1, or 0.0.0.0 for all; "
+			  "[::1], or [::] for all)",
 			  text);
 }
 

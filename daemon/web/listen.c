@@ -23,7 +23,8 @@ static int explain(int error, const struct address *address, const char *text, s
 	case -EADDRNOTAVAIL:
 		return reason_set(why, error, "cannot listen on %s: no network interface has this address", text);
 	case -EAFNOSUPPORT:
-		return reason_set(why, error, "cannot listen on %s: this machine, or its sandbox, has no such sockets", text);
+		return reason_set(why, error, "cannot listen on %s: this machine, or its sandbox, has no such sockets",
+				  text);
 	case -ENOENT:
 		return reason_set(why, error, "cannot listen on %s: there is no such folder", text);
 	default:
@@ -47,7 +48,8 @@ static int clear_path(const struct address *address, const char *text, struct re
 	if (lstat(address->local.sun_path, &st) < 0)
 		return errno == ENOENT ? 0 : explain(-errno, address, text, why);
 	if (!S_ISSOCK(st.st_mode))
-		return reason_set(why, -EADDRINUSE, "cannot listen on %s: the file is there already and is no socket", text);
+		return reason_set(why, -EADDRINUSE, "cannot listen on %s: the file is there already and is no socket",
+				  text);
 	if (is_alive(address))
 		return explain(-EADDRINUSE, address, text, why);
 	return unlink(address->local.sun_path) < 0 && errno != ENOENT ? explain(-errno, address, text, why) : 0;

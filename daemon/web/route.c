@@ -22,22 +22,17 @@ void answer_release(struct answer *answer)
 	buf_release(&answer->body);
 }
 
-void route_error(struct answer *ret, const char *path, unsigned status, const char *format, ...)
+/* An error, as it is to be put below that path. */
+static void answer_error(struct answer *ret, const char *path, unsigned status, const char *sentence)
 {
 	bool json = strncmp(path, "/api/", strlen("/api/")) == 0;
-	struct reason why;
-	va_list ap;
-
-	va_start(ap, format);
-	(void)vsnprintf(why.text, sizeof(why.text), format, ap);
-	va_end(ap);
 
 	buf_release(&ret->body);
 	ret->status = status;
 	ret->type = json ? TYPE_JSON : TYPE_TEXT;
 	buf_str(&ret->body, json ? "{\"error\":\"" : "");
 	/* Foreign text may be in it, and cut in the middle of a character. */
-	(json ? escape_json : escape_help)(&ret->body, why.text);
+	(json ? escape_json : escape_help)(&ret->body, sentence);
 	buf_str(&ret->body, json ? "\"}\n" : "\n");
 }
 
@@ -56,7 +51,7 @@ static int take_scope(struct expose_query *query, const char *value, struct reas
 static int take_cgroup(struct expose_query *query, const char *value, struct reason *why)
 {
 	query->cgroup = value;
-	return *value ? 0 : reason_set(why, -EINVAL, "cgroup is empty: give a path or a glob, such as /system.slice/**");
+	return *value ? 0 : reason_set(why, -EINVAL, "cgroup is empty: give a path or a glob, such as /user.slice/**");
 }
 
 static int take_event(struct expose_query *query, const char *value, struct reason *why)
@@ -141,11 +136,12 @@ static int answer_metrics(struct answer *ret, const struct question *question)
 static int answer_snapshot(struct answer *ret, const struct question *question)
 {
 	const struct expose_query *query = &question->query;
+	struct reason why;
 	int r;
 
 	if (query->sort && !expose_has_event(question->snapshot, query, query->sort)) {
-		route_error(ret, question->path, MHD_HTTP_BAD_REQUEST, "sort: there is no event '%s'; /api/v1/events has them all",
-			    query->sort);
+		reason_set(&why, 0, "sort: there is no event '%s'; /api/v1/events has them all", query->sort);
+		answer_error(ret, question->path, MHD_HTTP_BAD_REQUEST, why.text);
 		return 0;
 	}
 	r = expose_json_snapshot(&ret->body, question->snapshot, query);
@@ -180,10 +176,12 @@ static int answer_ready(struct answer *ret, const struct question *question)
 {
 	struct reason why = {};
 
-	if (question->source->ready(question->source->userdata, &why))
+	if (question->source->ready(question->source->userdata, &why)) {
 		buf_str(&ret->body, "ready\n");
-	else
-		route_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE, "not ready: %s", why.text);
+		return 0;
+	}
+	reason_prefix(&why, 0, "not ready");
+	answer_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE, why.text);
 	return 0;
 }
 
@@ -218,24 +216,25 @@ static const struct route *find_route(const char *path)
 
 static void out_of_memory(struct answer *ret, const char *path)
 {
-	route_error(ret, path, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+	answer_error(ret, path, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
 }
 
 static void answer_question(struct answer *ret, const struct route *route, struct question *question)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
-	int r = 0;
+	struct reason why;
+	int r;
 
 	if (route->needs_snapshot && question->crowded) {
-		route_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE,
-			    "too many answers wait for slow clients; try again later");
+		answer_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE,
+			     "too many answers wait for slow clients; try again later");
 		return;
 	}
 	if (route->needs_snapshot) {
 		r = question->source->snapshot(question->source->userdata, &snapshot);
 		if (r < 0) {
-			route_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE, "the counters can't be read: %s",
-				    strerror(-r));
+			reason_set(&why, r, "the counters can't be read: %s", strerror(-r));
+			answer_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE, why.text);
 			return;
 		}
 		question->snapshot = snapshot;
@@ -261,7 +260,7 @@ static void answer_route(struct answer *ret, const struct route *route, struct q
 	if (r == -ENOMEM)
 		out_of_memory(ret, question->path);
 	else if (r < 0)
-		route_error(ret, question->path, MHD_HTTP_BAD_REQUEST, "%s", why.text);
+		answer_error(ret, question->path, MHD_HTTP_BAD_REQUEST, why.text);
 	else
 		answer_question(ret, route, question);
 }
@@ -277,7 +276,7 @@ void route_answer(struct answer *ret, const struct web_source *source, const cha
 
 	*ret = (struct answer){};
 	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
-		route_error(ret, target, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are understood");
+		answer_error(ret, target, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are understood");
 		return;
 	}
 	r = target_path(target, &path, &why);
@@ -285,7 +284,7 @@ void route_answer(struct answer *ret, const struct web_source *source, const cha
 		if (r == -ENOMEM)
 			out_of_memory(ret, target);
 		else
-			route_error(ret, target, MHD_HTTP_BAD_REQUEST, "%s", why.text);
+			answer_error(ret, target, MHD_HTTP_BAD_REQUEST, why.text);
 		return;
 	}
 	question.path = path;
@@ -293,5 +292,5 @@ void route_answer(struct answer *ret, const struct web_source *source, const cha
 	if (route)
 		answer_route(ret, route, &question);
 	else
-		route_error(ret, path, MHD_HTTP_NOT_FOUND, "there is nothing here; see / for what there is");
+		answer_error(ret, path, MHD_HTTP_NOT_FOUND, "there is nothing here; see / for what there is");
 }

@@ -26,7 +26,4 @@ struct answer {
 void route_answer(struct answer *ret, const struct web_source *source, const char *method, const char *target,
 		  bool crowded);
 
-/* An error, as it is to be put below that path. */
-void route_error(struct answer *ret, const char *path, unsigned status, const char *format, ...) _printf_(4, 5);
-
 void answer_release(struct answer *answer);

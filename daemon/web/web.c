@@ -224,12 +224,15 @@ _printf_(2, 0) static void on_log(void *cls, const char *format, va_list ap)
 
 static int start_daemon(struct listener *listener, unsigned connections, struct reason *why)
 {
-	listener->daemon = MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, listener, MHD_OPTION_EXTERNAL_LOGGER,
-		on_log, listener, MHD_OPTION_LISTEN_SOCKET, listener->listening.fd, MHD_OPTION_URI_LOG_CALLBACK, on_target,
-		listener, MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener, MHD_OPTION_CONNECTION_LIMIT, connections,
-		MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY, MHD_OPTION_END);
+	listener->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, listener,
+					    MHD_OPTION_EXTERNAL_LOGGER, on_log, listener,
+					    MHD_OPTION_LISTEN_SOCKET, listener->listening.fd,
+					    MHD_OPTION_URI_LOG_CALLBACK, on_target, listener,
+					    MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,
+					    MHD_OPTION_CONNECTION_LIMIT, connections,
+					    MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
+					    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+					    MHD_OPTION_END);
 	if (!listener->daemon)
 		return reason_set(why, -ENOMEM, "cannot serve HTTP on %s: libmicrohttpd does not start", listener->url);
 	/* From here on it is libmicrohttpd that closes it. */

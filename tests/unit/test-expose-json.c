@@ -285,6 +285,20 @@ static void test_filters(void **state)
 	}
 }
 
+/* A true 0 comes before what is not known. */
+static void test_unmeasured_sorts_last(void **state)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(usual_events);
+	_cleanup_(freep) char *shown = NULL;
+
+	(void)state;
+	made_row(s, SCOPE_CGROUP, ROW_ALL_CPUS, "/unknown", 1);
+	made_row(s, SCOPE_CGROUP, ROW_ALL_CPUS, "/zero", 2);
+	made_cell(s, SCOPE_CGROUP, 1, 0, 0, NAN);
+	shown = cgroups_shown(s, &(struct expose_query){ .sort = "context_switches" });
+	assert_string_equal(shown, "/zero /unknown ");
+}
+
 static void test_filters_count_what_they_leave_out(void **state)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
@@ -644,6 +658,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_aggregate),
 		cmocka_unit_test(test_filters),
+		cmocka_unit_test(test_unmeasured_sorts_last),
 		cmocka_unit_test(test_filters_count_what_they_leave_out),
 		cmocka_unit_test(test_event_filter),
 		cmocka_unit_test(test_has_event),

@@ -81,7 +81,8 @@ static void test_numbers_of_all_lengths(void **state)
 
 			(void)snprintf(expected, sizeof(expected), "%" PRIu64, v);
 			assert_string_equal(text, expected);
-			(void)snprintf(expected, sizeof(expected), "%" PRIu64 ".%09" PRIu64, v / 1000000000, v % 1000000000);
+			(void)snprintf(expected, sizeof(expected), "%" PRIu64 ".%09" PRIu64, v / 1000000000,
+				       v % 1000000000);
 			while (expected[strlen(expected) - 1] == '0')
 				expected[strlen(expected) - 1] = '\0';
 			if (expected[strlen(expected) - 1] == '.')
@@ -497,8 +498,8 @@ static void test_nasty_labels(void **state)
 	assert_line(text, "perf_cgroup_m_total{cgroup=\"/back\\\\slash\",pmu=\"p\\\"mu\"} 18446744073709551615");
 	assert_line(text, "perf_cgroup_m_total{cgroup=\"/new\\nline\",pmu=\"p\\\"mu\"} 18446744073709551615");
 	assert_line(text, "perf_cgroup_info{cgroup=\"/bad\xef\xbf\xbd" "ff\xef\xbf\xbd" "c3\",id=\"4\"} 1");
-	assert_line(text, "perf_event_state{scope=\"cgroup\",group=\"a \\\"group\\\"\\\\\\n\xef\xbf\xbd" "ff\",event=\"m\","
-			  "state=\"ok\",pmu=\"p\\\"mu\"} 1");
+	assert_line(text, "perf_event_state{scope=\"cgroup\",group=\"a \\\"group\\\"\\\\\\n\xef\xbf\xbd" "ff\","
+			  "event=\"m\",state=\"ok\",pmu=\"p\\\"mu\"} 1");
 	assert_int_equal(count_samples(text, "perf_cgroup_m_total"), ARRAY_SIZE(paths));
 }
 
@@ -587,7 +588,8 @@ static void test_containers(void **state)
 	_cleanup_(freep) char *text = NULL;
 
 	(void)state;
-	made_row(s, SCOPE_CGROUP, ROW_ALL_CPUS, "/kubepods/burstable/pod12345678-1234-1234-1234-123456789abc/" ID, UINT64_MAX);
+	made_row(s, SCOPE_CGROUP, ROW_ALL_CPUS, "/kubepods/burstable/pod12345678-1234-1234-1234-123456789abc/" ID,
+		 UINT64_MAX);
 	text = expose(s);
 	check_exposition(text);
 	assert_line(text, "perf_cgroup_info{cgroup=\"/kubepods/burstable/pod12345678-1234-1234-1234-123456789abc/" ID

@@ -331,8 +331,7 @@ static void test_routes(void **state)
 		unsigned nr_snapshots, nr_scraped;
 	} cases[] = {
 		{ "/", "text/html; charset=utf-8", "</html>", 1, 0 },
-		{ "/metrics", "text/plain; version=0.0.4; charset=utf-8", "perf_cpu_context_switches_total{cpu=\"0\"} 7",
-		  1, 1 },
+		{ "/metrics", "text/plain; version=0.0.4; charset=utf-8", "context_switches_total{cpu=\"0\"} 7", 1, 1 },
 		{ "/metrics?any=thing&any=%zz", "text/plain; version=0.0.4; charset=utf-8", "perfmond_up 1", 1, 1 },
 		{ "/api/v1/snapshot", "application/json", "\"context_switches\":{\"total\":7", 1, 1 },
 		{ "/api/v1/events", "application/json", "\"text\":\"context-switches\"", 1, 0 },
@@ -453,7 +452,8 @@ static void test_bad_queries(void **state)
 		(void)snprintf(target, sizeof(target), "/api/v1/snapshot?%s", cases[i].query);
 		check_error(fake, "GET", target, 400, true, cases[i].says);
 	}
-	check_error(fake, "GET", "/api/v1/events?limit=1", 400, true, "unknown query parameter 'limit'; none is taken here");
+	check_error(fake, "GET", "/api/v1/events?limit=1", 400, true,
+		    "unknown query parameter 'limit'; none is taken here");
 	check_error(fake, "GET", "/api/v1/cgroups?a", 400, true, "unknown query parameter 'a'");
 	check_error(fake, "GET", "/api/v1/status?a=%", 400, true, "percent-encoded");
 	assert_int_equal(fake->nr_scraped, 0);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * The web room on a real loop and real sockets. Client and server are in one process: the client's sockets
- * do not block, and the loop is run in turns with them.
- */
+/* Requests and clients of all kinds, over real sockets. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,256 +8,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "fake-source.h"
-#include "made-snapshot.h"
-
-#include "web/address.h"
+#include "web-fixture.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-
-/* No exchange takes longer, but for a server that hangs. */
-#define PATIENCE_NS 10000000000U
-
-static const struct made_event events[] = {
-	{ SCOPE_CPU, "software", "context-switches", .type = PERF_TYPE_SOFTWARE, .config = 3 },
-	{ SCOPE_CGROUP, "software", "page-faults", .type = PERF_TYPE_SOFTWARE, .config = 2 },
-	{},
-};
-
-struct fixture {
-	sd_event *loop;
-	struct web *web;
-	struct fake_source *fake;
-	char folder[64]; /* for Unix sockets */
-};
-
-/* --- the server */
-
-static int start(struct fixture *f, const char *const *listen, size_t nr, struct reason *why)
-{
-	char *addresses[8];
-
-	for (size_t i = 0; i < nr; i++)
-		addresses[i] = strdup(listen[i]);
-	f->web = web_free(f->web);
-	int r = web_new(&f->web, f->loop, addresses, nr, &f->fake->source, why);
-	for (size_t i = 0; i < nr; i++)
-		free(addresses[i]);
-	return r;
-}
-
-static void start_one(struct fixture *f, const char *listen)
-{
-	struct reason why = {};
-
-	if (start(f, &listen, 1, &why) < 0)
-		fail_msg("%s", why.text);
-}
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	f->fake = fake_source_new(made_snapshot(events));
-	made_row(f->fake->snapshot, SCOPE_CPU, 0, NULL, 0);
-	made_cell(f->fake->snapshot, SCOPE_CPU, 0, 0, 7, 1);
-	assert_int_equal(sd_event_new(&f->loop), 0);
-	strcpy(f->folder, "/tmp/perfmond-test-XXXXXX");
-	assert_non_null(mkdtemp(f->folder));
-	start_one(f, "127.0.0.1:0");
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	web_free(f->web);
-	/* Nothing of the web stays on the loop, which would be the last to hold it. */
-	assert_null(sd_event_unref(f->loop));
-	assert_int_equal(rmdir(f->folder), 0);
-	fake_source_free(f->fake);
-	free(f);
-	return 0;
-}
-
-/* Some MB: an answer that no socket buffer holds. */
-#define LARGE 10000U
-
-static void make_large(struct fixture *f)
-{
-	char path[128];
-
-	for (size_t i = 0; i < LARGE; i++) {
-		(void)snprintf(path, sizeof(path), "/system.slice/a-rather-long-name-of-a-service-%zu.service", i);
-		made_row(f->fake->snapshot, SCOPE_CGROUP, ROW_ALL_CPUS, path, i);
-		made_cell(f->fake->snapshot, SCOPE_CGROUP, i, 0, i, 0);
-	}
-}
-
-static void turn(struct fixture *f)
-{
-	assert_true(sd_event_run(f->loop, 2000) >= 0);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
-}
-
-/* Nothing happens: the loop waits, and does not spin. */
-static void assert_idle(struct fixture *f)
-{
-	uint64_t start_ns;
-
-	for (size_t i = 0; i < 20; i++)
-		turn(f);
-	start_ns = now_ns();
-	for (size_t i = 0; i < 20; i++)
-		turn(f);
-	assert_true(now_ns() - start_ns > 20 * 1000000);
-}
-
-/* --- the client */
-
-/* The address a URL of ours stands for. */
-static void address_of(const char *url, struct address *ret)
-{
-	const char *text = strncmp(url, "unix:", 5) == 0 ? url + 5 : url + strlen("http://");
-
-	assert_int_equal(address_parse(ret, text, NULL), 0);
-}
-
-static int dial(struct fixture *f, size_t listener)
-{
-	struct address address;
-	int fd;
-
-	address_of(web_url(f->web, listener), &address);
-	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	/* The kernel takes it without the server's help. */
-	if (connect(fd, &address.any, address.size) < 0)
-		fail_msg("connect: %s", strerror(errno));
-	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-	return fd;
-}
-
-/* Sends all of it, or what the server takes before it hangs up. */
-static void send_all(struct fixture *f, int fd, const char *data, size_t n)
-{
-	uint64_t end = now_ns() + PATIENCE_NS;
-
-	while (n > 0) {
-		ssize_t sent = send(fd, data, n, MSG_NOSIGNAL);
-
-		if (sent > 0) {
-			data += sent;
-			n -= (size_t)sent;
-		} else if (errno != EAGAIN) {
-			return;
-		}
-		turn(f);
-		assert_true(now_ns() < end);
-	}
-}
-
-static void send_text(struct fixture *f, int fd, const char *text)
-{
-	send_all(f, fd, text, strlen(text));
-}
-
-/* Does b hold a whole reply with its body? Then where it ends. */
-static bool is_complete(const struct buf *b, bool head, size_t *end)
-{
-	const char *body = memmem(b->data, b->len, "\r\n\r\n", 4), *length;
-
-	if (!body)
-		return false;
-	length = memmem(b->data, (size_t)(body - b->data), "Content-Length: ", 16);
-	if (!length)
-		return false;
-	*end = (size_t)(body + 4 - b->data) + (head ? 0 : strtoul(length + 16, NULL, 10));
-	return b->len >= *end;
-}
-
-/* One reply, as text; NULL where the connection ended before it was whole. */
-static char *receive(struct fixture *f, int fd, bool head)
-{
-	uint64_t end = now_ns() + PATIENCE_NS;
-	struct buf b = {};
-	size_t whole;
-
-	do {
-		ssize_t n;
-
-		assert_true(buf_reserve(&b, 65536));
-		n = recv(fd, b.data + b.len, b.cap - b.len, 0);
-		if (n == 0 || (n < 0 && errno != EAGAIN)) {
-			buf_release(&b);
-			return NULL;
-		}
-		if (n > 0)
-			b.len += (size_t)n;
-		turn(f);
-		assert_true(now_ns() < end);
-	} while (!is_complete(&b, head, &whole));
-	return buf_steal(&b);
-}
-
-static char *exchange_on(struct fixture *f, size_t listener, const char *request)
-{
-	_cleanup_(closep) int fd = dial(f, listener);
-
-	send_text(f, fd, request);
-	return receive(f, fd, strncmp(request, "HEAD", 4) == 0);
-}
-
-static char *exchange(struct fixture *f, const char *request)
-{
-	return exchange_on(f, 0, request);
-}
-
-static char *get(struct fixture *f, const char *method, const char *target)
-{
-	char request[512];
-
-	(void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", method, target);
-	return exchange(f, request);
-}
-
-static unsigned status_of(const char *reply)
-{
-	unsigned status = 0;
-
-	if (reply)
-		(void)sscanf(reply, "HTTP/1.1 %u", &status);
-	return status;
-}
-
-static bool has_header(const char *reply, const char *header)
-{
-	const char *end = strstr(reply, "\r\n\r\n"), *p = strstr(reply, header);
-
-	return p && p < end && p[-1] == '\n' && strncmp(p + strlen(header), "\r\n", 2) == 0;
-}
-
-static void assert_works(struct fixture *f)
-{
-	_cleanup_(freep) char *reply = get(f, "GET", "/-/healthy");
-
-	assert_int_equal(status_of(reply), 200);
-	assert_non_null(strstr(reply, "\r\n\r\nhealthy\n"));
-}
+#include <sys/socket.h>
 
 /* --- requests */
 
@@ -303,7 +55,8 @@ static void test_headers(void **state)
 /* The part of a reply that HEAD and GET have in common. */
 static char *headers_of(const char *reply)
 {
-	char *headers = strndup(reply, (size_t)(strstr(reply, "\r\n\r\n") - reply)), *date = strstr(headers, "Date: ");
+	char *headers = strndup(reply, (size_t)(strstr(reply, "\r\n\r\n") - reply));
+	char *date = strstr(headers, "Date: ");
 
 	/* A second can pass between the two. */
 	memset(date, ' ', strcspn(date, "\r"));
@@ -495,10 +248,12 @@ static void test_slow_clients(void **state)
 	int fds[20];
 	_cleanup_(freep) char *reply = NULL;
 
-	make_large(f);
+	fixture_make_large(f);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		send_text(f, fds[i], i % 2 ? "GET /metrics HTTP/1.1\r\nHo" : "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+		send_text(f, fds[i], "GET /metrics HTTP/1.1\r\nHo");
+		if (i % 2 == 0)
+			send_text(f, fds[i], "st: x\r\n\r\n");
 	}
 	assert_works(f);
 	assert_idle(f);
@@ -506,8 +261,8 @@ static void test_slow_clients(void **state)
 	/* The answer waits, whole, for whoever takes it late. */
 	reply = receive(f, fds[0], false);
 	assert_int_equal(status_of(reply), 200);
-	assert_non_null(strstr(reply, "perf_cgroup_page_faults_total{cgroup=\"/system.slice/a-rather-long-name-of-a-service-"
-				      "9999.service\"} 9999\n"));
+	assert_non_null(strstr(reply, "perf_cgroup_page_faults_total{cgroup=\"/system.slice/a-rather-long-name-of-a-"
+				      "service-9999.service\"} 9999\n"));
 	assert_string_equal(reply + strlen(reply) - 1, "\n");
 
 	send_text(f, fds[1], "st: x\r\n\r\n");
@@ -526,7 +281,7 @@ static void test_unsent_answers_are_bounded(void **state)
 	_cleanup_(freep) char *reply = NULL, *after = NULL;
 	int fds[40];
 
-	make_large(f);
+	fixture_make_large(f);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
 		send_text(f, fds[i], "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -552,7 +307,7 @@ static void test_client_goes_away(void **state)
 	struct fixture *f = *state;
 	const struct linger reset = { .l_onoff = 1 };
 
-	make_large(f);
+	fixture_make_large(f);
 	for (size_t i = 0; i < 5; i++) {
 		int fd = dial(f, 0);
 
@@ -588,174 +343,6 @@ static void test_connection_limit(void **state)
 	assert_works(f);
 }
 
-/* --- addresses */
-
-static void test_several_addresses(void **state)
-{
-	struct fixture *f = *state;
-	char path[100];
-	const char *listen[] = { "127.0.0.1:0", path, "127.0.0.2:0" };
-	struct reason why = {};
-
-	(void)snprintf(path, sizeof(path), "%s/socket", f->folder);
-	assert_int_equal(start(f, listen, 3, &why), 0);
-	assert_int_equal(strncmp(web_url(f->web, 0), "http://127.0.0.1:", 17), 0);
-	assert_int_not_equal(atoi(web_url(f->web, 0) + 17), 0);
-	assert_int_equal(strncmp(web_url(f->web, 1), "unix:/tmp/perfmond-test-", 24), 0);
-	assert_int_equal(strncmp(web_url(f->web, 2), "http://127.0.0.2:", 17), 0);
-	assert_null(web_url(f->web, 3));
-
-	for (size_t i = 0; i < 3; i++) {
-		_cleanup_(freep) char *reply = exchange_on(f, i, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-
-		assert_int_equal(status_of(reply), 200);
-		assert_non_null(strstr(reply, "perfmond_up 1\n"));
-	}
-	assert_int_equal(access(path, F_OK), 0);
-	f->web = web_free(f->web);
-	assert_int_equal(access(path, F_OK), -1);
-}
-
-static void test_ipv6(void **state)
-{
-	struct fixture *f = *state;
-	const char *listen = "[::1]:0", *both[] = { "0.0.0.0:0", "[::]:0" };
-	struct reason why = {};
-	int r = start(f, &listen, 1, &why);
-
-	if (r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT) {
-		print_message("skipped: %s\n", why.text);
-		skip();
-	}
-	assert_int_equal(r, 0);
-	assert_int_equal(strncmp(web_url(f->web, 0), "http://[::1]:", 13), 0);
-	assert_works(f);
-	assert_int_equal(start(f, both, 2, &why), 0);
-}
-
-static void test_address_in_use(void **state)
-{
-	struct fixture *f = *state;
-	_cleanup_(freep) char *address = strdup(web_url(f->web, 0) + strlen("http://"));
-	const char *listen[] = { "127.0.0.1:0", address };
-	char expected[256];
-	struct web *second = NULL;
-	struct reason why = {};
-
-	(void)snprintf(expected, sizeof(expected),
-		       "cannot listen on %s: address already in use (is another perfmond running?)", address);
-	assert_int_equal(web_new(&second, f->loop, (char **)(uintptr_t)listen, 2, &f->fake->source, &why), -EADDRINUSE);
-	assert_null(second);
-	assert_string_equal(why.text, expected);
-	assert_works(f);
-
-	/* Stopped, it can be listened on again at once, in spite of the connections that were on it. */
-	assert_int_equal(start(f, &listen[1], 1, &why), 0);
-	assert_works(f);
-}
-
-static void test_addresses_not_to_be_had(void **state)
-{
-	static const struct {
-		const char *listen;
-		int error;
-		const char *says;
-	} cases[] = {
-		{ "192.0.2.1:9753", -EADDRNOTAVAIL, "cannot listen on 192.0.2.1:9753: no network interface has this address" },
-		{ "nonsense", -EINVAL, "cannot listen on 'nonsense': write ADDRESS:PORT" },
-		{ "/none/such/folder/socket", -ENOENT, "cannot listen on /none/such/folder/socket: there is no such folder" },
-	};
-	struct fixture *f = *state;
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct reason why = {};
-
-		assert_int_equal(start(f, &cases[i].listen, 1, &why), cases[i].error);
-		assert_null(f->web);
-		if (strncmp(why.text, cases[i].says, strlen(cases[i].says)))
-			fail_msg("%s", why.text);
-	}
-}
-
-/* --- Unix sockets */
-
-static void make_socket_path(const struct fixture *f, char path[static 100], struct sockaddr_un *address)
-{
-	(void)snprintf(path, 100, "%s/socket", f->folder);
-	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	strcpy(address->sun_path, path);
-}
-
-static void test_stale_socket_is_replaced(void **state)
-{
-	struct fixture *f = *state;
-	struct sockaddr_un address;
-	char path[100];
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-
-	make_socket_path(f, path, &address);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	safe_close(fd);
-	assert_int_equal(access(path, F_OK), 0);
-
-	start_one(f, path);
-	assert_works(f);
-}
-
-static void test_live_socket_is_left_alone(void **state)
-{
-	struct fixture *f = *state;
-	struct sockaddr_un address;
-	char path[100], expected[256];
-	const char *listen_on = path;
-	struct reason why = {};
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-
-	make_socket_path(f, path, &address);
-	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(start(f, &listen_on, 1, &why), -EADDRINUSE);
-	(void)snprintf(expected, sizeof(expected),
-		       "cannot listen on %s: address already in use (is another perfmond running?)", path);
-	assert_string_equal(why.text, expected);
-	assert_int_equal(access(path, F_OK), 0);
-	safe_close(fd);
-	assert_int_equal(unlink(path), 0);
-}
-
-static void test_file_is_left_alone(void **state)
-{
-	struct fixture *f = *state;
-	struct sockaddr_un address;
-	char path[100];
-	const char *listen_on = path;
-	struct reason why = {};
-
-	make_socket_path(f, path, &address);
-	safe_close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-	assert_int_equal(start(f, &listen_on, 1, &why), -EADDRINUSE);
-	assert_non_null(strstr(why.text, "the file is there already and is no socket"));
-	assert_int_equal(access(path, F_OK), 0);
-	assert_int_equal(unlink(path), 0);
-}
-
-/* What stands at the path by then is another's. */
-static void test_replaced_socket_is_left_alone(void **state)
-{
-	struct fixture *f = *state;
-	struct sockaddr_un address;
-	char path[100];
-
-	make_socket_path(f, path, &address);
-	start_one(f, path);
-	assert_int_equal(unlink(path), 0);
-	safe_close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-	f->web = web_free(f->web);
-	assert_int_equal(access(path, F_OK), 0);
-	assert_int_equal(unlink(path), 0);
-}
-
 /* --- stopping */
 
 static void test_stop_with_open_connections(void **state)
@@ -763,7 +350,7 @@ static void test_stop_with_open_connections(void **state)
 	struct fixture *f = *state;
 	_cleanup_(closep) int idle = dial(f, 0), reading = dial(f, 0);
 
-	make_large(f);
+	fixture_make_large(f);
 	send_text(f, idle, "GET /met");
 	send_text(f, reading, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
 	f->web = web_free(f->web);
@@ -771,8 +358,6 @@ static void test_stop_with_open_connections(void **state)
 	assert_null(receive(f, idle, false));
 	assert_null(receive(f, reading, false));
 }
-
-#define fixture_test(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
@@ -790,14 +375,6 @@ int main(void)
 		fixture_test(test_unsent_answers_are_bounded),
 		fixture_test(test_client_goes_away),
 		fixture_test(test_connection_limit),
-		fixture_test(test_several_addresses),
-		fixture_test(test_ipv6),
-		fixture_test(test_address_in_use),
-		fixture_test(test_addresses_not_to_be_had),
-		fixture_test(test_stale_socket_is_replaced),
-		fixture_test(test_live_socket_is_left_alone),
-		fixture_test(test_file_is_left_alone),
-		fixture_test(test_replaced_socket_is_left_alone),
 		fixture_test(test_stop_with_open_connections),
 	};
 
