@@ -14,6 +14,9 @@
 /* Left to what is not counting: connections, listening sockets, the loop, files of sysfs. */
 #define FD_RESERVE 256
 
+/* Events of a scope. Each is tried at start, and each has series on every target. */
+#define MAX_EVENTS 1000
+
 /* How often the tree is read again while not all of it can be watched. */
 #define RESCAN_NS 10000000000U
 
@@ -33,7 +36,7 @@ struct monitor *monitor_free(struct monitor *monitor)
 /* --- from config to plan */
 
 static int parse_group(struct group *ret, const struct config_group *config, const struct event_env *env,
-		       struct reason *why)
+		       size_t max_events, struct reason *why)
 {
 	_cleanup_(freep) char *texts = strdup(config->events);
 	_cleanup_(event_list_release) struct event_list events = {};
@@ -44,6 +47,8 @@ static int parse_group(struct group *ret, const struct config_group *config, con
 	while ((text = event_next_text(&cursor))) {
 		int r = event_parse(&events, env, text, why);
 
+		if (r >= 0 && events.nr > max_events)
+			r = reason_set(why, -EINVAL, "more than %d events per CPU, or per cgroup", MAX_EVENTS);
 		if (r < 0)
 			return reason_prefix(why, r, "%s:%u: group '%s'", config->events_place.file,
 					     config->events_place.line, config->name);
@@ -65,6 +70,8 @@ static int parse_groups(struct group_list *ret, const struct config *config, con
 		.groups = calloc(names->nr + 1, sizeof(struct group)),
 	};
 
+	size_t nr_events = 0;
+
 	if (!list.groups)
 		return reason_set(why, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < names->nr; i++) {
@@ -74,9 +81,10 @@ static int parse_groups(struct group_list *ret, const struct config *config, con
 		if (!group)
 			return reason_set(why, -EINVAL, "%s:%u: there is no [group \"%s\"]", names->places[i].file,
 					  names->places[i].line, names->items[i]);
-		r = parse_group(&list.groups[list.nr], group, env, why);
+		r = parse_group(&list.groups[list.nr], group, env, MAX_EVENTS - nr_events, why);
 		if (r < 0)
 			return r;
+		nr_events += list.groups[list.nr].events.nr;
 		list.nr++;
 	}
 	*ret = list;

@@ -259,23 +259,48 @@ static int add_columns(struct scope_plan *plan, const struct group_list *groups,
 	return 0;
 }
 
-/* Two columns of one scope must not have the same series. */
-static int check_names(const struct scope_plan *plan, enum scope scope, struct reason *why)
+static int fail_same_series(const struct column *a, const struct column *b, const char *series, struct reason *why)
 {
-	for (size_t i = 0; i < plan->nr_columns; i++)
-		for (size_t k = 0; k < i; k++) {
-			const struct column *a = &plan->columns[k], *b = &plan->columns[i];
+	return reason_set(why, -EEXIST,
+			  "'%s' in group '%s' and '%s' in group '%s' are both counted per %s as '%s': leave one out, or give "
+			  "it a label (label=event)",
+			  a->event->text, a->group->name, b->event->text, b->group->name,
+			  a->scope == SCOPE_CPU ? "CPU" : "cgroup", series);
+}
 
-			if (strcmp(a->event->metric, b->event->metric) ||
-			    (a->event->by_pmu && b->event->by_pmu && strcmp(a->event->pmu, b->event->pmu)))
-				continue;
-			return reason_set(why, -EEXIST,
-					  "'%s' in group '%s' and '%s' in group '%s' are both counted per %s as '%s': leave one "
-					  "out, or give it a label (label=event)",
-					  a->event->text, a->group->name, b->event->text, b->group->name,
-					  scope == SCOPE_CPU ? "CPU" : "cgroup", a->event->metric);
-		}
+/* Series of one name are of one event, or of one event on several PMUs. */
+static bool share_series(const struct event *a, const struct event *b)
+{
+	return a->by_pmu && b->by_pmu && strcmp(a->metric, b->metric) == 0 && strcmp(a->pmu, b->pmu) != 0;
+}
+
+/* No two columns of a scope may have the same series, nor one those of the groups' times. */
+static int check_name(const struct scope_plan *plan, size_t at, char *const *series, struct reason *why)
+{
+	const struct column *column = &plan->columns[at];
+
+	if (strcmp(series[at], "group_enabled_seconds") == 0 || strcmp(series[at], "group_running_seconds") == 0)
+		return reason_set(why, -EEXIST, "'%s' in group '%s': '%s' is the name of the groups' times; use another label",
+				  column->event->text, column->group->name, series[at]);
+	for (size_t i = 0; i < at; i++)
+		if (strcmp(series[i], series[at]) == 0 && !share_series(plan->columns[i].event, column->event))
+			return fail_same_series(&plan->columns[i], column, series[at], why);
 	return 0;
+}
+
+static int check_names(const struct scope_plan *plan, struct reason *why)
+{
+	_cleanup_(freep) char **series = calloc(plan->nr_columns + 1, sizeof(*series));
+	size_t nr = 0;
+	int r = series ? 0 : -ENOMEM;
+
+	for (; r == 0 && nr < plan->nr_columns; nr++) {
+		series[nr] = event_series_name(plan->columns[nr].event);
+		r = series[nr] ? check_name(plan, nr, series, why) : -ENOMEM;
+	}
+	while (nr > 0)
+		free(series[--nr]);
+	return r;
 }
 
 static int scope_plan_make(struct scope_plan *plan, const struct group_list *groups, const struct probe *probe,
@@ -285,7 +310,7 @@ static int scope_plan_make(struct scope_plan *plan, const struct group_list *gro
 
 	if (r < 0)
 		return r;
-	r = check_names(plan, probe->scope, why);
+	r = check_names(plan, why);
 	if (r < 0)
 		return r;
 

@@ -30,6 +30,19 @@ void event_list_release(struct event_list *list)
 	*list = (struct event_list){};
 }
 
+char *event_series_name(const struct event *event)
+{
+	const char *unit = event_unit_name(event->unit);
+	size_t metric_length = strlen(event->metric), length = strlen(unit);
+	bool has_unit = metric_length >= length && strcmp(event->metric + metric_length - length, unit) == 0 &&
+			(metric_length == length || event->metric[metric_length - length - 1] == '_');
+	char *name;
+
+	if (!*unit || has_unit)
+		return strdup(event->metric);
+	return asprintf(&name, "%s_%s", event->metric, unit) < 0 ? NULL : name;
+}
+
 void event_attr(union event_attr *ret, const struct event *event)
 {
 	*ret = (union event_attr){ .attr = event->attr };

@@ -72,6 +72,10 @@ union event_attr {
 	};
 };
 
+/* The name its series share: metric, with the unit at its end ("task_clock_seconds"), which is there once. To
+ * be freed; NULL when there is no memory. */
+char *event_series_name(const struct event *event);
+
 /* What perf_event_open(2) is to be given for the event, size included: the larger one only where config3 is
  * used, which an older kernel then refuses (E2BIG). */
 void event_attr(union event_attr *ret, const struct event *event);

@@ -117,18 +117,12 @@ static void member_list_release(struct member_list *list)
 	free(list->items);
 }
 
-/* perf_cgroup_task_clock_seconds: the unit ends the name, and stands there once. */
 static char *event_family_name(enum scope scope, const struct event *event)
 {
-	const char *unit = event_unit_name(event->unit);
-	size_t metric_length = strlen(event->metric), length = strlen(unit);
-	bool has_unit = metric_length >= length && strcmp(event->metric + metric_length - length, unit) == 0 &&
-			(metric_length == length || event->metric[metric_length - length - 1] == '_');
-	struct buf name = {};
+	_cleanup_(freep) char *series = event_series_name(event);
+	char *name;
 
-	buf_printf(&name, "perf_%s_%s%s%s", scope_name(scope), event->metric, *unit && !has_unit ? "_" : "",
-		   has_unit ? "" : unit);
-	return buf_steal(&name);
+	return !series || asprintf(&name, "perf_%s_%s", scope_name(scope), series) < 0 ? NULL : name;
 }
 
 static int compare_members(const void *a, const void *b)

@@ -271,6 +271,12 @@ int walk_new(struct walk **ret, const struct snapshot *snapshot, const struct ex
 	return 0;
 }
 
+/* The root cgroup has the idle tasks in it: its task-clock is the time on the wall. */
+static bool is_idle_too(const struct snapshot_row *row)
+{
+	return row->identity && row->identity->id == CGROUP_ROOT_ID;
+}
+
 static void walk_target(const struct walk_table *table, size_t row, const struct target_writer *writer,
 			void *userdata)
 {
@@ -284,10 +290,11 @@ static void walk_target(const struct walk_table *table, size_t row, const struct
 			writer->value(userdata, table, i, &cells[column], snapshot_times(table->table, row, column));
 	}
 	for (size_t i = 0; i < table->derived.nr; i++) {
-		double value = derived_value(&table->derived.items[i], table->table, cells);
+		const struct derived *derived = &table->derived.items[i];
+		double value = derived_value(derived, table->table, cells);
 
-		if (isfinite(value))
-			writer->ratio(userdata, table->derived.items[i].name, value);
+		if (isfinite(value) && !(derived->under == NO_COLUMN && is_idle_too(&table->table->rows[row])))
+			writer->ratio(userdata, derived->name, value);
 	}
 	writer->end_target(userdata);
 }

@@ -10,6 +10,9 @@
 
 #include <stdint.h>
 
+/* The inode of a hierarchy's root directory: kernfs numbers from 1. In a cgroup namespace "/" is another. */
+#define CGROUP_ROOT_ID 1
+
 struct cgroup_identity {
 	unsigned refs;
 	uint64_t id; /* inode of the directory: the kernel's cgroup id */

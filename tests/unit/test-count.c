@@ -359,6 +359,36 @@ static void test_plan_same_series_twice(void **state)
 	assert_non_null(strstr(why.text, "group 'b'"));
 }
 
+/* Names meet by what they become as series, with the unit. */
+static void test_plan_series_meet(void **state)
+{
+	static const struct text_event one[] = { { "a", SW, 1 } }, other[] = { { "a_seconds", HW, 0 } };
+	static const struct text_event times[] = { { "group_running", SW, 1 } };
+	struct world *w = *state;
+	struct reason why;
+	struct group *group;
+
+	group = add_group(w, SCOPE_CPU, "one", false, one, 1);
+	group->events.events[0].unit = EVENT_UNIT_SECONDS;
+	add_group(w, SCOPE_CPU, "other", false, other, 1);
+	assert_int_equal(try_plan(w, &why), -EEXIST);
+	assert_non_null(strstr(why.text, "'a_seconds'"));
+
+	group = add_group(w, SCOPE_CPU, "times", false, times, 1);
+	group->events.events[0].unit = EVENT_UNIT_SECONDS;
+	assert_int_equal(try_plan(w, &why), -EEXIST);
+	assert_non_null(strstr(why.text, "'group_running_seconds'"));
+
+	/* One event on several PMUs is one family. */
+	for (int i = 0; i < 2; i++) {
+		group = add_group(w, SCOPE_CPU, i ? "atom" : "core", false, cycles, 1);
+		group->events.events[0].by_pmu = true;
+		free(group->events.events[0].pmu);
+		group->events.events[0].pmu = strdup(i ? "cpu_atom" : "cpu_core");
+	}
+	make_plan(w);
+}
+
 static void test_plan_absent_and_uncountable(void **state)
 {
 	static const struct text_event uncore[] = { { "x", UNCORE_TYPE, 9 } };
@@ -841,6 +871,7 @@ int main(void)
 		TEST(test_plan_errnos),
 		TEST(test_plan_group_too_large),
 		TEST(test_plan_same_series_twice),
+		TEST(test_plan_series_meet),
 		TEST(test_plan_absent_and_uncountable),
 		TEST(test_plan_no_cgroups),
 		TEST(test_cpus_exact),

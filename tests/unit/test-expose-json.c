@@ -371,6 +371,21 @@ static void test_derived(void **state)
 	assert_absent(json, "cgroups.2.derived.cpus_utilized");
 }
 
+/* The root of the hierarchy has the idle tasks in it; the root of a cgroup namespace has not. */
+static void test_derived_of_root(void **state)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
+	_cleanup_(json_free) json_t *root = NULL, *other = NULL;
+
+	(void)state;
+	s->table[SCOPE_CGROUP].rows[0].identity->id = CGROUP_ROOT_ID;
+	root = snapshot_json(s, &(struct expose_query){});
+	assert_absent(root, "cgroups.0.derived.cpus_utilized");
+	s->table[SCOPE_CGROUP].rows[0].identity->id = CGROUP_ROOT_ID + 1;
+	other = snapshot_json(s, &(struct expose_query){});
+	assert_number(other, "cgroups.0.derived.cpus_utilized", 0.5);
+}
+
 static void test_derived_misses(void **state)
 {
 #define CACHE(cache, result) (PERF_COUNT_HW_CACHE_##cache | PERF_COUNT_HW_CACHE_RESULT_##result << 16)
@@ -663,6 +678,7 @@ int main(void)
 		cmocka_unit_test(test_event_filter),
 		cmocka_unit_test(test_has_event),
 		cmocka_unit_test(test_derived),
+		cmocka_unit_test(test_derived_of_root),
 		cmocka_unit_test(test_derived_misses),
 		cmocka_unit_test(test_derived_needs_both_parts),
 		cmocka_unit_test(test_events),
