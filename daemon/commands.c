@@ -131,15 +131,16 @@ static size_t print_left_out(const struct monitor *monitor)
 	size_t left_out = 0, shown = 0;
 	const struct cgroup *cgroup;
 
-	if (!monitor->tree)
+	/* With no event to count in cgroups, the events have said it all. */
+	if (!monitor->tree || count_plan(monitor->count)->scope[SCOPE_CGROUP].nr_sets == 0)
 		return 0;
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all) {
-		if (cgroup->status == CGROUP_COUNTED || cgroup->status == CGROUP_EXCLUDED)
+		if (!cgroup->why)
 			continue;
 		left_out++;
 		if (shown < 10) {
 			printf("  %s: %s: %s\n", cgroup->identity->label,
-			       cgroup_status_name((enum cgroup_status)cgroup->status), cgroup->why ? cgroup->why : "");
+			       cgroup_status_name((enum cgroup_status)cgroup->status), cgroup->why);
 			shown++;
 		}
 	}

@@ -26,8 +26,7 @@ enum {
 	PRIORITY_SIGNAL = -10,
 	PRIORITY_TICK = -5,
 	PRIORITY_WEB = SD_EVENT_PRIORITY_NORMAL,
-	PRIORITY_CGROUPS = 5,
-	PRIORITY_ADMIT = 10,
+	PRIORITY_CGROUPS = 5, /* found and opened in turn, so that neither can starve the other */
 };
 
 struct manager {
@@ -38,7 +37,8 @@ struct manager {
 	struct web *web;
 	uint64_t next_tick;   /* CLOCK_MONOTONIC ns */
 	bool settled;	      /* all cgroups found at start have been opened */
-	enum event_state *said[_SCOPE_MAX]; /* the columns' states that the log knows */
+	const struct plan *said_plan;	    /* of which … */
+	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
 	char *status;	      /* the last STATUS= sent */
 };
 
@@ -99,11 +99,29 @@ static void log_states(struct manager *manager, enum scope scope)
 	}
 }
 
+/* Of a new plan nothing has been said yet. -ENOMEM. */
+static int follow_plan(struct manager *manager)
+{
+	const struct plan *plan = count_plan(manager->monitor->count);
+
+	if (manager->said_plan == plan)
+		return 0;
+	manager->said_plan = NULL;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		free(manager->said[scope]);
+		manager->said[scope] = calloc(plan->scope[scope].nr_columns + 1, sizeof(enum event_state));
+		if (!manager->said[scope])
+			return -ENOMEM;
+	}
+	manager->said_plan = plan;
+	return 0;
+}
+
 static void say_states(struct manager *manager)
 {
 	struct reason status;
 
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+	for (int scope = 0; follow_plan(manager) == 0 && scope < _SCOPE_MAX; scope++)
 		log_states(manager, (enum scope)scope);
 
 	monitor_describe(manager->monitor, &status);
@@ -112,21 +130,6 @@ static void say_states(struct manager *manager)
 	(void)sd_notifyf(0, "STATUS=Counting %s", status.text);
 	free(manager->status);
 	manager->status = strdup(status.text);
-}
-
-/* A new plan: nothing of it has been said yet. */
-static int forget_said(struct manager *manager)
-{
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		size_t nr = count_plan(manager->monitor->count)->scope[scope].nr_columns;
-		enum event_state *said = calloc(nr + 1, sizeof(*said));
-
-		if (!said)
-			return -ENOMEM;
-		free(manager->said[scope]);
-		manager->said[scope] = said;
-	}
-	return 0;
 }
 
 static void log_problems(const struct manager *manager)
@@ -286,18 +289,35 @@ static bool same_list(const struct config_list *a, const struct config_list *b)
 	return true;
 }
 
-/* Moves to the addresses of another config, or stays where it was. */
+static bool share_item(const struct config_list *a, const struct config_list *b)
+{
+	for (size_t i = 0; i < a->nr; i++)
+		for (size_t k = 0; k < b->nr; k++)
+			if (strcmp(a->items[i], b->items[k]) == 0)
+				return true;
+	return false;
+}
+
+/* Moves to the addresses of another config, or stays where it was. Where the two share an address, the old
+ * listeners have to go before the new ones can be tried. */
 static int listen_anew(struct manager *manager, const struct config *config, struct reason *why)
 {
 	const struct config *old = manager->monitor->config;
+	struct web *web = manager->web;
 	struct reason lost;
 	int r;
 
 	if (same_list(&old->listen, &config->listen))
 		return 0;
-	manager->web = web_free(manager->web);
+	if (share_item(&old->listen, &config->listen))
+		web = web_free(web);
 	r = listen_on(manager, config, why);
-	if (r < 0 && listen_on(manager, old, &lost) < 0)
+	if (r >= 0) {
+		web_free(web);
+		return 0;
+	}
+	manager->web = web;
+	if (!web && listen_on(manager, old, &lost) < 0)
 		log_error("HTTP is down until the next reload: %s", lost.text);
 	return r;
 }
@@ -314,7 +334,8 @@ static int set_interval(struct manager *manager)
 	return r < 0 ? r : sd_event_source_set_time(manager->tick, manager->next_tick / NS_PER_US);
 }
 
-/* Everything that can be wrong with the new config is found out before anything is changed. */
+/* Everything that can be wrong with the new config is found out before anything is changed; what goes wrong
+ * then is a warning in why. */
 static int reload(struct manager *manager, struct reason *why)
 {
 	_cleanup_(config_freep) struct config *config = NULL;
@@ -325,7 +346,7 @@ static int reload(struct manager *manager, struct reason *why)
 
 	if (r < 0)
 		return r;
-	r = monitor_prepare(config, &prepared, why);
+	r = monitor_prepare(manager->monitor, config, &prepared, why);
 	if (r < 0)
 		return r;
 	next = steal_ptr(config);
@@ -333,15 +354,14 @@ static int reload(struct manager *manager, struct reason *why)
 	if (r < 0)
 		return r;
 	monitor_commit(manager->monitor, steal_ptr(prepared), why);
+	/* The old plan is freed: another can come to stand at its place. */
+	manager->said_plan = NULL;
 
-	if (interval != manager->monitor->config->interval)
-		r = set_interval(manager);
+	r = interval == manager->monitor->config->interval ? 0 : set_interval(manager);
 	if (r >= 0)
 		r = follow_cgroups(manager);
 	if (r < 0)
-		return reason_set(why, r, "the event loop can't be changed: %s", strerror(-r));
-	if (forget_said(manager) < 0)
-		return reason_set(why, -ENOMEM, "out of memory");
+		reason_set(why, 0, "the event loop can't be changed: %s", strerror(-r));
 	return 0;
 }
 
@@ -431,7 +451,7 @@ static int add_sources(struct manager *manager)
 	if (r >= 0)
 		r = sd_event_add_defer(manager->loop, &manager->admit, on_admit, manager);
 	if (r >= 0)
-		r = sd_event_source_set_priority(manager->admit, PRIORITY_ADMIT);
+		r = sd_event_source_set_priority(manager->admit, PRIORITY_CGROUPS);
 	return r < 0 ? r : follow_cgroups(manager);
 }
 
@@ -464,9 +484,6 @@ int manager_new(struct manager **ret, const struct options *options, struct conf
 	r = add_sources(manager);
 	if (r < 0)
 		return reason_set(why, r, "the event loop can't be set up: %s", strerror(-r));
-	if (forget_said(manager) < 0)
-		return reason_set(why, -ENOMEM, "out of memory");
-
 	log_problems(manager);
 	*ret = steal_ptr(manager);
 	return 0;

@@ -17,7 +17,7 @@
 /* Events of a scope. Each is tried at start, and each has series on every target. */
 #define MAX_EVENTS 1000
 
-/* How often the tree is read again while not all of it can be watched. */
+/* How often the tree is read again while not all of it can be watched, and what was left out is tried. */
 #define RESCAN_NS 10000000000U
 
 struct monitor *monitor_free(struct monitor *monitor)
@@ -47,6 +47,8 @@ static int parse_group(struct group *ret, const struct config_group *config, con
 	while ((text = event_next_text(&cursor))) {
 		int r = event_parse(&events, env, text, why);
 
+		if (r == -ENOMEM)
+			reason_set(why, r, "out of memory");
 		if (r >= 0 && events.nr > max_events)
 			r = reason_set(why, -EINVAL, "more than %d events per CPU, or per cgroup", MAX_EVENTS);
 		if (r < 0)
@@ -92,7 +94,8 @@ static int parse_groups(struct group_list *ret, const struct config *config, con
 	return 0;
 }
 
-static int make_plan(struct plan **ret, const struct config *config, const struct machine *machine, struct reason *why)
+static int make_plan(struct plan **ret, const struct config *config, const struct machine *machine,
+		     const struct plan *counting, struct reason *why)
 {
 	struct group_list groups[_SCOPE_MAX] = {};
 	_cleanup_(closep) int cgroup_fd = -1;
@@ -112,12 +115,12 @@ static int make_plan(struct plan **ret, const struct config *config, const struc
 		group_list_release(&groups[SCOPE_CPU]);
 		return r;
 	}
-	r = plan_new(ret, groups, &machine->cpus, cgroup_fd, no_cgroups.text, &machine->privilege, why);
+	r = plan_new(ret, groups, &machine->cpus, cgroup_fd, no_cgroups.text, &machine->privilege, counting, why);
 	return r == -EEXIST ? -EINVAL : r;
 }
 
 static int make_count(struct count **ret, const struct config *config, const struct machine *machine,
-		      struct reason *why)
+		      const struct plan *counting, struct reason *why)
 {
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const struct count_options options = {
@@ -127,7 +130,7 @@ static int make_count(struct count **ret, const struct config *config, const str
 		.fd_reserve = machine->privilege.fd_limit >= 2 * FD_RESERVE ? FD_RESERVE :
 									      machine->privilege.fd_limit / 2,
 	};
-	int r = make_plan(&plan, config, machine, why);
+	int r = make_plan(&plan, config, machine, counting, why);
 
 	if (r < 0)
 		return r;
@@ -169,7 +172,7 @@ int monitor_new(struct monitor **ret, struct config *config, struct reason *why)
 	r = machine_new(&machine, why);
 	if (r < 0)
 		return r;
-	r = make_count(&monitor->count, config, machine, why);
+	r = make_count(&monitor->count, config, machine, NULL, why);
 	if (r < 0)
 		return r;
 
@@ -192,11 +195,19 @@ static void set_status(struct monitor *monitor, struct cgroup *cgroup, enum cgro
 	cgroup->why = why ? strdup(why) : NULL;
 }
 
+/* Before anything is tried: it waits, unless the config does not want it. */
+static enum cgroup_status first_status(const struct monitor *monitor, const struct cgroup *cgroup)
+{
+	bool any = count_plan(monitor->count)->scope[SCOPE_CGROUP].nr_columns > 0;
+
+	return cgroup->wanted && any ? CGROUP_WAITING : CGROUP_EXCLUDED;
+}
+
 static void on_added(void *userdata, struct cgroup *cgroup)
 {
 	struct monitor *monitor = userdata;
 
-	cgroup->status = cgroup->wanted ? CGROUP_WAITING : CGROUP_EXCLUDED;
+	cgroup->status = (int)first_status(monitor, cgroup);
 	monitor->nr_status[cgroup->status]++;
 }
 
@@ -224,7 +235,7 @@ static void on_changed(void *userdata, struct cgroup *cgroup)
 
 	if (!cgroup->wanted)
 		stop_counting(monitor, cgroup, false);
-	set_status(monitor, cgroup, cgroup->wanted ? CGROUP_WAITING : CGROUP_EXCLUDED, NULL);
+	set_status(monitor, cgroup, first_status(monitor, cgroup), NULL);
 }
 
 static int start_tree(struct monitor *monitor, struct reason *why)
@@ -265,7 +276,7 @@ static void admit_one(struct monitor *monitor, struct cgroup *cgroup)
 	} else if (r < 0) {
 		set_status(monitor, cgroup, CGROUP_FAILED, why.text);
 	} else {
-		set_status(monitor, cgroup, (enum cgroup_status)r, r == CGROUP_COUNTED ? NULL : why.text);
+		set_status(monitor, cgroup, (enum cgroup_status)r, why.text[0] ? why.text : NULL);
 	}
 }
 
@@ -289,19 +300,17 @@ bool monitor_admit(struct monitor *monitor, uint64_t budget)
 
 	if (!monitor->tree || !monitor_is_waiting(monitor))
 		return false;
-	if (monitor->retry) {
-		monitor->retry = false;
-		TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
-			if (is_left_out(cgroup))
-				set_status(monitor, cgroup, CGROUP_WAITING, NULL);
-	}
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all) {
-		if (cgroup->status != CGROUP_WAITING)
+		if (cgroup->status != CGROUP_WAITING && !(monitor->retry && is_left_out(cgroup)))
 			continue;
 		if (count_now() - start > budget)
 			return true;
 		admit_one(monitor, cgroup);
+		/* Still no room: the others left out need not be tried. */
+		if (is_left_out(cgroup))
+			monitor->retry = false;
 	}
+	monitor->retry = false;
 	return monitor_is_waiting(monitor);
 }
 
@@ -316,21 +325,35 @@ bool monitor_follow_cgroups(struct monitor *monitor, struct reason *why)
 
 /* --- reading */
 
-static void rescan_at_times(struct monitor *monitor)
+/* What failed once can work later: memory, files and PMUs are had by others too. */
+static void retry_failed(struct monitor *monitor)
+{
+	struct cgroup *cgroup;
+
+	if (monitor->nr_status[CGROUP_FAILED] == 0 || count_plan(monitor->count)->scope[SCOPE_CGROUP].nr_sets == 0)
+		return;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
+		if (cgroup->status == CGROUP_FAILED)
+			set_status(monitor, cgroup, CGROUP_WAITING, NULL);
+}
+
+static void look_again_at_times(struct monitor *monitor)
 {
 	uint64_t now = count_now();
 	struct reason why;
 
-	if (!monitor->tree || cgroup_tree_wants_rescan(monitor->tree) == CGROUP_RESCAN_NO ||
-	    now - monitor->rescanned < RESCAN_NS)
+	if (!monitor->tree || now - monitor->rescanned < RESCAN_NS)
 		return;
 	monitor->rescanned = now;
-	(void)cgroup_tree_rescan(monitor->tree, &why);
+	monitor->retry = true;
+	retry_failed(monitor);
+	if (cgroup_tree_wants_rescan(monitor->tree) != CGROUP_RESCAN_NO)
+		(void)cgroup_tree_rescan(monitor->tree, &why);
 }
 
 void monitor_tick(struct monitor *monitor)
 {
-	rescan_at_times(monitor);
+	look_again_at_times(monitor);
 	count_tick(monitor->count);
 	monitor->latest = snapshot_unref(monitor->latest);
 }
@@ -397,7 +420,7 @@ int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot 
 
 	if (count_now() - count_stats(monitor->count).last_read > max_age) {
 		monitor->latest = snapshot_unref(monitor->latest);
-		rescan_at_times(monitor);
+		look_again_at_times(monitor);
 		count_read(monitor->count);
 	}
 	if (!monitor->latest) {
@@ -432,17 +455,35 @@ void monitor_describe(const struct monitor *monitor, struct reason *ret)
 
 /* --- reload */
 
-/* Hands every counted cgroup from the old count to the new one. */
-static void move_cgroups(struct monitor *monitor)
+/* Hands every counted cgroup from the old count to the new one. One that is gone, or has no room any more, is
+ * read a last time and lingers. */
+static void move_cgroups(struct monitor *monitor, struct count *old)
 {
 	struct cgroup *cgroup;
 
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all) {
-		if (cgroup->status == CGROUP_COUNTED)
+		if (cgroup->status != CGROUP_COUNTED) {
+			set_status(monitor, cgroup, first_status(monitor, cgroup), NULL);
+			continue;
+		}
+		if (first_status(monitor, cgroup) == CGROUP_WAITING)
 			admit_one(monitor, cgroup);
-		else if (cgroup->wanted)
-			set_status(monitor, cgroup, CGROUP_WAITING, NULL);
+		else
+			set_status(monitor, cgroup, CGROUP_EXCLUDED, NULL);
+		if (cgroup->status != CGROUP_COUNTED)
+			count_remove_cgroup(old, cgroup, cgroup->status != CGROUP_EXCLUDED);
 	}
+	monitor->retry = true;
+}
+
+/* A cgroup that was removed and made again, unheard of so far, is two cgroups. The bound is for a tree that
+ * changes faster than it can be followed. */
+static void catch_up(struct monitor *monitor)
+{
+	struct reason why;
+
+	for (int i = 0; i < 64 && monitor_follow_cgroups(monitor, &why); i++)
+		;
 }
 
 struct reload {
@@ -462,7 +503,7 @@ struct reload *reload_free(struct reload *reload)
 	return NULL;
 }
 
-int monitor_prepare(struct config *config, struct reload **ret, struct reason *why)
+int monitor_prepare(const struct monitor *monitor, struct config *config, struct reload **ret, struct reason *why)
 {
 	_cleanup_(reload_freep) struct reload *reload = calloc(1, sizeof(*reload));
 	int r;
@@ -471,7 +512,7 @@ int monitor_prepare(struct config *config, struct reload **ret, struct reason *w
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, why);
+		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), why);
 	if (r < 0)
 		return r;
 	reload->config = config;
@@ -488,6 +529,8 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 
 	/* The old ones are needed until the new ones have taken over; then they go with reload. */
 	why->text[0] = '\0';
+	if (monitor->tree)
+		catch_up(monitor);
 	take_config(monitor, reload->machine, reload->config);
 	if (monitor->tree)
 		cgroup_tree_set_filter(monitor->tree, &monitor->filter);
@@ -497,7 +540,7 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 	count_succeed(monitor->count, count);
 	r = count_add_cpus(monitor->count);
 	if (monitor->tree)
-		move_cgroups(monitor);
+		move_cgroups(monitor, count);
 	else if (monitor->machine->mount.path)
 		(void)start_tree(monitor, why);
 	if (count_succeeded(monitor->count, count) < 0 || r < 0)

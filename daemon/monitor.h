@@ -61,7 +61,7 @@ struct reload;
 
 /* Probes the machine again and plans anew. The config is handed over where that succeeds. Errors as with
  * monitor_new(). */
-int monitor_prepare(struct config *config, struct reload **ret, struct reason *why);
+int monitor_prepare(const struct monitor *monitor, struct config *config, struct reload **ret, struct reason *why);
 struct reload *reload_free(struct reload *reload);
 DEFINE_CLEANUP(struct reload *, reload_free)
 

@@ -83,7 +83,7 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 			return -ENOMEM;
 	}
 	count->rows = calloc(cpus->nr + 1, sizeof(struct row *));
-	if (!count->rows || cpulist_copy(&count->cpus, cpus) < 0 || ledger_new(&count->ledger, plan) < 0 ||
+	if (!count->rows || cpulist_copy(&count->cpus, cpus) < 0 || ledger_new(&count->ledger, plan, options->cgroup_max) < 0 ||
 	    engine_perf.create(&count->engine, plan, privilege) < 0)
 		return -ENOMEM;
 
@@ -93,8 +93,6 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 
 void count_succeed(struct count *count, struct count *from)
 {
-	/* With the old totals up to date, what is taken over goes on from its own baseline. */
-	count_read(from);
 	count->engine->ops->succeed(count->engine, from->engine);
 	count->from = from;
 }
@@ -108,7 +106,11 @@ int count_succeeded(struct count *count, struct count *from)
 	count->last_read = from->last_read;
 	count->inherited.read_errors = from->inherited.read_errors + from->engine->stats.read_errors;
 	count->inherited.backwards = from->inherited.backwards + from->engine->stats.backwards;
-	return ledger_carry(count->ledger, from->ledger);
+	if (ledger_carry(count->ledger, from->ledger, count->options.cgroup_per_cpu) < 0)
+		return -ENOMEM;
+	/* What is newly open has not been read yet, and what is no longer open still looks measured. */
+	count_read(count);
+	return 0;
 }
 
 /* --- targets */
@@ -123,9 +125,9 @@ static bool has_room(const struct count *count, size_t fds)
 static void say_no_room(const struct count *count, size_t fds, struct reason *why)
 {
 	reason_set(why, 0,
-		   "it needs %zu more file descriptors; %zu are open for counting, of a limit of %" PRIu64
-		   " (raise LimitNOFILE=, or count fewer events or cgroups)",
-		   fds, count->engine->stats.fds, count->privilege->fd_limit);
+		   "it needs %zu more file descriptors; %zu are open for counting, of a limit of %" PRIu64 " that keeps %" PRIu64
+		   " for other use (raise LimitNOFILE=, or count fewer events or cgroups)",
+		   fds, count->engine->stats.fds, count->privilege->fd_limit, count->options.fd_reserve);
 }
 
 /* A CPU that can't be opened for want of fds loses its sets, and their states say so. */
@@ -346,7 +348,9 @@ static void update_state(struct set_state *state, struct finding *finding, const
 			   set->group->name);
 	} else if (!set->exact && share < FULL_SHARE) {
 		state->state = EVENT_MULTIPLEXED;
-		reason_set(&state->why, 0, "it shares the PMU and ran %.0f %% of the last interval: totals are estimated",
+		reason_set(&state->why, 0,
+			   finding->running ? "it shares the PMU and ran %.0f %% of the last interval: totals are estimated" :
+					      "it did not get the PMU in the last interval: totals wait until it does",
 			   100 * share);
 	} else {
 		state->state = EVENT_OK;
@@ -399,7 +403,6 @@ struct count_stats count_stats(const struct count *count)
 		.backwards = count->inherited.backwards + count->engine->stats.backwards,
 		.last_read = count->last_read,
 		.fds = count->engine->stats.fds,
-		.cgroups = count->nr_cgroups,
 		.cpus = count->nr_cpus,
 		.lingering = count->ledger->nr_gone,
 	};

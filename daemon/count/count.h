@@ -48,8 +48,9 @@ uint64_t count_now(void);
 
 /*
  * Makes count the successor of `from`, for a reload: what is added to it takes over what `from` has open
- * for an equal set, with nothing lost in between. count_succeeded() ends that: totals of whatever is
- * counted in both go on, and `from` can be freed. -ENOMEM: the totals could not be carried.
+ * for an equal set, with nothing lost; other sets of that target are read a last time just before theirs
+ * are opened. What is not added has to be removed from `from`. count_succeeded() ends that: totals of
+ * whatever is counted in both go on, and `from` can be freed. -ENOMEM: they could not all be carried.
  */
 void count_succeed(struct count *count, struct count *from);
 int count_succeeded(struct count *count, struct count *from);
@@ -58,8 +59,9 @@ int count_succeeded(struct count *count, struct count *from);
  * -ENOMEM. */
 int count_add_cpus(struct count *count);
 
-/* Opens the cgroup's sets on all CPUs, all or nothing. Its status afterwards (enum cgroup_status), with the
- * sentence in why where it is not CGROUP_COUNTED; -ENOENT where it is gone (normal); -ENOMEM. */
+/* Opens the cgroup's sets, each on all CPUs or not at all. Its status afterwards (enum cgroup_status), with the
+ * sentence in why where it is not CGROUP_COUNTED, or not with all of its sets; -ENOENT where it is gone
+ * (normal); -ENOMEM. */
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		     struct reason *why);
 
@@ -84,7 +86,7 @@ enum event_state count_column_state(const struct count *count, enum scope scope,
 struct count_stats {
 	uint64_t reads, read_ns, read_errors, backwards;
 	uint64_t last_read; /* CLOCK_MONOTONIC ns; 0: never */
-	size_t fds, cgroups, cpus, lingering;
+	size_t fds, cpus, lingering;
 };
 struct count_stats count_stats(const struct count *count);
 const char *count_engine_name(const struct count *count);

@@ -18,7 +18,12 @@ struct reader {
 	/* The last reading's times, for the exposed ones; the baseline can lag behind. */
 	uint64_t enabled, running;
 	uint64_t read_at; /* CLOCK_MONOTONIC ns of it, or of the opening */
+	uint64_t base_at; /* … of the baseline */
 };
+
+/* A group is read some time after the clock is, and the two clocks differ. A time_enabled that is wrong is
+ * so by the machine's uptime. */
+#define CLOCK_SLACK_NS 1000000000U
 
 /* A set, open for one target: a reader a CPU. One allocation, with the readers' arrays behind it. */
 struct set_readers {
@@ -32,6 +37,8 @@ struct station {
 	uint64_t id;
 	TAILQ_ENTRY(station) in_engine;
 	UT_hash_handle hh;
+	struct row **rows; /* one a CPU, as they were given; of the same allocation */
+	size_t nr_rows;
 	struct set_readers *sets[]; /* one a set of the scope's plan; NULL where not open */
 };
 
@@ -82,18 +89,21 @@ static struct set_readers *set_readers_new(const struct set *set, const struct c
 	return readers;
 }
 
+/* Members before their leader: closing a leader first would make events of their own of them. */
+static void reader_close(struct reader *reader, size_t nr_events, struct engine_stats *stats)
+{
+	for (size_t i = nr_events; i-- > 0;) {
+		stats->fds -= reader->fds[i] >= 0;
+		reader->fds[i] = safe_close(reader->fds[i]);
+	}
+}
+
 static void set_readers_close(struct set_readers *readers, struct engine_stats *stats)
 {
 	if (!readers)
 		return;
 	for (size_t i = 0; i < readers->nr; i++)
-		/* Members before their leader: closing a leader first would make events of their own of them. */
-		for (size_t k = readers->nr_events; k-- > 0;) {
-			int *fd = &readers->readers[i].fds[k];
-
-			stats->fds -= *fd >= 0;
-			*fd = safe_close(*fd);
-		}
+		reader_close(&readers->readers[i], readers->nr_events, stats);
 	free(readers);
 }
 
@@ -131,8 +141,10 @@ static int set_open(struct perf_engine *engine, struct set_readers **ret, const 
 		struct reason detail;
 		int r = reader_open(engine, reader, plan, set, target->cgroup_fd, &member);
 
-		reader->read_at = now;
-		if (r == 0 || r == -ENODEV) /* gone offline since the plan was made: nothing runs there */
+		reader->read_at = reader->base_at = now;
+		if (r == -ENODEV) /* gone offline since the plan was made: nothing runs there */
+			reader_close(reader, set->nr, &engine->engine.stats);
+		if (r == 0 || r == -ENODEV)
 			continue;
 		event = plan->columns[set->columns[member]].event;
 		perf_open_explain(r, event, target->scope, reader->cpu, engine->engine.privilege, &detail);
@@ -185,16 +197,22 @@ static int reader_read(const struct perf_engine *engine, const struct reader *re
 	return 0;
 }
 
-/* Adds to the times that are exposed. They are bounded by the wall clock, since the kernel has been seen
- * to return the machine's uptime as time_enabled of a new cgroup event. */
+/* What time went by, if it can have; else as much as there was. */
+static uint64_t bounded(uint64_t from, uint64_t to, uint64_t elapsed)
+{
+	uint64_t delta = to > from ? to - from : 0;
+
+	return delta <= elapsed + CLOCK_SLACK_NS ? delta : elapsed;
+}
+
+/* Adds to the times that are exposed. */
 static void add_times(struct reader *reader, const struct reading *now, uint64_t at, struct set_times *times,
 		      struct finding *finding)
 {
 	uint64_t elapsed = at > reader->read_at ? at - reader->read_at : 0;
-	uint64_t enabled = now->enabled > reader->enabled ? now->enabled - reader->enabled : 0;
-	uint64_t running = now->running > reader->running ? now->running - reader->running : 0;
+	uint64_t enabled = bounded(reader->enabled, now->enabled, elapsed);
+	uint64_t running = bounded(reader->running, now->running, elapsed);
 
-	enabled = enabled < elapsed ? enabled : elapsed;
 	running = running < enabled ? running : enabled;
 	times->enabled += enabled;
 	times->running += running;
@@ -209,31 +227,23 @@ static void add_times(struct reader *reader, const struct reading *now, uint64_t
 
 /* What a reading says about whether its row's cells are known. */
 enum sight {
-	SIGHT_NONE,    /* not open on that CPU, or never enabled there: a true 0 */
+	SIGHT_CLOSED,  /* not open on that CPU: says nothing */
+	SIGHT_NONE,    /* never enabled there: a true 0 */
 	SIGHT_PENDING, /* enabled and never run: unknown */
 	SIGHT_SEEN,
 	SIGHT_LOST,    /* could not be read */
 };
 
-static enum sight reader_update(struct perf_engine *engine, struct reader *reader, const struct set *set,
-				size_t set_at, uint64_t at, struct finding *finding)
+static void add_counts(struct perf_engine *engine, struct reader *reader, const struct set *set,
+		       const struct reading *now, uint64_t at)
 {
 	uint64_t *deltas = engine->buffer + 3 + 3 * engine->largest;
-	struct reading now;
 
-	if (reader->fds[0] < 0)
-		return SIGHT_NONE;
-	if (reader_read(engine, reader, set->nr, &now, &finding->why) < 0) {
-		engine->engine.stats.read_errors++;
-		finding->failures++;
-		return SIGHT_LOST;
-	}
-
-	add_times(reader, &now, at, &reader->row->times[set_at], finding);
-	switch (estimate(&reader->base, &now, set->nr, set->exact, deltas)) {
+	switch (estimate(&reader->base, now, set->nr, set->exact, deltas)) {
 	case ESTIMATE_COUNTED:
 		for (size_t i = 0; i < set->nr; i++)
 			reader->row->cells[set->columns[i]].total += deltas[i];
+		reader->base_at = at;
 		break;
 	case ESTIMATE_UNOBSERVED:
 		break;
@@ -241,10 +251,33 @@ static enum sight reader_update(struct perf_engine *engine, struct reader *reade
 		engine->engine.stats.backwards++;
 		break;
 	}
+}
+
+static enum sight reader_update(struct perf_engine *engine, struct reader *reader, const struct set *set,
+				size_t set_at, uint64_t at, struct finding *finding)
+{
+	struct reading now;
+
+	if (reader->fds[0] < 0)
+		return SIGHT_CLOSED;
+	if (reader_read(engine, reader, set->nr, &now, &finding->why) < 0) {
+		engine->engine.stats.read_errors++;
+		finding->failures++;
+		return SIGHT_LOST;
+	}
+	now.most = at - reader->base_at + CLOCK_SLACK_NS;
+	add_times(reader, &now, at, &reader->row->times[set_at], finding);
+	add_counts(engine, reader, set, &now, at);
 
 	if (set->exact || reader->base.running > 0)
 		return SIGHT_SEEN;
-	return reader->base.enabled == 0 && now.enabled > 0 ? SIGHT_PENDING : SIGHT_NONE;
+	return now.enabled > 0 ? SIGHT_PENDING : SIGHT_NONE;
+}
+
+static void set_measured(struct row *row, const struct set *set, bool measured)
+{
+	for (size_t i = 0; i < set->nr; i++)
+		row->cells[set->columns[i]].measured = measured;
 }
 
 /*
@@ -254,14 +287,12 @@ static enum sight reader_update(struct perf_engine *engine, struct reader *reade
  */
 static void settle_row(struct row *row, const struct set *set, unsigned sights)
 {
-	for (size_t i = 0; i < set->nr; i++) {
-		bool *measured = &row->cells[set->columns[i]].measured;
+	bool seen = sights & 1U << SIGHT_SEEN, zero = sights & 1U << SIGHT_NONE, pending = sights & 1U << SIGHT_PENDING;
 
-		if (sights & 1U << SIGHT_LOST)
-			*measured = false;
-		else if (sights & 1U << SIGHT_SEEN || !(sights & 1U << SIGHT_PENDING))
-			*measured = true;
-	}
+	if (sights & 1U << SIGHT_LOST)
+		set_measured(row, set, false);
+	else if (seen || (zero && !pending))
+		set_measured(row, set, true);
 }
 
 static void set_update(struct perf_engine *engine, struct set_readers *readers, const struct set *set, size_t set_at,
@@ -272,8 +303,6 @@ static void set_update(struct perf_engine *engine, struct set_readers *readers, 
 	for (size_t i = 0; i < readers->nr; i++) {
 		struct row *row = readers->readers[i].row;
 
-		if (!row)
-			continue;
 		sights |= 1U << reader_update(engine, &readers->readers[i], set, set_at, at, finding);
 		if (i + 1 < readers->nr && readers->readers[i + 1].row == row)
 			continue;
@@ -294,11 +323,37 @@ static void station_update(struct perf_engine *engine, struct station *station, 
 				   &engine->engine.findings[station->scope][i]);
 }
 
+/* What is not open here is not measured, whatever an earlier cgroup of that label, or plan, has left. */
+static void settle_closed(const struct perf_engine *engine, const struct station *station)
+{
+	const struct scope_plan *plan = &engine->engine.plan->scope[station->scope];
+
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		for (size_t k = 0; !station->sets[i] && k < station->nr_rows; k++)
+			set_measured(station->rows[k], &plan->sets[i], false);
+}
+
 static void station_free(struct perf_engine *engine, struct station *station)
 {
 	for (size_t i = 0; i < engine->engine.plan->scope[station->scope].nr_sets; i++)
 		set_readers_close(station->sets[i], &engine->engine.stats);
 	free(station);
+}
+
+static struct station *station_new(const struct engine_target *target, size_t nr_sets, struct row *const *rows,
+				   size_t nr_rows)
+{
+	size_t size = sizeof(struct station) + nr_sets * sizeof(struct set_readers *);
+	struct station *station = calloc(1, size + nr_rows * sizeof(*rows));
+
+	if (!station)
+		return NULL;
+	station->scope = target->scope;
+	station->id = target->id;
+	station->rows = (struct row **)((char *)station + size);
+	station->nr_rows = nr_rows;
+	memcpy(station->rows, rows, nr_rows * sizeof(*rows));
+	return station;
 }
 
 static struct station *find_station(const struct perf_engine *engine, enum scope scope, uint64_t id)
@@ -326,7 +381,8 @@ static struct set_readers **find_inheritance(const struct perf_engine *engine, e
 	return NULL;
 }
 
-/* Moves open fds over from the preceding engine: they go on counting, and so does their baseline. */
+/* Moves open fds over from the preceding engine: they go on counting, and so does their baseline. Both are
+ * on the same CPUs (set_equal()), of which the target's rows are told by. */
 static void set_inherit(struct perf_engine *engine, struct set_readers **ret, struct set_readers **from,
 			const struct cpulist *cpus, struct row *const *rows)
 {
@@ -337,9 +393,9 @@ static void set_inherit(struct perf_engine *engine, struct set_readers **ret, st
 	for (size_t i = 0; i < readers->nr; i++) {
 		struct reader *reader = &readers->readers[i];
 
-		while (at < cpus->nr && cpus->cpu[at] < reader->cpu)
+		while (cpus->cpu[at] != reader->cpu)
 			at++;
-		reader->row = at < cpus->nr && cpus->cpu[at] == reader->cpu ? rows[at] : NULL;
+		reader->row = rows[at];
 		for (size_t k = 0; k < readers->nr_events; k++)
 			if (reader->fds[k] >= 0) {
 				engine->engine.stats.fds++;
@@ -349,88 +405,31 @@ static void set_inherit(struct perf_engine *engine, struct set_readers **ret, st
 	*ret = readers;
 }
 
+static size_t nr_fds(const struct set *set, enum scope scope)
+{
+	return set->nr * (scope == SCOPE_CPU ? 1 : set->cpus.nr);
+}
+
 static size_t perf_fds_needed(const struct engine *base, enum scope scope, uint64_t id)
 {
 	const struct perf_engine *engine = (const struct perf_engine *)base;
 	const struct scope_plan *plan = &base->plan->scope[scope];
-	size_t nr = 0;
+	const struct station *old = find_station(engine->from, scope, id);
+	size_t needed = 0, freed = 0;
 
-	for (size_t i = 0; i < plan->nr_sets; i++) {
-		const struct set *set = &plan->sets[i];
-
-		if (scope == SCOPE_CPU && !cpulist_has(&set->cpus, (int)id))
-			continue;
-		if (!find_inheritance(engine, scope, id, set))
-			nr += set->nr * (scope == SCOPE_CPU ? 1 : set->cpus.nr);
-	}
-	return nr;
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		if (scope != SCOPE_CPU || cpulist_has(&plan->sets[i].cpus, (int)id))
+			needed += nr_fds(&plan->sets[i], scope);
+	/* Of the preceding engine, what is not taken over is closed first. */
+	for (size_t i = 0; old && i < engine->from->engine.plan->scope[scope].nr_sets; i++)
+		if (old->sets[i])
+			freed += nr_fds(&engine->from->engine.plan->scope[scope].sets[i], scope);
+	return needed > freed ? needed - freed : 0;
 }
 
 static bool is_shortage(int error)
 {
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
-}
-
-/* Opens or inherits each set of the target. A set that can't be opened is left out, and its finding says
- * so; a shortage, or a cgroup the kernel does not know, ends it all, unless something is inherited, which
- * then goes on. */
-static int open_sets(struct perf_engine *engine, struct station *station, const struct engine_target *target,
-		     const struct cpulist *cpus, struct row *const *rows, uint64_t now, struct reason *why)
-{
-	const struct scope_plan *plan = &engine->engine.plan->scope[target->scope];
-	size_t nr_open = 0, nr_inherited = 0;
-	int error = 0;
-
-	for (size_t i = 0; i < plan->nr_sets; i++) {
-		struct set_readers **old = find_inheritance(engine, target->scope, target->id, &plan->sets[i]);
-
-		if (!old)
-			continue;
-		set_inherit(engine, &station->sets[i], old, cpus, rows);
-		nr_inherited++;
-	}
-	for (size_t i = 0; i < plan->nr_sets; i++) {
-		int r;
-
-		if (station->sets[i])
-			continue;
-		r = set_open(engine, &station->sets[i], target, &plan->sets[i], cpus, rows, now, why);
-		if (r == 0) {
-			nr_open++;
-			continue;
-		}
-		if ((is_shortage(r) || (r == -ENOENT && target->scope == SCOPE_CGROUP)) && nr_inherited == 0)
-			return r;
-		engine->engine.findings[target->scope][i].lasting = *why;
-		error = r;
-	}
-	return nr_open + nr_inherited ? 0 : error;
-}
-
-static int perf_add(struct engine *base, const struct engine_target *target, const struct cpulist *cpus,
-		    struct row *const *rows, uint64_t now, struct reason *why)
-{
-	struct perf_engine *engine = perf_engine(base);
-	size_t nr_sets = base->plan->scope[target->scope].nr_sets;
-	struct station *station = calloc(1, sizeof(*station) + nr_sets * sizeof(*station->sets));
-	int r;
-
-	if (!station)
-		return reason_set(why, -ENOMEM, "out of memory");
-	station->scope = target->scope;
-	station->id = target->id;
-	r = open_sets(engine, station, target, cpus, rows, now, why);
-	if (r < 0) {
-		station_free(engine, station);
-		return r;
-	}
-	HASH_ADD(hh, engine->by_id[target->scope], id, sizeof(station->id), station);
-	if (!station->hh.tbl) {
-		station_free(engine, station);
-		return reason_set(why, -ENOMEM, "out of memory");
-	}
-	TAILQ_INSERT_TAIL(&engine->stations, station, in_engine);
-	return 0;
 }
 
 static void station_remove(struct perf_engine *engine, struct station *station)
@@ -451,13 +450,93 @@ static void perf_remove(struct engine *base, enum scope scope, uint64_t id, uint
 	station_remove(engine, station);
 }
 
+/* Takes over equal sets of the preceding engine's station. The rest of it is read a last time and closed, just
+ * before what replaces it is opened. */
+static size_t inherit_sets(struct perf_engine *engine, struct station *station, const struct cpulist *cpus,
+			   struct row *const *rows, uint64_t now)
+{
+	const struct scope_plan *plan = &engine->engine.plan->scope[station->scope];
+	size_t nr = 0;
+
+	if (!engine->from)
+		return 0;
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		struct set_readers **old = find_inheritance(engine, station->scope, station->id, &plan->sets[i]);
+
+		if (!old)
+			continue;
+		set_inherit(engine, &station->sets[i], old, cpus, rows);
+		nr++;
+	}
+	perf_remove(&engine->from->engine, station->scope, station->id, now);
+	return nr;
+}
+
+/*
+ * Opens each set of the target that is not inherited. One that can't be opened is left out, which `why` then
+ * tells. A cgroup the kernel does not know ends it all, and so does a shortage, unless something is inherited:
+ * that goes on.
+ */
+static int open_sets(struct perf_engine *engine, struct station *station, const struct engine_target *target,
+		     const struct cpulist *cpus, struct row *const *rows, uint64_t now, struct reason *why)
+{
+	const struct scope_plan *plan = &engine->engine.plan->scope[target->scope];
+	size_t nr = inherit_sets(engine, station, cpus, rows, now), nr_inherited = nr;
+	int error = 0;
+
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		int r;
+
+		if (station->sets[i])
+			continue;
+		r = set_open(engine, &station->sets[i], target, &plan->sets[i], cpus, rows, now, why);
+		if (r == 0) {
+			nr++;
+			continue;
+		}
+		if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))
+			return r;
+		if (target->scope == SCOPE_CPU)
+			engine->engine.findings[SCOPE_CPU][i].lasting = *why;
+		error = r;
+	}
+	return nr ? 0 : error;
+}
+
+static int perf_add(struct engine *base, const struct engine_target *target, const struct cpulist *cpus,
+		    struct row *const *rows, uint64_t now, struct reason *why)
+{
+	struct perf_engine *engine = perf_engine(base);
+	struct station *station = station_new(target, base->plan->scope[target->scope].nr_sets, rows, cpus->nr);
+	int r;
+
+	if (!station)
+		return reason_set(why, -ENOMEM, "out of memory");
+	r = open_sets(engine, station, target, cpus, rows, now, why);
+	if (r == 0) {
+		HASH_ADD(hh, engine->by_id[target->scope], id, sizeof(station->id), station);
+		if (!station->hh.tbl)
+			r = reason_set(why, -ENOMEM, "out of memory");
+	}
+	if (r < 0) {
+		/* What was inherited has its last counts. */
+		station_update(engine, station, now);
+		station_free(engine, station);
+		return r;
+	}
+	TAILQ_INSERT_TAIL(&engine->stations, station, in_engine);
+	return 0;
+}
+
 static void perf_read(struct engine *base, uint64_t now)
 {
 	struct perf_engine *engine = perf_engine(base);
 	struct station *station;
 
-	TAILQ_FOREACH(station, &engine->stations, in_engine)
+	TAILQ_FOREACH(station, &engine->stations, in_engine) {
 		station_update(engine, station, now);
+		settle_closed(engine, station);
+	}
 }
 
 static void perf_succeed(struct engine *base, struct engine *from)

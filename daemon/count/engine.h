@@ -17,7 +17,7 @@ struct finding {
 	bool ever_enabled, ever_ran;
 	uint64_t failures; /* targets or readings that failed since then */
 	struct reason why; /* the last failure's sentence */
-	struct reason lasting; /* a set that is not open on some target: stays until the next plan */
+	struct reason lasting; /* of a set that is not open on some CPU: stays until the next plan */
 };
 
 struct engine_stats {
@@ -46,14 +46,14 @@ struct engine_ops {
 	int (*create)(struct engine **ret, struct plan *plan, const struct privilege *privilege);
 	void (*destroy)(struct engine *engine);
 
-	/* How many more fds add() would open. */
+	/* How many more fds will be open after add(). */
 	size_t (*fds_needed)(const struct engine *engine, enum scope scope, uint64_t id);
 
 	/*
 	 * Starts counting a target. rows[i] is fed by cpus->cpu[i]; they may all be the same row. Each
-	 * set is opened on all of its CPUs or not at all; 0 where at least one is, or there is none.
-	 * -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open. -ENOENT: the kernel knows no such cgroup.
-	 * Other errors: no set could be opened; why says.
+	 * set is opened on all of its CPUs or not at all; 0 where at least one is, with a sentence in why
+	 * where another is not. -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open. -ENOENT: the kernel
+	 * knows no such cgroup. Other errors: no set could be opened; why says.
 	 */
 	int (*add)(struct engine *engine, const struct engine_target *target, const struct cpulist *cpus,
 		   struct row *const *rows, uint64_t now, struct reason *why);
@@ -64,8 +64,8 @@ struct engine_ops {
 	/* Reads all targets. */
 	void (*read)(struct engine *engine, uint64_t now);
 
-	/* From now on add() may take over what `from` has open for the same target and an equal set, with
-	 * nothing lost in between; NULL ends that. Both have to be of the same ops. */
+	/* From now on add() takes the target over from `from`: an equal set with all it has open, so that
+	 * nothing is lost; of others, the last counts. NULL ends that. Both have to be of the same ops. */
 	void (*succeed)(struct engine *engine, struct engine *from);
 };
 

@@ -10,14 +10,19 @@ static void move_baseline(struct baseline *base, const struct reading *now, size
 		base->values[i] = now->values[i];
 }
 
-static bool went_backwards(const struct baseline *base, const struct reading *now, size_t nr, bool exact)
+static bool went_backwards(const struct baseline *base, const struct reading *now, size_t nr)
 {
-	if (!exact && (now->enabled < base->enabled || now->running < base->running))
-		return true;
 	for (size_t i = 0; i < nr; i++)
 		if (now->values[i] < base->values[i])
 			return true;
 	return false;
+}
+
+/* The kernel has been seen to return the machine's uptime as time_enabled of a new cgroup event. */
+static bool times_are_true(const struct baseline *base, const struct reading *now)
+{
+	return now->enabled >= base->enabled && now->running >= base->running &&
+	       now->enabled - base->enabled <= now->most;
 }
 
 static uint64_t scale(uint64_t value, uint64_t enabled, uint64_t running)
@@ -32,20 +37,19 @@ static uint64_t scale(uint64_t value, uint64_t enabled, uint64_t running)
 
 enum estimate estimate(struct baseline *base, const struct reading *now, size_t nr, bool exact, uint64_t *deltas)
 {
-	uint64_t enabled, running;
+	bool plain = exact || !times_are_true(base, now);
 
-	if (went_backwards(base, now, nr, exact))
+	if (went_backwards(base, now, nr))
 		return ESTIMATE_BACKWARDS;
-
-	enabled = now->enabled - base->enabled;
-	running = now->running - base->running;
-	if (!exact && running == 0 && enabled > 0)
+	if (!exact && now->running == base->running && now->enabled != base->enabled)
 		return ESTIMATE_UNOBSERVED;
 
 	for (size_t i = 0; i < nr; i++) {
 		uint64_t delta = now->values[i] - base->values[i];
 
-		deltas[i] = exact || running == 0 ? delta : scale(delta, enabled, running);
+		deltas[i] = plain || now->running == base->running ?
+				    delta :
+				    scale(delta, now->enabled - base->enabled, now->running - base->running);
 	}
 	move_baseline(base, now, nr);
 	return ESTIMATE_COUNTED;

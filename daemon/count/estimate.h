@@ -24,6 +24,7 @@ struct reading {
 	uint64_t enabled;
 	uint64_t running;
 	const uint64_t *values;
+	uint64_t most; /* ns it can have been enabled since the baseline */
 };
 
 /* The reading that deltas are taken from; zeroed when the group is opened. */
@@ -45,6 +46,7 @@ enum estimate {
  * their times are not looked at, which are wrong at times (kernel 6.18, cgroup events).
  *
  * Where the group ran longer than it was enabled (the two clocks are read apart), the delta is taken as
- * it is. Scaling is done in 128 bits, rounds to the nearest count and saturates.
+ * it is. So it is where the times can't be true: where they went down, or the group was enabled for longer
+ * than there was time. Scaling is done in 128 bits, rounds to the nearest count and saturates.
  */
 enum estimate estimate(struct baseline *base, const struct reading *now, size_t nr, bool exact, uint64_t *deltas);

@@ -6,13 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-int ledger_new(struct ledger **ret, struct plan *plan)
+int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 {
 	struct ledger *ledger = calloc(1, sizeof(*ledger));
 
 	if (!ledger)
 		return -ENOMEM;
 	ledger->plan = plan_ref(plan);
+	ledger->max_gone = max_gone;
+	TAILQ_INIT(&ledger->gone);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		TAILQ_INIT(&ledger->rows[scope]);
 	*ret = ledger;
@@ -31,12 +33,22 @@ struct ledger *ledger_free(struct ledger *ledger)
 	return NULL;
 }
 
+/* The row is there again, or no more. */
+static void leave_gone(struct ledger *ledger, struct row *row)
+{
+	if (!row->gone_at)
+		return;
+	TAILQ_REMOVE(&ledger->gone, row, in_gone);
+	ledger->nr_gone--;
+	row->gone_at = 0;
+}
+
 void ledger_drop(struct ledger *ledger, struct row *row)
 {
+	leave_gone(ledger, row);
 	HASH_DELETE(by_target, ledger->by_target, row);
 	TAILQ_REMOVE(&ledger->rows[row->scope], row, in_ledger);
 	ledger->nr_rows[row->scope]--;
-	ledger->nr_gone -= row->gone_at != 0;
 	cgroup_identity_unref(row->identity);
 	free(row);
 }
@@ -91,8 +103,7 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 
 		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 		cgroup_identity_unref(old);
-		ledger->nr_gone -= row->gone_at != 0;
-		row->gone_at = 0;
+		leave_gone(ledger, row);
 		*ret = row;
 		return 0;
 	}
@@ -119,22 +130,18 @@ void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_i
 	if (row->gone_at || row->identity != identity)
 		return;
 	row->gone_at = now ? now : 1;
+	TAILQ_INSERT_TAIL(&ledger->gone, row, in_gone);
 	ledger->nr_gone++;
+	while (ledger->nr_gone > ledger->max_gone)
+		ledger_drop(ledger, TAILQ_FIRST(&ledger->gone));
 }
 
 void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
 {
-	struct row *row = TAILQ_FIRST(&ledger->rows[SCOPE_CGROUP]);
+	struct row *row;
 
-	if (ledger->nr_gone == 0)
-		return;
-	while (row) {
-		struct row *next = TAILQ_NEXT(row, in_ledger);
-
-		if (row->gone_at && now >= row->gone_at && now - row->gone_at >= linger)
-			ledger_drop(ledger, row);
-		row = next;
-	}
+	while ((row = TAILQ_FIRST(&ledger->gone)) && now >= row->gone_at && now - row->gone_at >= linger)
+		ledger_drop(ledger, row);
 }
 
 static void row_tick(struct row *row, const struct scope_plan *plan, double seconds)
@@ -203,32 +210,75 @@ static void carry_row(struct row *to, const struct scope_plan *to_plan, const st
 			to->cells[k].total += cell->total;
 			to->cells[k].at_tick += cell->at_tick;
 			to->cells[k].rate = cell->rate;
-			to->cells[k].measured |= cell->measured;
+			/* What is no longer counted is not measured; of a cgroup that is gone, it was. */
+			if (to_plan->columns[k].set != NO_SET || from->gone_at)
+				to->cells[k].measured |= cell->measured;
 		}
 	carry_times(to, to_plan, from, from_plan);
 }
 
-int ledger_carry(struct ledger *to, const struct ledger *from)
+static void carry_to(struct ledger *to, struct row *row, const struct ledger *from, const struct row *old)
 {
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		const struct row *old;
+	carry_row(row, &to->plan->scope[old->scope], old, &from->plan->scope[old->scope]);
+}
 
-		TAILQ_FOREACH(old, &from->rows[scope], in_ledger) {
-			struct row *row = NULL;
-			int r;
+/* From a target that is there: into its new row. A CPU that is not counted for now gets one, to keep its
+ * totals, which are not measured. */
+static int carry_present(struct ledger *to, const struct ledger *from, const struct row *old)
+{
+	struct row *row = NULL;
+	int r;
 
-			HASH_FIND(by_target, to->by_target, old->target, strlen(old->target), row);
-			if (!row && !old->gone_at)
-				continue;
-			if (!row) {
-				r = ledger_take(to, (enum scope)scope, old->cpu, old->identity, &row);
-				if (r < 0)
-					return r;
-				ledger_retire(to, row, old->identity, old->gone_at);
-			}
-			carry_row(row, &to->plan->scope[scope], old, &from->plan->scope[scope]);
-		}
+	HASH_FIND(by_target, to->by_target, old->target, strlen(old->target), row);
+	if (row) {
+		carry_to(to, row, from, old);
+		return 0;
 	}
-	to->last_tick = from->last_tick;
+	if (old->scope != SCOPE_CPU)
+		return 0;
+	r = ledger_take(to, SCOPE_CPU, old->cpu, NULL, &row);
+	if (r < 0)
+		return r;
+	carry_to(to, row, from, old);
+	for (size_t i = 0; i < to->plan->scope[SCOPE_CPU].nr_columns; i++)
+		row->cells[i].measured = false;
 	return 0;
+}
+
+/* From a cgroup that is gone: into the row of another that has taken its label, or one that lingers on. */
+static int carry_gone(struct ledger *to, const struct ledger *from, const struct row *old, bool per_cpu)
+{
+	struct row *row = NULL;
+	int r;
+
+	HASH_FIND(by_target, to->by_target, old->target, strlen(old->target), row);
+	if (row) {
+		carry_to(to, row, from, old);
+		return 0;
+	}
+	if ((old->cpu != ROW_ALL_CPUS) != per_cpu)
+		return 0;
+	r = ledger_take(to, SCOPE_CGROUP, old->cpu, old->identity, &row);
+	if (r < 0)
+		return r;
+	carry_to(to, row, from, old);
+	ledger_retire(to, row, old->identity, old->gone_at);
+	return 0;
+}
+
+int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu)
+{
+	const struct row *old;
+	int r = 0;
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		TAILQ_FOREACH(old, &from->rows[scope], in_ledger)
+			if (r == 0 && !old->gone_at)
+				r = carry_present(to, from, old);
+	/* In the order in which they went. */
+	TAILQ_FOREACH(old, &from->gone, in_gone)
+		if (r == 0)
+			r = carry_gone(to, from, old, per_cpu);
+	to->last_tick = from->last_tick;
+	return r;
 }

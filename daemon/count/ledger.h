@@ -6,8 +6,8 @@
  *
  * A row is a target that has series: a CPU, a cgroup, or a cgroup on one CPU. It has a cell for each
  * column of its scope's plan and the times of each set. Engines add to rows; nothing ever takes away,
- * so totals are monotonic for the life of a row, whatever happens to the fds below: a CPU goes away and
- * comes back, a cgroup is removed (its row lingers) and made again (the row is taken up again).
+ * so totals are monotonic for the life of a row, whatever happens to the fds below: a reload opens them
+ * anew, a cgroup is removed (its row lingers) and made again (the row is taken up again).
  */
 
 #include "count/plan.h"
@@ -38,6 +38,7 @@ struct row {
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it is there */
 	TAILQ_ENTRY(row) in_ledger;
+	TAILQ_ENTRY(row) in_gone; /* while gone_at is set */
 	struct cell *cells;		  /* one a column; of the same allocation */
 	struct set_times *times;	  /* one a set; of the same allocation */
 	UT_hash_handle by_target;
@@ -50,12 +51,14 @@ struct ledger {
 	struct plan *plan; /* a reference */
 	struct row_list rows[_SCOPE_MAX];
 	size_t nr_rows[_SCOPE_MAX];
-	size_t nr_gone; /* of them, rows that linger */
+	struct row_list gone; /* of them, the rows that linger, those gone first in front */
+	size_t nr_gone, max_gone;
 	struct row *by_target;
 	uint64_t last_tick; /* CLOCK_MONOTONIC ns; 0: none yet */
 };
 
-int ledger_new(struct ledger **ret, struct plan *plan);
+/* At most max_gone rows linger: more push out those that were gone first. */
+int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone);
 struct ledger *ledger_free(struct ledger *ledger);
 DEFINE_CLEANUP(struct ledger *, ledger_free)
 
@@ -79,6 +82,7 @@ void ledger_tick(struct ledger *ledger, uint64_t now);
 
 /*
  * Takes over from the ledger this one replaces: the totals of each event that is counted in both, for
- * each target that is in both, and the rows that linger. What stays configured is not reset. -ENOMEM.
+ * each target that is in both; and the rows that linger, as far as they are of the kind that is made now
+ * (per_cpu: a cgroup has a row a CPU). What stays configured is not reset. -ENOMEM.
  */
-int ledger_carry(struct ledger *to, const struct ledger *from);
+int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu);

@@ -52,6 +52,7 @@ struct probe {
 	int cgroup_fd;
 	const char *no_cgroups;
 	const struct privilege *privilege;
+	const struct scope_plan *counting; /* what is counted now, or NULL */
 };
 
 static int cpus_of_event(struct cpulist *ret, const struct event *event, const struct cpulist *online)
@@ -81,6 +82,15 @@ static int column_set_state(struct column *column, enum event_state state, const
 	return 0;
 }
 
+/* What is being counted can be: trying it again could only meet itself, where the PMU takes one user. */
+static bool is_counting(const struct column *column, const struct probe *probe)
+{
+	for (size_t i = 0; probe->counting && i < probe->counting->nr_columns; i++)
+		if (probe->counting->columns[i].set != NO_SET && column_equal(&probe->counting->columns[i], column))
+			return true;
+	return false;
+}
+
 /* Opens the event by itself, once, to learn whether this machine counts it in this scope. */
 static int try_event(struct column *column, const struct probe *probe)
 {
@@ -89,6 +99,7 @@ static int try_event(struct column *column, const struct probe *probe)
 	_cleanup_(closep) int fd = -1;
 	struct reason why;
 	enum event_state state;
+	int cpu;
 
 	if (event->absent)
 		return column_set_state(column, event->absent == -EACCES ? EVENT_DENIED : EVENT_UNSUPPORTED,
@@ -104,11 +115,13 @@ static int try_event(struct column *column, const struct probe *probe)
 	if (cpus.nr == 0)
 		return column_set_state(column, EVENT_UNSUPPORTED, "none of its PMU's CPUs is online");
 
-	column->cpu = cpus.cpu[0];
-	fd = perf_open(event, column->cpu, probe->cgroup_fd, -1);
+	cpu = cpus.cpu[0];
+	if (is_counting(column, probe))
+		return 0;
+	fd = perf_open(event, cpu, probe->cgroup_fd, -1);
 	if (fd >= 0)
 		return 0;
-	state = perf_open_explain(fd, event, probe->scope, column->cpu, probe->privilege, &why);
+	state = perf_open_explain(fd, event, probe->scope, cpu, probe->privilege, &why);
 	return column_set_state(column, state, why.text);
 }
 
@@ -190,8 +203,30 @@ static int assign_set(struct scope_plan *plan, size_t at, const struct cpulist *
 	return set_add(plan, &sets[plan->nr_sets++], at);
 }
 
+static void explain_group(int error, const struct set *set, const struct event *event, size_t before,
+			  const struct probe *probe, struct reason *why)
+{
+	if (error == -EINVAL || error == -ENOSPC) {
+		reason_set(why, 0,
+			   "'%s' can be counted alone, but the kernel does not take it together with the %zu before it in "
+			   "group '%s' (%s): the PMU has too few counters; make the group smaller or set alone = yes",
+			   event->text, before, set->group->name, strerror(-error));
+		return;
+	}
+	(void)perf_open_explain(error, event, probe->scope, set->cpus.cpu[0], probe->privilege, why);
+	reason_prefix(why, 0, "'%s' in group '%s'", event->text, set->group->name);
+}
+
+static bool is_counting_set(const struct scope_plan *plan, const struct set *set, const struct probe *probe)
+{
+	for (size_t i = 0; probe->counting && i < probe->counting->nr_sets; i++)
+		if (set_equal(plan, set, probe->counting, &probe->counting->sets[i]))
+			return true;
+	return false;
+}
+
 /* Opens a set once as the kernel group it will be: events that can each be counted do not always fit
- * together. What does not fit loses the whole set, and every member says so. */
+ * together. What does not fit loses the whole set, and every member says so. 1 where it is lost. */
 static int try_set(struct scope_plan *plan, const struct set *set, const struct probe *probe)
 {
 	_cleanup_(freep) int *fds = calloc(set->nr, sizeof(*fds));
@@ -201,21 +236,19 @@ static int try_set(struct scope_plan *plan, const struct set *set, const struct 
 
 	if (!fds)
 		return -ENOMEM;
+	if (set->nr < 2 || is_counting_set(plan, set, probe))
+		return 0;
 	for (; opened < set->nr && !error; opened++) {
 		const struct event *event = plan->columns[set->columns[opened]].event;
 
 		fds[opened] = perf_open(event, set->cpus.cpu[0], probe->cgroup_fd, opened ? fds[0] : -1);
 		if (fds[opened] < 0) {
 			error = fds[opened];
-			reason_set(&why, 0,
-				   "'%s' can be counted alone, but the kernel does not take it together with the %zu before "
-				   "it in group '%s' (%s): the PMU has too few counters; make the group smaller or set "
-				   "alone = yes",
-				   event->text, opened, set->group->name, strerror(-error));
+			explain_group(error, set, event, opened, probe, &why);
 		}
 	}
-	for (size_t i = 0; i < opened; i++)
-		safe_close(fds[i]);
+	while (opened > 0)
+		safe_close(fds[--opened]);
 
 	for (size_t i = 0; error && i < set->nr; i++)
 		if (column_set_state(&plan->columns[set->columns[i]], EVENT_FAILED, why.text) < 0)
@@ -322,7 +355,7 @@ static int scope_plan_make(struct scope_plan *plan, const struct group_list *gro
 			return r;
 	}
 	for (size_t i = 0; i < plan->nr_sets;) {
-		r = plan->sets[i].nr > 1 ? try_set(plan, &plan->sets[i], probe) : 0;
+		r = try_set(plan, &plan->sets[i], probe);
 		if (r < 0)
 			return r;
 		if (r > 0)
@@ -334,7 +367,8 @@ static int scope_plan_make(struct scope_plan *plan, const struct group_list *gro
 }
 
 int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], const struct cpulist *cpus,
-	     int cgroup_fd, const char *no_cgroups, const struct privilege *privilege, struct reason *why)
+	     int cgroup_fd, const char *no_cgroups, const struct privilege *privilege, const struct plan *counting,
+	     struct reason *why)
 {
 	_cleanup_(plan_unrefp) struct plan *plan = calloc(1, sizeof(*plan));
 
@@ -356,6 +390,7 @@ int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], con
 			.cgroup_fd = scope == SCOPE_CGROUP ? cgroup_fd : -1,
 			.no_cgroups = no_cgroups,
 			.privilege = privilege,
+			.counting = counting ? &counting->scope[scope] : NULL,
 		};
 		int r = scope_plan_make(&plan->scope[scope], &plan->groups[scope], &probe, why);
 

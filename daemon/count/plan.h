@@ -13,8 +13,8 @@
  * machine lacks or the process may not count stays a column, with its state and reason, and is in no
  * set.
  *
- * A plan is immutable but for states and is shared by the counting engine and by snapshots, which may
- * outlive it: it is reference-counted.
+ * A plan is immutable, and is shared by the counting engine and by snapshots, which may outlive it: it is
+ * reference-counted.
  */
 
 #include "count/open.h"
@@ -42,7 +42,6 @@ struct column {
 	const struct event *event;
 	size_t set;    /* index into the plan's sets of that scope; NO_SET: not counted */
 	size_t member; /* place in the set */
-	int cpu;       /* the one it was tried on */
 	/* State after the probe; the engine's later findings stand in struct count. */
 	enum event_state state;
 	char *why; /* NULL where there is nothing to say */
@@ -79,11 +78,13 @@ struct plan {
 /*
  * Makes a plan; takes what is in groups over (also on failure). cpus are the online ones. cgroup_fd is
  * the hierarchy's root, to try events on; where it is -1, no_cgroups says why and all events of that
- * scope are unsupported. -ENOMEM; -EEXIST with the sentence in why where two events of a scope would
+ * scope are unsupported. counting (or NULL) is the plan that is in force: what it counts is not tried
+ * again. -ENOMEM; -EEXIST with the sentence in why where two events of a scope would
  * have the same series.
  */
 int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], const struct cpulist *cpus,
-	     int cgroup_fd, const char *no_cgroups, const struct privilege *privilege, struct reason *why);
+	     int cgroup_fd, const char *no_cgroups, const struct privilege *privilege, const struct plan *counting,
+	     struct reason *why);
 struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
 DEFINE_CLEANUP(struct plan *, plan_unref)

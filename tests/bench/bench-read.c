@@ -55,7 +55,7 @@ static void make_plan(struct bench *b)
 		if (event_parse(&group->events, &env, events[i], &why) < 0)
 			die(events[i], &why);
 	groups[SCOPE_CGROUP] = (struct group_list){ .groups = group, .nr = 1 };
-	if (plan_new(&b->plan, groups, &b->cpus, b->root_fd, "", &b->privilege, &why) < 0)
+	if (plan_new(&b->plan, groups, &b->cpus, b->root_fd, "", &b->privilege, NULL, &why) < 0)
 		die("plan", &why);
 	if (b->plan->scope[SCOPE_CGROUP].nr_sets != 1) {
 		reason_set(&why, 0, "%s", b->plan->scope[SCOPE_CGROUP].columns[0].why ?: "?");

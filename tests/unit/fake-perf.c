@@ -2,8 +2,6 @@
 
 #include "fake-perf.h"
 
-#include "count/count.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -180,18 +178,8 @@ struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t c
 	return NULL;
 }
 
-/* The daemon does not believe in more time than has passed on the clock: let it pass, up to a bound. */
-static void pass_time(uint64_t ns)
-{
-	uint64_t start = count_now();
-
-	while (count_now() - start < (ns < 100000 ? ns : 100000))
-		;
-}
-
 void fake_run(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint64_t by)
 {
-	pass_time(enabled);
 	for (int i = 0; i < fake_perf.nr; i++) {
 		struct fake_event *event = &fake_perf.events[i], *leader = &fake_perf.events[event->leader];
 

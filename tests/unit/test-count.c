@@ -151,7 +151,8 @@ static const struct text_event software[] = { { "page-faults", SW, 2 }, { "conte
 
 static int try_plan(struct world *w, struct reason *why)
 {
-	return plan_new(&w->plan, w->groups, &w->cpus, w->root_fd, "", &w->privilege, why);
+	return plan_new(&w->plan, w->groups, &w->cpus, w->root_fd, "", &w->privilege,
+			w->count ? count_plan(w->count) : NULL, why);
 }
 
 static void make_plan(struct world *w)
@@ -418,7 +419,7 @@ static void test_plan_no_cgroups(void **state)
 	struct reason why;
 
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
-	assert_int_equal(plan_new(&w->plan, w->groups, &w->cpus, -1, "no hierarchy", &w->privilege, &why), 0);
+	assert_int_equal(plan_new(&w->plan, w->groups, &w->cpus, -1, "no hierarchy", &w->privilege, NULL, &why), 0);
 	assert_int_equal(w->plan->scope[SCOPE_CGROUP].columns[0].state, EVENT_UNSUPPORTED);
 	assert_string_equal(w->plan->scope[SCOPE_CGROUP].columns[0].why, "no hierarchy");
 }
@@ -516,21 +517,32 @@ static void test_rates_and_times(void **state)
 	row = row_of(w, 0, NULL);
 	assert_true(isnan(row->cells[0].rate)); /* no interval has ended yet */
 
-	/* More time than has passed on the clock is not believed. */
+	/* More time than has passed on the clock is not believed: the count is taken as it is. */
 	fake_run(0, 0, 3600ULL * SECOND, 1800ULL * SECOND, 1000);
 	count_tick(w->count);
 	assert_true(row->cells[0].rate > 0 && isfinite(row->cells[0].rate));
 	assert_true(row->times[0].enabled < 60ULL * SECOND);
 	assert_true(row->times[0].running <= row->times[0].enabled);
-	assert_int_equal(row->cells[0].total, 2000);
+	assert_int_equal(row->cells[0].total, 1000);
 
-	/* Nor do times fall. */
+	/* Nor do times fall; and from there on, counts are scaled again. */
 	fake_find(HW, 0, 0, 0)->enabled = 5;
-	fake_find(HW, 0, 0, 0)->running = 5;
+	fake_find(HW, 0, 0, 0)->running = 4;
 	count_tick(w->count);
 	assert_true(row->times[0].enabled < 60ULL * SECOND);
-	assert_int_equal(row->cells[0].total, 2000);
+	assert_int_equal(row->cells[0].total, 1000);
+	fake_run(0, 0, 1000, 500, 7);
+	count_tick(w->count);
+	assert_int_equal(row->cells[0].total, 1014);
+	assert_int_equal(count_stats(w->count).backwards, 0);
+
+	/* A value that falls adds nothing, and what it passes again is not counted twice. */
+	fake_find(HW, 0, 0, 0)->value -= 100;
+	count_tick(w->count);
 	assert_int_equal(count_stats(w->count).backwards, 1);
+	fake_run(0, 0, 1000, 1000, 101);
+	count_tick(w->count);
+	assert_int_equal(row->cells[0].total, 1015);
 }
 
 /* A group that can't be read loses its series until it can, and nothing else does. */
@@ -596,6 +608,29 @@ static void test_one_cpu_refuses(void **state)
 	assert_state(w, SCOPE_CPU, 1, EVENT_FAILED, "CPU 1");
 	assert_cell(w, 0, NULL, 0, true, 0);
 	assert_null(ledger_find(count_ledger(w->count), 1, NULL));
+}
+
+static int refuse_member_of_cpu_5(const struct fake_event *event, int nr_members)
+{
+	return event->cpu == 5 && nr_members == 1 ? ENODEV : 0;
+}
+
+/* A CPU that goes offline in the middle of it leaves no half of a group, and no 0 that nobody measured. */
+static void test_one_cpu_goes(void **state)
+{
+	struct world *w = *state;
+
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	make_plan(w);
+	fake_perf.refuse = refuse_member_of_cpu_5;
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(fake_perf.nr_open, 4);
+	assert_int_equal(count_stats(w->count).fds, 4);
+	count_tick(w->count);
+	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
+	assert_cell(w, 0, NULL, 0, true, 0);
+	assert_cell(w, 5, NULL, 0, false, 0);
 }
 
 /* --- cgroups */
@@ -799,6 +834,32 @@ static void test_cgroup_expires(void **state)
 	assert_int_equal(count_stats(w->count).lingering, 0);
 }
 
+/* Many that come and go leave no more rows behind than cgroups may be counted. */
+static void test_lingering_is_bounded(void **state)
+{
+	struct world *w = *state;
+	struct cgroup *cgroup;
+	char name[16];
+
+	w->options.cgroup_max = 3;
+	w->options.linger = 3600ULL * SECOND;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	for (int i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "c%d", i);
+		make_dir(w, name);
+	}
+	start(w);
+	for (int i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "/c%d", i);
+		cgroup = add_cgroup(w, name);
+		count_remove_cgroup(w->count, cgroup, true);
+	}
+	assert_int_equal(count_stats(w->count).lingering, 3);
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 3);
+	assert_null(ledger_find(count_ledger(w->count), ROW_ALL_CPUS, find_cgroup(w, "/c4")->identity));
+	assert_cell(w, ROW_ALL_CPUS, find_cgroup(w, "/c5"), 0, true, 0);
+}
+
 /* --- reload */
 
 static struct count *successor(struct world *w)
@@ -842,7 +903,7 @@ static void test_reload(void **state)
 	add_group(w, SCOPE_CPU, "core", false, more, 2);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	old = successor(w);
-	fake_run(0, 0, 1000, 1000, 1); /* after the old one's last reading, before the new one's first */
+	fake_run(0, 0, 1000, 1000, 1); /* while the new one is made */
 	calls = fake_perf.nr_calls;
 	assert_int_equal(count_add_cpus(w->count), 0);
 	assert_ptr_equal(add_cgroup(w, "/a"), a);
@@ -856,11 +917,112 @@ static void test_reload(void **state)
 	count_tick(w->count);
 	assert_cell(w, 0, NULL, 0, true, 12); /* page-faults: nothing lost */
 	assert_cell(w, 5, NULL, 0, true, 10);
-	assert_cell(w, 0, NULL, 2, true, 11); /* cycles: what the new group saw */
+	assert_cell(w, 0, NULL, 2, true, 12); /* cycles: up to its last moment, and from the new group */
 	assert_cell(w, 0, NULL, 3, true, 1);  /* branches: new */
 	assert_cell(w, ROW_ALL_CPUS, a, 1, true, 4);
 	assert_int_equal(fake_perf.nr_open, 18);
 	assert_int_equal(count_stats(w->count).fds, 18);
+}
+
+/* What comes up to the moment in which a changed set is replaced is counted; and the replacement needs no more
+ * room than its own. */
+static void test_reload_in_little_room(void **state)
+{
+	static const struct text_event more[] = { { "page-faults", SW, 2 }, { "minor-faults", SW, 5 } };
+	struct world *w = *state;
+	struct reason why = {};
+	struct count *old;
+	struct cgroup *a, *b;
+
+	w->options.linger = SECOND;
+	w->privilege.fd_limit = 22; /* 6 and 6, and 10 in reserve */
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	make_dir(w, "a");
+	make_dir(w, "b");
+	start(w);
+	a = add_cgroup(w, "/a");
+	b = add_cgroup(w, "/b");
+	count_tick(w->count);
+
+	add_group(w, SCOPE_CGROUP, "software", false, more, 2);
+	old = successor(w);
+	fake_run(a->identity->id, 0, 1000, 1000, 3);
+	fake_run(b->identity->id, 0, 1000, 1000, 4);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_COUNTED);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_COUNTED);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	assert_int_equal(fake_perf.nr_open, 12);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 3);
+	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 4);
+	assert_cell(w, ROW_ALL_CPUS, b, 1, true, 0);
+}
+
+/* A cgroup that is gone by the time of the reload, or has no room any more, is read once more and lingers. */
+static void test_reload_leaves_out(void **state)
+{
+	struct world *w = *state;
+	struct reason why = {};
+	struct count *old;
+	struct cgroup *a, *b;
+
+	w->options.linger = 3600ULL * SECOND;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	make_dir(w, "a");
+	make_dir(w, "b");
+	start(w);
+	a = add_cgroup(w, "/a");
+	b = add_cgroup(w, "/b");
+	count_tick(w->count);
+	remove_dir(w, "a");
+	fake_run(a->identity->id, 0, 1000, 1000, 3);
+	fake_run(b->identity->id, 0, 1000, 1000, 4);
+
+	w->options.cgroup_max = 1;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	old = successor(w);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), -ENOENT);
+	count_remove_cgroup(old, a, true);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, find_cgroup(w, "/"), &why), CGROUP_COUNTED);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_OVER_MAX);
+	count_remove_cgroup(old, b, true);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 4);
+	assert_int_equal(count_stats(w->count).lingering, 1); /* as many as may be counted */
+}
+
+/* An event that is counted is not tried again, when it could only be refused for being in use; one that is no
+ * longer counted is not shown with its old total. */
+static void test_reload_busy(void **state)
+{
+	struct world *w = *state;
+	struct count *old;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	for (int i = 0; i < 3; i++)
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, 10);
+	count_tick(w->count);
+
+	refuse_with = EBUSY;
+	fake_perf.refuse = refuse_hardware;
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	old = successor(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	assert_cell(w, 5, NULL, 0, true, 10);
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 1);
+	old = successor(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	count_tick(w->count);
+	assert_state(w, SCOPE_CPU, 0, EVENT_FAILED, "exclusively");
+	assert_cell(w, 5, NULL, 0, false, 10);
 }
 
 int main(void)
@@ -880,6 +1042,7 @@ int main(void)
 		TEST(test_rates_and_times),
 		TEST(test_read_errors),
 		TEST(test_one_cpu_refuses),
+		TEST(test_one_cpu_goes),
 		TEST(test_cgroup_sums),
 		TEST(test_cgroup_per_cpu),
 		TEST(test_cgroup_limits),
@@ -887,7 +1050,11 @@ int main(void)
 		TEST(test_cgroup_unknown_or_gone),
 		TEST(test_cgroup_life),
 		TEST(test_cgroup_expires),
+		TEST(test_lingering_is_bounded),
 		TEST(test_reload),
+		TEST(test_reload_in_little_room),
+		TEST(test_reload_leaves_out),
+		TEST(test_reload_busy),
 	};
 
 	return cmocka_run_group_tests_name("count", tests, NULL, NULL);

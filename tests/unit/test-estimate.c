@@ -24,42 +24,46 @@ static void test_table(void **state)
 		enum estimate result;
 		uint64_t delta;
 		bool moves; /* the baseline moves to the reading */
+		uint64_t most; /* ns there were */
 	} cases[] = {
-		{ "nothing happened", false, 0, 0, 0, 0, 0, 0, ESTIMATE_COUNTED, 0, true },
-		{ "all of the time", false, 0, 0, 0, 100, 100, 7, ESTIMATE_COUNTED, 7, true },
-		{ "all of the time, later", false, 50, 50, 3, 150, 150, 10, ESTIMATE_COUNTED, 7, true },
-		{ "half of the time", false, 0, 0, 0, 100, 50, 7, ESTIMATE_COUNTED, 14, true },
-		{ "a third, rounded down", false, 0, 0, 0, 4, 3, 1, ESTIMATE_COUNTED, 1, true },
-		{ "a third, rounded up", false, 0, 0, 0, 5, 3, 1, ESTIMATE_COUNTED, 2, true },
-		{ "half a count rounds up", false, 0, 0, 0, 3, 2, 1, ESTIMATE_COUNTED, 2, true },
-		{ "idle interval after a busy one", false, 100, 50, 7, 100, 50, 7, ESTIMATE_COUNTED, 0, true },
+		{ "nothing happened", false, 0, 0, 0, 0, 0, 0, ESTIMATE_COUNTED, 0, true, MAX },
+		{ "all of the time", false, 0, 0, 0, 100, 100, 7, ESTIMATE_COUNTED, 7, true, MAX },
+		{ "all of the time, later", false, 50, 50, 3, 150, 150, 10, ESTIMATE_COUNTED, 7, true, MAX },
+		{ "half of the time", false, 0, 0, 0, 100, 50, 7, ESTIMATE_COUNTED, 14, true, MAX },
+		{ "a third, rounded down", false, 0, 0, 0, 4, 3, 1, ESTIMATE_COUNTED, 1, true, MAX },
+		{ "a third, rounded up", false, 0, 0, 0, 5, 3, 1, ESTIMATE_COUNTED, 2, true, MAX },
+		{ "half a count rounds up", false, 0, 0, 0, 3, 2, 1, ESTIMATE_COUNTED, 2, true, MAX },
+		{ "idle interval after a busy one", false, 100, 50, 7, 100, 50, 7, ESTIMATE_COUNTED, 0, true, MAX },
 		{ "the interval's own share, not the life's", false, 1000, 100, 50, 1100, 200, 60, ESTIMATE_COUNTED, 10,
-		  true },
-		{ "did not run: kept for later", false, 0, 0, 0, 100, 0, 0, ESTIMATE_UNOBSERVED, 0, false },
-		{ "did not run, later", false, 100, 100, 7, 200, 100, 7, ESTIMATE_UNOBSERVED, 0, false },
-		{ "the kept time is covered", false, 100, 100, 7, 300, 200, 17, ESTIMATE_COUNTED, 20, true },
-		{ "counted without any time", false, 0, 0, 0, 0, 0, 5, ESTIMATE_COUNTED, 5, true },
-		{ "counted, enabled, never run: it is kept", false, 0, 0, 0, 9, 0, 5, ESTIMATE_UNOBSERVED, 0, false },
-		{ "ran longer than enabled", false, 0, 0, 0, 100, 101, 7, ESTIMATE_COUNTED, 7, true },
-		{ "ran without being enabled", false, 0, 0, 0, 0, 3, 7, ESTIMATE_COUNTED, 7, true },
-		{ "value fell", false, 100, 100, 7, 200, 200, 6, ESTIMATE_BACKWARDS, 0, false },
-		{ "enabled fell", false, 100, 100, 7, 99, 100, 8, ESTIMATE_BACKWARDS, 0, false },
-		{ "running fell", false, 100, 100, 7, 200, 99, 8, ESTIMATE_BACKWARDS, 0, false },
+		  true, MAX },
+		{ "did not run: kept for later", false, 0, 0, 0, 100, 0, 0, ESTIMATE_UNOBSERVED, 0, false, MAX },
+		{ "did not run, later", false, 100, 100, 7, 200, 100, 7, ESTIMATE_UNOBSERVED, 0, false, MAX },
+		{ "the kept time is covered", false, 100, 100, 7, 300, 200, 17, ESTIMATE_COUNTED, 20, true, MAX },
+		{ "counted without any time", false, 0, 0, 0, 0, 0, 5, ESTIMATE_COUNTED, 5, true, MAX },
+		{ "counted, enabled, never run: it is kept", false, 0, 0, 0, 9, 0, 5, ESTIMATE_UNOBSERVED, 0, false, MAX },
+		{ "ran longer than enabled", false, 0, 0, 0, 100, 101, 7, ESTIMATE_COUNTED, 7, true, MAX },
+		{ "ran without being enabled", false, 0, 0, 0, 0, 3, 7, ESTIMATE_COUNTED, 7, true, MAX },
+		{ "value fell", false, 100, 100, 7, 200, 200, 6, ESTIMATE_BACKWARDS, 0, false, MAX },
+		{ "enabled fell: plain", false, 100, 90, 7, 99, 95, 8, ESTIMATE_COUNTED, 1, true, MAX },
+		{ "running fell: plain", false, 100, 100, 7, 200, 99, 8, ESTIMATE_COUNTED, 1, true, MAX },
+		{ "enabled for longer than there was time: plain", false, 0, 0, 0, 1001, 500, 8, ESTIMATE_COUNTED, 8, true, 1000 },
+		{ "enabled for as long as there was time", false, 0, 0, 0, 1000, 500, 8, ESTIMATE_COUNTED, 16, true, 1000 },
+		{ "did not run, for longer than there was time", false, 0, 0, 0, 1001, 0, 0, ESTIMATE_UNOBSERVED, 0, false, 1000 },
 
 		/* 64 bits are not enough: at 3 GHz, 3 s and a quotient of times in ns. */
-		{ "9e9 x 3e9", false, 0, 0, 0, 3000000000, 1500000000, 9000000000, ESTIMATE_COUNTED, 18000000000, true },
-		{ "all bits", false, 0, 0, 0, MAX, MAX, MAX, ESTIMATE_COUNTED, MAX, true },
-		{ "all bits, one ns short", false, 0, 0, 0, MAX, MAX - 1, MAX - 1, ESTIMATE_COUNTED, MAX, true },
-		{ "saturates", false, 0, 0, 0, MAX, 1, MAX, ESTIMATE_COUNTED, MAX, true },
-		{ "saturates by little", false, 0, 0, 0, 4, 2, MAX / 2 + 1, ESTIMATE_COUNTED, MAX, true },
-		{ "does not saturate", false, 0, 0, 0, 4, 2, MAX / 2, ESTIMATE_COUNTED, MAX - 1, true },
+		{ "9e9 x 3e9", false, 0, 0, 0, 3000000000, 1500000000, 9000000000, ESTIMATE_COUNTED, 18000000000, true, MAX },
+		{ "all bits", false, 0, 0, 0, MAX, MAX, MAX, ESTIMATE_COUNTED, MAX, true, MAX },
+		{ "all bits, one ns short", false, 0, 0, 0, MAX, MAX - 1, MAX - 1, ESTIMATE_COUNTED, MAX, true, MAX },
+		{ "saturates", false, 0, 0, 0, MAX, 1, MAX, ESTIMATE_COUNTED, MAX, true, MAX },
+		{ "saturates by little", false, 0, 0, 0, 4, 2, MAX / 2 + 1, ESTIMATE_COUNTED, MAX, true, MAX },
+		{ "does not saturate", false, 0, 0, 0, 4, 2, MAX / 2, ESTIMATE_COUNTED, MAX - 1, true, MAX },
 
-		{ "exact: plain", true, 0, 0, 5, 100, 100, 7, ESTIMATE_COUNTED, 2, true },
-		{ "exact: times are not looked at", true, 0, 0, 5, 100, 1, 7, ESTIMATE_COUNTED, 2, true },
-		{ "exact: no times at all", true, 0, 0, 0, 0, 0, 7, ESTIMATE_COUNTED, 7, true },
-		{ "exact: enabled, not running", true, 0, 0, 0, 100, 0, 7, ESTIMATE_COUNTED, 7, true },
-		{ "exact: times fell", true, 500, 500, 5, 100, 90, 7, ESTIMATE_COUNTED, 2, true },
-		{ "exact: value fell", true, 0, 0, 5, 100, 100, 4, ESTIMATE_BACKWARDS, 0, false },
+		{ "exact: plain", true, 0, 0, 5, 100, 100, 7, ESTIMATE_COUNTED, 2, true, MAX },
+		{ "exact: times are not looked at", true, 0, 0, 5, 100, 1, 7, ESTIMATE_COUNTED, 2, true, MAX },
+		{ "exact: no times at all", true, 0, 0, 0, 0, 0, 7, ESTIMATE_COUNTED, 7, true, MAX },
+		{ "exact: enabled, not running", true, 0, 0, 0, 100, 0, 7, ESTIMATE_COUNTED, 7, true, MAX },
+		{ "exact: times fell", true, 500, 500, 5, 100, 90, 7, ESTIMATE_COUNTED, 2, true, MAX },
+		{ "exact: value fell", true, 0, 0, 5, 100, 100, 4, ESTIMATE_BACKWARDS, 0, false, MAX },
 	};
 
 	(void)state;
@@ -74,6 +78,7 @@ static void test_table(void **state)
 			.enabled = cases[i].enabled,
 			.running = cases[i].running,
 			.values = &value,
+			.most = cases[i].most,
 		};
 		enum estimate result = estimate(&base, &now, 1, cases[i].exact, &delta);
 
@@ -100,7 +105,9 @@ static void test_all_small(void **state)
 			for (uint64_t value = 0; value < 20; value++) {
 				uint64_t base_value = 0, delta = 99;
 				struct baseline base = { .values = &base_value };
-				const struct reading now = { .enabled = enabled, .running = running, .values = &value };
+				const struct reading now = {
+					.enabled = enabled, .running = running, .values = &value, .most = MAX
+				};
 				enum estimate result = estimate(&base, &now, 1, false, &delta);
 
 				if (running == 0 && enabled > 0) {
@@ -123,7 +130,7 @@ static void test_members(void **state)
 {
 	uint64_t base_values[3] = { 10, 20, 30 }, values[3] = { 11, 22, 33 }, deltas[3] = {};
 	struct baseline base = { .values = base_values };
-	struct reading now = { .enabled = 200, .running = 100, .values = values };
+	struct reading now = { .enabled = 200, .running = 100, .values = values, .most = MAX };
 
 	(void)state;
 	assert_int_equal(estimate(&base, &now, 3, false, deltas), ESTIMATE_COUNTED);
@@ -179,7 +186,7 @@ static void test_schedule(void **state)
 		uint64_t base_value = 0, value = 0, delta, total = 0;
 		uint64_t per_us = 1 + next_random(&seed) % 5000, reads = 0, unobserved = 0;
 		struct baseline base = { .values = &base_value };
-		struct reading now = { .values = &value };
+		struct reading now = { .values = &value, .most = MAX };
 
 		for (int slice = 0; slice < 2000; slice++) {
 			uint64_t us = 500 + next_random(&seed) % 1000;
