@@ -17,8 +17,9 @@ struct reader {
 	struct baseline base;
 	/* The last reading's times, for the exposed ones; the baseline can lag behind. */
 	uint64_t enabled, running;
-	uint64_t read_at; /* CLOCK_MONOTONIC ns of it, or of the opening */
+	uint64_t read_at; /* CLOCK_MONOTONIC ns of it, or of the start */
 	uint64_t base_at; /* … of the baseline */
+	bool started;
 };
 
 /* A group is read some time after the clock is, and the two clocks differ. A time_enabled that is wrong is
@@ -122,12 +123,12 @@ static int reader_open(struct perf_engine *engine, struct reader *reader, const 
 		if (ioctl(fd, PERF_EVENT_IOC_ID, &reader->ids[i]) < 0)
 			return -errno;
 	}
-	return perf_enable_group(reader->fds[0]);
+	return 0;
 }
 
+/* Opens the set without starting it. */
 static int set_open(struct perf_engine *engine, struct set_readers **ret, const struct engine_target *target,
-		    const struct set *set, const struct cpulist *cpus, struct row *const *rows, uint64_t now,
-		    struct reason *why)
+		    const struct set *set, const struct cpulist *cpus, struct row *const *rows, struct reason *why)
 {
 	const struct scope_plan *plan = &engine->engine.plan->scope[target->scope];
 	struct set_readers *readers = set_readers_new(set, cpus, rows);
@@ -141,7 +142,6 @@ static int set_open(struct perf_engine *engine, struct set_readers **ret, const 
 		struct reason detail;
 		int r = reader_open(engine, reader, plan, set, target->cgroup_fd, &member);
 
-		reader->read_at = reader->base_at = now;
 		if (r == -ENODEV) /* gone offline since the plan was made: nothing runs there */
 			reader_close(reader, set->nr, &engine->engine.stats);
 		if (r == 0 || r == -ENODEV)
@@ -155,6 +155,19 @@ static int set_open(struct perf_engine *engine, struct set_readers **ret, const 
 	}
 	*ret = readers;
 	return 0;
+}
+
+static void set_start(struct set_readers *readers, uint64_t now)
+{
+	for (size_t i = 0; i < readers->nr; i++) {
+		struct reader *reader = &readers->readers[i];
+
+		/* It has no error that a group just opened could have; one that does not start is never seen to run. */
+		if (reader->fds[0] >= 0)
+			(void)perf_enable_group(reader->fds[0]);
+		reader->read_at = reader->base_at = now;
+		reader->started = true;
+	}
 }
 
 /* Puts a reading's values into the order of fds, by the kernel's ids. It returns members in the order in
@@ -450,17 +463,14 @@ static void perf_remove(struct engine *base, enum scope scope, uint64_t id, uint
 	station_remove(engine, station);
 }
 
-/* Takes over equal sets of the preceding engine's station. The rest of it is read a last time and closed, just
- * before what replaces it is opened. */
+/* Takes over equal sets of the preceding engine's station. */
 static size_t inherit_sets(struct perf_engine *engine, struct station *station, const struct cpulist *cpus,
-			   struct row *const *rows, uint64_t now)
+			   struct row *const *rows)
 {
 	const struct scope_plan *plan = &engine->engine.plan->scope[station->scope];
 	size_t nr = 0;
 
-	if (!engine->from)
-		return 0;
-	for (size_t i = 0; i < plan->nr_sets; i++) {
+	for (size_t i = 0; engine->from && i < plan->nr_sets; i++) {
 		struct set_readers **old = find_inheritance(engine, station->scope, station->id, &plan->sets[i]);
 
 		if (!old)
@@ -468,39 +478,73 @@ static size_t inherit_sets(struct perf_engine *engine, struct station *station, 
 		set_inherit(engine, &station->sets[i], old, cpus, rows);
 		nr++;
 	}
-	perf_remove(&engine->from->engine, station->scope, station->id, now);
 	return nr;
 }
 
+/* Opens the sets that are not open yet, as far as it goes; the last error, or 0. */
+static int open_missing(struct perf_engine *engine, struct station *station, const struct engine_target *target,
+			const struct cpulist *cpus, struct row *const *rows, struct reason *why)
+{
+	const struct scope_plan *plan = &engine->engine.plan->scope[target->scope];
+	int error = 0;
+
+	for (size_t i = 0; i < plan->nr_sets && !(error == -ENOENT && target->scope == SCOPE_CGROUP); i++) {
+		int r = station->sets[i] ? 0 :
+					   set_open(engine, &station->sets[i], target, &plan->sets[i], cpus, rows, why);
+
+		if (r < 0)
+			error = r;
+	}
+	return error;
+}
+
+/* Starts what was opened; returns how many sets are open. */
+static size_t start_sets(struct perf_engine *engine, struct station *station, uint64_t now)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < engine->engine.plan->scope[station->scope].nr_sets; i++) {
+		struct set_readers *readers = station->sets[i];
+
+		if (!readers)
+			continue;
+		if (readers->nr && !readers->readers[0].started)
+			set_start(readers, now);
+		nr++;
+	}
+	return nr;
+}
+
+static void note_closed(struct perf_engine *engine, const struct station *station, const struct reason *why)
+{
+	for (size_t i = 0; i < engine->engine.plan->scope[station->scope].nr_sets; i++)
+		if (!station->sets[i])
+			engine->engine.findings[station->scope][i].lasting = *why;
+}
+
 /*
- * Opens each set of the target that is not inherited. One that can't be opened is left out, which `why` then
- * tells. A cgroup the kernel does not know ends it all, and so does a shortage, unless something is inherited:
- * that goes on.
+ * Opens all sets of the target. What the preceding engine has open for it and is not taken over is read a
+ * last time at the moment in which its replacement starts, or before that one is opened where there is no
+ * room for both. A set that can't be opened is left out, which `why` then tells. A cgroup the kernel does not
+ * know ends it all, and so does a shortage, unless something was taken over: that goes on.
  */
 static int open_sets(struct perf_engine *engine, struct station *station, const struct engine_target *target,
 		     const struct cpulist *cpus, struct row *const *rows, uint64_t now, struct reason *why)
 {
-	const struct scope_plan *plan = &engine->engine.plan->scope[target->scope];
-	size_t nr = inherit_sets(engine, station, cpus, rows, now), nr_inherited = nr;
-	int error = 0;
+	size_t nr_inherited = inherit_sets(engine, station, cpus, rows), nr_open;
+	int r = open_missing(engine, station, target, cpus, rows, why);
 
-	for (size_t i = 0; i < plan->nr_sets; i++) {
-		int r;
+	if (engine->from)
+		perf_remove(&engine->from->engine, target->scope, target->id, now);
+	if (is_shortage(r) && engine->from)
+		r = open_missing(engine, station, target, cpus, rows, why);
+	if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))
+		return r;
 
-		if (station->sets[i])
-			continue;
-		r = set_open(engine, &station->sets[i], target, &plan->sets[i], cpus, rows, now, why);
-		if (r == 0) {
-			nr++;
-			continue;
-		}
-		if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))
-			return r;
-		if (target->scope == SCOPE_CPU)
-			engine->engine.findings[SCOPE_CPU][i].lasting = *why;
-		error = r;
-	}
-	return nr ? 0 : error;
+	nr_open = start_sets(engine, station, now);
+	if (target->scope == SCOPE_CPU && r < 0)
+		note_closed(engine, station, why);
+	return nr_open ? 0 : r;
 }
 
 static int perf_add(struct engine *base, const struct engine_target *target, const struct cpulist *cpus,
