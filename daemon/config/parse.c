@@ -5,6 +5,7 @@
 #include "config/list.h"
 #include "config/value.h"
 #include "util/buf.h"
+#include "util/names.h"
 #include "util/text.h"
 
 #include <ctype.h>
@@ -30,49 +31,16 @@ struct parser {
 
 /* --- what is known, and the nearest to what was written */
 
-/* Levenshtein's distance without regard to case; SIZE_MAX where a is too long to be a slip of b. */
-static size_t distance(const char *a, size_t n, const char *b)
-{
-	size_t m = strlen(b), row[64];
-
-	if (n >= ARRAY_SIZE(row) || m >= ARRAY_SIZE(row))
-		return SIZE_MAX;
-	for (size_t j = 0; j <= m; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= n; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= m; j++) {
-			bool same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
-			size_t best = diagonal + !same;
-
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			diagonal = row[j];
-			row[j] = best;
-		}
-	}
-	return row[m];
-}
-
 /* Names the candidate next to what was written, or all of them where none is near. */
-static void suggest(struct buf *b, const char *written, size_t n, const char *const *candidates, size_t nr)
+static void suggest(struct buf *b, const char *written, const char *const *candidates, size_t nr)
 {
-	size_t best = SIZE_MAX, at = 0;
+	struct nearest nearest;
 
-	for (size_t i = 0; i < nr; i++) {
-		size_t d = distance(written, n, candidates[i]);
-
-		if (d < best) {
-			best = d;
-			at = i;
-		}
-	}
-	if (nr && best <= 1 + strlen(candidates[at]) / 3) {
-		buf_printf(b, "; did you mean '%s'?", candidates[at]);
+	nearest_init(&nearest, written);
+	for (size_t i = 0; i < nr; i++)
+		nearest_offer(&nearest, candidates[i]);
+	if (nearest.name[0]) {
+		buf_printf(b, "; did you mean '%s'?", nearest.name);
 		return;
 	}
 	for (size_t i = 0; i < nr; i++)
@@ -86,9 +54,11 @@ static int fail_unknown(struct parser *p, const char *what, const char *written,
 	struct buf b = {};
 	char excerpt[EXCERPT_MAX];
 
-	suggest(&b, written, n, candidates, nr);
+	if (!copy)
+		return -ENOMEM;
+	suggest(&b, copy, candidates, nr);
 	hint = buf_steal(&b);
-	if (!copy || !hint)
+	if (!hint)
 		return -ENOMEM;
 	return reason_set(p->why, -EINVAL, "%s '%s'%s", what, text_excerpt(excerpt, copy), hint);
 }

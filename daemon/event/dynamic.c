@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "event/draft.h"
-#include "event/names.h"
+#include "util/names.h"
 #include "util/text.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 
 #include "event/pmu.h"
 
-#include "event/names.h"
+#include "util/names.h"
 #include "util/text.h"
 
 #include <ctype.h>

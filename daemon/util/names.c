@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "event/names.h"
+#include "util/names.h"
 
 #include "util/cleanup.h"
 
