@@ -154,7 +154,7 @@ static int find_members(struct member_list *ret, const struct walk_table *table)
 static const char *scope_help(const struct families *f, enum scope scope)
 {
 	if (scope == SCOPE_CGROUP)
-		return "while tasks of the cgroup or of one below it ran";
+		return "while tasks of the cgroup or of one below it ran (in /, the idle tasks too)";
 	return f->walk->snapshot->aggregate ? "on all CPUs together, for all processes" :
 					      "on the CPU, for all processes";
 }

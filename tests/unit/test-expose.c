@@ -338,7 +338,7 @@ static void test_names_labels_values(void **state)
 	assert_line(text, "perf_cgroup_context_switches_total{cgroup=\"/system.slice/nginx.service\"} 5");
 	assert_line(text, "perf_cgroup_task_clock_seconds_total{cgroup=\"/system.slice/nginx.service\"} 1.000000001");
 	assert_line(text, "# HELP perf_cgroup_task_clock_seconds_total Event task-clock of group software, in seconds, "
-			  "counted while tasks of the cgroup or of one below it ran.");
+			  "counted while tasks of the cgroup or of one below it ran (in /, the idle tasks too).");
 	assert_line(text, "perf_cgroup_info{cgroup=\"/system.slice/nginx.service\",id=\"42\",unit=\"nginx.service\","
 			  "slice=\"system.slice\"} 1");
 	/* What was not measured is not there, and has no family either. */

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""A systemd of the tests' own, in a container of systemd-nspawn, with perfmond installed in it.
+
+The container's root is a folder with a handful of files; its /usr is the host's, with the installed tree
+(DEST) laid over it. It has a network of its own with nothing but a loopback device, and its own part of the
+cgroup tree. Where such a container can't be run, the tests are skipped with the reason.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+DEST = Path(os.environ["DEST"])
+NAME = f"perfmond-test-{os.getpid()}"
+
+ROOT_FILES = {
+    "etc/passwd": "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
+                  "messagebus:x:100:100::/:/usr/sbin/nologin\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\nmessagebus:x:100:\n",
+    "etc/nsswitch.conf": "passwd: files systemd\ngroup: files systemd\n",
+    "etc/hostname": "perfmond-test\n",
+    # Not empty: a first boot would enable all that the host has installed.
+    "etc/machine-id": "706572666d6f6e642d74657374000001\n",
+}
+
+
+def make_root(root):
+    for folder in ("etc/systemd/system", "var", "root", "tmp", "proc", "sys", "dev", "run", "usr"):
+        (root / folder).mkdir(parents=True)
+    for link in ("bin", "sbin", "lib", "lib64"):
+        (root / link).symlink_to(f"usr/{link}")
+    for name, text in ROOT_FILES.items():
+        (root / name).write_text(text)
+    # A file of its own: /usr is not there yet when nspawn looks.
+    shutil.copy("/usr/lib/os-release", root / "etc/os-release")
+
+
+def cgroup_parents():
+    """Where the container's cgroup goes: the cgroup2 mount, and v1's systemd hierarchy where there is one."""
+    parents = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, after = line.split(" - ")
+        kind, _, options = after.split()[:3]
+        if kind == "cgroup2" or (kind == "cgroup" and "name=systemd" in options.split(",")):
+            parents.append(Path(before.split()[4]))
+    return parents
+
+
+def until(condition, what, timeout=20):
+    end = time.monotonic() + timeout
+    while not (result := condition()):
+        assert time.monotonic() < end, f"waited in vain: {what}"
+        time.sleep(0.05)
+    return result
+
+
+class Machine:
+    """The running container."""
+
+    def __init__(self, root, log):
+        self.root, self.log, self.leader = root, log, None
+        self.cgroups = [parent / NAME for parent in cgroup_parents()]
+        for cgroup in self.cgroups:
+            cgroup.mkdir()
+        # The command moves itself into the cgroups before it becomes nspawn: the container's tree begins there.
+        join = "for c in " + " ".join(map(str, self.cgroups)) + '; do echo $$ >"$c/cgroup.procs"; done; exec "$@"'
+        self.process = subprocess.Popen(
+            ["sh", "-c", join, "sh", "systemd-nspawn", "--quiet", "--boot", f"--machine={NAME}",
+             f"--directory={root}", "--register=no", "--keep-unit", "--private-network", "--console=pipe",
+             "--capability=all", "--system-call-filter=@debug perf_event_open",
+             f"--overlay-ro=/usr:{DEST}/usr:/usr"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
+
+    def wait_booted(self):
+        def leader():
+            assert self.process.poll() is None, "systemd-nspawn has ended"
+            pid = self.process.pid
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            return int(children[0]) if children else None
+        self.leader = until(leader, "the container's init")
+        until(lambda: self.run("test", "-S", "/run/systemd/private", check=False).returncode == 0, "its systemd")
+        self.run("systemctl", "is-system-running", "--wait", check=False)
+
+    def run(self, *command, check=True, timeout=60):
+        """A command in the container."""
+        done = subprocess.run(["nsenter", f"--target={self.leader}", "--all", *command], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=timeout, check=False)
+        assert done.returncode == 0 or not check, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done
+
+    def write(self, path, text):
+        target = self.root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def remove(self, path):
+        target = self.root / path.lstrip("/")
+        shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
+
+    def stop(self):
+        if self.process.poll() is None and self.leader:
+            self.run("systemctl", "poweroff", "--no-block", check=False)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        for top in self.cgroups:
+            for path, _, _ in os.walk(top, topdown=False):
+                until(lambda path=path: not os.path.isdir(path) or remove_folder(path), f"rmdir {path}")
+        shutil.rmtree(f"/run/systemd/nspawn/propagate/{NAME}", ignore_errors=True)
+
+
+def remove_folder(path):
+    try:
+        os.rmdir(path)
+        return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: to run a container")
+    for program in ("systemd-nspawn", "nsenter"):
+        if not shutil.which(program):
+            pytest.skip(f"needs {program}")
+    folder = tmp_path_factory.mktemp("nspawn")
+    os.chmod(folder, 0o755)
+    make_root(folder / "root")
+    with open(folder / "log", "w", encoding="utf-8") as log:
+        try:
+            machine = Machine(folder / "root", log)
+        except OSError as error:
+            pytest.skip(f"no cgroup can be made for a container: {error}")
+        try:
+            machine.wait_booted()
+        except AssertionError as error:
+            machine.stop()
+            pytest.skip(f"a container can't be run here: {error}: " + (folder / "log").read_text()[-500:])
+        yield machine
+        machine.stop()

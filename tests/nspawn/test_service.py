@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""perfmond.service as it is installed, under systemd. A unit can be active and count nothing: each test looks
+at the counters."""
+
+import json
+import re
+
+import pytest
+
+from conftest import until
+
+DROP_IN = "/etc/systemd/system/perfmond.service.d/test.conf"
+CONFIG = "/etc/perfmond/perfmond.conf"
+
+
+def show(machine, *names):
+    text = machine.run("systemctl", "show", "perfmond", *[f"--property={name}" for name in names]).stdout
+    values = dict(line.split("=", 1) for line in text.splitlines())
+    return values[names[0]] if len(names) == 1 else values
+
+
+def metrics(machine):
+    return machine.run("curl", "-sf", "http://127.0.0.1:9753/metrics").stdout
+
+
+def value(machine, name, labels=""):
+    found = re.search(rf"^{name}{re.escape(labels)} (\S+)$", metrics(machine), re.M)
+    return float(found[1]) if found else None
+
+
+def journal(machine):
+    return machine.run("journalctl", "--unit=perfmond", "--output=cat", "--no-pager").stdout
+
+
+@pytest.fixture
+def service(machine):
+    machine.run("systemctl", "reset-failed", "perfmond", check=False)
+    machine.run("systemctl", "start", "perfmond")
+    yield machine
+    machine.run("systemctl", "stop", "perfmond")
+    machine.remove("/etc/systemd/system/perfmond.service.d")
+    machine.remove(CONFIG)
+    machine.run("systemctl", "daemon-reload")
+
+
+def test_it_starts_and_counts(service):
+    assert show(service, "ActiveState") == "active", "start returns when READY=1 has come"
+    assert show(service, "NotifyAccess", "Type") == {"NotifyAccess": "main", "Type": "notify"}
+    before = sum(float(v) for v in re.findall(r"^perf_cpu_context_switches_total\S* (\S+)$", metrics(service), re.M))
+    service.run("sleep", "1.2")
+    after = sum(float(v) for v in re.findall(r"^perf_cpu_context_switches_total\S* (\S+)$", metrics(service), re.M))
+    assert after > before
+    until(lambda: show(service, "StatusText"), "a status")
+    assert re.match(r"Counting \d+ of \d+ events on \d+ CPUs", show(service, "StatusText"))
+
+
+def test_units_are_cgroups_with_their_names(service):
+    service.run("systemd-run", "--quiet", "--unit=known-load", "sh", "-c", "while :; do :; done")
+    try:
+        label = '{cgroup="/system.slice/known-load.service"}'
+        until(lambda: (value(service, "perf_cgroup_task_clock_seconds_total", label) or 0) > 0.3, "its CPU time")
+        info = re.search(r'^perf_cgroup_info\{cgroup="/system.slice/known-load.service",.*', metrics(service), re.M)[0]
+        assert 'unit="known-load.service"' in info and 'slice="system.slice"' in info
+    finally:
+        service.run("systemctl", "stop", "known-load")
+
+
+def test_it_has_one_capability_and_a_user_of_its_own(service):
+    pid = show(service, "MainPID")
+    status = service.run("cat", f"/proc/{pid}/status").stdout
+    assert int(re.search(r"CapEff:\s+(\w+)", status)[1], 16) == 1 << 38, "CAP_PERFMON"
+    assert int(re.search(r"CapBnd:\s+(\w+)", status)[1], 16) == 1 << 38
+    assert re.search(r"NoNewPrivs:\s+1", status) and re.search(r"Seccomp:\s+2", status)
+    assert int(re.search(r"Uid:\s+(\d+)", status)[1]) not in (0, 65534)
+    answer = json.loads(service.run("curl", "-sf", "http://127.0.0.1:9753/api/v1/status").stdout)
+    assert answer["privileges"] == {"perf_event_paranoid": answer["privileges"]["perf_event_paranoid"],
+                                    "capabilities": ["CAP_PERFMON"], "may_count_cpus": True}
+    assert answer["cgroups"]["mount"]["path"] == "/sys/fs/cgroup"
+
+
+def test_reload(service):
+    before = show(service, "MainPID")
+    service.write(CONFIG, "[cgroup]\nexclude = /user.slice/**\n[daemon]\ninterval = 500ms\n")
+    service.run("systemctl", "reload", "perfmond")
+    until(lambda: value(service, "perfmond_reloads_total") == 1, "the reload")
+    assert value(service, "perfmond_interval_seconds") == 0.5
+    assert show(service, "MainPID") == before and show(service, "ActiveState") == "active"
+
+    service.write(CONFIG, "[daemon]\ninterval = never\n")
+    service.run("systemctl", "reload", "perfmond", check=False)
+    until(lambda: value(service, "perfmond_reload_failures_total") == 1, "the refusal")
+    assert show(service, "ActiveState") == "active"
+    assert value(service, "perfmond_interval_seconds") == 0.5
+    assert f"{CONFIG}:2: " in journal(service)
+
+
+def test_a_hanging_loop_is_restarted(service):
+    service.write(DROP_IN, "[Service]\nWatchdogSec=1s\nRestartSec=100ms\n")
+    service.run("systemctl", "daemon-reload")
+    service.run("systemctl", "restart", "perfmond")
+    service.run("sleep", "3")
+    assert show(service, "NRestarts") == "0", "a loop that runs is left alone"
+    pid = show(service, "MainPID")
+    service.run("kill", "-STOP", pid)
+    until(lambda: show(service, "NRestarts", "ActiveState") == {"NRestarts": "1", "ActiveState": "active"}, "a restart")
+    assert show(service, "MainPID") != pid
+    until(lambda: value(service, "perfmond_up") == 1, "it answers")
+
+
+def test_a_bad_config_fails_the_start(service):
+    service.run("systemctl", "stop", "perfmond")
+    service.write(DROP_IN, "[Service]\nRestart=no\n")
+    service.write(CONFIG, "[daemon]\nnonsense = 1\n")
+    service.run("systemctl", "daemon-reload")
+    assert service.run("systemctl", "start", "perfmond", check=False).returncode != 0
+    assert show(service, "ActiveState") == "failed" and show(service, "ExecMainStatus") == "1"
+    assert f"{CONFIG}:2: " in journal(service)
+    service.run("systemctl", "reset-failed", "perfmond")
+
+
+def test_it_stops_cleanly(service):
+    service.run("systemctl", "stop", "perfmond")
+    assert show(service, "ActiveState", "Result", "ExecMainStatus") == \
+        {"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "0"}
+    assert "stopping" in journal(service)
+
+
+def test_log_lines_have_priorities(service):
+    lines = service.run("journalctl", "--unit=perfmond", "--output=json", "--no-pager",
+                        "--identifier=perfmond").stdout.splitlines()
+    entries = [json.loads(line) for line in lines]
+    listening = [entry for entry in entries if entry["MESSAGE"].startswith("listening on")]
+    assert listening and all(entry["PRIORITY"] == "6" for entry in listening)
+    assert not any(re.match(r"<\d>", entry["MESSAGE"]) for entry in entries)

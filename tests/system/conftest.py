@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of the system tests. What needs a privilege is skipped where it is missing, with the reason."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "once: does not depend on how the daemon was built; runs against one build")
+
+
+@pytest.fixture(scope="session")
+def privileged():
+    if os.geteuid() != 0:
+        pytest.skip("needs root: to make cgroups and to count whole CPUs")
+
+
+@pytest.fixture
+def perfmond(tmp_path, privileged):
+    """Starts daemons, each with a config of its own, and stops them at the end: SIGTERM has to end each with
+    status 0, and a sanitizer must have nothing to say."""
+    running = []
+
+    def start(config="", ready=True, **kwargs):
+        path = tmp_path / f"perfmond-{len(running)}.conf"
+        path.write_text(with_listen(config), encoding="utf-8")
+        daemon = harness.Daemon(path, **kwargs)
+        running.append(daemon)
+        return daemon.wait_ready() if ready else daemon
+
+    yield start
+    for daemon in running:
+        daemon.stop()
+
+
+def with_listen(config):
+    """A free port of 127.0.0.1, where a config does not say where to listen."""
+    return config if "listen" in config else config + "\n[web]\nlisten = 127.0.0.1:0\n"
+
+
+@pytest.fixture
+def cgroups(privileged):
+    """A cgroup in which a test makes its own; all of them are removed at the end."""
+    if not harness.perf_cgroup_mount():
+        pytest.skip("no cgroup hierarchy is mounted")
+    mount, version = harness.perf_cgroup_mount()
+    if harness.perf_v1_hierarchy() and version == 2:
+        pytest.fail("perf_event is in a v1 hierarchy that is mounted nowhere: mount it and unmount it again")
+    try:
+        top = harness.Cgroup(mount / f"perfmond-test-{os.getpid()}", mount)
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made: {error}")
+    yield top
+    top.remove()
+
+
+@pytest.fixture
+def work(privileged):
+    """Starts helpers. They end before the cgroups they are in are removed."""
+    running = []
+
+    def start(*args, **kwargs):
+        helper = harness.Work(*args, **kwargs)
+        running.append(helper)
+        return helper
+
+    yield start
+    for helper in running:
+        helper.stop()
+
+
+@pytest.fixture(scope="session")
+def tracefs(privileged):
+    """The root of tracefs; mounted for the tests and unmounted again where it was not mounted."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        if " - tracefs " in line:
+            yield Path(line.split()[4])
+            return
+    where = Path("/sys/kernel/tracing")
+    mounted = subprocess.run(["mount", "-t", "tracefs", "nodev", where], capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"tracefs can't be mounted: {mounted.stderr.strip()}")
+    yield where
+    subprocess.run(["umount", where], check=True)
+
+
+@pytest.fixture
+def cpus():
+    return harness.online_cpus()

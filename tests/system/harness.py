@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: MIT
+"""The daemon, cgroups and work of known size, for the system tests.
+
+The environment says what is tested: PERFMOND is the daemon, WORK the helper program (work.c), PROMETHEUS the
+folder of the programs prometheus and promtool.
+"""
+
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+PERFMOND = os.environ["PERFMOND"]
+WORK = os.environ["WORK"]
+PROMETHEUS = Path(os.environ.get("PROMETHEUS", "/usr/bin"))
+
+# Under a sanitizer everything takes longer.
+SANITIZED = b"__asan_init" in Path(PERFMOND).read_bytes()
+PATIENCE = 30 if SANITIZED else 10
+
+# What is older than this is read afresh by a scrape; a little more, to be sure.
+FRESH = 0.12
+
+SANITIZER_REPORT = re.compile(r"AddressSanitizer|LeakSanitizer|UndefinedBehaviorSanitizer|runtime error:")
+
+
+def until(condition, what, timeout=None):
+    """Waits until condition() is true, and returns what it was."""
+    end = time.monotonic() + (timeout or PATIENCE)
+    while True:
+        result = condition()
+        if result:
+            return result
+        assert time.monotonic() < end, f"waited in vain: {what}"
+        time.sleep(0.02)
+
+
+class Metrics:
+    """One exposition, parsed."""
+
+    def __init__(self, text):
+        self.text = text
+        self.families = list(text_string_to_metric_families(text))
+        self.samples = {}
+        for family in self.families:
+            for sample in family.samples:
+                key = (sample.name, frozenset(sample.labels.items()))
+                assert key not in self.samples, f"twice: {sample}"
+                self.samples[key] = sample.value
+
+    def all(self, name, **labels):
+        """The samples of that name which have these labels (and maybe more), as (labels, value)."""
+        wanted = set(labels.items())
+        return [(dict(have), value) for (sample, have), value in self.samples.items()
+                if sample == name and wanted <= have]
+
+    def get(self, name, **labels):
+        """The one sample, or None."""
+        found = self.all(name, **labels)
+        assert len(found) <= 1, f"{name} {labels} is ambiguous: {found}"
+        return found[0][1] if found else None
+
+    def value(self, name, **labels):
+        value = self.get(name, **labels)
+        assert value is not None, f"no {name} {labels} in\n{self.text}"
+        return value
+
+    def state(self, event, scope="cpu"):
+        """The current state of an event: the one that is 1."""
+        states = [labels["state"] for labels, value in self.all("perf_event_state", event=event, scope=scope)
+                  if value == 1]
+        assert len(states) == 1, f"{event} per {scope} has the states {states}"
+        return states[0]
+
+
+class Daemon:
+    """A running perfmond. Its standard error is read all the time and kept in `lines`."""
+
+    def __init__(self, config_path, args=(), prefix=(), env=None, binary=PERFMOND, limits=None):
+        self.config_path = config_path
+        command = [*prefix, binary, f"--config={config_path}", *args]
+        self.lines = []
+        self.url = None
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace", env={**os.environ, **(env or {})},
+            preexec_fn=(lambda: [resource.setrlimit(*limit) for limit in limits]) if limits else None)
+        self.readers = [threading.Thread(target=self._read, args=(stream,), daemon=True)
+                        for stream in (self.process.stdout, self.process.stderr)]
+        for reader in self.readers:
+            reader.start()
+
+    def _read(self, stream):
+        for line in stream:
+            self.lines.append(line.rstrip("\n"))
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def log(self):
+        return "\n".join(self.lines)
+
+    def wait_log(self, pattern, timeout=None, after=0):
+        """Waits for a line that matches; `after` is how many lines to leave out."""
+        def find():
+            for line in self.lines[after:]:
+                if found := re.search(pattern, line):
+                    return found
+            assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.log}"
+            return None
+        try:
+            return until(find, pattern, timeout)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the log:\n{self.log}") from None
+
+    def wait_ready(self):
+        self.url = self.wait_log(r"listening on (http://\S+)")[1]
+        until(lambda: self.get("/-/ready").status_code == 200, "ready")
+        return self
+
+    def get(self, path, **kwargs):
+        return requests.get(self.url + path, timeout=PATIENCE, **kwargs)
+
+    def json(self, path, **params):
+        answer = self.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def metrics(self):
+        """A scrape, as it comes."""
+        answer = self.get("/metrics")
+        assert answer.status_code == 200, answer.text
+        return Metrics(answer.text)
+
+    def fresh(self):
+        """A scrape for which all counters are read anew."""
+        time.sleep(FRESH)
+        return self.metrics()
+
+    def configure(self, text):
+        """Replaces the config file, as a whole."""
+        new = self.config_path.with_suffix(".new")
+        new.write_text(text, encoding="utf-8")
+        new.rename(self.config_path)
+
+    def reload(self, text, expect=r"perfmond: reloaded"):
+        """Writes another config, sends SIGHUP and waits for what the log should say."""
+        self.configure(text)
+        after = len(self.lines)
+        self.process.send_signal(signal.SIGHUP)
+        return self.wait_log(expect, after=after)
+
+    def end(self, timeout=None):
+        """Waits for the end; the exit status."""
+        status = self.process.wait(timeout or PATIENCE)
+        for reader in self.readers:
+            reader.join(PATIENCE)
+        assert not SANITIZER_REPORT.search(self.log), self.log
+        return status
+
+    def stop(self):
+        """SIGTERM, which has to end it cleanly."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            status = self.end()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        assert status == 0, f"exit status {status}:\n{self.log}"
+
+
+def run(*args, timeout=60, **kwargs):
+    """perfmond with these arguments, to its end. A sanitizer's report fails the test."""
+    done = subprocess.run([PERFMOND, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="replace", timeout=timeout, check=False, **kwargs)
+    assert not SANITIZER_REPORT.search(done.stderr), done.stderr
+    return done
+
+
+class Work:
+    """The helper: work of known size, in a cgroup and on a CPU. See work.c for the commands."""
+
+    def __init__(self, cgroup=None, cpu=None):
+        self.process = subprocess.Popen([WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.pids = [self.process.pid]
+        if cgroup:
+            cgroup.add(self.process.pid)
+        if cpu is not None:
+            self.do(f"pin {cpu}")
+        # Code and stack are touched before anything is measured.
+        for command in ("faults 1", "getppid 1", "cpu 1", "ticks 1000 1"):
+            self.do(command)
+
+    def fork(self):
+        """A partner for `switches`, in the same cgroup and on the same CPU."""
+        self.pids.append(self.do("fork"))
+        self.do("switches 10")
+
+    def begin(self, command):
+        self.process.stdin.write(command + "\n")
+
+    def finish(self):
+        answer = self.process.stdout.readline().split(maxsplit=1)
+        assert answer and answer[0] == "ok", f"work: {answer}"
+        return int(answer[1])
+
+    def do(self, command):
+        self.begin(command)
+        return self.finish()
+
+    def is_asleep(self):
+        return all(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S" for pid in self.pids)
+
+    def switches(self):
+        """The kernel's own count of context switches of all its tasks, once all of them sleep."""
+        until(self.is_asleep, "the helper sleeps")
+        total = 0
+        for pid in self.pids:
+            status = Path(f"/proc/{pid}/status").read_text()
+            total += sum(int(n) for n in re.findall(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)", status, re.M))
+        return total
+
+    def faults(self):
+        """The kernel's own count of page faults, minor and major."""
+        until(self.is_asleep, "the helper sleeps")
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[7]) + int(fields[9])
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def perf_cgroup_mount():
+    """(path, version) of where the cgroups are that perf events are counted in: a v1 perf_event mount, or else
+    cgroup2; None where neither is mounted."""
+    found = {}
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, after = line.split(" - ")
+        kind, _, options = after.split()[:3]
+        if kind == "cgroup" and "perf_event" in options.split(","):
+            found[1] = Path(before.split()[4])
+        elif kind == "cgroup2":
+            found.setdefault(2, Path(before.split()[4]))
+    return next(((found[version], version) for version in (1, 2) if version in found), None)
+
+
+def perf_v1_hierarchy():
+    """The number of the v1 hierarchy that perf_event is in; 0: it is with cgroup2; None: not known."""
+    path = Path("/proc/cgroups")
+    found = re.search(r"^perf_event\t(\d+)", path.read_text() if path.exists() else "", re.M)
+    return int(found[1]) if found else None
+
+
+class Cgroup:
+    """A cgroup of the tests' own."""
+
+    def __init__(self, path, mount):
+        self.path, self.mount = path, mount
+        self.path.mkdir()
+
+    @property
+    def label(self):
+        return "/" + str(self.path.relative_to(self.mount))
+
+    def make(self, name):
+        return Cgroup(self.path / name, self.mount)
+
+    def add(self, pid):
+        (self.path / "cgroup.procs").write_text(str(pid))
+
+    def usage_usec(self):
+        """CPU time by cpu.stat."""
+        return int(re.search(r"usage_usec (\d+)", (self.path / "cpu.stat").read_text())[1])
+
+    def remove(self):
+        """With all below it. Whoever is still in it is sent out first."""
+        for path, _, _ in os.walk(self.path, topdown=False):
+            until(lambda path=path: self._try_remove(Path(path)), f"rmdir {path}")
+
+    def _try_remove(self, path):
+        try:
+            for pid in (path / "cgroup.procs").read_text().split():
+                (self.mount / "cgroup.procs").write_text(pid)
+            path.rmdir()
+        except (FileNotFoundError, ProcessLookupError):
+            return not path.exists()
+        except OSError:
+            return False
+        return True
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def online_cpus():
+    cpus = []
+    for part in Path("/sys/devices/system/cpu/online").read_text().strip().split(","):
+        first, _, last = part.partition("-")
+        cpus += range(int(first), int(last or first) + 1)
+    return cpus

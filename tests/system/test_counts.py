@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: MIT
+"""Work of known size shows up in the right cgroup and on the right CPU.
+
+The helper sleeps in read(2) whenever the daemon is asked, so that events which the kernel counts one by one
+(page faults, switches, tracepoints) are compared for equality per cgroup. Per CPU, everything else that runs
+on the machine is counted as well: the known work is then the least that must be there.
+"""
+
+import re
+import subprocess
+import time
+
+import pytest
+
+from harness import FRESH
+
+
+def config(top, events, per_cpu="yes"):
+    return f"""
+[cpu]
+groups = work
+[cgroup]
+groups = work
+include = {top.label}/**
+per_cpu = {per_cpu}
+[group "work"]
+events = {events}
+"""
+
+
+class Delta:
+    """What counters rose by between two scrapes."""
+
+    def __init__(self, before, after):
+        self.before, self.after = before, after
+
+    def of(self, name, **labels):
+        return self.after.value(name, **labels) - self.before.value(name, **labels)
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_page_faults_are_exact(perfmond, cgroups, work, cpus, which):
+    cpu, pages = cpus[which], 4321
+    parent, other = cgroups.make("parent"), cgroups.make("other")
+    child = parent.make("child")
+    helper = work(child, cpu)
+    daemon = perfmond(config(cgroups, "page-faults, minor-faults"))
+
+    before, kernel_before = daemon.fresh(), helper.faults()
+    helper.do(f"faults {pages}")
+    delta, kernel = Delta(before, daemon.fresh()), helper.faults() - kernel_before
+
+    assert kernel == pages
+    for event in ("page_faults", "minor_faults"):
+        name = f"perf_cgroup_{event}_total"
+        assert delta.of(name, cgroup=child.label, cpu=str(cpu)) == pages
+        assert delta.of(name, cgroup=parent.label, cpu=str(cpu)) == pages, "a parent counts its children"
+        for idle in set(cpus) - {cpu}:
+            assert delta.of(name, cgroup=child.label, cpu=str(idle)) == 0
+        for any_cpu in cpus:
+            assert delta.of(name, cgroup=other.label, cpu=str(any_cpu)) == 0
+        assert delta.of(f"perf_cpu_{event}_total", cpu=str(cpu)) >= pages
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_context_switches_are_exact(perfmond, cgroups, work, cpus, which):
+    cpu, rounds = cpus[which], 3000
+    group = cgroups.make("switching")
+    helper = work(group, cpu)
+    helper.fork()
+    daemon = perfmond(config(cgroups, "context-switches"))
+
+    # The kernel counts each task's switches too: whoever else preempts the helper is in both numbers.
+    kernel_before, before = helper.switches(), daemon.fresh()
+    helper.do(f"switches {rounds}")
+    kernel, delta = helper.switches() - kernel_before, Delta(before, daemon.fresh())
+
+    assert kernel >= 2 * rounds
+    assert delta.of("perf_cgroup_context_switches_total", cgroup=group.label, cpu=str(cpu)) == kernel
+    for idle in set(cpus) - {cpu}:
+        assert delta.of("perf_cgroup_context_switches_total", cgroup=group.label, cpu=str(idle)) == 0
+    assert delta.of("perf_cpu_context_switches_total", cpu=str(cpu)) >= kernel
+
+
+def test_a_tracepoint_is_exact(perfmond, cgroups, work, cpus, tracefs):
+    cpu, calls = cpus[-1], 12345
+    group, other = cgroups.make("calling"), cgroups.make("other")
+    helper, noise = work(group, cpu), work(other)
+    daemon = perfmond(config(cgroups, "syscalls:sys_enter_getppid"))
+
+    before = daemon.fresh()
+    helper.do(f"getppid {calls}")
+    noise.do("getppid 77")
+    delta = Delta(before, daemon.fresh())
+
+    name = "perf_cgroup_syscalls_sys_enter_getppid_total"
+    assert delta.of(name, cgroup=group.label, cpu=str(cpu)) == calls
+    assert sum(delta.of(name, cgroup=other.label, cpu=str(any_cpu)) for any_cpu in cpus) == 77
+    assert delta.of("perf_cpu_syscalls_sys_enter_getppid_total", cpu=str(cpu)) >= calls
+
+
+def test_summed_over_cpus_nothing_is_lost(perfmond, cgroups, work, cpus):
+    """per_cpu = no: one series per cgroup, whatever CPU the work was done on."""
+    group = cgroups.make("moving")
+    helper = work(group, cpus[0])
+    daemon = perfmond(config(cgroups, "page-faults", per_cpu="no"))
+
+    before = daemon.fresh()
+    for cpu in cpus:
+        helper.do(f"pin {cpu}")
+        helper.do("faults 500")
+    delta = Delta(before, daemon.fresh())
+
+    # Moving to another CPU has no page fault of its own.
+    assert delta.of("perf_cgroup_page_faults_total", cgroup=group.label) == 500 * len(cpus)
+    assert "cpu" not in delta.after.all("perf_cgroup_page_faults_total", cgroup=group.label)[0][0]
+
+
+def test_task_clock_is_cpu_time(perfmond, cgroups, work, cpus):
+    cpu = cpus[-1]
+    group = cgroups.make("burning")
+    helper = work(group, cpu)
+    daemon = perfmond(config(cgroups, "task-clock, cpu-clock", per_cpu="no"))
+
+    before, usage_before = daemon.fresh(), group.usage_usec()
+    used = helper.do("cpu 500") / 1e9
+    usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
+
+    counted = delta.of("perf_cgroup_task_clock_seconds_total", cgroup=group.label)
+    assert counted == pytest.approx(usage, rel=0.01)
+    assert counted == pytest.approx(used, rel=0.01)
+    assert delta.of("perf_cgroup_cpu_clock_seconds_total", cgroup=group.label) == pytest.approx(usage, rel=0.01)
+    enabled = delta.of("perf_cgroup_group_enabled_seconds_total", cgroup=group.label, group="work")
+    running = delta.of("perf_cgroup_group_running_seconds_total", cgroup=group.label, group="work")
+    assert enabled == pytest.approx(usage, rel=0.01)
+    assert running == pytest.approx(enabled, rel=0.01), "software events are never multiplexed"
+
+
+@pytest.fixture
+def tsc(work):
+    """A clock: the time stamp counter, by a helper outside of the cgroups that are counted."""
+    helper = work()
+    try:
+        helper.do("tsc")
+    except AssertionError as error:
+        pytest.skip(f"no time stamp counter: {error}")
+    try:
+        open("/sys/bus/event_source/devices/msr/events/tsc", encoding="ascii").close()
+    except OSError as error:
+        pytest.skip(f"no msr PMU: {error}")
+    return lambda: helper.do("tsc")
+
+
+def test_tsc_per_cpu_is_the_time_stamp_counter(perfmond, cgroups, cpus, tsc):
+    daemon = perfmond(config(cgroups, "tsc=msr/tsc/"))
+
+    first = tsc()
+    before = daemon.fresh()
+    second = tsc()
+    time.sleep(1)
+    third = tsc()
+    delta = Delta(before, daemon.fresh())
+    fourth = tsc()
+
+    for cpu in cpus:
+        ticks = delta.of("perf_cpu_tsc_total", cpu=str(cpu))
+        # The CPUs' counters differ by a little; what must fit in between is far more.
+        assert (third - second) * 0.999 <= ticks <= (fourth - first) * 1.001
+
+
+def test_tsc_per_cgroup_is_its_cpu_time(perfmond, cgroups, work, cpus, tsc):
+    group = cgroups.make("burning")
+    helper = work(group, cpus[-1])
+    daemon = perfmond(config(cgroups, "tsc=msr/tsc/", per_cpu="no"))
+
+    start, start_tsc = time.monotonic(), tsc()
+    before, usage_before = daemon.fresh(), group.usage_usec()
+    helper.do("cpu 500")
+    usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
+    frequency = (tsc() - start_tsc) / (time.monotonic() - start)
+
+    ticks = delta.of("perf_cgroup_tsc_total", cgroup=group.label)
+    assert ticks == pytest.approx(usage * frequency, rel=0.01)
+
+
+def perf_stat(*args):
+    """perf stat for three seconds, in the background; call the result to get {event: value}."""
+    process = subprocess.Popen(["perf", "stat", "-x,", "-a", *args, "sleep", "3"], stdin=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+
+    def finish():
+        _, text = process.communicate(timeout=30)
+        assert process.returncode == 0, text
+        rows = [line.split(",") for line in text.splitlines() if line and not line.startswith("#")]
+        return {row[2]: float(row[0]) for row in rows}
+
+    time.sleep(1)  # it has begun
+    assert process.poll() is None, process.stderr.read()
+    return finish
+
+
+@pytest.mark.once
+def test_a_cgroup_as_perf_stat_counts_it(perfmond, cgroups, work, cpus):
+    group = cgroups.make("compared")
+    helper = work(group, cpus[-1])
+    helper.fork()
+    events = "task-clock,context-switches,page-faults"
+    daemon = perfmond(config(cgroups, events, per_cpu="no"))
+
+    # Before, and when all is done, the cgroup sleeps: both see the same work, whenever they began.
+    before = daemon.fresh()
+    perf = perf_stat("-e", events, "-G", ",".join([group.label.lstrip("/")] * 3))
+    helper.do("faults 2000")
+    helper.do("switches 2000")
+    helper.do("cpu 300")
+    theirs, delta = perf(), Delta(before, daemon.fresh())
+
+    assert delta.of("perf_cgroup_page_faults_total", cgroup=group.label) == theirs["page-faults"]
+    assert delta.of("perf_cgroup_context_switches_total", cgroup=group.label) == theirs["context-switches"]
+    assert delta.of("perf_cgroup_task_clock_seconds_total", cgroup=group.label) == \
+        pytest.approx(theirs["task-clock"] / 1000, rel=0.01)
+
+
+@pytest.mark.once
+def test_a_cpu_as_perf_stat_counts_it(perfmond, cgroups, work, cpus):
+    cpu = cpus[-1]
+    helper = work(cgroups.make("load"), cpu)
+    helper.fork()
+    daemon = perfmond(config(cgroups, "context-switches, page-faults"))
+
+    before = daemon.fresh()
+    perf = perf_stat("-C", str(cpu), "-e", "context-switches,page-faults")
+    helper.do("switches 100000")
+    helper.do("faults 100000")
+    theirs, delta = perf(), Delta(before, daemon.fresh())
+
+    # What else runs on that CPU in the moments that only one of the two has seen is far below 1 %.
+    assert delta.of("perf_cpu_context_switches_total", cpu=str(cpu)) == \
+        pytest.approx(theirs["context-switches"], rel=0.01)
+    assert delta.of("perf_cpu_page_faults_total", cpu=str(cpu)) == pytest.approx(theirs["page-faults"], rel=0.01)
+
+
+def test_cpus_can_be_summed(perfmond, cgroups, work, cpus):
+    helper = work(cgroups.make("load"), cpus[0])
+    daemon = perfmond(config(cgroups, "page-faults").replace("[cpu]", "[cpu]\naggregate = yes"))
+
+    before = daemon.fresh()
+    for cpu in cpus:
+        helper.do(f"pin {cpu}")
+        helper.do("faults 3000")
+    after = daemon.fresh()
+
+    assert after.all("perf_cpu_page_faults_total")[0][0] == {}
+    assert after.value("perf_cpu_page_faults_total") - before.value("perf_cpu_page_faults_total") >= 3000 * len(cpus)
+
+
+def test_modifiers_split_user_from_kernel(perfmond, cgroups, work, cpus):
+    """A getppid loop is kernel time and user time; page faults of the helper are taken in user mode."""
+    group = cgroups.make("split")
+    helper = work(group, cpus[-1])
+    daemon = perfmond(config(cgroups, "page-faults, page-faults:u, page-faults:k", per_cpu="no"))
+
+    before = daemon.fresh()
+    helper.do("faults 1000")
+    delta = Delta(before, daemon.fresh())
+
+    assert delta.of("perf_cgroup_page_faults_total", cgroup=group.label) == 1000
+    assert delta.of("perf_cgroup_page_faults_user_total", cgroup=group.label) == 1000
+    assert delta.of("perf_cgroup_page_faults_kernel_total", cgroup=group.label) == 0
+
+
+def test_json_has_the_same_numbers(perfmond, cgroups, work, cpus):
+    group = cgroups.make("json")
+    helper = work(group, cpus[-1])
+    daemon = perfmond(config(cgroups, "page-faults, task-clock", per_cpu="no") + "[daemon]\ninterval = 200ms\n")
+
+    helper.do("faults 1000")
+    time.sleep(1)
+    text = daemon.fresh()
+    rows = daemon.json("/api/v1/snapshot", cgroup=group.label)["cgroups"]
+
+    assert [row["cgroup"] for row in rows] == [group.label]
+    events = rows[0]["events"]
+    assert events["page_faults"]["total"] == text.value("perf_cgroup_page_faults_total", cgroup=group.label)
+    assert events["page_faults"]["rate"] == 0, "the helper has slept for the last intervals"
+    assert events["task_clock"]["total"] == \
+        pytest.approx(text.value("perf_cgroup_task_clock_seconds_total", cgroup=group.label))
+    assert events["task_clock"]["unit"] == "seconds"
+    assert {event["state"] for event in events.values()} == {"ok"}
+
+
+def test_rates_are_those_of_the_load(perfmond, cgroups, work, cpus):
+    """2,000 sleeps a second for three seconds: about 2,000 switches a second in every interval."""
+    group = cgroups.make("rate")
+    helper = work(group, cpus[-1])
+    daemon = perfmond(config(cgroups, "context-switches, task-clock", per_cpu="no") + "[daemon]\ninterval = 500ms\n")
+
+    before = helper.switches()
+    start = time.monotonic()
+    helper.begin("ticks 2000 3000")
+    time.sleep(2.2)
+    row = daemon.json("/api/v1/snapshot", cgroup=group.label)["cgroups"][0]
+    helper.finish()
+    elapsed = time.monotonic() - start
+    rate = (helper.switches() - before) / elapsed
+
+    assert row["events"]["context_switches"]["rate"] == pytest.approx(rate, rel=0.1)
+    assert row["derived"]["cpus_utilized"] == pytest.approx(row["events"]["task_clock"]["rate"], rel=0.01)
+
+
+def test_a_scrape_reads_afresh(perfmond, cgroups, work, cpus):
+    """With an interval of an hour all that is seen comes from scrapes, and two at once share one reading."""
+    group = cgroups.make("scraped")
+    helper = work(group, cpus[-1])
+    daemon = perfmond(config(cgroups, "page-faults", per_cpu="no") + "[daemon]\ninterval = 1h\n")
+
+    before = daemon.fresh()
+    helper.do("faults 321")
+    after = daemon.fresh()
+    assert Delta(before, after).of("perf_cgroup_page_faults_total", cgroup=group.label) == 321
+
+    time.sleep(FRESH)
+    reads = [re.search(r"^perfmond_reads_total (\d+)", daemon.get("/metrics").text, re.M)[1] for _ in range(2)]
+    assert reads[0] == reads[1]

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""Cgroups are followed while they come and go, and those are counted that the config admits."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import until
+
+NAME = "perf_cgroup_page_faults_total"
+
+
+def config(include, more="", linger="1min"):
+    return f"""
+[cgroup]
+groups = faults
+include = {include}
+linger = {linger}
+{more}
+[group "faults"]
+events = page-faults
+"""
+
+
+def counted(metrics, below=""):
+    return {labels["cgroup"] for labels, _ in metrics.all(NAME) if labels["cgroup"].startswith(below)}
+
+
+def statuses(daemon, below):
+    return {cgroup["cgroup"]: cgroup["status"] for cgroup in daemon.json("/api/v1/cgroups")["cgroups"]
+            if cgroup["cgroup"].startswith(below)}
+
+
+def test_a_new_cgroup_is_counted_while_running(perfmond, cgroups, work, cpus):
+    daemon = perfmond(config(cgroups.label + "/**"))
+    assert counted(daemon.fresh(), cgroups.label) == set()
+
+    group = cgroups.make("new")
+    until(lambda: counted(daemon.metrics(), cgroups.label) == {group.label}, "the new cgroup is counted", 2)
+    helper = work(group, cpus[0])
+    before = daemon.fresh().value(NAME, cgroup=group.label)
+    helper.do("faults 777")
+    assert daemon.fresh().value(NAME, cgroup=group.label) - before == 777
+
+
+def test_a_tree_made_at_once_is_found_whole(perfmond, cgroups):
+    daemon = perfmond(config(cgroups.label + "/**"))
+    expected = set()
+    for a in range(4):
+        for b in range(4):
+            path = cgroups.path / f"a{a}/b{b}/c/d"
+            os.makedirs(path)
+            expected |= {"/" + str(p.relative_to(cgroups.mount)) for p in
+                         (path, path.parent, path.parent.parent, path.parent.parent.parent)}
+    until(lambda: counted(daemon.metrics(), cgroups.label) == expected, "all of the tree is counted")
+
+
+def test_trees_made_by_several_at_once_are_found_whole(perfmond, cgroups):
+    daemon = perfmond(config(cgroups.label + "/**"))
+
+    def make(which):
+        for i in range(15):
+            os.makedirs(cgroups.path / f"t{which}" / f"x{i}" / "deep" / "deeper")
+
+    threads = [threading.Thread(target=make, args=(which,)) for which in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = {"/" + os.path.relpath(path, cgroups.mount) for path, _, _ in os.walk(cgroups.path)} - {cgroups.label}
+    assert len(expected) == 3 * (1 + 15 * 3)
+    until(lambda: counted(daemon.metrics(), cgroups.label) == expected, "all of the trees are counted")
+
+
+def test_a_removed_cgroup_lingers_then_goes(perfmond, cgroups, work, cpus):
+    daemon = perfmond(config(cgroups.label + "/**", linger="1500ms") + "[daemon]\ninterval = 100ms\n")
+    group = cgroups.make("brief")
+    until(lambda: counted(daemon.metrics(), cgroups.label) == {group.label}, "it is counted")
+    helper = work(group, cpus[0])
+    helper.do("faults 100")
+    helper.stop()
+    last = daemon.fresh().value(NAME, cgroup=group.label)
+    open_before = daemon.metrics().value("perfmond_open_events")
+    group.remove()
+    removed = time.monotonic()
+
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers", 1)
+    metrics = daemon.metrics()
+    assert metrics.value(NAME, cgroup=group.label) == last
+    assert metrics.value("perfmond_open_events") < open_before, "what is removed is closed at once"
+    rows = daemon.json("/api/v1/snapshot", cgroup=group.label)["cgroups"]
+    assert rows[0]["gone"] is True
+    until(lambda: counted(daemon.metrics(), cgroups.label) == set(), "it is gone", 4)
+    assert time.monotonic() - removed >= 1.4
+
+
+def test_the_work_of_a_short_lived_cgroup_is_in_its_last_reading(perfmond, cgroups, work, cpus):
+    """Counted, then worked in and removed within an interval: the last reading has it."""
+    daemon = perfmond(config(cgroups.label + "/**") + "[daemon]\ninterval = 1h\n")
+    group = cgroups.make("job")
+    helper = work(group, cpus[0])
+    until(lambda: counted(daemon.metrics(), cgroups.label) == {group.label}, "it is counted")
+    before = daemon.fresh().value(NAME, cgroup=group.label)
+    helper.do("faults 2500")
+    helper.stop()
+    group.remove()
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
+    # The helper's own end has page faults too, a few dozen.
+    assert 2500 <= daemon.fresh().value(NAME, cgroup=group.label) - before < 3000
+
+
+def test_include_and_exclude(perfmond, cgroups):
+    for path in ("web/a", "web/b", "db/a", "tmp"):
+        os.makedirs(cgroups.path / path)
+    top = cgroups.label
+    daemon = perfmond(config(f"{top}/web/** {top}/db", f"exclude = {top}/*/b"))
+    assert counted(daemon.metrics(), top) == {f"{top}/web/a", f"{top}/db"}
+    assert statuses(daemon, top) == {
+        top: "excluded", f"{top}/web": "excluded", f"{top}/web/a": "counted", f"{top}/web/b": "excluded",
+        f"{top}/db": "counted", f"{top}/db/a": "excluded", f"{top}/tmp": "excluded"}
+
+    os.makedirs(cgroups.path / "web/c")
+    os.makedirs(cgroups.path / "web/x/b")
+    until(lambda: f"{top}/web/c" in counted(daemon.metrics(), top), "a new one is admitted by the same rules")
+    until(lambda: statuses(daemon, top).get(f"{top}/web/x/b") == "counted", "a glob's * stops at a slash")
+
+
+def test_max_bounds_what_is_counted(perfmond, cgroups):
+    for i in range(6):
+        cgroups.make(f"g{i}")
+    daemon = perfmond(config(cgroups.label + "/*", "max = 4"))
+    metrics = daemon.metrics()
+    assert len(counted(metrics, cgroups.label)) == 4
+    assert metrics.value("perfmond_cgroups", state="counted") == 4
+    assert metrics.value("perfmond_cgroups", state="over_max") == 2
+    left_out = [c for c in daemon.json("/api/v1/cgroups")["cgroups"] if c["status"] == "over_max"]
+    assert len(left_out) == 2 and all("max" in c["reason"] for c in left_out)
+
+    # When one goes there is room for another.
+    (cgroups.mount / counted(metrics, cgroups.label).pop().lstrip("/")).rmdir()
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="over_max") == 1, "one moves up")
+    assert daemon.metrics().value("perfmond_cgroups", state="counted") == 4
+
+
+@pytest.fixture
+def short_queues():
+    """inotify queues that are made meanwhile hold 20 events."""
+    path = Path("/proc/sys/fs/inotify/max_queued_events")
+    before = path.read_text()
+
+    def restore():
+        path.write_text(before)
+
+    path.write_text("20")
+    yield restore
+    restore()
+
+
+def test_a_queue_overflow_loses_nothing(perfmond, cgroups, short_queues):
+    for i in range(30):
+        cgroups.make(f"old{i}")
+    daemon = perfmond(config(cgroups.label + "/**", linger="0s"))
+    short_queues()
+    assert daemon.metrics().value("perfmond_inotify_overflows_total") == 0
+
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        for i in range(40):
+            os.makedirs(cgroups.path / f"new{i}/child")
+        for i in range(0, 30, 2):
+            os.rmdir(cgroups.path / f"old{i}")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+
+    expected = {"/" + os.path.relpath(path, cgroups.mount) for path, _, _ in os.walk(cgroups.path)} - {cgroups.label}
+    until(lambda: counted(daemon.metrics(), cgroups.label) == expected, "all is as on disk")
+    assert daemon.metrics().value("perfmond_inotify_overflows_total") >= 1
+    assert daemon.metrics().value("perfmond_cgroup_rescans_total") >= 1
+
+
+def test_the_root_is_counted_by_default(perfmond, cgroups):
+    daemon = perfmond("")
+    metrics = daemon.metrics()
+    assert metrics.get(NAME, cgroup="/") is not None
+    assert metrics.get(NAME, cgroup=cgroups.label) is not None
+
+
+def test_a_thousand_come_and_go(perfmond, cgroups):
+    """Churn as on a build machine; nothing is left open, and nothing is left behind."""
+    daemon = perfmond(config(cgroups.label + "/**", linger="0s"))
+    before = daemon.metrics().value("perfmond_open_events")
+    for turn in range(10):
+        made = [cgroups.make(f"c{turn}-{i}") for i in range(100)]
+        for group in made:
+            group.remove()
+    until(lambda: counted(daemon.metrics(), cgroups.label) == set(), "all are gone")
+    until(lambda: daemon.metrics().value("perfmond_open_events") == before, "all is closed")
+    stat = (cgroups.path / "cgroup.stat")
+    if stat.exists():
+        until(lambda: "nr_dying_descendants 0" in stat.read_text(), "no dying cgroup is kept", 30)
+    assert daemon.metrics().value("perfmond_cgroups", state="waiting") == 0

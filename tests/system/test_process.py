@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: MIT
+"""The process: its files, its protocol with systemd, and what it does with less than it would like."""
+
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from harness import PATIENCE, PERFMOND, SANITIZED, run, until
+
+O_CLOEXEC = 0o2000000
+
+
+def test_all_files_are_close_on_exec(perfmond, cgroups):
+    cgroups.make("a").make("b")
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n")
+    daemon.metrics()
+    seen = set()
+    for fd in os.listdir(f"/proc/{daemon.pid}/fd"):
+        try:
+            link = os.readlink(f"/proc/{daemon.pid}/fd/{fd}")
+            info = open(f"/proc/{daemon.pid}/fdinfo/{fd}", encoding="ascii").read()
+        except FileNotFoundError:
+            continue  # the connection of the scrape above, which is about to be closed
+        if int(fd) > 2:
+            seen.add(re.sub(r"\d+", "", link))
+            assert int(re.search(r"flags:\s+(\d+)", info)[1], 8) & O_CLOEXEC, f"{fd}: {link}"
+    for kind in ("perf_event", "inotify", "eventpoll", "signalfd", "timerfd", "socket"):
+        assert any(kind in link for link in seen), f"{kind} is not among {seen}"
+
+
+def test_one_thread(perfmond):
+    daemon = perfmond("")
+    daemon.metrics()
+    assert len(os.listdir(f"/proc/{daemon.pid}/task")) == 1
+
+
+def test_the_soft_limit_of_files_is_raised(perfmond):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    daemon = perfmond("", limits=[(resource.RLIMIT_NOFILE, (64, hard))])
+    assert daemon.metrics().value("perfmond_max_fds") == hard
+    text = open(f"/proc/{daemon.pid}/limits", encoding="ascii").read()
+    assert re.search(r"Max open files\s+(\d+)", text)[1] == str(hard)
+
+
+def test_a_low_limit_of_files_leaves_cgroups_out(perfmond, cgroups, cpus):
+    """What does not fit is named and counted, and the rest works: HTTP above all."""
+    for i in range(40):
+        cgroups.make(f"g{i}")
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n", limits=[(resource.RLIMIT_NOFILE, (128, 128))])
+    metrics = daemon.fresh()
+    assert metrics.value("perfmond_max_fds") == 128
+    left_out = metrics.value("perfmond_cgroups", state="over_fds")
+    assert left_out > 0
+    assert metrics.value("perfmond_cgroups", state="counted") == 40 - left_out
+    assert metrics.state("context_switches") == "ok"
+    assert len(metrics.all("perf_cpu_context_switches_total")) == len(cpus)
+    reasons = {c["reason"] for c in daemon.json("/api/v1/cgroups")["cgroups"] if c["status"] == "over_fds"}
+    assert reasons and all("LimitNOFILE" in reason for reason in reasons)
+    assert any("open files" in problem for problem in daemon.json("/api/v1/status")["problems"])
+    assert len(os.listdir(f"/proc/{daemon.pid}/fd")) < 128
+
+
+def test_hardly_any_files_at_all(perfmond, cgroups):
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n", limits=[(resource.RLIMIT_NOFILE, (24, 24))])
+    assert daemon.metrics().value("perfmond_up") == 1
+
+
+# --- privileges
+
+@pytest.fixture
+def nobody(privileged, tmp_path_factory):
+    """The daemon as a user without any privilege: the arguments in front of it, and where it may read."""
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv (util-linux)")
+    folder = tmp_path_factory.mktemp("nobody")
+    for part in [folder, *folder.parents][:3]:
+        os.chmod(part, 0o755)
+    binary = shutil.copy(PERFMOND, folder / "perfmond")
+    os.chmod(binary, 0o755)
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
+              "--inh-caps=-all", "--ambient-caps=-all"]
+    # A coverage build could not write its counts there.
+    return {"prefix": prefix, "binary": binary, "env": {"GCOV_PREFIX": "/nonexistent"}}
+
+
+def read_paranoid():
+    return int(open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read())
+
+
+def readable(path):
+    os.chmod(path, 0o755)
+    return path
+
+
+def test_without_privileges_it_starts_and_says_what_it_lacks(perfmond, nobody, tmp_path):
+    if read_paranoid() <= 0:
+        pytest.skip("kernel.perf_event_paranoid lets everyone count whole CPUs")
+    readable(tmp_path)
+    daemon = perfmond("", **nobody)
+    metrics = daemon.metrics()
+    assert metrics.state("context_switches") == "denied"
+    assert metrics.state("context_switches", "cgroup") == "denied"
+    assert metrics.all("perf_cpu_context_switches_total") == [], "what is not measured is absent"
+    daemon.wait_log(r"denied: .*CAP_PERFMON")
+    status = daemon.json("/api/v1/status")
+    assert status["privileges"]["may_count_cpus"] is False
+    assert status["privileges"]["capabilities"] == []
+    assert any("CAP_PERFMON" in problem for problem in status["problems"])
+    reasons = [e["reason"] for e in daemon.json("/api/v1/events")["events"] if e["state"] == "denied"]
+    assert reasons and all("CAP_PERFMON" in reason for reason in reasons)
+
+
+def test_cap_perfmon_is_enough(perfmond, nobody, cgroups, work, cpus, tmp_path):
+    readable(tmp_path)
+    group = cgroups.make("counted")
+    helper = work(group, cpus[0])
+    caps = "-all,+perfmon"
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--bounding-set={caps}",
+              f"--inh-caps={caps}", f"--ambient-caps={caps}"]
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n", **{**nobody, "prefix": prefix})
+    before = daemon.fresh().value("perf_cgroup_page_faults_total", cgroup=group.label)
+    helper.do("faults 555")
+    assert daemon.fresh().value("perf_cgroup_page_faults_total", cgroup=group.label) - before == 555
+    assert daemon.json("/api/v1/status")["privileges"]["capabilities"] == ["CAP_PERFMON"]
+
+
+TRACEPOINT = '[cpu]\ngroups = trace\n[cgroup]\ngroups =\n[group "trace"]\n' \
+             'events = page-faults, syscalls:sys_enter_getppid\n'
+
+
+def test_tracefs_that_is_not_readable(perfmond, nobody, tracefs, tmp_path):
+    readable(tmp_path)
+    daemon = perfmond(TRACEPOINT, **nobody)
+    events = {e["text"]: e for e in daemon.json("/api/v1/events")["events"]}
+    event = events["syscalls:sys_enter_getppid"]
+    assert event["state"] == "denied"
+    assert str(tracefs) in event["reason"] and event["absent"] == "EACCES"
+
+
+def test_tracefs_that_is_not_mounted(perfmond, privileged):
+    """In a mount namespace of its own."""
+    if not shutil.which("unshare"):
+        pytest.skip("needs unshare (util-linux)")
+    hide = "umount -l -t tracefs -a 2>/dev/null; umount -l /sys/kernel/debug 2>/dev/null; exec \"$@\""
+    daemon = perfmond(TRACEPOINT, prefix=["unshare", "--mount", "sh", "-c", hide, "sh"])
+    events = {e["text"]: e for e in daemon.json("/api/v1/events")["events"]}
+    event = events["syscalls:sys_enter_getppid"]
+    assert event["state"] == "unsupported" and event["absent"]
+    assert "tracefs" in event["reason"] and "mount" in event["reason"]
+    assert events["page-faults"]["state"] == "ok"
+    assert daemon.metrics().all("perf_cpu_page_faults_total")
+
+
+def test_without_cgroups(perfmond, privileged, cpus):
+    """No hierarchy at all: CPUs are counted, and the reason is told."""
+    hide = "umount -l -R /sys/fs/cgroup; exec \"$@\""
+    daemon = perfmond("", prefix=["unshare", "--mount", "sh", "-c", hide, "sh"])
+    metrics = daemon.metrics()
+    assert len(metrics.all("perf_cpu_context_switches_total")) == len(cpus)
+    assert metrics.all("perf_cgroup_context_switches_total") == []
+    assert metrics.state("context_switches", "cgroup") == "unsupported"
+    assert any("cgroup" in line for line in daemon.lines)
+
+
+def test_without_proc_and_sys_it_says_so(privileged, tmp_path):
+    hide = "mount -t tmpfs none /sys; exec \"$@\""
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", hide, "sh", PERFMOND, "--check"], capture_output=True,
+                          text=True, timeout=30, check=False)
+    assert done.returncode in (1, 2)
+    assert "/sys" in done.stdout + done.stderr
+
+
+def test_no_pmu_is_no_reason_not_to_run(perfmond, privileged):
+    """Where no core PMU is, hardware events are unsupported, each with the reason, and all else counts."""
+    if any(os.path.exists(f"/sys/bus/event_source/devices/{name}") for name in ("cpu", "cpu_core", "armv8_pmuv3_0")):
+        pytest.skip("this machine has a PMU")
+    daemon = perfmond("")
+    states = {(e["scope"], e["event"]): e for e in daemon.json("/api/v1/events")["events"]}
+    for name in ("cycles", "instructions", "cache_misses", "branch_misses"):
+        assert states["cpu", name]["state"] == "unsupported"
+        assert "PMU" in states["cpu", name]["reason"]
+    assert states["cpu", "context_switches"]["state"] == "ok"
+    assert run("--check", f"--config={daemon.config_path}").returncode == 2
+
+
+# --- the protocol with systemd
+
+class NotifySocket:
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self.socket.bind(str(path))
+        self.socket.settimeout(PATIENCE)
+        self.path = str(path)
+
+    def receive(self):
+        """One message, as a dict."""
+        return dict(line.split("=", 1) for line in self.socket.recv(65536).decode().splitlines())
+
+    def until(self, key, value=None):
+        """Messages up to one that has key (=value)."""
+        seen = []
+        while True:
+            message = self.receive()
+            seen.append(message)
+            if key in message and value in (None, message[key]):
+                return seen
+
+
+@pytest.fixture
+def notify(tmp_path):
+    notify = NotifySocket(tmp_path / "notify")
+    yield notify
+    notify.socket.close()
+
+
+def test_sd_notify(perfmond, notify):
+    daemon = perfmond("[daemon]\ninterval = 100ms\n", env={"NOTIFY_SOCKET": notify.path})
+    first = notify.until("READY", "1")
+    assert not any("STOPPING" in message or "RELOADING" in message for message in first)
+    status = notify.until("STATUS")[-1]["STATUS"] if not any("STATUS" in m for m in first) else \
+        [m["STATUS"] for m in first if "STATUS" in m][-1]
+    assert "events" in status and "cgroups" in status
+
+    daemon.process.send_signal(signal.SIGHUP)
+    reloading = notify.until("RELOADING", "1")[-1]
+    assert abs(int(reloading["MONOTONIC_USEC"]) / 1e6 - time.monotonic()) < 5
+    notify.until("READY", "1")
+
+    daemon.process.terminate()
+    notify.until("STOPPING", "1")
+    assert daemon.end() == 0
+
+
+def test_it_listens_when_it_says_ready(perfmond, notify):
+    daemon = perfmond("", ready=False, env={"NOTIFY_SOCKET": notify.path})
+    notify.until("READY", "1")
+    daemon.url = daemon.wait_log(r"listening on (http://\S+)", timeout=0.5)[1]
+    assert daemon.get("/-/healthy").status_code == 200
+
+
+def test_the_watchdog_is_fed_by_the_loop(perfmond, notify):
+    daemon = perfmond("", env={"NOTIFY_SOCKET": notify.path, "WATCHDOG_USEC": "500000"})
+    start = time.monotonic()
+    for _ in range(6):
+        notify.until("WATCHDOG", "1")
+    elapsed = time.monotonic() - start
+    assert elapsed < 6 * 0.5, "each within the time"
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(0.1)
+        notify.socket.settimeout(1)
+        with pytest.raises(TimeoutError):
+            while True:
+                notify.receive()
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+
+
+def test_no_ready_with_a_bad_config(notify, tmp_path):
+    path = tmp_path / "bad.conf"
+    path.write_text("[daemon]\nnonsense = 1\n")
+    done = run(f"--config={path}", env={**os.environ, "NOTIFY_SOCKET": notify.path})
+    assert done.returncode != 0
+    notify.socket.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        notify.until("READY")
+
+
+def test_log_lines_have_priorities_for_the_journal(perfmond, tmp_path, privileged):
+    """$JOURNAL_STREAM names standard error's inode: lines then begin with sd-daemon's <N>."""
+    wrapper = 'exec 2>"$0"; JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"'
+    log = tmp_path / "journal"
+    daemon = perfmond("", ready=False, prefix=["sh", "-c", wrapper, str(log)])
+    until(lambda: log.exists() and "listening on" in log.read_text(), "it has begun")
+    daemon.stop()
+    for line in log.read_text().splitlines():
+        assert re.match(r"<[3-7]>", line), line
+
+
+# --- cost
+
+@pytest.mark.once
+def test_memory_does_not_grow(perfmond, cgroups):
+    """Thousands of readings and scrapes, reloads and cgroups that come and go: what is taken is given back."""
+    assert not SANITIZED
+    daemon = perfmond(f"[daemon]\ninterval = 10ms\n[cgroup]\nlinger = 0s\ninclude = {cgroups.label}/**\n")
+
+    def load():
+        for _ in range(40):
+            group = cgroups.make("x")
+            daemon.metrics()
+            daemon.json("/api/v1/snapshot")
+            group.remove()
+            daemon.process.send_signal(signal.SIGHUP)
+
+    def resident():
+        return int(open(f"/proc/{daemon.pid}/statm", encoding="ascii").read().split()[1]) * resource.getpagesize()
+
+    load()
+    before = resident()
+    for _ in range(5):
+        load()
+    assert resident() - before < 300000
+
+
+@pytest.mark.once
+def test_it_is_small(perfmond):
+    daemon = perfmond("")
+    daemon.metrics()
+    text = open(f"/proc/{daemon.pid}/status", encoding="ascii").read()
+    assert int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) < 20000

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""The exposition as a whole: what Prometheus relies on."""
+
+import math
+import os
+import re
+import threading
+import time
+
+import pytest
+
+from harness import FRESH, Metrics, until
+
+
+def totals(metrics):
+    return {key: value for key, value in metrics.samples.items() if key[0].endswith("_total")}
+
+
+def assert_never_decreases(readings):
+    for earlier, later in zip(readings, readings[1:]):
+        for key, value in totals(earlier).items():
+            assert later.samples.get(key, math.inf) >= value, key
+
+
+def test_totals_never_decrease_under_load_and_churn(perfmond, cgroups, work, cpus):
+    """Cgroups come, work, go and come again under the same name, while everything is read every 20 ms."""
+    daemon = perfmond(f"""
+[daemon]
+interval = 20ms
+[cpu]
+groups = load
+[cgroup]
+groups = load
+include = {cgroups.label}/**
+per_cpu = yes
+[group "load"]
+events = task-clock, context-switches, page-faults, cpu-migrations
+""")
+    steady = work(cgroups.make("steady"), cpus[-1])
+    steady.fork()
+    stop = threading.Event()
+    problems = []
+
+    def keep_busy():
+        while not stop.is_set():
+            steady.do("switches 300")
+            steady.do("faults 300")
+
+    def churn():
+        try:
+            for turn in range(1000):
+                if stop.is_set():
+                    return
+                group = cgroups.make(f"churn-{turn % 3}")
+                helper = work(group)
+                helper.do("faults 20")
+                helper.stop()
+                group.remove()
+        except Exception as error:  # pylint: disable=broad-except
+            problems.append(error)
+
+    threads = [threading.Thread(target=keep_busy), threading.Thread(target=churn)]
+    for thread in threads:
+        thread.start()
+    readings = []
+    for _ in range(60):
+        readings.append(daemon.metrics())
+        time.sleep(0.05)
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+    assert not problems, problems
+    assert_never_decreases(readings)
+    label = cgroups.label + "/steady"
+    assert readings[-1].value("perf_cgroup_context_switches_total", cgroup=label, cpu=str(cpus[-1])) > \
+        readings[0].value("perf_cgroup_context_switches_total", cgroup=label, cpu=str(cpus[-1]))
+    assert readings[-1].value("perfmond_readings_refused_total") == 0
+
+
+def test_a_restarted_service_goes_on(perfmond, cgroups, work, cpus):
+    """A cgroup that is removed and made again within the linger time continues its series."""
+    daemon = perfmond(f"""
+[cgroup]
+groups = load
+include = {cgroups.label}/**
+[group "load"]
+events = page-faults
+""")
+    name = "perf_cgroup_page_faults_total"
+    group = cgroups.make("service")
+    helper = work(group, cpus[0])
+    until(lambda: daemon.fresh().get(name, cgroup=group.label) is not None, "it is counted")
+    helper.do("faults 1000")
+    helper.stop()
+    before = daemon.fresh().value(name, cgroup=group.label)
+    assert before >= 1000
+    identity = daemon.metrics().all("perf_cgroup_info", cgroup=group.label)[0][0]["id"]
+    group.remove()
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
+    assert daemon.fresh().value(name, cgroup=group.label) == before
+
+    again = cgroups.make("service")
+    until(lambda: daemon.metrics().all("perf_cgroup_info", cgroup=group.label)[0][0]["id"] != identity,
+          "the new cgroup is counted")
+    helper = work(again, cpus[0])
+    helper.do("faults 500")
+    after = daemon.fresh().value(name, cgroup=group.label)
+    assert after >= before + 500
+
+
+def test_exposition_is_well_formed(perfmond):
+    """Built-in defaults, as a scraper sees them."""
+    daemon = perfmond("")
+    time.sleep(FRESH)
+    answer = daemon.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    metrics = Metrics(answer.text)
+
+    typed = dict(re.findall(r"^# TYPE (\S+) (\S+)$", answer.text, re.M))
+    helped = re.findall(r"^# HELP (\S+) (.+)$", answer.text, re.M)
+    assert len(typed) == len(re.findall(r"^# TYPE ", answer.text, re.M)), "each family once"
+    assert set(typed) == {name for name, _ in helped}
+    for name, _ in metrics.samples:
+        assert name in typed
+        assert (typed[name] == "counter") == name.endswith("_total")
+        assert re.fullmatch(r"(perf_cpu|perf_cgroup|perf_event|perfmond)_[a-z0-9_]+", name)
+    for key, value in metrics.samples.items():
+        assert math.isfinite(value) and value >= 0, key
+    assert answer.text.endswith("\n")
+
+
+def test_what_is_there_by_default(perfmond, cpus):
+    metrics = perfmond("").fresh()
+    for event in ("context_switches", "cpu_migrations", "page_faults", "major_faults"):
+        assert {labels["cpu"] for labels, _ in metrics.all(f"perf_cpu_{event}_total")} == {str(cpu) for cpu in cpus}
+        assert metrics.all(f"perf_cgroup_{event}_total"), event
+    assert metrics.all("perf_cgroup_task_clock_seconds_total")
+    assert metrics.value("perfmond_up") == 1
+    assert metrics.all("perfmond_build_info")[0][0]["version"]
+    for name in ("reads_total", "read_seconds_total", "scrapes_total", "open_events", "max_fds", "cpu_seconds_total",
+                 "resident_memory_bytes", "cpus"):
+        assert metrics.get(f"perfmond_{name}") is not None, name
+    assert metrics.value("perfmond_cpus") == len(cpus)
+
+
+def test_what_is_not_measured_is_absent(perfmond, cgroups):
+    """A virtual machine without a PMU: the events have a state and no series. With a PMU: both."""
+    cgroups.make("any")
+    metrics = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n").fresh()
+    for scope in ("cpu", "cgroup"):
+        state = metrics.state("cycles", scope)
+        assert bool(metrics.all(f"perf_{scope}_cycles_total")) == (state in ("ok", "multiplexed")), state
+        assert metrics.state("context_switches", scope) == "ok"
+    events = perfmond("").json("/api/v1/events")["events"]
+    for event in events:
+        assert (event["state"] in ("ok", "multiplexed")) == (event["reason"] is None), event
+
+
+def test_labels_are_escaped(perfmond, cgroups):
+    names = ['qu"ote', "back\\slash", "sp ace", "ünïcode-名", "#hash", "{brace}=,"]
+    made = [cgroups.make(name) for name in names]
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n")
+    metrics = daemon.fresh()
+    labels = {labels["cgroup"] for labels, _ in metrics.all("perf_cgroup_info")}
+    assert labels == {group.label for group in made}
+    rows = daemon.json("/api/v1/snapshot", scope="cgroup")["cgroups"]
+    assert {row["cgroup"] for row in rows} == labels
+
+
+def test_a_name_that_is_no_utf8_is_shown_as_one(perfmond, cgroups):
+    """A cgroup's name is bytes; a label is UTF-8, and stays one of its own."""
+    path = bytes(cgroups.path) + b"/\xff\xfe-x"
+    os.mkdir(path)
+    try:
+        metrics = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n").fresh()
+        labels = [labels["cgroup"] for labels, _ in metrics.all("perf_cgroup_info")]
+        assert len(labels) == 1 and labels[0].startswith(cgroups.label + "/")
+        assert metrics.get("perf_cgroup_context_switches_total", cgroup=labels[0]) is not None
+    finally:
+        os.rmdir(path)
+
+
+@pytest.mark.parametrize("accept", [None, "*/*", "text/plain;version=0.0.4;q=0.5", "application/json"])
+def test_metrics_is_text_for_everyone(perfmond, accept):
+    answer = perfmond("").get("/metrics", headers={"Accept": accept} if accept else {})
+    assert answer.status_code == 200
+    assert Metrics(answer.text).value("perfmond_up") == 1

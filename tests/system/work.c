@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Work of known size, for tests that compare counters with it. One command a line on standard input, each
+ * answered by one line on standard output when it is done; in between the process sleeps in read(2), so that
+ * what is counted between two commands is one command's work and nothing else. The end of input ends it.
+ *
+ *   pin CPU        runs on that CPU from now on
+ *   fork           makes a partner for `switches`; answers its pid
+ *   faults N       touches N fresh pages, one by one: N page faults
+ *   switches N     N round trips over a pair of pipes to the partner: on one CPU at least 2 N switches
+ *   ticks HZ MS    sleeps HZ times a second for MS milliseconds: about HZ switches a second
+ *   cpu MS         works until the thread has used MS milliseconds of CPU; answers the ns used
+ *   getppid N      calls getppid(2) N times
+ *   tsc            answers the CPU's time stamp counter
+ *
+ * A command should be given once with a small number before it is measured, so that code and stack have
+ * been touched. This program is never built with a sanitizer: shadow memory has page faults of its own.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S 1000000000U
+#define NS_PER_MS 1000000U
+
+struct partner {
+	pid_t pid;
+	int to, from;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static int do_pin(uint64_t cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set) < 0 ? -errno : 0;
+}
+
+/* Sends every byte back, until the other end of the pipe is closed. */
+static void be_partner(int from, int to)
+{
+	char byte;
+
+	while (read(from, &byte, 1) == 1)
+		if (write(to, &byte, 1) != 1)
+			break;
+	_exit(0);
+}
+
+static int do_fork(struct partner *partner)
+{
+	int there[2], back[2];
+
+	if (partner->pid > 0)
+		return -EALREADY;
+	if (pipe(there) < 0 || pipe(back) < 0)
+		return -errno;
+	partner->pid = fork();
+	if (partner->pid < 0)
+		return -errno;
+	if (partner->pid == 0) {
+		close(there[1]);
+		close(back[0]);
+		be_partner(there[0], back[1]);
+	}
+	close(there[0]);
+	close(back[1]);
+	partner->to = there[1];
+	partner->from = back[0];
+	return 0;
+}
+
+static int do_switches(const struct partner *partner, uint64_t nr)
+{
+	char byte = 'x';
+
+	if (partner->pid <= 0)
+		return -ESRCH;
+	for (uint64_t i = 0; i < nr; i++)
+		if (write(partner->to, &byte, 1) != 1 || read(partner->from, &byte, 1) != 1)
+			return -EPIPE;
+	return 0;
+}
+
+static int do_faults(uint64_t nr)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = nr * page;
+	volatile char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return -errno;
+	for (size_t at = 0; at < size; at += page)
+		pages[at] = 1;
+	return munmap((void *)(uintptr_t)pages, size) < 0 ? -errno : 0;
+}
+
+static int do_ticks(uint64_t hz, uint64_t ms)
+{
+	uint64_t start = clock_ns(CLOCK_MONOTONIC), nr = hz * ms / 1000;
+
+	if (hz == 0)
+		return -EINVAL;
+	for (uint64_t i = 1; i <= nr; i++) {
+		uint64_t at = start + i * NS_PER_S / hz;
+		struct timespec ts = { .tv_sec = (time_t)(at / NS_PER_S), .tv_nsec = (long)(at % NS_PER_S) };
+
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+			;
+	}
+	return 0;
+}
+
+static uint64_t do_cpu(uint64_t ms)
+{
+	uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID), used;
+
+	do {
+		for (volatile unsigned i = 0; i < 20000; i++)
+			;
+		used = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+	} while (used < ms * NS_PER_MS);
+	return used;
+}
+
+static void do_getppid(uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++)
+		(void)syscall(SYS_getppid);
+}
+
+static int read_tsc(uint64_t *ret)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	*ret = __builtin_ia32_rdtsc();
+	return 0;
+#else
+	(void)ret;
+	return -EOPNOTSUPP;
+#endif
+}
+
+/* *answer is what the command has to say, or its own argument. */
+static int run_command(struct partner *partner, const char *name, uint64_t first, uint64_t second, uint64_t *answer)
+{
+	int r = 0;
+
+	*answer = first;
+	if (strcmp(name, "pin") == 0) {
+		r = do_pin(first);
+	} else if (strcmp(name, "fork") == 0) {
+		r = do_fork(partner);
+		*answer = (uint64_t)partner->pid;
+	} else if (strcmp(name, "faults") == 0) {
+		r = do_faults(first);
+	} else if (strcmp(name, "switches") == 0) {
+		r = do_switches(partner, first);
+	} else if (strcmp(name, "ticks") == 0) {
+		r = do_ticks(first, second);
+	} else if (strcmp(name, "cpu") == 0) {
+		*answer = do_cpu(first);
+	} else if (strcmp(name, "getppid") == 0) {
+		do_getppid(first);
+	} else if (strcmp(name, "tsc") == 0) {
+		r = read_tsc(answer);
+	} else {
+		r = -ENOSYS;
+	}
+	return r;
+}
+
+int main(void)
+{
+	struct partner partner = {};
+	char line[128];
+
+	/* One page, one fault: none of them backed by a larger page. */
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
+		return EXIT_FAILURE;
+	while (fgets(line, sizeof(line), stdin)) {
+		char name[16];
+		uint64_t first = 0, second = 0, answer;
+		int r;
+
+		if (sscanf(line, "%15s %" SCNu64 " %" SCNu64, name, &first, &second) < 1)
+			continue;
+		r = run_command(&partner, name, first, second, &answer);
+		if (r < 0)
+			dprintf(STDOUT_FILENO, "error %s: %s\n", name, strerror(-r));
+		else
+			dprintf(STDOUT_FILENO, "ok %" PRIu64 "\n", answer);
+	}
+	return EXIT_SUCCESS;
+}
