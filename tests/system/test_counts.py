@@ -230,8 +230,8 @@ def test_a_cpu_as_perf_stat_counts_it(perfmond, cgroups, work, cpus):
 
     before = daemon.fresh()
     perf = perf_stat("-C", str(cpu), "-e", "context-switches,page-faults")
-    helper.do("switches 100000")
-    helper.do("faults 100000")
+    helper.do("switches 300000")
+    helper.do("faults 500000")
     theirs, delta = perf(), Delta(before, daemon.fresh())
 
     # What else runs on that CPU in the moments that only one of the two has seen is far below 1 %.
