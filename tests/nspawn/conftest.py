@@ -59,6 +59,10 @@ def until(condition, what, timeout=20):
     return result
 
 
+class NoContainer(Exception):
+    """It does not boot here."""
+
+
 class Machine:
     """The running container."""
 
@@ -79,7 +83,8 @@ class Machine:
 
     def wait_booted(self):
         def leader():
-            assert self.process.poll() is None, "systemd-nspawn has ended"
+            if self.process.poll() is not None:
+                raise NoContainer("systemd-nspawn has ended")
             pid = self.process.pid
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             return int(children[0]) if children else None
@@ -142,8 +147,9 @@ def machine(tmp_path_factory):
             pytest.skip(f"no cgroup can be made for a container: {error}")
         try:
             machine.wait_booted()
-        except AssertionError as error:
+        except NoContainer as error:
             machine.stop()
-            pytest.skip(f"a container can't be run here: {error}: " + (folder / "log").read_text()[-500:])
+            last = (folder / "log").read_text().strip().splitlines()[-1:]
+            pytest.skip(f"a container can't be run here: {error}: {' '.join(last)}")
         yield machine
         machine.stop()

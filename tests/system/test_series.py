@@ -38,6 +38,8 @@ events = task-clock, context-switches, page-faults, cpu-migrations
 """)
     steady = work(cgroups.make("steady"), cpus[-1])
     steady.fork()
+    label = cgroups.label + "/steady"
+    until(lambda: daemon.metrics().all("perf_cgroup_context_switches_total", cgroup=label), "it is counted")
     stop = threading.Event()
     problems = []
 
@@ -72,7 +74,6 @@ events = task-clock, context-switches, page-faults, cpu-migrations
 
     assert not problems, problems
     assert_never_decreases(readings)
-    label = cgroups.label + "/steady"
     assert readings[-1].value("perf_cgroup_context_switches_total", cgroup=label, cpu=str(cpus[-1])) > \
         readings[0].value("perf_cgroup_context_switches_total", cgroup=label, cpu=str(cpus[-1]))
     assert readings[-1].value("perfmond_readings_refused_total") == 0
