@@ -65,12 +65,14 @@ events = task-clock, context-switches, page-faults, cpu-migrations
     for thread in threads:
         thread.start()
     readings = []
-    for _ in range(60):
-        readings.append(daemon.metrics())
-        time.sleep(0.05)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for _ in range(60):
+            readings.append(daemon.metrics())
+            time.sleep(0.05)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
     assert not problems, problems
     assert_never_decreases(readings)
