@@ -425,7 +425,8 @@ int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot 
 	}
 	if (!monitor->latest) {
 		self = describe_self(monitor);
-		r = snapshot_new(&monitor->latest, monitor->count, monitor->tree, monitor->config->cpu_aggregate, &self);
+		r = snapshot_new(&monitor->latest, monitor->count, monitor->tree, monitor->config->cpu_aggregate,
+				 &self);
 		if (r < 0)
 			return r;
 	}

@@ -83,7 +83,8 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 			return -ENOMEM;
 	}
 	count->rows = calloc(cpus->nr + 1, sizeof(struct row *));
-	if (!count->rows || cpulist_copy(&count->cpus, cpus) < 0 || ledger_new(&count->ledger, plan, options->cgroup_max) < 0 ||
+	if (!count->rows || cpulist_copy(&count->cpus, cpus) < 0 ||
+	    ledger_new(&count->ledger, plan, options->cgroup_max) < 0 ||
 	    engine_perf.create(&count->engine, plan, privilege) < 0)
 		return -ENOMEM;
 
@@ -125,8 +126,8 @@ static bool has_room(const struct count *count, size_t fds)
 static void say_no_room(const struct count *count, size_t fds, struct reason *why)
 {
 	reason_set(why, 0,
-		   "it needs %zu more file descriptors; %zu are open for counting, of a limit of %" PRIu64 " that keeps %" PRIu64
-		   " for other use (raise LimitNOFILE=, or count fewer events or cgroups)",
+		   "it needs %zu more file descriptors; %zu are open for counting, of a limit of %" PRIu64
+		   " that keeps %" PRIu64 " for other use (raise LimitNOFILE=, or count fewer events or cgroups)",
 		   fds, count->engine->stats.fds, count->privilege->fd_limit, count->options.fd_reserve);
 }
 
@@ -301,8 +302,8 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 		if (cgroup_is_gone(tree, cgroup))
 			return r;
 		return reason_set(why, CGROUP_FAILED,
-				  "the kernel has no perf accounting for it (ENOENT): on a cgroup2 mount without any controller "
-				  "in use, enable one in the root's cgroup.subtree_control");
+				  "the kernel has no perf accounting for it (ENOENT): on a cgroup2 mount without any "
+				  "controller in use, enable one in the root's cgroup.subtree_control");
 	default:
 		return CGROUP_FAILED;
 	}
@@ -348,10 +349,13 @@ static void update_state(struct set_state *state, struct finding *finding, const
 			   set->group->name);
 	} else if (!set->exact && share < FULL_SHARE) {
 		state->state = EVENT_MULTIPLEXED;
-		reason_set(&state->why, 0,
-			   finding->running ? "it shares the PMU and ran %.0f %% of the last interval: totals are estimated" :
-					      "it did not get the PMU in the last interval: totals wait until it does",
-			   100 * share);
+		if (finding->running)
+			reason_set(&state->why, 0,
+				   "it shares the PMU and ran %.0f %% of the last interval: totals are estimated",
+				   100 * share);
+		else
+			reason_set(&state->why, 0,
+				   "it did not get the PMU in the last interval: totals wait until it does");
 	} else {
 		state->state = EVENT_OK;
 		state->why.text[0] = '\0';

@@ -200,7 +200,8 @@ static int reader_read(const struct perf_engine *engine, const struct reader *re
 		return reason_set(why, -errno, "reading on CPU %d: %s", reader->cpu, strerror(errno));
 	if (n == 0)
 		return reason_set(why, -ENODATA,
-				  "reading on CPU %d: the group is in error state: it is pinned, and did not fit the PMU",
+				  "reading on CPU %d: the group is in error state: it is pinned, and did not fit the "
+				  "PMU",
 				  reader->cpu);
 	if ((size_t)n != size || buffer[0] != nr || !sort_values(reader, nr, buffer + 3, values))
 		return reason_set(why, -EBADMSG, "reading on CPU %d: the kernel returned another group than was opened",

@@ -87,8 +87,8 @@ static enum event_state explain_denied(int error, const struct event *event, con
 			   errname, privilege->paranoid);
 	else if (event->attr.exclude_hv || event->attr.exclude_idle || event->attr.exclude_guest ||
 		 event->attr.exclude_host)
-		reason_set(why, 0, "refused (%s): this PMU can't leave out what the modifier in '%s' asks it to", errname,
-			   event->text);
+		reason_set(why, 0, "refused (%s): this PMU can't leave out what the modifier in '%s' asks it to",
+			   errname, event->text);
 	else
 		reason_set(why, 0,
 			   "refused (%s) in spite of CAP_PERFMON: a seccomp filter (a container runtime's, or "
@@ -151,10 +151,13 @@ enum event_state perf_open_explain(int error, const struct event *event, enum sc
 		reason_set(why, 0, "all hardware breakpoints of CPU %d are in use (ENOSPC)", cpu);
 		return EVENT_FAILED;
 	case -E2BIG:
-		reason_set(why, 0, "this kernel is older than perfmond's build and does not know all of its attributes (E2BIG)");
+		reason_set(why, 0,
+			   "this kernel is older than perfmond's build and does not know all of its attributes "
+			   "(E2BIG)");
 		return EVENT_FAILED;
 	case -EMFILE:
-		reason_set(why, 0, "the process's limit of %" PRIu64 " open files is reached: raise LimitNOFILE= (EMFILE)",
+		reason_set(why, 0,
+			   "the process's limit of %" PRIu64 " open files is reached: raise LimitNOFILE= (EMFILE)",
 			   privilege->fd_limit);
 		return EVENT_FAILED;
 	case -ENFILE:

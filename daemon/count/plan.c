@@ -208,8 +208,9 @@ static void explain_group(int error, const struct set *set, const struct event *
 {
 	if (error == -EINVAL || error == -ENOSPC) {
 		reason_set(why, 0,
-			   "'%s' can be counted alone, but the kernel does not take it together with the %zu before it in "
-			   "group '%s' (%s): the PMU has too few counters; make the group smaller or set alone = yes",
+			   "'%s' can be counted alone, but the kernel does not take it together with the %zu before it "
+			   "in group '%s' (%s): the PMU has too few counters; make the group smaller or set "
+			   "alone = yes",
 			   event->text, before, set->group->name, strerror(-error));
 		return;
 	}
@@ -295,8 +296,8 @@ static int add_columns(struct scope_plan *plan, const struct group_list *groups,
 static int fail_same_series(const struct column *a, const struct column *b, const char *series, struct reason *why)
 {
 	return reason_set(why, -EEXIST,
-			  "'%s' in group '%s' and '%s' in group '%s' are both counted per %s as '%s': leave one out, or give "
-			  "it a label (label=event)",
+			  "'%s' in group '%s' and '%s' in group '%s' are both counted per %s as '%s': leave one out, "
+			  "or give it a label (label=event)",
 			  a->event->text, a->group->name, b->event->text, b->group->name,
 			  a->scope == SCOPE_CPU ? "CPU" : "cgroup", series);
 }
@@ -313,7 +314,8 @@ static int check_name(const struct scope_plan *plan, size_t at, char *const *ser
 	const struct column *column = &plan->columns[at];
 
 	if (strcmp(series[at], "group_enabled_seconds") == 0 || strcmp(series[at], "group_running_seconds") == 0)
-		return reason_set(why, -EEXIST, "'%s' in group '%s': '%s' is the name of the groups' times; use another label",
+		return reason_set(why, -EEXIST,
+				  "'%s' in group '%s': '%s' is the name of the groups' times; use another label",
 				  column->event->text, column->group->name, series[at]);
 	for (size_t i = 0; i < at; i++)
 		if (strcmp(series[i], series[at]) == 0 && !share_series(plan->columns[i].event, column->event))

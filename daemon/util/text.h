@@ -23,7 +23,8 @@ int parse_duration(const char *text, uint64_t *ret_ns);
  * Glob over a path or a name: ? is one character, * any run of them, both without '/', [a-z] and
  * [!a-z] a class; ** is any run with '/'. A backslash is a plain character, since names of systemd's
  * units are full of them ("\x2d"); what is special is matched literally in a class ("[*]"). The whole text
- * has to match. Characters are those of UTF-8, and single bytes where the text is none. Bounded time: no backtracking beyond the last * and the last **.
+ * has to match. Characters are those of UTF-8, and single bytes where the text is none. Bounded time: no
+ * backtracking beyond the last * and the last **.
  */
 bool glob_match(const char *glob, const char *text);
 

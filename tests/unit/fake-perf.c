@@ -110,8 +110,8 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 		errno = leader->read_errno;
 		return -1;
 	}
-	for (int i = leader->reversed ? fake_perf.nr - 1 : 0; i >= 0 && i < fake_perf.nr; i += leader->reversed ? -1 : 1) {
-		const struct fake_event *event = &fake_perf.events[i];
+	for (int i = 0; i < fake_perf.nr; i++) {
+		const struct fake_event *event = &fake_perf.events[leader->reversed ? fake_perf.nr - 1 - i : i];
 
 		if (!event->open || event->leader != at)
 			continue;

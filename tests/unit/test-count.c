@@ -221,14 +221,19 @@ static void assert_state(const struct world *w, enum scope scope, size_t column,
 	enum event_state is = count_column_state(w->count, scope, column, &why);
 
 	if (is != state || (part_of_why ? !why || !strstr(why, part_of_why) : why != NULL))
-		fail_msg("%s, column %zu: %s, %s", scope_name(scope), column, event_state_name(is), why ? why : "(null)");
+		fail_msg("%s, column %zu: %s, %s", scope_name(scope), column, event_state_name(is),
+			 why ? why : "(null)");
 }
 
 /* --- plan */
 
 static void test_plan_sets(void **state)
 {
-	static const struct text_event mixed[] = { { "page-faults", SW, 2 }, { "cycles", HW, 0 }, { "x", UNCORE_TYPE, 9 } };
+	static const struct text_event mixed[] = {
+		{ "page-faults", SW, 2 },
+		{ "cycles", HW, 0 },
+		{ "x", UNCORE_TYPE, 9 },
+	};
 	static const struct text_event alone[] = { { "minor-faults", SW, 5 }, { "major-faults", SW, 6 } };
 	struct world *w = *state;
 	const struct scope_plan *plan;
@@ -329,7 +334,11 @@ static int refuse_third(const struct fake_event *event, int nr_members)
 
 static void test_plan_group_too_large(void **state)
 {
-	static const struct text_event three[] = { { "cycles", HW, 0 }, { "instructions", HW, 1 }, { "branches", HW, 4 } };
+	static const struct text_event three[] = {
+		{ "cycles", HW, 0 },
+		{ "instructions", HW, 1 },
+		{ "branches", HW, 4 },
+	};
 	struct world *w = *state;
 	const struct scope_plan *plan;
 

@@ -98,7 +98,8 @@ static const struct expected {
 	{ .path = "/kubepods.slice/kubepods-burstable.slice", .slice = "kubepods-burstable.slice" },
 	{ .path = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice",
 	  .slice = "kubepods-burstable-pod" UID_ ".slice", .pod = UID },
-	{ .path = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/cri-containerd-" ID ".scope",
+	{ .path = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_
+		  ".slice/cri-containerd-" ID ".scope",
 	  .unit = "cri-containerd-" ID ".scope", .slice = "kubepods-burstable-pod" UID_ ".slice",
 	  .container = ID, .pod = UID },
 	{ .path = "/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope",
@@ -107,7 +108,8 @@ static const struct expected {
 	  .unit = "crio-conmon-" ID ".scope", .slice = "kubepods-pod" UID_ ".slice", .pod = UID },
 	{ .path = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" HASH ".slice",
 	  .slice = "kubepods-besteffort-pod" HASH ".slice", .pod = HASH },
-	{ .path = "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope",
+	{ .path = "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" UID_
+		  ".slice/cri-containerd-" ID ".scope",
 	  .unit = "cri-containerd-" ID ".scope", .slice = "kubelet-kubepods-pod" UID_ ".slice",
 	  .container = ID, .pod = UID },
 	{ .path = "/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" ID,
