@@ -178,6 +178,19 @@ static int read_items(struct loading *loading, const char *folder, struct name_a
 	return *items ? 0 : -ENOMEM;
 }
 
+/* Reads FOLDER/NAME, a term's or an alias's, and gives its path beside its text. *text stays NULL where it is of
+ * no use, which is a problem then. */
+static int read_entry(struct loading *loading, const char *folder, const char *name, char **file, char **text)
+{
+	if (asprintf(file, "%s/%s", folder, name) < 0) {
+		*file = NULL;
+		return -ENOMEM;
+	}
+	if (!term_is_name(name))
+		return add_problem(loading, *file, unwritable);
+	return read_file(loading, *file, false, text);
+}
+
 static int load_format(struct loading *loading, const char *name)
 {
 	_cleanup_(freep) char *file = NULL, *text = NULL;
@@ -185,13 +198,7 @@ static int load_format(struct loading *loading, const char *name)
 	struct reason why;
 	int r;
 
-	if (asprintf(&file, "format/%s", name) < 0) {
-		file = NULL;
-		return -ENOMEM;
-	}
-	if (!term_is_name(name))
-		return add_problem(loading, file, unwritable);
-	r = read_file(loading, file, false, &text);
+	r = read_entry(loading, "format", name, &file, &text);
 	if (r < 0 || !text)
 		return r;
 	if (pmu_format_parse(&format, text, &why) < 0)
@@ -293,13 +300,7 @@ static int load_alias(struct loading *loading, const char *name)
 	bool usable;
 	int r;
 
-	if (asprintf(&file, "events/%s", name) < 0) {
-		file = NULL;
-		return -ENOMEM;
-	}
-	if (!term_is_name(name))
-		return add_problem(loading, file, unwritable);
-	r = read_file(loading, file, false, &text);
+	r = read_entry(loading, "events", name, &file, &text);
 	if (r < 0 || !text)
 		return r;
 	r = check_terms(&loading->pmu, text, &why);

@@ -55,12 +55,6 @@ static inline void closep(int *fd)
 	safe_close(*fd);
 }
 
-static inline void fclosep(FILE **f)
-{
-	if (*f)
-		fclose(*f);
-}
-
 static inline void closedirp(DIR **d)
 {
 	if (*d)
