@@ -537,8 +537,11 @@ static int open_sets(struct perf_engine *engine, struct station *station, const 
 
 	if (engine->from)
 		perf_remove(&engine->from->engine, target->scope, target->id, now);
-	if (is_shortage(r) && engine->from)
+	if (is_shortage(r) && engine->from) {
 		r = open_missing(engine, station, target, cpus, rows, why);
+		if (r == 0)
+			why->text[0] = '\0';
+	}
 	if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))
 		return r;
 

@@ -957,7 +957,10 @@ static void test_reload_in_little_room(void **state)
 	old = successor(w);
 	fake_run(a->identity->id, 0, 1000, 1000, 3);
 	fake_run(b->identity->id, 0, 1000, 1000, 4);
+	open_limit = 12;
+	fake_perf.refuse = refuse_beyond_limit;
 	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_COUNTED);
+	assert_string_equal(why.text, "");
 	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_COUNTED);
 	assert_int_equal(count_succeeded(w->count, old), 0);
 	count_free(old);
