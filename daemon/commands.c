@@ -73,6 +73,9 @@ static void print_pmus(const struct machine *machine)
 	printf("%s\n", machine->pmus->nr ? "" : " none");
 	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
 		printf("  problem: %s\n", machine->pmus->problems[i]);
+	if (machine->nmi_watchdog)
+		printf("NMI watchdog: on, and where it is the one that counts cycles, it has a hardware counter of "
+		       "each CPU (sysctl kernel.nmi_watchdog=0 gives it back)\n");
 }
 
 static void print_machine(const struct monitor *monitor)
@@ -106,8 +109,44 @@ static void print_machine(const struct monitor *monitor)
 	       count_stats(monitor->count).fds, plan_fds_per_cgroup(count_plan(monitor->count)), privilege->fd_limit);
 }
 
+/* The reasons that events have, each once. */
+struct reasons {
+	const char **texts; /* the plan's, or of the counting */
+	size_t nr;
+};
+
+static void reasons_release(struct reasons *reasons)
+{
+	free(reasons->texts);
+}
+
+/* The reason's number, from 1; 0 where there is no memory. */
+static size_t number_reason(struct reasons *reasons, const char *text)
+{
+	const char **texts;
+
+	for (size_t i = 0; i < reasons->nr; i++)
+		if (strcmp(reasons->texts[i], text) == 0)
+			return i + 1;
+	texts = reallocarray(reasons->texts, reasons->nr + 1, sizeof(*texts));
+	if (!texts)
+		return 0;
+	reasons->texts = texts;
+	texts[reasons->nr++] = text;
+	return reasons->nr;
+}
+
+static void print_reasons(const struct reasons *reasons)
+{
+	printf("\n");
+	for (size_t i = 0; i < reasons->nr; i++)
+		printf("[%zu] %s\n", i + 1, reasons->texts[i]);
+	if (reasons->nr)
+		printf("\n");
+}
+
 /* Prints the events of a scope; returns how many of them are not counted. */
-static size_t print_events(const struct monitor *monitor, enum scope scope)
+static size_t print_events(const struct monitor *monitor, enum scope scope, struct reasons *reasons)
 {
 	const struct scope_plan *plan = &count_plan(monitor->count)->scope[scope];
 	size_t lost = 0;
@@ -118,8 +157,10 @@ static size_t print_events(const struct monitor *monitor, enum scope scope)
 		const char *why;
 		enum event_state state = count_column_state(monitor->count, scope, i, &why);
 
-		printf("  %-12s %-28s %s%s%s\n", column->group->name, column->event->text, event_state_name(state),
-		       why ? ": " : "", why ? why : "");
+		printf("  %-12s %-28s %s", column->group->name, column->event->text, event_state_name(state));
+		if (why)
+			printf(" [%zu]", number_reason(reasons, why));
+		printf("\n");
 		lost += state != EVENT_OK && state != EVENT_MULTIPLEXED;
 	}
 	return lost;
@@ -152,13 +193,14 @@ static size_t print_left_out(const struct monitor *monitor)
 int command_check(const struct options *options)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	_cleanup_(reasons_release) struct reasons reasons = {};
 	size_t lost, left_out;
 
 	if (count_for(options, CHECK_NS, &monitor) < 0)
 		return EXIT_FAILURE;
 	print_machine(monitor);
-	lost = print_events(monitor, SCOPE_CPU) + print_events(monitor, SCOPE_CGROUP);
-	printf("\n");
+	lost = print_events(monitor, SCOPE_CPU, &reasons) + print_events(monitor, SCOPE_CGROUP, &reasons);
+	print_reasons(&reasons);
 	left_out = print_left_out(monitor);
 	if (lost == 0 && left_out == 0) {
 		printf("all that is configured can be counted\n");

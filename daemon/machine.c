@@ -3,13 +3,13 @@
 #include "machine.h"
 
 #include "event/tracefs.h"
-#include "target/cpu.h"
+#include "util/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #define SYSFS "/sys"
-#define PROCFS "/proc"
 
 struct machine *machine_free(struct machine *machine)
 {
@@ -18,6 +18,7 @@ struct machine *machine_free(struct machine *machine)
 	pmu_catalogue_free(machine->pmus);
 	free(machine->tracefs);
 	cpulist_release(&machine->cpus);
+	cpu_topology_release(&machine->topology);
 	cgroup_mount_release(&machine->mount);
 	free(machine);
 	return NULL;
@@ -44,6 +45,16 @@ static int find_pmus(struct machine *machine)
 	return 0;
 }
 
+/* It counts cycles on a pinned counter of each CPU, where there is a PMU. */
+static bool has_nmi_watchdog(const struct machine *machine)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	return pmu_count_core(machine->pmus) > 0 &&
+	       read_text_file(AT_FDCWD, PROCFS "/sys/kernel/nmi_watchdog", FILE_MAX_SYSFS, &text) == 0 &&
+	       strcmp(text, "0") != 0;
+}
+
 int machine_new(struct machine **ret, struct reason *why)
 {
 	_cleanup_(machine_freep) struct machine *machine = calloc(1, sizeof(*machine));
@@ -58,15 +69,17 @@ int machine_new(struct machine **ret, struct reason *why)
 	r = cpu_online(&machine->cpus, SYSFS, why);
 	if (r < 0)
 		return r;
-	if (find_pmus(machine) < 0 ||
+	if (find_pmus(machine) < 0 || cpu_topology_read(&machine->topology, SYSFS, &machine->cpus) < 0 ||
 	    tracefs_find(PROCFS "/self/mountinfo", &machine->tracefs, &machine->tracefs_problem) == -ENOMEM ||
 	    cgroup_mount_find(&machine->mount, PROCFS "/self/mountinfo", &machine->no_cgroups) == -ENOMEM)
 		return reason_set(why, -ENOMEM, "out of memory");
 
+	machine->nmi_watchdog = has_nmi_watchdog(machine);
 	machine->env = (struct event_env){
 		.pmus = machine->pmus,
 		.tracefs = machine->tracefs,
 		.tracefs_problem = machine->tracefs ? NULL : machine->tracefs_problem.text,
+		.kallsyms = PROCFS "/kallsyms",
 	};
 	*ret = steal_ptr(machine);
 	return 0;

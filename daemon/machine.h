@@ -10,6 +10,9 @@
 #include "count/privilege.h"
 #include "event/event.h"
 #include "target/cgroup.h"
+#include "target/cpu.h"
+
+#define PROCFS "/proc"
 
 struct machine {
 	struct privilege privilege;
@@ -18,6 +21,8 @@ struct machine {
 	struct reason tracefs_problem; /* then */
 	struct event_env env;	       /* of the three above */
 	struct cpulist cpus;	       /* online */
+	bool nmi_watchdog;	       /* kernel.nmi_watchdog: it has a hardware counter of each CPU */
+	struct cpu_topology topology;  /* of those */
 	struct cgroup_mount mount;     /* path NULL: none */
 	struct reason no_cgroups;      /* then */
 };

@@ -37,7 +37,7 @@ struct manager {
 	struct web *web;
 	uint64_t next_tick;   /* CLOCK_MONOTONIC ns */
 	bool settled;	      /* all cgroups found at start have been opened */
-	const struct plan *said_plan;	    /* of which … */
+	struct plan *said_plan;		    /* a reference: the plan of which … */
 	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
 	char *status;	      /* the last STATUS= sent */
 };
@@ -51,6 +51,7 @@ struct manager *manager_free(struct manager *manager)
 	sd_event_source_disable_unref(manager->cgroups);
 	sd_event_source_disable_unref(manager->admit);
 	monitor_free(manager->monitor);
+	plan_unref(manager->said_plan);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		free(manager->said[scope]);
 	free(manager->status);
@@ -99,22 +100,49 @@ static void log_states(struct manager *manager, enum scope scope)
 	}
 }
 
-/* Of a new plan nothing has been said yet. -ENOMEM. */
+/* What has been said of a scope's columns, as far as the new plan has them too; NULL where there is no memory. */
+static enum event_state *carry_said(const struct manager *manager, const struct plan *plan, enum scope scope)
+{
+	const struct scope_plan *to = &plan->scope[scope];
+	const struct scope_plan *from = manager->said_plan ? &manager->said_plan->scope[scope] : NULL;
+	enum event_state *said = calloc(to->nr_columns + 1, sizeof(*said));
+
+	for (size_t i = 0; said && from && i < to->nr_columns; i++)
+		for (size_t k = 0; k < from->nr_columns; k++)
+			if (column_equal(&to->columns[i], &from->columns[k]))
+				said[i] = manager->said[scope][k];
+	return said;
+}
+
+/* The plan changes also without a reload: where an event has recovered. -ENOMEM. */
 static int follow_plan(struct manager *manager)
 {
-	const struct plan *plan = count_plan(manager->monitor->count);
+	struct plan *plan = count_plan(manager->monitor->count);
+	enum event_state *said[_SCOPE_MAX] = {};
+	bool failed = false;
 
 	if (manager->said_plan == plan)
 		return 0;
-	manager->said_plan = NULL;
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		free(manager->said[scope]);
-		manager->said[scope] = calloc(plan->scope[scope].nr_columns + 1, sizeof(enum event_state));
-		if (!manager->said[scope])
-			return -ENOMEM;
+		said[scope] = carry_said(manager, plan, (enum scope)scope);
+		failed |= !said[scope];
 	}
-	manager->said_plan = plan;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		free(failed ? said[scope] : manager->said[scope]);
+		if (!failed)
+			manager->said[scope] = said[scope];
+	}
+	if (failed)
+		return -ENOMEM;
+	plan_unref(manager->said_plan);
+	manager->said_plan = plan_ref(plan);
 	return 0;
+}
+
+/* All is said again. */
+static void forget_said(struct manager *manager)
+{
+	manager->said_plan = plan_unref(manager->said_plan);
 }
 
 static void say_states(struct manager *manager)
@@ -354,8 +382,7 @@ static int reload(struct manager *manager, struct reason *why)
 	if (r < 0)
 		return r;
 	monitor_commit(manager->monitor, steal_ptr(prepared), why);
-	/* The old plan is freed: another can come to stand at its place. */
-	manager->said_plan = NULL;
+	forget_said(manager);
 
 	r = interval == manager->monitor->config->interval ? 0 : set_interval(manager);
 	if (r >= 0)

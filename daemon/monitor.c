@@ -29,9 +29,17 @@ struct monitor *monitor_free(struct monitor *monitor)
 	cgroup_tree_free(monitor->tree);
 	machine_free(monitor->machine);
 	config_free(monitor->config);
+	cpu_busy_release(&monitor->busy);
 	free(monitor);
 	return NULL;
 }
+
+/* What is to be put in force. */
+struct reload {
+	struct machine *machine; /* NULL, as is config: what is in force stays */
+	struct config *config;
+	struct count *count;
+};
 
 /* --- from config to plan */
 
@@ -60,6 +68,7 @@ static int parse_group(struct group *ret, const struct config_group *config, con
 	if (!ret->name)
 		return reason_set(why, -ENOMEM, "out of memory");
 	ret->alone = config->alone;
+	ret->split = config->split;
 	ret->events = events;
 	events = (struct event_list){};
 	return 0;
@@ -94,19 +103,27 @@ static int parse_groups(struct group_list *ret, const struct config *config, con
 	return 0;
 }
 
+/* The hierarchy's root, to try events on; -1 with the sentence in why where there is none. */
+static int open_hierarchy(const struct machine *machine, struct reason *why)
+{
+	int fd = -1;
+
+	*why = machine->no_cgroups;
+	if (machine->mount.path) {
+		fd = open(machine->mount.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			reason_set(why, 0, "%s: %s", machine->mount.path, strerror(errno));
+	}
+	return fd;
+}
+
 static int make_plan(struct plan **ret, const struct config *config, const struct machine *machine,
 		     const struct plan *counting, struct reason *why)
 {
 	struct group_list groups[_SCOPE_MAX] = {};
-	_cleanup_(closep) int cgroup_fd = -1;
-	struct reason no_cgroups = machine->no_cgroups;
+	struct reason no_cgroups;
+	_cleanup_(closep) int cgroup_fd = open_hierarchy(machine, &no_cgroups);
 	int r;
-
-	if (machine->mount.path) {
-		cgroup_fd = open(machine->mount.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (cgroup_fd < 0)
-			reason_set(&no_cgroups, 0, "%s: %s", machine->mount.path, strerror(errno));
-	}
 
 	r = parse_groups(&groups[SCOPE_CPU], config, &config->cpu_groups, &machine->env, why);
 	if (r == 0)
@@ -326,15 +343,38 @@ bool monitor_follow_cgroups(struct monitor *monitor, struct reason *why)
 /* --- reading */
 
 /* What failed once can work later: memory, files and PMUs are had by others too. */
-static void retry_failed(struct monitor *monitor)
+static void retry_cgroups(struct monitor *monitor)
 {
 	struct cgroup *cgroup;
 
-	if (monitor->nr_status[CGROUP_FAILED] == 0 || count_plan(monitor->count)->scope[SCOPE_CGROUP].nr_sets == 0)
+	if (count_plan(monitor->count)->scope[SCOPE_CGROUP].nr_sets == 0)
 		return;
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
 		if (cgroup->status == CGROUP_FAILED)
 			set_status(monitor, cgroup, CGROUP_WAITING, NULL);
+		else if (cgroup->status == CGROUP_COUNTED && cgroup->why)
+			admit_one(monitor, cgroup); /* not with all of its sets */
+}
+
+/* Events that could not be counted because the PMU was busy, or files or memory short, are tried again; where
+ * one can be counted by now, what a reload of the same config would do is done. */
+static void retry_events(struct monitor *monitor)
+{
+	const struct plan *plan = count_plan(monitor->count);
+	_cleanup_(reload_freep) struct reload *reload = NULL;
+	_cleanup_(closep) int cgroup_fd = -1;
+	struct reason why;
+
+	if (!plan_may_recover(plan))
+		return;
+	cgroup_fd = open_hierarchy(monitor->machine, &why);
+	if (!plan_recovers(plan, &monitor->machine->cpus, cgroup_fd))
+		return;
+	reload = calloc(1, sizeof(*reload));
+	if (!reload || make_count(&reload->count, monitor->config, monitor->machine, plan, &why) < 0 ||
+	    plan_nr_counted(count_plan(reload->count)) <= plan_nr_counted(plan))
+		return;
+	monitor_commit(monitor, steal_ptr(reload), &why);
 }
 
 static void look_again_at_times(struct monitor *monitor)
@@ -342,19 +382,29 @@ static void look_again_at_times(struct monitor *monitor)
 	uint64_t now = count_now();
 	struct reason why;
 
-	if (!monitor->tree || now - monitor->rescanned < RESCAN_NS)
+	if (now - monitor->rescanned < RESCAN_NS)
 		return;
 	monitor->rescanned = now;
+	retry_events(monitor);
+	count_mend_cpus(monitor->count);
+	if (!monitor->tree)
+		return;
 	monitor->retry = true;
-	retry_failed(monitor);
+	retry_cgroups(monitor);
 	if (cgroup_tree_wants_rescan(monitor->tree) != CGROUP_RESCAN_NO)
 		(void)cgroup_tree_rescan(monitor->tree, &why);
 }
 
 void monitor_tick(struct monitor *monitor)
 {
+	const uint64_t *busy = NULL;
+
 	look_again_at_times(monitor);
-	count_tick(monitor->count);
+	if (count_is_in_doubt(monitor->count))
+		busy = cpu_busy_update(&monitor->busy, &monitor->machine->cpus, PROCFS);
+	else
+		cpu_busy_forget(&monitor->busy);
+	count_tick(monitor->count, busy);
 	monitor->latest = snapshot_unref(monitor->latest);
 }
 
@@ -425,8 +475,8 @@ int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot 
 	}
 	if (!monitor->latest) {
 		self = describe_self(monitor);
-		r = snapshot_new(&monitor->latest, monitor->count, monitor->tree, monitor->config->cpu_aggregate,
-				 &self);
+		r = snapshot_new(&monitor->latest, monitor->count, monitor->tree, &monitor->machine->topology,
+				 monitor->config->cpu_aggregate, &self);
 		if (r < 0)
 			return r;
 	}
@@ -487,12 +537,6 @@ static void catch_up(struct monitor *monitor)
 		;
 }
 
-struct reload {
-	struct machine *machine;
-	struct config *config;
-	struct count *count;
-};
-
 struct reload *reload_free(struct reload *reload)
 {
 	if (!reload)
@@ -521,23 +565,31 @@ int monitor_prepare(const struct monitor *monitor, struct config *config, struct
 	return 0;
 }
 
-void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why)
+static void exchange_config(struct monitor *monitor, struct reload *reload)
 {
 	struct machine *machine = monitor->machine;
 	struct config *config = monitor->config;
+
+	take_config(monitor, reload->machine, reload->config);
+	reload->machine = machine;
+	reload->config = config;
+}
+
+void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why)
+{
 	struct count *count = monitor->count;
 	int r;
 
-	/* The old ones are needed until the new ones have taken over; then they go with reload. */
 	why->text[0] = '\0';
 	if (monitor->tree)
 		catch_up(monitor);
-	take_config(monitor, reload->machine, reload->config);
+	/* The old ones are needed until the new ones have taken over; then they go with reload. */
+	monitor->count = steal_ptr(reload->count);
+	if (reload->config)
+		exchange_config(monitor, reload);
 	if (monitor->tree)
 		cgroup_tree_set_filter(monitor->tree, &monitor->filter);
 
-	monitor->count = reload->count;
-	*reload = (struct reload){ .machine = machine, .config = config, .count = count };
 	count_succeed(monitor->count, count);
 	r = count_add_cpus(monitor->count);
 	if (monitor->tree)
@@ -547,5 +599,6 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 	if (count_succeeded(monitor->count, count) < 0 || r < 0)
 		reason_set(why, 0, "out of memory: some totals start anew");
 	monitor->latest = snapshot_unref(monitor->latest);
+	count_free(count);
 	reload_free(reload);
 }

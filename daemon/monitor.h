@@ -14,6 +14,7 @@
 #include "machine.h"
 #include "snapshot/about.h"
 #include "snapshot/snapshot.h"
+#include "target/busy.h"
 
 struct monitor {
 	struct machine *machine;
@@ -27,6 +28,7 @@ struct monitor {
 	uint64_t missed; /* cgroups gone before they could be opened */
 	bool retry;	 /* there is room again for those left out */
 	struct self self; /* the figures kept here: start_time, scrapes, reloads */
+	struct cpu_busy busy;
 	uint64_t started, rescanned; /* CLOCK_MONOTONIC ns */
 };
 

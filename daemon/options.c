@@ -2,6 +2,7 @@
 
 #include "options.h"
 
+#include "event/pfm.h"
 #include "util/log.h"
 #include "util/text.h"
 
@@ -104,7 +105,7 @@ static int parse_one(struct options *options, int option)
 		log_set_level(level);
 		return 0;
 	case OPTION_VERSION:
-		printf("perfmond %s\n", PACKAGE_VERSION);
+		printf("perfmond %s (%s libpfm)\n", PACKAGE_VERSION, pfm_is_built_in() ? "with" : "without");
 		options->command = COMMAND_EXIT;
 		return 0;
 	case 'h':

@@ -12,8 +12,8 @@
  * default is replaced by the first value given. A [group "NAME"] that is given again is one group whose
  * keys are replaced.
  *
- * Comments begin with # or ;, at the start of a line or after a space. A list, and events, may go on in
- * indented lines; an indented line that begins with a key of its section is that key.
+ * Comments begin with # or ;, at the start of a line or after a space, even one in quotes. A list, and
+ * events, may go on in indented lines; an indented line that begins with a key of its section is that key.
  *
  * Any list may end up empty, where a file has emptied it.
  */
@@ -41,6 +41,7 @@ struct config_group {
 	char *name;
 	char *events; /* as written, all on one line */
 	bool alone;
+	bool split;
 	struct config_place place;	  /* of the section */
 	struct config_place events_place; /* of `events =` */
 };

@@ -104,7 +104,7 @@ int config_list_copy(struct config_list *ret, const struct config_list *list)
 int config_take_group(struct config *config, const char *name, size_t n, const struct config_place *place,
 		      struct config_group **ret)
 {
-	_cleanup_(config_group_release) struct config_group new = {};
+	_cleanup_(config_group_release) struct config_group new = { .split = true };
 	int r;
 
 	for (size_t i = 0; i < config->nr_groups; i++)
@@ -133,7 +133,8 @@ int config_take_group(struct config *config, const char *name, size_t n, const s
 
 int config_group_copy(struct config_group *ret, const struct config_group *group)
 {
-	_cleanup_(config_group_release) struct config_group copy = { .alone = group->alone };
+	_cleanup_(config_group_release) struct config_group copy = { .alone = group->alone,
+								  .split = group->split };
 	int r;
 
 	copy.name = strdup(group->name);

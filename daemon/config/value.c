@@ -51,6 +51,8 @@ const struct config_key config_keys[] = {
 	{ .section = SECTION_GROUP, .name = "events", .type = VALUE_EVENTS },
 	{ .section = SECTION_GROUP, .name = "alone", .type = VALUE_BOOL,
 	  .offset = offsetof(struct config_group, alone) },
+	{ .section = SECTION_GROUP, .name = "split", .type = VALUE_BOOL,
+	  .offset = offsetof(struct config_group, split) },
 };
 /* clang-format on */
 const size_t config_nr_keys = ARRAY_SIZE(config_keys);

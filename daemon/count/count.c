@@ -2,21 +2,12 @@
 
 #include "count/count.h"
 
-#include "count/engine.h"
+#include "count/states.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
-
-/* Below this share a set is multiplexed; above, the gap is the time it takes to schedule it in. */
-#define FULL_SHARE 0.995
-
-/* What reading has found out about a set, for its columns' states. */
-struct set_state {
-	enum event_state state;
-	struct reason why;
-};
 
 struct count {
 	struct plan *plan;
@@ -25,7 +16,7 @@ struct count {
 	const struct privilege *privilege;
 	struct cpulist cpus;
 	struct count_options options;
-	struct set_state *states[_SCOPE_MAX];
+	struct states *states;
 	struct row **rows; /* scratch: a row a CPU */
 	size_t nr_cgroups, nr_cpus;
 	uint64_t reads, read_ns, last_read;
@@ -58,8 +49,7 @@ struct count *count_free(struct count *count)
 	if (count->engine)
 		count->engine->ops->destroy(count->engine);
 	ledger_free(count->ledger);
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		free(count->states[scope]);
+	states_free(count->states);
 	plan_unref(count->plan);
 	cpulist_release(&count->cpus);
 	free(count->rows);
@@ -77,14 +67,9 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	count->plan = plan_ref(plan);
 	count->privilege = privilege;
 	count->options = *options;
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		count->states[scope] = calloc(plan->scope[scope].nr_sets + 1, sizeof(struct set_state));
-		if (!count->states[scope])
-			return -ENOMEM;
-	}
 	count->rows = calloc(cpus->nr + 1, sizeof(struct row *));
 	if (!count->rows || cpulist_copy(&count->cpus, cpus) < 0 ||
-	    ledger_new(&count->ledger, plan, options->cgroup_max) < 0 ||
+	    ledger_new(&count->ledger, plan, options->cgroup_max) < 0 || states_new(&count->states, plan) < 0 ||
 	    engine_perf.create(&count->engine, plan, privilege) < 0)
 		return -ENOMEM;
 
@@ -107,6 +92,7 @@ int count_succeeded(struct count *count, struct count *from)
 	count->last_read = from->last_read;
 	count->inherited.read_errors = from->inherited.read_errors + from->engine->stats.read_errors;
 	count->inherited.backwards = from->inherited.backwards + from->engine->stats.backwards;
+	states_carry(count->states, from->states);
 	if (ledger_carry(count->ledger, from->ledger, count->options.cgroup_per_cpu) < 0)
 		return -ENOMEM;
 	/* What is newly open has not been read yet, and what is no longer open still looks measured. */
@@ -137,11 +123,24 @@ static void cpu_left_out(struct count *count, int cpu, const struct reason *why)
 	const struct scope_plan *plan = &count->plan->scope[SCOPE_CPU];
 
 	for (size_t i = 0; i < plan->nr_sets; i++)
-		if (cpulist_has(&plan->sets[i].cpus, cpu))
-			reason_set(&count->engine->findings[SCOPE_CPU][i].lasting, 0, "CPU %d is not counted: %s", cpu,
-				   why->text);
+	{
+		struct reason *lasting = &count->engine->findings[SCOPE_CPU][i].lasting;
+
+		if (cpulist_has(&plan->sets[i].cpus, cpu) && !lasting->text[0])
+			reason_set(lasting, 0, "CPU %d is not counted: %s", cpu, why->text);
+	}
 }
 
+/* A row without anything that could be lost. */
+static bool row_is_empty(const struct count *count, const struct row *row)
+{
+	for (size_t i = 0; i < count->plan->scope[row->scope].nr_columns; i++)
+		if (row->cells[i].measured || row->cells[i].total)
+			return false;
+	return true;
+}
+
+/* Opens what is to be counted on the CPU, or what of it is not open yet. */
 static int add_cpu(struct count *count, int cpu)
 {
 	const struct cpulist only = { .cpu = &cpu, .nr = 1 };
@@ -150,8 +149,10 @@ static int add_cpu(struct count *count, int cpu)
 		.id = (uint64_t)cpu,
 		.label = "",
 		.cgroup_fd = -1,
+		.idles = true,
 	};
 	size_t fds = count->engine->ops->fds_needed(count->engine, SCOPE_CPU, (uint64_t)cpu);
+	bool had = count->engine->ops->has(count->engine, SCOPE_CPU, (uint64_t)cpu);
 	struct reason why = {};
 	struct row *row;
 	int r;
@@ -166,11 +167,12 @@ static int add_cpu(struct count *count, int cpu)
 		return r;
 	r = count->engine->ops->add(count->engine, &target, &only, &row, count_now(), &why);
 	if (r < 0) {
-		ledger_drop(count->ledger, row);
+		if (row_is_empty(count, row))
+			ledger_drop(count->ledger, row);
 		cpu_left_out(count, cpu, &why);
 		return r == -ENOMEM ? r : 0;
 	}
-	count->nr_cpus++;
+	count->nr_cpus += !had;
 	return 0;
 }
 
@@ -187,6 +189,22 @@ int count_add_cpus(struct count *count)
 	return 0;
 }
 
+void count_mend_cpus(struct count *count)
+{
+	const struct scope_plan *plan = &count->plan->scope[SCOPE_CPU];
+	bool broken = false;
+
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		struct finding *finding = &count->engine->findings[SCOPE_CPU][i];
+
+		broken |= finding->lasting.text[0] != '\0';
+		finding->lasting.text[0] = '\0';
+	}
+	/* Whatever still fails is told anew, also a want of memory. */
+	if (broken)
+		(void)count_add_cpus(count);
+}
+
 /* Row number i of the cgroup; false after the last. */
 static bool nth_cgroup_row(const struct count *count, size_t i, const struct cgroup *cgroup, struct row **ret)
 {
@@ -200,14 +218,6 @@ static bool nth_cgroup_row(const struct count *count, size_t i, const struct cgr
 	return true;
 }
 
-static bool row_is_blank(const struct count *count, const struct row *row)
-{
-	for (size_t i = 0; i < count->plan->scope[row->scope].nr_columns; i++)
-		if (row->cells[i].measured)
-			return false;
-	return true;
-}
-
 /* Ends the cgroup's rows. With linger, what has been measured stays for a while. */
 static void end_cgroup_rows(struct count *count, const struct cgroup *cgroup, bool linger, uint64_t now)
 {
@@ -216,7 +226,7 @@ static void end_cgroup_rows(struct count *count, const struct cgroup *cgroup, bo
 	for (size_t i = 0; nth_cgroup_row(count, i, cgroup, &row); i++) {
 		if (!row || row->identity != cgroup->identity)
 			continue;
-		if (linger && count->options.linger > 0 && !row_is_blank(count, row))
+		if (linger && count->options.linger > 0 && !row_is_empty(count, row))
 			ledger_retire(count->ledger, row, cgroup->identity, now);
 		else
 			ledger_drop(count->ledger, row);
@@ -249,6 +259,7 @@ static int open_cgroup(struct count *count, const struct cgroup_tree *tree, cons
 		.id = cgroup->identity->id,
 		.label = cgroup->identity->label,
 		.cgroup_fd = fd,
+		.idles = cgroup->identity->id == CGROUP_ROOT_ID,
 	};
 	int r;
 
@@ -269,44 +280,52 @@ static bool cgroup_is_gone(const struct cgroup_tree *tree, const struct cgroup *
 	return fd == -ENOENT;
 }
 
-int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
-		     struct reason *why)
+/* What opening a new cgroup has come to. */
+static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup, int error,
+			 struct reason *why)
 {
-	size_t fds = count->engine->ops->fds_needed(count->engine, SCOPE_CGROUP, cgroup->identity->id);
-	int r;
-
-	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
-		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
-	if (count->nr_cgroups >= count->options.cgroup_max)
-		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",
-				  count->options.cgroup_max);
-	if (!has_room(count, fds)) {
-		say_no_room(count, fds, why);
-		return CGROUP_OVER_FDS;
-	}
-
-	r = open_cgroup(count, tree, cgroup, why);
-	if (r == 0) {
-		count->nr_cgroups++;
-		return CGROUP_COUNTED;
-	}
 	/* Rows of an earlier cgroup of that label may have been taken up again: they linger on. */
 	end_cgroup_rows(count, cgroup, true, count_now());
-	switch (r) {
+	switch (error) {
 	case -ENOMEM:
-		return reason_set(why, r, "out of memory");
+		return reason_set(why, error, "out of memory");
 	case -EMFILE:
 	case -ENFILE:
 		return CGROUP_OVER_FDS;
 	case -ENOENT:
 		if (cgroup_is_gone(tree, cgroup))
-			return r;
+			return error;
 		return reason_set(why, CGROUP_FAILED,
 				  "the kernel has no perf accounting for it (ENOENT): on a cgroup2 mount without any "
 				  "controller in use, enable one in the root's cgroup.subtree_control");
 	default:
 		return CGROUP_FAILED;
 	}
+}
+
+int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
+		     struct reason *why)
+{
+	const struct engine_ops *ops = count->engine->ops;
+	size_t fds = ops->fds_needed(count->engine, SCOPE_CGROUP, cgroup->identity->id);
+	bool had = ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id);
+	int r;
+
+	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
+		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
+	if (!had && count->nr_cgroups >= count->options.cgroup_max)
+		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",
+				  count->options.cgroup_max);
+	if (!has_room(count, fds)) {
+		say_no_room(count, fds, why);
+		return had ? CGROUP_COUNTED : CGROUP_OVER_FDS;
+	}
+
+	r = open_cgroup(count, tree, cgroup, why);
+	if (r < 0 && !had)
+		return cgroup_failed(count, tree, cgroup, r, why);
+	count->nr_cgroups += !had;
+	return CGROUP_COUNTED;
 }
 
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger)
@@ -330,48 +349,17 @@ void count_read(struct count *count)
 	count->reads++;
 }
 
-/* What the interval has shown of a set. */
-static void update_state(struct set_state *state, struct finding *finding, const struct set *set)
+bool count_is_in_doubt(const struct count *count)
 {
-	double share = finding->enabled ? (double)finding->running / (double)finding->enabled : 1;
-
-	if (finding->failures) {
-		state->state = EVENT_FAILED;
-		state->why = finding->why;
-	} else if (finding->lasting.text[0]) {
-		state->state = EVENT_FAILED;
-		state->why = finding->lasting;
-	} else if (!set->exact && finding->ever_enabled && !finding->ever_ran) {
-		state->state = EVENT_NEVER_SCHEDULED;
-		reason_set(&state->why, 0,
-			   "opened and enabled, but the PMU never ran it: group '%s' is too large for it, or its "
-			   "counters are taken (another perf user, kernel.nmi_watchdog)",
-			   set->group->name);
-	} else if (!set->exact && share < FULL_SHARE) {
-		state->state = EVENT_MULTIPLEXED;
-		if (finding->running)
-			reason_set(&state->why, 0,
-				   "it shares the PMU and ran %.0f %% of the last interval: totals are estimated",
-				   100 * share);
-		else
-			reason_set(&state->why, 0,
-				   "it did not get the PMU in the last interval: totals wait until it does");
-	} else {
-		state->state = EVENT_OK;
-		state->why.text[0] = '\0';
-	}
-	finding->enabled = finding->running = finding->failures = 0;
+	return count->states->in_doubt;
 }
 
-void count_tick(struct count *count)
+void count_tick(struct count *count, const uint64_t *busy)
 {
 	count_read(count);
 	ledger_tick(count->ledger, count->last_read);
 	ledger_expire(count->ledger, count->last_read, count->options.linger);
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		for (size_t i = 0; i < count->plan->scope[scope].nr_sets; i++)
-			update_state(&count->states[scope][i], &count->engine->findings[scope][i],
-				     &count->plan->scope[scope].sets[i]);
+	states_update(count->states, count->engine, count->ledger, &count->cpus, busy);
 }
 
 struct plan *count_plan(const struct count *count)
@@ -384,18 +372,9 @@ const struct ledger *count_ledger(const struct count *count)
 	return count->ledger;
 }
 
-enum event_state count_column_state(const struct count *count, enum scope scope, size_t at, const char **why)
+enum event_state count_column_state(const struct count *count, enum scope scope, size_t column, const char **why)
 {
-	const struct column *column = &count->plan->scope[scope].columns[at];
-	const struct set_state *state;
-
-	if (column->set == NO_SET) {
-		*why = column->why;
-		return column->state;
-	}
-	state = &count->states[scope][column->set];
-	*why = state->why.text[0] ? state->why.text : NULL;
-	return state->state;
+	return states_get(count->states, scope, column, why);
 }
 
 struct count_stats count_stats(const struct count *count)

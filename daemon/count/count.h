@@ -58,8 +58,11 @@ int count_succeeded(struct count *count, struct count *from);
 /* Opens the CPU scope's sets on all CPUs. Sets that can't be opened say so in their columns' states.
  * -ENOMEM. */
 int count_add_cpus(struct count *count);
+/* Tries those again. */
+void count_mend_cpus(struct count *count);
 
-/* Opens the cgroup's sets, each on all CPUs or not at all. Its status afterwards (enum cgroup_status), with the
+/* Opens the cgroup's sets, each on all CPUs or not at all; or, of one that is counted, those that could not be opened
+ * then. Its status afterwards (enum cgroup_status), with the
  * sentence in why where it is not CGROUP_COUNTED, or not with all of its sets; -ENOENT where it is gone
  * (normal); -ENOMEM. */
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
@@ -74,8 +77,10 @@ void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool 
 void count_read(struct count *count);
 
 /* count_read() as the end of an interval: rates, shares and states are worked out, and rows that have
- * lingered are dropped. */
-void count_tick(struct count *count);
+ * lingered are dropped. busy: ns in which each CPU was busy in the interval, or NULL where that is not known;
+ * it is only looked at while count_is_in_doubt() (stall.h). */
+void count_tick(struct count *count, const uint64_t *busy);
+bool count_is_in_doubt(const struct count *count);
 
 struct plan *count_plan(const struct count *count);
 const struct ledger *count_ledger(const struct count *count);

@@ -14,6 +14,7 @@
 /* What reading a set has shown, summed over all its targets. */
 struct finding {
 	uint64_t enabled, running; /* ns, since the finding was last looked at */
+	uint64_t busy;		   /* of running, what is of targets that do not idle */
 	bool ever_enabled, ever_ran;
 	uint64_t failures; /* targets or readings that failed since then */
 	struct reason why; /* the last failure's sentence */
@@ -39,6 +40,7 @@ struct engine_target {
 	uint64_t id;	 /* the CPU's number, or the cgroup's id */
 	const char *label; /* for sentences; "" for a CPU */
 	int cgroup_fd;	 /* -1 for a CPU */
+	bool idles;	 /* idle time is in its time: a CPU, or the root cgroup, which has the idle tasks */
 };
 
 struct engine_ops {
@@ -49,11 +51,14 @@ struct engine_ops {
 	/* How many more fds will be open after add(). */
 	size_t (*fds_needed)(const struct engine *engine, enum scope scope, uint64_t id);
 
+	/* Is the target counted? */
+	bool (*has)(const struct engine *engine, enum scope scope, uint64_t id);
+
 	/*
-	 * Starts counting a target. rows[i] is fed by cpus->cpu[i]; they may all be the same row. Each
-	 * set is opened on all of its CPUs or not at all; 0 where at least one is, with a sentence in why
-	 * where another is not. -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open. -ENOENT: the kernel
-	 * knows no such cgroup. Other errors: no set could be opened; why says.
+	 * Starts counting a target, or what could not be opened of it before. rows[i] is fed by cpus->cpu[i];
+	 * they may all be the same row. Each set is opened on all of its CPUs or not at all; 0 where at least one
+	 * is, with a sentence in why where another is not. -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open.
+	 * -ENOENT: the kernel knows no such cgroup. Other errors: no set could be opened; why says.
 	 */
 	int (*add)(struct engine *engine, const struct engine_target *target, const struct cpulist *cpus,
 		   struct row *const *rows, uint64_t now, struct reason *why);

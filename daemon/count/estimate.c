@@ -43,6 +43,8 @@ enum estimate estimate(struct baseline *base, const struct reading *now, size_t 
 		return ESTIMATE_BACKWARDS;
 	if (!exact && now->running == base->running && now->enabled != base->enabled)
 		return ESTIMATE_UNOBSERVED;
+	if (!plain && now->brief && now->running - base->running < now->enabled - base->enabled)
+		return ESTIMATE_UNOBSERVED;
 
 	for (size_t i = 0; i < nr; i++) {
 		uint64_t delta = now->values[i] - base->values[i];

@@ -25,6 +25,7 @@ struct reading {
 	uint64_t running;
 	const uint64_t *values;
 	uint64_t most; /* ns it can have been enabled since the baseline */
+	bool brief;    /* so soon after the baseline that a share of it would say little */
 };
 
 /* The reading that deltas are taken from; zeroed when the group is opened. */
@@ -36,7 +37,8 @@ struct baseline {
 
 enum estimate {
 	ESTIMATE_COUNTED,    /* deltas hold what to add; the baseline has moved on */
-	ESTIMATE_UNOBSERVED, /* enabled but not running since the baseline: nothing to add yet */
+	ESTIMATE_UNOBSERVED, /* enabled but not running since the baseline, or for part of a brief time: nothing
+			      * to add yet */
 	ESTIMATE_BACKWARDS,  /* the kernel's numbers went down: nothing added, the baseline stays, so that
 			      * what they pass again is not counted twice */
 };

@@ -12,11 +12,18 @@ int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 
 	if (!ledger)
 		return -ENOMEM;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		TAILQ_INIT(&ledger->rows[scope]);
 	ledger->plan = plan_ref(plan);
 	ledger->max_gone = max_gone;
 	TAILQ_INIT(&ledger->gone);
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		TAILQ_INIT(&ledger->rows[scope]);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		ledger->counted[scope] = calloc(plan->scope[scope].nr_columns + 1, sizeof(uint64_t));
+		if (!ledger->counted[scope]) {
+			ledger_free(ledger);
+			return -ENOMEM;
+		}
+	}
 	*ret = ledger;
 	return 0;
 }
@@ -28,6 +35,8 @@ struct ledger *ledger_free(struct ledger *ledger)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		while (!TAILQ_EMPTY(&ledger->rows[scope]))
 			ledger_drop(ledger, TAILQ_FIRST(&ledger->rows[scope]));
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		free(ledger->counted[scope]);
 	plan_unref(ledger->plan);
 	free(ledger);
 	return NULL;
@@ -45,6 +54,8 @@ static void leave_gone(struct ledger *ledger, struct row *row)
 
 void ledger_drop(struct ledger *ledger, struct row *row)
 {
+	for (size_t i = 0; i < ledger->plan->scope[row->scope].nr_columns; i++)
+		ledger->counted[row->scope][i] += row->cells[i].total - row->cells[i].at_tick;
 	leave_gone(ledger, row);
 	HASH_DELETE(by_target, ledger->by_target, row);
 	TAILQ_REMOVE(&ledger->rows[row->scope], row, in_ledger);
@@ -144,11 +155,12 @@ void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
 		ledger_drop(ledger, row);
 }
 
-static void row_tick(struct row *row, const struct scope_plan *plan, double seconds)
+static void row_tick(struct row *row, const struct scope_plan *plan, double seconds, uint64_t *counted)
 {
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		struct cell *cell = &row->cells[i];
 
+		counted[i] += cell->total - cell->at_tick;
 		cell->rate = cell->measured ? (double)(cell->total - cell->at_tick) / seconds : NAN;
 		cell->at_tick = cell->total;
 	}
@@ -169,10 +181,11 @@ void ledger_tick(struct ledger *ledger, uint64_t now)
 	double seconds = ledger->last_tick && now > ledger->last_tick ? (double)(now - ledger->last_tick) / 1e9 : NAN;
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct scope_plan *plan = &ledger->plan->scope[scope];
 		struct row *row;
 
 		TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
-			row_tick(row, &ledger->plan->scope[scope], seconds);
+			row_tick(row, plan, seconds, ledger->counted[scope]);
 	}
 	ledger->last_tick = now;
 }
@@ -198,40 +211,70 @@ static void carry_times(struct row *to, const struct scope_plan *to_plan, const 
 	}
 }
 
-static void carry_row(struct row *to, const struct scope_plan *to_plan, const struct row *from,
-		      const struct scope_plan *from_plan)
-{
-	for (size_t k = 0; k < to_plan->nr_columns; k++)
-		for (size_t i = 0; i < from_plan->nr_columns; i++) {
-			const struct cell *cell = &from->cells[i];
+/* What is carried from where, and to which column: one a column of the new plan, or NO_COLUMN. */
+struct carrying {
+	struct ledger *to;
+	const struct ledger *from;
+	size_t *heirs[_SCOPE_MAX];
+};
 
-			if (!column_equal(&to_plan->columns[k], &from_plan->columns[i]))
-				continue;
-			to->cells[k].total += cell->total;
-			to->cells[k].at_tick += cell->at_tick;
-			to->cells[k].rate = cell->rate;
-			/* What is no longer counted is not measured; of a cgroup that is gone, it was. */
-			if (to_plan->columns[k].set != NO_SET || from->gone_at)
-				to->cells[k].measured |= cell->measured;
-		}
-	carry_times(to, to_plan, from, from_plan);
+#define NO_COLUMN SIZE_MAX
+
+static void carrying_release(struct carrying *carrying)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		free(carrying->heirs[scope]);
 }
 
-static void carry_to(struct ledger *to, struct row *row, const struct ledger *from, const struct row *old)
+static int find_heirs(struct carrying *carrying, enum scope scope)
 {
-	carry_row(row, &to->plan->scope[old->scope], old, &from->plan->scope[old->scope]);
+	const struct scope_plan *to = &carrying->to->plan->scope[scope], *from = &carrying->from->plan->scope[scope];
+	size_t *heirs = calloc(to->nr_columns + 1, sizeof(*heirs));
+
+	carrying->heirs[scope] = heirs;
+	if (!heirs)
+		return -ENOMEM;
+	for (size_t i = 0; i < to->nr_columns; i++) {
+		heirs[i] = NO_COLUMN;
+		for (size_t k = 0; heirs[i] == NO_COLUMN && k < from->nr_columns; k++)
+			if (column_equal(&to->columns[i], &from->columns[k]))
+				heirs[i] = k;
+	}
+	return 0;
+}
+
+static void carry_row(const struct carrying *carrying, struct row *to, const struct row *from)
+{
+	const struct scope_plan *plan = &carrying->to->plan->scope[from->scope];
+
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		size_t heir = carrying->heirs[from->scope][i];
+		const struct cell *cell;
+
+		if (heir == NO_COLUMN)
+			continue;
+		cell = &from->cells[heir];
+		to->cells[i].total += cell->total;
+		to->cells[i].at_tick += cell->at_tick;
+		to->cells[i].rate = cell->rate;
+		/* What is no longer counted is not measured; of a cgroup that is gone, it was. */
+		if (plan->columns[i].set != NO_SET || from->gone_at)
+			to->cells[i].measured |= cell->measured;
+	}
+	carry_times(to, plan, from, &carrying->from->plan->scope[from->scope]);
 }
 
 /* From a target that is there: into its new row. A CPU that is not counted for now gets one, to keep its
  * totals, which are not measured. */
-static int carry_present(struct ledger *to, const struct ledger *from, const struct row *old)
+static int carry_present(const struct carrying *carrying, const struct row *old)
 {
+	struct ledger *to = carrying->to;
 	struct row *row = NULL;
 	int r;
 
 	HASH_FIND(by_target, to->by_target, old->target, strlen(old->target), row);
 	if (row) {
-		carry_to(to, row, from, old);
+		carry_row(carrying, row, old);
 		return 0;
 	}
 	if (old->scope != SCOPE_CPU)
@@ -239,21 +282,22 @@ static int carry_present(struct ledger *to, const struct ledger *from, const str
 	r = ledger_take(to, SCOPE_CPU, old->cpu, NULL, &row);
 	if (r < 0)
 		return r;
-	carry_to(to, row, from, old);
+	carry_row(carrying, row, old);
 	for (size_t i = 0; i < to->plan->scope[SCOPE_CPU].nr_columns; i++)
 		row->cells[i].measured = false;
 	return 0;
 }
 
 /* From a cgroup that is gone: into the row of another that has taken its label, or one that lingers on. */
-static int carry_gone(struct ledger *to, const struct ledger *from, const struct row *old, bool per_cpu)
+static int carry_gone(const struct carrying *carrying, const struct row *old, bool per_cpu)
 {
+	struct ledger *to = carrying->to;
 	struct row *row = NULL;
 	int r;
 
 	HASH_FIND(by_target, to->by_target, old->target, strlen(old->target), row);
 	if (row) {
-		carry_to(to, row, from, old);
+		carry_row(carrying, row, old);
 		return 0;
 	}
 	if ((old->cpu != ROW_ALL_CPUS) != per_cpu)
@@ -261,24 +305,27 @@ static int carry_gone(struct ledger *to, const struct ledger *from, const struct
 	r = ledger_take(to, SCOPE_CGROUP, old->cpu, old->identity, &row);
 	if (r < 0)
 		return r;
-	carry_to(to, row, from, old);
+	carry_row(carrying, row, old);
 	ledger_retire(to, row, old->identity, old->gone_at);
 	return 0;
 }
 
 int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu)
 {
+	_cleanup_(carrying_release) struct carrying carrying = { .to = to, .from = from };
 	const struct row *old;
 	int r = 0;
 
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = find_heirs(&carrying, (enum scope)scope);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		TAILQ_FOREACH(old, &from->rows[scope], in_ledger)
 			if (r == 0 && !old->gone_at)
-				r = carry_present(to, from, old);
+				r = carry_present(&carrying, old);
 	/* In the order in which they went. */
 	TAILQ_FOREACH(old, &from->gone, in_gone)
 		if (r == 0)
-			r = carry_gone(to, from, old, per_cpu);
+			r = carry_gone(&carrying, old, per_cpu);
 	to->last_tick = from->last_tick;
 	return r;
 }

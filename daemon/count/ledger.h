@@ -53,6 +53,7 @@ struct ledger {
 	size_t nr_rows[_SCOPE_MAX];
 	struct row_list gone; /* of them, the rows that linger, those gone first in front */
 	size_t nr_gone, max_gone;
+	uint64_t *counted[_SCOPE_MAX]; /* one a column: by all rows since it was last looked at */
 	struct row *by_target; /* labels are anybody's to choose, but how many rows there are is bounded */
 	uint64_t last_tick; /* CLOCK_MONOTONIC ns; 0: none yet */
 };

@@ -33,34 +33,63 @@ const char *event_state_name(enum event_state state)
 	return names[state];
 }
 
-int perf_open(const struct event *event, int cpu, int cgroup_fd, int group_fd)
+/* Does attr use nothing that a kernel whose perf_event_attr has that size does not know? */
+static bool fits_size(const union event_attr *attr, size_t size)
 {
-	union event_attr whole;
-	struct perf_event_attr *attr = &whole.attr;
-	unsigned long flags = PERF_FLAG_FD_CLOEXEC;
-	long fd;
+	const unsigned char *bytes = (const unsigned char *)attr;
 
-	event_attr(&whole, event);
-	attr->read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED |
-			   PERF_FORMAT_TOTAL_TIME_RUNNING;
-	/* A member follows its leader: with the leader disabled until the group is complete, no member
-	 * starts later than another. Only a leader can be pinned or exclusive. */
-	attr->disabled = group_fd < 0;
-	if (group_fd >= 0) {
-		attr->pinned = 0;
-		attr->exclusive = 0;
+	for (size_t i = size; i < attr->attr.size; i++)
+		if (bytes[i])
+			return false;
+	return size >= PERF_ATTR_SIZE_VER0;
+}
+
+static int open_event(union event_attr *attr, int cpu, int cgroup_fd, int group_fd)
+{
+	unsigned long flags = PERF_FLAG_FD_CLOEXEC | (cgroup_fd >= 0 ? PERF_FLAG_PID_CGROUP : 0);
+	uint32_t size = attr->attr.size;
+	long fd = syscall(SYS_perf_event_open, attr, cgroup_fd, cpu, group_fd, flags);
+
+	/* E2BIG: the kernel has put the size it knows into attr. */
+	if (fd < 0 && errno == E2BIG && attr->attr.size < size) {
+		uint32_t known = attr->attr.size;
+
+		attr->attr.size = size;
+		if (!fits_size(attr, known))
+			return -E2BIG;
+		attr->attr.size = known;
+		fd = syscall(SYS_perf_event_open, attr, cgroup_fd, cpu, group_fd, flags);
 	}
-	if (cgroup_fd >= 0)
-		flags |= PERF_FLAG_PID_CGROUP;
-
-	fd = syscall(SYS_perf_event_open, attr, cgroup_fd, cpu, group_fd, flags);
 	return fd < 0 ? -errno : (int)fd;
+}
+
+int perf_open(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd, int group_fd)
+{
+	struct event settled = *event;
+	union event_attr whole;
+	_cleanup_(closep) int fd = -1;
+
+	settled.attr = *attr;
+	event_attr(&whole, &settled);
+	whole.attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED |
+				 PERF_FORMAT_TOTAL_TIME_RUNNING;
+	/* A member follows its leader: with the leader disabled until the group is complete, no member
+	 * starts later than another. */
+	whole.attr.disabled = group_fd < 0;
+	fd = open_event(&whole, cpu, cgroup_fd, group_fd);
+	if (fd < 0)
+		return steal_fd(&fd);
+	if (event->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, event->filter) < 0)
+		return errno == ENOMEM ? -ENOMEM : -EBADMSG;
+	return steal_fd(&fd);
 }
 
 int perf_enable_group(int leader_fd)
 {
 	return ioctl(leader_fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ? -errno : 0;
 }
+
+/* --- errors in words */
 
 static bool is_hardware(const struct event *event)
 {
@@ -85,10 +114,13 @@ static enum event_state explain_denied(int error, const struct event *event, con
 			   "not permitted (%s) in spite of CAP_PERFMON: kernel.perf_event_paranoid is %d, which "
 			   "distribution kernels take for CAP_SYS_ADMIN only; set it to 3 or less",
 			   errname, privilege->paranoid);
-	else if (event->attr.exclude_hv || event->attr.exclude_idle || event->attr.exclude_guest ||
-		 event->attr.exclude_host)
-		reason_set(why, 0, "refused (%s): this PMU can't leave out what the modifier in '%s' asks it to",
-			   errname, event->text);
+	else if (!privilege->cap_sys_admin && strcmp(event->pmu, "uprobe") == 0)
+		reason_set(why, 0,
+			   "refused (%s): this kernel wants CAP_SYS_ADMIN for uprobes, as newer ones do; CAP_PERFMON "
+			   "is not enough",
+			   errname);
+	else if (!privilege->cap_sys_admin && event->attr.type == PERF_TYPE_BREAKPOINT)
+		reason_set(why, 0, "refused (%s): a breakpoint on a kernel address needs CAP_SYS_ADMIN", errname);
 	else
 		reason_set(why, 0,
 			   "refused (%s) in spite of CAP_PERFMON: a seccomp filter (a container runtime's, or "
@@ -99,21 +131,39 @@ static enum event_state explain_denied(int error, const struct event *event, con
 
 static enum event_state explain_unsupported(int error, const struct event *event, enum scope scope, struct reason *why)
 {
-	if (is_hardware(event))
+	const char *errname = error == -ENOENT ? "ENOENT" : "EOPNOTSUPP";
+
+	if (event->no_pmu)
 		reason_set(why, 0,
-			   "no PMU of this machine counts it (%s): a virtual machine without a virtual PMU, or a PMU "
-			   "that lacks this event",
-			   error == -ENOENT ? "ENOENT" : "EOPNOTSUPP");
+			   "no PMU of this machine counts it (%s): it has no core PMU, as a virtual machine without a "
+			   "virtual PMU",
+			   errname);
+	else if (is_hardware(event))
+		reason_set(why, 0, "PMU '%s' does not have this event (%s)", event->pmu, errname);
+	else if (event->attr.type == PERF_TYPE_BREAKPOINT)
+		reason_set(why, 0, "this CPU has no hardware breakpoints of that kind (%s)", errname);
+	else if (strcmp(event->pmu, "kprobe") == 0)
+		reason_set(why, 0, "the kernel has no such function, or none that can be probed (%s)", errname);
 	else if (scope == SCOPE_CGROUP)
-		reason_set(why, 0, "PMU '%s' does not count it per cgroup", event->pmu);
+		reason_set(why, 0, "PMU '%s' does not count it per cgroup (%s)", event->pmu, errname);
 	else
-		reason_set(why, 0, "PMU '%s' does not have it", event->pmu);
+		reason_set(why, 0, "PMU '%s' does not have it (%s)", event->pmu, errname);
 	return EVENT_UNSUPPORTED;
 }
 
+/* What EINVAL is most likely about, by the event's kind. */
 static enum event_state explain_invalid(const struct event *event, enum scope scope, struct reason *why)
 {
-	if (scope == SCOPE_CGROUP)
+	if (event->attr.type == PERF_TYPE_BREAKPOINT)
+		reason_set(why, 0,
+			   "the kernel refuses it (EINVAL): CPUs want a breakpoint aligned to its length, of 1, 2, 4 "
+			   "or 8 bytes; some have none for reading alone, and some kernels none for execution");
+	else if (event->attr.type == PERF_TYPE_TRACEPOINT)
+		reason_set(why, 0,
+			   "the kernel refuses it (EINVAL): the tracepoint has gone, reload to look it up again");
+	else if (strcmp(event->pmu, "kprobe") == 0 || strcmp(event->pmu, "uprobe") == 0)
+		reason_set(why, 0, "the kernel refuses it (EINVAL): no probe can stand at that place in the code");
+	else if (scope == SCOPE_CGROUP)
 		reason_set(why, 0,
 			   "the kernel refuses it for cgroups (EINVAL): an event of PMU '%s' with config 0x%" PRIx64
 			   " can perhaps be counted per CPU only",
@@ -126,6 +176,53 @@ static enum event_state explain_invalid(const struct event *event, enum scope sc
 	return EVENT_FAILED;
 }
 
+static enum event_state explain_too_big(const struct event *event, struct reason *why)
+{
+	reason_set(why, 0, "this kernel does not know all of its attributes (E2BIG)%s",
+		   event->config3 ? ": config3 came with Linux 6.3" : ", it is older than Linux 5.8");
+	return EVENT_UNSUPPORTED;
+}
+
+static enum event_state explain_no_space(const struct event *event, int cpu, struct reason *why)
+{
+	if (event->attr.type == PERF_TYPE_BREAKPOINT)
+		reason_set(why, 0,
+			   "all hardware breakpoints of CPU %d are in use (ENOSPC), of which each event takes one, and "
+			   "one more for each cgroup: count fewer, or end the debugger that has them",
+			   cpu);
+	else
+		reason_set(why, 0, "PMU '%s' has no counter left for it on CPU %d (ENOSPC)", event->pmu, cpu);
+	return EVENT_FAILED;
+}
+
+/* What needs nothing but the errno. The second half is there for completeness: the man page lists them, and a
+ * kernel that answers so is not asked for what leads to it. */
+static const struct {
+	int error;
+	enum event_state state;
+	const char *sentence;
+} sentences[] = {
+	{ EBADMSG, EVENT_FAILED,
+	  "the kernel does not take its filter: the fields there are, and their types, stand in the file \"format\" of "
+	  "the tracepoint's folder in tracefs" },
+	{ ENOSYS, EVENT_UNSUPPORTED, "this kernel has no perf events, or a seccomp filter hides them (ENOSYS)" },
+	{ EBUSY, EVENT_FAILED, "another user holds the PMU exclusively (EBUSY); it is tried again every 10 s" },
+	{ ENFILE, EVENT_FAILED, "the system's limit of open files is reached: raise fs.file-max (ENFILE)" },
+	{ ENOMEM, EVENT_FAILED, "the kernel has no memory for it (ENOMEM)" },
+	{ EINTR, EVENT_FAILED, "ftrace has the uprobe at that place already (EINTR): take its probe away first" },
+
+	{ EBADF, EVENT_FAILED, "the group's leader or the cgroup was closed meanwhile (EBADF)" },
+	{ EFAULT, EVENT_FAILED, "the kernel can't read the event's attributes (EFAULT)" },
+	{ EOVERFLOW, EVENT_FAILED, "a call chain deeper than kernel.perf_event_max_stack was asked for (EOVERFLOW)" },
+	{ ESRCH, EVENT_FAILED, "the process to be counted does not exist (ESRCH)" },
+};
+
+bool perf_open_may_recover(int error)
+{
+	return error == -EBUSY || error == -ENOSPC || error == -EMFILE || error == -ENFILE || error == -ENOMEM ||
+	       error == -EINTR;
+}
+
 enum event_state perf_open_explain(int error, const struct event *event, enum scope scope, int cpu,
 				   const struct privilege *privilege, struct reason *why)
 {
@@ -136,38 +233,24 @@ enum event_state perf_open_explain(int error, const struct event *event, enum sc
 	case -ENOENT:
 	case -EOPNOTSUPP:
 		return explain_unsupported(error, event, scope, why);
+	case -EINVAL:
+		return explain_invalid(event, scope, why);
+	case -ENOSPC:
+		return explain_no_space(event, cpu, why);
+	case -E2BIG:
+		return explain_too_big(event, why);
 	case -ENODEV:
 		reason_set(why, 0, "CPU %d is offline, or PMU '%s' does not count there (ENODEV)", cpu, event->pmu);
 		return EVENT_UNSUPPORTED;
-	case -ENOSYS:
-		reason_set(why, 0, "this kernel has no perf events, or a seccomp filter hides them (ENOSYS)");
-		return EVENT_UNSUPPORTED;
-	case -EINVAL:
-		return explain_invalid(event, scope, why);
-	case -EBUSY:
-		reason_set(why, 0, "another user holds the PMU exclusively (EBUSY)");
-		return EVENT_FAILED;
-	case -ENOSPC:
-		reason_set(why, 0, "all hardware breakpoints of CPU %d are in use (ENOSPC)", cpu);
-		return EVENT_FAILED;
-	case -E2BIG:
-		reason_set(why, 0,
-			   "this kernel is older than perfmond's build and does not know all of its attributes "
-			   "(E2BIG)");
-		return EVENT_FAILED;
 	case -EMFILE:
 		reason_set(why, 0,
 			   "the process's limit of %" PRIu64 " open files is reached: raise LimitNOFILE= (EMFILE)",
 			   privilege->fd_limit);
 		return EVENT_FAILED;
-	case -ENFILE:
-		reason_set(why, 0, "the system's limit of open files is reached: raise fs.file-max (ENFILE)");
-		return EVENT_FAILED;
-	case -ENOMEM:
-		reason_set(why, 0, "the kernel has no memory for it (ENOMEM)");
-		return EVENT_FAILED;
-	default:
-		reason_set(why, 0, "perf_event_open on CPU %d: %s", cpu, strerror(-error));
-		return EVENT_FAILED;
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
+		if (sentences[i].error == -error)
+			return (enum event_state)reason_set(why, (int)sentences[i].state, "%s", sentences[i].sentence);
+	reason_set(why, 0, "perf_event_open on CPU %d: %s", cpu, strerror(-error));
+	return EVENT_FAILED;
 }

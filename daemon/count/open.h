@@ -22,7 +22,7 @@ enum event_state {
 	EVENT_OK,
 	EVENT_MULTIPLEXED,     /* runs part of the time, totals are estimated */
 	EVENT_NEVER_SCHEDULED, /* opened, enabled and never ran */
-	EVENT_STALLED,	       /* runs and does not count */
+	EVENT_STALLED,	       /* runs on a busy CPU and does not count */
 	EVENT_UNSUPPORTED,     /* this machine can't */
 	EVENT_DENIED,	       /* this process may not */
 	EVENT_FAILED,	       /* anything else; the reason says */
@@ -32,15 +32,19 @@ enum event_state {
 const char *event_state_name(enum event_state state);
 
 /*
- * Opens the event on cpu, for all processes (cgroup_fd < 0) or for those of a cgroup. group_fd is the
- * leader's, or -1 for a leader, which is opened disabled: perf_enable_group() starts the whole group at
- * once when it is complete. Read format: GROUP, ID, TOTAL_TIME_ENABLED, TOTAL_TIME_RUNNING. The fd is
- * close-on-exec. Returns it, or negative errno.
+ * Opens the event on cpu, for all processes (cgroup_fd < 0) or for those of a cgroup; attr is the event's, as
+ * the plan has settled it. group_fd is the leader's, or -1 for a leader, which is opened disabled:
+ * perf_enable_group() starts the whole group at once when it is complete. Read format: GROUP, ID,
+ * TOTAL_TIME_ENABLED, TOTAL_TIME_RUNNING. The fd is close-on-exec. Returns it, or negative errno; -EBADMSG
+ * where the kernel does not take the event's filter.
  */
-int perf_open(const struct event *event, int cpu, int cgroup_fd, int group_fd);
+int perf_open(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd, int group_fd);
 
 /* PERF_EVENT_IOC_ENABLE on a leader; negative errno. */
 int perf_enable_group(int leader_fd);
+
+/* Can what failed so work later, on the same machine? The PMU was busy, or files or memory were short. */
+bool perf_open_may_recover(int error);
 
 /* The state that error (negative errno of perf_open()) stands for, and the sentence: what it means for
  * this event and what to do about it (perf_event_open(2), ERRORS). */

@@ -2,6 +2,8 @@
 
 #include "count/plan.h"
 
+#include "count/probe.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -45,32 +47,7 @@ struct plan *plan_unref(struct plan *plan)
 	return NULL;
 }
 
-/* What an event is tried with. */
-struct probe {
-	enum scope scope;
-	const struct cpulist *cpus;
-	int cgroup_fd;
-	const char *no_cgroups;
-	const struct privilege *privilege;
-	const struct scope_plan *counting; /* what is counted now, or NULL */
-};
-
-static int cpus_of_event(struct cpulist *ret, const struct event *event, const struct cpulist *online)
-{
-	struct cpulist list;
-	size_t nr = 0;
-
-	if (cpulist_copy(&list, online) < 0)
-		return -ENOMEM;
-	for (size_t i = 0; i < list.nr; i++)
-		if (event->cpus.nr == 0 || cpulist_has(&event->cpus, list.cpu[i]))
-			list.cpu[nr++] = list.cpu[i];
-	list.nr = nr;
-	*ret = list;
-	return 0;
-}
-
-static int column_set_state(struct column *column, enum event_state state, const char *why)
+int column_set_state(struct column *column, enum event_state state, const char *why)
 {
 	char *copy = strdup(why);
 
@@ -82,60 +59,17 @@ static int column_set_state(struct column *column, enum event_state state, const
 	return 0;
 }
 
-/* What is being counted can be: trying it again could only meet itself, where the PMU takes one user. */
-static bool is_counting(const struct column *column, const struct probe *probe)
+struct perf_event_attr set_attr(const struct scope_plan *plan, const struct set *set, size_t member)
 {
-	for (size_t i = 0; probe->counting && i < probe->counting->nr_columns; i++)
-		if (probe->counting->columns[i].set != NO_SET && column_equal(&probe->counting->columns[i], column))
-			return true;
-	return false;
-}
+	struct perf_event_attr attr = plan->columns[set->columns[member]].attr;
 
-/* Opens the event by itself, once, to learn whether this machine counts it in this scope. */
-static int try_event(struct column *column, const struct probe *probe)
-{
-	const struct event *event = column->event;
-	_cleanup_(cpulist_release) struct cpulist cpus = {};
-	_cleanup_(closep) int fd = -1;
-	struct reason why;
-	enum event_state state;
-	int cpu;
-
-	if (event->absent)
-		return column_set_state(column, event->absent == -EACCES ? EVENT_DENIED : EVENT_UNSUPPORTED,
-					event->why_absent ? event->why_absent : strerror(-event->absent));
-	if (probe->scope == SCOPE_CGROUP && event->uncore)
-		return column_set_state(column, EVENT_UNSUPPORTED,
-					"it belongs to a device and not to tasks: it can be counted per CPU only");
-	if (probe->scope == SCOPE_CGROUP && probe->cgroup_fd < 0)
-		return column_set_state(column, EVENT_UNSUPPORTED, probe->no_cgroups);
-
-	if (cpus_of_event(&cpus, event, probe->cpus) < 0)
-		return -ENOMEM;
-	if (cpus.nr == 0)
-		return column_set_state(column, EVENT_UNSUPPORTED, "none of its PMU's CPUs is online");
-
-	cpu = cpus.cpu[0];
-	if (is_counting(column, probe))
-		return 0;
-	fd = perf_open(event, cpu, probe->cgroup_fd, -1);
-	if (fd >= 0)
-		return 0;
-	state = perf_open_explain(fd, event, probe->scope, cpu, probe->privilege, &why);
-	return column_set_state(column, state, why.text);
+	attr.pinned = member == 0 && set->pinned;
+	attr.exclusive = member == 0 && set->exclusive;
+	return attr;
 }
 
 /* The kernel takes events into one group only where they are of one PMU; those of the software context
- * join any. A generic event's PMU is the core PMU, or the one in the upper half of its config. */
-static uint64_t pmu_key(const struct event *event)
-{
-	const struct perf_event_attr *attr = &event->attr;
-
-	if (attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE)
-		return attr->config >> 32 ? attr->config >> 32 : PERF_TYPE_RAW;
-	return attr->type;
-}
-
+ * join any. */
 static bool set_takes(const struct scope_plan *plan, const struct set *set, const struct column *column,
 		      const struct cpulist *cpus)
 {
@@ -147,7 +81,7 @@ static bool set_takes(const struct scope_plan *plan, const struct set *set, cons
 	for (size_t i = 0; i < set->nr; i++) {
 		const struct event *member = plan->columns[set->columns[i]].event;
 
-		if (!member->software && pmu_key(member) != pmu_key(column->event))
+		if (!member->software && strcmp(member->pmu, column->event->pmu) != 0)
 			return false;
 	}
 	return true;
@@ -174,6 +108,27 @@ static int set_add(struct scope_plan *plan, struct set *set, size_t at)
 		plan->columns[at].member = 0;
 	}
 	set->exact = set->exact && event->software;
+	/* What one asks for, the group has: the kernel knows no pinned members. */
+	set->pinned = set->pinned || plan->columns[at].attr.pinned;
+	set->exclusive = set->exclusive || plan->columns[at].attr.exclusive;
+	return 0;
+}
+
+/* A set of the column's kind without a column in it yet: the plan's last. cpus are handed over. */
+static int add_set(struct scope_plan *plan, const struct column *column, struct cpulist *cpus)
+{
+	struct set *sets = reallocarray(plan->sets, plan->nr_sets + 1, sizeof(*sets));
+
+	if (!sets)
+		return -ENOMEM;
+	plan->sets = sets;
+	sets[plan->nr_sets++] = (struct set){
+		.group = column->group,
+		.cpus = *cpus,
+		.exact = true,
+		.uncore = column->event->uncore,
+	};
+	*cpus = (struct cpulist){};
 	return 0;
 }
 
@@ -181,80 +136,54 @@ static int assign_set(struct scope_plan *plan, size_t at, const struct cpulist *
 {
 	struct column *column = &plan->columns[at];
 	_cleanup_(cpulist_release) struct cpulist cpus = {};
-	struct set *sets;
 
-	if (cpus_of_event(&cpus, column->event, online) < 0)
+	if (probe_cpus(&cpus, column->event, online) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < plan->nr_sets; i++)
 		if (set_takes(plan, &plan->sets[i], column, &cpus))
 			return set_add(plan, &plan->sets[i], at);
-
-	sets = reallocarray(plan->sets, plan->nr_sets + 1, sizeof(*sets));
-	if (!sets)
+	if (add_set(plan, column, &cpus) < 0)
 		return -ENOMEM;
-	plan->sets = sets;
-	sets[plan->nr_sets] = (struct set){
-		.group = column->group,
-		.cpus = cpus,
-		.exact = true,
-		.uncore = column->event->uncore,
-	};
-	cpus = (struct cpulist){};
-	return set_add(plan, &sets[plan->nr_sets++], at);
+	return set_add(plan, &plan->sets[plan->nr_sets - 1], at);
 }
 
-static void explain_group(int error, const struct set *set, const struct event *event, size_t before,
-			  const struct probe *probe, struct reason *why)
+/* Moves the plan's last set to `at`: the sets of a group stand together. */
+static void move_last_set(struct scope_plan *plan, size_t at)
 {
-	if (error == -EINVAL || error == -ENOSPC) {
-		reason_set(why, 0,
-			   "'%s' can be counted alone, but the kernel does not take it together with the %zu before it "
-			   "in group '%s' (%s): the PMU has too few counters; make the group smaller or set "
-			   "alone = yes",
-			   event->text, before, set->group->name, strerror(-error));
-		return;
+	size_t last = plan->nr_sets - 1;
+	struct set set = plan->sets[last];
+
+	memmove(&plan->sets[at + 1], &plan->sets[at], (last - at) * sizeof(set));
+	plan->sets[at] = set;
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		struct column *column = &plan->columns[i];
+
+		if (column->set == last)
+			column->set = at;
+		else if (column->set != NO_SET && column->set >= at)
+			column->set++;
 	}
-	(void)perf_open_explain(error, event, probe->scope, set->cpus.cpu[0], probe->privilege, why);
-	reason_prefix(why, 0, "'%s' in group '%s'", event->text, set->group->name);
 }
 
-static bool is_counting_set(const struct scope_plan *plan, const struct set *set, const struct probe *probe)
+/* Moves what is behind the set's first `keep` members to a set of its own, which comes next. */
+static int split_set(struct scope_plan *plan, size_t at, size_t keep)
 {
-	for (size_t i = 0; probe->counting && i < probe->counting->nr_sets; i++)
-		if (set_equal(plan, set, probe->counting, &probe->counting->sets[i]))
-			return true;
-	return false;
-}
+	size_t nr = plan->sets[at].nr, *columns = plan->sets[at].columns;
+	_cleanup_(cpulist_release) struct cpulist cpus = {};
+	bool exact = true;
+	int r = 0;
 
-/* Opens a set once as the kernel group it will be: events that can each be counted do not always fit
- * together. What does not fit loses the whole set, and every member says so. 1 where it is lost. */
-static int try_set(struct scope_plan *plan, const struct set *set, const struct probe *probe)
-{
-	_cleanup_(freep) int *fds = calloc(set->nr, sizeof(*fds));
-	size_t opened = 0;
-	int error = 0;
-	struct reason why;
-
-	if (!fds)
+	if (cpulist_copy(&cpus, &plan->sets[at].cpus) < 0 || add_set(plan, &plan->columns[columns[keep]], &cpus) < 0)
 		return -ENOMEM;
-	if (set->nr < 2 || is_counting_set(plan, set, probe))
-		return 0;
-	for (; opened < set->nr && !error; opened++) {
-		const struct event *event = plan->columns[set->columns[opened]].event;
-
-		fds[opened] = perf_open(event, set->cpus.cpu[0], probe->cgroup_fd, opened ? fds[0] : -1);
-		if (fds[opened] < 0) {
-			error = fds[opened];
-			explain_group(error, set, event, opened, probe, &why);
-		}
-	}
-	while (opened > 0)
-		safe_close(fds[--opened]);
-
-	for (size_t i = 0; error && i < set->nr; i++)
-		if (column_set_state(&plan->columns[set->columns[i]], EVENT_FAILED, why.text) < 0)
-			return -ENOMEM;
-	return error ? 1 : 0;
+	for (size_t i = keep; r == 0 && i < nr; i++)
+		r = set_add(plan, &plan->sets[plan->nr_sets - 1], columns[i]);
+	for (size_t i = 0; i < keep; i++)
+		exact = exact && plan->columns[columns[i]].event->software;
+	plan->sets[at].nr = keep;
+	plan->sets[at].exact = exact;
+	plan->sets[at].part = plan->sets[plan->nr_sets - 1].part = true;
+	move_last_set(plan, at + 1);
+	return r;
 }
 
 static void drop_set(struct scope_plan *plan, size_t at)
@@ -288,6 +217,7 @@ static int add_columns(struct scope_plan *plan, const struct group_list *groups,
 				.scope = scope,
 				.group = &groups->groups[i],
 				.event = &groups->groups[i].events.events[k],
+				.attr = groups->groups[i].events.events[k].attr,
 				.set = NO_SET,
 			};
 	return 0;
@@ -338,34 +268,83 @@ static int check_names(const struct scope_plan *plan, struct reason *why)
 	return r;
 }
 
-static int scope_plan_make(struct scope_plan *plan, const struct group_list *groups, const struct probe *probe,
-			   struct reason *why)
+/* What is added to the reason of what is counted in a part of its group. */
+static int tell_part(struct column *column)
+{
+	_cleanup_(freep) char *why = NULL;
+
+	if (asprintf(&why, "%s%sgroup '%s' does not fit the PMU at once and is counted in parts",
+		     column->why ? column->why : "", column->why ? "; " : "", column->group->name) < 0) {
+		why = NULL;
+		return -ENOMEM;
+	}
+	return column_set_state(column, EVENT_OK, why);
+}
+
+/* Tries the sets, splits or drops those that do not fit. */
+static int settle_sets(struct scope_plan *plan, const struct probe *probe)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < plan->nr_sets && r == 0;) {
+		size_t fits;
+
+		r = probe_set(plan, &plan->sets[i], probe, &fits);
+		if (r < 0)
+			return r;
+		if (fits > 0 && fits < plan->sets[i].nr)
+			r = split_set(plan, i, fits);
+		if (fits > 0)
+			i++;
+		else
+			drop_set(plan, i);
+	}
+	for (size_t i = 0; i < plan->nr_columns && r == 0; i++)
+		if (plan->columns[i].set != NO_SET && plan->sets[plan->columns[i].set].part)
+			r = tell_part(&plan->columns[i]);
+	return r;
+}
+
+/* Opens the sets that are to be pinned, but for those that are counted, and open, already. */
+static int hold_pinned(const struct scope_plan *plan, const struct probe *probe, struct held *held)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < plan->nr_sets && r == 0; i++)
+		if (plan->sets[i].pinned &&
+		    !(probe->counting && set_find_equal(plan, &plan->sets[i], probe->counting) != NO_SET))
+			r = probe_hold(plan, &plan->sets[i], held);
+	return r;
+}
+
+/* Columns, each tried on its own, and the sets they would be in. */
+static int draw_up(struct scope_plan *plan, const struct group_list *groups, const struct probe *probe,
+		   struct reason *why)
 {
 	int r = add_columns(plan, groups, probe->scope);
 
-	if (r < 0)
-		return r;
-	r = check_names(plan, why);
-	if (r < 0)
-		return r;
-
-	for (size_t i = 0; i < plan->nr_columns; i++) {
-		r = try_event(&plan->columns[i], probe);
+	if (r == 0)
+		r = check_names(plan, why);
+	for (size_t i = 0; i < plan->nr_columns && r == 0; i++) {
+		r = probe_column(plan, i, probe);
 		if (r == 0 && plan->columns[i].state == EVENT_OK)
 			r = assign_set(plan, i, probe->cpus);
-		if (r < 0)
-			return r;
 	}
-	for (size_t i = 0; i < plan->nr_sets;) {
-		r = try_set(plan, &plan->sets[i], probe);
-		if (r < 0)
-			return r;
-		if (r > 0)
-			drop_set(plan, i);
-		else
-			i++;
-	}
-	return 0;
+	return r;
+}
+
+static int make_scopes(struct plan *plan, const struct probe probes[static _SCOPE_MAX], struct reason *why)
+{
+	_cleanup_(held_release) struct held held = {};
+	int r = 0;
+
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = draw_up(&plan->scope[scope], &plan->groups[scope], &probes[scope], why);
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = hold_pinned(&plan->scope[scope], &probes[scope], &held);
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = settle_sets(&plan->scope[scope], &probes[scope]);
+	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
 }
 
 int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], const struct cpulist *cpus,
@@ -373,6 +352,8 @@ int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], con
 	     struct reason *why)
 {
 	_cleanup_(plan_unrefp) struct plan *plan = calloc(1, sizeof(*plan));
+	struct probe probes[_SCOPE_MAX];
+	int r;
 
 	if (!plan) {
 		for (int scope = 0; scope < _SCOPE_MAX; scope++)
@@ -383,10 +364,7 @@ int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], con
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		plan->groups[scope] = groups[scope];
 		groups[scope] = (struct group_list){};
-	}
-
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		struct probe probe = {
+		probes[scope] = (struct probe){
 			.scope = (enum scope)scope,
 			.cpus = cpus,
 			.cgroup_fd = scope == SCOPE_CGROUP ? cgroup_fd : -1,
@@ -394,13 +372,10 @@ int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], con
 			.privilege = privilege,
 			.counting = counting ? &counting->scope[scope] : NULL,
 		};
-		int r = scope_plan_make(&plan->scope[scope], &plan->groups[scope], &probe, why);
-
-		if (r == -ENOMEM)
-			reason_set(why, r, "out of memory");
-		if (r < 0)
-			return r;
 	}
+	r = make_scopes(plan, probes, why);
+	if (r < 0)
+		return r;
 
 	*ret = steal_ptr(plan);
 	return 0;
@@ -408,21 +383,26 @@ int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], con
 
 bool column_equal(const struct column *a, const struct column *b)
 {
-	return a->scope == b->scope && a->event->config3 == b->event->config3 &&
-	       strcmp(a->event->metric, b->event->metric) == 0 &&
-	       strcmp(a->event->pmu, b->event->pmu) == 0 &&
-	       memcmp(&a->event->attr, &b->event->attr, sizeof(a->event->attr)) == 0;
+	return a->scope == b->scope && event_equal(a->event, b->event);
 }
 
 bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
 	       const struct set *b)
 {
-	if (a->nr != b->nr || !cpulist_equal(&a->cpus, &b->cpus))
+	if (a->nr != b->nr)
 		return false;
 	for (size_t i = 0; i < a->nr; i++)
 		if (!column_equal(&a_plan->columns[a->columns[i]], &b_plan->columns[b->columns[i]]))
 			return false;
-	return true;
+	return cpulist_equal(&a->cpus, &b->cpus);
+}
+
+size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan)
+{
+	for (size_t i = 0; i < b_plan->nr_sets; i++)
+		if (set_equal(a_plan, a, b_plan, &b_plan->sets[i]))
+			return i;
+	return NO_SET;
 }
 
 size_t plan_fds_per_cgroup(const struct plan *plan)
@@ -433,4 +413,40 @@ size_t plan_fds_per_cgroup(const struct plan *plan)
 	for (size_t i = 0; i < scope->nr_sets; i++)
 		nr += scope->sets[i].nr * scope->sets[i].cpus.nr;
 	return nr;
+}
+
+size_t plan_nr_counted(const struct plan *plan)
+{
+	size_t nr = 0;
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
+			nr += plan->scope[scope].columns[i].set != NO_SET;
+	return nr;
+}
+
+bool plan_may_recover(const struct plan *plan)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
+			if (plan->scope[scope].columns[i].may_recover)
+				return true;
+	return false;
+}
+
+bool plan_recovers(const struct plan *plan, const struct cpulist *cpus, int cgroup_fd)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct probe probe = {
+			.scope = (enum scope)scope,
+			.cpus = cpus,
+			.cgroup_fd = scope == SCOPE_CGROUP ? cgroup_fd : -1,
+		};
+
+		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
+			if (plan->scope[scope].columns[i].may_recover &&
+			    probe_recovers(&plan->scope[scope].columns[i], &probe))
+				return true;
+	}
+	return false;
 }

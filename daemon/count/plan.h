@@ -6,10 +6,10 @@
  *
  * A column is one event in one scope: one series per target. A set is the events of one configured
  * group that the kernel schedules and reads together: one leader and its members. A configured group is
- * one set, unless its events belong to different PMUs (the kernel refuses those in one group) or it was
- * asked to count each event alone.
+ * one set, unless its events belong to different PMUs (the kernel refuses those in one group), it was
+ * asked to count each event alone, or it does not fit the PMU at once and may be split.
  *
- * Each event is tried on its own when the plan is made (once per event, not once per fd). What this
+ * Each event is tried on its own when the plan is made (probe.h; once per event, not once per fd). What this
  * machine lacks or the process may not count stays a column, with its state and reason, and is in no
  * set.
  *
@@ -23,7 +23,8 @@
 /* A configured group, parsed. The strings and events are handed over to the plan. */
 struct group {
 	char *name;
-	bool alone;
+	bool alone; /* each event is a set of its own */
+	bool split; /* it may be counted in parts where it does not fit the PMU */
 	struct event_list events;
 };
 
@@ -42,10 +43,16 @@ struct column {
 	const struct event *event;
 	size_t set;    /* index into the plan's sets of that scope; NO_SET: not counted */
 	size_t member; /* place in the set */
+	/* What it is opened with: the event's, less what the kernel refuses. pinned and exclusive are the set's. */
+	struct perf_event_attr attr;
 	/* State after the probe; the engine's later findings stand in struct count. */
 	enum event_state state;
 	char *why; /* NULL where there is nothing to say */
+	bool may_recover; /* not counted, which can change without anyone's doing: to be tried again */
 };
+
+/* -ENOMEM. */
+int column_set_state(struct column *column, enum event_state state, const char *why);
 
 struct set {
 	const struct group *group;
@@ -54,6 +61,8 @@ struct set {
 	struct cpulist cpus; /* the set is opened on these (online) CPUs */
 	bool exact;	     /* never multiplexed: all events are in the software context */
 	bool uncore;	     /* a device's events */
+	bool pinned, exclusive; /* one of its events asks for it; it is then never split */
+	bool part;		/* of a group that was split */
 };
 
 struct scope_plan {
@@ -63,9 +72,14 @@ struct scope_plan {
 	size_t nr_sets;
 };
 
+/* What the set's member of that number is opened with. */
+struct perf_event_attr set_attr(const struct scope_plan *plan, const struct set *set, size_t member);
+
 /* Where the sets of a scope stand for the same thing: leader, members and CPUs alike. */
 bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
 	       const struct set *b);
+/* The number of b_plan's set that is equal to a; NO_SET. */
+size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan);
 /* The same event: counted alike and exposed under the same name. */
 bool column_equal(const struct column *a, const struct column *b);
 
@@ -88,6 +102,12 @@ int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], con
 struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
 DEFINE_CLEANUP(struct plan *, plan_unref)
+
+/* How many columns, in all scopes, are counted; and is there one that is not and may be later? */
+size_t plan_nr_counted(const struct plan *plan);
+bool plan_may_recover(const struct plan *plan);
+/* Can one of those be opened by now? */
+bool plan_recovers(const struct plan *plan, const struct cpulist *cpus, int cgroup_fd);
 
 /* How many fds one target needs (one CPU, or one cgroup on all of the sets' CPUs). */
 size_t plan_fds_per_cgroup(const struct plan *plan);

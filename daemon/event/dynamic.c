@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "event/draft.h"
+#include "event/quote.h"
 #include "util/names.h"
 #include "util/text.h"
 
@@ -14,9 +15,10 @@ struct meaning {
 	const struct term_list *given; /* by the user */
 	struct event event;
 	/* As in perf, whole words and fields of them add up, in whatever order they stand:
-	 * "umask=1,config=0x3c" is 0x13c. Among fields, and among words, the later one counts. */
+	 * "umask=1,config=0x3c" is 0x13c. Among fields, and among words, the later one counts, and what is given
+	 * before what the named event has. */
 	uint64_t words[PMU_NR_CONFIGS], fields[PMU_NR_CONFIGS];
-	const struct pmu_alias *measured; /* whose unit and scale it has */
+	const struct pmu_alias *alias; /* the PMU's own event that is named, whose unit and scale it has */
 };
 
 static bool is_format(const struct pmu *pmu, const char *name)
@@ -69,18 +71,8 @@ static int apply_alias(struct meaning *meaning, const struct pmu_alias *alias)
 	return r;
 }
 
-static int set_measure(struct meaning *meaning, const struct pmu_alias *alias)
-{
-	if (!alias->unit && alias->scale == 1)
-		return 0;
-	if (meaning->measured && meaning->measured != alias)
-		return draft_refuse(meaning->draft, "'%.60s' and '%.60s' have a unit or scale each",
-				    meaning->measured->name, alias->name);
-	meaning->measured = alias;
-	return 0;
-}
-
-static int refuse_unknown_term(struct meaning *meaning, const struct term *term)
+/* A typing error, or an event of another generation of the PMU: that can't be told. */
+static int miss_unknown_term(struct meaning *meaning, const struct term *term)
 {
 	_cleanup_(buf_release) struct buf text = {};
 	_cleanup_(freep) char *whole = NULL;
@@ -92,31 +84,41 @@ static int refuse_unknown_term(struct meaning *meaning, const struct term *term)
 	buf_printf(&text, "PMU '%.60s' has no term or event '%.60s'", meaning->pmu->name, term->name);
 	pmu_describe(meaning->pmu, &text);
 	whole = buf_steal(&text);
-	return whole ? draft_refuse(meaning->draft, "%s", whole) : -ENOMEM;
+	return whole ? reason_set(&meaning->draft->missing, -ENOENT, "%s", whole) : -ENOMEM;
 }
 
-static int apply_all(struct meaning *meaning)
+/* The event of the PMU that is named, with its terms. */
+static int apply_named(struct meaning *meaning)
+{
+	for (size_t i = 0; i < meaning->given->nr; i++) {
+		const struct pmu_alias *alias = named_alias(meaning->pmu, &meaning->given->terms[i]);
+
+		if (alias && meaning->alias && alias != meaning->alias)
+			return draft_refuse(meaning->draft, "it names two events, '%.60s' and '%.60s'",
+					    meaning->alias->name, alias->name);
+		if (alias)
+			meaning->alias = alias;
+	}
+	return meaning->alias ? apply_alias(meaning, meaning->alias) : 0;
+}
+
+/* What is given goes before what the named event has. */
+static int apply_given(struct meaning *meaning)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < meaning->given->nr; i++) {
 		const struct term *term = &meaning->given->terms[i];
-		const struct pmu_alias *alias = named_alias(meaning->pmu, term);
 		uint64_t raw;
 
-		if (strcmp(term->name, "name") == 0)
+		if (strcmp(term->name, "name") == 0 || named_alias(meaning->pmu, term))
 			continue;
-		if (alias) {
-			r = set_measure(meaning, alias);
-			if (r == 0)
-				r = apply_alias(meaning, alias);
-		} else if (is_format(meaning->pmu, term->name)) {
+		if (is_format(meaning->pmu, term->name))
 			r = apply(meaning, term);
-		} else if (!term->value && parse_raw(term->name, &raw) == 0) {
+		else if (!term->value && parse_raw(term->name, &raw) == 0)
 			meaning->words[0] = raw;
-		} else {
-			r = refuse_unknown_term(meaning, term);
-		}
+		else
+			r = miss_unknown_term(meaning, term);
 	}
 	return r;
 }
@@ -157,7 +159,9 @@ int draft_add_terms(struct draft *draft, const struct pmu *pmu, const struct ter
 	if (is_generic(&meaning, &meaning.event))
 		return draft_add(draft, &meaning.event, pmu, NULL);
 
-	r = apply_all(&meaning);
+	r = apply_named(&meaning);
+	if (r == 0)
+		r = apply_given(&meaning);
 	if (r < 0)
 		return r;
 
@@ -165,9 +169,9 @@ int draft_add_terms(struct draft *draft, const struct pmu *pmu, const struct ter
 	meaning.event.attr.config1 = meaning.words[1] | meaning.fields[1];
 	meaning.event.attr.config2 = meaning.words[2] | meaning.fields[2];
 	meaning.event.config3 = meaning.words[3] | meaning.fields[3];
-	if (meaning.measured) {
-		meaning.event.scale = meaning.measured->scale;
-		meaning.event.unit = event_unit_parse(meaning.measured->unit, &meaning.event.scale);
+	if (meaning.alias) {
+		meaning.event.scale = meaning.alias->scale;
+		meaning.event.unit = event_unit_parse(meaning.alias->unit, &meaning.event.scale);
 	}
 	return draft_add(draft, &meaning.event, pmu, NULL);
 }
@@ -196,7 +200,7 @@ static bool matches(const struct pmu *pmu, const char *name, enum match how)
 	}
 }
 
-/* Of several instances, those that can have the event do: one that all refuse is the user's error. */
+/* Of several instances, those that can have the event do. */
 static int add_matching(struct draft *draft, const char *name, enum match how,
 			const struct term_list *terms)
 {
@@ -209,19 +213,25 @@ static int add_matching(struct draft *draft, const char *name, enum match how,
 			r = draft_add_terms(draft, &draft->pmus->pmus[i], terms);
 		if (r == -ENOMEM)
 			return r;
-		if (r < 0)
+		if (r < 0 && refused != -EINVAL)
 			refused = r;
 	}
 	return draft->list.nr ? 0 : refused;
 }
 
+/* Its type is one that no PMU has, lest it be taken for PERF_TYPE_HARDWARE. */
+static int add_missing(struct draft *draft, const char *pmu)
+{
+	const struct event like = { .attr = { .type = UINT32_MAX }, .scale = 1 };
+
+	return draft_add_absent(draft, &like, pmu, -ENOENT, &draft->missing);
+}
+
 static int add_unknown(struct draft *draft, const char *name)
 {
-	/* A type that no PMU has, lest it be taken for PERF_TYPE_HARDWARE. */
-	struct event like = { .attr = { .type = UINT32_MAX }, .scale = 1 }, generic;
+	struct event generic;
 	char canonical[EVENT_CACHE_NAME_MAX];
 	struct name_list list = {};
-	struct reason why;
 
 	if (event_software_find(name) || generic_hardware(name, &generic, canonical))
 		return draft_refuse(
@@ -229,9 +239,9 @@ static int add_unknown(struct draft *draft, const char *name)
 
 	for (size_t i = 0; i < draft->pmus->nr; i++)
 		name_list_add(&list, draft->pmus->pmus[i].name);
-	(void)reason_set(&why, -ENOENT, "this machine has no PMU '%.80s'; it has: %s", name,
+	(void)reason_set(&draft->missing, -ENOENT, "this machine has no PMU '%.80s'; it has: %s", name,
 			 name_list_text(&list));
-	return draft_add_absent(draft, &like, name, -ENOENT, &why);
+	return add_missing(draft, name);
 }
 
 /* name=, and what the metric is called without it: "msr/tsc". */
@@ -247,17 +257,13 @@ static int set_name(struct draft *draft, const char *pmu, const char *text, cons
 		if (!draft->label)
 			return -ENOMEM;
 	}
-	if (asprintf(&draft->name, "%s/%s", pmu, text) < 0) {
-		draft->name = NULL;
-		return -ENOMEM;
-	}
-	return 0;
+	return draft_set_name(draft, "%s/%s", pmu, text);
 }
 
 int draft_dynamic(struct draft *draft, char *text)
 {
 	_cleanup_(term_list_release) struct term_list terms = {};
-	char *rest = text, *pmu = strsep(&rest, "/"), *inside = strsep(&rest, "/");
+	char *rest = text, *pmu = strsep(&rest, "/"), *inside = quote_sep(&rest, "/");
 	struct reason why;
 	int r;
 
@@ -280,5 +286,5 @@ int draft_dynamic(struct draft *draft, char *text)
 		r = add_matching(draft, pmu, how, &terms);
 	if (r == 0 && !draft->list.nr)
 		r = add_unknown(draft, pmu);
-	return r;
+	return r == -ENOENT ? add_missing(draft, pmu) : r;
 }

@@ -3,6 +3,7 @@
 #include "event/event.h"
 
 #include "event/draft.h"
+#include "event/quote.h"
 #include "util/text.h"
 
 #include <ctype.h>
@@ -18,6 +19,8 @@ void event_release(struct event *event)
 	free(event->metric);
 	free(event->pmu);
 	free(event->why_absent);
+	free(event->filter);
+	free(event->probe);
 	cpulist_release(&event->cpus);
 	*event = (struct event){};
 }
@@ -47,16 +50,33 @@ void event_attr(union event_attr *ret, const struct event *event)
 {
 	*ret = (union event_attr){ .attr = event->attr };
 	ret->attr.size = sizeof(ret->attr);
+	if (event->probe)
+		ret->attr.config1 = (uintptr_t)event->probe;
 	if (event->config3) {
 		ret->config3 = event->config3;
 		ret->attr.size = sizeof(*ret);
 	}
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+bool event_equal(const struct event *a, const struct event *b)
+{
+	return strcmp(a->metric, b->metric) == 0 && strcmp(a->pmu, b->pmu) == 0 &&
+	       memcmp(&a->attr, &b->attr, sizeof(a->attr)) == 0 && a->config3 == b->config3 &&
+	       same_text(a->filter, b->filter) && same_text(a->probe, b->probe) && a->probe_dev == b->probe_dev &&
+	       a->probe_ino == b->probe_ino;
+}
+
 static void draft_release(struct draft *draft)
 {
 	free(draft->label);
 	free(draft->name);
+	free(draft->filter);
+	free(draft->probe);
 	event_list_release(&draft->list);
 }
 
@@ -102,23 +122,33 @@ static int finish(struct draft *draft, struct event_list *list)
 	return 0;
 }
 
-/* Everything below may take the text for printable ASCII without white space. */
+/* Everything below may take the text for printable ASCII without white space, but for what is quoted: that may have
+ * blanks, and letters of other alphabets. */
 static int check_characters(const char *text, struct reason *why)
 {
+	bool quoted = false;
+	size_t n;
+
 	if (strlen(text) > EVENT_TEXT_MAX)
 		return reason_set(why, -EINVAL, "an event of %zu characters; the most is %d", strlen(text),
 				  EVENT_TEXT_MAX);
-	for (size_t i = 0; text[i]; i++) {
+	for (size_t i = 0; text[i]; i += n) {
 		unsigned char c = (unsigned char)text[i];
 
+		n = utf8_length(text + i);
+		quoted ^= c == '\'';
+		if (isgraph(c) || (quoted && (n > 1 || isblank(c))))
+			continue;
 		if (isspace(c))
 			return reason_set(why, -EINVAL,
-					  "event '%.*s…': white space inside; a comma separates events",
+					  "event '%.*s…': white space inside; a comma separates events, and what has "
+					  "white space stands in single quotes",
 					  i < 80 ? (int)i : 80, text);
-		if (!isgraph(c))
-			return reason_set(why, -EINVAL, "event '%.*s…': byte 0x%02x is in no event's name",
-					  i < 80 ? (int)i : 80, text, c);
+		return reason_set(why, -EINVAL, "event '%.*s…': byte 0x%02x is in no event's name",
+				  i < 80 ? (int)i : 80, text, c);
 	}
+	if (quoted)
+		return reason_set(why, -EINVAL, "event '%.80s': a single quote is not closed", text);
 	return 0;
 }
 
@@ -149,6 +179,36 @@ static int split_label(struct draft *draft, struct reason *why)
 	return 0;
 }
 
+/* Kinds of events that are told by their beginning. */
+static const struct kind {
+	const char *prefix;
+	int (*read)(struct draft *draft, char *text);
+	bool slashes; /* of its own, which do not stand around terms */
+} kinds[] = {
+	{ .prefix = "mem:", .read = draft_breakpoint, .slashes = true },
+	{ .prefix = "uprobe:", .read = draft_uprobe, .slashes = true },
+	{ .prefix = "uretprobe:", .read = draft_uprobe, .slashes = true },
+	{ .prefix = "kprobe:", .read = draft_kprobe },
+	{ .prefix = "kretprobe:", .read = draft_kprobe },
+};
+
+static const struct kind *find_kind(const char *text)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strncmp(text, kinds[i].prefix, strlen(kinds[i].prefix)) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+static int read_event(struct draft *draft, char *text)
+{
+	const struct kind *kind = find_kind(text);
+
+	if (kind)
+		return kind->read(draft, text + strlen(kind->prefix));
+	return text[strcspn(text, "/:")] == '/' ? draft_dynamic(draft, text) : draft_named(draft, text);
+}
+
 int event_parse(struct event_list *list, const struct event_env *env, const char *text, struct reason *why)
 {
 	static const struct pmu_catalogue no_pmus = {};
@@ -170,25 +230,37 @@ int event_parse(struct event_list *list, const struct event_env *env, const char
 	copy = strdup(draft.text);
 	if (!copy)
 		return -ENOMEM;
-	r = strchr(copy, '/') && strncmp(copy, "mem:", 4) ? draft_dynamic(&draft, copy) :
-							    draft_named(&draft, copy);
+	r = read_event(&draft, copy);
 	return r < 0 ? r : finish(&draft, list);
+}
+
+/* Where the first event of a list ends. */
+static char *end_of_event(char *text)
+{
+	size_t label = strcspn(text, "=/:,'");
+	const struct kind *kind = find_kind(text[label] == '=' ? text + label + 1 : text);
+	const char *stop = kind && kind->slashes ? "," : ",/";
+	char *end = quote_find(text, stop);
+
+	/* A slash opens terms, the next one closes them. */
+	while (*end == '/') {
+		end = quote_find(end + 1, "/");
+		if (*end)
+			end = quote_find(end + 1, stop);
+	}
+	return end;
 }
 
 char *event_next_text(char **cursor)
 {
 	char *start = *cursor, *end;
-	bool inside = false;
 
 	if (!start)
 		return NULL;
-	for (end = start; *end && (inside || *end != ','); end++)
-		if (*end == '/')
-			inside = !inside;
-	*cursor = *end ? end + 1 : NULL;
-
 	while (isspace((unsigned char)*start))
 		start++;
+	end = end_of_event(start);
+	*cursor = *end ? end + 1 : NULL;
 	while (end > start && isspace((unsigned char)end[-1]))
 		end--;
 	*end = '\0';

@@ -27,6 +27,10 @@ static const char unwritable[] = "no event could be written with this name";
 
 static void pmu_release(struct pmu *pmu)
 {
+	for (size_t i = 0; i < pmu->nr_caps; i++) {
+		free(pmu->caps[i].name);
+		free(pmu->caps[i].value);
+	}
 	for (size_t i = 0; i < pmu->nr_formats; i++)
 		free(pmu->formats[i].name);
 	for (size_t i = 0; i < pmu->nr_aliases; i++) {
@@ -34,6 +38,8 @@ static void pmu_release(struct pmu *pmu)
 		free(pmu->aliases[i].terms);
 		free(pmu->aliases[i].unit);
 	}
+	free(pmu->identifier);
+	free(pmu->caps);
 	free(pmu->formats);
 	free(pmu->aliases);
 	free(pmu->name);
@@ -178,8 +184,8 @@ static int read_items(struct loading *loading, const char *folder, struct name_a
 	return *items ? 0 : -ENOMEM;
 }
 
-/* Reads FOLDER/NAME, a term's or an alias's, and gives its path beside its text. *text stays NULL where it is of
- * no use, which is a problem then. */
+/* Reads FOLDER/NAME, a cap's, a term's or an alias's, and gives its path beside its text. *text stays NULL where
+ * it is of no use, which is a problem then. */
 static int read_entry(struct loading *loading, const char *folder, const char *name, char **file, char **text)
 {
 	if (asprintf(file, "%s/%s", folder, name) < 0) {
@@ -189,6 +195,31 @@ static int read_entry(struct loading *loading, const char *folder, const char *n
 	if (!term_is_name(name))
 		return add_problem(loading, *file, unwritable);
 	return read_file(loading, *file, false, text);
+}
+
+static int load_cap(struct loading *loading, const char *name)
+{
+	_cleanup_(freep) char *file = NULL, *text = NULL;
+	struct pmu_cap cap;
+	int r = read_entry(loading, "caps", name, &file, &text);
+
+	if (r < 0 || !text)
+		return r;
+	cap = (struct pmu_cap){ .name = strdup(name), .value = steal_ptr(text) };
+	loading->pmu.caps[loading->pmu.nr_caps++] = cap;
+	return cap.name ? 0 : -ENOMEM;
+}
+
+static int load_caps(struct loading *loading)
+{
+	_cleanup_(name_array_release) struct name_array names = {};
+	void *items = NULL;
+	int r = read_items(loading, "caps", &names, sizeof(*loading->pmu.caps), &items);
+
+	loading->pmu.caps = items;
+	for (size_t i = 0; r == 0 && i < names.nr; i++)
+		r = load_cap(loading, names.names[i]);
+	return r == 0 ? read_file(loading, "identifier", true, &loading->pmu.identifier) : r;
 }
 
 static int load_format(struct loading *loading, const char *name)
@@ -353,6 +384,8 @@ static int load_pmu(struct pmu_catalogue *catalogue, const char *dir, int dirfd,
 	r = load_type(&loading);
 	if (r == 0 && !loading.lost)
 		r = load_cpus(&loading);
+	if (r == 0 && !loading.lost)
+		r = load_caps(&loading);
 	if (r == 0 && !loading.lost)
 		r = load_formats(&loading);
 	if (r == 0 && !loading.lost)

@@ -20,6 +20,8 @@ static bool *find_flag(struct modifier *modifier, char letter)
 		return &modifier->guest;
 	case 'H':
 		return &modifier->host;
+	case 'I':
+		return &modifier->not_idle;
 	case 'D':
 		return &modifier->pinned;
 	case 'e':
@@ -47,7 +49,7 @@ int modifier_parse(struct modifier *ret, const char *text, struct reason *why)
 		}
 		if (!flag)
 			return reason_set(why, -EINVAL,
-					  "unknown modifier '%c'; there are u, k, h, G, H, D, p and e",
+					  "unknown modifier '%c'; there are u, k, h, G, H, I, D, p and e",
 					  *text);
 		if (*flag)
 			return reason_set(why, -EINVAL, "modifier '%c' stands twice", *text);
@@ -70,9 +72,15 @@ void modifier_apply(const struct modifier *modifier, struct perf_event_attr *att
 	} else if (modifier->user || modifier->precise) {
 		attr->exclude_guest = 1;
 	}
+	attr->exclude_idle = modifier->not_idle;
 	attr->pinned = modifier->pinned;
 	attr->exclusive = modifier->exclusive;
 	attr->precise_ip = modifier->precise & PRECISE_MAX;
+}
+
+bool modifier_narrows(const struct modifier *modifier)
+{
+	return modifier->user || modifier->kernel || modifier->hv || modifier->guest || modifier->host;
 }
 
 void modifier_add_suffix(const struct modifier *modifier, struct buf *name)

@@ -6,6 +6,7 @@
  *
  *   u k h   user, kernel, hypervisor: with any of them given, the others are excluded
  *   G H     guest, host: with one of them given, the other is excluded
+ *   I       leaves out what is counted while a CPU is idle
  *   p       precise (up to three times); D pinned; e exclusive
  *
  * Without a letter nothing is excluded. The bits are those that perf(1) sets, down to its habit of
@@ -18,7 +19,7 @@
 #include <linux/perf_event.h>
 
 struct modifier {
-	bool user, kernel, hv, guest, host;
+	bool user, kernel, hv, guest, host, not_idle;
 	bool pinned, exclusive;
 	unsigned precise;
 };
@@ -27,6 +28,9 @@ struct modifier {
 int modifier_parse(struct modifier *ret, const char *text, struct reason *why);
 
 void modifier_apply(const struct modifier *modifier, struct perf_event_attr *attr);
+
+/* Does it leave anything out of the count? */
+bool modifier_narrows(const struct modifier *modifier);
 
 /* What metrics are called for it: "_user_kernel". */
 void modifier_add_suffix(const struct modifier *modifier, struct buf *name);

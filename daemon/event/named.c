@@ -12,17 +12,10 @@
 /* A reader of names that does not know one; the next is asked then. */
 #define NOT_MINE 1
 
-static int set_name(struct draft *draft, const char *name)
-{
-	free(draft->name);
-	draft->name = strdup(name);
-	return draft->name ? 0 : -ENOMEM;
-}
-
 /* What follows the name's ':' (or NULL) is modifiers. */
 static int set_name_and_modifier(struct draft *draft, const char *name, const char *modifier)
 {
-	int r = set_name(draft, name);
+	int r = draft_set_name(draft, "%s", name);
 
 	return r == 0 && modifier ? draft_set_modifier(draft, modifier) : r;
 }
@@ -35,7 +28,8 @@ bool generic_hardware(const char *name, struct event *ret, char canonical[static
 	if (entry) {
 		(void)snprintf(canonical, EVENT_CACHE_NAME_MAX, "%s", entry->name);
 		*ret = (struct event){ .attr = { .type = PERF_TYPE_HARDWARE, .config = entry->config },
-				       .scale = 1 };
+				       .scale = 1,
+				       .steady = entry->steady };
 		return true;
 	}
 	if (event_cache_parse(name, &config, canonical, EVENT_CACHE_NAME_MAX)) {
@@ -51,7 +45,7 @@ bool generic_hardware(const char *name, struct event *ret, char canonical[static
  * whichever comes first, so that each is told which one it is for: in the upper half of config, or, for
  * a raw event, by the type itself.
  */
-static int add_on_core(struct draft *draft, const struct event *like, const char *fallback)
+int draft_add_on_core(struct draft *draft, const struct event *like, const char *fallback)
 {
 	bool several = pmu_count_core(draft->pmus) > 1;
 	int r = 0;
@@ -90,7 +84,7 @@ static int read_generic(struct draft *draft, const char *name, const char *modif
 	if (!generic_hardware(name, &like, canonical))
 		return NOT_MINE;
 	r = set_name_and_modifier(draft, canonical, modifier);
-	return r < 0 ? r : add_on_core(draft, &like, "cpu");
+	return r < 0 ? r : draft_add_on_core(draft, &like, "cpu");
 }
 
 /* Letters that are modifiers, and so no tracepoint's name as far as anyone has seen. */
@@ -176,24 +170,30 @@ static int read_raw(struct draft *draft, const char *name, const char *modifier)
 		return draft_refuse(draft, "a raw event has 64 bits, 16 hexadecimal digits");
 	like.attr.config = config;
 	r = set_name_and_modifier(draft, name, modifier);
-	return r < 0 ? r : add_on_core(draft, &like, "raw");
+	return r < 0 ? r : draft_add_on_core(draft, &like, "raw");
 }
 
-/* subsystem:name[:modifiers]; NAME:MODIFIERS with a name that nobody knows looks the same, which is told
+static bool is_tracepoint_name(const char *subsystem, const char *name)
+{
+	return term_is_name(subsystem) && term_is_name(name) && subsystem[0] != '.' && name[0] != '.';
+}
+
+/* subsystem:name[/filter='…'/][:modifiers]; NAME:MODIFIERS with a name that nobody knows looks the same, which is told
  * apart by what the kernel has and by what it would be called. */
 static int read_tracepoint(struct draft *draft, const char *subsystem, char *name)
 {
 	struct event like = { .attr = { .type = PERF_TYPE_TRACEPOINT }, .scale = 1 };
-	_cleanup_(freep) char *whole = NULL;
 	struct reason why = {};
 	uint64_t id;
-	char *modifier = name;
+	char *modifier;
 	int found, r;
 
+	r = draft_cut_tail(draft, name, &modifier);
+	if (r < 0)
+		return r;
 	if (strpbrk(subsystem, "*?[") || strpbrk(name, "*?["))
 		return draft_refuse(draft, "wildcards are not supported, name each tracepoint");
-	(void)strsep(&modifier, ":");
-	if (!term_is_name(subsystem) || !term_is_name(name) || subsystem[0] == '.' || name[0] == '.')
+	if (!is_tracepoint_name(subsystem, name))
 		return draft_refuse(draft, "a tracepoint is SUBSYSTEM:NAME, of letters, digits and '_'");
 
 	found = draft->env->tracefs || !draft->env->tracefs_problem ?
@@ -201,20 +201,48 @@ static int read_tracepoint(struct draft *draft, const char *subsystem, char *nam
 			reason_set(&why, -ENODEV, "%s", draft->env->tracefs_problem);
 	if (found == -ENOMEM)
 		return found;
-	if (found < 0 && !modifier && is_modifier(name))
+	if (found < 0 && !modifier && !draft->filter && is_modifier(name))
 		return NOT_MINE;
 
-	if (asprintf(&whole, "%s:%s", subsystem, name) < 0) {
-		whole = NULL;
-		return -ENOMEM;
-	}
-	r = set_name_and_modifier(draft, whole, modifier);
+	r = draft_set_name(draft, "%s:%s", subsystem, name);
+	if (r == 0 && modifier)
+		r = draft_set_modifier(draft, modifier);
 	if (r < 0)
 		return r;
-	if (found < 0)
+	if (found < 0) {
+		(void)draft_hint_pfm(draft, found, &why);
 		return draft_add_absent(draft, &like, "tracepoint", found, &why);
+	}
 	like.attr.config = id;
 	return draft_add(draft, &like, NULL, "tracepoint");
+}
+
+/* Does this machine have the tracepoint? What stands behind its name does not matter here. */
+static int has_tracepoint(const struct draft *draft, const char *subsystem, char *name)
+{
+	char *end = name + strcspn(name, "/:"), cut = *end;
+	uint64_t id;
+	int r = -ENOENT;
+
+	*end = '\0';
+	if (is_tracepoint_name(subsystem, name))
+		r = tracefs_id(draft->env->tracefs, subsystem, name, &id, NULL);
+	*end = cut;
+	return r == -ENOMEM ? r : r == 0;
+}
+
+/* What libpfm knows can look like a tracepoint, of which one that the machine has goes first, or like a name with
+ * wrong modifiers: "L1D:REPLACEMENT". otherwise is what the others said. */
+static int read_pfm(struct draft *draft, const char *name, char *rest, int otherwise)
+{
+	int r;
+
+	if (otherwise == -EINVAL && (!rest || *rest == ':' || is_modifier(rest)))
+		return otherwise;
+	r = otherwise == NOT_MINE && rest ? has_tracepoint(draft, name, rest) : 0;
+	if (r == 0)
+		r = draft_pfm(draft);
+	return r > 0 || r == -ENOENT ? otherwise : r;
 }
 
 static void offer_table(struct nearest *nearest, const struct event_table_entry *table, size_t size)
@@ -243,8 +271,8 @@ static int refuse_unknown(struct draft *draft, const char *name)
 	if (nearest.name[0])
 		return reason_set(draft->why, -EINVAL, "unknown event '%.100s'; did you mean '%s'?", name,
 				  nearest.name);
-	return reason_set(draft->why, -EINVAL, "unknown event '%.100s'; --list-events shows what there is",
-			  name);
+	reason_set(draft->why, -EINVAL, "unknown event '%.100s'; --list-events shows what there is", name);
+	return draft_hint_pfm(draft, -EINVAL, draft->why);
 }
 
 int draft_named(struct draft *draft, char *text)
@@ -259,11 +287,11 @@ int draft_named(struct draft *draft, char *text)
 
 	if (!*name)
 		return draft_refuse(draft, rest ? "nothing stands before the ':'" : "no event is named");
-	if (rest && strcmp(name, "mem") == 0)
-		return draft_refuse(draft, "hardware breakpoints (mem:ADDRESS) are not supported");
 
 	for (size_t i = 0; r == NOT_MINE && i < ARRAY_SIZE(readers); i++)
 		r = readers[i](draft, name, rest);
+	if (r == NOT_MINE || r == -EINVAL)
+		r = read_pfm(draft, name, rest, r);
 	if (r == NOT_MINE && rest && *rest)
 		r = read_tracepoint(draft, name, rest);
 	return r == NOT_MINE ? refuse_unknown(draft, name) : r;

@@ -30,7 +30,7 @@ bool pmu_is_name(const char *name)
 	if (!*name)
 		return false;
 	for (; *name; name++)
-		if (!isgraph((unsigned char)*name) || strchr("/,='", *name))
+		if (!isgraph((unsigned char)*name) || strchr("/:,='", *name))
 			return false;
 	return true;
 }
@@ -69,6 +69,14 @@ const struct pmu_alias *pmu_find_alias(const struct pmu *pmu, const char *name)
 		if (strcasecmp(pmu->aliases[i].name, name) == 0)
 			return &pmu->aliases[i];
 	return NULL;
+}
+
+int pmu_cap(const struct pmu *pmu, const char *name, uint64_t *ret)
+{
+	for (size_t i = 0; i < pmu->nr_caps; i++)
+		if (strcmp(pmu->caps[i].name, name) == 0)
+			return parse_u64(pmu->caps[i].value, ret) < 0 ? -EINVAL : 0;
+	return -ENOENT;
 }
 
 bool pmu_is_core(const struct pmu *pmu)

@@ -13,6 +13,9 @@
  *             only there, and never per cgroup;
  *   cpus      a core PMU of a hybrid machine: its events count on these CPUs only.
  *
+ * What else it says of itself are its caps/ ("max_precise", "branches", "pmu_name", "slots", …), each a
+ * number or a word, and an identifier, which tells apart revisions of arm's uncore PMUs.
+ *
  * The catalogue is read once, at start and on reload. What is broken in it (an empty format file, a
  * binary one, one that vanishes while it is read) loses that one term, event or PMU, and stands in
  * `problems` as a sentence with the file's path. An alias that can't mean what was intended, because
@@ -35,9 +38,17 @@ struct pmu_alias {
 	double scale; /* of NAME.scale; 1 where there is none */
 };
 
+struct pmu_cap {
+	char *name;
+	char *value;
+};
+
 struct pmu {
 	char *name;
 	uint32_t type;
+	char *identifier;	    /* or NULL */
+	struct pmu_cap *caps;	    /* sorted by name */
+	size_t nr_caps;
 	struct pmu_format *formats; /* sorted by name, as are the aliases */
 	size_t nr_formats;
 	struct pmu_alias *aliases;
@@ -68,6 +79,9 @@ const struct pmu *pmu_find_type(const struct pmu_catalogue *catalogue, uint32_t 
 const struct pmu_format *pmu_find_format(const struct pmu *pmu, const char *name);
 /* In any case of letters; one that is spelt exactly so goes first. */
 const struct pmu_alias *pmu_find_alias(const struct pmu *pmu, const char *name);
+
+/* A cap's number. -ENOENT where there is none of that name, -EINVAL where it holds no number of 64 bits. */
+int pmu_cap(const struct pmu *pmu, const char *name, uint64_t *ret);
 
 /* A core PMU counts what CPUs execute: "cpu", "cpu_core", "cpu_atom", "armv8_pmuv3_0", … The generic
  * hardware events, cache events and rNNN stand for one event on each core PMU. */

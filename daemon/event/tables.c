@@ -8,22 +8,22 @@
 #include <string.h>
 
 const struct event_table_entry event_hardware_table[] = {
-	{ .name = "cycles", .alias = "cpu-cycles", .config = PERF_COUNT_HW_CPU_CYCLES },
-	{ .name = "instructions", .config = PERF_COUNT_HW_INSTRUCTIONS },
+	{ .name = "cycles", .alias = "cpu-cycles", .config = PERF_COUNT_HW_CPU_CYCLES, .steady = true },
+	{ .name = "instructions", .config = PERF_COUNT_HW_INSTRUCTIONS, .steady = true },
 	{ .name = "cache-references", .config = PERF_COUNT_HW_CACHE_REFERENCES },
 	{ .name = "cache-misses", .config = PERF_COUNT_HW_CACHE_MISSES },
 	{ .name = "branch-instructions",
 	  .alias = "branches",
 	  .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
 	{ .name = "branch-misses", .config = PERF_COUNT_HW_BRANCH_MISSES },
-	{ .name = "bus-cycles", .config = PERF_COUNT_HW_BUS_CYCLES },
+	{ .name = "bus-cycles", .config = PERF_COUNT_HW_BUS_CYCLES, .steady = true },
 	{ .name = "stalled-cycles-frontend",
 	  .alias = "idle-cycles-frontend",
 	  .config = PERF_COUNT_HW_STALLED_CYCLES_FRONTEND },
 	{ .name = "stalled-cycles-backend",
 	  .alias = "idle-cycles-backend",
 	  .config = PERF_COUNT_HW_STALLED_CYCLES_BACKEND },
-	{ .name = "ref-cycles", .config = PERF_COUNT_HW_REF_CPU_CYCLES },
+	{ .name = "ref-cycles", .config = PERF_COUNT_HW_REF_CPU_CYCLES, .steady = true },
 };
 const size_t event_hardware_table_size = ARRAY_SIZE(event_hardware_table);
 

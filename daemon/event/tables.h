@@ -15,6 +15,7 @@ struct event_table_entry {
 	const char *alias; /* another name for it, or NULL */
 	uint64_t config;
 	bool nanoseconds; /* the count is a time in ns (cpu-clock, task-clock) */
+	bool steady;	  /* no CPU can run anything without counting some millions a second of it */
 };
 
 extern const struct event_table_entry event_hardware_table[];

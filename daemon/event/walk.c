@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
+#include "event/draft.h"
 #include "event/event.h"
+#include "event/pfm.h"
 #include "event/tables.h"
 #include "event/tracefs.h"
 
@@ -8,6 +10,7 @@
 #include <string.h>
 
 struct walk {
+	const struct event_env *env;
 	int (*each)(void *userdata, const struct event_listing *listing);
 	void *userdata;
 };
@@ -79,6 +82,36 @@ static int walk_aliases(const struct walk *walk, const struct pmu *pmu)
 	return 0;
 }
 
+/* Forms rather than names: there are as many of these as the memory has addresses and functions. */
+static int walk_forms(const struct walk *walk, const struct pmu_catalogue *pmus)
+{
+	static const struct event_listing forms[] = {
+		{ "Hardware breakpoint", "breakpoint", "mem:ADDRESS[/LENGTH][:rwx]", "" },
+		{ "Kernel probe", "kprobe", "kprobe:FUNCTION[+OFFSET]", "" },
+		{ "Kernel probe", "kprobe", "kretprobe:FUNCTION", "" },
+		{ "User probe", "uprobe", "uprobe:/FILE:FUNCTION[+OFFSET]", "" },
+		{ "User probe", "uprobe", "uretprobe:/FILE:FUNCTION", "" },
+	};
+	int r = 0;
+
+	for (size_t i = 0; pmus && r == 0 && i < ARRAY_SIZE(forms); i++)
+		if (pmu_find(pmus, forms[i].pmu))
+			r = walk->each(walk->userdata, &forms[i]);
+	return r;
+}
+
+static int tell_pfm(void *userdata, const char *name, const struct pfm_encoding *encoding)
+{
+	const struct walk *walk = userdata;
+	const struct pmu *pmu;
+	struct event event;
+	int r = walk->env->pmus ? event_from_pfm(&event, &pmu, walk->env->pmus, encoding) : -ENOENT;
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return tell(walk, "libpfm event", encoding->pmu, name, event.unit);
+}
+
 static int tell_tracepoint(void *userdata, const char *subsystem, const char *name)
 {
 	_cleanup_(freep) char *whole = NULL;
@@ -93,7 +126,7 @@ static int tell_tracepoint(void *userdata, const char *subsystem, const char *na
 int event_walk(const struct event_env *env,
 	       int (*each)(void *userdata, const struct event_listing *listing), void *userdata)
 {
-	struct walk walk = { .each = each, .userdata = userdata };
+	struct walk walk = { .env = env, .each = each, .userdata = userdata };
 	size_t nr = env->pmus ? env->pmus->nr : 0;
 	int r = 0;
 
@@ -104,5 +137,9 @@ int event_walk(const struct event_env *env,
 		r = walk_software(&walk);
 	for (size_t i = 0; r == 0 && i < nr; i++)
 		r = walk_aliases(&walk, &env->pmus->pmus[i]);
+	if (r == 0)
+		r = walk_forms(&walk, env->pmus);
+	if (r == 0)
+		r = pfm_walk(tell_pfm, &walk);
 	return r == 0 ? tracefs_walk(env->tracefs, tell_tracepoint, &walk) : r;
 }

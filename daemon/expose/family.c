@@ -10,7 +10,8 @@
 
 static const struct label_text no_labels = { "", 0 };
 
-/* The labels of a scope's rows, in one text: those of row number i from at[i] to at[i + 1]. */
+/* The labels of a scope's rows, in one text: those of row number i from at[2i] to at[2i + 1], and on to
+ * at[2i + 2] with the CPU's place. */
 struct row_labels {
 	struct buf text;
 	size_t *at;
@@ -63,16 +64,15 @@ static int put_single(struct families *f, struct buf *labels, uint64_t count, co
 
 /* --- rows' labels */
 
-static void add_row_labels(struct buf *text, const struct family_writer *writer, const struct snapshot_row *row)
+/* None for a negative number. */
+static void add_number_label(struct buf *text, const struct family_writer *writer, const char *name, int number)
 {
-	char number[16];
+	char value[16];
 
-	if (row->identity)
-		writer->label(text, "cgroup", row->identity->label);
-	if (row->cpu != ROW_ALL_CPUS) {
-		(void)snprintf(number, sizeof(number), "%d", row->cpu);
-		writer->label(text, "cpu", number);
-	}
+	if (number < 0)
+		return;
+	(void)snprintf(value, sizeof(value), "%d", number);
+	writer->label(text, name, value);
 }
 
 static int make_row_labels(struct families *f, enum scope scope)
@@ -80,21 +80,29 @@ static int make_row_labels(struct families *f, enum scope scope)
 	const struct walk_table *table = &f->walk->table[scope];
 	struct row_labels *labels = &f->rows[scope];
 
-	labels->at = calloc(table->nr_rows + 1, sizeof(*labels->at));
+	labels->at = calloc(2 * table->nr_rows + 1, sizeof(*labels->at));
 	if (!labels->at || !buf_reserve(&labels->text, 1))
 		return -ENOMEM;
 	for (size_t i = 0; i < table->nr_rows; i++) {
-		add_row_labels(&labels->text, f->writer, &table->table->rows[table->rows[i]]);
-		labels->at[i + 1] = labels->text.len;
+		const struct snapshot_row *row = &table->table->rows[table->rows[i]];
+
+		if (row->identity)
+			f->writer->label(&labels->text, "cgroup", row->identity->label);
+		add_number_label(&labels->text, f->writer, "cpu", row->cpu);
+		labels->at[2 * i + 1] = labels->text.len;
+		add_number_label(&labels->text, f->writer, "package", row->place.package);
+		add_number_label(&labels->text, f->writer, "die", row->place.die);
+		labels->at[2 * i + 2] = labels->text.len;
 	}
 	return labels->text.failed ? -ENOMEM : 0;
 }
 
-static struct label_text row_label(const struct families *f, enum scope scope, size_t i)
+static struct label_text row_label(const struct families *f, enum scope scope, size_t i, bool with_place)
 {
 	const struct row_labels *labels = &f->rows[scope];
+	size_t begin = labels->at[2 * i], end = labels->at[2 * i + (with_place ? 2 : 1)];
 
-	return (struct label_text){ labels->text.data + labels->at[i], labels->at[i + 1] - labels->at[i] };
+	return (struct label_text){ labels->text.data + begin, end - begin };
 }
 
 /* --- events */
@@ -151,10 +159,13 @@ static int find_members(struct member_list *ret, const struct walk_table *table)
 	return 0;
 }
 
-static const char *scope_help(const struct families *f, enum scope scope)
+static const char *scope_help(const struct families *f, enum scope scope, const struct event *event)
 {
 	if (scope == SCOPE_CGROUP)
 		return "while tasks of the cgroup or of one below it ran (in /, the idle tasks too)";
+	if (event->uncore)
+		return f->walk->snapshot->aggregate ? "on all packages together" :
+						      "for what the CPU stands for: its package, a part of it, a core";
 	return f->walk->snapshot->aggregate ? "on all CPUs together, for all processes" :
 					      "on the CPU, for all processes";
 }
@@ -165,7 +176,7 @@ static char *event_help(const struct families *f, enum scope scope, const struct
 	struct buf help = {};
 
 	buf_printf(&help, "Event %s of group %s%s%s, counted %s.", column->event->text, column->group->name,
-		   *unit ? ", in " : "", unit, scope_help(f, scope));
+		   *unit ? ", in " : "", unit, scope_help(f, scope, column->event));
 	return buf_steal(&help);
 }
 
@@ -187,7 +198,7 @@ static int put_column(struct families *f, const struct walk_table *table, size_t
 			snapshot_cell(table->table, table->rows[i], table->columns[column]);
 
 		if (cell->measured)
-			put_sample(f, row_label(f, table->scope, i), text, cell->total, scale);
+			put_sample(f, row_label(f, table->scope, i, event->uncore), text, cell->total, scale);
 	}
 	return 0;
 }
@@ -354,7 +365,7 @@ static int put_group_times(struct families *f, const struct walk_table *table, s
 		struct snapshot_times times;
 
 		if (group_times(&part, table->table, table->rows[i], &times))
-			put_sample(f, row_label(f, table->scope, i), (struct label_text){ own.data, own.len },
+			put_sample(f, row_label(f, table->scope, i, false), (struct label_text){ own.data, own.len },
 				   running ? times.running : times.enabled, &scale);
 	}
 	return 0;

@@ -8,8 +8,9 @@
  *                "scale": 1, "set": {"leader": "cycles_user", "members": ["cycles_user", …]},
  *                "cpus": "0-3", "state": "ok", "reason": null}, …]}
  *
- * set and cpus are null for an event that is not counted; one that this machine lacks has "absent", the
- * error's name.
+ * encoding has the flags that are set and, where the event has them, precise, config3, bp_type, probe (a kprobe's
+ * function, a uprobe's file) and filter. set and cpus are null for an event that is not counted; one that this
+ * machine lacks has "absent", the error's name.
  */
 
 #include "expose/expose.h"
@@ -38,13 +39,34 @@ static bool add_flags(json_t *encoding, const struct perf_event_attr *attr)
 	       json_object_set_new(encoding, "precise", json_integer(attr->precise_ip)) == 0;
 }
 
-static json_t *encoding_of(const struct perf_event_attr *attr)
+/* What only some kinds of events have. */
+static bool add_of_kind(json_t *encoding, const struct event *event)
 {
-	json_t *encoding = json_pack("{s:I, s:o, s:o, s:o}", "type", (json_int_t)attr->type, "config",
-				     document_hex(attr->config), "config1", document_hex(attr->config1), "config2",
-				     document_hex(attr->config2));
+	const char *texts[][2] = { { "probe", event->probe }, { "filter", event->filter } };
 
-	if (encoding && add_flags(encoding, attr))
+	if (event->config3 && json_object_set_new(encoding, "config3", document_hex(event->config3)) < 0)
+		return false;
+	if (event->attr.type == PERF_TYPE_BREAKPOINT &&
+	    json_object_set_new(encoding, "bp_type", json_integer(event->attr.bp_type)) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (texts[i][1] && json_object_set_new(encoding, texts[i][0], document_text(texts[i][1])) < 0)
+			return false;
+	return true;
+}
+
+/* As it is opened: without what the kernel refused, which the reason tells, and pinned where it leads. */
+static json_t *encoding_of(const struct snapshot *snapshot, const struct column *column)
+{
+	const struct scope_plan *plan = &snapshot->plan->scope[column->scope];
+	struct perf_event_attr attr = column->set == NO_SET ?
+					      column->attr :
+					      set_attr(plan, &plan->sets[column->set], column->member);
+	json_t *encoding = json_pack("{s:I, s:o, s:o, s:o}", "type", (json_int_t)attr.type, "config",
+				     document_hex(attr.config), "config1", document_hex(attr.config1), "config2",
+				     document_hex(attr.config2));
+
+	if (encoding && add_flags(encoding, &attr) && add_of_kind(encoding, column->event))
 		return encoding;
 	json_decref(encoding);
 	return NULL;
@@ -99,7 +121,8 @@ static json_t *event_of(const struct snapshot *snapshot, const struct snapshot_t
 				 scope_name(column->column->scope), "group",
 				 document_text(column->column->group->name), "event", document_text(event->metric),
 				 "text", document_text(event->text), "pmu", document_text(event->pmu), "encoding",
-				 encoding_of(&event->attr), "unit", document_text(*unit ? unit : NULL), "scale",
+				 encoding_of(snapshot, column->column), "unit", document_text(*unit ? unit : NULL),
+				 "scale",
 				 document_real(event->scale), "set", set_of(table, column->column), "cpus",
 				 cpus_of(snapshot, column->column), "state", event_state_name(column->state),
 				 "reason", document_text(column->why));

@@ -7,6 +7,7 @@
 
 #include "expose/expose.h"
 
+#include "event/pfm.h"
 #include "expose/document.h"
 
 #include <errno.h>
@@ -54,14 +55,26 @@ static json_t *list_of(const struct cpulist *cpus)
 	return list ? json_string(list) : NULL;
 }
 
+/* As the kernel writes them: some are numbers, some are words. */
+static json_t *caps_of(const struct pmu *pmu)
+{
+	_cleanup_(json_decref_pointer) json_t *caps = json_object();
+
+	for (size_t i = 0; i < pmu->nr_caps; i++)
+		if (json_object_set_new(caps, pmu->caps[i].name, document_text(pmu->caps[i].value)) < 0)
+			return NULL;
+	return json_incref(caps);
+}
+
 static json_t *pmu_of(const struct pmu *pmu)
 {
 	const char *kind = pmu_is_core(pmu) ? "core" : pmu->has_cpumask ? "uncore" : "other";
 	bool has_cpus = pmu->has_cpumask || pmu->has_cpus;
 
-	return json_pack("{s:o, s:I, s:s, s:o, s:o}", "name", document_text(pmu->name), "type", (json_int_t)pmu->type,
-			 "kind", kind, "cpus", has_cpus ? list_of(&pmu->cpus) : json_null(), "events",
-			 document_u64(pmu->nr_aliases));
+	return json_pack("{s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "name", document_text(pmu->name), "type",
+			 (json_int_t)pmu->type, "kind", kind, "cpus", has_cpus ? list_of(&pmu->cpus) : json_null(),
+			 "events", document_u64(pmu->nr_aliases), "identifier", document_text(pmu->identifier), "caps",
+			 caps_of(pmu));
 }
 
 static json_t *pmus_of(const struct pmu_catalogue *catalogue)
@@ -72,6 +85,20 @@ static json_t *pmus_of(const struct pmu_catalogue *catalogue)
 		if (json_array_append_new(pmus, pmu_of(&catalogue->pmus[i])) < 0)
 			return NULL;
 	return json_incref(pmus);
+}
+
+/* What libpfm calls this machine's PMUs; null where it is not built in. */
+static json_t *libpfm(void)
+{
+	_cleanup_(json_decref_pointer) json_t *names = json_array();
+	const char *name;
+
+	if (!pfm_is_built_in())
+		return json_null();
+	for (size_t n = 0; (name = pfm_pmu(n)); n++)
+		if (json_array_append_new(names, json_string(name)) < 0)
+			return NULL;
+	return json_incref(names);
 }
 
 static json_t *mount_of(const struct cgroup_mount *mount)
@@ -183,12 +210,13 @@ int expose_json_status(struct buf *out, const struct snapshot *snapshot, const s
 	json_t *files = json_pack("{s:o, s:o}", "events", document_u64(self->fds), "limit",
 				  document_u64(self->fd_limit));
 
-	return document_write(out, json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+	return document_write(out, json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 					     "version", document_text(about->version), "pid", (int)getpid(),
 					     "start_time", document_seconds(self->start_time), "uptime_seconds",
 					     document_seconds(self->uptime), "engine", document_text(about->engine),
 					     "privileges", privileges_of(about->privilege), "files", files, "cpus",
 					     list_of(about->cpus), "cgroups", cgroups_of(self, about->mount), "pmus",
-					     pmus_of(about->env->pmus), "tracefs", document_text(about->env->tracefs),
-					     "problems", problems_of(snapshot, about), "cost", cost_of(self)));
+					     pmus_of(about->env->pmus), "libpfm", libpfm(), "tracefs",
+					     document_text(about->env->tracefs), "problems",
+					     problems_of(snapshot, about), "cost", cost_of(self)));
 }

@@ -13,7 +13,8 @@
  *
  * An event's key is its metric's name, and "name/pmu" where several PMUs count it. Totals and rates (a
  * second, over the last interval) are in the event's unit, which is named where it is not a plain count. A
- * rate or share that is not known is null; an event that was not measured is not there.
+ * rate or share that is not known is null; an event that was not measured is not there. An uncore event has
+ * "package", and "die" where the package has several, which are those of the CPU.
  */
 
 #include "expose/expose.h"
@@ -86,7 +87,7 @@ static int finish(struct buf *out)
 
 /* --- the snapshot */
 
-/* A column's text around its numbers, made once: `"cycles":{"total":` and `,"state":"ok"}`. */
+/* A column's text around its numbers, made once: `"cycles":{"total":` and `,"state":"ok"`. */
 struct column_text {
 	size_t head, tail, end; /* where they begin, and the tail ends, in the text of all */
 };
@@ -95,6 +96,7 @@ struct json_snapshot {
 	struct buf *out;
 	struct buf text;
 	struct column_text *columns; /* of the scope at hand */
+	struct cpu_place place;	     /* of the target at hand */
 	bool in_derived;
 	bool failed;
 };
@@ -120,7 +122,7 @@ static void add_column_text(struct buf *text, struct column_text *ret, const str
 		buf_str(text, "\",\"unit\":\"");
 		buf_str(text, event_unit_name(event->unit));
 	}
-	buf_add(text, "\"}", 2);
+	buf_char(text, '"');
 	ret->end = text->len;
 }
 
@@ -145,6 +147,7 @@ static void begin_target(void *userdata, const struct walk_table *table, const s
 	struct json_snapshot *json = userdata;
 
 	(void)table;
+	json->place = row->place;
 	add_separator(json->out);
 	buf_char(json->out, '{');
 	if (row->identity)
@@ -158,6 +161,13 @@ static void begin_target(void *userdata, const struct walk_table *table, const s
 	add_key(json->out, "events");
 	buf_char(json->out, '{');
 	json->in_derived = false;
+}
+
+static void add_place(struct buf *out, struct cpu_place place)
+{
+	add_number_member(out, "package", (uint64_t)place.package, SCALE_ONE);
+	if (place.die != CPU_NOWHERE)
+		add_number_member(out, "die", (uint64_t)place.die, SCALE_ONE);
 }
 
 static void add_value(void *userdata, const struct walk_table *table, size_t column, const struct snapshot_cell *cell,
@@ -182,6 +192,9 @@ static void add_value(void *userdata, const struct walk_table *table, size_t col
 	buf_str(out, ",\"running\":");
 	measure_add(out, times ? times->share : NAN);
 	buf_add(out, json->text.data + text->tail, text->end - text->tail);
+	if (json->place.package != CPU_NOWHERE && walk_event(table, column)->uncore)
+		add_place(out, json->place);
+	buf_char(out, '}');
 }
 
 static void begin_derived(struct json_snapshot *json)

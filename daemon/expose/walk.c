@@ -85,7 +85,10 @@ static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *fr
 		return 0;
 
 	sums->nr_rows = 1;
-	sums->rows[0].cpu = ROW_ALL_CPUS;
+	sums->rows[0] = (struct snapshot_row){
+		.cpu = ROW_ALL_CPUS,
+		.place = { CPU_NOWHERE, CPU_NOWHERE },
+	};
 	for (size_t i = 0; i < from->nr_columns; i++)
 		sums->cells[i].rate = NAN;
 	for (size_t row = 0; row < from->nr_rows; row++)

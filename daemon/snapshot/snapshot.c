@@ -64,7 +64,7 @@ static int copy_columns(struct snapshot_table *table, const struct count *count,
 	return 0;
 }
 
-static void copy_row(struct snapshot_table *table, const struct row *row)
+static void copy_row(struct snapshot_table *table, const struct row *row, const struct cpu_topology *topology)
 {
 	size_t at = table->nr_rows++;
 	struct snapshot_cell *cells = table->cells + at * table->nr_columns;
@@ -72,6 +72,7 @@ static void copy_row(struct snapshot_table *table, const struct row *row)
 
 	table->rows[at] = (struct snapshot_row){
 		.cpu = row->cpu,
+		.place = cpu_topology_find(topology, row->cpu),
 		.identity = row->identity ? cgroup_identity_ref(row->identity) : NULL,
 		.gone = row->gone_at != 0,
 	};
@@ -79,7 +80,7 @@ static void copy_row(struct snapshot_table *table, const struct row *row)
 		cells[i] = (struct snapshot_cell){
 			.total = row->cells[i].total,
 			.rate = row->cells[i].rate,
-			.measured = row->cells[i].measured,
+			.measured = row->cells[i].measured && table->columns[i].state != EVENT_STALLED,
 		};
 	for (size_t i = 0; i < table->nr_sets; i++)
 		times[i] = (struct snapshot_times){
@@ -89,7 +90,8 @@ static void copy_row(struct snapshot_table *table, const struct row *row)
 		};
 }
 
-static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, enum scope scope)
+static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, enum scope scope,
+		     const struct cpu_topology *topology)
 {
 	size_t nr = ledger->nr_rows[scope];
 	const struct row *row;
@@ -100,7 +102,7 @@ static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, 
 	if (!table->rows || !table->cells || !table->times)
 		return -ENOMEM;
 	TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
-		copy_row(table, row);
+		copy_row(table, row, topology);
 	return 0;
 }
 
@@ -137,8 +139,8 @@ static uint64_t realtime_of(uint64_t taken)
 	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec - age;
 }
 
-int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree, bool aggregate,
-		 const struct self *self)
+int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
+		 const struct cpu_topology *topology, bool aggregate, const struct self *self)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
 
@@ -153,7 +155,7 @@ int snapshot_new(struct snapshot **ret, const struct count *count, const struct 
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (copy_columns(&snapshot->table[scope], count, (enum scope)scope) < 0 ||
-		    copy_rows(&snapshot->table[scope], count_ledger(count), (enum scope)scope) < 0)
+		    copy_rows(&snapshot->table[scope], count_ledger(count), (enum scope)scope, topology) < 0)
 			return -ENOMEM;
 	if (copy_cgroups(snapshot, tree) < 0)
 		return -ENOMEM;

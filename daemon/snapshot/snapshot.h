@@ -8,6 +8,7 @@
 
 #include "count/count.h"
 #include "snapshot/self.h"
+#include "target/cpu.h"
 
 struct snapshot_column {
 	const struct column *column; /* event, group, scope: of the plan, which the snapshot refers to */
@@ -28,6 +29,7 @@ struct snapshot_times {
 
 struct snapshot_row {
 	int cpu;			  /* or ROW_ALL_CPUS */
+	struct cpu_place place;		  /* of the CPU */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	bool gone;			  /* the cgroup is removed and lingers */
 };
@@ -62,9 +64,9 @@ struct snapshot {
 	struct self self;
 };
 
-/* Copies what count and the tree (or NULL) hold now. -ENOMEM. */
-int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree, bool aggregate,
-		 const struct self *self);
+/* Copies what count, the tree (or NULL) and the topology (or NULL) hold now. -ENOMEM. */
+int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
+		 const struct cpu_topology *topology, bool aggregate, const struct self *self);
 struct snapshot *snapshot_ref(struct snapshot *snapshot);
 struct snapshot *snapshot_unref(struct snapshot *snapshot);
 DEFINE_CLEANUP(struct snapshot *, snapshot_unref)

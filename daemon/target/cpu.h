@@ -2,7 +2,10 @@
 #pragma once
 
 /*
- * The machine's CPUs: which are online, from /sys/devices/system/cpu/online.
+ * The machine's CPUs, from /sys/devices/system/cpu: which are online, and where each sits.
+ *
+ * A device's event is counted on one CPU that stands for its package or die. Which CPU that is says little,
+ * and can change with hotplug: the place is what such a count is told apart by.
  */
 
 #include "util/cpulist.h"
@@ -11,3 +14,25 @@
 /* Reads sysroot/devices/system/cpu/online (sysroot is "/sys" but in tests). Negative errno with the
  * sentence, which names the file, in why. */
 int cpu_online(struct cpulist *ret, const char *sysroot, struct reason *why);
+
+#define CPU_NOWHERE (-1)
+
+/* CPU_NOWHERE: the kernel doesn't say, as in many virtual machines. */
+struct cpu_place {
+	int package;
+	int die; /* only where the package has several */
+};
+
+struct cpu_topology {
+	struct cpu_place *places; /* [cpu] */
+	size_t nr;
+};
+
+void cpu_topology_release(struct cpu_topology *topology);
+
+/* Reads sysroot/devices/system/cpu/cpuN/topology of those CPUs; the kernel has it of CPUs that are online.
+ * What is missing there, or makes no sense, is not known. -ENOMEM. */
+int cpu_topology_read(struct cpu_topology *ret, const char *sysroot, const struct cpulist *cpus);
+
+/* CPU_NOWHERE for a CPU that was not read, and where topology is NULL. */
+struct cpu_place cpu_topology_find(const struct cpu_topology *topology, int cpu);

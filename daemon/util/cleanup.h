@@ -61,6 +61,12 @@ static inline void closedirp(DIR **d)
 		closedir(*d);
 }
 
+static inline void closefilep(FILE **f)
+{
+	if (*f)
+		(void)fclose(*f);
+}
+
 /* Defines NAMEp() for _cleanup_() from a destructor NAME() that takes NULL. */
 #define DEFINE_CLEANUP(type, name)                                                                 \
 	static inline void name##p(type *p)                                                        \

@@ -69,7 +69,10 @@ static int open_bare(const struct bench *b, int cpu, int cgroup_fd, int *fds)
 	const struct scope_plan *plan = &b->plan->scope[SCOPE_CGROUP];
 
 	for (size_t i = 0; i < EVENTS; i++) {
-		fds[i] = perf_open(plan->columns[plan->sets[0].columns[i]].event, cpu, cgroup_fd, i ? fds[0] : -1);
+		struct perf_event_attr attr = set_attr(plan, &plan->sets[0], i);
+
+		fds[i] = perf_open(plan->columns[plan->sets[0].columns[i]].event, &attr, cpu, cgroup_fd,
+				   i ? fds[0] : -1);
 		if (fds[i] < 0)
 			return fds[i];
 	}

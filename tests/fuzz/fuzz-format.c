@@ -28,6 +28,8 @@ static const struct tree_file files[] = {
 	{ "pmu/events/a", "event=1,umask=?\n" },
 	{ "pmu/events/a.scale", "0.5\n" },
 	{ "pmu/events/a.unit", "MiB\n" },
+	{ "pmu/caps/max_precise", "3\n" },
+	{ "pmu/identifier", "0x30\n" },
 	{},
 };
 

@@ -61,5 +61,6 @@ void expect_same(const struct config *a, const struct config *b)
 		assert_string_equal(a->groups[i].name, b->groups[i].name);
 		assert_string_equal(a->groups[i].events, b->groups[i].events);
 		assert_int_equal(a->groups[i].alone, b->groups[i].alone);
+		assert_int_equal(a->groups[i].split, b->groups[i].split);
 	}
 }

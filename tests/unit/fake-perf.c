@@ -2,12 +2,15 @@
 
 #include "fake-perf.h"
 
+#include "event/event.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -23,14 +26,73 @@ long __wrap_syscall(long number, ...);
 long __real_syscall(long number, ...);
 ssize_t __wrap_read(int fd, void *buffer, size_t size);
 ssize_t __real_read(int fd, void *buffer, size_t size);
+/* Is the PMU too small for the group beside the pinned groups that run on that CPU? */
+static bool is_full(const struct fake_event *leader)
+{
+	int used = 0;
+
+	for (int i = 0; i < fake_perf.nr; i++) {
+		const struct fake_event *event = &fake_perf.events[i], *other = &fake_perf.events[event->leader];
+		bool runs = other == leader || (other->attr.pinned && other->started && !other->error);
+
+		used += event->open && event->cpu == leader->cpu && runs && event->attr.type != PERF_TYPE_SOFTWARE;
+	}
+	return fake_perf.counters && used > fake_perf.counters;
+}
+
+/* Starts a group, or tries it again. A pinned one goes into error state where there is no room for it, which for a
+ * cgroup is found out only when it runs. */
+static void start_group(struct fake_event *leader)
+{
+	leader->started = true;
+	leader->error = leader->attr.pinned && !leader->cgroup && is_full(leader);
+}
+
+static int set_filter(struct fake_event *event, const char *filter)
+{
+	if (fake_perf.bad_filter && strcmp(filter, fake_perf.bad_filter) == 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	(void)snprintf(event->filter, sizeof(event->filter), "%s", filter);
+	return 0;
+}
+
 int __wrap_ioctl(int fd, unsigned long request, ...);
 int __real_ioctl(int fd, unsigned long request, ...);
 int __wrap_close(int fd);
 int __real_close(int fd);
 
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
+int __real_clock_gettime(clockid_t id, struct timespec *ts);
+
 void fake_perf_reset(void)
 {
 	memset(&fake_perf, 0, sizeof(fake_perf));
+	fake_perf.clock = 1000ULL * 1000000000U;
+}
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *ts)
+{
+	if (id != CLOCK_MONOTONIC)
+		return __real_clock_gettime(id, ts);
+	fake_perf.clock += 1000;
+	*ts = (struct timespec){ .tv_sec = (time_t)(fake_perf.clock / 1000000000U),
+				 .tv_nsec = (long)(fake_perf.clock % 1000000000U) };
+	return 0;
+}
+
+int refuse_hardware(const struct fake_event *event, int nr_members)
+{
+	(void)nr_members;
+	return event->attr.type == PERF_TYPE_HARDWARE ? fake_perf.error : 0;
+}
+
+int refuse_beyond_limit(const struct fake_event *event, int nr_members)
+{
+	(void)event;
+	(void)nr_members;
+	return fake_perf.nr_open >= fake_perf.limit ? EMFILE : 0;
 }
 
 static struct fake_event *event_of(int fd)
@@ -50,7 +112,20 @@ static int nr_members(int leader)
 	return nr;
 }
 
-static long fake_open(const struct perf_event_attr *attr, int pid, int cpu, int group_fd, unsigned long flags)
+/* What copy_struct_from_user() does: what is beyond the size this kernel knows has to be 0. */
+static bool is_known(struct perf_event_attr *attr)
+{
+	uint32_t known = fake_perf.known_size ? fake_perf.known_size : sizeof(union event_attr);
+
+	for (uint32_t i = known; i < attr->size; i++)
+		if (fake_perf.strict_size || ((unsigned char *)attr)[i]) {
+			attr->size = known;
+			return false;
+		}
+	return true;
+}
+
+static long fake_open(struct perf_event_attr *attr, int pid, int cpu, int group_fd, unsigned long flags)
 {
 	struct fake_event *event = &fake_perf.events[fake_perf.nr];
 	struct stat st;
@@ -59,7 +134,11 @@ static long fake_open(const struct perf_event_attr *attr, int pid, int cpu, int 
 	fake_perf.nr_calls++;
 	fake_perf.flags = flags;
 	assert_true(fake_perf.nr < FAKE_MAX);
-	assert_int_equal(attr->size, sizeof(*attr));
+	assert_true(attr->size <= sizeof(union event_attr));
+	if (!is_known(attr)) {
+		errno = E2BIG;
+		return -1;
+	}
 	assert_true(flags & PERF_FLAG_FD_CLOEXEC);
 	*event = (struct fake_event){ .attr = *attr, .cpu = cpu, .leader = fake_perf.nr, .read_cut = -1 };
 	if (flags & PERF_FLAG_PID_CGROUP) {
@@ -93,7 +172,7 @@ long __wrap_syscall(long number, ...)
 	va_end(ap);
 	if (number != SYS_perf_event_open)
 		return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-	return fake_open((const struct perf_event_attr *)a[0], (int)a[1], (int)a[2], (int)a[3], (unsigned long)a[4]);
+	return fake_open((struct perf_event_attr *)a[0], (int)a[1], (int)a[2], (int)a[3], (unsigned long)a[4]);
 }
 
 ssize_t __wrap_read(int fd, void *buffer, size_t size)
@@ -106,6 +185,8 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 	if (!leader)
 		return __real_read(fd, buffer, size);
 	assert_int_equal(leader->leader, at);
+	if (leader->error)
+		return 0;
 	if (leader->read_errno) {
 		errno = leader->read_errno;
 		return -1;
@@ -147,7 +228,9 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	if (request == PERF_EVENT_IOC_ID)
 		memcpy(argument, &event->id, sizeof(event->id));
 	else if (request == PERF_EVENT_IOC_ENABLE)
-		event->started = true;
+		start_group(event);
+	else if (request == PERF_EVENT_IOC_SET_FILTER)
+		return set_filter(event, argument);
 	else
 		fail_msg("unexpected ioctl %lx", request);
 	return 0;
@@ -180,15 +263,32 @@ struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t c
 
 void fake_run(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint64_t by)
 {
+	fake_perf.clock += 100000000U;
 	for (int i = 0; i < fake_perf.nr; i++) {
 		struct fake_event *event = &fake_perf.events[i], *leader = &fake_perf.events[event->leader];
 
 		if (!event->open || event->cgroup != cgroup || event->cpu != cpu || !leader->started)
+			continue;
+		if (event == leader)
+			event->error |= event->attr.pinned && event->cgroup && is_full(event);
+		if (leader->error)
 			continue;
 		event->value += by;
 		if (leader == event) {
 			event->enabled += enabled;
 			event->running += running;
 		}
+	}
+}
+
+void fake_take_apart(int cpu)
+{
+	for (int i = 0; i < fake_perf.nr; i++) {
+		struct fake_event *event = &fake_perf.events[i];
+
+		if (!event->open || event->cpu != cpu)
+			continue;
+		event->leader = i;
+		event->started = false;
 	}
 }

@@ -5,9 +5,10 @@
  * A kernel for perf events, played by the test: for what the real one can't be made to do (multiplexing
  * without a PMU, each errno, short reads, wrong times). A program that uses it is linked with
  *
- *   -Wl,--wrap=syscall -Wl,--wrap=read -Wl,--wrap=ioctl -Wl,--wrap=close
+ *   -Wl,--wrap=syscall -Wl,--wrap=read -Wl,--wrap=ioctl -Wl,--wrap=close -Wl,--wrap=clock_gettime
  *
- * Its fds begin at FAKE_FD and are no fds of the process; all other calls reach the real kernel.
+ * CLOCK_MONOTONIC is its own as well: it moves on by 1 us at each look, and by 100 ms with fake_run(). Its fds
+ * begin at FAKE_FD and are no fds of the process; all other calls reach the real kernel.
  */
 
 #include <linux/perf_event.h>
@@ -27,9 +28,11 @@ struct fake_event {
 	int leader;	 /* index of the leader's fake_event */
 	uint64_t id;
 	uint64_t value;
+	char filter[64];
 
 	/* Of a leader. */
 	bool started; /* PERF_EVENT_IOC_ENABLE was called */
+	bool error;   /* it is pinned and did not fit: read(2) returns 0 */
 	uint64_t enabled, running;
 	int read_errno;	 /* read(2) fails with it */
 	ssize_t read_cut; /* >= 0: read(2) returns that many bytes at most; -1: all */
@@ -42,16 +45,30 @@ struct fake_perf {
 	int nr_open; /* now */
 	int nr_calls; /* of perf_event_open */
 	unsigned long flags; /* of the last */
+	uint64_t clock;	     /* ns */
+	uint32_t known_size; /* of perf_event_attr, as far as this kernel knows it; 0: as the headers have it */
+	bool strict_size;    /* it refuses a larger size even where the rest is 0, as kernels may */
+	int counters; /* of the PMU, for all pinned groups of a CPU; those beyond are in error state; 0: enough */
+	const char *bad_filter; /* refused by PERF_EVENT_IOC_SET_FILTER */
 	/* Asked at each perf_event_open: 0, or the errno it fails with. NULL: none fails. */
 	int (*refuse)(const struct fake_event *event, int nr_members);
+	int error; /* what a refuse() that has a choice fails with */
+	int limit; /* of open events, for refuse_beyond_limit() */
 };
 
 extern struct fake_perf fake_perf;
 
 void fake_perf_reset(void);
 
+/* Refuses hardware events with fake_perf.error; refuses what is beyond fake_perf.limit with EMFILE. */
+int refuse_hardware(const struct fake_event *event, int nr_members);
+int refuse_beyond_limit(const struct fake_event *event, int nr_members);
+
 /* The open event with that type, config, CPU and cgroup; fails the test where there is none. */
 struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t cgroup);
+
+/* The CPU goes offline, and comes back: the groups on it are taken apart, and count no more. */
+void fake_take_apart(int cpu);
 
 /* Lets time pass for all open, started leaders that match cgroup (0: of whole CPUs): enabled ns, of which
  * running; each member's value grows by `by`. */

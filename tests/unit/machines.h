@@ -10,11 +10,20 @@
 #include "tree.h"
 
 extern const struct tree_file machine_intel[];	   /* a client with uncore and RAPL */
-extern const struct tree_file machine_hybrid[];	   /* P-cores (CPUs 0-15) and E-cores (16-23) */
+extern const struct tree_file machine_hybrid[];	   /* P-cores (CPUs 0-15) and E-cores (16-23), uncore */
+extern const struct tree_file machine_server[];	   /* two sockets (CPUs 0-15, 16-31) with uncore and RAPL */
 extern const struct tree_file machine_zen[];	   /* two L3 complexes, data fabric, IBS */
 extern const struct tree_file machine_arm[];	   /* one core PMU; DSU, two SMMUs */
 extern const struct tree_file machine_biglittle[]; /* Cortex-A53 (0-3) and A72 (4-5) */
 extern const struct tree_file machine_power[];	   /* events with parameters */
+
+/* All of them by name, ended by an entry without; NULL for a name that none has. */
+struct machine_kind {
+	const char *name;
+	const struct tree_file *files;
+};
+extern const struct machine_kind machine_kinds[];
+const struct machine_kind *machine_kind_find(const char *name);
 
 /* A tracefs with a few tracepoints. */
 extern const struct tree_file machine_tracefs[];

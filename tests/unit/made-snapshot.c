@@ -58,6 +58,7 @@ static void add_event(struct group_list *list, const struct made_event *made)
 		.scale = made->scale != 0 ? made->scale : 1,
 		.unit = made->unit,
 		.software = made->type == PERF_TYPE_SOFTWARE,
+		.uncore = made->uncore,
 		.absent = made->absent,
 		.why_absent = made->absent ? copy(made->why) : NULL,
 	};
@@ -96,6 +97,7 @@ static void add_columns(struct plan *plan, enum scope scope)
 				.scope = scope,
 				.group = &list->groups[i],
 				.event = &list->groups[i].events.events[k],
+				.attr = list->groups[i].events.events[k].attr,
 				.set = NO_SET,
 			};
 		}
@@ -169,7 +171,7 @@ size_t made_row(struct snapshot *snapshot, enum scope scope, int cpu, const char
 		table->cells = must(reallocarray(table->cells, room * table->nr_columns + 1, sizeof(*table->cells)));
 		table->times = must(reallocarray(table->times, room * table->nr_sets + 1, sizeof(*table->times)));
 	}
-	table->rows[row] = (struct snapshot_row){ .cpu = cpu };
+	table->rows[row] = (struct snapshot_row){ .cpu = cpu, .place = { CPU_NOWHERE, CPU_NOWHERE } };
 	if (path && cgroup_identity_new(&table->rows[row].identity, id, path) < 0)
 		abort();
 	for (size_t i = 0; i < table->nr_columns; i++)

@@ -22,6 +22,7 @@ struct made_event {
 	uint32_t type;
 	uint64_t config;
 	bool user; /* counts user mode only */
+	bool uncore;
 	double scale; /* 0: 1 */
 	enum event_unit unit;
 	int set; /* number of its set; MADE_NO_SET: not counted */

@@ -63,6 +63,7 @@ static void test_defaults(_unused_ void **state)
 	assert_string_equal(config_find_group(config, "tasks")->events,
 			    "task-clock, context-switches, cpu-migrations, page-faults, major-faults");
 	assert_false(config_find_group(config, "core")->alone);
+	assert_true(config_find_group(config, "core")->split);
 	assert_null(config_find_group(config, "none"));
 	assert_string_equal(config->listen.places[0].file, "built-in defaults");
 	assert_string_equal(config->groups[0].events_place.file, "built-in defaults");
@@ -101,7 +102,7 @@ static void test_example(_unused_ void **state)
 			settings++;
 		}
 	}
-	/* All keys but `alone`, and the headers of the groups. */
+	/* All keys but `alone` and `split`, and the headers of the groups. */
 	assert_int_equal(settings, 10 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
@@ -136,8 +137,11 @@ static void test_every_key(_unused_ void **state)
 		       "[group \"a\"]\n"
 		       "events = cycles:u, cpu/event=0x3c,umask=0/, x=y\n"
 		       "alone = true\n"
+		       "split = no\n"
 		       "[group \"b\"]\n"
-		       "events = page-faults\n");
+		       "events = page-faults\n"
+		       "[group \"a\"]\n"
+		       "alone = false\n");
 
 	assert_int_equal(config->interval, 250 * MS);
 	expect_list(&config->listen, "0.0.0.0:80|[::1]:0|/run/perfmond/web socket");
@@ -154,10 +158,12 @@ static void test_every_key(_unused_ void **state)
 	assert_int_equal(config->nr_groups, 5);
 	assert_string_equal(config_find_group(config, "a")->events,
 			    "cycles:u, cpu/event=0x3c,umask=0/, x=y");
-	expect_place(&config_find_group(config, "a")->place, "f", 19);
+	expect_place(&config_find_group(config, "a")->place, "f", 25);
 	expect_place(&config_find_group(config, "a")->events_place, "f", 20);
-	assert_true(config_find_group(config, "a")->alone);
+	assert_false(config_find_group(config, "a")->alone);
+	assert_false(config_find_group(config, "a")->split);
 	assert_false(config_find_group(config, "b")->alone);
+	assert_true(config_find_group(config, "b")->split);
 	assert_int_equal(config_check(config, NULL), 0);
 }
 

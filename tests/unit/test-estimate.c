@@ -174,6 +174,33 @@ static uint64_t next_random(uint64_t *seed)
 	return *seed;
 }
 
+/* A share is not taken of a brief time; the next reading is scaled over both. What ran all the time needs none. */
+static void test_brief(void **state)
+{
+	uint64_t base_value = 0, value = 10, delta = 0;
+	struct baseline base = { .values = &base_value };
+	struct reading now = { .enabled = 100, .running = 50, .values = &value, .most = MAX, .brief = true };
+
+	(void)state;
+	assert_int_equal(estimate(&base, &now, 1, false, &delta), ESTIMATE_UNOBSERVED);
+	value = 30;
+	now.enabled = 200;
+	now.brief = false;
+	assert_int_equal(estimate(&base, &now, 1, false, &delta), ESTIMATE_COUNTED);
+	assert_int_equal(delta, 120);
+	value = 35;
+	now.enabled = 210;
+	now.running = 60;
+	now.brief = true;
+	assert_int_equal(estimate(&base, &now, 1, false, &delta), ESTIMATE_COUNTED);
+	assert_int_equal(delta, 5);
+	/* Nor do exact groups have shares. */
+	value = 36;
+	now.enabled = 300;
+	assert_int_equal(estimate(&base, &now, 1, true, &delta), ESTIMATE_COUNTED);
+	assert_int_equal(delta, 1);
+}
+
 /*
  * A PMU that runs the group in random slices while events happen at a steady rate: the total never goes
  * down, no interval is left out, and the estimate comes out near the truth.
@@ -225,7 +252,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),	     cmocka_unit_test(test_all_small),
 		cmocka_unit_test(test_members),	     cmocka_unit_test(test_glitch_counts_once),
-		cmocka_unit_test(test_schedule),
+		cmocka_unit_test(test_brief),	     cmocka_unit_test(test_schedule),
 	};
 
 	return cmocka_run_group_tests_name("estimate", tests, NULL, NULL);

@@ -55,6 +55,16 @@ static void test_absent(_unused_ void **state)
 	/* All its CPUs are gone: not an event on every CPU. */
 	m = machine_new(machine_intel);
 	check_absent(&m.env, "i915/rc6-residency/", -ENODEV, "i915_rc6_residency", "cpumask is empty");
+	/* An event that this PMU lacks, and that of another machine may have. */
+	check_absent(&m.env, "msr/tcs/", -ENOENT, "msr_tcs",
+		     "PMU 'msr' has no term or event 'tcs'; it has the terms event and the events "
+		     "cpu_thermal_margin, smi, tsc");
+	check_absent(&m.env, "cpu/umsk=1/u", -ENOENT, "cpu_umsk_1_user",
+		     "no term or event 'umsk'; it has the terms cmask");
+	check_absent(&m.env, "cpu/cycles,inv/", -ENOENT, "cpu_cycles_inv", "no term or event 'cycles'");
+	check_absent(&m.env, "software/x/", -ENOENT, "software_x", "it has the terms none and the events none");
+	check_absent(&m.env, "uncore_cbox/nothing,name=n/", -ENOENT, "n",
+		     "PMU 'uncore_cbox_1' has no term or event 'nothing'");
 	env = (struct event_env){};
 	check_absent(&env, "msr/tsc/", -ENOENT, "msr_tsc", "it has: none");
 	machine_release(&m);
@@ -95,7 +105,7 @@ static void test_refused(_unused_ void **state)
 		{ "r0x", "unknown event 'r0x'", "" },
 		{ "r1ffffffffffffffff", "event 'r1ffffffffffffffff'", "64 bits" },
 
-		{ "cycles:x", "event 'cycles:x': unknown modifier 'x'", "u, k, h, G, H, D, p and e" },
+		{ "cycles:x", "event 'cycles:x': unknown modifier 'x'", "u, k, h, G, H, I, D, p and e" },
 		{ "cycles:uX", "unknown modifier 'X'", "" },
 		{ "cycles:u:k", "unknown modifier ':'", "" },
 		{ "cycles:", "no modifier", "" },
@@ -110,31 +120,22 @@ static void test_refused(_unused_ void **state)
 		{ "sched:*", "wildcards are not supported", "event 'sched:*'" },
 		{ "sched:..", "a tracepoint is SUBSYSTEM:NAME", "" },
 		{ "sched:a@b", "a tracepoint is SUBSYSTEM:NAME", "" },
-		{ "mem:0x1000", "breakpoints", "mem:ADDRESS" },
-		{ "mem:0x1000/4:rw", "breakpoints", "" },
 
 		{ "1=cycles", "a label before '='", "1=cycles" },
 		{ "=cycles", "a label", "" },
 		{ "a.b=cycles", "a label", "" },
 		{ "-a=cycles", "a label", "" },
 		{ "label=", "no event is named", "" },
-		{ "cycles instructions", "event 'cycles…': white space inside", "comma" },
+		{ "cycles instructions", "event 'cycles…': white space inside", "a comma separates events" },
 		{ "cy\x01", "byte 0x01", "'cy…'" },
 		{ "caf\xc3\xa9", "byte 0xc3", "'caf…'" },
 
 		{ "/tsc/", "no PMU stands before the '/'", "" },
 		{ "msr/tsc", "the '/' after the terms is missing", "write 'msr/tsc/'" },
-		{ "a'b/tsc/", "is no PMU's name", "" },
+		{ "a'b'/tsc/", "is no PMU's name", "" },
 		{ "cycles/name=x/", "'cycles' is an event, not a PMU", "" },
 		{ "cs//u", "'cs' is an event, not a PMU", "" },
-		{ "msr/tcs/", "PMU 'msr' has no term or event 'tcs'; it has the terms event",
-		  "and the events cpu_thermal_margin, smi, tsc" },
 		{ "msr/tsc=1/", "'tsc' is an event of PMU 'msr' and takes no value", "" },
-		{ "cpu/umsk=1/", "no term or event 'umsk'",
-		  "cmask, edge, event, frontend, in_tx, inv, ldlat, offcore_rsp, pc, umask" },
-		{ "cpu/cycles,inv/", "no term or event 'cycles'", "" },
-		{ "software/x/", "it has the terms none and the events none", "" },
-		{ "msr/cycles/", "no term or event 'cycles'", "" },
 		{ "cpu/umask=0x100/", "term 'umask' is 0xff at most (8 bits), not 0x100",
 		  "event 'cpu/umask=0x100/'" },
 		{ "cpu/inv=2/", "term 'inv' is 0x1 at most (1 bits), not 0x2", "" },
@@ -149,13 +150,11 @@ static void test_refused(_unused_ void **state)
 		{ "cpu/event=1,/", "there is an empty term", "" },
 		{ "cpu/=1/", "there is an empty term", "" },
 		{ "cpu/ev@nt=1/", "a term is NAME or NAME=NUMBER", "" },
-		{ "cpu/name='x,event=1/", "the quotes of term 'name'", "" },
+		{ "cpu/name='x,event=1/", "a single quote is not closed", "" },
 		{ "cpu/name='x'y,event=1/", "the quotes of term 'name'", "" },
 		{ "cpu/event=1,name/", "name=METRIC", "" },
 		{ "nopmu/event=/", "term 'event' has no value", "" },
 		{ "nopmu/event=1/x", "unknown modifier 'x'", "" },
-		{ "uncore_cbox/nothing/", "PMU 'uncore_cbox_1' has no term or event 'nothing'",
-		  "clockticks" },
 	};
 	struct machine m = machine_new(machine_intel);
 	char *text;
@@ -170,9 +169,6 @@ static void test_refused(_unused_ void **state)
 	check_refused(&m, text, "an event of 10000 characters", "4096");
 	text[4000] = '\0';
 	check_refused(&m, text, "unknown event 'xxxxxxxx", "");
-	memcpy(text, "cpu/", 4);
-	text[3999] = '/';
-	check_refused(&m, text, "PMU 'cpu' has no term or event 'xxxxxxxxx", "it has the terms");
 	free(text);
 	machine_release(&m);
 
@@ -186,12 +182,13 @@ static void test_refused(_unused_ void **state)
 	machine_release(&m);
 }
 
-static void test_two_measures(_unused_ void **state)
+static void test_two_events(_unused_ void **state)
 {
 	struct machine m = machine_new(machine_intel);
 
 	check_refused(&m, "power/energy-pkg,energy-cores/",
-		      "'energy-pkg' and 'energy-cores' have a unit or scale each", "");
+		      "it names two events, 'energy-pkg' and 'energy-cores'", "");
+	check_refused(&m, "cpu/cpu-cycles,mem-stores/", "it names two events", "");
 	machine_release(&m);
 }
 
@@ -246,17 +243,20 @@ static void test_units(_unused_ void **state)
 /* --- the list */
 
 struct seen {
-	size_t nr, of_kind[5];
-	struct event_listing want[8];
-	bool found[8];
+	size_t nr, of_kind[6];
+	struct event_listing want[9];
+	bool found[9];
 };
 
 static int see(void *userdata, const struct event_listing *listing)
 {
 	static const char *const kinds[] = { "Hardware event", "Hardware cache event", "Software event",
-					     "Kernel PMU event", "Tracepoint" };
+					     "Kernel PMU event", "Tracepoint", "User probe" };
 	struct seen *seen = userdata;
 
+	/* Those depend on this machine's CPU; test-pfm.c looks at them. */
+	if (strcmp(listing->kind, "libpfm event") == 0)
+		return 0;
 	seen->nr++;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		seen->of_kind[i] += strcmp(listing->kind, kinds[i]) == 0;
@@ -271,8 +271,12 @@ static int see(void *userdata, const struct event_listing *listing)
 
 static int parse_listing(void *userdata, const struct event_listing *listing)
 {
-	struct event_list list = machine_parse(userdata, listing->name);
+	struct event_list list;
 
+	/* Forms, not names. */
+	if (strcmp(listing->kind, "Hardware breakpoint") == 0 || strstr(listing->kind, " probe"))
+		return 0;
+	list = machine_parse(userdata, listing->name);
 	assert_true(list.events[0].absent == 0 || list.events[0].absent == -ENODEV);
 	event_list_release(&list);
 	return 0;
@@ -295,6 +299,8 @@ static void test_walk(_unused_ void **state)
 				     { "Kernel PMU event", "uncore_imc", "uncore_imc/data_reads/",
 				       "bytes" },
 				     { "Tracepoint", "tracepoint", "sched:sched_switch", "" },
+				     { "Hardware breakpoint", "breakpoint",
+				       "mem:ADDRESS[/LENGTH][:rwx]", "" },
 			     } };
 	struct machine m = machine_new(machine_intel);
 	int n = 0;
@@ -308,7 +314,8 @@ static void test_walk(_unused_ void **state)
 	assert_int_equal(seen.of_kind[2], 12);
 	assert_int_equal(seen.of_kind[3], 18);
 	assert_int_equal(seen.of_kind[4], 4);
-	assert_int_equal(seen.nr, 10 + 32 + 12 + 18 + 4);
+	assert_int_equal(seen.of_kind[5], 2);
+	assert_int_equal(seen.nr, 10 + 32 + 12 + 18 + 4 + 5);
 	assert_int_equal(event_walk(&m.env, stop_at_third, &n), 42);
 
 	/* Everything that is listed can be configured, but for the tracepoint with the empty id. */
@@ -337,7 +344,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_absent),	     cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_two_measures), cmocka_unit_test(test_next_text),
+		cmocka_unit_test(test_two_events), cmocka_unit_test(test_next_text),
 		cmocka_unit_test(test_units),	     cmocka_unit_test(test_walk),
 	};
 

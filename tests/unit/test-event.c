@@ -264,7 +264,7 @@ static void test_intel(_unused_ void **state)
 		E("cpu/CPU-Cycles/", 4, 0x3c, 0, 0, "cpu_cpu_cycles"),
 		E("cpu/mem-loads/", 4, 0x1cd, 3, 0, "cpu_mem_loads"),
 		E("cpu/mem-loads,ldlat=30/", 4, 0x1cd, 30, 0, "cpu_mem_loads_ldlat_30"),
-		E("cpu/ldlat=30,mem-loads/", 4, 0x1cd, 3, 0, "cpu_ldlat_30_mem_loads"),
+		E("cpu/ldlat=30,mem-loads/", 4, 0x1cd, 30, 0, "cpu_ldlat_30_mem_loads"),
 		E("cpu/mem-loads,umask=0/", 4, 0xcd, 3, 0, "cpu_mem_loads_umask_0"),
 		E("cpu/event=mem-stores/", 4, 0x82d0, 0, 0, "cpu_event_mem_stores"),
 		E("cpu/event=1,event=0x10/", 4, 0x10, 0, 0, "cpu_event_1_event_0x10"),

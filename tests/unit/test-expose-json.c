@@ -235,6 +235,40 @@ static void test_aggregate(void **state)
 	assert_number(json, "matched.cpus", 1);
 }
 
+/* The package and die are the CPU's, and stand with the events that are counted for them. */
+static void test_places(void **state)
+{
+	static const struct made_event events[] = {
+		{ SCOPE_CPU, "a", "instructions", .set = 0 },
+		{ SCOPE_CPU, "a", "power/energy-pkg/", .uncore = true, .set = 1, .unit = EVENT_UNIT_JOULES },
+		{},
+	};
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(events);
+	_cleanup_(json_free) json_t *json = NULL, *sum = NULL;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		made_row(s, SCOPE_CPU, i, NULL, 0);
+		made_cell(s, SCOPE_CPU, (size_t)i, 0, 1, 1);
+		made_cell(s, SCOPE_CPU, (size_t)i, 1, 1, 1);
+	}
+	s->table[SCOPE_CPU].rows[0].place.package = 0;
+	s->table[SCOPE_CPU].rows[1].place = (struct cpu_place){ 7, 2 };
+	json = snapshot_json(s, &(struct expose_query){});
+	assert_number(json, "cpus.0.events.power_energy_pkg.package", 0);
+	assert_absent(json, "cpus.0.events.power_energy_pkg.die");
+	assert_number(json, "cpus.1.events.power_energy_pkg.package", 7);
+	assert_number(json, "cpus.1.events.power_energy_pkg.die", 2);
+	assert_text(json, "cpus.1.events.power_energy_pkg.unit", "joules");
+	assert_absent(json, "cpus.1.events.instructions.package");
+	assert_absent(json, "cpus.2.events.power_energy_pkg.package");
+
+	s->aggregate = true;
+	sum = snapshot_json(s, &(struct expose_query){});
+	assert_number(sum, "cpus.0.events.power_energy_pkg.total", 3);
+	assert_absent(sum, "cpus.0.events.power_energy_pkg.package");
+}
+
 /* --- filters */
 
 /* The cgroups shown, as "/a /b ". */
@@ -543,6 +577,7 @@ static void test_cgroups(void **state)
 struct made_machine {
 	int cpu_numbers[3];
 	struct pmu pmus[3];
+	struct pmu_cap caps[2];
 	char *problems[1];
 	struct pmu_catalogue catalogue;
 	struct event_env env;
@@ -555,13 +590,15 @@ struct made_machine {
 static void make_machine(struct made_machine *m)
 {
 	static char cpu[] = "cpu", box[] = "uncore_imc", software[] = "software", path[] = "/sys/fs/cgroup";
+	static char precise[] = "max_precise", three[] = "3", name[] = "pmu_name", word[] = "sky\xfflake";
 	static char problem[] = "/sys/…/format/x: it is empty";
 
 	*m = (struct made_machine){
 		.cpu_numbers = { 0, 1, 3 },
-		.pmus = { { .name = cpu, .type = 4, .nr_aliases = 12 },
+		.caps = { { precise, three }, { name, word } },
+		.pmus = { { .name = cpu, .type = 4, .nr_aliases = 12, .caps = m->caps, .nr_caps = 2 },
 			  { .name = software, .type = 1 },
-			  { .name = box, .type = 30, .has_cpumask = true } },
+			  { .name = box, .type = 30, .has_cpumask = true, .identifier = three } },
 		.problems = { problem },
 		.privilege = { .paranoid = 2, .cap_perfmon = true, .effective = 1ULL << CAP_PERFMON, .fd_limit = 1024 },
 		.mount = { .path = path, .version = 2 },
@@ -626,6 +663,11 @@ static void test_status(void **state)
 	assert_text(json, "pmus.0.kind", "core");
 	assert_number(json, "pmus.0.events", 12);
 	assert_null_at(json, "pmus.0.cpus");
+	assert_text(json, "pmus.0.caps.max_precise", "3");
+	assert_text(json, "pmus.0.caps.pmu_name", "sky\xef\xbf\xbd" "fflake");
+	assert_null_at(json, "pmus.0.identifier");
+	assert_text(json, "pmus.2.identifier", "3");
+	assert_int_equal(json_object_size(at(json, "pmus.2.caps")), 0);
 	assert_text(json, "pmus.1.kind", "other");
 	assert_text(json, "pmus.2.kind", "uncore");
 	assert_text(json, "pmus.2.cpus", "0");
@@ -672,6 +714,7 @@ int main(void)
 		cmocka_unit_test(test_nasty_values),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_aggregate),
+		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_filters),
 		cmocka_unit_test(test_unmeasured_sorts_last),
 		cmocka_unit_test(test_filters_count_what_they_leave_out),

@@ -451,6 +451,43 @@ static void test_several_pmus(void **state)
 	assert_int_equal(count_samples(text, "perf_cpu_cycles_total"), 2);
 }
 
+/* One socket with one die, one with two, and a CPU of which nothing is known. */
+static void test_places(void **state)
+{
+	static const struct made_event events[] = {
+		{ SCOPE_CPU, "a", "instructions", .config = 1 },
+		{ SCOPE_CPU, "a", "power/energy-pkg/", .pmu = "power", .uncore = true, .set = 1 },
+		{ SCOPE_CPU, "a", "imc/reads/", .pmu = "uncore_imc_3", .by_pmu = true, .uncore = true, .set = 2 },
+		{},
+	};
+	static const struct cpu_place places[] = { { 0, -1 }, { 1, 0 }, { 1, 1 }, { -1, -1 } };
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(events);
+	_cleanup_(freep) char *text = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		made_row(s, SCOPE_CPU, 4 * (int)i, NULL, 0);
+		s->table[SCOPE_CPU].rows[i].place = places[i];
+		for (size_t k = 0; k < ARRAY_SIZE(events) - 1; k++)
+			made_cell(s, SCOPE_CPU, i, k, i + 10 * k, 1);
+	}
+	text = expose(s);
+	check_exposition(text);
+	assert_line(text, "perf_cpu_instructions_total{cpu=\"4\"} 1");
+	assert_line(text, "perf_cpu_power_energy_pkg_total{cpu=\"0\",package=\"0\"} 10");
+	assert_line(text, "perf_cpu_power_energy_pkg_total{cpu=\"4\",package=\"1\",die=\"0\"} 11");
+	assert_line(text, "perf_cpu_power_energy_pkg_total{cpu=\"12\"} 13");
+	assert_line(text, "perf_cpu_imc_reads_total{cpu=\"8\",package=\"1\",die=\"1\",pmu=\"uncore_imc_3\"} 22");
+	assert_line(text, "perf_cpu_group_enabled_seconds_total{cpu=\"8\",group=\"a\"} 0");
+
+	s->aggregate = true;
+	free(text);
+	text = expose(s);
+	check_exposition(text);
+	assert_line(text, "perf_cpu_power_energy_pkg_total 46");
+	assert_line(text, "perf_cpu_imc_reads_total{pmu=\"uncore_imc_3\"} 86");
+}
+
 /* Names that are told apart by more than the metric can still meet; a series never stands twice. */
 static void test_names_that_meet(void **state)
 {
@@ -735,6 +772,7 @@ int main(void)
 		cmocka_unit_test(test_group_times),
 		cmocka_unit_test(test_group_times_of_the_unmeasured),
 		cmocka_unit_test(test_several_pmus),
+		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_names_that_meet),
 		cmocka_unit_test(test_nasty_labels),
 		cmocka_unit_test(test_aggregate),

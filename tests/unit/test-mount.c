@@ -247,6 +247,72 @@ static void test_cpu_online(_unused_ void **state)
 	online(NULL, -ENOENT, NULL);
 }
 
+/* Files below devices/system/cpu: topology/NAME of the CPUs that have them. */
+static void place_cpu(const struct scratch *scratch, int cpu, const char *package, const char *die)
+{
+	char name[96];
+
+	(void)snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/topology/physical_package_id", cpu);
+	if (package)
+		scratch_text(scratch, name, package);
+	(void)snprintf(name, sizeof(name), "devices/system/cpu/cpu%d/topology/die_id", cpu);
+	if (die)
+		scratch_text(scratch, name, die);
+}
+
+static void expect_place_of(const struct cpu_topology *topology, int cpu, int package, int die)
+{
+	struct cpu_place place = cpu_topology_find(topology, cpu);
+
+	assert_int_equal(place.package, package);
+	assert_int_equal(place.die, die);
+}
+
+static void test_topology(_unused_ void **state)
+{
+	_cleanup_(cpu_topology_release) struct cpu_topology topology = {};
+	_cleanup_(cpulist_release) struct cpulist cpus = {};
+	struct scratch scratch;
+
+	scratch_make(&scratch);
+	place_cpu(&scratch, 0, "0\n", "0\n"); /* the package's only die */
+	place_cpu(&scratch, 1, "0\n", "0\n");
+	place_cpu(&scratch, 2, "1\n", "0\n"); /* two dies, and one CPU that does not say */
+	place_cpu(&scratch, 3, "1\n", "1\n");
+	place_cpu(&scratch, 4, "1\n", NULL);
+	place_cpu(&scratch, 5, "-1\n", "-1\n"); /* arm guests */
+	place_cpu(&scratch, 6, NULL, "3\n");
+	place_cpu(&scratch, 7, "one\n", "");
+	place_cpu(&scratch, 8, "4294967296\n", "0\n");
+	place_cpu(&scratch, 9, "36\n", NULL); /* before there were dies (Linux 5.2) */
+	place_cpu(&scratch, 12, "0\n", "5\n"); /* not online, and so not asked for */
+	assert_int_equal(cpulist_parse(&cpus, "0-10"), 0);
+	assert_int_equal(cpu_topology_read(&topology, scratch.path, &cpus), 0);
+	scratch_remove(&scratch);
+
+	expect_place_of(&topology, 0, 0, -1);
+	expect_place_of(&topology, 1, 0, -1);
+	expect_place_of(&topology, 2, 1, 0);
+	expect_place_of(&topology, 3, 1, 1);
+	expect_place_of(&topology, 4, 1, -1);
+	for (int cpu = 5; cpu <= 8; cpu++)
+		expect_place_of(&topology, cpu, -1, -1);
+	expect_place_of(&topology, 9, 36, -1);
+	for (int cpu = 10; cpu <= 12; cpu++)
+		expect_place_of(&topology, cpu, -1, -1);
+	expect_place_of(&topology, -1, -1, -1);
+	expect_place_of(NULL, 0, -1, -1);
+}
+
+static void test_no_topology(_unused_ void **state)
+{
+	_cleanup_(cpu_topology_release) struct cpu_topology topology = {};
+	const struct cpulist none = {};
+
+	assert_int_equal(cpu_topology_read(&topology, "/nonexistent", &none), 0);
+	expect_place_of(&topology, 0, -1, -1);
+}
+
 static void test_cpus_of_this_machine(_unused_ void **state)
 {
 	_cleanup_(cpulist_release) struct cpulist list = {};
@@ -268,6 +334,8 @@ int main(void)
 		cmocka_unit_test(test_no_mountinfo),
 		cmocka_unit_test(test_this_machine),
 		cmocka_unit_test(test_cpu_online),
+		cmocka_unit_test(test_topology),
+		cmocka_unit_test(test_no_topology),
 		cmocka_unit_test(test_cpus_of_this_machine),
 	};
 

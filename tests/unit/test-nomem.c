@@ -221,6 +221,7 @@ static void test_mount(_unused_ void **state)
 	scratch_make(&scratch);
 	scratch_text(&scratch, "mountinfo", "1 0 0:1 / /cgroup rw - cgroup2 cgroup2 rw\n");
 	scratch_text(&scratch, "devices/system/cpu/online", "0-3\n");
+	scratch_text(&scratch, "devices/system/cpu/cpu0/topology/physical_package_id", "0\n");
 	for EVERY_ALLOCATION {
 		struct cgroup_mount mount = {};
 		int r;
@@ -240,6 +241,16 @@ static void test_mount(_unused_ void **state)
 		fail_never();
 		assert_int_equal(r, failed ? -ENOMEM : 0);
 		cpulist_release(&cpus);
+	}
+	for EVERY_ALLOCATION {
+		struct cpu_topology topology = {};
+		int cpu = 0, r;
+
+		fail_after(_n);
+		r = cpu_topology_read(&topology, scratch.path, &(struct cpulist){ &cpu, 1 });
+		fail_never();
+		assert_int_equal(r, failed ? -ENOMEM : 0);
+		cpu_topology_release(&topology);
 	}
 	scratch_remove(&scratch);
 }

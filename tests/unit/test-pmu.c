@@ -166,7 +166,8 @@ static void test_machines(_unused_ void **state)
 		const char *core;
 	} table[] = {
 		{ machine_intel, 14, 1, "cpu" },
-		{ machine_hybrid, 8, 2, "cpu_atom" },
+		{ machine_hybrid, 12, 2, "cpu_atom" },
+		{ machine_server, 19, 1, "cpu" },
 		{ machine_zen, 10, 1, "cpu" },
 		{ machine_arm, 10, 1, "armv8_pmuv3_0" },
 		{ machine_biglittle, 7, 2, "armv8_cortex_a53" },
@@ -246,6 +247,43 @@ static void test_same_name_in_two_cases(_unused_ void **state)
 	tree_free(dir);
 }
 
+static void test_caps(_unused_ void **state)
+{
+	static const struct tree_file files[] = {
+		{ "cpu/type", "4" },
+		{ "cpu/caps/max_precise", "3\n" },
+		{ "cpu/caps/pmu_name", "skylake\n" },
+		{ "cpu/caps/slots", "0x00000008\n" },
+		{ "cpu/caps/too_much", "18446744073709551616\n" },
+		{ "uncore/type", "11" },
+		{ "uncore/identifier", "0x00000030\n" },
+		{},
+	};
+	char *dir = tree_new(files);
+	struct pmu_catalogue *pmus = load(dir);
+	const struct pmu *cpu = pmu_find(pmus, "cpu"), *uncore = pmu_find(pmus, "uncore");
+	uint64_t value = 42;
+
+	assert_int_equal(pmus->nr_problems, 0);
+	assert_int_equal(cpu->nr_caps, 4);
+	assert_string_equal(cpu->caps[1].name, "pmu_name");
+	assert_string_equal(cpu->caps[1].value, "skylake");
+	assert_null(cpu->identifier);
+	assert_int_equal(pmu_cap(cpu, "pmu_name", &value), -EINVAL);
+	assert_int_equal(pmu_cap(cpu, "too_much", &value), -EINVAL);
+	assert_int_equal(pmu_cap(cpu, "branches", &value), -ENOENT);
+	assert_int_equal(pmu_cap(uncore, "max_precise", &value), -ENOENT);
+	assert_int_equal(value, 42);
+	assert_int_equal(pmu_cap(cpu, "slots", &value), 0);
+	assert_int_equal(value, 8);
+	assert_int_equal(pmu_cap(cpu, "max_precise", &value), 0);
+	assert_int_equal(value, 3);
+	assert_int_equal(uncore->nr_caps, 0);
+	assert_string_equal(uncore->identifier, "0x00000030");
+	pmu_catalogue_free(pmus);
+	tree_free(dir);
+}
+
 static void test_no_folder(_unused_ void **state)
 {
 	char *dir = tree_new(NULL), *file = tree_path(dir, "file"), *gone = tree_path(dir, "gone");
@@ -300,6 +338,8 @@ static void test_instances(_unused_ void **state)
 
 static const struct tree_file whole[] = {
 	{ "good/type", "9\n" },
+	{ "good/identifier", "0x000b\n" },
+	{ "good/caps/max_precise", "3\n" },
 	{ "good/format/event", "config:0-7\n" },
 	{ "good/format/umask", "config:8-15\n" },
 	{ "good/events/fine", "event=1\n" },
@@ -411,6 +451,11 @@ static void test_broken_files(_unused_ void **state)
 		{ "good/events/masked.unit", "", 0, LOSE_ALIAS, 1, "it is empty" },
 		{ "good/events/masked.unit", binary, 3, LOSE_ALIAS, 1, "it holds binary data" },
 
+		{ "good/caps/max_precise", "", 0, LOSE_NOTHING, 1, "it is empty" },
+		{ "good/caps/max_precise", binary, 3, LOSE_NOTHING, 1, "it holds binary data" },
+		{ "good/identifier", "\n", 0, LOSE_NOTHING, 1, "it is empty" },
+		{ "good/identifier", binary, 3, LOSE_NOTHING, 1, "it holds binary data" },
+
 		{ "other/cpumask", "0-", 0, LOSE_OTHER, 1, "it holds no list of CPUs" },
 		{ "other/cpumask", "ff,00000000", 0, LOSE_OTHER, 1, "it holds no list of CPUs" },
 		{ "other/cpumask", binary, 3, LOSE_OTHER, 1, "it holds binary data" },
@@ -443,9 +488,11 @@ static void test_broken_shapes(_unused_ void **state)
 					     "good/events/masked",
 					     "good/events/masked.scale",
 					     "good/events/masked.unit",
+					     "good/caps/max_precise",
+					     "good/identifier",
 					     "other/cpumask" };
-	static const enum loss losses[] = { LOSE_PMU,	LOSE_FORMAT, LOSE_ALIAS,
-					    LOSE_ALIAS, LOSE_ALIAS,  LOSE_OTHER };
+	static const enum loss losses[] = { LOSE_PMU,	LOSE_FORMAT,  LOSE_ALIAS,   LOSE_ALIAS,
+					    LOSE_ALIAS, LOSE_NOTHING, LOSE_NOTHING, LOSE_OTHER };
 
 	assert_non_null(huge);
 	memset(huge, '1', 1 << 20);
@@ -500,13 +547,15 @@ static void test_odd_names(_unused_ void **state)
 
 	tree_text(dir, "od\xff\nd/type", "11");
 	tree_text(dir, "a=b/type", "12");
+	tree_text(dir, "a:b/type", "13");
 	tree_text(dir, "good/format/sp ace", "config:0");
 	tree_text(dir, "good/events/e\x1bsc", "event=1");
 	tree_text(dir, "good/events/.hidden", "");
-	check_loss(dir, LOSE_NOTHING, 4, "a=b", "no event could be written with this name");
-	check_loss(dir, LOSE_NOTHING, 4, "good/format/sp ace", "no event could be written with this name");
-	check_loss(dir, LOSE_NOTHING, 4, "good/events/e sc", "no event could be written with this name");
-	check_loss(dir, LOSE_NOTHING, 4,
+	check_loss(dir, LOSE_NOTHING, 5, "a=b", "no event could be written with this name");
+	check_loss(dir, LOSE_NOTHING, 5, "a:b", "no event could be written with this name");
+	check_loss(dir, LOSE_NOTHING, 5, "good/format/sp ace", "no event could be written with this name");
+	check_loss(dir, LOSE_NOTHING, 5, "good/events/e sc", "no event could be written with this name");
+	check_loss(dir, LOSE_NOTHING, 5,
 		   "od\xef\xbf\xbd"
 		   "ff d",
 		   "no event could be written with this name");
@@ -542,6 +591,7 @@ int main(void)
 		cmocka_unit_test(test_machines),
 		cmocka_unit_test(test_contents),
 		cmocka_unit_test(test_same_name_in_two_cases),
+		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_no_folder),
 		cmocka_unit_test(test_instances),
 		cmocka_unit_test(test_broken_files),

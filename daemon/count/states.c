@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "count/states.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Below this share a set is multiplexed; above, the gap is the time it takes to schedule it in. */
+#define FULL_SHARE 0.995
+
+struct states *states_free(struct states *states)
+{
+	if (!states)
+		return NULL;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		for (size_t i = 0; states->columns[scope] && i < states->plan->scope[scope].nr_columns; i++)
+			free(states->columns[scope][i].why);
+		free(states->columns[scope]);
+		free(states->sets[scope]);
+	}
+	plan_unref(states->plan);
+	free(states);
+	return NULL;
+}
+
+int states_new(struct states **ret, struct plan *plan)
+{
+	_cleanup_(states_freep) struct states *states = calloc(1, sizeof(*states));
+
+	if (!states)
+		return -ENOMEM;
+	states->plan = plan_ref(plan);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		states->sets[scope] = calloc(plan->scope[scope].nr_sets + 1, sizeof(struct set_state));
+		states->columns[scope] = calloc(plan->scope[scope].nr_columns + 1, sizeof(struct column_state));
+		if (!states->sets[scope] || !states->columns[scope])
+			return -ENOMEM;
+	}
+	*ret = steal_ptr(states);
+	return 0;
+}
+
+static bool is_counting(enum event_state state)
+{
+	return state == EVENT_OK || state == EVENT_MULTIPLEXED;
+}
+
+/* --- an interval */
+
+static void update_set(struct set_state *state, struct finding *finding, const struct set *set)
+{
+	double share = finding->enabled ? (double)finding->running / (double)finding->enabled : 1;
+
+	if (finding->failures) {
+		state->state = EVENT_FAILED;
+		state->why = finding->why;
+	} else if (finding->lasting.text[0]) {
+		state->state = EVENT_FAILED;
+		state->why = finding->lasting;
+	} else if (!set->exact && finding->ever_enabled && !finding->ever_ran) {
+		state->state = EVENT_NEVER_SCHEDULED;
+		reason_set(&state->why, 0,
+			   "opened and enabled, but the PMU never ran it: group '%s' is too large for it, or its "
+			   "counters are taken (another perf user, kernel.nmi_watchdog)",
+			   set->group->name);
+	} else if (!set->exact && share < FULL_SHARE) {
+		state->state = EVENT_MULTIPLEXED;
+		if (finding->running)
+			reason_set(&state->why, 0,
+				   "it shares the PMU and ran %.0f %% of the last interval: totals are estimated",
+				   100 * share);
+		else
+			reason_set(&state->why, 0,
+				   "it did not get the PMU in the last interval: totals wait until it does");
+	} else {
+		state->state = EVENT_OK;
+		state->why.text[0] = '\0';
+	}
+}
+
+/* How long the set ran in the interval while its CPUs were busy; 0 where that is not known. A cgroup's time is
+ * busy time. */
+static uint64_t busy_time(const struct set *set, const struct finding *finding, enum scope scope,
+			  const struct cpulist *cpus, const uint64_t *busy)
+{
+	uint64_t sum = 0;
+
+	if (scope == SCOPE_CGROUP || !finding->enabled)
+		return finding->busy;
+	for (size_t i = 0; busy && i < cpus->nr; i++)
+		if (cpulist_has(&set->cpus, cpus->cpu[i]))
+			sum += busy[i];
+	return (uint64_t)((double)sum * (double)finding->running / (double)finding->enabled);
+}
+
+static void update_stalls(struct states *states, enum scope scope, const struct set *set, const struct finding *finding,
+			  const uint64_t *counted, uint64_t busy)
+{
+	for (size_t i = 0; i < set->nr; i++) {
+		size_t at = set->columns[i];
+		const struct event *event = states->plan->scope[scope].columns[at].event;
+		struct stall *stall = &states->columns[scope][at].stall;
+
+		/* Software always counts, and a device can be idle on a busy machine. */
+		if (event->software || event->uncore)
+			continue;
+		stall_update(stall, event->steady, counted[at], busy);
+		states->in_doubt |= scope == SCOPE_CPU &&
+				    stall_is_in_doubt(stall, event->steady, counted[at], finding->running);
+	}
+}
+
+/* What the set says now. */
+static enum event_state state_of(const struct set_state *set, const struct column_state *state,
+				 const struct event *event, const char **why)
+{
+	if (state->stall.stalled && is_counting(set->state)) {
+		*why = event->steady ? "it runs on busy CPUs and hardly counts: the PMU does not count it" :
+				       "it runs and has counted nothing in 10 s of busy CPU time: the PMU does not "
+				       "count it, or it never happens here; it is shown from its first count on";
+		return EVENT_STALLED;
+	}
+	*why = set->why.text[0] ? set->why.text : NULL;
+	return set->state;
+}
+
+/* Keeps both sentences where the plan has one as well: counted in parts, and multiplexed. */
+static void join_whys(struct states *states, enum scope scope)
+{
+	const struct scope_plan *plan = &states->plan->scope[scope];
+
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		const struct column *column = &plan->columns[i];
+		struct column_state *state = &states->columns[scope][i];
+		const char *why = NULL;
+
+		free(state->why);
+		state->why = NULL;
+		if (column->set != NO_SET && column->why)
+			(void)state_of(&states->sets[scope][column->set], state, column->event, &why);
+		if (why && asprintf(&state->why, "%s; %s", why, column->why) < 0)
+			state->why = NULL;
+	}
+}
+
+void states_update(struct states *states, struct engine *engine, struct ledger *ledger, const struct cpulist *cpus,
+		   const uint64_t *busy)
+{
+	states->in_doubt = false;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct scope_plan *plan = &states->plan->scope[scope];
+
+		for (size_t i = 0; i < plan->nr_sets; i++) {
+			const struct set *set = &plan->sets[i];
+			struct finding *finding = &engine->findings[scope][i];
+
+			update_set(&states->sets[scope][i], finding, set);
+			update_stalls(states, (enum scope)scope, set, finding, ledger->counted[scope],
+				      busy_time(set, finding, (enum scope)scope, cpus, busy));
+			finding->enabled = finding->running = finding->busy = finding->failures = 0;
+		}
+		memset(ledger->counted[scope], 0, plan->nr_columns * sizeof(uint64_t));
+		join_whys(states, (enum scope)scope);
+	}
+}
+
+enum event_state states_get(const struct states *states, enum scope scope, size_t at, const char **why)
+{
+	const struct column *column = &states->plan->scope[scope].columns[at];
+	const struct column_state *own = &states->columns[scope][at];
+	enum event_state state;
+
+	if (column->set == NO_SET) {
+		*why = column->why;
+		return column->state;
+	}
+	state = state_of(&states->sets[scope][column->set], own, column->event, why);
+	if (own->why || !*why)
+		*why = own->why ? own->why : column->why;
+	return state;
+}
+
+void states_carry(struct states *states, const struct states *from)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct scope_plan *plan = &states->plan->scope[scope], *old = &from->plan->scope[scope];
+
+		for (size_t i = 0; i < plan->nr_sets; i++) {
+			size_t k = set_find_equal(plan, &plan->sets[i], old);
+
+			if (k != NO_SET)
+				states->sets[scope][i] = from->sets[scope][k];
+		}
+		for (size_t i = 0; i < plan->nr_columns; i++)
+			for (size_t k = 0; k < old->nr_columns; k++)
+				if (column_equal(&plan->columns[i], &old->columns[k]))
+					states->columns[scope][i].stall = from->columns[scope][k].stall;
+		join_whys(states, (enum scope)scope);
+	}
+	states->in_doubt = from->in_doubt;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "event/elf-symbol.h"
+
+#include "util/names.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <gelf.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Bytes of a symbol table, and of its names, which are read as a whole. */
+#define TABLE_MAX ((uint64_t)256 << 20)
+
+/* Among more functions, none is offered for a name that is not there: comparing takes too long. */
+#define OFFER_MAX 100000
+
+/* In a symbol's version: it is not the default one. */
+#define VERSION_HIDDEN 0x8000
+
+enum rank {
+	RANK_NONE,
+	RANK_OLD_VERSION,
+	RANK_DEFAULT,
+};
+
+struct search {
+	Elf *elf;
+	const char *name;
+	size_t length;
+	size_t nr_functions; /* seen */
+	bool offering;	     /* a second time, for what is like the name */
+	struct nearest nearest;
+
+	/* The best so far. */
+	struct elf_symbol found;
+	enum rank rank;
+	bool indirect;
+	bool several;
+	uint64_t another; /* offset of one of the others then */
+};
+
+DEFINE_CLEANUP(Elf *, elf_end)
+
+/* Is it code, in the file? ret gets its place. */
+static bool locate(Elf *elf, const GElf_Sym *symbol, struct elf_symbol *ret)
+{
+	size_t nr = 0;
+
+	if (elf_getphdrnum(elf, &nr) < 0)
+		return false;
+	for (size_t i = 0; i < nr && i <= INT32_MAX; i++) {
+		GElf_Phdr phdr;
+
+		if (!gelf_getphdr(elf, (int)i, &phdr))
+			return false;
+		if (phdr.p_type != PT_LOAD || !(phdr.p_flags & PF_X) || symbol->st_value < phdr.p_vaddr ||
+		    symbol->st_value - phdr.p_vaddr >= phdr.p_filesz)
+			continue;
+		*ret = (struct elf_symbol){
+			.offset = symbol->st_value - phdr.p_vaddr + phdr.p_offset,
+			.size = symbol->st_size,
+		};
+		return true;
+	}
+	return false;
+}
+
+static bool is_code(const GElf_Sym *symbol)
+{
+	int type = GELF_ST_TYPE(symbol->st_info);
+
+	return symbol->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC);
+}
+
+/* What name is to the one that is sought. Linkers write versions behind names in .symtab: "@" and "@@" for the
+ * default one. */
+static enum rank rank_of(const struct search *search, const char *name, bool hidden)
+{
+	if (strncmp(name, search->name, search->length))
+		return RANK_NONE;
+	name += search->length;
+	if (*name && *name != '@')
+		return RANK_NONE;
+	return hidden || (name[0] == '@' && name[1] != '@') ? RANK_OLD_VERSION : RANK_DEFAULT;
+}
+
+static void take(struct search *search, const GElf_Sym *symbol, enum rank rank)
+{
+	struct elf_symbol place;
+
+	if (rank < search->rank || rank == RANK_NONE || !locate(search->elf, symbol, &place))
+		return;
+	if (rank > search->rank) {
+		search->rank = rank;
+		search->found = place;
+		search->indirect = search->several = false;
+	}
+	if (place.offset != search->found.offset) {
+		search->several = true;
+		search->another = place.offset;
+		return;
+	}
+	if (place.size > search->found.size)
+		search->found.size = place.size;
+	search->indirect |= GELF_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
+}
+
+/* The first section of that type, or NULL: a file has one of each. */
+static Elf_Scn *find_section(Elf *elf, GElf_Word type, GElf_Shdr *ret)
+{
+	Elf_Scn *section = NULL;
+
+	while ((section = elf_nextscn(elf, section)))
+		if (gelf_getshdr(section, ret) && ret->sh_type == type)
+			return section;
+	return NULL;
+}
+
+static bool is_small(Elf_Scn *section)
+{
+	GElf_Shdr shdr;
+
+	return !section || !gelf_getshdr(section, &shdr) || shdr.sh_size <= TABLE_MAX;
+}
+
+/* What is offered is foreign bytes, and goes into a sentence. */
+static void offer(struct search *search, const char *name)
+{
+	for (const char *p = name; *p; p++)
+		if (!isgraph((unsigned char)*p))
+			return;
+	nearest_offer(&search->nearest, name);
+}
+
+static int scan_table(struct search *search, GElf_Word type)
+{
+	size_t size = gelf_fsize(search->elf, ELF_T_SYM, 1, EV_CURRENT);
+	GElf_Shdr shdr, versions_shdr;
+	Elf_Scn *table = find_section(search->elf, type, &shdr), *versions_table = NULL;
+	Elf_Data *data, *versions;
+
+	if (!table)
+		return 0;
+	if (type == SHT_DYNSYM)
+		versions_table = find_section(search->elf, SHT_GNU_versym, &versions_shdr);
+	if (!is_small(table) || !is_small(versions_table) || !is_small(elf_getscn(search->elf, shdr.sh_link)))
+		return -EFBIG;
+	data = elf_getdata(table, NULL);
+	versions = elf_getdata(versions_table, NULL);
+	if (!data || !size)
+		return 0;
+
+	for (size_t i = 0; i < data->d_size / size && i <= INT32_MAX; i++) {
+		GElf_Versym version = 0;
+		GElf_Sym symbol;
+		const char *name;
+
+		if (!gelf_getsym(data, (int)i, &symbol))
+			break;
+		if (!is_code(&symbol))
+			continue;
+		name = elf_strptr(search->elf, shdr.sh_link, symbol.st_name);
+		if (!name || !*name)
+			continue;
+		if (versions)
+			(void)gelf_getversym(versions, (int)i, &version);
+		search->nr_functions++;
+		if (search->offering)
+			offer(search, name);
+		else
+			take(search, &symbol, rank_of(search, name, version & VERSION_HIDDEN));
+	}
+	return 0;
+}
+
+static int scan(struct search *search)
+{
+	int r = scan_table(search, SHT_SYMTAB);
+
+	return r < 0 ? r : scan_table(search, SHT_DYNSYM);
+}
+
+static int fail_not_found(struct search *search, struct reason *why)
+{
+	if (!search->nr_functions)
+		return reason_set(why, -ENOENT, "it has no symbols: write the function's offset in the file instead");
+	nearest_init(&search->nearest, search->name);
+	search->offering = true;
+	if (search->nr_functions <= OFFER_MAX)
+		(void)scan(search);
+	if (search->nearest.name[0])
+		return reason_set(why, -ENOENT, "it has no function '%.100s'; did you mean '%s'?", search->name,
+				  search->nearest.name);
+	return reason_set(why, -ENOENT, "it has no function '%.100s', or none that it shows", search->name);
+}
+
+static int finish(struct search *search, struct elf_symbol *ret, struct reason *why)
+{
+	if (search->rank == RANK_NONE)
+		return fail_not_found(search, why);
+	if (search->several)
+		return reason_set(why, -ENOTUNIQ,
+				  "it has several functions '%.100s' (at 0x%" PRIx64 ", 0x%" PRIx64
+				  "): write the offset of the one that is meant",
+				  search->name, search->found.offset, search->another);
+	if (search->indirect)
+		return reason_set(why, -EOPNOTSUPP,
+				  "'%.100s' is an indirect function: what is at its address only chooses an "
+				  "implementation, once; name one of those",
+				  search->name);
+	*ret = search->found;
+	return 0;
+}
+
+int elf_symbol_find(struct elf_symbol *ret, int fd, const char *name, struct reason *why)
+{
+	struct search search = { .name = name, .length = strlen(name) };
+	_cleanup_(elf_endp) Elf *elf = NULL;
+	GElf_Ehdr ehdr;
+	int r;
+
+	(void)elf_version(EV_CURRENT);
+	elf = search.elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &ehdr) ||
+	    (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN))
+		return reason_set(why, -ENOEXEC, "it is no ELF program or shared library");
+	r = scan(&search);
+	if (r < 0)
+		return reason_set(why, r, "its symbol table is too large");
+	return finish(&search, ret, why);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Reloading on a kernel that the test plays: what the real one can't be made to do. */
+
+#include "count-world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct count *successor(struct world *w)
+{
+	struct count *old = w->count;
+
+	plan_unref(w->plan);
+	w->plan = NULL;
+	make_plan(w);
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	count_succeed(w->count, old);
+	return old;
+}
+
+/* Equal sets are handed over with what they have counted; changed ones are opened anew, and the totals
+ * of events in both go on. */
+static void test_reload(void **state)
+{
+	static const struct text_event more[] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
+	struct world *w = *state;
+	struct fake_event *kept, *changed;
+	struct count *old;
+	struct cgroup *a;
+	int calls;
+
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	make_dir(w, "a");
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	for (int i = 0; i < 3; i++)
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, 10);
+	fake_run(a->identity->id, 0, 1000, 1000, 4);
+	count_tick(w->count, NULL);
+	kept = fake_find(SW, 2, 0, 0);
+	changed = fake_find(HW, 0, 0, 0);
+
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CPU, "core", false, more, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	old = successor(w);
+	fake_run(0, 0, 1000, 1000, 1); /* while the new one is made */
+	calls = fake_perf.nr_calls;
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_ptr_equal(add_cgroup(w, "/a"), a);
+	assert_int_equal(fake_perf.nr_calls - calls, 6); /* the changed group, on three CPUs */
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	assert_true(kept->open);
+	assert_false(changed->open);
+
+	fake_run(0, 0, 1000, 1000, 1);
+	count_tick(w->count, NULL);
+	assert_cell(w, 0, NULL, 0, true, 12); /* page-faults: nothing lost */
+	assert_cell(w, 5, NULL, 0, true, 10);
+	assert_cell(w, 0, NULL, 2, true, 12); /* cycles: up to its last moment, and from the new group */
+	assert_cell(w, 0, NULL, 3, true, 1);  /* branches: new */
+	assert_cell(w, ROW_ALL_CPUS, a, 1, true, 4);
+	assert_int_equal(fake_perf.nr_open, 18);
+	assert_int_equal(count_stats(w->count).fds, 18);
+}
+
+/* What comes up to the moment in which a changed set is replaced is counted; and the replacement needs no more
+ * room than its own. */
+static void test_reload_in_little_room(void **state)
+{
+	static const struct text_event more[] = { { "page-faults", SW, 2 }, { "minor-faults", SW, 5 } };
+	struct world *w = *state;
+	struct reason why = {};
+	struct count *old;
+	struct cgroup *a, *b;
+
+	w->options.linger = SECOND;
+	w->privilege.fd_limit = 22; /* 6 and 6, and 10 in reserve */
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	make_dir(w, "a");
+	make_dir(w, "b");
+	start(w);
+	a = add_cgroup(w, "/a");
+	b = add_cgroup(w, "/b");
+	count_tick(w->count, NULL);
+
+	add_group(w, SCOPE_CGROUP, "software", false, more, 2);
+	old = successor(w);
+	fake_run(a->identity->id, 0, 1000, 1000, 3);
+	fake_run(b->identity->id, 0, 1000, 1000, 4);
+	fake_perf.limit = 12;
+	fake_perf.refuse = refuse_beyond_limit;
+	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_COUNTED);
+	assert_string_equal(why.text, "");
+	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_COUNTED);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	assert_int_equal(fake_perf.nr_open, 12);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 3);
+	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 4);
+	assert_cell(w, ROW_ALL_CPUS, b, 1, true, 0);
+}
+
+/* A cgroup that is gone by the time of the reload, or has no room any more, is read once more and lingers. */
+static void test_reload_leaves_out(void **state)
+{
+	struct world *w = *state;
+	struct reason why = {};
+	struct count *old;
+	struct cgroup *a, *b;
+
+	w->options.linger = 3600ULL * SECOND;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	make_dir(w, "a");
+	make_dir(w, "b");
+	start(w);
+	a = add_cgroup(w, "/a");
+	b = add_cgroup(w, "/b");
+	count_tick(w->count, NULL);
+	remove_dir(w, "a");
+	fake_run(a->identity->id, 0, 1000, 1000, 3);
+	fake_run(b->identity->id, 0, 1000, 1000, 4);
+
+	w->options.cgroup_max = 1;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	old = successor(w);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), -ENOENT);
+	count_remove_cgroup(old, a, true);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, find_cgroup(w, "/"), &why), CGROUP_COUNTED);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_OVER_MAX);
+	count_remove_cgroup(old, b, true);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 4);
+	assert_int_equal(count_stats(w->count).lingering, 1); /* as many as may be counted */
+}
+
+/* An event that is counted is not tried again, when it could only be refused for being in use; one that is no
+ * longer counted is not shown with its old total. */
+static void test_reload_busy(void **state)
+{
+	struct world *w = *state;
+	struct count *old;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	for (int i = 0; i < 3; i++)
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, 10);
+	count_tick(w->count, NULL);
+
+	fake_perf.error = EBUSY;
+	fake_perf.refuse = refuse_hardware;
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	old = successor(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	assert_cell(w, 5, NULL, 0, true, 10);
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 1);
+	old = successor(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CPU, 0, EVENT_FAILED, "exclusively");
+	assert_cell(w, 5, NULL, 0, false, 10);
+}
+
+/* A set whose CPU has been offline is opened anew instead of being handed over; its totals go on. */
+static void test_reload_after_offline(void **state)
+{
+	struct world *w = *state;
+	struct count *old;
+	struct cgroup *a;
+
+	make_dir(w, "a");
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	for (int i = 0; i < 3; i++) {
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, 10);
+		fake_run(a->identity->id, w->cpus.cpu[i], 1000, 1000, 1);
+	}
+	count_tick(w->count, NULL);
+	fake_take_apart(1);
+	count_tick(w->count, NULL);
+
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
+	old = successor(w);
+	fake_perf.nr_calls = 0;
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(fake_perf.nr_calls, 2);
+	a = add_cgroup(w, "/a");
+	assert_int_equal(fake_perf.nr_calls, 2 + 3);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	for (int i = 0; i < 3; i++) {
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, 5);
+		fake_run(a->identity->id, w->cpus.cpu[i], 1000, 1000, 1);
+	}
+	count_tick(w->count, NULL);
+	assert_cell(w, 0, NULL, 0, true, 15);
+	assert_cell(w, 1, NULL, 0, true, 15);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 6);
+}
+
+/* What is known of sets that go on is known at once. */
+static void test_reload_keeps_states(void **state)
+{
+	struct world *w = *state;
+	struct count *old;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	for (int i = 0; i < 3; i++)
+		fake_run(0, w->cpus.cpu[i], 1000, 0, 0);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CPU, 0, EVENT_NEVER_SCHEDULED, "never ran");
+	for (int i = 0; i < 2; i++) {
+		add_group(w, SCOPE_CPU, "software", false, software, 2);
+		add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+		old = successor(w);
+		assert_int_equal(count_add_cpus(w->count), 0);
+		assert_int_equal(count_succeeded(w->count, old), 0);
+		count_free(old);
+		assert_state(w, SCOPE_CPU, 2, i ? EVENT_MULTIPLEXED : EVENT_NEVER_SCHEDULED, i ? "50 %" : "never ran");
+		for (int k = 0; k < 3; k++)
+			fake_run(0, w->cpus.cpu[k], 1000, 500, 1);
+		count_tick(w->count, NULL);
+	}
+}
+
+static int refuse_more_than_four(const struct fake_event *event, int nr_members)
+{
+	int nr = 0;
+
+	(void)nr_members;
+	for (int i = 0; i < fake_perf.nr; i++)
+		nr += fake_perf.events[i].open && fake_perf.events[i].cpu == event->cpu;
+	return nr >= 4 ? ENOSPC : 0;
+}
+
+/* Where there is no room for a changed group beside the one it replaces, it is opened when that has gone. */
+static void test_reload_in_the_same_room(void **state)
+{
+	static const struct text_event before[] = { { "a", SW, 1 }, { "b", SW, 2 }, { "c", SW, 3 } };
+	static const struct text_event after[] = { { "a", SW, 1 }, { "b", SW, 2 }, { "d", SW, 4 } };
+	struct world *w = *state;
+	struct count *old;
+
+	add_group(w, SCOPE_CPU, "watch", false, before, 3)->split = true;
+	fake_perf.refuse = refuse_more_than_four;
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	fake_run(0, 0, 1000, 1000, 7);
+	count_tick(w->count, NULL);
+
+	add_group(w, SCOPE_CPU, "watch", false, after, 3)->split = true;
+	old = successor(w);
+	assert_sets(w, SCOPE_CPU, "0 1 2");
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+	fake_run(0, 0, 1000, 1000, 1);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
+	assert_cell(w, 0, NULL, 1, true, 8);
+	assert_cell(w, 0, NULL, 2, true, 1);
+	assert_int_equal(fake_perf.nr_open, 9);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_reload),
+		TEST(test_reload_in_little_room),
+		TEST(test_reload_leaves_out),
+		TEST(test_reload_busy),
+		TEST(test_reload_after_offline),
+		TEST(test_reload_keeps_states),
+		TEST(test_reload_in_the_same_room),
+	};
+
+	return cmocka_run_group_tests_name("reload", tests, NULL, NULL);
+}
