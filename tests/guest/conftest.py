@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of the guest's tests: two kinds of guests, and daemons in them."""
+
+import pytest
+
+import guest as machines
+
+
+@pytest.fixture(scope="session")
+def boot(tmp_path_factory):
+    """Boots guests, which live as long as the tests."""
+    folder = tmp_path_factory.mktemp("guest")
+    initramfs = machines.make_initramfs(folder)
+    running = []
+
+    def start(name, **kwargs):
+        running.append(machines.Guest(initramfs, folder / f"console-{name}", **kwargs))
+        return running[-1].wait_booted()
+
+    yield start
+    for guest in running:
+        guest.stop()
+
+
+@pytest.fixture(scope="session")
+def exact(boot):
+    """One CPU, and a PMU whose counts can be foretold."""
+    return boot("exact", exact=True)
+
+
+@pytest.fixture(scope="session")
+def pair(boot):
+    """Two CPUs, which can be taken offline."""
+    return boot("pair", exact=False)
+
+
+@pytest.fixture
+def guest(exact):
+    """The guest that `perfmond` is started in; a module may choose the other one."""
+    return exact
+
+
+@pytest.fixture
+def perfmond(guest):
+    """Starts a daemon with a config. SIGTERM has to end it with status 0."""
+    running = []
+
+    def start(config):
+        running.append(machines.Daemon(guest, config))
+        return running[-1]
+
+    yield start
+    for daemon in running:
+        daemon.stop()

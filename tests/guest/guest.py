@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT
+"""A machine with a PMU: an arm64 guest that QEMU emulates, with perfmond in it.
+
+The environment says what is in it: PERFMOND is the daemon, built for arm64, beside which there is
+tests/guest/load (load.c); GUEST holds what tests/guest/fetch has fetched.
+
+The guest runs shell scripts that come through a virtio port (see init). Nothing goes over a network: the
+daemon's HTTP is asked by wget in the guest.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "system"))
+from harness import FRESH, PERFMOND, Metrics  # noqa: E402 (the tests of the running daemon parse the same texts)
+
+ARM64 = Path(os.environ["GUEST"]) / "arm64"
+LIBRARIES = [ARM64 / "lib/aarch64-linux-gnu", ARM64 / "usr/lib/aarch64-linux-gnu"]
+LOADER = "lib/ld-linux-aarch64.so.1"
+LOAD = Path(PERFMOND).parent / "tests/guest/load"
+
+# In the order in which they are loaded.
+MODULES = ["virtio_ring", "virtio", "virtio_mmio", "virtio_console"]
+
+# An instruction of the exact guest takes 2 ** SHIFT ns, and as many cycles at 1 GHz.
+SHIFT = 4
+CYCLES = 2 ** SHIFT
+
+# Seconds for a script, on a machine that has other things to do.
+PATIENCE = 180
+
+# Starts perfmond so that its exit status is kept, and waits until it listens or has ended.
+START = """
+rm -f /tmp/perfmond.*
+cat >/tmp/perfmond.conf <<'END OF FILE'
+{config}
+END OF FILE
+(
+    perfmond --config=/tmp/perfmond.conf >/tmp/perfmond.log 2>&1 &
+    echo $! >/tmp/perfmond.pid
+    wait $!
+    echo $? >/tmp/perfmond.status
+) &
+until grep -qs 'listening on' /tmp/perfmond.log || [ -s /tmp/perfmond.status ]; do
+    sleep 0.02
+done
+[ ! -s /tmp/perfmond.status ] || cat /tmp/perfmond.log
+[ ! -s /tmp/perfmond.status ]
+"""
+
+STOP = """
+[ -s /tmp/perfmond.status ] || kill $(cat /tmp/perfmond.pid)
+until [ -s /tmp/perfmond.status ]; do
+    sleep 0.02
+done
+cat /tmp/perfmond.status
+"""
+
+RELOAD = """
+cat >/tmp/perfmond.conf <<'END OF FILE'
+{config}
+END OF FILE
+before=$(grep -c reloaded /tmp/perfmond.log)
+kill -HUP $(cat /tmp/perfmond.pid)
+until [ $(grep -c reloaded /tmp/perfmond.log) -gt $before ] || [ -s /tmp/perfmond.status ]; do
+    sleep 0.02
+done
+grep reloaded /tmp/perfmond.log | tail -n 1
+"""
+
+
+def needed(program):
+    """The shared libraries that a program or library names."""
+    dump = subprocess.run(["aarch64-linux-gnu-objdump", "-p", program], capture_output=True, text=True, check=True)
+    return [line.split()[1] for line in dump.stdout.splitlines() if line.split()[:1] == ["NEEDED"]]
+
+
+def copy_libraries(program, to):
+    """Those that the program needs, and those that they need."""
+    to.mkdir(parents=True)
+    missing = needed(program)
+    while missing:
+        name = missing.pop()
+        if (to / name).exists():
+            continue
+        found = next(folder / name for folder in LIBRARIES if (folder / name).exists())
+        shutil.copy(found, to)
+        missing += needed(found)
+
+
+def make_initramfs(folder):
+    """The guest's root: busybox, perfmond with its libraries, the load; packed by cpio."""
+    root, initramfs = folder / "root", folder / "initramfs"
+    for name in ("bin", "lib", "modules"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(Path(__file__).parent / "init", root / "init")
+    shutil.copy(ARM64 / "bin/busybox", root / "bin")
+    shutil.copy(PERFMOND, root / "bin")
+    shutil.copy(LOAD, root / "bin")
+    shutil.copy(ARM64 / LOADER, root / LOADER)
+    copy_libraries(PERFMOND, root / "lib/aarch64-linux-gnu")
+    for name in MODULES:
+        shutil.copy(next((ARM64 / "lib/modules").rglob(f"{name}.ko")), root / "modules")
+    os.chmod(root / "init", 0o755)
+    names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+    with open(initramfs, "wb") as output:
+        subprocess.run(["cpio", "--create", "--format=newc", "--quiet", "--owner=0:0"], cwd=root, stdout=output,
+                       input=names.encode(), check=True)
+    return initramfs
+
+
+def config(*groups, scope="cpu", include="/a /b /idle", interval="1h", per_cpu="no"):
+    """A config with these groups, each the lines of its section, counted per CPU, per cgroup, or in both
+    ("cpu cgroup"). A counter that counts a cgroup and one that counts all are two."""
+    names = " ".join(f"g{number}" for number in range(len(groups)))
+    scopes = scope.split()
+    sections = "".join(f'[group "g{number}"]\n{lines}\n' for number, lines in enumerate(groups))
+    return f"""
+[daemon]
+interval = {interval}
+[cpu]
+groups = {names if "cpu" in scopes else ""}
+[cgroup]
+groups = {names if "cgroup" in scopes else ""}
+include = {include}
+per_cpu = {per_cpu}
+{sections}"""
+
+
+class Failed(Exception):
+    """A script ended with another status than 0."""
+
+
+class Guest:
+    """A running guest.
+
+    With `exact`, it has one CPU, and its clock is the number of instructions: each takes 16 ns, which is as many
+    cycles, and sleeping takes no time, so that nothing depends on how fast it is emulated. Time then passes
+    in it only while a script runs, since the emulator is stopped in between. Without, it has two CPUs and the
+    time of the host, and its PMU counts cycles only.
+    """
+
+    def __init__(self, initramfs, console, exact):
+        self.exact, self.console, self.problem = exact, console, None
+        kernel = next((ARM64 / "boot").glob("vmlinuz-*"))
+        here, there = socket.socketpair()
+        here.settimeout(PATIENCE)
+        self.port, self.answers = here, here.makefile("rb")
+        clock = ["-smp", "1", "-icount", f"shift={SHIFT},sleep=off"] if exact else ["-smp", "2"]
+        with there, open(console, "wb") as log:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig=KILL",
+                 "qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a57", "-m", "512", *clock,
+                 "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
+                 "-kernel", kernel, "-initrd", initramfs, "-append", "console=ttyAMA0 quiet panic=-1",
+                 "-chardev", f"socket,id=tests,fd={there.fileno()}", "-device", "virtio-serial-device",
+                 "-device", "virtserialport,chardev=tests"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, pass_fds=[there.fileno()])
+
+    def _gone(self, what):
+        self.problem = f"{what}; its console:\n{self.console.read_text(errors='replace')}"
+        raise AssertionError(self.problem)
+
+    def _answer(self, read, *args):
+        try:
+            data = read(*args)
+        except OSError as error:
+            self._gone(f"no answer of the guest: {error}")
+        if not data:
+            self._gone("the guest has ended")
+        return data
+
+    def wait_booted(self):
+        """The first word on the port says so."""
+        word = self._answer(self.answers.readline).split()
+        assert word == [b"ready"], word
+        self._pause()
+        return self
+
+    def _pause(self):
+        if self.exact:
+            self.process.send_signal(signal.SIGSTOP)
+
+    def run(self, script):
+        """Runs a shell script to its end; its output. Failed where its status is not 0."""
+        assert not self.problem, self.problem
+        text = script.encode()
+        self.process.send_signal(signal.SIGCONT)
+        self.port.sendall(b"%d\n%s" % (len(text), text))
+        status, size = map(int, self._answer(self.answers.readline).split())
+        output = (self._answer(self.answers.read, size) if size else b"").decode()
+        self._pause()
+        if status:
+            raise Failed(f"status {status} of: {script}\n{output}")
+        return output
+
+    def status(self, command):
+        """The command's exit status."""
+        return int(self.run(f"{command} >/dev/null 2>&1; echo $?"))
+
+    def write(self, path, text):
+        self.run(f"cat >{path} <<'END OF FILE'\n{text}\nEND OF FILE")
+
+    def read(self, path):
+        return self.run(f"cat {path}")
+
+    def load(self, *steps):
+        """Does work of known size, as load.c has it; several loads at once are several texts."""
+        start = "".join(f"load {text} &\npids=\"$pids $!\"\n" for text in steps)
+        self.run(start + "for pid in $pids; do wait $pid || exit; done")
+
+    def stop(self):
+        """Ends the conversation, at which the guest powers itself off."""
+        self.port.close()
+        self.answers.close()
+        self.process.send_signal(signal.SIGCONT)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Daemon:
+    """perfmond in the guest; one at a time."""
+
+    def __init__(self, guest, config):
+        self.guest = guest
+        guest.run(START.format(config=config))
+
+    @property
+    def log(self):
+        return self.guest.read("/tmp/perfmond.log")
+
+    @staticmethod
+    def wget(path):
+        return f"wget -q -O - 'http://127.0.0.1:9753{path}'"
+
+    def json(self, path):
+        return json.loads(self.guest.run(self.wget(path)))
+
+    def fresh(self):
+        """A scrape for which all counters are read anew."""
+        return Metrics(self.guest.run(f"sleep {FRESH}; {self.wget('/metrics')}"))
+
+    def event(self, name, scope="cpu"):
+        """What /api/v1/events says of an event."""
+        found = [event for event in self.json("/api/v1/events")["events"]
+                 if event["event"] == name and event["scope"] == scope]
+        assert len(found) == 1, f"{name} per {scope}: {found}"
+        return found[0]
+
+    def reload(self, config):
+        """Another config, and SIGHUP; it has to be taken."""
+        said = self.guest.run(RELOAD.format(config=config))
+        assert "perfmond: reloaded" in said, f"{said}\nthe log:\n{self.log}"
+
+    def stop(self):
+        """SIGTERM, which has to end it cleanly."""
+        status = self.guest.run(STOP).strip()
+        assert status == "0", f"exit status {status}:\n{self.log}"
