@@ -81,6 +81,16 @@ class Metrics:
         return states[0]
 
 
+class Delta:
+    """What counters rose by between two scrapes."""
+
+    def __init__(self, before, after):
+        self.before, self.after = before, after
+
+    def of(self, name, **labels):
+        return self.after.value(name, **labels) - self.before.value(name, **labels)
+
+
 class Daemon:
     """A running perfmond. Its standard error is read all the time and kept in `lines`."""
 
@@ -191,8 +201,8 @@ def run(*args, timeout=60, **kwargs):
 class Work:
     """The helper: work of known size, in a cgroup and on a CPU. See work.c for the commands."""
 
-    def __init__(self, cgroup=None, cpu=None):
-        self.process = subprocess.Popen([WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    def __init__(self, cgroup=None, cpu=None, program=WORK):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.pids = [self.process.pid]
         if cgroup:
             cgroup.add(self.process.pid)

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from harness import FRESH
+from harness import FRESH, Delta
 
 
 def config(top, events, per_cpu="yes"):
@@ -27,16 +27,6 @@ per_cpu = {per_cpu}
 [group "work"]
 events = {events}
 """
-
-
-class Delta:
-    """What counters rose by between two scrapes."""
-
-    def __init__(self, before, after):
-        self.before, self.after = before, after
-
-    def of(self, name, **labels):
-        return self.after.value(name, **labels) - self.before.value(name, **labels)
 
 
 @pytest.mark.parametrize("which", [0, -1])

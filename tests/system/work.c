@@ -13,12 +13,18 @@
  *   cpu MS         works until the thread has used MS milliseconds of CPU; answers the ns used
  *   getppid N      calls getppid(2) N times
  *   tsc            answers the CPU's time stamp counter
+ *   watched        answers the address of a variable of 8 bytes
+ *   write N        writes that variable N times
+ *   probed N       calls the function probed() of this program N times
+ *   btf N          reads the first byte of the kernel's BTF N times
+ *   getsid N       calls the C library's getsid(3) N times, for process 0, 1, 0, 1, …
  *
  * A command should be given once with a small number before it is measured, so that code and stack have
  * been touched. This program is never built with a sanitizer: shadow memory has page faults of its own.
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -158,6 +164,48 @@ static int read_tsc(uint64_t *ret)
 #endif
 }
 
+/* For a breakpoint. */
+static volatile uint64_t watched;
+
+static void do_write(uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++)
+		watched = i;
+}
+
+/* For a uprobe: a symbol of this name, entered once a call. */
+int probed(int n);
+__attribute__((noinline, noclone)) int probed(int n)
+{
+	__asm__ volatile("" : "+r"(n));
+	return n + 1;
+}
+
+static void do_probed(uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++)
+		(void)probed((int)i);
+}
+
+static void do_getsid(uint64_t nr)
+{
+	for (uint64_t i = 0; i < nr; i++)
+		(void)getsid((pid_t)(i % 2));
+}
+
+static int do_btf(uint64_t nr)
+{
+	int fd = open("/sys/kernel/btf/vmlinux", O_RDONLY | O_CLOEXEC), r = fd < 0 ? -errno : 0;
+	char byte;
+
+	for (uint64_t i = 0; r == 0 && i < nr; i++)
+		if (pread(fd, &byte, 1, 0) != 1)
+			r = -EIO;
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
 /* *answer is what the command has to say, or its own argument. */
 static int run_command(struct partner *partner, const char *name, uint64_t first, uint64_t second, uint64_t *answer)
 {
@@ -181,6 +229,16 @@ static int run_command(struct partner *partner, const char *name, uint64_t first
 		do_getppid(first);
 	} else if (strcmp(name, "tsc") == 0) {
 		r = read_tsc(answer);
+	} else if (strcmp(name, "watched") == 0) {
+		*answer = (uintptr_t)&watched;
+	} else if (strcmp(name, "write") == 0) {
+		do_write(first);
+	} else if (strcmp(name, "probed") == 0) {
+		do_probed(first);
+	} else if (strcmp(name, "btf") == 0) {
+		r = do_btf(first);
+	} else if (strcmp(name, "getsid") == 0) {
+		do_getsid(first);
 	} else {
 		r = -ENOSYS;
 	}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""A PMU whose events are opened on one CPU of each package or die, and are labelled with it.
+
+No such PMU counts in a virtual machine. The msr PMU is dressed up as one, in a mount namespace: with a cpumask, and
+CPUs on two dies of one socket. The kernel counts its TSC all the same, and it is known how fast that grows.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import PERFMOND, SANITIZER_REPORT, Metrics
+
+PMUS = Path("/sys/bus/event_source/devices")
+CPUS = Path("/sys/devices/system/cpu")
+
+CONFIG = """
+[cpu]
+groups = box
+aggregate = {aggregate}
+[cgroup]
+groups =
+[group "box"]
+events = msr/tsc/, context-switches
+alone = yes
+"""
+
+# The namespace, and the mounts with it, are gone with the daemon.
+IN_NAMESPACE = 'mount --bind "$1/pmus" "$2" && mount --bind "$1/cpus" "$3" && shift 3 && exec "$@"'
+
+
+@pytest.fixture
+def sockets(privileged, tmp_path):
+    if not (PMUS / "msr").exists():
+        pytest.skip("this kernel has no msr PMU")
+    if os.cpu_count() < 2:
+        pytest.skip("needs two CPUs")
+    for name in ("type", "format/event", "events/tsc"):
+        (tmp_path / "pmus/msr" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(PMUS / "msr" / name, tmp_path / "pmus/msr" / name)
+    (tmp_path / "pmus/msr/cpumask").write_text("0-1\n")
+    for cpu in range(2):
+        topology = tmp_path / f"cpus/cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        (topology / "physical_package_id").write_text("3\n")
+        (topology / "die_id").write_text(f"{cpu}\n")
+    (tmp_path / "cpus/online").write_text("0-1\n")
+
+    def once(output, aggregate="no"):
+        config = tmp_path / "perfmond.conf"
+        config.write_text(CONFIG.format(aggregate=aggregate))
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", IN_NAMESPACE, "sh", tmp_path, PMUS, CPUS, PERFMOND,
+                               f"--config={config}", f"--once={output}", "--duration=500ms"],
+                              capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0 and not SANITIZER_REPORT.search(done.stderr), done.stderr
+        return done.stdout
+
+    return once
+
+
+def test_labels(sockets):
+    metrics = Metrics(sockets("prometheus"))
+    ticks = [metrics.value("perf_cpu_msr_tsc_total", cpu=str(cpu), package="3", die=str(cpu)) for cpu in range(2)]
+    assert ticks[0] > 1e8 and ticks[1] == pytest.approx(ticks[0], rel=0.1)
+    for labels, _ in metrics.all("perf_cpu_context_switches_total"):
+        assert set(labels) == {"cpu"}
+
+
+def test_json(sockets):
+    cpus = json.loads(sockets("json"))["cpus"]
+    for cpu in cpus:
+        tsc = cpu["events"]["msr_tsc"]
+        assert (tsc["package"], tsc["die"]) == (3, cpu["cpu"]) and tsc["total"] > 0
+        assert "package" not in cpu["events"]["context_switches"]
+    assert len(cpus) == 2
+
+
+def test_aggregate(sockets):
+    samples = Metrics(sockets("prometheus", aggregate="yes")).all("perf_cpu_msr_tsc_total")
+    assert [labels for labels, _ in samples] == [{}]
+    assert samples[0][1] > 2e8
