@@ -49,7 +49,7 @@ int draft_add_absent(struct draft *draft, const struct event *like, const char *
 		     const struct reason *why);
 
 /* Adds what the terms mean to the PMU. -EINVAL; -ENOENT, with the sentence in draft->missing, where the PMU has no
- * such event or term, which another machine's may have; -ENOMEM. */
+ * event of that name, which another machine's may have; -ENOMEM. */
 int draft_add_terms(struct draft *draft, const struct pmu *pmu, const struct term_list *terms);
 
 /* Adds an event on each core PMU, told which one it is for, or one on none where there is no core PMU, with

@@ -71,7 +71,8 @@ static int apply_alias(struct meaning *meaning, const struct pmu_alias *alias)
 	return r;
 }
 
-/* A typing error, or an event of another generation of the PMU: that can't be told. */
+/* An event by name may be one that only other machines' PMUs of that name have; a term is how this PMU's events are
+ * written. */
 static int miss_unknown_term(struct meaning *meaning, const struct term *term)
 {
 	_cleanup_(buf_release) struct buf text = {};
@@ -84,7 +85,10 @@ static int miss_unknown_term(struct meaning *meaning, const struct term *term)
 	buf_printf(&text, "PMU '%.60s' has no term or event '%.60s'", meaning->pmu->name, term->name);
 	pmu_describe(meaning->pmu, &text);
 	whole = buf_steal(&text);
-	return whole ? reason_set(&meaning->draft->missing, -ENOENT, "%s", whole) : -ENOMEM;
+	if (!whole)
+		return -ENOMEM;
+	return term->value ? draft_refuse(meaning->draft, "%s", whole) :
+			     reason_set(&meaning->draft->missing, -ENOENT, "%s", whole);
 }
 
 /* The event of the PMU that is named, with its terms. */

@@ -25,7 +25,7 @@
  *
  * Two kinds of no are kept apart. What can't be an event on any machine (a syntax error, a name nobody
  * knows) is an error of whoever wrote it. What is well formed but not on this machine (no such PMU, a PMU without
- * that event or term, no such tracepoint, tracefs not readable) is an event all the same, with `absent` set to a
+ * an event of that name, no such tracepoint, tracefs not readable) is an event all the same, with `absent` set to a
  * negative errno and the sentence in `why_absent`: a fleet shares one config, and the event's state says why it
  * is not counted here.
  */
@@ -112,8 +112,8 @@ void event_release(struct event *event);
 void event_list_release(struct event_list *list);
 
 /*
- * Parses one event and appends what it stands for to list. 0; -EINVAL (syntax, unknown name, value out of
- * range) with the sentence in why; -ENOMEM. The list is untouched on failure.
+ * Parses one event and appends what it stands for to list. 0; -EINVAL (syntax, unknown name, unknown
+ * term, value out of range) with the sentence in why; -ENOMEM. The list is untouched on failure.
  */
 int event_parse(struct event_list *list, const struct event_env *env, const char *text, struct reason *why);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The small parsers of foreign text: paths of cgroups, mountinfo, lists of CPUs, globs. The first byte
- * chooses one, the rest is its text.
+ * The small parsers of foreign text: paths of cgroups, mountinfo, lists of CPUs, globs, /proc/stat. The
+ * first byte chooses one, the rest is its text.
  */
 
+#include "target/busy.h"
 #include "target/identity.h"
 #include "util/cpulist.h"
 #include "util/mountinfo.h"
@@ -107,10 +108,22 @@ static void fuzz_glob(char *text)
 	free(escaped);
 }
 
+/* Time that is not there is none. */
+static void fuzz_stat(char *text)
+{
+	static int numbers[] = { 0, 2, 7, 300 };
+	const struct cpulist cpus = { .cpu = numbers, .nr = ARRAY_SIZE(numbers) };
+	uint64_t busy[ARRAY_SIZE(numbers)];
+	int r = cpu_busy_parse(busy, &cpus, text, 100);
+
+	CHECK(r == (strncmp(text, "cpu", 3) == 0 ? 0 : -EBADMSG));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(numbers); i++)
+		CHECK(busy[i] == 0 || strpbrk(text, "123456789"));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const parsers[])(char *text) = { fuzz_identity, fuzz_mountinfo, fuzz_cpulist,
-						       fuzz_glob };
+	static void (*const parsers[])(char *text) = { fuzz_identity, fuzz_mountinfo, fuzz_cpulist, fuzz_glob, fuzz_stat };
 	char *text;
 
 	if (size == 0)

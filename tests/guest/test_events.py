@@ -151,6 +151,17 @@ def test_a_kprobe_on_nothing(guest, perfmond):
     assert daemon.event("cycles")["state"] == "ok"
 
 
+def test_a_variable_of_the_kernel(guest, perfmond):
+    """By its name: the clock of 250 ticks a second, which each tick of a busy CPU writes to."""
+    daemon = perfmond(config("events = ticks=mem:jiffies_64/8:w, task-clock"))
+    before = daemon.fresh()
+    guest.load("cpu:1000")
+    delta = Delta(before, daemon.fresh())
+    elapsed = delta.of("perf_cpu_task_clock_seconds_total", cpu="0")
+    assert elapsed > 1
+    assert 200 * elapsed < delta.of("perf_cpu_ticks_total", cpu="0") < 260 * elapsed
+
+
 def test_reads_and_writes(guest, perfmond):
     """A breakpoint for both beside one for writes, in a group."""
     address = f"mem:{symbol('watched'):#x}"

@@ -5,6 +5,7 @@ import ctypes
 import os
 import platform
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -16,13 +17,15 @@ PERF_TYPE_BREAKPOINT, HW_BREAKPOINT_W = 5, 2
 # An address in no process.
 CONFIG = """
 [cpu]
-groups = watch software
+groups = watch software lacking
 [cgroup]
 groups =
 [group "watch"]
 events = watched=mem:0x7ff000000000/8:w
 [group "software"]
 events = context-switches
+[group "lacking"]
+events = nopmu/x/
 """
 
 
@@ -53,16 +56,32 @@ class Breakpoints:
 
 
 @pytest.fixture
-def breakpoints(privileged, cpus):
-    taken = Breakpoints(cpus)
-    yield taken
-    taken.close()
+def take(privileged):
+    """Takes all breakpoints of some CPUs."""
+    taken = []
+
+    def breakpoints(cpus):
+        taken.append(Breakpoints(cpus))
+        if not taken[-1].fds:
+            pytest.skip(f"this CPU has no hardware breakpoints (errno {taken[-1].errors[0]})")
+        return taken[-1]
+
+    yield breakpoints
+    for one in taken:
+        one.close()
 
 
-def test_counted_when_there_is_room_again(breakpoints, perfmond):
-    if not breakpoints.fds:
-        pytest.skip(f"this CPU has no hardware breakpoints (errno {breakpoints.errors[0]})")
+def perf_fds(daemon):
+    """The numbers of the open perf events."""
+    return {int(fd.name) for fd in Path(f"/proc/{daemon.pid}/fd").iterdir()
+            if "perf_event" in os.readlink(fd)}
+
+
+def test_counted_when_there_is_room_again(take, perfmond, cpus):
+    breakpoints = take(cpus)
     daemon = perfmond(CONFIG)
+    fds = perf_fds(daemon)
+    assert len(fds) == len(cpus)
     before = daemon.fresh()
     assert before.state("watched") == "failed"
     assert before.all("perf_cpu_watched_total") == []
@@ -75,6 +94,26 @@ def test_counted_when_there_is_room_again(breakpoints, perfmond):
     assert [value for _, value in after.all("perf_cpu_watched_total")] == [0] * len(switches)
     for cpu, value in switches.items():
         assert after.value("perf_cpu_context_switches_total", cpu=cpu) >= value
-    # Once for the event: not for each CPU, nor for each try.
-    said = [line for line in daemon.lines if "watched" in line or "mem:" in line]
-    assert len(said) <= 2, said
+    assert fds < perf_fds(daemon), "what was counted has been left open"
+    # Each event once when it fails, and once when it is counted again: not for each CPU, nor for each try.
+    said = [line for line in daemon.lines if "mem:0x" in line]
+    assert len(said) == 2 and "failed" in said[0] and " ok: " in said[1], said
+    assert len([line for line in daemon.lines if "nopmu/x/" in line]) == 1
+
+
+def test_one_cpu_is_short(take, perfmond, cpus):
+    """What is open on the other CPUs goes on, and the one that lacked room is counted when there is some."""
+    if len(cpus) < 2:
+        pytest.skip("this machine has one CPU")
+    breakpoints = take(cpus[1:2])
+    daemon = perfmond(CONFIG)
+    before = daemon.fresh()
+    fds = perf_fds(daemon)
+    assert before.get("perf_cpu_watched_total", cpu=str(cpus[0])) == 0
+    assert before.get("perf_cpu_watched_total", cpu=str(cpus[1])) is None
+    until(lambda: daemon.fresh().state("watched") == "failed", "an interval has ended")
+
+    breakpoints.close()
+    after = until(lambda: (m := daemon.fresh()).state("watched") == "ok" and m, "it is tried again", timeout=40)
+    assert after.get("perf_cpu_watched_total", cpu=str(cpus[1])) == 0
+    assert len(perf_fds(daemon) - fds) == 1 and fds < perf_fds(daemon)

@@ -175,7 +175,7 @@ static void do_write(uint64_t nr)
 
 /* For a uprobe: a symbol of this name, entered once a call. */
 int probed(int n);
-__attribute__((noinline, noclone)) int probed(int n)
+__attribute__((noinline)) int probed(int n)
 {
 	__asm__ volatile("" : "+r"(n));
 	return n + 1;
