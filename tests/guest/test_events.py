@@ -151,15 +151,15 @@ def test_a_kprobe_on_nothing(guest, perfmond):
     assert daemon.event("cycles")["state"] == "ok"
 
 
-def test_a_variable_of_the_kernel(guest, perfmond):
-    """By its name: the clock of 250 ticks a second, which each tick of a busy CPU writes to."""
-    daemon = perfmond(config("events = ticks=mem:jiffies_64/8:w, task-clock"))
+def test_a_place_in_the_kernel(guest, perfmond):
+    """By its name: a breakpoint for execution. The kernel steps over it, and where an interrupt comes first it is hit
+    once more."""
+    daemon = perfmond(config("events = calls=mem:__arm64_sys_getsid:x", scope="cpu cgroup", include="/a"))
     before = daemon.fresh()
-    guest.load("cpu:1000")
+    guest.load("join:a getsid:700 leave getsid:50")
     delta = Delta(before, daemon.fresh())
-    elapsed = delta.of("perf_cpu_task_clock_seconds_total", cpu="0")
-    assert elapsed > 1
-    assert 200 * elapsed < delta.of("perf_cpu_ticks_total", cpu="0") < 260 * elapsed
+    assert 700 <= delta.of("perf_cgroup_calls_total", cgroup="/a") < 720
+    assert 750 <= delta.of("perf_cpu_calls_total", cpu="0") < 770
 
 
 def test_reads_and_writes(guest, perfmond):
