@@ -242,12 +242,39 @@ int command_once(const struct options *options)
 
 /* --- --list-events */
 
+struct list {
+	const struct machine *machine;
+	const char *glob; /* or NULL */
+};
+
+/* The kernel's own names are on every machine, whatever its PMU has: they are tried. */
+static bool is_missing(const struct machine *machine, const struct event_listing *listing)
+{
+	_cleanup_(event_list_release) struct event_list list = {};
+	bool missing = false;
+
+	if (event_parse(&list, &machine->env, listing->name, NULL) < 0)
+		return true;
+	for (size_t i = 0; i < list.nr && !missing; i++) {
+		const struct event *event = &list.events[i];
+		_cleanup_(closep) int fd = -1;
+
+		if (strcmp(event->pmu, listing->pmu) != 0)
+			continue;
+		fd = perf_open(event, &event->attr, event->cpus.nr ? event->cpus.cpu[0] : machine->cpus.cpu[0], -1, -1);
+		missing = fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL;
+	}
+	return missing;
+}
+
 static int print_listing(void *userdata, const struct event_listing *listing)
 {
-	const char *glob = userdata;
+	const struct list *list = userdata;
 
 	/* As for perf(1), a plain '*' goes over everything: names of events are no paths. */
-	if (glob && !glob_match(glob, listing->name))
+	if (list->glob && !glob_match(list->glob, listing->name))
+		return 0;
+	if (listing->is_generic && is_missing(list->machine, listing))
 		return 0;
 	printf("%-50s [%s%s%s%s%s]\n", listing->name, listing->kind, listing->pmu[0] ? ", " : "", listing->pmu,
 	       listing->unit[0] ? ", " : "", listing->unit);
@@ -259,6 +286,7 @@ int command_list_events(const struct options *options)
 	_cleanup_(machine_freep) struct machine *machine = NULL;
 	_cleanup_(freep) char *glob = NULL;
 	struct buf b = {};
+	struct list list;
 	struct reason why;
 
 	if (machine_new(&machine, &why) < 0) {
@@ -277,7 +305,8 @@ int command_list_events(const struct options *options)
 		log_notice("no tracepoints are listed: %s", machine->tracefs_problem.text);
 	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
 		log_warning("%s", machine->pmus->problems[i]);
-	if (event_walk(&machine->env, print_listing, glob) < 0 || fflush(stdout) != 0) {
+	list = (struct list){ .machine = machine, .glob = glob };
+	if (event_walk(&machine->env, print_listing, &list) < 0 || fflush(stdout) != 0) {
 		log_error("the events could not all be listed");
 		return EXIT_FAILURE;
 	}

@@ -19,10 +19,10 @@ struct machine {
 	struct pmu_catalogue *pmus;
 	char *tracefs;		       /* NULL: not mounted */
 	struct reason tracefs_problem; /* then */
-	struct event_env env;	       /* of the three above */
+	struct event_env env;	       /* of the three above, and of kallsyms */
 	struct cpulist cpus;	       /* online */
-	bool nmi_watchdog;	       /* kernel.nmi_watchdog: it has a hardware counter of each CPU */
 	struct cpu_topology topology;  /* of those */
+	bool nmi_watchdog;	       /* kernel.nmi_watchdog is on, and there is a PMU that it may have a counter of */
 	struct cgroup_mount mount;     /* path NULL: none */
 	struct reason no_cgroups;      /* then */
 };

@@ -124,14 +124,15 @@ char *event_next_text(char **cursor);
 
 /* Calls each() for every event this machine can name, PMU by PMU: generic and software events, cache
  * events, PMU events, the forms of breakpoints and probes, tracepoints. Hardware and cache events are only there
- * where a core PMU is, once for each. `name` is what a config would say; unit is "" or a unit's name. each()
- * returning other than 0 ends the walk with that value. */
+ * where a core PMU is, once for each, whatever it has of them. `name` is what a config would say; unit is "" or a
+ * unit's name. each() returning other than 0 ends the walk with that value. */
 struct event_listing {
 	const char *kind; /* "Hardware event", "Hardware cache event", "Software event", "Kernel PMU event",
 			   * "Hardware breakpoint", "Kernel probe", "User probe", "libpfm event", "Tracepoint" */
 	const char *pmu;  /* "cpu", "software", "msr", … */
 	const char *name;
 	const char *unit;
+	bool is_generic; /* of the kernel's own names for what PMUs count: this one may lack it */
 };
 int event_walk(const struct event_env *env,
 	       int (*each)(void *userdata, const struct event_listing *listing), void *userdata);

@@ -37,13 +37,18 @@ static int walk_software(const struct walk *walk)
 
 static int walk_core(const struct walk *walk, const struct pmu *pmu)
 {
+	struct event_listing listing = { .kind = "Hardware event", .pmu = pmu->name, .unit = "", .is_generic = true };
 	char name[EVENT_CACHE_NAME_MAX];
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < event_hardware_table_size; i++)
-		r = tell(walk, "Hardware event", pmu->name, event_hardware_table[i].name, EVENT_UNIT_NONE);
+	for (size_t i = 0; r == 0 && i < event_hardware_table_size; i++) {
+		listing.name = event_hardware_table[i].name;
+		r = walk->each(walk->userdata, &listing);
+	}
+	listing.kind = "Hardware cache event";
+	listing.name = name;
 	for (size_t i = 0; r == 0 && event_cache_nth(i, name, sizeof(name)); i++)
-		r = tell(walk, "Hardware cache event", pmu->name, name, EVENT_UNIT_NONE);
+		r = walk->each(walk->userdata, &listing);
 	return r;
 }
 
@@ -86,11 +91,14 @@ static int walk_aliases(const struct walk *walk, const struct pmu *pmu)
 static int walk_forms(const struct walk *walk, const struct pmu_catalogue *pmus)
 {
 	static const struct event_listing forms[] = {
-		{ "Hardware breakpoint", "breakpoint", "mem:ADDRESS[/LENGTH][:rwx]", "" },
-		{ "Kernel probe", "kprobe", "kprobe:FUNCTION[+OFFSET]", "" },
-		{ "Kernel probe", "kprobe", "kretprobe:FUNCTION", "" },
-		{ "User probe", "uprobe", "uprobe:/FILE:FUNCTION[+OFFSET]", "" },
-		{ "User probe", "uprobe", "uretprobe:/FILE:FUNCTION", "" },
+		{ .kind = "Hardware breakpoint",
+		  .pmu = "breakpoint",
+		  .name = "mem:ADDRESS[/LENGTH][:rwx]",
+		  .unit = "" },
+		{ .kind = "Kernel probe", .pmu = "kprobe", .name = "kprobe:FUNCTION[+OFFSET]", .unit = "" },
+		{ .kind = "Kernel probe", .pmu = "kprobe", .name = "kretprobe:FUNCTION", .unit = "" },
+		{ .kind = "User probe", .pmu = "uprobe", .name = "uprobe:/FILE:FUNCTION[+OFFSET]", .unit = "" },
+		{ .kind = "User probe", .pmu = "uprobe", .name = "uretprobe:/FILE:FUNCTION", .unit = "" },
 	};
 	int r = 0;
 

@@ -123,7 +123,9 @@ static void fuzz_stat(char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const parsers[])(char *text) = { fuzz_identity, fuzz_mountinfo, fuzz_cpulist, fuzz_glob, fuzz_stat };
+	static void (*const parsers[])(char *text) = {
+		fuzz_identity, fuzz_mountinfo, fuzz_cpulist, fuzz_glob, fuzz_stat,
+	};
 	char *text;
 
 	if (size == 0)
