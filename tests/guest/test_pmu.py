@@ -12,6 +12,7 @@ from harness import Delta
 MILLION = 1000000
 TEN = ", ".join(f"e{number}={'instructions' if number % 2 else 'cycles'}:u" for number in range(10))
 ALONE = [f"events = {TEN}\nalone = yes"]
+SEVEN = ", ".join(f"i{number}=instructions:HG" for number in range(6)) + ", i6=cycles:HG"
 # Five groups of which two fit at a time, the next two, …
 FIVE = [f"events = c{number}=cycles:u, i{number}=instructions:u, j{number}=instructions:u" for number in range(5)]
 
@@ -168,6 +169,45 @@ def test_pinned_events_that_do_not_fit(guest, perfmond):
     assert min(rises) >= 500 * MILLION and max(rises) == pytest.approx(min(rises), rel=0.01)
     for event in kept:
         assert before.value(f"perf_cpu_{event}_total", cpu="0") >= metrics.value(f"perf_cpu_{event}_total", cpu="0")
+
+
+def test_a_group_beside_pinned_ones(guest, perfmond):
+    """It would fit the PMU alone, and is split to fit what the pinned ones leave; also after a reload."""
+    both = config("events = p0=cycles:D, p1=cycles:D, p2=instructions:D", f"events = {SEVEN}", interval="100ms")
+    daemon = perfmond(both)
+    for _ in range(2):
+        before = daemon.fresh()
+        guest.load("instructions:200000000")
+        delta = Delta(before, daemon.fresh())
+        truth = delta.of("perf_cpu_p2_total", cpu="0")
+        assert truth >= 200 * MILLION
+        for number, each in enumerate([1] * 6 + [CYCLES]):
+            assert delta.of(f"perf_cpu_i{number}_total", cpu="0") == pytest.approx(truth * each, rel=0.05)
+        assert daemon.event("i0")["state"] == "multiplexed" and "counted in parts" in daemon.event("i0")["reason"]
+        assert daemon.event("p0")["state"] == "ok" and daemon.event("p0")["reason"] is None
+        daemon.reload(both)
+
+
+def test_pinned_in_a_cgroup_without_a_counter(guest, perfmond):
+    """That the group could be enabled says nothing while the cgroup does not run: it is absent until it has run."""
+    def both(nr):
+        return (f"[daemon]\ninterval = 100ms\n[cpu]\ngroups = all\n[cgroup]\ngroups = one\ninclude = /a\n"
+                f'[group "all"]\nalone = yes\nevents = {", ".join(f"p{number}=cycles:D" for number in range(nr))}\n'
+                f'[group "one"]\nevents = one=cycles:uD\n')
+
+    daemon = perfmond(both(7))
+    guest.load("join:a instructions:100000000 leave")
+    assert daemon.event("one", "cgroup")["state"] == "failed" and "pinned" in daemon.event("one", "cgroup")["reason"]
+    assert daemon.fresh().get("perf_cgroup_one_total", cgroup="/a") is None, "absent, not 0"
+
+    daemon.reload(both(5))
+    guest.run("sleep 0.5")
+    guest.load("join:a instructions:50000000 leave")
+    metrics = daemon.fresh()
+    # All of the second load, and what it has got of the first one.
+    assert 50 * MILLION * CYCLES <= metrics.value("perf_cgroup_one_total", cgroup="/a") < 150 * MILLION * CYCLES
+    guest.run("sleep 0.5")
+    assert daemon.event("one", "cgroup")["state"] == "ok"
 
 
 def test_an_exclusive_event_has_the_pmu_to_itself(guest, perfmond):
