@@ -264,7 +264,8 @@ static int see(void *userdata, const struct event_listing *listing)
 		if (strcmp(listing->kind, seen->want[i].kind) == 0 &&
 		    strcmp(listing->pmu, seen->want[i].pmu) == 0 &&
 		    strcmp(listing->name, seen->want[i].name) == 0 &&
-		    strcmp(listing->unit, seen->want[i].unit) == 0)
+		    strcmp(listing->unit, seen->want[i].unit) == 0 &&
+		    listing->is_generic == seen->want[i].is_generic)
 			seen->found[i] = true;
 	return 0;
 }
@@ -290,17 +291,17 @@ static int stop_at_third(void *userdata, _unused_ const struct event_listing *li
 static void test_walk(_unused_ void **state)
 {
 	struct seen seen = { .want = {
-				     { "Hardware event", "cpu", "cycles", "" },
-				     { "Hardware cache event", "cpu", "L1-dcache-load-misses", "" },
-				     { "Software event", "software", "task-clock", "seconds" },
-				     { "Software event", "software", "context-switches", "" },
-				     { "Kernel PMU event", "msr", "msr/tsc/", "" },
-				     { "Kernel PMU event", "power", "power/energy-pkg/", "joules" },
+				     { "Hardware event", "cpu", "cycles", "", true },
+				     { "Hardware cache event", "cpu", "L1-dcache-load-misses", "", true },
+				     { "Software event", "software", "task-clock", "seconds", false },
+				     { "Software event", "software", "context-switches", "", false },
+				     { "Kernel PMU event", "msr", "msr/tsc/", "", false },
+				     { "Kernel PMU event", "power", "power/energy-pkg/", "joules", false },
 				     { "Kernel PMU event", "uncore_imc", "uncore_imc/data_reads/",
-				       "bytes" },
-				     { "Tracepoint", "tracepoint", "sched:sched_switch", "" },
+				       "bytes", false },
+				     { "Tracepoint", "tracepoint", "sched:sched_switch", "", false },
 				     { "Hardware breakpoint", "breakpoint",
-				       "mem:ADDRESS[/LENGTH][:rwx]", "" },
+				       "mem:ADDRESS[/LENGTH][:rwx]", "", false },
 			     } };
 	struct machine m = machine_new(machine_intel);
 	int n = 0;
@@ -326,7 +327,7 @@ static void test_walk(_unused_ void **state)
 	/* What the user has to give is shown as such. */
 	m = machine_new(machine_power);
 	seen = (struct seen){ .want = { { "Kernel PMU event", "hv_24x7", "hv_24x7/PM_PB_CYC,chip=?/",
-					  "" } } };
+					  "", false } } };
 	assert_int_equal(event_walk(&m.env, see, &seen), 0);
 	assert_true(seen.found[0]);
 	machine_release(&m);
