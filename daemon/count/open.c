@@ -197,6 +197,8 @@ static enum event_state explain_no_space(const struct event *event, int cpu, str
 
 /* What needs nothing but the errno. The second half is there for completeness: the man page lists them, and a
  * kernel that answers so is not asked for what leads to it. */
+#define KERNEL_ENOTSUPP 524 /* the kernel's own, which is not meant to get out */
+
 static const struct {
 	int error;
 	enum event_state state;
@@ -210,6 +212,8 @@ static const struct {
 	{ ENFILE, EVENT_FAILED, "the system's limit of open files is reached: raise fs.file-max (ENFILE)" },
 	{ ENOMEM, EVENT_FAILED, "the kernel has no memory for it (ENOMEM)" },
 	{ EINTR, EVENT_FAILED, "ftrace has the uprobe at that place already (EINTR): take its probe away first" },
+	{ KERNEL_ENOTSUPP, EVENT_FAILED,
+	  "no probe can stand at this instruction, or the offset is not the beginning of one (ENOTSUPP)" },
 
 	{ EBADF, EVENT_FAILED, "the group's leader or the cgroup was closed meanwhile (EBADF)" },
 	{ EFAULT, EVENT_FAILED, "the kernel can't read the event's attributes (EFAULT)" },

@@ -65,6 +65,10 @@ bool generic_hardware(const char *name, struct event *ret, char canonical[static
 /* Names, rNNN and tracepoints: what has no slash before a ':'. text is a copy that is cut up. -EINVAL, -ENOMEM. */
 int draft_named(struct draft *draft, char *text);
 
+/* Of a name that was refused: one in the style of CPU vendors may be another CPU's, and becomes an event that this
+ * machine lacks. -EINVAL where it is in no such style; -ENOMEM. */
+int draft_vendors(struct draft *draft);
+
 /* PMU/TERMS/MODIFIERS: what has one. text is a copy that is cut up. -EINVAL, -ENOMEM. */
 int draft_dynamic(struct draft *draft, char *text);
 

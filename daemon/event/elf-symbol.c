@@ -20,14 +20,24 @@
 /* In a symbol's version: it is not the default one. */
 #define VERSION_HIDDEN 0x8000
 
+/* Executable segments: a program has one or two. */
+#define SEGMENTS_MAX 64
+
 enum rank {
 	RANK_NONE,
 	RANK_OLD_VERSION,
 	RANK_DEFAULT,
 };
 
+/* Code, as it is in the file and in memory. */
+struct segment {
+	uint64_t offset, address, size;
+};
+
 struct search {
 	Elf *elf;
+	struct segment segments[SEGMENTS_MAX];
+	size_t nr_segments;
 	const char *name;
 	size_t length;
 	size_t nr_functions; /* seen */
@@ -44,23 +54,38 @@ struct search {
 
 DEFINE_CLEANUP(Elf *, elf_end)
 
-/* Is it code, in the file? ret gets its place. */
-static bool locate(Elf *elf, const GElf_Sym *symbol, struct elf_symbol *ret)
+/* Once, and not for each symbol: a file can have any number of headers. */
+static int read_segments(struct search *search)
 {
 	size_t nr = 0;
+	GElf_Phdr phdr;
 
-	if (elf_getphdrnum(elf, &nr) < 0)
-		return false;
-	for (size_t i = 0; i < nr && i <= INT32_MAX; i++) {
-		GElf_Phdr phdr;
+	if (elf_getphdrnum(search->elf, &nr) < 0)
+		return 0;
+	for (size_t i = 0; i < nr && i <= INT32_MAX && gelf_getphdr(search->elf, (int)i, &phdr); i++) {
+		if (phdr.p_type != PT_LOAD || !(phdr.p_flags & PF_X))
+			continue;
+		if (search->nr_segments == SEGMENTS_MAX)
+			return -EFBIG;
+		search->segments[search->nr_segments++] = (struct segment){
+			.offset = phdr.p_offset,
+			.address = phdr.p_vaddr,
+			.size = phdr.p_filesz,
+		};
+	}
+	return 0;
+}
 
-		if (!gelf_getphdr(elf, (int)i, &phdr))
-			return false;
-		if (phdr.p_type != PT_LOAD || !(phdr.p_flags & PF_X) || symbol->st_value < phdr.p_vaddr ||
-		    symbol->st_value - phdr.p_vaddr >= phdr.p_filesz)
+/* Is it code, in the file? ret gets its place. */
+static bool locate(const struct search *search, const GElf_Sym *symbol, struct elf_symbol *ret)
+{
+	for (size_t i = 0; i < search->nr_segments; i++) {
+		const struct segment *segment = &search->segments[i];
+
+		if (symbol->st_value < segment->address || symbol->st_value - segment->address >= segment->size)
 			continue;
 		*ret = (struct elf_symbol){
-			.offset = symbol->st_value - phdr.p_vaddr + phdr.p_offset,
+			.offset = symbol->st_value - segment->address + segment->offset,
 			.size = symbol->st_size,
 		};
 		return true;
@@ -91,7 +116,7 @@ static void take(struct search *search, const GElf_Sym *symbol, enum rank rank)
 {
 	struct elf_symbol place;
 
-	if (rank < search->rank || rank == RANK_NONE || !locate(search->elf, symbol, &place))
+	if (rank < search->rank || rank == RANK_NONE || !locate(search, symbol, &place))
 		return;
 	if (rank > search->rank) {
 		search->rank = rank;
@@ -176,11 +201,12 @@ static int scan_table(struct search *search, GElf_Word type)
 	return 0;
 }
 
+/* What a library shows to programs goes before what else is in it: that has versions, and no locals. */
 static int scan(struct search *search)
 {
-	int r = scan_table(search, SHT_SYMTAB);
+	int r = scan_table(search, SHT_DYNSYM);
 
-	return r < 0 ? r : scan_table(search, SHT_DYNSYM);
+	return r < 0 || search->rank != RANK_NONE ? r : scan_table(search, SHT_SYMTAB);
 }
 
 static int fail_not_found(struct search *search, struct reason *why)
@@ -215,20 +241,45 @@ static int finish(struct search *search, struct elf_symbol *ret, struct reason *
 	return 0;
 }
 
-int elf_symbol_find(struct elf_symbol *ret, int fd, const char *name, struct reason *why)
+/* A program or a shared library, with its segments. */
+static int begin(struct search *search, int fd, struct reason *why)
 {
-	struct search search = { .name = name, .length = strlen(name) };
-	_cleanup_(elf_endp) Elf *elf = NULL;
 	GElf_Ehdr ehdr;
-	int r;
 
 	(void)elf_version(EV_CURRENT);
-	elf = search.elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &ehdr) ||
+	search->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!search->elf || elf_kind(search->elf) != ELF_K_ELF || !gelf_getehdr(search->elf, &ehdr) ||
 	    (ehdr.e_type != ET_EXEC && ehdr.e_type != ET_DYN))
 		return reason_set(why, -ENOEXEC, "it is no ELF program or shared library");
+	return read_segments(search) < 0 ? reason_set(why, -EFBIG, "it has more executable segments than any program") :
+					   0;
+}
+
+static void search_release(struct search *search)
+{
+	elf_endp(&search->elf);
+}
+
+int elf_symbol_find(struct elf_symbol *ret, int fd, const char *name, struct reason *why)
+{
+	_cleanup_(search_release) struct search search = { .name = name, .length = strlen(name) };
+	int r = begin(&search, fd, why);
+
+	if (r < 0)
+		return r;
 	r = scan(&search);
 	if (r < 0)
 		return reason_set(why, r, "its symbol table is too large");
 	return finish(&search, ret, why);
+}
+
+int elf_check_code(int fd, uint64_t offset, struct reason *why)
+{
+	_cleanup_(search_release) struct search search = {};
+	int r = begin(&search, fd, why);
+
+	for (size_t i = 0; r == 0 && i < search.nr_segments; i++)
+		if (offset >= search.segments[i].offset && offset - search.segments[i].offset < search.segments[i].size)
+			return 0;
+	return r < 0 ? r : reason_set(why, -EINVAL, "offset 0x%" PRIx64 " is not in its code", offset);
 }

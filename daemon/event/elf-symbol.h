@@ -4,7 +4,7 @@
 /*
  * Where a function is in a program or a shared library: what a uprobe is put at, counted from the file's start.
  *
- * The file is foreign bytes. Its symbols are those of .symtab and of .dynsym, and only those that it defines and
+ * The file is foreign bytes. Its symbols are those of .dynsym, or else of .symtab, and only those that it defines and
  * that are code. Of a function in several versions the default one is meant, which is the one that programs are
  * linked with today.
  */
@@ -25,3 +25,6 @@ struct elf_symbol {
  * far more symbols than any program has.
  */
 int elf_symbol_find(struct elf_symbol *ret, int fd, const char *name, struct reason *why);
+
+/* Is the file's offset in its code? -EINVAL where it is not, and -ENOEXEC, -EFBIG as above. */
+int elf_check_code(int fd, uint64_t offset, struct reason *why);

@@ -148,7 +148,10 @@ static int check_characters(const char *text, struct reason *why)
 				  i < 80 ? (int)i : 80, text, c);
 	}
 	if (quoted)
-		return reason_set(why, -EINVAL, "event '%.80s': a single quote is not closed", text);
+		return reason_set(why, -EINVAL,
+				  "event '%.80s': a single quote is not closed (in a config file, ' #' and ' ;' begin "
+				  "a comment also in quotes)",
+				  text);
 	return 0;
 }
 

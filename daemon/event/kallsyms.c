@@ -19,7 +19,8 @@ struct symbol {
 /* One reading of the file. The bounds are those of the data of which each CPU has a copy of its own. */
 struct search {
 	struct symbol sought, per_cpu_start, per_cpu_end;
-	bool shown; /* there is an address other than 0 */
+	bool any;   /* there is a symbol … */
+	bool shown; /* … with an address other than 0 */
 };
 
 bool kallsyms_is_name(const char *name)
@@ -50,6 +51,7 @@ static void take_line(struct search *search, const char *line)
 	if (end == line || end[0] != ' ' || !isalpha((unsigned char)end[1]) || end[2] != ' ')
 		return;
 	length = strcspn(name, " \t\n");
+	search->any = true;
 	search->shown |= address != 0;
 	take(&search->sought, name, length, address);
 	take(&search->per_cpu_start, name, length, address);
@@ -95,7 +97,12 @@ int kallsyms_find(const char *path, const char *name, uint64_t *ret, struct reas
 	if (r < 0 && r != -EACCES && r != -EPERM)
 		return reason_set(why, r, "symbol '%.100s': %s can't be read (%s): write the address instead", name,
 				  path ? path : "/proc/kallsyms", strerror(-r));
-	if (r < 0 || !search.shown)
+	if (r < 0 || !search.any)
+		return reason_set(why, -EACCES,
+				  "symbol '%.100s': %s is hidden from this process (in a systemd service by "
+				  "ProtectKernelTunables=): write the address instead",
+				  name, path);
+	if (!search.shown)
 		return reason_set(why, -EACCES,
 				  "symbol '%.100s': %s does not show this process any address: give it CAP_SYSLOG, "
 				  "with the sysctl kernel.kptr_restrict at 0 or 1, or write the address instead",

@@ -233,16 +233,19 @@ static int has_tracepoint(const struct draft *draft, const char *subsystem, char
 
 /* What libpfm knows can look like a tracepoint, of which one that the machine has goes first, or like a name with
  * wrong modifiers: "L1D:REPLACEMENT". otherwise is what the others said. */
-static int read_pfm(struct draft *draft, const char *name, char *rest, int otherwise)
+static int read_pfm(struct draft *draft, const char *name, char *rest, int otherwise, bool *known)
 {
 	int r;
+
+	*known = true;
 
 	if (otherwise == -EINVAL && (!rest || *rest == ':' || is_modifier(rest)))
 		return otherwise;
 	r = otherwise == NOT_MINE && rest ? has_tracepoint(draft, name, rest) : 0;
 	if (r == 0)
 		r = draft_pfm(draft);
-	return r > 0 || r == -ENOENT ? otherwise : r;
+	*known = r <= 0 && r != -ENOENT;
+	return *known ? r : otherwise;
 }
 
 static void offer_table(struct nearest *nearest, const struct event_table_entry *table, size_t size)
@@ -283,16 +286,23 @@ int draft_named(struct draft *draft, char *text)
 		read_raw,
 	};
 	char *rest = text, *name = strsep(&rest, ":");
+	bool generic = false, known = false;
 	int r = NOT_MINE;
 
 	if (!*name)
 		return draft_refuse(draft, rest ? "nothing stands before the ':'" : "no event is named");
 
-	for (size_t i = 0; r == NOT_MINE && i < ARRAY_SIZE(readers); i++)
+	for (size_t i = 0; r == NOT_MINE && i < ARRAY_SIZE(readers); i++) {
 		r = readers[i](draft, name, rest);
+		generic = readers[i] == read_generic;
+	}
+	/* L1D is a name of the kernel's, and L1D:REPLACEMENT is not. */
 	if (r == NOT_MINE || r == -EINVAL)
-		r = read_pfm(draft, name, rest, r);
+		r = read_pfm(draft, name, rest, r, &known);
+	known = known || (r == -EINVAL && !generic);
 	if (r == NOT_MINE && rest && *rest)
 		r = read_tracepoint(draft, name, rest);
-	return r == NOT_MINE ? refuse_unknown(draft, name) : r;
+	if (r == NOT_MINE)
+		r = refuse_unknown(draft, name);
+	return r == -EINVAL && !known ? draft_vendors(draft) : r;
 }

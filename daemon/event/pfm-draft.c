@@ -142,6 +142,41 @@ static bool looks_like_pfm(const char *text)
 	return isupper((unsigned char)text[0]);
 }
 
+static bool is_capital(const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (!isupper((unsigned char)text[i]) && !isdigit((unsigned char)text[i]) && text[i] != '_')
+			return false;
+	return length > 0 && isupper((unsigned char)text[0]);
+}
+
+/* "INST_RETIRED", "L1D.REPLACEMENT", "L1D:REPLACEMENT": so do vendors name their CPUs' events, and nobody else. */
+static bool is_vendors(const char *text)
+{
+	size_t length = strcspn(text, ":.");
+	const char *rest = text + length + (text[length] != '\0');
+
+	return is_capital(text, length) &&
+	       (memchr(text, '_', length) || (rest[0] && rest[1] && is_capital(rest, strcspn(rest, ":.="))));
+}
+
+int draft_vendors(struct draft *draft)
+{
+	struct reason hint, why;
+
+	if (!is_vendors(draft->text))
+		return -EINVAL;
+	pfm_hint(&hint, draft->text);
+	reason_set(&why, -ENOENT, "no event of that name is known of this CPU%s", hint.text);
+	draft->modifier = (struct modifier){};
+	if (!draft->label) {
+		draft->label = strdup(draft->text);
+		if (!draft->label)
+			return -ENOMEM;
+	}
+	return add_missing(draft, "libpfm", -ENOENT, &why);
+}
+
 int draft_hint_pfm(const struct draft *draft, int r, struct reason *why)
 {
 	struct reason hint;

@@ -20,7 +20,7 @@ const char *pfm_pmu(_unused_ size_t n)
 /* What nothing else can be is one. */
 int pfm_encode(_unused_ struct pfm_encoding_list *ret, const char *text, struct reason *why)
 {
-	return strstr(text, "::") ? reason_set(why, -ENODEV, "%s", no_libpfm) : -ENOENT;
+	return strncmp(text + strcspn(text, ":."), "::", 2) == 0 ? reason_set(why, -ENODEV, "%s", no_libpfm) : -ENOENT;
 }
 
 void pfm_hint(struct reason *ret, _unused_ const char *text)

@@ -81,12 +81,12 @@ static int pmu_of(int event, pfm_pmu_info_t *ret)
 
 /* --- the parts of a text */
 
-/* Where the event's name begins: behind "PMU::". */
+/* Where the event's name begins: behind "PMU::", of which no other delimiter is a part. */
 static const char *event_part(const char *text)
 {
-	const char *delimiter = strstr(text, "::");
+	const char *delimiter = strpbrk(text, DELIMITERS);
 
-	return delimiter ? delimiter + 2 : text;
+	return delimiter && strncmp(delimiter, "::", 2) == 0 ? delimiter + 2 : text;
 }
 
 /* [PMU::]EVENT, to be freed. */

@@ -148,17 +148,20 @@ static int find_in_file(const char *path, const struct place *place, struct even
 		return fail_file(path, -errno, why);
 	if (!S_ISREG(st.st_mode))
 		return reason_set(why, -ENOEXEC, "%.200s: it is no regular file", path);
-	if (place->symbol) {
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-		if (fd < 0 || fstat(fd, &st) < 0)
-			return fail_file(path, -errno, why);
-		r = find_symbol(path, fd, place, &offset, why);
-		if (r < 0)
-			return r;
-	}
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	/* The kernel can count at an offset in what this process may not read. */
+	if (fd < 0 ? errno != EACCES || place->symbol : fstat(fd, &st) < 0)
+		return fail_file(path, -errno, why);
+	r = place->symbol ? find_symbol(path, fd, place, &offset, why) : 0;
+	if (r < 0)
+		return r;
 	if (offset >= (uint64_t)st.st_size)
 		return reason_set(why, -EINVAL, "%.200s: it has %" PRIu64 " bytes, and offset %" PRIu64 " is behind it",
 				  path, (uint64_t)st.st_size, offset);
+	/* What is no ELF file can be code all the same, of another loader. */
+	r = fd < 0 ? 0 : elf_check_code(fd, offset, why);
+	if (r < 0 && r != -ENOEXEC)
+		return reason_prefix(why, r, "%.200s", path);
 	like->attr.config2 = offset;
 	like->probe_dev = st.st_dev;
 	like->probe_ino = st.st_ino;
@@ -184,7 +187,8 @@ int draft_uprobe(struct draft *draft, char *text)
 
 	if (!path || *path != '/' || !rest)
 		return draft_refuse(draft,
-				    "a uprobe is uprobe:/PATH:FUNCTION or uprobe:/PATH:OFFSET, the path absolute");
+				    "a uprobe is uprobe:/PATH:FUNCTION or uprobe:/PATH:OFFSET, the path absolute, and "
+				    "in single quotes where it has a ':' or ','");
 	r = draft_cut_tail(draft, rest, &modifier);
 	if (r == 0)
 		r = set_file_name(draft, path, rest, returns);

@@ -125,12 +125,13 @@ def one_by_one(exact):
     events = ", ".join(f"{label}={text}" for label, (text, _) in ONE_BY_ONE.items())
     daemon = Daemon(exact, config(f"events = {events.format(watched=symbol('watched'))}\nalone = yes",
                                   scope="cpu cgroup"))
-    before = daemon.fresh()
-    exact.load(*[f"join:{cgroup} {' '.join(f'{step}:{times[i]}' for step, times in TIMES.items())} leave read:100"
-                 for i, cgroup in enumerate("ab")])
-    result = Delta(before, daemon.fresh()), daemon.json("/api/v1/events")["events"]
-    daemon.stop()
-    return result
+    try:
+        before = daemon.fresh()
+        exact.load(*[f"join:{cgroup} {' '.join(f'{step}:{times[i]}' for step, times in TIMES.items())} leave read:100"
+                     for i, cgroup in enumerate("ab")])
+        return Delta(before, daemon.fresh()), daemon.json("/api/v1/events")["events"]
+    finally:
+        daemon.stop()
 
 
 @pytest.mark.parametrize("label", ONE_BY_ONE)

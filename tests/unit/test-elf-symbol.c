@@ -85,6 +85,8 @@ static const struct made_symbol symtab[] = {
 	S("olds@OLD_1", 0x10b00, 0x10),
 	S("olds@OLD_2", 0x10c00, 0x10),
 	S("_ZN3foo3barEv", 0x10d00, 0x10),
+	S("exported", 0x11600, 0x20), /* a static one beside that of .dynsym */
+	S("both", 0x11700, 0x20),
 	S("", 0x10e00, 0x10),
 	{},
 };
@@ -260,6 +262,34 @@ static void check_code(const char *path, const char *name, const void *function)
 	assert_memory_equal(bytes, function, sizeof(bytes));
 }
 
+/* Offsets that somebody writes as numbers. */
+static void test_offsets(_unused_ void **state)
+{
+	static const struct made_elf made = { .symtab = symtab };
+	char *dir = tree_new(NULL), *path = tree_path(dir, "made");
+	struct reason why = {};
+	int fd;
+
+	made_elf_write(path, &made);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(elf_check_code(fd, MADE_OFFSET, NULL), 0);
+	assert_int_equal(elf_check_code(fd, MADE_OFFSET + MADE_SIZE - 1, NULL), 0);
+	assert_int_equal(elf_check_code(fd, MADE_OFFSET + MADE_SIZE, NULL), -EINVAL);
+	assert_int_equal(elf_check_code(fd, MADE_OFFSET - 1, &why), -EINVAL);
+	assert_string_equal(why.text, "offset 0xfff is not in its code");
+	assert_int_equal(elf_check_code(fd, UINT64_MAX, NULL), -EINVAL);
+	close(fd);
+	tree_text(dir, "script", "#!/bin/sh\n");
+	free(path);
+	path = tree_path(dir, "script");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(elf_check_code(fd, 0, NULL), -ENOEXEC);
+	close(fd);
+	free(path);
+	tree_free(dir);
+}
+
 static void test_this_program(_unused_ void **state)
 {
 	assert_int_equal(sought_after(1), 2);
@@ -288,7 +318,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_made),	     cmocka_unit_test(test_no_elf),
-		cmocka_unit_test(test_broken),	     cmocka_unit_test(test_this_program),
+		cmocka_unit_test(test_broken),	     cmocka_unit_test(test_offsets),
+		cmocka_unit_test(test_this_program),
 		cmocka_unit_test(test_libc),
 	};
 
