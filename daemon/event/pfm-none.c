@@ -12,11 +12,6 @@ bool pfm_is_built_in(void)
 	return false;
 }
 
-const char *pfm_pmu(_unused_ size_t n)
-{
-	return NULL;
-}
-
 /* What nothing else can be is one. */
 int pfm_encode(_unused_ struct pfm_encoding_list *ret, const char *text, struct reason *why)
 {

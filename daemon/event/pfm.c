@@ -51,22 +51,14 @@ static bool is_here(const pfm_pmu_info_t *pmu)
 	return pmu->name && pmu->is_present && pmu->type != PFM_PMU_TYPE_OS_GENERIC;
 }
 
-const char *pfm_pmu(size_t n)
+/* What libpfm calls this machine's PMUs. */
+static void list_pmus(struct name_list *list)
 {
 	pfm_pmu_info_t pmu;
 
-	for (unsigned i = 0; is_ready() && nth_pmu(i, &pmu); i++)
-		if (is_here(&pmu) && n-- == 0)
-			return pmu.name;
-	return NULL;
-}
-
-static void list_pmus(struct name_list *list)
-{
-	const char *name;
-
-	for (size_t n = 0; (name = pfm_pmu(n)); n++)
-		name_list_add(list, name);
+	for (unsigned n = 0; is_ready() && nth_pmu(n, &pmu); n++)
+		if (is_here(&pmu))
+			name_list_add(list, pmu.name);
 }
 
 /* The event's PMU. */

@@ -45,9 +45,6 @@ static inline void pfm_encoding_list_release(struct pfm_encoding_list *list)
 
 bool pfm_is_built_in(void);
 
-/* What libpfm calls number n of this machine's PMUs; NULL at the end. */
-const char *pfm_pmu(size_t n);
-
 /*
  * What the text stands for, an encoding for each PMU. -ENOENT where this machine has no event of that name, or
  * there are none; with the sentence in why: -ENODEV where it is on a PMU that this machine, its kernel or libpfm

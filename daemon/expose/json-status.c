@@ -87,20 +87,6 @@ static json_t *pmus_of(const struct pmu_catalogue *catalogue)
 	return json_incref(pmus);
 }
 
-/* What libpfm calls this machine's PMUs; null where it is not built in. */
-static json_t *libpfm(void)
-{
-	_cleanup_(json_decref_pointer) json_t *names = json_array();
-	const char *name;
-
-	if (!pfm_is_built_in())
-		return json_null();
-	for (size_t n = 0; (name = pfm_pmu(n)); n++)
-		if (json_array_append_new(names, json_string(name)) < 0)
-			return NULL;
-	return json_incref(names);
-}
-
 static json_t *mount_of(const struct cgroup_mount *mount)
 {
 	if (!mount)
@@ -216,7 +202,7 @@ int expose_json_status(struct buf *out, const struct snapshot *snapshot, const s
 					     document_seconds(self->uptime), "engine", document_text(about->engine),
 					     "privileges", privileges_of(about->privilege), "files", files, "cpus",
 					     list_of(about->cpus), "cgroups", cgroups_of(self, about->mount), "pmus",
-					     pmus_of(about->env->pmus), "libpfm", libpfm(), "tracefs",
-					     document_text(about->env->tracefs), "problems",
+					     pmus_of(about->env->pmus), "libpfm", json_boolean(pfm_is_built_in()),
+					     "tracefs", document_text(about->env->tracefs), "problems",
 					     problems_of(snapshot, about), "cost", cost_of(self)));
 }

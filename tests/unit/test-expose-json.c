@@ -672,6 +672,7 @@ static void test_status(void **state)
 	assert_text(json, "pmus.2.kind", "uncore");
 	assert_text(json, "pmus.2.cpus", "0");
 	assert_null_at(json, "tracefs");
+	assert_true(json_is_boolean(json_object_get(json, "libpfm")));
 	assert_number(json, "cost.cpu_share", 0.0025);
 	assert_number(json, "cost.resident_bytes", 4096);
 	assert_number(json, "cost.read_seconds", 0.5);

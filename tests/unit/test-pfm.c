@@ -650,11 +650,8 @@ static void test_pmus(_unused_ void **state)
 	need_tables();
 	assert_true(pfm_is_built_in());
 	played = zen4;
-	assert_string_equal(pfm_pmu(0), "amd64_fam19h_zen4");
-	assert_null(pfm_pmu(1));
 	assert_int_equal(pfm_walk(stop_at_once, NULL), 42);
 	played = (const struct played_pmu[]){ {} };
-	assert_null(pfm_pmu(0));
 	assert_int_equal(pfm_walk(stop_at_once, NULL), 0);
 }
 
