@@ -54,24 +54,63 @@ static void test_plan_sets(void **state)
 	assert_int_equal(fake_perf.nr_open, 0);
 }
 
-/* Kinds of events that ask for more than CAP_PERFMON. */
-static void test_plan_denied_kinds(void **state)
+/* What an error means depends on the kind of event, and on what the process may do. */
+static void test_sentences(_unused_ void **state)
 {
-	struct world *w = *state;
-	struct event *event;
+	static const struct {
+		int error;
+		uint32_t type;
+		const char *pmu;
+		bool no_pmu, sys_admin;
+		enum scope scope;
+		enum event_state state;
+		const char *part;
+	} cases[] = {
+		{ ENOENT, HW, "cpu", true, false, SCOPE_CPU, EVENT_UNSUPPORTED, "it has no core PMU" },
+		{ ENOENT, PERF_TYPE_RAW, "cpu", false, false, SCOPE_CPU, EVENT_UNSUPPORTED,
+		  "'cpu' does not have this event" },
+		{ EOPNOTSUPP, PERF_TYPE_BREAKPOINT, "breakpoint", false, false, SCOPE_CPU, EVENT_UNSUPPORTED,
+		  "no hardware breakpoints of that kind (EOPNOTSUPP)" },
+		{ ENOENT, 6, "kprobe", false, false, SCOPE_CPU, EVENT_UNSUPPORTED, "has no such function" },
+		{ ENOENT, 9, "msr", false, false, SCOPE_CGROUP, EVENT_UNSUPPORTED, "does not count it per cgroup" },
+		{ ENOENT, 9, "msr", false, false, SCOPE_CPU, EVENT_UNSUPPORTED, "PMU 'msr' does not have it" },
+		{ EINVAL, PERF_TYPE_BREAKPOINT, "breakpoint", false, false, SCOPE_CPU, EVENT_FAILED,
+		  "aligned to its length" },
+		{ EINVAL, PERF_TYPE_TRACEPOINT, "tracepoint", false, false, SCOPE_CPU, EVENT_FAILED,
+		  "has gone, reload" },
+		{ EINVAL, 7, "uprobe", false, false, SCOPE_CGROUP, EVENT_FAILED, "no probe can stand" },
+		{ EINVAL, 9, "msr", false, false, SCOPE_CGROUP, EVENT_FAILED, "per CPU only" },
+		{ EINVAL, 9, "msr", false, false, SCOPE_CPU, EVENT_FAILED, "has no event with config 0x11" },
+		{ ENOSPC, PERF_TYPE_BREAKPOINT, "breakpoint", false, false, SCOPE_CPU, EVENT_FAILED,
+		  "all hardware breakpoints of CPU 3 are in use" },
+		{ ENOSPC, HW, "cpu", false, false, SCOPE_CPU, EVENT_FAILED, "no counter left for it on CPU 3" },
+		{ 524, 7, "uprobe", false, false, SCOPE_CPU, EVENT_FAILED, "not the beginning of one" },
+		{ EBADMSG, PERF_TYPE_TRACEPOINT, "tracepoint", false, false, SCOPE_CPU, EVENT_FAILED, "its filter" },
+		{ EACCES, 7, "uprobe", false, false, SCOPE_CPU, EVENT_DENIED, "wants CAP_SYS_ADMIN for uprobes" },
+		{ EPERM, PERF_TYPE_BREAKPOINT, "breakpoint", false, false, SCOPE_CPU, EVENT_DENIED, "kernel address" },
+		{ EACCES, 7, "uprobe", false, true, SCOPE_CPU, EVENT_DENIED, "seccomp" },
+		{ EPERM, PERF_TYPE_BREAKPOINT, "breakpoint", false, true, SCOPE_CPU, EVENT_DENIED, "seccomp" },
+	};
 
-	fake_perf.refuse = refuse_hardware;
-	fake_perf.error = EACCES;
-	for (int i = 0; i < 3; i++) {
-		event = add_group(w, SCOPE_CPU, "core", false, cycles, 1)->events.events;
-		free(event->pmu);
-		event->pmu = strdup(i < 2 ? "uprobe" : "breakpoint");
-		w->privilege.cap_sys_admin = i == 1;
-		make_plan(w);
-		assert_int_equal(w->plan->scope[SCOPE_CPU].columns[0].state, EVENT_DENIED);
-		assert_non_null(strstr(w->plan->scope[SCOPE_CPU].columns[0].why,
-				       i == 0 ? "wants CAP_SYS_ADMIN" : "seccomp"));
-		w->plan = plan_unref(w->plan);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[] = "the event", pmu[32];
+		const struct event event = {
+			.text = text,
+			.pmu = strcpy(pmu, cases[i].pmu),
+			.no_pmu = cases[i].no_pmu,
+			.attr = { .type = cases[i].type, .config = 0x11 },
+		};
+		const struct privilege privilege = {
+			.paranoid = 2,
+			.cap_perfmon = true,
+			.cap_sys_admin = cases[i].sys_admin,
+		};
+		struct reason why;
+
+		assert_int_equal(perf_open_explain(-cases[i].error, &event, cases[i].scope, 3, &privilege, &why),
+				 cases[i].state);
+		if (!strstr(why.text, cases[i].part))
+			fail_msg("%d of %s: '%s' has no '%s'", cases[i].error, cases[i].pmu, why.text, cases[i].part);
 	}
 }
 
@@ -245,7 +284,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_plan_sets),
-		TEST(test_plan_denied_kinds),
+		TEST(test_sentences),
 		TEST(test_plan_errnos),
 		TEST(test_plan_group_too_large),
 		TEST(test_plan_same_series_twice),
