@@ -107,10 +107,12 @@ static enum event_state *carry_said(const struct manager *manager, const struct 
 	const struct scope_plan *from = manager->said_plan ? &manager->said_plan->scope[scope] : NULL;
 	enum event_state *said = calloc(to->nr_columns + 1, sizeof(*said));
 
-	for (size_t i = 0; said && from && i < to->nr_columns; i++)
-		for (size_t k = 0; k < from->nr_columns; k++)
-			if (column_equal(&to->columns[i], &from->columns[k]))
-				said[i] = manager->said[scope][k];
+	for (size_t i = 0; said && from && i < to->nr_columns; i++) {
+		size_t k = column_find_equal(&to->columns[i], from);
+
+		if (k != NO_COLUMN)
+			said[i] = manager->said[scope][k];
+	}
 	return said;
 }
 

@@ -122,8 +122,7 @@ static void cpu_left_out(struct count *count, int cpu, const struct reason *why)
 {
 	const struct scope_plan *plan = &count->plan->scope[SCOPE_CPU];
 
-	for (size_t i = 0; i < plan->nr_sets; i++)
-	{
+	for (size_t i = 0; i < plan->nr_sets; i++) {
 		struct reason *lasting = &count->engine->findings[SCOPE_CPU][i].lasting;
 
 		if (cpulist_has(&plan->sets[i].cpus, cpu) && !lasting->text[0])

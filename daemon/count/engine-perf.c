@@ -432,7 +432,7 @@ static struct station *find_station(const struct perf_engine *engine, enum scope
 }
 
 /* Moves open fds over from the preceding engine: they go on counting, and so does their baseline. Both are
- * on the same CPUs (set_equal()), of which the target's rows are told by. */
+ * on the same CPUs (set_find_equal()), of which the target's rows are told by. */
 static void set_inherit(struct perf_engine *engine, struct set_readers **ret, struct set_readers **from,
 			const struct cpulist *cpus, struct row *const *rows)
 {

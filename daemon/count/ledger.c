@@ -218,8 +218,6 @@ struct carrying {
 	size_t *heirs[_SCOPE_MAX];
 };
 
-#define NO_COLUMN SIZE_MAX
-
 static void carrying_release(struct carrying *carrying)
 {
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
@@ -234,12 +232,8 @@ static int find_heirs(struct carrying *carrying, enum scope scope)
 	carrying->heirs[scope] = heirs;
 	if (!heirs)
 		return -ENOMEM;
-	for (size_t i = 0; i < to->nr_columns; i++) {
-		heirs[i] = NO_COLUMN;
-		for (size_t k = 0; heirs[i] == NO_COLUMN && k < from->nr_columns; k++)
-			if (column_equal(&to->columns[i], &from->columns[k]))
-				heirs[i] = k;
-	}
+	for (size_t i = 0; i < to->nr_columns; i++)
+		heirs[i] = column_find_equal(&to->columns[i], from);
 	return 0;
 }
 
@@ -264,20 +258,26 @@ static void carry_row(const struct carrying *carrying, struct row *to, const str
 	carry_times(to, plan, from, &carrying->from->plan->scope[from->scope]);
 }
 
+/* Into the target's row, where the new ledger has one. */
+static bool carry_to_row(const struct carrying *carrying, const struct row *old)
+{
+	struct row *row = NULL;
+
+	HASH_FIND(by_target, carrying->to->by_target, old->target, strlen(old->target), row);
+	if (row)
+		carry_row(carrying, row, old);
+	return row;
+}
+
 /* From a target that is there: into its new row. A CPU that is not counted for now gets one, to keep its
  * totals, which are not measured. */
 static int carry_present(const struct carrying *carrying, const struct row *old)
 {
 	struct ledger *to = carrying->to;
-	struct row *row = NULL;
+	struct row *row;
 	int r;
 
-	HASH_FIND(by_target, to->by_target, old->target, strlen(old->target), row);
-	if (row) {
-		carry_row(carrying, row, old);
-		return 0;
-	}
-	if (old->scope != SCOPE_CPU)
+	if (carry_to_row(carrying, old) || old->scope != SCOPE_CPU)
 		return 0;
 	r = ledger_take(to, SCOPE_CPU, old->cpu, NULL, &row);
 	if (r < 0)
@@ -292,15 +292,10 @@ static int carry_present(const struct carrying *carrying, const struct row *old)
 static int carry_gone(const struct carrying *carrying, const struct row *old, bool per_cpu)
 {
 	struct ledger *to = carrying->to;
-	struct row *row = NULL;
+	struct row *row;
 	int r;
 
-	HASH_FIND(by_target, to->by_target, old->target, strlen(old->target), row);
-	if (row) {
-		carry_row(carrying, row, old);
-		return 0;
-	}
-	if ((old->cpu != ROW_ALL_CPUS) != per_cpu)
+	if (carry_to_row(carrying, old) || (old->cpu != ROW_ALL_CPUS) != per_cpu)
 		return 0;
 	r = ledger_take(to, SCOPE_CGROUP, old->cpu, old->identity, &row);
 	if (r < 0)

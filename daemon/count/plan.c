@@ -386,8 +386,16 @@ bool column_equal(const struct column *a, const struct column *b)
 	return a->scope == b->scope && event_equal(a->event, b->event);
 }
 
-bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
-	       const struct set *b)
+size_t column_find_equal(const struct column *column, const struct scope_plan *plan)
+{
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		if (column_equal(column, &plan->columns[i]))
+			return i;
+	return NO_COLUMN;
+}
+
+static bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
+		      const struct set *b)
 {
 	if (a->nr != b->nr)
 		return false;

@@ -36,6 +36,7 @@ struct group_list {
 void group_list_release(struct group_list *list);
 
 #define NO_SET SIZE_MAX
+#define NO_COLUMN SIZE_MAX
 
 struct column {
 	enum scope scope;
@@ -75,13 +76,13 @@ struct scope_plan {
 /* What the set's member of that number is opened with. */
 struct perf_event_attr set_attr(const struct scope_plan *plan, const struct set *set, size_t member);
 
-/* Where the sets of a scope stand for the same thing: leader, members and CPUs alike. */
-bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
-	       const struct set *b);
-/* The number of b_plan's set that is equal to a; NO_SET. */
-size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan);
 /* The same event: counted alike and exposed under the same name. */
 bool column_equal(const struct column *a, const struct column *b);
+/* The number of the plan's column that is equal, of which there is one at most; NO_COLUMN. */
+size_t column_find_equal(const struct column *column, const struct scope_plan *plan);
+
+/* The number of b_plan's set that stands for the same thing: leader, members and CPUs alike; NO_SET. */
+size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan);
 
 struct plan {
 	unsigned refs;

@@ -215,10 +215,9 @@ static bool modifiers_are_refused(const struct column *column, const struct prob
 /* What is being counted can be: trying it again could only meet itself, where the PMU takes one user. */
 static const struct column *find_counting(const struct column *column, const struct probe *probe)
 {
-	for (size_t i = 0; probe->counting && i < probe->counting->nr_columns; i++)
-		if (probe->counting->columns[i].set != NO_SET && column_equal(&probe->counting->columns[i], column))
-			return &probe->counting->columns[i];
-	return NULL;
+	size_t at = probe->counting ? column_find_equal(column, probe->counting) : NO_COLUMN;
+
+	return at != NO_COLUMN && probe->counting->columns[at].set != NO_SET ? &probe->counting->columns[at] : NULL;
 }
 
 static int explain_column(struct column *column, const struct probe *probe, int cpu, int error)
@@ -270,7 +269,7 @@ int probe_column(struct scope_plan *plan, size_t at, const struct probe *probe)
 {
 	struct column *column = &plan->columns[at];
 	const struct event *event = column->event;
-	const struct column *counting = find_counting(column, probe);
+	const struct column *counting;
 	_cleanup_(cpulist_release) struct cpulist cpus = {};
 	_cleanup_(closep) int fd = -1;
 
@@ -288,6 +287,7 @@ int probe_column(struct scope_plan *plan, size_t at, const struct probe *probe)
 	if (cpus.nr == 0)
 		return column_set_state(column, EVENT_UNSUPPORTED, "none of its PMU's CPUs is online");
 
+	counting = find_counting(column, probe);
 	if (counting) {
 		column->attr = counting->attr;
 		return tell_concessions(column);

@@ -191,10 +191,12 @@ void states_carry(struct states *states, const struct states *from)
 			if (k != NO_SET)
 				states->sets[scope][i] = from->sets[scope][k];
 		}
-		for (size_t i = 0; i < plan->nr_columns; i++)
-			for (size_t k = 0; k < old->nr_columns; k++)
-				if (column_equal(&plan->columns[i], &old->columns[k]))
-					states->columns[scope][i].stall = from->columns[scope][k].stall;
+		for (size_t i = 0; i < plan->nr_columns; i++) {
+			size_t k = column_find_equal(&plan->columns[i], old);
+
+			if (k != NO_COLUMN)
+				states->columns[scope][i].stall = from->columns[scope][k].stall;
+		}
 		join_whys(states, (enum scope)scope);
 	}
 	states->in_doubt = from->in_doubt;

@@ -172,6 +172,13 @@ int draft_add(struct draft *draft, const struct event *like, const struct pmu *p
 	return r < 0 ? r : append(draft, &event);
 }
 
+int draft_add_missing(struct draft *draft, const char *pmu, int absent, const struct reason *why)
+{
+	const struct event like = { .attr = { .type = NO_PMU_TYPE }, .scale = 1 };
+
+	return draft_add_absent(draft, &like, pmu, absent, why);
+}
+
 int draft_add_absent(struct draft *draft, const struct event *like, const char *pmu, int absent,
 		     const struct reason *why)
 {

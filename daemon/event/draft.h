@@ -48,6 +48,12 @@ int draft_add(struct draft *draft, const struct event *like, const struct pmu *p
 int draft_add_absent(struct draft *draft, const struct event *like, const char *pmu, int absent,
 		     const struct reason *why);
 
+/* A type that no PMU has: that of an event whose PMU is not there, lest it be taken for PERF_TYPE_HARDWARE. */
+#define NO_PMU_TYPE UINT32_MAX
+
+/* Adds such an event, of which no more is known. */
+int draft_add_missing(struct draft *draft, const char *pmu, int absent, const struct reason *why);
+
 /* Adds what the terms mean to the PMU. -EINVAL; -ENOENT, with the sentence in draft->missing, where the PMU has no
  * event of that name, which another machine's may have; -ENOMEM. */
 int draft_add_terms(struct draft *draft, const struct pmu *pmu, const struct term_list *terms);

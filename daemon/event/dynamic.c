@@ -223,15 +223,7 @@ static int add_matching(struct draft *draft, const char *name, enum match how,
 	return draft->list.nr ? 0 : refused;
 }
 
-/* Its type is one that no PMU has, lest it be taken for PERF_TYPE_HARDWARE. */
-static int add_missing(struct draft *draft, const char *pmu)
-{
-	const struct event like = { .attr = { .type = UINT32_MAX }, .scale = 1 };
-
-	return draft_add_absent(draft, &like, pmu, -ENOENT, &draft->missing);
-}
-
-static int add_unknown(struct draft *draft, const char *name)
+static int miss_pmu(struct draft *draft, const char *name)
 {
 	struct event generic;
 	char canonical[EVENT_CACHE_NAME_MAX];
@@ -243,9 +235,8 @@ static int add_unknown(struct draft *draft, const char *name)
 
 	for (size_t i = 0; i < draft->pmus->nr; i++)
 		name_list_add(&list, draft->pmus->pmus[i].name);
-	(void)reason_set(&draft->missing, -ENOENT, "this machine has no PMU '%.80s'; it has: %s", name,
+	return reason_set(&draft->missing, -ENOENT, "this machine has no PMU '%.80s'; it has: %s", name,
 			 name_list_text(&list));
-	return add_missing(draft, name);
 }
 
 /* name=, and what the metric is called without it: "msr/tsc". */
@@ -289,6 +280,6 @@ int draft_dynamic(struct draft *draft, char *text)
 	for (enum match how = 0; r == 0 && !draft->list.nr && how < _MATCH_MAX; how++)
 		r = add_matching(draft, pmu, how, &terms);
 	if (r == 0 && !draft->list.nr)
-		r = add_unknown(draft, pmu);
-	return r == -ENOENT ? add_missing(draft, pmu) : r;
+		r = miss_pmu(draft, pmu);
+	return r == -ENOENT ? draft_add_missing(draft, pmu, -ENOENT, &draft->missing) : r;
 }

@@ -79,14 +79,6 @@ int event_from_pfm(struct event *ret, const struct pmu **pmu, const struct pmu_c
 	return encoding->attr.type == PERF_TYPE_RAW && pmu_count_core(pmus) ? 0 : -ENOENT;
 }
 
-static int add_missing(struct draft *draft, const char *pmu, int absent, const struct reason *why)
-{
-	/* A type that no PMU has, lest it be taken for PERF_TYPE_HARDWARE. */
-	const struct event like = { .attr = { .type = UINT32_MAX }, .scale = 1 };
-
-	return draft_add_absent(draft, &like, pmu, absent, why);
-}
-
 static int add(struct draft *draft, const struct pfm_encoding *encoding)
 {
 	const struct pmu *pmu;
@@ -100,7 +92,7 @@ static int add(struct draft *draft, const struct pfm_encoding *encoding)
 	if (r < 0 && like.attr.type != PERF_TYPE_RAW) {
 		reason_set(&why, -ENODEV, "libpfm has it on a PMU of type %u, which is none of those that can be used",
 			   encoding->attr.type);
-		return add_missing(draft, encoding->pmu, -ENODEV, &why);
+		return draft_add_missing(draft, encoding->pmu, -ENODEV, &why);
 	}
 	return pmu ? draft_add(draft, &like, pmu, NULL) : draft_add_on_core(draft, &like, "raw");
 }
@@ -123,7 +115,7 @@ int draft_pfm(struct draft *draft)
 			return -ENOMEM;
 	}
 	if (r < 0)
-		return add_missing(draft, "libpfm", r, &why);
+		return draft_add_missing(draft, "libpfm", r, &why);
 	for (size_t i = 0; r == 0 && i < encodings.nr; i++)
 		r = add(draft, &encodings.items[i]);
 	return r;
@@ -174,7 +166,7 @@ int draft_vendors(struct draft *draft)
 		if (!draft->label)
 			return -ENOMEM;
 	}
-	return add_missing(draft, "libpfm", -ENOENT, &why);
+	return draft_add_missing(draft, "libpfm", -ENOENT, &why);
 }
 
 int draft_hint_pfm(const struct draft *draft, int r, struct reason *why)

@@ -80,7 +80,7 @@ static int add(struct draft *draft, struct event *like, const char *name, bool r
 	if (missing == -ENOMEM)
 		return missing;
 	/* Lest it be taken for PERF_TYPE_HARDWARE. */
-	like->attr.type = pmu ? pmu->type : UINT32_MAX;
+	like->attr.type = pmu ? pmu->type : NO_PMU_TYPE;
 	return missing < 0 ? draft_add_absent(draft, like, name, missing, why) : draft_add(draft, like, pmu, NULL);
 }
 

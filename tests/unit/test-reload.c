@@ -28,6 +28,12 @@ static struct count *successor(struct world *w)
 	return old;
 }
 
+static void take_over(struct world *w, struct count *old)
+{
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	count_free(old);
+}
+
 /* Equal sets are handed over with what they have counted; changed ones are opened anew, and the totals
  * of events in both go on. */
 static void test_reload(void **state)
@@ -62,8 +68,7 @@ static void test_reload(void **state)
 	assert_int_equal(count_add_cpus(w->count), 0);
 	assert_ptr_equal(add_cgroup(w, "/a"), a);
 	assert_int_equal(fake_perf.nr_calls - calls, 6); /* the changed group, on three CPUs */
-	assert_int_equal(count_succeeded(w->count, old), 0);
-	count_free(old);
+	take_over(w, old);
 	assert_true(kept->open);
 	assert_false(changed->open);
 
@@ -107,8 +112,7 @@ static void test_reload_in_little_room(void **state)
 	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_COUNTED);
 	assert_string_equal(why.text, "");
 	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_COUNTED);
-	assert_int_equal(count_succeeded(w->count, old), 0);
-	count_free(old);
+	take_over(w, old);
 	assert_int_equal(fake_perf.nr_open, 12);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 3);
 	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 4);
@@ -143,8 +147,7 @@ static void test_reload_leaves_out(void **state)
 	assert_int_equal(count_add_cgroup(w->count, w->tree, find_cgroup(w, "/"), &why), CGROUP_COUNTED);
 	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_OVER_MAX);
 	count_remove_cgroup(old, b, true);
-	assert_int_equal(count_succeeded(w->count, old), 0);
-	count_free(old);
+	take_over(w, old);
 	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 4);
 	assert_int_equal(count_stats(w->count).lingering, 1); /* as many as may be counted */
 }
@@ -168,15 +171,13 @@ static void test_reload_busy(void **state)
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	old = successor(w);
 	assert_int_equal(count_add_cpus(w->count), 0);
-	assert_int_equal(count_succeeded(w->count, old), 0);
-	count_free(old);
+	take_over(w, old);
 	assert_cell(w, 5, NULL, 0, true, 10);
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 1);
 	old = successor(w);
 	assert_int_equal(count_add_cpus(w->count), 0);
-	assert_int_equal(count_succeeded(w->count, old), 0);
-	count_free(old);
+	take_over(w, old);
 	count_tick(w->count, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_FAILED, "exclusively");
 	assert_cell(w, 5, NULL, 0, false, 10);
@@ -211,8 +212,7 @@ static void test_reload_after_offline(void **state)
 	assert_int_equal(fake_perf.nr_calls, 2);
 	a = add_cgroup(w, "/a");
 	assert_int_equal(fake_perf.nr_calls, 2 + 3);
-	assert_int_equal(count_succeeded(w->count, old), 0);
-	count_free(old);
+	take_over(w, old);
 	for (int i = 0; i < 3; i++) {
 		fake_run(0, w->cpus.cpu[i], 1000, 1000, 5);
 		fake_run(a->identity->id, w->cpus.cpu[i], 1000, 1000, 1);
@@ -241,8 +241,7 @@ static void test_reload_keeps_states(void **state)
 		add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 		old = successor(w);
 		assert_int_equal(count_add_cpus(w->count), 0);
-		assert_int_equal(count_succeeded(w->count, old), 0);
-		count_free(old);
+		take_over(w, old);
 		assert_state(w, SCOPE_CPU, 2, i ? EVENT_MULTIPLEXED : EVENT_NEVER_SCHEDULED, i ? "50 %" : "never ran");
 		for (int k = 0; k < 3; k++)
 			fake_run(0, w->cpus.cpu[k], 1000, 500, 1);
@@ -279,8 +278,7 @@ static void test_reload_in_the_same_room(void **state)
 	old = successor(w);
 	assert_sets(w, SCOPE_CPU, "0 1 2");
 	assert_int_equal(count_add_cpus(w->count), 0);
-	assert_int_equal(count_succeeded(w->count, old), 0);
-	count_free(old);
+	take_over(w, old);
 	fake_run(0, 0, 1000, 1000, 1);
 	count_tick(w->count, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
