@@ -238,7 +238,6 @@ static int read_pfm(struct draft *draft, const char *name, char *rest, int other
 	int r;
 
 	*known = true;
-
 	if (otherwise == -EINVAL && (!rest || *rest == ':' || is_modifier(rest)))
 		return otherwise;
 	r = otherwise == NOT_MINE && rest ? has_tracepoint(draft, name, rest) : 0;

@@ -16,8 +16,6 @@ struct derived {
 	size_t over, under; /* columns; under == NO_COLUMN: the rate of `over` in its unit, for itself */
 };
 
-#define NO_COLUMN SIZE_MAX
-
 struct derived_list {
 	struct derived *items;
 	size_t nr;
