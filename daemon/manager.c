@@ -182,13 +182,22 @@ static uint64_t tick_accuracy(uint64_t interval)
 	return interval / NS_PER_US / 20 + 1;
 }
 
+static void tick(struct manager *manager)
+{
+	struct reason news;
+
+	monitor_tick(manager->monitor, &news);
+	if (news.text[0])
+		log_notice("%s", news.text);
+	say_states(manager);
+}
+
 static void settle(struct manager *manager)
 {
 	if (manager->settled || monitor_is_waiting(manager->monitor))
 		return;
 	manager->settled = true;
-	monitor_tick(manager->monitor);
-	say_states(manager);
+	tick(manager);
 	log_info("counting %s", manager->status ? manager->status : "");
 }
 
@@ -243,8 +252,7 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 	int r;
 
 	(void)usec;
-	monitor_tick(manager->monitor);
-	say_states(manager);
+	tick(manager);
 	wake_admit(manager);
 
 	/* On a fixed grid, so that intervals do not drift; what a stopped machine missed is skipped. */
@@ -281,7 +289,7 @@ static bool source_ready(void *userdata, struct reason *why)
 
 	if (!manager->settled)
 		reason_set(why, 0, "%zu cgroups are still to be opened",
-			   manager->monitor->nr_status[CGROUP_WAITING]);
+			   manager->monitor->roster.nr_status[CGROUP_WAITING]);
 	return manager->settled;
 }
 
@@ -497,7 +505,7 @@ int manager_new(struct manager **ret, const struct options *options, struct conf
 	r = make_loop(manager);
 	if (r < 0)
 		return reason_set(why, r, "the event loop can't be set up: %s", strerror(-r));
-	r = monitor_new(&manager->monitor, owned, why);
+	r = monitor_new(&manager->monitor, owned, NULL, why);
 	if (r < 0)
 		return r;
 	owned = NULL;

@@ -770,3 +770,11 @@ int cgroup_open(const struct cgroup_tree *tree, const struct cgroup *cgroup)
 
 	return open_cgroup(tree, cgroup, &st);
 }
+
+int cgroup_usage(const struct cgroup_tree *tree, const struct cgroup *cgroup, uint64_t *usec)
+{
+	(void)tree;
+	(void)cgroup;
+	(void)usec;
+	return -ENOENT;
+}

@@ -53,6 +53,10 @@ struct cgroup {
 	 * `why` at the end. */
 	int status;
 	char *why;
+	uint64_t usage, busy; /* CPU time in us: when it was last looked at; between then and the time before */
+	uint64_t looked_at;   /* CLOCK_MONOTONIC ns */
+	size_t chosen;	      /* its place among those to be counted next, from 1 */
+	TAILQ_ENTRY(cgroup) in_waiting;
 
 	TAILQ_ENTRY(cgroup) in_all; /* parents before their children, otherwise in the order found */
 
@@ -143,3 +147,5 @@ struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree);
  * where another cgroup stands in its place by now.
  */
 int cgroup_open(const struct cgroup_tree *tree, const struct cgroup *cgroup);
+
+int cgroup_usage(const struct cgroup_tree *tree, const struct cgroup *cgroup, uint64_t *usec);
