@@ -54,8 +54,7 @@ static int count_for(const struct options *options, uint64_t ns, struct monitor 
 		uint64_t left = end - count_now();
 
 		sleep_ns(left < CHECK_NS ? left : CHECK_NS);
-		while (monitor->tree && monitor_follow_cgroups(monitor, &why))
-			;
+		(void)monitor_follow_cgroups(monitor, CHECK_NS, &why);
 		(void)monitor_admit(monitor, UINT64_MAX);
 	}
 	monitor_tick(monitor, &why);

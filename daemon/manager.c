@@ -16,7 +16,8 @@
 
 /* A scrape reads afresh what is older than this. */
 #define SCRAPE_MAX_AGE_NS 100000000U
-/* Waiting cgroups are opened for this long a turn of the loop. */
+/* Cgroups are found, and those that wait opened, for this long a turn of the loop. */
+#define FOLLOW_NS 2000000U
 #define ADMIT_NS 3000000U
 
 #define NS_PER_US 1000U
@@ -201,11 +202,22 @@ static void settle(struct manager *manager)
 	log_info("counting %s", manager->status ? manager->status : "");
 }
 
+static bool follow(struct manager *manager)
+{
+	struct reason why = {};
+	bool more = monitor_follow_cgroups(manager->monitor, FOLLOW_NS, &why);
+
+	if (why.text[0])
+		log_warning("%s", why.text);
+	return more;
+}
+
 static int on_admit(sd_event_source *source, void *userdata)
 {
 	struct manager *manager = userdata;
+	bool behind = monitor_is_behind(manager->monitor) && follow(manager);
 
-	if (monitor_admit(manager->monitor, ADMIT_NS))
+	if (monitor_admit(manager->monitor, ADMIT_NS) || behind)
 		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	settle(manager);
 	return 0;
@@ -213,22 +225,18 @@ static int on_admit(sd_event_source *source, void *userdata)
 
 static void wake_admit(struct manager *manager)
 {
-	if (!manager->settled || monitor_is_waiting(manager->monitor))
+	if (!manager->settled || monitor_is_waiting(manager->monitor) || monitor_is_behind(manager->monitor))
 		(void)sd_event_source_set_enabled(manager->admit, SD_EVENT_ONESHOT);
 }
 
 static int on_cgroups(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
 	struct manager *manager = userdata;
-	struct reason why = {};
 
 	(void)source;
 	(void)fd;
 	(void)revents;
-	/* What is left is found again on the next turn: the fd stays readable. */
-	(void)monitor_follow_cgroups(manager->monitor, &why);
-	if (why.text[0])
-		log_warning("%s", why.text);
+	(void)follow(manager);
 	wake_admit(manager);
 	return 0;
 }
@@ -279,8 +287,11 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 static int source_snapshot(void *userdata, struct snapshot **ret)
 {
 	struct manager *manager = userdata;
+	int r = monitor_snapshot(manager->monitor, SCRAPE_MAX_AGE_NS, ret);
 
-	return monitor_snapshot(manager->monitor, SCRAPE_MAX_AGE_NS, ret);
+	/* The tree may be due to be read again. */
+	wake_admit(manager);
+	return r;
 }
 
 static bool source_ready(void *userdata, struct reason *why)

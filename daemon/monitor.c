@@ -20,6 +20,9 @@
 /* How often the tree is read again while not all of it can be watched, and what was left out is tried. */
 #define RESCAN_NS 10000000000U
 
+/* How long a reload hears of cgroups first; the bound is for a tree that changes faster than it can be followed. */
+#define CATCH_UP_NS 50000000U
+
 struct monitor *monitor_free(struct monitor *monitor)
 {
 	if (!monitor)
@@ -263,13 +266,14 @@ bool monitor_is_waiting(const struct monitor *monitor)
 	return roster_is_waiting(&monitor->roster) || roster_wants_ranking(&monitor->roster);
 }
 
-bool monitor_follow_cgroups(struct monitor *monitor, struct reason *why)
+bool monitor_is_behind(const struct monitor *monitor)
 {
-	int r = cgroup_tree_dispatch(monitor->tree, why);
+	return monitor->tree && cgroup_tree_has_more(monitor->tree);
+}
 
-	if (r >= 0 && cgroup_tree_wants_rescan(monitor->tree) == CGROUP_RESCAN_NOW)
-		r = cgroup_tree_rescan(monitor->tree, why);
-	return r > 0;
+bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why)
+{
+	return monitor->tree && cgroup_tree_follow(monitor->tree, budget, why) > 0;
 }
 
 /* --- reading */
@@ -348,7 +352,6 @@ static void retry_events(struct monitor *monitor)
 static void look_again_at_times(struct monitor *monitor)
 {
 	uint64_t now = count_now();
-	struct reason why;
 
 	if (now - monitor->rescanned < RESCAN_NS)
 		return;
@@ -358,8 +361,8 @@ static void look_again_at_times(struct monitor *monitor)
 	if (!monitor->tree)
 		return;
 	roster_retry(&monitor->roster);
-	if (cgroup_tree_wants_rescan(monitor->tree) != CGROUP_RESCAN_NO)
-		(void)cgroup_tree_rescan(monitor->tree, &why);
+	if (cgroup_tree_is_incomplete(monitor->tree))
+		cgroup_tree_rescan(monitor->tree);
 }
 
 void monitor_tick(struct monitor *monitor, struct reason *news)
@@ -477,16 +480,6 @@ void monitor_describe(const struct monitor *monitor, struct reason *ret)
 
 /* --- one count after another */
 
-/* A cgroup that was removed and made again, unheard of so far, is two cgroups. The bound is for a tree that
- * changes faster than it can be followed. */
-static void catch_up(struct monitor *monitor)
-{
-	struct reason why;
-
-	for (int i = 0; i < 64 && monitor_follow_cgroups(monitor, &why); i++)
-		;
-}
-
 struct reload *reload_free(struct reload *reload)
 {
 	if (!reload)
@@ -530,10 +523,11 @@ static void exchange(struct monitor *monitor, struct reload *reload)
 void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why)
 {
 	struct count *from = monitor->count;
+	struct reason ignored;
 
 	why->text[0] = '\0';
-	if (monitor->tree)
-		catch_up(monitor);
+	/* A cgroup that was removed and made again, unheard of so far, is two cgroups. */
+	(void)monitor_follow_cgroups(monitor, CATCH_UP_NS, &ignored);
 	monitor->count = steal_ptr(reload->count);
 	exchange(monitor, reload);
 	if (monitor->tree)

@@ -50,8 +50,10 @@ int monitor_start(struct monitor *monitor, struct reason *why);
 bool monitor_admit(struct monitor *monitor, uint64_t budget);
 bool monitor_is_waiting(const struct monitor *monitor);
 
-/* The cgroup tree's inotify fd has something, or may have: true where there may be more. */
-bool monitor_follow_cgroups(struct monitor *monitor, struct reason *why);
+/* Follows the cgroup tree for about budget ns; true where there is more to do, whether its inotify fd is readable
+ * or not. */
+bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why);
+bool monitor_is_behind(const struct monitor *monitor);
 
 /* Ends an interval. news is what somebody should know, or empty. */
 void monitor_tick(struct monitor *monitor, struct reason *news);

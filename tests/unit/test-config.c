@@ -161,8 +161,8 @@ static void test_every_key(_unused_ void **state)
 	assert_int_equal(config->nr_groups, 5);
 	assert_string_equal(config_find_group(config, "a")->events,
 			    "cycles:u, cpu/event=0x3c,umask=0/, x=y");
-	expect_place(&config_find_group(config, "a")->place, "f", 25);
-	expect_place(&config_find_group(config, "a")->events_place, "f", 20);
+	expect_place(&config_find_group(config, "a")->place, "f", 27);
+	expect_place(&config_find_group(config, "a")->events_place, "f", 22);
 	assert_false(config_find_group(config, "a")->alone);
 	assert_false(config_find_group(config, "a")->split);
 	assert_false(config_find_group(config, "b")->alone);
