@@ -37,6 +37,8 @@ int main(int argc, char **argv)
 		return command_once(&options);
 	case COMMAND_LIST_EVENTS:
 		return command_list_events(&options);
+	case COMMAND_SAVE_TRACEPOINTS:
+		return command_save_tracepoints(&options);
 	case COMMAND_EXIT:
 		return EXIT_SUCCESS;
 	case COMMAND_RUN:
