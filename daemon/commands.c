@@ -2,6 +2,7 @@
 
 #include "commands.h"
 
+#include "event/tracefs.h"
 #include "expose/expose.h"
 #include "monitor.h"
 #include "util/log.h"
@@ -312,5 +313,24 @@ int command_list_events(const struct options *options)
 		log_error("the events could not all be listed");
 		return EXIT_FAILURE;
 	}
+	return EXIT_SUCCESS;
+}
+
+/* --- --save-tracepoints */
+
+/* tracefs is not mounted here where it is not: that is the administrator's to decide. */
+int command_save_tracepoints(const struct options *options)
+{
+	_cleanup_(freep) char *root = NULL;
+	struct reason why = {};
+	int r = tracefs_find(PROCFS "/self/mountinfo", &root, &why);
+
+	if (r >= 0)
+		r = tracefs_save(root, options->file, &why);
+	if (r < 0) {
+		log_notice("no tracepoints are saved: %s", why.text[0] ? why.text : strerror(-r));
+		return EXIT_FAILURE;
+	}
+	log_debug("%d tracepoints of %s are saved in %s", r, root, options->file);
 	return EXIT_SUCCESS;
 }

@@ -85,6 +85,40 @@ static int find_cpus(struct machine *machine, char *const *exclude, size_t nr_ex
 	return machine->cpus.nr ? 0 : reason_set(why, -EINVAL, "[cpu] exclude leaves no CPU that is online");
 }
 
+/* RuntimeDirectory= of the unit, before whose start root saves a list of the tracepoints there. */
+static int find_tracelist(char **ret)
+{
+	const char *folder = getenv("RUNTIME_DIRECTORY");
+	_cleanup_(freep) char *list = NULL;
+
+	if (!folder)
+		return -ENOENT;
+	if (asprintf(&list, "%.*s/tracepoints", (int)strcspn(folder, ":"), folder) < 0) {
+		list = NULL;
+		return -ENOMEM;
+	}
+	if (access(list, R_OK) < 0)
+		return -errno;
+	*ret = steal_ptr(list);
+	return 0;
+}
+
+/* What is saved is used where the original can't be. -ENOMEM. */
+static int find_tracepoints(struct machine *machine)
+{
+	char *list = NULL;
+	int r = tracefs_find(PROCFS "/self/mountinfo", &machine->tracefs, &machine->tracefs_problem);
+
+	if (r == -ENOMEM || (r >= 0 && tracefs_is_readable(machine->tracefs)))
+		return r;
+	r = find_tracelist(&list);
+	if (r == 0) {
+		free(machine->tracefs);
+		machine->tracefs = list;
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
 int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, struct reason *why)
 {
 	_cleanup_(machine_freep) struct machine *machine = calloc(1, sizeof(*machine));
@@ -100,7 +134,7 @@ int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, s
 	if (r < 0)
 		return r;
 	if (find_pmus(machine) < 0 || cpu_topology_read(&machine->topology, SYSFS, &machine->cpus) < 0 ||
-	    tracefs_find(PROCFS "/self/mountinfo", &machine->tracefs, &machine->tracefs_problem) == -ENOMEM ||
+	    find_tracepoints(machine) == -ENOMEM ||
 	    cgroup_mount_find(&machine->mount, PROCFS "/self/mountinfo", &machine->no_cgroups) == -ENOMEM)
 		return reason_set(why, -ENOMEM, "out of memory");
 

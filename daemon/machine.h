@@ -18,7 +18,7 @@
 struct machine {
 	struct privilege privilege;
 	struct pmu_catalogue *pmus;
-	char *tracefs;		       /* NULL: not mounted */
+	char *tracefs;		       /* or a list of what is in it (event/tracefs.h); NULL: not mounted */
 	struct reason tracefs_problem; /* then */
 	struct event_env env;	       /* of the three above, and of kallsyms */
 	struct cpulist online;	       /* CPUs */

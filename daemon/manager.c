@@ -36,6 +36,8 @@ struct manager {
 	sd_event_source *tick, *cgroups, *admit;
 	struct monitor *monitor;
 	struct web *web;
+	int *sockets; /* passed by systemd, to serve on; they stay the caller's, and stay at a reload */
+	size_t nr_sockets;
 	uint64_t next_tick;   /* CLOCK_MONOTONIC ns */
 	bool settled;	      /* all cgroups found at start have been opened */
 	struct plan *said_plan;		    /* a reference: the plan of which … */
@@ -48,6 +50,7 @@ struct manager *manager_free(struct manager *manager)
 	if (!manager)
 		return NULL;
 	web_free(manager->web);
+	free(manager->sockets);
 	sd_event_source_disable_unref(manager->tick);
 	sd_event_source_disable_unref(manager->cgroups);
 	sd_event_source_disable_unref(manager->admit);
@@ -320,11 +323,16 @@ static int listen_on(struct manager *manager, const struct config *config, struc
 		.about = &manager->monitor->about,
 		.userdata = manager,
 	};
-	int r = web_new(&manager->web, manager->loop, config->listen.items, config->listen.nr, &source, why);
+	bool passed = manager->nr_sockets > 0;
 	const char *url;
+	int r;
 
+	if (passed)
+		r = web_new_on(&manager->web, manager->loop, manager->sockets, manager->nr_sockets, &source, why);
+	else
+		r = web_new(&manager->web, manager->loop, config->listen.items, config->listen.nr, &source, why);
 	for (size_t i = 0; r >= 0 && (url = web_url(manager->web, i)); i++)
-		log_info("listening on %s", url);
+		log_info("listening on %s%s", url, passed ? " (systemd's socket)" : "");
 	return r;
 }
 
@@ -356,7 +364,7 @@ static int listen_anew(struct manager *manager, const struct config *config, str
 	struct reason lost;
 	int r;
 
-	if (same_list(&old->listen, &config->listen))
+	if (manager->nr_sockets > 0 || same_list(&old->listen, &config->listen))
 		return 0;
 	if (share_item(&old->listen, &config->listen))
 		web = web_free(web);
@@ -503,7 +511,8 @@ static int add_sources(struct manager *manager)
 	return r < 0 ? r : follow_cgroups(manager);
 }
 
-int manager_new(struct manager **ret, const struct options *options, struct config *config, struct reason *why)
+int manager_new(struct manager **ret, const struct options *options, struct config *config,
+		const struct inherited *inherited, struct reason *why)
 {
 	_cleanup_(manager_freep) struct manager *manager = calloc(1, sizeof(*manager));
 	_cleanup_(config_freep) struct config *owned = config;
@@ -512,6 +521,10 @@ int manager_new(struct manager **ret, const struct options *options, struct conf
 	if (!manager)
 		return reason_set(why, -ENOMEM, "out of memory");
 	manager->options = options;
+	manager->sockets = calloc(inherited->nr + 1, sizeof(*manager->sockets));
+	if (!manager->sockets)
+		return reason_set(why, -ENOMEM, "out of memory");
+	manager->nr_sockets = inherited_listening(inherited, manager->sockets);
 
 	r = make_loop(manager);
 	if (r < 0)
