@@ -318,7 +318,7 @@ int command_list_events(const struct options *options)
 
 /* --- --save-tracepoints */
 
-/* tracefs is not mounted here where it is not: that is the administrator's to decide. */
+/* Where tracefs is not mounted, it is not mounted here: whether it should be is the administrator's to decide. */
 int command_save_tracepoints(const struct options *options)
 {
 	_cleanup_(freep) char *root = NULL;
