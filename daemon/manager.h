@@ -21,7 +21,7 @@ struct manager;
 /* Takes the config over. Listening sockets that were inherited, which have to outlive the manager, take the place of
  * the config's addresses. Everything is started but the loop; negative errno with the sentence in why. */
 int manager_new(struct manager **ret, const struct options *options, struct config *config,
-		const struct inherited *inherited, struct reason *why);
+		struct inherited *inherited, struct reason *why);
 struct manager *manager_free(struct manager *manager);
 DEFINE_CLEANUP(struct manager *, manager_free)
 

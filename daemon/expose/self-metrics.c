@@ -66,6 +66,11 @@ const struct self_metric self_metrics[] = {
 	COUNTER("reloads", reloads, "Reloads of the config."),
 	COUNTER("reload_failures", reloads_failed, "Reloads refused: the config before stayed in force."),
 
+	COUNTER("saves", saves, "Times all totals were saved for the next start."),
+	SECONDS(FAMILY_COUNTER, "save", save_ns, "Time spent on what is kept for the next start."),
+	BYTES("saved", saved_bytes, "Size of what is saved for the next start."),
+	GAUGE("kept_events", kept_events, "Perf events in systemd's fd store, that go on counting without the daemon."),
+
 	SECONDS(FAMILY_COUNTER, "cpu", cpu_ns, "CPU time the daemon has used, user and system."),
 	BYTES("resident_memory", resident_bytes, "Memory of the daemon that is resident."),
 };

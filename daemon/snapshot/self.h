@@ -29,6 +29,9 @@ struct self {
 	uint64_t cgroups_missed;      /* came and went before they could be opened */
 	uint64_t watches, watches_missing, inotify_overflows, rescans;
 	uint64_t reloads, reloads_failed;
+	uint64_t saves, save_ns;      /* images of all that is counted; ns spent on what is kept for the next start */
+	uint64_t saved_bytes;	      /* of the last image */
+	uint64_t kept_events;	      /* perf events in the fd store */
 	uint64_t cpu_ns;	      /* user and system time of the process */
 	uint64_t resident_bytes;
 	uint64_t cpus;		      /* online and counted */
