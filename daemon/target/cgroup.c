@@ -147,8 +147,12 @@ static void begin_rescan(struct cgroup_tree *tree)
 {
 	tree->stats.rescans++;
 	tree->rescan_due = false;
+	/* It makes up for what failed so far. */
 	tree->incomplete = false;
+	tree->error = 0;
 	tree->watches_full = false;
+	if (tree->fd >= 0)
+		tree->problem.text[0] = '\0'; /* what is refused again says so */
 	tree->at_root = true;
 	tree->due = ++tree->readings;
 }
