@@ -91,8 +91,8 @@ static uint64_t follow(const struct bench *b, uint64_t budget, uint64_t *total)
 
 static void print(const struct bench *b, const char *what, uint64_t whole, uint64_t longest, uint64_t total)
 {
-	printf("%zu directories, %s: %.1f ms in one call; at a budget of %.0f ms the longest call %.2f ms (1/%.0f), all "
-	       "together %.1f ms\n",
+	printf("%zu directories, %s: %.1f ms in one call; at a budget of %.0f ms the longest call %.2f ms (1/%.0f), "
+	       "all together %.1f ms\n",
 	       b->nr, what, ms(whole), ms(BUDGET_NS), ms(longest), (double)whole / (double)longest, ms(total));
 }
 

@@ -218,6 +218,14 @@ static void test_made_again(_unused_ void **state)
 	watched_follow(&w);
 	watched_expect(&w, "-/a/b\n-/a\n+/a\n+/a/c\n");
 	watched_check(&w);
+
+	/* What is in the new one is nothing of the old one's, although it has the same path. */
+	watched_rmdir(&w, "a/c");
+	watched_remake(&w, "a");
+	watched_mkdir(&w, "a/c");
+	watched_follow(&w);
+	watched_expect(&w, "-/a/c\n-/a\n+/a\n+/a/c\n");
+	watched_check(&w);
 	watched_free(&w);
 }
 
