@@ -243,7 +243,7 @@ static int add_cpu(struct count *count, int cpu)
 	size_t fds = count->engine->ops->fds_needed(count->engine, SCOPE_CPU, (uint64_t)cpu);
 	bool had = count->engine->ops->has(count->engine, SCOPE_CPU, (uint64_t)cpu);
 	struct reason why = {};
-	struct row *row;
+	struct row *row = NULL;
 	int r;
 
 	if (!has_room(count, fds)) {
@@ -253,10 +253,11 @@ static int add_cpu(struct count *count, int cpu)
 	}
 	r = ledger_take(count->ledger, SCOPE_CPU, cpu, NULL, &row);
 	if (r < 0)
-		return r;
-	r = count->engine->ops->add(count->engine, &target, &only, &row, count_now(), &why);
+		reason_set(&why, r, "out of memory");
+	else
+		r = count->engine->ops->add(count->engine, &target, &only, &row, count_now(), &why);
 	if (r < 0) {
-		if (ledger_row_is_empty(count->ledger, row))
+		if (row && ledger_row_is_empty(count->ledger, row))
 			ledger_drop(count->ledger, row);
 		cpu_left_out(count, cpu, &why);
 		return r == -ENOMEM ? r : 0;
@@ -269,8 +270,10 @@ int count_add_cpus(struct count *count)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < count->cpus.nr && r == 0 && count->plan->scope[SCOPE_CPU].nr_sets > 0; i++)
-		r = add_cpu(count, count->cpus.cpu[i]);
+	/* One that has failed keeps none of the others from going on. */
+	for (size_t i = 0; i < count->cpus.nr && count->plan->scope[SCOPE_CPU].nr_sets > 0; i++)
+		if (add_cpu(count, count->cpus.cpu[i]) < 0)
+			r = -ENOMEM;
 	open_lifelines(count);
 	return r;
 }

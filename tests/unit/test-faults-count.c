@@ -34,6 +34,7 @@ struct target {
 	struct cgroup *cgroup;
 	int status; /* enum cgroup_status, or negative errno */
 	bool told;  /* with a sentence */
+	bool was_counted;
 };
 
 struct run {
@@ -146,6 +147,11 @@ static void check_states(const struct run *run)
 	}
 }
 
+static const struct row *row_of_cgroup(const struct run *run, size_t i)
+{
+	return ledger_find(count_ledger(run->count), ROW_ALL_CPUS, run->targets[i].cgroup->identity);
+}
+
 static void check_cgroups(const struct run *run)
 {
 	for (size_t i = 0; i < NR_CGROUPS; i++) {
@@ -156,6 +162,7 @@ static void check_cgroups(const struct run *run)
 		expect(run, count_has_cgroup(run->count, target->cgroup) == counted, "cgroup %zu: status %d", i,
 		       target->status);
 		expect(run, counted || missing == of, "cgroup %zu is not counted, and open", i);
+		expect(run, target->was_counted || !row_of_cgroup(run, i), "cgroup %zu has a row, and was never counted", i);
 		expect(run, !counted || target->told || faults.nodev || missing == 0,
 		       "cgroup %zu is counted, less %zu of %zu", i, missing, of);
 		expect(run, !counted || faults.nodev || missing < of, "cgroup %zu is counted, and not open", i);
@@ -209,6 +216,7 @@ static void add(struct run *run, struct count *count, size_t i)
 	struct reason why = {};
 
 	target->status = count_add_cgroup(count, run->w->tree, target->cgroup, &why);
+	target->was_counted |= target->status == CGROUP_COUNTED;
 	target->told = why.text[0] != '\0';
 	expect(run, target->status == CGROUP_COUNTED || target->status == -ENOENT || target->told,
 	       "cgroup %zu: status %d, and no reason", i, target->status);
@@ -394,7 +402,7 @@ static void check_all_counts(struct run *run)
 	for (size_t i = 0; i < NR_CGROUPS; i++) {
 		expect(run, run->targets[i].status == CGROUP_COUNTED && !run->targets[i].told,
 		       "cgroup %zu is not counted", i);
-		rows[nr++] = ledger_find(count_ledger(run->count), ROW_ALL_CPUS, run->targets[i].cgroup->identity);
+		rows[nr++] = row_of_cgroup(run, i);
 	}
 	for (size_t i = 0; i < nr; i++) {
 		expect(run, rows[i], "row %zu is missing", i);
@@ -414,7 +422,7 @@ static void run_scenario(struct run *run)
 
 	run->nr_marks = 0;
 	for (size_t i = 0; i < NR_CGROUPS; i++)
-		run->targets[i].status = CGROUP_WAITING;
+		run->targets[i] = (struct target){ .cgroup = run->targets[i].cgroup };
 	scenario(run);
 	faults_end();
 	needs_reviving = faults.nodev || faults.nr_failed[FAKE_ENABLE];
