@@ -225,6 +225,8 @@ enum sight reader_update(struct reader *reader, const struct reading_context *co
 		return SIGHT_NOTHING;
 	if (!reader_is_open(reader))
 		return SIGHT_LOST;
+	if (!reader->started)
+		return SIGHT_NOTHING;
 	r = reader_read(reader, context->set->nr, context->buffer, &now, &context->finding->why);
 	if (r < 0) {
 		context->stats->read_errors++;

@@ -45,7 +45,7 @@ struct reading_context {
 
 /* What a reading says about whether its row's cells are known. */
 enum sight {
-	SIGHT_NOTHING, /* its CPU is, or was, offline: nothing more has happened there */
+	SIGHT_NOTHING, /* nothing (more) has happened there: its CPU is, or was, offline, or it was not started */
 	SIGHT_NONE,    /* never enabled there: a true 0 */
 	SIGHT_PENDING, /* enabled and never run: unknown */
 	SIGHT_SEEN,
