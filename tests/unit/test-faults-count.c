@@ -353,13 +353,19 @@ static void scenario(struct run *run)
 
 /* --- when the fault is gone */
 
+/* A round of what the monitor does at times. */
 static void mend(struct run *run)
 {
+	_cleanup_(cpulist_release) struct cpulist lost = {};
+
 	count_mend_cpus(run->count);
 	for (size_t i = 0; i < NR_CGROUPS; i++)
 		add(run, run->count, i);
 	pass_time(run, 1);
 	tick(run);
+	assert_int_equal(count_find_lost(run->count, &lost), 0);
+	if (lost.nr)
+		renew(run, 1);
 }
 
 /* CPUs go and come, and with them what did not start on them, or was taken to be offline. */
@@ -433,10 +439,8 @@ static void run_scenario(struct run *run)
 	needs_reviving = faults.nodev || faults.nr_failed[FAKE_ENABLE];
 	faults.nodev = false;
 	memset(faults.nr_failed, 0, sizeof(faults.nr_failed));
-	if (needs_reviving) {
-		run->what[sizeof(run->what) - 1] = '\0';
+	if (needs_reviving)
 		revive(run);
-	}
 	mend(run);
 	check_all_counts(run);
 	run->count = count_free(run->count);
