@@ -393,26 +393,25 @@ static void perf_succeed(struct engine *base, struct engine *from, const struct 
 		find_heirs(engine, (enum scope)scope);
 }
 
-static bool was_offline(const struct set_readers *readers)
-{
-	const struct reader *reader = &readers->readers[0];
-
-	return reader->offline || (reader_is_open(reader) && (reader->dead || reader->still));
-}
-
-/* A group shows it by its shape, and a single event by its time, if it is of the whole CPU. */
+/* A group shows it by its shape, and a single event by its time, if it is of the whole CPU. One such set is enough:
+ * others can have been opened since. That the kernel said so at opening is not, where others are open there: it says
+ * the same of a PMU that does not count on that CPU. */
 static enum life perf_life(const struct engine *base, int cpu)
 {
 	const struct station *station = find_station(perf_engine_const(base), SCOPE_CPU, (uint64_t)cpu);
 	enum life life = LIFE_UNKNOWN;
 
 	for (size_t i = 0; station && i < base->plan->scope[SCOPE_CPU].nr_sets; i++) {
-		if (!station->sets[i] || station->sets[i]->nr == 0)
+		const struct set_readers *readers = station->sets[i];
+
+		if (!readers || readers->nr == 0)
 			continue;
-		if (was_offline(station->sets[i]))
+		if (nr_open(readers) && (readers->readers[0].dead || readers->readers[0].still))
+			return LIFE_BEEN_OFFLINE;
+		if (nr_open(readers))
+			life = LIFE_ONLINE;
+		else if (readers->readers[0].offline && life == LIFE_UNKNOWN)
 			life = LIFE_BEEN_OFFLINE;
-		else if (nr_open(station->sets[i]))
-			return LIFE_ONLINE;
 	}
 	return life;
 }

@@ -373,6 +373,7 @@ static void revive(struct run *run)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 
+	count_mend_cpus(run->count);
 	for (size_t k = 0; k < NR_CPUS; k++)
 		fake_take_apart(run->w->cpus.cpu[k]);
 	pass_time(run, 0);
@@ -429,18 +430,15 @@ static void check_all_counts(struct run *run)
 /* One run from the beginning to the end; the faults have begun. */
 static void run_scenario(struct run *run)
 {
-	bool needs_reviving;
-
 	run->nr_marks = 0;
 	for (size_t i = 0; i < NR_CGROUPS; i++)
 		run->targets[i] = (struct target){ .cgroup = run->targets[i].cgroup };
 	scenario(run);
 	faults_end();
-	needs_reviving = faults.nodev || faults.nr_failed[FAKE_ENABLE];
+	if (faults.nodev || faults.nr_failed[FAKE_ENABLE])
+		revive(run);
 	faults.nodev = false;
 	memset(faults.nr_failed, 0, sizeof(faults.nr_failed));
-	if (needs_reviving)
-		revive(run);
 	mend(run);
 	check_all_counts(run);
 	run->count = count_free(run->count);
