@@ -158,10 +158,30 @@ int count_find_lost(const struct count *count, struct cpulist *ret)
 
 /* --- one count after another */
 
+/* A lifeline that goes on tells what another, opened anew, can't: that the CPU has been offline since what is handed
+ * over was opened. */
+static void move_lifelines(struct count *count, struct count *from)
+{
+	for (size_t i = 0; i < from->nr_lifelines; i++) {
+		struct lifeline *lifeline = &from->lifelines[i];
+
+		if (lifeline->fd < 0 || lifeline->broken || !cpulist_has(&count->cpus, lifeline->cpu) ||
+		    count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
+			continue;
+		count->lifelines[count->nr_lifelines] = *lifeline;
+		count->lifelines[count->nr_lifelines++].fd = steal_fd(&lifeline->fd);
+	}
+}
+
 int count_succeed(struct count *count, struct count *from)
 {
-	int r = count_find_lost(from, &count->lost);
+	int r;
 
+	/* What has happened to CPUs by now. */
+	count_read(from);
+	check_lifelines(from);
+	r = count_find_lost(from, &count->lost);
+	move_lifelines(count, from);
 	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
 		if (!is_excluded(count, from->known_cpus.cpu[i]))
 			r = cpulist_add(&count->known_cpus, from->known_cpus.cpu[i]);

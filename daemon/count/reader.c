@@ -76,6 +76,7 @@ void reader_move(struct reader *to, struct reader *from, size_t nr)
 	memcpy(to->base.values, from->base.values, nr * sizeof(*to->base.values));
 	for (size_t i = 0; i < nr; i++)
 		to->fds[i] = steal_fd(&from->fds[i]);
+	from->dead = true;
 }
 
 /* Puts a reading's values into the order of fds, by the kernel's ids. It returns members in the order in
@@ -233,6 +234,8 @@ enum sight reader_update(struct reader *reader, const struct reading_context *co
 		context->finding->failures++;
 		return SIGHT_LOST;
 	}
+	if (reader->dead)
+		(void)cpulist_add(context->lost, reader->cpu);
 	elapsed = context->at > reader->base_at ? context->at - reader->base_at : 0;
 	now.most = elapsed + CLOCK_SLACK_NS;
 	now.brief = elapsed < BRIEF_NS && !context->last && !reader->dead;

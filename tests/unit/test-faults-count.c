@@ -43,9 +43,9 @@ struct run {
 	struct count *count;
 	struct fd_pool pool;
 	struct target targets[NR_CGROUPS];
-	struct mark marks[128];
+	struct mark marks[256];
 	size_t nr_marks;
-	bool restored; /* what is read by count_restore() is not told: it has no states yet */
+	bool stays_online; /* no CPU goes offline on the way */
 	char what[96]; /* for messages */
 };
 
@@ -147,9 +147,12 @@ static void check_states(const struct run *run)
 	}
 }
 
-static const struct row *row_of_cgroup(const struct run *run, size_t i)
+/* Of the cgroup on CPU number k, where it has a row a CPU. */
+static const struct row *row_of_cgroup(const struct run *run, size_t i, size_t k)
 {
-	return ledger_find(count_ledger(run->count), ROW_ALL_CPUS, run->targets[i].cgroup->identity);
+	int cpu = run->w->options.cgroup_per_cpu ? run->w->cpus.cpu[k] : ROW_ALL_CPUS;
+
+	return ledger_find(count_ledger(run->count), cpu, run->targets[i].cgroup->identity);
 }
 
 static void check_cgroups(const struct run *run)
@@ -162,7 +165,7 @@ static void check_cgroups(const struct run *run)
 		expect(run, count_has_cgroup(run->count, target->cgroup) == counted, "cgroup %zu: status %d", i,
 		       target->status);
 		expect(run, counted || missing == of, "cgroup %zu is not counted, and open", i);
-		expect(run, target->was_counted || !row_of_cgroup(run, i), "cgroup %zu has a row, and was never counted", i);
+		expect(run, target->was_counted || !row_of_cgroup(run, i, 0), "cgroup %zu has a row, and was never counted", i);
 		expect(run, !counted || target->told || faults.nodev || missing == 0,
 		       "cgroup %zu is counted, less %zu of %zu", i, missing, of);
 		expect(run, !counted || faults.nodev || missing < of, "cgroup %zu is counted, and not open", i);
@@ -336,7 +339,8 @@ static void scenario(struct run *run)
 	pass_time(run, 3);
 	tick(run);
 
-	fake_take_apart(1);
+	if (!run->stays_online)
+		fake_take_apart(1);
 	pass_time(run, 2);
 	tick(run);
 	renew(run, 0);
@@ -405,16 +409,18 @@ static void check_grown(const struct run *run, const struct row *row, const uint
 /* All of it counts, and as much as happens. */
 static void check_all_counts(struct run *run)
 {
-	uint64_t before[8][8];
-	const struct row *rows[8];
+	bool per_cpu = run->w->options.cgroup_per_cpu;
+	uint64_t before[NR_CPUS * (1 + NR_CGROUPS)][8];
+	const struct row *rows[NR_CPUS * (1 + NR_CGROUPS)];
 	size_t nr = 0;
 
-	for (size_t k = 0; k < NR_CPUS; k++)
+	for (size_t k = 0; k < NR_CPUS && count_plan(run->count)->scope[SCOPE_CPU].nr_sets > 0; k++)
 		rows[nr++] = ledger_find(count_ledger(run->count), run->w->cpus.cpu[k], NULL);
 	for (size_t i = 0; i < NR_CGROUPS; i++) {
 		expect(run, run->targets[i].status == CGROUP_COUNTED && !run->targets[i].told,
 		       "cgroup %zu is not counted", i);
-		rows[nr++] = row_of_cgroup(run, i);
+		for (size_t k = 0; k < (per_cpu ? NR_CPUS : 1); k++)
+			rows[nr++] = row_of_cgroup(run, i, k);
 	}
 	for (size_t i = 0; i < nr; i++) {
 		expect(run, rows[i], "row %zu is missing", i);
@@ -424,7 +430,7 @@ static void check_all_counts(struct run *run)
 	pass_time(run, 100);
 	tick(run);
 	for (size_t i = 0; i < nr; i++)
-		check_grown(run, rows[i], before[i], rows[i]->scope == SCOPE_CPU ? 100 : NR_CPUS * 100);
+		check_grown(run, rows[i], before[i], rows[i]->cpu == ROW_ALL_CPUS ? NR_CPUS * 100 : 100);
 }
 
 /* One run from the beginning to the end; the faults have begun. */
@@ -435,7 +441,8 @@ static void run_scenario(struct run *run)
 		run->targets[i] = (struct target){ .cgroup = run->targets[i].cgroup };
 	scenario(run);
 	faults_end();
-	if (faults.nodev || faults.nr_failed[FAKE_ENABLE])
+	/* With faults all over, who could have told that a CPU was offline may not have been there. */
+	if (faults.nodev || faults.nr_failed[FAKE_ENABLE] || (faults.one_in && !run->stays_online))
 		revive(run);
 	faults.nodev = false;
 	memset(faults.nr_failed, 0, sizeof(faults.nr_failed));
@@ -455,15 +462,17 @@ static void as_tracepoint(struct event *event, const char *filter)
 	event->software = true;
 }
 
-static void make_plans(struct run *run)
+static void make_plans(struct run *run, bool has_cpus)
 {
 	static const struct text_event other[2] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
 	static const struct text_event trace[1] = { { "sched:sched_switch", TP, 300 } };
 	struct world *w = run->w;
 
 	for (int i = 0; i < 2; i++) {
-		add_group(w, SCOPE_CPU, "core", false, i ? other : cycles, 2);
-		add_group(w, SCOPE_CPU, "software", false, software, 2);
+		if (has_cpus) {
+			add_group(w, SCOPE_CPU, "core", false, i ? other : cycles, 2);
+			add_group(w, SCOPE_CPU, "software", false, software, 2);
+		}
 		add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 		as_tracepoint(add_group(w, SCOPE_CGROUP, "trace", false, trace, 1)->events.events,
 			      i ? "prev_pid == 1" : "prev_pid == 2");
@@ -472,7 +481,7 @@ static void make_plans(struct run *run)
 	}
 }
 
-static int setup(void **state)
+static int set_up(void **state, bool has_cpus, bool per_cpu)
 {
 	struct run *run = calloc(1, sizeof(*run));
 	const char *const names[NR_CGROUPS] = { "/a", "/b" };
@@ -482,9 +491,10 @@ static int setup(void **state)
 	assert_int_equal(world_setup(&w), 0);
 	run->w = w;
 	run->w->options.linger = 3600ULL * SECOND;
+	run->w->options.cgroup_per_cpu = per_cpu;
 	make_dir(run->w, "a");
 	make_dir(run->w, "b");
-	make_plans(run);
+	make_plans(run, has_cpus);
 	run->w->plan = plan_ref(run->plans[0]);
 	start(run->w);
 	run->w->count = count_free(run->w->count);
@@ -492,6 +502,22 @@ static int setup(void **state)
 		run->targets[i].cgroup = find_cgroup(run->w, names[i]);
 	*state = run;
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return set_up(state, true, false);
+}
+
+static int setup_per_cpu(void **state)
+{
+	return set_up(state, true, true);
+}
+
+/* CPUs are known to be there by their lifelines only. */
+static int setup_cgroups(void **state)
+{
+	return set_up(state, false, false);
 }
 
 static int teardown(void **state)
@@ -557,6 +583,7 @@ static void test_random(void **state)
 
 	for (uint64_t seed = 1; seed <= 3000; seed++) {
 		(void)snprintf(run->what, sizeof(run->what), "seed %llu", (unsigned long long)seed);
+		run->stays_online = seed % 2;
 		fake_perf_reset();
 		faults_begin_random(seed, 3 + (unsigned)(seed * 7 % 200));
 		run_scenario(run);
@@ -590,9 +617,20 @@ static void test_sentences(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_OF(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_sentences), TEST(test_open),	 TEST(test_read),   TEST(test_ioctl),
-		TEST(test_directory), TEST(test_memory), TEST(test_random),
+		TEST(test_sentences),
+		TEST(test_open),
+		TEST_OF(test_open, setup_cgroups),
+		TEST(test_read),
+		TEST_OF(test_read, setup_cgroups),
+		TEST(test_ioctl),
+		TEST(test_directory),
+		TEST(test_memory),
+		TEST_OF(test_memory, setup_per_cpu),
+		TEST(test_random),
+		TEST_OF(test_random, setup_per_cpu),
+		TEST_OF(test_random, setup_cgroups),
 	};
 
 	return cmocka_run_group_tests_name("faults-count", tests, NULL, NULL);
