@@ -40,7 +40,8 @@ void roster_release(struct roster *roster);
 /* What the tree is to tell; roster has to stay at its place. */
 struct cgroup_observer roster_observer(struct roster *roster);
 
-/* Opens cgroups that wait, for about budget ns (UINT64_MAX: all); true where there is more to do at once. */
+/* Opens cgroups that wait, for about budget ns (0: a small step; UINT64_MAX: all); true where there is more to do at
+ * once. */
 bool roster_admit(struct roster *roster, uint64_t budget);
 bool roster_is_waiting(const struct roster *roster);
 

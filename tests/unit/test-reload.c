@@ -228,6 +228,98 @@ static void test_reload_after_offline(void **state)
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 6);
 }
 
+/* A CPU that went and came since the last reading, which is seen at the reload: nothing that is dead is handed over. */
+static void test_reload_before_offline_is_known(void **state)
+{
+	struct world *w = *state;
+	struct count *old;
+	struct cgroup *a;
+
+	make_dir(w, "a");
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	count_tick(w->count, NULL);
+	fake_run(a->identity->id, 1, 1000, 1000, 3);
+	fake_take_apart(1);
+
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	old = successor(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	take_over(w, old);
+	fake_run(a->identity->id, 1, 1000, 1000, 4);
+	count_tick(w->count, NULL);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 7);
+}
+
+/* An event of a cgroup that is alone in its group looks the same when its CPU has been offline: lifelines, which go on
+ * as well, tell a little later. */
+static void test_reload_hands_lifelines_over(void **state)
+{
+	_cleanup_(cpulist_release) struct cpulist lost = {};
+	struct world *w = *state;
+	struct count *old;
+	struct cgroup *a;
+
+	make_dir(w, "a");
+	for (int round = 0; round < 3; round++) {
+		add_group(w, SCOPE_CGROUP, "software", false, software, 1);
+		if (round == 0) {
+			start(w);
+		} else {
+			for (int i = 0; i < 3; i++)
+				fake_run(0, w->cpus.cpu[i], 1000, 1000, 0);
+			if (round == 1)
+				fake_take_apart(1);
+			old = successor(w);
+		}
+		assert_int_equal(count_add_cpus(w->count), 0);
+		a = add_cgroup(w, "/a");
+		if (round > 0)
+			take_over(w, old);
+		assert_int_equal(fake_perf.nr_open, 6);
+		assert_int_equal(count_stats(w->count).fds, 6);
+		assert_int_equal(count_find_lost(w->count, &lost), 0);
+		assert_int_equal(lost.nr, 0);
+		for (int i = 0; i < 3; i++)
+			fake_run(0, w->cpus.cpu[i], 1000, 1000, 0);
+		fake_run(a->identity->id, 1, 1000, 1000, 5);
+		count_tick(w->count, NULL);
+		assert_int_equal(count_find_lost(w->count, &lost), 0);
+		assert_int_equal(lost.nr, round == 1);
+		cpulist_release(&lost);
+	}
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 10);
+}
+
+/* What has been measured, and waits for the PMU, stays while it is handed over. */
+static void test_reload_keeps_what_waits(void **state)
+{
+	static const struct text_event more[] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
+	struct world *w = *state;
+	struct count *old;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	fake_run(0, 0, 1000, 1000, 9);
+	count_tick(w->count, NULL);
+	for (int i = 0; i < 2; i++) {
+		add_group(w, SCOPE_CPU, "core", false, more, 2);
+		old = successor(w);
+		assert_int_equal(count_add_cpus(w->count), 0);
+		take_over(w, old);
+		fake_run(0, 0, 1000, 0, 0);
+		count_tick(w->count, NULL);
+		assert_cell(w, 0, NULL, 0, true, 9);
+		assert_cell(w, 0, NULL, 1, false, 0);
+	}
+}
+
 /* What is known of sets that go on is known at once. */
 static void test_reload_keeps_states(void **state)
 {
@@ -301,6 +393,9 @@ int main(void)
 		TEST(test_reload_leaves_out),
 		TEST(test_reload_busy),
 		TEST(test_reload_after_offline),
+		TEST(test_reload_before_offline_is_known),
+		TEST(test_reload_hands_lifelines_over),
+		TEST(test_reload_keeps_what_waits),
 		TEST(test_reload_keeps_states),
 		TEST(test_reload_in_the_same_room),
 	};
