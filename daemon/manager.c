@@ -378,7 +378,8 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 {
 	struct manager *manager = userdata;
 	struct monitor *monitor = manager->monitor;
-	const struct snapshot *before = monitor->latest;
+	/* Held, so that none that is new can stand in its place. */
+	_cleanup_(snapshot_unrefp) struct snapshot *before = monitor->latest ? snapshot_ref(monitor->latest) : NULL;
 	int r;
 
 	describe_self(manager);
