@@ -512,7 +512,10 @@ static bool candidate_map(struct candidate *ret, int fd)
 static void adopt_chunk(struct store *store, uint64_t number, int socket, struct fd_pool *pool)
 {
 	struct chunk *chunk = add_chunk(store, number);
-	int fds[CHUNK_MAX], nr = chunk_look(socket, fds);
+	int fds[CHUNK_MAX], nr;
+	bool whole;
+
+	nr = chunk_look(socket, fds, &whole);
 
 	for (int i = 0; i < nr; i++) {
 		uint64_t id;
@@ -526,7 +529,7 @@ static void adopt_chunk(struct store *store, uint64_t number, int socket, struct
 		store->last_number = number;
 	/* One that is not all its own is better made anew. */
 	if (chunk)
-		chunk->dirty = nr < 0 || chunk->nr < (size_t)nr;
+		chunk->dirty = !whole || chunk->nr < (size_t)nr;
 }
 
 /* "PREFIXn": n. */
