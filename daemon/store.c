@@ -402,12 +402,6 @@ static int write_memory(struct store *store)
 	return 0;
 }
 
-void store_begin(struct store *store)
-{
-	if (store->state_file)
-		(void)unlink(store->state_file);
-}
-
 int store_save(struct store *store, const struct count *count)
 {
 	uint64_t start = count_now();
@@ -418,8 +412,18 @@ int store_save(struct store *store, const struct count *count)
 	r = make_image(store, count);
 	if (r == 0)
 		r = write_memory(store);
+	/* It is tried again, and told when it succeeds. */
+	store->is_kept = store->is_kept && r == 0;
 	store->stats.save_ns += count_now() - start;
 	return r;
+}
+
+int store_begin(struct store *store, const struct count *count)
+{
+	if (!store->state_file)
+		return 0;
+	(void)store_save(store, count);
+	return unlink(store->state_file) < 0 && errno != ENOENT ? -errno : 0;
 }
 
 int store_keep(struct store *store, const struct count *count)
@@ -448,6 +452,8 @@ static int write_state_file(const struct store *store)
 	_cleanup_(closep) int fd = -1;
 	int r;
 
+	if (store->image.failed)
+		return -ENOMEM;
 	if (asprintf(&new, "%s.new", store->state_file) < 0) {
 		new = NULL;
 		return -ENOMEM;
@@ -465,16 +471,16 @@ static int write_state_file(const struct store *store)
 
 int store_leave(struct store *store, const struct count *count, struct reason *why)
 {
-	int r = store->has_fd_store ? store_keep(store, count) : 0;
+	/* One image for both, of which the one with its perf events is taken first. */
+	int kept = store->has_fd_store ? store_keep(store, count) : make_image(store, count);
+	int saved = store->state_file ? write_state_file(store) : 0;
 
-	if (r < 0)
-		reason_set(why, r, "not all counters could be given to systemd's fd store: %s", strerror(-r));
-	if (!store->state_file)
-		return r;
-	r = make_image(store, count);
-	if (r == 0)
-		r = write_state_file(store);
-	return r < 0 ? reason_set(why, r, "totals could not be saved in %s: %s", store->state_file, strerror(-r)) : r;
+	if (saved < 0)
+		return reason_set(why, saved, "totals could not be saved in %s: %s", store->state_file,
+				  strerror(-saved));
+	if (kept < 0)
+		reason_set(why, kept, "not all counters could be given to systemd's fd store: %s", strerror(-kept));
+	return kept;
 }
 
 /* --- restoring */
