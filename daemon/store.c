@@ -569,8 +569,10 @@ static void take_inherited(struct store *store, struct inherited *inherited, str
 	slots_sort(&store->slots);
 }
 
-/* Later ones first; those that are no images are gone, and say why. */
-static size_t sort_candidates(struct candidate *candidates, size_t nr, const char *boot_id, struct reason *why)
+/* Later ones first; those that are no images are gone, and say why. What is from before the machine was started is
+ * nothing to worry about; of all else, lost is set. */
+static size_t sort_candidates(struct candidate *candidates, size_t nr, const char *boot_id, struct reason *why,
+			      bool *lost)
 {
 	size_t good = 0;
 
@@ -578,8 +580,10 @@ static size_t sort_candidates(struct candidate *candidates, size_t nr, const cha
 		struct candidate candidate = candidates[i];
 		struct unpack in;
 		size_t at = good;
+		int r = image_open(&in, candidate.bytes, candidate.size, boot_id, &candidate.info, why);
 
-		if (image_open(&in, candidate.bytes, candidate.size, boot_id, &candidate.info, why) < 0) {
+		if (r < 0) {
+			*lost |= r != -ESTALE;
 			candidate_release(&candidate);
 			continue;
 		}
@@ -591,7 +595,7 @@ static size_t sort_candidates(struct candidate *candidates, size_t nr, const cha
 	return good;
 }
 
-static size_t find_candidates(struct store *store, struct candidate candidates[static 3])
+static size_t find_candidates(const struct store *store, struct candidate candidates[static 3], struct reason *why)
 {
 	size_t nr = 0;
 
@@ -603,6 +607,8 @@ static size_t find_candidates(struct store *store, struct candidate candidates[s
 	if (store->state_file) {
 		_cleanup_(closep) int fd = open(store->state_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
+		if (fd < 0 && errno != ENOENT)
+			reason_set(why, 0, "%s: %s", store->state_file, strerror(errno));
 		if (candidate_map(&candidates[nr], fd)) {
 			candidates[nr].what = store->state_file;
 			candidates[nr++].memory = -1;
@@ -637,17 +643,22 @@ struct count *store_restore(struct store *store, struct inherited *inherited, st
 	_cleanup_(fd_pool_release) struct fd_pool pool = {};
 	struct count *count = NULL;
 	struct reason why = {};
+	bool lost;
 	size_t nr;
 
 	privilege_read(&store->privilege, PROCFS);
 	(void)privilege_raise_fd_limit(&store->privilege);
 	news->text[0] = '\0';
 	take_inherited(store, inherited, &pool);
-	nr = sort_candidates(candidates, find_candidates(store, candidates), store->boot_id, &why);
+	nr = find_candidates(store, candidates, &why);
+	lost = why.text[0];
+	nr = sort_candidates(candidates, nr, store->boot_id, &why, &lost);
 	for (size_t i = 0; i < nr && !count; i++)
 		if (count_restore(&count, candidates[i].bytes, candidates[i].size, store->boot_id, &store->privilege,
 				  &pool, &why) == 0)
 			tell(&candidates[i], count, &pool, news);
+		else
+			lost = true;
 	/* The best is overwritten last. */
 	store->next = nr && candidates[0].memory == 0;
 	for (size_t i = 0; i < nr; i++)
@@ -656,6 +667,6 @@ struct count *store_restore(struct store *store, struct inherited *inherited, st
 		reason_set(news, 0, "totals start anew, those that were kept can't be used: %s", why.text);
 	else if (!count && pool.nr)
 		reason_set(news, 0, "totals start anew: %zu perf events were kept, and not what they stand for", pool.nr);
-	*bad = (!count && news->text[0]) || pool.nr_missed;
+	*bad = pool.nr_missed || (!count && (lost || pool.nr));
 	return count;
 }
