@@ -11,10 +11,16 @@ import os
 import platform
 import random
 import select
+import re
 import socket
 import threading
 
-from harness import until
+import harness
+from harness import passing, until
+
+FAULTS, SWITCHES = "perf_cgroup_page_faults_total", "perf_cgroup_context_switches_total"
+WENT_ON = r"totals go on from systemd's fd store, with all of \d+ perf events"
+MEMORY, EVENTS = "perfmond-memory-", "perfmond-events-"
 
 SCM_MAX_FD = 253
 SYS_KCMP = {"x86_64": 312, "aarch64": 272}[platform.machine()]
@@ -104,3 +110,88 @@ class FdStore:
         self.thread.join()
         self.empty()
         self.socket.close()
+
+
+def config(top, events="page-faults, context-switches", more="", cpu="", interval="1s", listen="127.0.0.1:0"):
+    return f"""
+[daemon]
+interval = {interval}
+[web]
+listen = {listen}
+[cpu]
+groups = work
+{cpu}
+[cgroup]
+groups = work
+include = {top.label}/**
+{more}
+[group "work"]
+events = {events}
+"""
+
+
+class Service:
+    """perfmond as systemd would run it: what an instance leaves in the fd store, the next one is given. Between any
+    two scrapes, of whichever instance, no total may fall."""
+
+    def __init__(self, folder, store=None, state=None):
+        self.path = folder / "perfmond.conf"
+        self.store, self.daemon, self.seen = store, None, {}
+        self.limits = None
+        self.env = {"NOTIFY_SOCKET": store.address} if store else {}
+        if state:
+            self.env["STATE_DIRECTORY"] = str(state)
+
+    def start(self, text=None, ready=True):
+        if text is not None:
+            self.path.write_text(text, encoding="utf-8")
+        files = self.store.shuffled() if self.store else []
+        self.daemon = harness.Daemon(self.path, env=self.env, limits=self.limits,
+                                     **(passing(files) if files else {}))
+        return self.daemon.wait_ready() if ready else self.daemon
+
+    def _gone(self):
+        if self.store:
+            self.store.settle()
+
+    def stop(self):
+        self.daemon.stop()
+        self._gone()
+
+    def kill(self):
+        self.daemon.process.kill()
+        self.daemon.end()
+        self._gone()
+
+    def forget(self, what):
+        """These series may begin anew, or go."""
+        self.seen = {key: value for key, value in self.seen.items() if what not in key[0]}
+
+    def check(self, metrics):
+        """No total is lower than it was; those that are not there are left to the test."""
+        for key, value in metrics.samples.items():
+            if key[0].startswith(("perf_cpu_", "perf_cgroup_")) and key[0].endswith("_total"):
+                assert value >= self.seen.get(key, 0), f"{key}: {self.seen[key]}, then {value}\n{self.daemon.log}"
+                self.seen[key] = value
+        return metrics
+
+    def scrape(self):
+        return self.check(self.daemon.metrics())
+
+    def fresh(self):
+        return self.check(self.daemon.fresh())
+
+    def faults(self, cgroup, **labels):
+        return self.fresh().value(FAULTS, cgroup=cgroup.label, **labels)
+
+    def wait_kept(self):
+        """All that is open is in the fd store."""
+        until(lambda: (m := self.daemon.fresh()).value("perfmond_kept_events") == m.value("perfmond_open_events"),
+              "all is kept")
+        self._gone()
+
+    def fail(self, text, says):
+        """A start that does not succeed."""
+        self.start(text, ready=False)
+        assert self.daemon.end() == 1 and re.search(says, self.daemon.log), self.daemon.log
+        self._gone()

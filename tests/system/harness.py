@@ -193,9 +193,9 @@ class Daemon:
 
 # Becomes the daemon, with the fds given first as 3, 4, …
 PASS = """
-import os, sys
+import fcntl, os, sys
 fds = [int(fd) for fd in sys.argv[1].split(",") if fd]
-copies = [os.dup2(fd, 500 + i, inheritable=False) for i, fd in enumerate(fds)]
+copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3 + len(fds)) for fd in fds]
 for fd in fds:
     os.close(fd)
 for i, fd in enumerate(copies):
