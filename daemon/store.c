@@ -648,6 +648,8 @@ struct count *store_restore(struct store *store, struct inherited *inherited, st
 
 	privilege_read(&store->privilege, PROCFS);
 	(void)privilege_raise_fd_limit(&store->privilege);
+	/* The rest of the daemon needs files too, also where there may be fewer than there were. */
+	pool.max = store->privilege.fd_limit - privilege_fd_reserve(&store->privilege);
 	news->text[0] = '\0';
 	take_inherited(store, inherited, &pool);
 	nr = find_candidates(store, candidates, &why);
