@@ -2,22 +2,23 @@
 """Restarts under the real systemd and its fd store: what is counted goes on, as an independent counter of the same
 cgroups says, and no scrape ever shows a total that is lower than it was."""
 
-import ctypes
 import json
 import os
-import platform
 import re
 import shutil
-import struct
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "system"))
+from counter import EVENTS, Counter  # noqa: E402 (the tests without systemd have the same second opinion)
 
 from conftest import CONFIG, DROP_INS, journal, metrics, show, until, value
 
 DROP_IN = f"{DROP_INS}/test.conf"
-EVENTS = {"page_faults": 2, "context_switches": 3}  # linux/perf_event.h: PERF_COUNT_SW_…
 BUSY = ["busy-a.service", "busy-b.service"]
 WENT_ON = r"totals go on from systemd's fd store, with all of \d+ perf events"
 
@@ -50,33 +51,6 @@ while not select.select([sys.stdin], [], [], 0.03)[0]:
         seen[key] = float(value)
 print(json.dumps({"scrapes": scrapes, "series": len(seen), "fell": fell[:5]}))
 """
-
-
-class Counter:
-    """The same events of a cgroup, counted from outside of the container by perf events of the test's own."""
-
-    NUMBER = {"x86_64": 298, "aarch64": 241}[platform.machine()]
-    PID_CGROUP, CLOEXEC = 4, 8
-
-    def __init__(self, folder):
-        self.fds = {name: [] for name in EVENTS}
-        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        for name, config in EVENTS.items():
-            attr = struct.pack("=IIQ", 1, 112, config).ljust(112, b"\0")  # PERF_TYPE_SOFTWARE, size, config
-            for cpu in range(os.cpu_count()):
-                fd = ctypes.CDLL(None, use_errno=True).syscall(self.NUMBER, attr, directory, cpu, -1,
-                                                               self.PID_CGROUP | self.CLOEXEC)
-                assert fd >= 0, os.strerror(ctypes.get_errno())
-                self.fds[name].append(fd)
-        os.close(directory)
-
-    def read(self):
-        return {name: sum(struct.unpack("=Q", os.read(fd, 8))[0] for fd in fds) for name, fds in self.fds.items()}
-
-    def close(self):
-        for fds in self.fds.values():
-            for fd in fds:
-                os.close(fd)
 
 
 class Busy:

@@ -296,6 +296,25 @@ def test_a_removed_cgroup_dies(service, cgroups):
         wait_dead(cgroups)
 
 
+def test_systemd_does_not_listen(service, store, cgroups, work, cpus, tmp_path):
+    """For a while: it says so once, counts on, and says when all is well again."""
+    group = cgroups.make("kept")
+    helper = work(group, cpus[0])
+    (tmp_path / "notify").rename(tmp_path / "away")
+    service.start(config(cgroups, interval="50ms"))
+    service.daemon.wait_log("not all that is counted can be kept for the next start: No such file")
+    before = service.faults(group)
+    (tmp_path / "away").rename(tmp_path / "notify")
+    service.daemon.wait_log("all that is counted is kept for the next start again")
+    service.wait_kept()
+    assert service.daemon.log.count("kept for the next start") == 2
+    service.kill()
+    helper.do("faults 100")
+    service.start()
+    service.daemon.wait_log(WENT_ON)
+    assert service.faults(group) == before + 100
+
+
 # --- the state directory
 
 @pytest.fixture

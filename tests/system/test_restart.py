@@ -10,8 +10,9 @@ import time
 
 import pytest
 
+from counter import Counter
 from fdstore import EVENTS, FAULTS, SWITCHES, WENT_ON, config
-from harness import SANITIZED, free_port, until
+from harness import FRESH, SANITIZED, free_port, until
 
 
 class Load:
@@ -98,15 +99,48 @@ def test_killed_at_any_moment(service, cgroups, work, cpus):
     assert min(rises) > 10000
 
 
+def bracket(service, counters):
+    """Of each CPU and event: the other counter's value before, what is shown, and the other one's behind that. The
+    CPUs don't stand still meanwhile."""
+    time.sleep(FRESH)
+    before = [counter.read() for counter in counters.values()]
+    shown = service.scrape()
+    after = [counter.read() for counter in counters.values()]
+    return {(cpu, name): (low[name], shown.value(f"perf_cpu_{name}_total", cpu=str(cpu)), high[name])
+            for cpu, low, high in zip(counters, before, after) for name in low}
+
+
+def test_cpus_are_counted_on(service, cgroups, work, cpus):
+    """All that happens on them, over stops and kills."""
+    loads = [Load(work(cgroups.make(f"busy{cpu}"), cpu)) for cpu in cpus]
+    counters = {cpu: Counter(cpus=[cpu]) for cpu in cpus}
+    service.start(config(cgroups))
+    service.wait_kept()
+    first = bracket(service, counters)
+    for turn in range(10):
+        (service.kill if turn % 2 else service.stop)()
+        service.start()
+    last = bracket(service, counters)
+    for key, (low, shown, high) in first.items():
+        assert last[key][0] - high <= last[key][1] - shown <= last[key][2] - low, key
+        assert last[key][0] - high > 100
+    for load in loads:
+        load.end()
+    for counter in counters.values():
+        counter.close()
+
+
 def test_what_is_shown_is_saved_first(service, cgroups, work, cpus):
     """Each answer is, so that not even a kill right behind it takes it back. There is no fd to find it out from."""
     group = cgroups.make("seen")
     helper = work(group, cpus[0])
     service.start(config(cgroups, interval="1h"))
     service.wait_kept()
-    for _ in range(5):
+    for _ in range(20):
         helper.do("faults 100")
+        saves = service.daemon.metrics().value("perfmond_saves_total")
         last = service.faults(group)
+        assert service.daemon.metrics().value("perfmond_saves_total") > saves
     service.kill()
     for name in service.store.names(EVENTS):
         service.store.remove(name)
