@@ -378,7 +378,8 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 {
 	struct manager *manager = userdata;
 	struct monitor *monitor = manager->monitor;
-	const struct snapshot *before = monitor->latest;
+	/* Held, so that none that is new can stand in its place. */
+	_cleanup_(snapshot_unrefp) struct snapshot *before = monitor->latest ? snapshot_ref(monitor->latest) : NULL;
 	int r;
 
 	describe_self(manager);
@@ -675,7 +676,9 @@ int manager_new(struct manager **ret, const struct options *options, struct conf
 	if (r < 0)
 		return reason_set(why, r, "the event loop can't be set up: %s", strerror(-r));
 	log_problems(manager);
-	store_begin(manager->store);
+	r = store_begin(manager->store, manager->monitor->count);
+	if (r < 0)
+		log_warning("what was saved at the last stop can't be removed, and may come back: %s", strerror(-r));
 	keep_soon(manager);
 	*ret = steal_ptr(manager);
 	return 0;

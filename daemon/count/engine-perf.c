@@ -554,9 +554,13 @@ static void perf_each_fd(const struct engine *base, void (*each)(void *userdata,
 
 			if (set_has_probe(plan, &plan->sets[i]))
 				continue;
-			for (size_t k = 0; readers && k < readers->nr; k++)
-				for (size_t m = 0; reader_is_open(&readers->readers[k]) && m < readers->nr_events; m++)
-					each(userdata, readers->readers[k].fds[m], readers->readers[k].ids[m]);
+			for (size_t k = 0; readers && k < readers->nr; k++) {
+				const struct reader *reader = &readers->readers[k];
+
+				for (size_t m = 0; !reader->dead && m < readers->nr_events; m++)
+					if (reader->fds[m] >= 0)
+						each(userdata, reader->fds[m], reader->ids[m]);
+			}
 		}
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from fdstore import FdStore, Service
 
 
 def pytest_configure(config):
@@ -92,3 +93,49 @@ def tracefs(privileged):
 @pytest.fixture
 def cpus():
     return harness.online_cpus()
+
+
+# --- restarts
+
+@pytest.fixture
+def new_store(tmp_path):
+    made = []
+
+    def make(**kwargs):
+        made.append(FdStore(tmp_path, **kwargs))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def new_service(tmp_path, privileged, new_store):
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(Service(tmp_path, *args, **kwargs))
+        return made[-1]
+
+    yield make
+    for service in made:
+        if service.daemon and service.daemon.process.poll() is None:
+            service.stop()
+
+
+@pytest.fixture
+def store(new_store):
+    return new_store()
+
+
+@pytest.fixture
+def service(new_service, store):
+    return new_service(store)
+
+
+@pytest.fixture
+def state(tmp_path):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    return folder

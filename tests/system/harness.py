@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -188,6 +189,27 @@ class Daemon:
             self.process.kill()
             raise
         assert status == 0, f"exit status {status}:\n{self.log}"
+
+
+# Becomes the daemon, with the fds given first as 3, 4, …
+PASS = """
+import fcntl, os, sys
+fds = [int(fd) for fd in sys.argv[1].split(",") if fd]
+copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3 + len(fds)) for fd in fds]
+for fd in fds:
+    os.close(fd)
+for i, fd in enumerate(copies):
+    os.dup2(fd, 3 + i)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=sys.argv[2])
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+def passing(files):
+    """What makes a Daemon be passed these files, (name, fd) each, as systemd passes them (sd_listen_fds(3))."""
+    fds = [fd for _, fd in files]
+    names = ":".join(name for name, _ in files)
+    return {"prefix": [sys.executable, "-c", PASS, ",".join(map(str, fds)), names], "fds": fds}
 
 
 def run(*args, timeout=60, prefix=(), **kwargs):
