@@ -5,9 +5,11 @@ The environment says what is tested: PERFMOND is the daemon, WORK the helper pro
 folder of the programs prometheus and promtool.
 """
 
+import collections
 import os
 import re
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -170,6 +172,20 @@ class Daemon:
         self.process.send_signal(signal.SIGHUP)
         return self.wait_log(expect, after=after)
 
+    def fds(self):
+        """What its open files are, as many as there are of each kind."""
+        kinds = collections.Counter()
+        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                kinds[re.sub(r"\d+", "", os.readlink(f"/proc/{self.pid}/fd/{fd}"))] += 1
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return kinds
+
+    def resident(self):
+        """In bytes."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
     def end(self, timeout=None):
         """Waits for the end; the exit status."""
         status = self.process.wait(timeout or PATIENCE)
@@ -220,6 +236,10 @@ class Work:
     def begin(self, command):
         self.process.stdin.write(command + "\n")
 
+    def is_done(self):
+        """There is an answer for finish()."""
+        return bool(select.select([self.process.stdout], [], [], 0)[0])
+
     def finish(self):
         answer = self.process.stdout.readline().split(maxsplit=1)
         assert answer and answer[0] == "ok", f"work: {answer}"
@@ -250,6 +270,23 @@ class Work:
     def stop(self):
         self.process.stdin.close()
         self.process.wait(10)
+
+
+def perf_stat(*args):
+    """perf stat, in the background; call the result to end it and get {event: value}."""
+    process = subprocess.Popen(["perf", "stat", "-x,", "-a", *args], stdin=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+
+    def finish():
+        process.send_signal(signal.SIGINT)
+        _, text = process.communicate(timeout=30)
+        assert process.returncode in (0, -signal.SIGINT), text
+        rows = [line.split(",") for line in text.splitlines() if line and not line.startswith("#")]
+        return {row[2]: float(row[0]) for row in rows if len(row) > 2}
+
+    time.sleep(1)  # it has begun
+    assert process.poll() is None, process.stderr.read()
+    return finish
 
 
 def perf_cgroup_mount():
@@ -293,6 +330,12 @@ class Cgroup:
     def usage_usec(self):
         """CPU time by cpu.stat."""
         return int(re.search(r"usage_usec (\d+)", (self.path / "cpu.stat").read_text())[1])
+
+    def dying(self):
+        """How many removed cgroups below it the kernel still keeps; 0 where it does not say."""
+        path = self.path / "cgroup.stat"
+        found = re.search(r"nr_dying_descendants (\d+)", path.read_text()) if path.exists() else None
+        return int(found[1]) if found else 0
 
     def remove(self):
         """With all below it. Whoever is still in it is sent out first."""
