@@ -72,7 +72,7 @@ class Metrics:
 
     def value(self, name, **labels):
         value = self.get(name, **labels)
-        assert value is not None, f"no {name} {labels} in\n{self.text}"
+        assert value is not None, f"no {name} {labels}; there are {self.all(name) or sorted({s for s, _ in self.samples})}"
         return value
 
     def state(self, event, scope="cpu"):
@@ -212,6 +212,13 @@ def run(*args, timeout=60, **kwargs):
                           errors="replace", timeout=timeout, check=False, **kwargs)
     assert not SANITIZER_REPORT.search(done.stderr), done.stderr
     return done
+
+
+def as_user(uid, caps=""):
+    """What stands in front of a command that another user is to run, with these capabilities alone."""
+    caps = ",".join(["-all", *caps.split()])
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", f"--bounding-set={caps}",
+            f"--inh-caps={caps}", f"--ambient-caps={caps}"]
 
 
 class Work:

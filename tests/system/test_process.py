@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from harness import PATIENCE, PERFMOND, SANITIZED, run, until
+from harness import PATIENCE, PERFMOND, SANITIZED, as_user, run, until
 
 O_CLOEXEC = 0o2000000
 
@@ -75,19 +75,9 @@ def test_hardly_any_files_at_all(perfmond, cgroups):
 # --- privileges
 
 @pytest.fixture
-def nobody(privileged, tmp_path_factory):
-    """The daemon as a user without any privilege: the arguments in front of it, and where it may read."""
-    if not shutil.which("setpriv"):
-        pytest.skip("needs setpriv (util-linux)")
-    folder = tmp_path_factory.mktemp("nobody")
-    for part in [folder, *folder.parents][:3]:
-        os.chmod(part, 0o755)
-    binary = shutil.copy(PERFMOND, folder / "perfmond")
-    os.chmod(binary, 0o755)
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
-              "--inh-caps=-all", "--ambient-caps=-all"]
-    # A coverage build could not write its counts there.
-    return {"prefix": prefix, "binary": binary, "env": {"GCOV_PREFIX": "/nonexistent"}}
+def nobody(binary_for_all):
+    """The daemon as a user without any privilege."""
+    return binary_for_all(as_user(65534))
 
 
 def read_paranoid():
@@ -121,10 +111,7 @@ def test_cap_perfmon_is_enough(perfmond, nobody, cgroups, work, cpus, tmp_path):
     readable(tmp_path)
     group = cgroups.make("counted")
     helper = work(group, cpus[0])
-    caps = "-all,+perfmon"
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--bounding-set={caps}",
-              f"--inh-caps={caps}", f"--ambient-caps={caps}"]
-    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n", **{**nobody, "prefix": prefix})
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n", **{**nobody, "prefix": as_user(65534, "+perfmon")})
     before = daemon.fresh().value("perf_cgroup_page_faults_total", cgroup=group.label)
     helper.do("faults 555")
     assert daemon.fresh().value("perf_cgroup_page_faults_total", cgroup=group.label) - before == 555
