@@ -72,7 +72,8 @@ class Metrics:
 
     def value(self, name, **labels):
         value = self.get(name, **labels)
-        assert value is not None, f"no {name} {labels}; there are {self.all(name) or sorted({s for s, _ in self.samples})}"
+        others = self.all(name) or sorted({sample for sample, _ in self.samples})
+        assert value is not None, f"no {name} {labels}; there are {others}"
         return value
 
     def state(self, event, scope="cpu"):
