@@ -584,11 +584,12 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 	if (monitor->tree)
 		catch_up(monitor);
 	/* The old ones are needed until the new ones have taken over; then they go with reload. */
-	monitor->count = steal_ptr(reload->count);
 	if (reload->config)
 		exchange_config(monitor, reload);
+	/* What is no longer wanted is the old count's to remove. */
 	if (monitor->tree)
 		cgroup_tree_set_filter(monitor->tree, &monitor->filter);
+	monitor->count = steal_ptr(reload->count);
 
 	count_succeed(monitor->count, count);
 	r = count_add_cpus(monitor->count);
