@@ -201,6 +201,9 @@ def test_a_thousand_made_at_once_while_scraped(perfmond, cgroups, work, cpus):
     print(f"{len(took)} scrapes, the slowest took {max(took) * 1000:.1f} ms, "
           f"loop lag {delta.after.get('perfmond_loop_lag_seconds')} s")
 
+    cost = daemon.json("/api/v1/status")["cost"]
+    assert delta.after.value("perfmond_loop_lag_seconds") > 0
+    assert cost["loop_lag_seconds"] > 0
     assert delta.of(NAME, cgroup=group.label) == 10000
     assert {labels["cgroup"] for labels, _ in delta.after.all(NAME)} == {group.label} | {g.label for g in made}
     assert all(value == 0 for labels, value in delta.after.all(NAME) if labels["cgroup"] != group.label)

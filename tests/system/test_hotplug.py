@@ -101,7 +101,10 @@ def assert_none_fell(before, after):
 
 def wait_counted_again(daemon):
     """The moment from which on nothing is lost."""
-    until(lambda: daemon.metrics().value("perfmond_cpus_offline") == 0, "the CPU is counted again", SOON)
+    def counted():
+        metrics = daemon.metrics()
+        return metrics.value("perfmond_cpus_offline") == 0 and metrics.value("perfmond_cgroups", state="waiting") == 0
+    until(counted, "the CPU is counted again", SOON)
     return daemon.fresh()
 
 
@@ -253,6 +256,7 @@ def test_started_while_it_is_away(one_cpu_away, perfmond, cgroups, work, cpus):
 
     switch.on()
     until(lambda: daemon.metrics().get(CPU_FAULTS, cpu=switch.label) is not None, "the CPU is counted", SOON)
+    wait_counted_again(daemon)
     story.work_on(switch.cpu)
     end = daemon.fresh()
     assert story.counted(start, end) == story.done()
