@@ -52,6 +52,10 @@ class Churn:
             worker.begin(f"churn {each} {faults} {us} {self.top.path}/t{self.turn}-{i}-")
         return time.monotonic(), each * len(self.workers)
 
+    def faults(self):
+        """The kernel's own count: there can be one more than was asked for, where it moves a page."""
+        return sum(worker.faults() for worker in self.workers)
+
     def is_done(self):
         return all(worker.is_done() for worker in self.workers)
 
@@ -108,22 +112,23 @@ def test_ten_thousand_come_work_and_go(perfmond, cgroups, work, cpus):
     helper, churn = work(stays, cpus[0]), Churn(cgroups, work, cpus)
     daemon = perfmond(config(cgroups))
     leftovers = Leftovers(daemon, cgroups)
-    before = daemon.fresh()
+    before, kernel, stayed = daemon.fresh(), churn.faults(), helper.faults()
     perf = perf_stat("-e", "page-faults", "-G", churn.top.label.lstrip("/"))
 
-    begun, done, resident = churn.begin(nr, pages, 4000), 0, []
+    begun, resident = churn.begin(nr, pages, 4000), []
     while not churn.is_done():
         helper.do("faults 500")
-        done += 500
         time.sleep(0.2)
         resident.append(daemon.resident())
     rate = churn.finish(begun)
     theirs, delta = perf(), Delta(before, daemon.fresh())
+    kernel, stayed = churn.faults() - kernel, helper.faults() - stayed
     describe(daemon, delta, rate)
 
-    assert theirs["page-faults"] == nr * pages, "the work is of known size"
-    assert delta.of(NAME, cgroup=churn.top.label) == nr * pages
-    assert delta.of(NAME, cgroup=stays.label) == done
+    assert kernel >= nr * pages, "the work is of known size"
+    assert theirs["page-faults"] == kernel
+    assert delta.of(NAME, cgroup=churn.top.label) == kernel
+    assert delta.of(NAME, cgroup=stays.label) == stayed
     leftovers.assert_none()
     half = len(resident) // 2
     assert SANITIZED or max(resident[half:]) <= max(resident[:half]) + 2**20, f"memory grows: {resident}"
@@ -135,15 +140,15 @@ def test_as_fast_as_they_can_be_made(perfmond, cgroups, work, cpus):
     churn = Churn(cgroups, work, cpus)
     daemon = perfmond(config(cgroups))
     leftovers = Leftovers(daemon, cgroups)
-    before, kernel = daemon.fresh(), sum(worker.faults() for worker in churn.workers)
+    before, kernel = daemon.fresh(), churn.faults()
 
     rate = churn.finish(churn.begin(nr, pages))
-    kernel = sum(worker.faults() for worker in churn.workers) - kernel
+    kernel = churn.faults() - kernel
     delta = Delta(before, daemon.fresh())
     describe(daemon, delta, rate)
 
-    assert kernel == nr * pages
-    assert delta.of(NAME, cgroup=churn.top.label) == nr * pages
+    assert kernel >= nr * pages
+    assert delta.of(NAME, cgroup=churn.top.label) == kernel
     leftovers.assert_none()
 
 
@@ -152,25 +157,25 @@ def test_each_is_counted_or_said_to_be_missed(perfmond, cgroups, work, cpus):
     nr, pages = 1000, 30
     churn = Churn(cgroups, work, cpus)
     daemon = perfmond(config(cgroups, linger="10min"))
-    before = daemon.fresh()
+    before, kernel = daemon.fresh(), churn.faults()
 
     rate = churn.finish(churn.begin(nr, pages, 3000))
     until(lambda: daemon.metrics().value("perfmond_cgroups", state="counted") ==
           before.value("perfmond_cgroups", state="counted"), "the last one is gone")
-    delta = Delta(before, daemon.fresh())
+    delta, kernel = Delta(before, daemon.fresh()), churn.faults() - kernel
     describe(daemon, delta, rate)
     counts = [value for labels, value in delta.after.all(NAME) if labels["cgroup"].startswith(churn.top.label + "/")]
     missed = delta.of("perfmond_cgroups_missed_total")
-    print(f"{len(counts)} counted, of them {counts.count(pages)} with all they did, {missed:.0f} missed")
+    whole, late = [n for n in counts if n >= pages], [n for n in counts if n < pages]
+    print(f"{len(counts)} counted, of them {len(whole)} with all they did, {missed:.0f} missed")
 
     assert delta.of("perfmond_inotify_overflows_total") == 0
     assert len(counts) + missed == nr
-    assert delta.of(NAME, cgroup=churn.top.label) == nr * pages
-    assert max(counts) == pages, "none has more than it did"
-    assert counts.count(pages) > 0
-    lost = delta.of(NAME, cgroup=churn.top.label) - sum(counts)
-    late = len([value for value in counts if value < pages])
-    assert 0 <= lost <= (missed + late) * pages
+    assert delta.of(NAME, cgroup=churn.top.label) == kernel >= nr * pages
+    assert whole
+    more = kernel - nr * pages
+    assert sum(whole) - len(whole) * pages <= more, "none has more than it did"
+    assert 0 <= kernel - sum(counts) <= (missed + len(late)) * pages + more
 
 
 def test_a_thousand_made_at_once_while_scraped(perfmond, cgroups, work, cpus):
