@@ -159,7 +159,7 @@ class Client(threading.Thread):
     def __init__(self, subject, ended):
         super().__init__(daemon=True)
         self.subject, self.ended, self.log = subject, ended, subject.log
-        self.scrapes, self.took, self.lag = 0, [], 0.0
+        self.scrapes, self.took = 0, []
         self.last, self.life = {}, subject.life
 
     def run(self):
@@ -179,10 +179,10 @@ class Client(threading.Thread):
     def scrape(self, url, life):
         start = time.monotonic()
         answer = requests.get(url + "/metrics", timeout=30)
-        self.took.append((start, time.monotonic() - start))
+        took = time.monotonic() - start
         now = parse(answer.text)
         self.compare(now, life)
-        self.lag = max(self.lag, now.get("perfmond_loop_lag_seconds", 0.0))
+        self.took.append((start, took, now.get("perfmond_loop_lag_seconds", 0.0)))
         self.scrapes += 1
 
     def compare(self, now, life):
@@ -364,10 +364,11 @@ class Soak:
         took = sorted(point for client in clients for point in client.took)
         for name, start in (("first", first), ("last", last - quarter)):
             of_it = [point for point in samples if start <= point[0] <= start + quarter]
-            ms = sorted(seconds * 1000 for at, seconds in took if start <= at <= start + quarter)
+            scrapes = [point for point in took if start <= point[0] <= start + quarter]
+            ms = sorted(point[1] * 1000 for point in scrapes)
             print(f"{name} quarter: {len(ms)} scrapes, median {statistics.median(ms):.1f} ms, slowest {ms[-1]:.1f} ms; "
+                  f"longest turn of the loop {max(point[2] for point in scrapes) * 1000:.1f} ms; "
                   f"at most {max(p[2] for p in of_it)} files, {max(p[1] for p in of_it) / 1e6:.2f} MB resident")
-        print(f"longest turn of the loop: {max(client.lag for client in clients) * 1000:.1f} ms")
 
         late = [point for point in samples if point[0] >= first + quarter]
         slope = statistics.linear_regression([p[0] for p in late], [p[1] for p in late]).slope
