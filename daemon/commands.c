@@ -2,6 +2,7 @@
 
 #include "commands.h"
 
+#include "event/tracefs.h"
 #include "expose/expose.h"
 #include "monitor.h"
 #include "util/log.h"
@@ -34,7 +35,7 @@ static int count_for(const struct options *options, uint64_t ns, struct monitor 
 	int r = options_load_config(options, &config, &why);
 
 	if (r >= 0)
-		r = monitor_new(&monitor, config, &why);
+		r = monitor_new(&monitor, config, NULL, &why);
 	if (r >= 0) {
 		config = NULL;
 		r = monitor_start(monitor, &why);
@@ -48,17 +49,16 @@ static int count_for(const struct options *options, uint64_t ns, struct monitor 
 		log_warning("%s", why.text);
 
 	(void)monitor_admit(monitor, UINT64_MAX);
-	monitor_tick(monitor);
+	monitor_tick(monitor, &why);
 	/* Cgroups are followed meanwhile; the last of them is read once more at its removal. */
 	for (end = count_now() + ns; count_now() < end;) {
 		uint64_t left = end - count_now();
 
 		sleep_ns(left < CHECK_NS ? left : CHECK_NS);
-		while (monitor->tree && monitor_follow_cgroups(monitor, &why))
-			;
+		(void)monitor_follow_cgroups(monitor, CHECK_NS, &why);
 		(void)monitor_admit(monitor, UINT64_MAX);
 	}
-	monitor_tick(monitor);
+	monitor_tick(monitor, &why);
 	*ret = steal_ptr(monitor);
 	return 0;
 }
@@ -82,12 +82,15 @@ static void print_machine(const struct monitor *monitor)
 {
 	const struct machine *machine = monitor->machine;
 	const struct privilege *privilege = &machine->privilege;
-	_cleanup_(freep) char *cpus = cpulist_format(&machine->cpus);
+	_cleanup_(freep) char *online = cpulist_format(&machine->online), *cpus = cpulist_format(&machine->cpus);
 	struct utsname name = {};
 
 	(void)uname(&name);
-	printf("machine: Linux %s %s, %zu CPUs online (%s)\n", name.release, name.machine, machine->cpus.nr,
-	       cpus ? cpus : "?");
+	printf("machine: Linux %s %s, %zu CPUs online (%s)", name.release, name.machine, machine->online.nr,
+	       online ? online : "?");
+	if (machine->cpus.nr < machine->online.nr)
+		printf(", %zu counted (%s)", machine->cpus.nr, cpus ? cpus : "?");
+	printf("\n");
 	if (privilege->paranoid == PARANOID_UNKNOWN)
 		printf("privileges: kernel.perf_event_paranoid can't be read");
 	else
@@ -100,9 +103,9 @@ static void print_machine(const struct monitor *monitor)
 	if (machine->mount.path)
 		printf("cgroups: version %d at %s; %zu found, %zu counted, %zu excluded, %zu left out\n",
 		       machine->mount.version, machine->mount.path, cgroup_tree_size(monitor->tree),
-		       monitor->nr_status[CGROUP_COUNTED], monitor->nr_status[CGROUP_EXCLUDED],
-		       monitor->nr_status[CGROUP_OVER_MAX] + monitor->nr_status[CGROUP_OVER_FDS] +
-			       monitor->nr_status[CGROUP_FAILED]);
+		       monitor->roster.nr_status[CGROUP_COUNTED], monitor->roster.nr_status[CGROUP_EXCLUDED],
+		       monitor->roster.nr_status[CGROUP_OVER_MAX] + monitor->roster.nr_status[CGROUP_OVER_FDS] +
+			       monitor->roster.nr_status[CGROUP_FAILED]);
 	else
 		printf("cgroups: %s\n", machine->no_cgroups.text);
 	printf("open files: %zu for counting (%zu a cgroup), of a limit of %" PRIu64 "\n",
@@ -289,7 +292,7 @@ int command_list_events(const struct options *options)
 	struct list list;
 	struct reason why;
 
-	if (machine_new(&machine, &why) < 0) {
+	if (machine_new(&machine, NULL, 0, &why) < 0) {
 		log_error("%s", why.text);
 		return EXIT_FAILURE;
 	}
@@ -310,5 +313,24 @@ int command_list_events(const struct options *options)
 		log_error("the events could not all be listed");
 		return EXIT_FAILURE;
 	}
+	return EXIT_SUCCESS;
+}
+
+/* --- --save-tracepoints */
+
+/* Where tracefs is not mounted, it is not mounted here: whether it should be is the administrator's to decide. */
+int command_save_tracepoints(const struct options *options)
+{
+	_cleanup_(freep) char *root = NULL;
+	struct reason why = {};
+	int r = tracefs_find(PROCFS "/self/mountinfo", &root, &why);
+
+	if (r >= 0)
+		r = tracefs_save(root, options->file, &why);
+	if (r < 0) {
+		log_notice("no tracepoints are saved: %s", why.text[0] ? why.text : strerror(-r));
+		return EXIT_FAILURE;
+	}
+	log_debug("%d tracepoints of %s are saved in %s", r, root, options->file);
 	return EXIT_SUCCESS;
 }

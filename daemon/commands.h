@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What perfmond does besides running: --check, --once and --list-events. Each returns the exit status
- * and prints on standard output.
+ * What perfmond does besides running: --check, --once, --list-events and --save-tracepoints. Each returns the exit
+ * status; what it has found out goes to standard output.
  */
 
 #include "options.h"
@@ -15,3 +15,4 @@ enum {
 int command_check(const struct options *options);
 int command_once(const struct options *options);
 int command_list_events(const struct options *options);
+int command_save_tracepoints(const struct options *options);

@@ -9,14 +9,14 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define SYSFS "/sys"
-
 struct machine *machine_free(struct machine *machine)
 {
 	if (!machine)
 		return NULL;
 	pmu_catalogue_free(machine->pmus);
 	free(machine->tracefs);
+	cpulist_release(&machine->online);
+	cpulist_release(&machine->excluded);
 	cpulist_release(&machine->cpus);
 	cpu_topology_release(&machine->topology);
 	cgroup_mount_release(&machine->mount);
@@ -55,7 +55,71 @@ static bool has_nmi_watchdog(const struct machine *machine)
 	       strcmp(text, "0") != 0;
 }
 
-int machine_new(struct machine **ret, struct reason *why)
+static int exclude_list(struct cpulist *excluded, const char *text, struct reason *why)
+{
+	_cleanup_(cpulist_release) struct cpulist list = {};
+	bool named = strcmp(text, "isolated") == 0 || strcmp(text, "nohz_full") == 0;
+	int r = named ? cpu_list_read(&list, SYSFS, text, why) : cpulist_parse(&list, text);
+
+	if (r == -ENOENT)
+		return 0;
+	for (size_t i = 0; i < list.nr && r == 0; i++)
+		r = cpulist_add(excluded, list.cpu[i]);
+	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
+}
+
+/* What is online, what is to be left alone, and what is left. */
+static int find_cpus(struct machine *machine, char *const *exclude, size_t nr_exclude, struct reason *why)
+{
+	int r = cpu_online(&machine->online, SYSFS, why);
+
+	for (size_t i = 0; i < nr_exclude && r == 0; i++)
+		r = exclude_list(&machine->excluded, exclude[i], why);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < machine->online.nr && r == 0; i++)
+		if (!cpulist_has(&machine->excluded, machine->online.cpu[i]))
+			r = cpulist_add(&machine->cpus, machine->online.cpu[i]);
+	if (r < 0)
+		return reason_set(why, r, "out of memory");
+	return machine->cpus.nr ? 0 : reason_set(why, -EINVAL, "[cpu] exclude leaves no CPU that is online");
+}
+
+/* RuntimeDirectory= of the unit, before whose start root saves a list of the tracepoints there. */
+static int find_tracelist(char **ret)
+{
+	const char *folder = getenv("RUNTIME_DIRECTORY");
+	_cleanup_(freep) char *list = NULL;
+
+	if (!folder)
+		return -ENOENT;
+	if (asprintf(&list, "%.*s/tracepoints", (int)strcspn(folder, ":"), folder) < 0) {
+		list = NULL;
+		return -ENOMEM;
+	}
+	if (access(list, R_OK) < 0)
+		return -errno;
+	*ret = steal_ptr(list);
+	return 0;
+}
+
+/* What is saved is used where the original can't be. -ENOMEM. */
+static int find_tracepoints(struct machine *machine)
+{
+	char *list = NULL;
+	int r = tracefs_find(PROCFS "/self/mountinfo", &machine->tracefs, &machine->tracefs_problem);
+
+	if (r == -ENOMEM || (r >= 0 && tracefs_is_readable(machine->tracefs)))
+		return r;
+	r = find_tracelist(&list);
+	if (r == 0) {
+		free(machine->tracefs);
+		machine->tracefs = list;
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
+int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, struct reason *why)
 {
 	_cleanup_(machine_freep) struct machine *machine = calloc(1, sizeof(*machine));
 	int r;
@@ -66,11 +130,11 @@ int machine_new(struct machine **ret, struct reason *why)
 	/* Where it can't be raised, the limit stays what it is, and is respected. */
 	(void)privilege_raise_fd_limit(&machine->privilege);
 
-	r = cpu_online(&machine->cpus, SYSFS, why);
+	r = find_cpus(machine, exclude, nr_exclude, why);
 	if (r < 0)
 		return r;
 	if (find_pmus(machine) < 0 || cpu_topology_read(&machine->topology, SYSFS, &machine->cpus) < 0 ||
-	    tracefs_find(PROCFS "/self/mountinfo", &machine->tracefs, &machine->tracefs_problem) == -ENOMEM ||
+	    find_tracepoints(machine) == -ENOMEM ||
 	    cgroup_mount_find(&machine->mount, PROCFS "/self/mountinfo", &machine->no_cgroups) == -ENOMEM)
 		return reason_set(why, -ENOMEM, "out of memory");
 

@@ -13,22 +13,28 @@
 #include "target/cpu.h"
 
 #define PROCFS "/proc"
+#define SYSFS "/sys"
 
 struct machine {
 	struct privilege privilege;
 	struct pmu_catalogue *pmus;
-	char *tracefs;		       /* NULL: not mounted */
+	char *tracefs;		       /* or a list of what is in it (event/tracefs.h); NULL: not mounted */
 	struct reason tracefs_problem; /* then */
 	struct event_env env;	       /* of the three above, and of kallsyms */
-	struct cpulist cpus;	       /* online */
+	struct cpulist online;	       /* CPUs */
+	struct cpulist excluded;       /* CPUs to be left alone, online or not */
+	struct cpulist cpus;	       /* the others of those that are online: what is counted */
 	struct cpu_topology topology;  /* of those */
 	bool nmi_watchdog;	       /* kernel.nmi_watchdog is on, and there is a PMU that it may have a counter of */
 	struct cgroup_mount mount;     /* path NULL: none */
 	struct reason no_cgroups;      /* then */
 };
 
-/* Raises the limit of open files to the hard one on the way. Fails, with the sentence in why, only where
- * the CPUs can't be found out, or for want of memory. */
-int machine_new(struct machine **ret, struct reason *why);
+/*
+ * exclude: lists of CPUs, and names of the kernel's lists of them (config.h). Raises the limit of open files to the
+ * hard one on the way. Fails, with the sentence in why, only where the CPUs can't be found out, or none is left, or
+ * for want of memory.
+ */
+int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, struct reason *why);
 struct machine *machine_free(struct machine *machine);
 DEFINE_CLEANUP(struct machine *, machine_free)

@@ -7,12 +7,15 @@
 static int run(const struct options *options)
 {
 	_cleanup_(config_freep) struct config *config = NULL;
+	_cleanup_(inherited_release) struct inherited inherited = {};
 	_cleanup_(manager_freep) struct manager *manager = NULL;
 	struct reason why = {};
-	int r = options_load_config(options, &config, &why);
+	int r = inherited_read(&inherited, &why);
 
 	if (r >= 0)
-		r = manager_new(&manager, options, steal_ptr(config), &why);
+		r = options_load_config(options, &config, &why);
+	if (r >= 0)
+		r = manager_new(&manager, options, steal_ptr(config), &inherited, &why);
 	if (r < 0) {
 		log_error("%s", why.text);
 		return EXIT_FAILURE;
@@ -34,6 +37,8 @@ int main(int argc, char **argv)
 		return command_once(&options);
 	case COMMAND_LIST_EVENTS:
 		return command_list_events(&options);
+	case COMMAND_SAVE_TRACEPOINTS:
+		return command_save_tracepoints(&options);
 	case COMMAND_EXIT:
 		return EXIT_SUCCESS;
 	case COMMAND_RUN:

@@ -2,7 +2,9 @@
 
 #include "manager.h"
 
+#include "lag.h"
 #include "monitor.h"
+#include "store.h"
 #include "util/buf.h"
 #include "util/log.h"
 #include "web/web.h"
@@ -16,8 +18,14 @@
 
 /* A scrape reads afresh what is older than this. */
 #define SCRAPE_MAX_AGE_NS 100000000U
-/* Waiting cgroups are opened for this long a turn of the loop. */
+/* Cgroups are found, and those that wait opened, for this long a turn of the loop. */
+#define FOLLOW_NS 2000000U
 #define ADMIT_NS 3000000U
+
+/* What was opened and closed goes to the fd store so much later, in one go, … */
+#define KEEP_NS 50000000U
+/* … or so many times later as that took the last time. */
+#define KEEP_SHARE 50
 
 #define NS_PER_US 1000U
 
@@ -35,6 +43,13 @@ struct manager {
 	sd_event_source *tick, *cgroups, *admit;
 	struct monitor *monitor;
 	struct web *web;
+	int *sockets; /* passed by systemd, to serve on; they stay the caller's, and stay at a reload */
+	size_t nr_sockets;
+	struct store *store;
+	sd_event_source *keep; /* a timer, armed while the store is behind */
+	uint64_t keep_ns;      /* what that took the last time */
+	int keep_error;	       /* what was said of it last */
+	struct lag lag;	       /* turns of the loop, in ns */
 	uint64_t next_tick;   /* CLOCK_MONOTONIC ns */
 	bool settled;	      /* all cgroups found at start have been opened */
 	struct plan *said_plan;		    /* a reference: the plan of which … */
@@ -47,10 +62,13 @@ struct manager *manager_free(struct manager *manager)
 	if (!manager)
 		return NULL;
 	web_free(manager->web);
+	free(manager->sockets);
 	sd_event_source_disable_unref(manager->tick);
 	sd_event_source_disable_unref(manager->cgroups);
 	sd_event_source_disable_unref(manager->admit);
+	sd_event_source_disable_unref(manager->keep);
 	monitor_free(manager->monitor);
+	store_free(manager->store);
 	plan_unref(manager->said_plan);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		free(manager->said[scope]);
@@ -174,6 +192,56 @@ static void log_problems(const struct manager *manager)
 		log_warning("%s", cgroup_tree_problem(manager->monitor->tree));
 }
 
+/* --- what outlives the daemon */
+
+static void say_kept(struct manager *manager, int r)
+{
+	if (r == manager->keep_error)
+		return;
+	manager->keep_error = r;
+	if (r < 0)
+		log_warning("not all that is counted can be kept for the next start: %s", strerror(-r));
+	else
+		log_notice("all that is counted is kept for the next start again");
+}
+
+static void save(struct manager *manager)
+{
+	int r = store_save(manager->store, manager->monitor->count);
+
+	if (r < 0)
+		say_kept(manager, r);
+}
+
+static void keep(struct manager *manager)
+{
+	uint64_t start = count_now();
+
+	say_kept(manager, store_keep(manager->store, manager->monitor->count));
+	manager->keep_ns = count_now() - start;
+}
+
+static int on_keep(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	keep(userdata);
+	return 0;
+}
+
+/* Where something was opened or closed, the store hears of it soon. */
+static void keep_soon(struct manager *manager)
+{
+	uint64_t delay = manager->keep_ns * KEEP_SHARE > KEEP_NS ? manager->keep_ns * KEEP_SHARE : KEEP_NS;
+	int armed;
+
+	if (!store_is_behind(manager->store, manager->monitor->count) ||
+	    sd_event_source_get_enabled(manager->keep, &armed) < 0 || armed != SD_EVENT_OFF)
+		return;
+	if (sd_event_source_set_time_relative(manager->keep, delay / NS_PER_US) >= 0)
+		(void)sd_event_source_set_enabled(manager->keep, SD_EVENT_ONESHOT);
+}
+
 /* --- events of the loop */
 
 /* In µs: how late a tick may come, so that the kernel can wake up for several timers at once. */
@@ -182,21 +250,46 @@ static uint64_t tick_accuracy(uint64_t interval)
 	return interval / NS_PER_US / 20 + 1;
 }
 
+static void tick(struct manager *manager)
+{
+	struct reason news;
+
+	monitor_tick(manager->monitor, &news);
+	save(manager);
+	if (news.text[0])
+		log_notice("%s", news.text);
+	say_states(manager);
+	keep_soon(manager);
+}
+
 static void settle(struct manager *manager)
 {
 	if (manager->settled || monitor_is_waiting(manager->monitor))
 		return;
 	manager->settled = true;
-	monitor_tick(manager->monitor);
-	say_states(manager);
+	tick(manager);
 	log_info("counting %s", manager->status ? manager->status : "");
+}
+
+static bool follow(struct manager *manager)
+{
+	struct reason why = {};
+	bool more = monitor_follow_cgroups(manager->monitor, FOLLOW_NS, &why);
+
+	if (why.text[0])
+		log_warning("%s", why.text);
+	return more;
 }
 
 static int on_admit(sd_event_source *source, void *userdata)
 {
 	struct manager *manager = userdata;
+	bool behind = monitor_is_behind(manager->monitor) && follow(manager);
 
-	if (monitor_admit(manager->monitor, ADMIT_NS))
+	bool waiting = monitor_admit(manager->monitor, ADMIT_NS);
+
+	keep_soon(manager);
+	if (waiting || behind)
 		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	settle(manager);
 	return 0;
@@ -204,23 +297,20 @@ static int on_admit(sd_event_source *source, void *userdata)
 
 static void wake_admit(struct manager *manager)
 {
-	if (!manager->settled || monitor_is_waiting(manager->monitor))
+	if (!manager->settled || monitor_is_waiting(manager->monitor) || monitor_is_behind(manager->monitor))
 		(void)sd_event_source_set_enabled(manager->admit, SD_EVENT_ONESHOT);
 }
 
 static int on_cgroups(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
 	struct manager *manager = userdata;
-	struct reason why = {};
 
 	(void)source;
 	(void)fd;
 	(void)revents;
-	/* What is left is found again on the next turn: the fd stays readable. */
-	(void)monitor_follow_cgroups(manager->monitor, &why);
-	if (why.text[0])
-		log_warning("%s", why.text);
+	(void)follow(manager);
 	wake_admit(manager);
+	keep_soon(manager);
 	return 0;
 }
 
@@ -243,8 +333,7 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 	int r;
 
 	(void)usec;
-	monitor_tick(manager->monitor);
-	say_states(manager);
+	tick(manager);
 	wake_admit(manager);
 
 	/* On a fixed grid, so that intervals do not drift; what a stopped machine missed is skipped. */
@@ -259,20 +348,47 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
 	struct manager *manager = userdata;
+	struct reason why;
 
 	(void)source;
 	log_info("stopping on %s", strsignal((int)info->ssi_signo));
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
+	monitor_tick(manager->monitor, &why);
+	if (store_leave(manager->store, manager->monitor->count, &why) < 0)
+		log_warning("%s", why.text);
 	return sd_event_exit(manager->loop, 0);
 }
 
 /* --- HTTP */
 
+/* The figures that are the manager's. */
+static void describe_self(struct manager *manager)
+{
+	struct self *self = &manager->monitor->self;
+	struct store_stats stats = store_stats(manager->store);
+
+	self->loop_lag = lag_max(&manager->lag, count_now());
+	self->saves = stats.saves;
+	self->save_ns = stats.save_ns;
+	self->saved_bytes = stats.image_bytes;
+	self->kept_events = stats.kept;
+}
+
 static int source_snapshot(void *userdata, struct snapshot **ret)
 {
 	struct manager *manager = userdata;
+	struct monitor *monitor = manager->monitor;
+	const struct snapshot *before = monitor->latest;
+	int r;
 
-	return monitor_snapshot(manager->monitor, SCRAPE_MAX_AGE_NS, ret);
+	describe_self(manager);
+	r = monitor_snapshot(monitor, SCRAPE_MAX_AGE_NS, ret);
+	/* What is shown is never lost. */
+	if (monitor->latest != before)
+		save(manager);
+	/* The tree may be due to be read again. */
+	wake_admit(manager);
+	return r;
 }
 
 static bool source_ready(void *userdata, struct reason *why)
@@ -281,7 +397,7 @@ static bool source_ready(void *userdata, struct reason *why)
 
 	if (!manager->settled)
 		reason_set(why, 0, "%zu cgroups are still to be opened",
-			   manager->monitor->nr_status[CGROUP_WAITING]);
+			   manager->monitor->roster.nr_status[CGROUP_WAITING]);
 	return manager->settled;
 }
 
@@ -301,11 +417,16 @@ static int listen_on(struct manager *manager, const struct config *config, struc
 		.about = &manager->monitor->about,
 		.userdata = manager,
 	};
-	int r = web_new(&manager->web, manager->loop, config->listen.items, config->listen.nr, &source, why);
+	bool passed = manager->nr_sockets > 0;
 	const char *url;
+	int r;
 
+	if (passed)
+		r = web_new_on(&manager->web, manager->loop, manager->sockets, manager->nr_sockets, &source, why);
+	else
+		r = web_new(&manager->web, manager->loop, config->listen.items, config->listen.nr, &source, why);
 	for (size_t i = 0; r >= 0 && (url = web_url(manager->web, i)); i++)
-		log_info("listening on %s", url);
+		log_info("listening on %s%s", url, passed ? " (systemd's socket)" : "");
 	return r;
 }
 
@@ -337,7 +458,7 @@ static int listen_anew(struct manager *manager, const struct config *config, str
 	struct reason lost;
 	int r;
 
-	if (same_list(&old->listen, &config->listen))
+	if (manager->nr_sockets > 0 || same_list(&old->listen, &config->listen))
 		return 0;
 	if (share_item(&old->listen, &config->listen))
 		web = web_free(web);
@@ -411,6 +532,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 		if (why.text[0])
 			log_warning("%s", why.text);
 		log_problems(manager);
+		keep(manager);
 		wake_admit(manager);
 	}
 	free(manager->status);
@@ -481,10 +603,45 @@ static int add_sources(struct manager *manager)
 		r = sd_event_add_defer(manager->loop, &manager->admit, on_admit, manager);
 	if (r >= 0)
 		r = sd_event_source_set_priority(manager->admit, PRIORITY_CGROUPS);
+	if (r >= 0)
+		r = sd_event_add_time(manager->loop, &manager->keep, CLOCK_MONOTONIC, 0, 0, on_keep, manager);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(manager->keep, SD_EVENT_OFF);
 	return r < 0 ? r : follow_cgroups(manager);
 }
 
-int manager_new(struct manager **ret, const struct options *options, struct config *config, struct reason *why)
+/* STATE_DIRECTORY is systemd's, of StateDirectory= (systemd.exec(5)); it may name several. */
+static int make_store(struct manager *manager)
+{
+	const char *folders = getenv("STATE_DIRECTORY");
+	_cleanup_(freep) char *folder = folders && *folders ? strndup(folders, strcspn(folders, ":")) : NULL;
+
+	return store_new(&manager->store, folder, getenv("NOTIFY_SOCKET"));
+}
+
+/* The monitor, which goes on from what an instance before this one has left. The config is handed over where it
+ * succeeds. */
+static int make_monitor(struct manager *manager, struct config *config, struct inherited *inherited,
+			struct reason *why)
+{
+	struct count *restored;
+	struct reason news;
+	bool bad;
+	int r;
+
+	if (make_store(manager) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+	restored = store_restore(manager->store, inherited, &news, &bad);
+	if (news.text[0])
+		log_line(bad ? LOG_WARNING : LOG_NOTICE, "%s", news.text);
+	r = monitor_new(&manager->monitor, config, restored, why);
+	if (r < 0)
+		count_free(restored);
+	return r;
+}
+
+int manager_new(struct manager **ret, const struct options *options, struct config *config,
+		struct inherited *inherited, struct reason *why)
 {
 	_cleanup_(manager_freep) struct manager *manager = calloc(1, sizeof(*manager));
 	_cleanup_(config_freep) struct config *owned = config;
@@ -493,11 +650,15 @@ int manager_new(struct manager **ret, const struct options *options, struct conf
 	if (!manager)
 		return reason_set(why, -ENOMEM, "out of memory");
 	manager->options = options;
+	manager->sockets = calloc(inherited->nr + 1, sizeof(*manager->sockets));
+	if (!manager->sockets)
+		return reason_set(why, -ENOMEM, "out of memory");
+	manager->nr_sockets = inherited_listening(inherited, manager->sockets);
 
 	r = make_loop(manager);
 	if (r < 0)
 		return reason_set(why, r, "the event loop can't be set up: %s", strerror(-r));
-	r = monitor_new(&manager->monitor, owned, why);
+	r = make_monitor(manager, owned, inherited, why);
 	if (r < 0)
 		return r;
 	owned = NULL;
@@ -514,16 +675,35 @@ int manager_new(struct manager **ret, const struct options *options, struct conf
 	if (r < 0)
 		return reason_set(why, r, "the event loop can't be set up: %s", strerror(-r));
 	log_problems(manager);
+	store_begin(manager->store);
+	keep_soon(manager);
 	*ret = steal_ptr(manager);
 	return 0;
 }
 
+/* One turn: waits until something happens, and does one thing of it. */
+static int turn(struct manager *manager)
+{
+	uint64_t start;
+	int r = sd_event_prepare(manager->loop);
+
+	if (r == 0)
+		r = sd_event_wait(manager->loop, UINT64_MAX);
+	if (r <= 0)
+		return r;
+	start = count_now();
+	r = sd_event_dispatch(manager->loop);
+	lag_note(&manager->lag, start, count_now() - start);
+	return r;
+}
+
 int manager_run(struct manager *manager)
 {
-	int r;
+	int r = 0;
 
 	(void)sd_notify(0, "READY=1");
-	r = sd_event_loop(manager->loop);
+	while (r >= 0 && sd_event_get_state(manager->loop) != SD_EVENT_FINISHED)
+		r = turn(manager);
 	if (r < 0)
 		log_error("the event loop failed: %s", strerror(-r));
 	return r;

@@ -13,12 +13,15 @@
  *   watchdog  systemd's, fed by the loop itself: a loop that hangs is restarted
  */
 
+#include "inherit.h"
 #include "options.h"
 
 struct manager;
 
-/* Takes the config over. Everything is started but the loop; negative errno with the sentence in why. */
-int manager_new(struct manager **ret, const struct options *options, struct config *config, struct reason *why);
+/* Takes the config over. Listening sockets that were inherited, which have to outlive the manager, take the place of
+ * the config's addresses. Everything is started but the loop; negative errno with the sentence in why. */
+int manager_new(struct manager **ret, const struct options *options, struct config *config,
+		struct inherited *inherited, struct reason *why);
 struct manager *manager_free(struct manager *manager);
 DEFINE_CLEANUP(struct manager *, manager_free)
 

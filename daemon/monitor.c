@@ -20,11 +20,17 @@
 /* How often the tree is read again while not all of it can be watched, and what was left out is tried. */
 #define RESCAN_NS 10000000000U
 
+/* How long a reload hears of cgroups first; the bound is for a tree that changes faster than it can be followed. */
+#define CATCH_UP_NS 50000000U
+
 struct monitor *monitor_free(struct monitor *monitor)
 {
 	if (!monitor)
 		return NULL;
 	snapshot_unref(monitor->latest);
+	roster_release(&monitor->roster);
+	cpu_watch_close(&monitor->cpu_watch);
+	count_free(monitor->restored);
 	count_free(monitor->count);
 	cgroup_tree_free(monitor->tree);
 	machine_free(monitor->machine);
@@ -144,6 +150,7 @@ static int make_count(struct count **ret, const struct config *config, const str
 		.cgroup_per_cpu = config->cgroup_per_cpu,
 		.linger = config->linger,
 		.cgroup_max = config->cgroup_max,
+		.excluded = &machine->excluded,
 		.fd_reserve = machine->privilege.fd_limit >= 2 * FD_RESERVE ? FD_RESERVE :
 									      machine->privilege.fd_limit / 2,
 	};
@@ -177,7 +184,7 @@ static void take_config(struct monitor *monitor, struct machine *machine, struct
 	};
 }
 
-int monitor_new(struct monitor **ret, struct config *config, struct reason *why)
+int monitor_new(struct monitor **ret, struct config *config, struct count *restored, struct reason *why)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = calloc(1, sizeof(*monitor));
 	_cleanup_(machine_freep) struct machine *machine = NULL;
@@ -186,13 +193,17 @@ int monitor_new(struct monitor **ret, struct config *config, struct reason *why)
 
 	if (!monitor)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = machine_new(&machine, why);
+	/* What changes from here on is noticed. */
+	cpu_watch_open(&monitor->cpu_watch, SYSFS);
+	r = machine_new(&machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r < 0)
 		return r;
-	r = make_count(&monitor->count, config, machine, NULL, why);
+	r = make_count(&monitor->count, config, machine, restored ? count_plan(restored) : NULL, why);
 	if (r < 0)
 		return r;
 
+	roster_init(&monitor->roster, monitor->count);
+	monitor->restored = restored;
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
 	monitor->self.start_time = (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
 	monitor->started = count_now();
@@ -203,157 +214,118 @@ int monitor_new(struct monitor **ret, struct config *config, struct reason *why)
 
 /* --- cgroups */
 
-static void set_status(struct monitor *monitor, struct cgroup *cgroup, enum cgroup_status status, const char *why)
-{
-	monitor->nr_status[cgroup->status]--;
-	monitor->nr_status[status]++;
-	cgroup->status = (int)status;
-	free(cgroup->why);
-	cgroup->why = why ? strdup(why) : NULL;
-}
-
-/* Before anything is tried: it waits, unless the config does not want it. */
-static enum cgroup_status first_status(const struct monitor *monitor, const struct cgroup *cgroup)
-{
-	bool any = count_plan(monitor->count)->scope[SCOPE_CGROUP].nr_columns > 0;
-
-	return cgroup->wanted && any ? CGROUP_WAITING : CGROUP_EXCLUDED;
-}
-
-static void on_added(void *userdata, struct cgroup *cgroup)
-{
-	struct monitor *monitor = userdata;
-
-	cgroup->status = (int)first_status(monitor, cgroup);
-	monitor->nr_status[cgroup->status]++;
-}
-
-static void stop_counting(struct monitor *monitor, struct cgroup *cgroup, bool linger)
-{
-	if (cgroup->status != CGROUP_COUNTED)
-		return;
-	count_remove_cgroup(monitor->count, cgroup, linger);
-	monitor->retry = true;
-}
-
-static void on_removed(void *userdata, struct cgroup *cgroup)
-{
-	struct monitor *monitor = userdata;
-
-	stop_counting(monitor, cgroup, true);
-	if (cgroup->status == CGROUP_WAITING)
-		monitor->missed++;
-	monitor->nr_status[cgroup->status]--;
-}
-
-static void on_changed(void *userdata, struct cgroup *cgroup)
-{
-	struct monitor *monitor = userdata;
-
-	if (!cgroup->wanted)
-		stop_counting(monitor, cgroup, false);
-	set_status(monitor, cgroup, first_status(monitor, cgroup), NULL);
-}
-
 static int start_tree(struct monitor *monitor, struct reason *why)
 {
-	const struct cgroup_observer observer = {
-		.added = on_added,
-		.removed = on_removed,
-		.changed = on_changed,
-		.userdata = monitor,
-	};
+	const struct cgroup_observer observer = roster_observer(&monitor->roster);
 	int r = cgroup_tree_new(&monitor->tree, monitor->machine->mount.path, &monitor->filter, &observer, why);
 
 	if (r < 0)
 		return r;
+	monitor->roster.tree = monitor->tree;
 	monitor->rescanned = count_now();
 	if (cgroup_tree_start(monitor->tree, why) < 0)
 		return reason_prefix(why, 0, "not all cgroups are found yet, the tree will be read again");
 	return 0;
 }
 
+/* The monitor's count takes over from another, which goes. -ENOMEM: not all totals could be carried. */
+static int take_over(struct monitor *monitor, struct count *from)
+{
+	int r = count_succeed(monitor->count, from);
+
+	if (count_add_cpus(monitor->count) < 0)
+		r = -ENOMEM;
+	roster_move(&monitor->roster, monitor->count, from);
+	if (count_succeeded(monitor->count, from) < 0)
+		r = -ENOMEM;
+	count_free(from);
+	return r;
+}
+
 int monitor_start(struct monitor *monitor, struct reason *why)
 {
-	if (count_add_cpus(monitor->count) < 0)
-		return reason_set(why, -ENOMEM, "out of memory");
+	int r = 0;
+
 	why->text[0] = '\0';
-	return monitor->machine->mount.path ? start_tree(monitor, why) : 0;
-}
-
-static void admit_one(struct monitor *monitor, struct cgroup *cgroup)
-{
-	struct reason why = {};
-	int r = count_add_cgroup(monitor->count, monitor->tree, cgroup, &why);
-
-	if (r == -ENOENT) {
-		/* The tree is about to hear of it. */
-		monitor->missed++;
-		set_status(monitor, cgroup, CGROUP_FAILED, "it was removed before it could be opened");
-	} else if (r < 0) {
-		set_status(monitor, cgroup, CGROUP_FAILED, why.text);
-	} else {
-		set_status(monitor, cgroup, (enum cgroup_status)r, why.text[0] ? why.text : NULL);
-	}
-}
-
-/* Whether a limit kept it out that may since have got room. */
-static bool is_left_out(const struct cgroup *cgroup)
-{
-	return cgroup->status == CGROUP_OVER_MAX || cgroup->status == CGROUP_OVER_FDS;
-}
-
-bool monitor_is_waiting(const struct monitor *monitor)
-{
-	size_t left_out = monitor->nr_status[CGROUP_OVER_MAX] + monitor->nr_status[CGROUP_OVER_FDS];
-
-	return monitor->nr_status[CGROUP_WAITING] > 0 || (monitor->retry && left_out > 0);
+	if (!monitor->restored && count_add_cpus(monitor->count) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+	if (monitor->machine->mount.path)
+		r = start_tree(monitor, why);
+	if (r == 0 && monitor->restored && take_over(monitor, steal_ptr(monitor->restored)) < 0)
+		reason_set(why, 0, "out of memory: some totals start anew");
+	return r;
 }
 
 bool monitor_admit(struct monitor *monitor, uint64_t budget)
 {
-	uint64_t start = count_now();
-	struct cgroup *cgroup;
-
-	if (!monitor->tree || !monitor_is_waiting(monitor))
-		return false;
-	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all) {
-		if (cgroup->status != CGROUP_WAITING && !(monitor->retry && is_left_out(cgroup)))
-			continue;
-		if (count_now() - start > budget)
-			return true;
-		admit_one(monitor, cgroup);
-		/* Still no room: the others left out need not be tried. */
-		if (is_left_out(cgroup))
-			monitor->retry = false;
-	}
-	monitor->retry = false;
-	return monitor_is_waiting(monitor);
+	return roster_admit(&monitor->roster, budget);
 }
 
-bool monitor_follow_cgroups(struct monitor *monitor, struct reason *why)
+bool monitor_is_waiting(const struct monitor *monitor)
 {
-	int r = cgroup_tree_dispatch(monitor->tree, why);
+	return roster_is_waiting(&monitor->roster) || roster_wants_ranking(&monitor->roster);
+}
 
-	if (r >= 0 && cgroup_tree_wants_rescan(monitor->tree) == CGROUP_RESCAN_NOW)
-		r = cgroup_tree_rescan(monitor->tree, why);
-	return r > 0;
+bool monitor_is_behind(const struct monitor *monitor)
+{
+	return monitor->tree && cgroup_tree_has_more(monitor->tree);
+}
+
+bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why)
+{
+	return monitor->tree && cgroup_tree_follow(monitor->tree, budget, why) > 0;
 }
 
 /* --- reading */
 
-/* What failed once can work later: memory, files and PMUs are had by others too. */
-static void retry_cgroups(struct monitor *monitor)
+/* CPUs have come or gone, or have been offline: what a reload of the same config on the machine as it is by now would
+ * do is done. */
+static int renew_cpus(struct monitor *monitor, struct reason *why)
 {
-	struct cgroup *cgroup;
+	_cleanup_(reload_freep) struct reload *reload = calloc(1, sizeof(*reload));
+	const struct config *config = monitor->config;
+	int r;
 
-	if (count_plan(monitor->count)->scope[SCOPE_CGROUP].nr_sets == 0)
+	if (!reload)
+		return reason_set(why, -ENOMEM, "out of memory");
+	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
+	if (r >= 0)
+		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), why);
+	if (r >= 0)
+		monitor_commit(monitor, steal_ptr(reload), why);
+	return r;
+}
+
+static void tell_cpus(const struct monitor *monitor, const struct cpulist *lost, struct reason *news)
+{
+	_cleanup_(freep) char *now = cpulist_format(&monitor->machine->cpus), *were = cpulist_format(lost);
+
+	if (were && *were)
+		reason_set(news, 0, "CPU %s has been offline: counted anew, totals go on; CPUs counted now: %s", were,
+			   now ? now : "?");
+	else
+		reason_set(news, 0, "CPUs have come or gone: counted now: %s", now ? now : "?");
+}
+
+/* The list of CPUs is compared at each tick, which costs a read(2); a CPU that went and came in between shows by what
+ * is counted on it. That can't be told from an event that does not start, and is done again at times only. */
+static void follow_cpus(struct monitor *monitor, struct reason *news)
+{
+	_cleanup_(cpulist_release) struct cpulist lost = {};
+	uint64_t now = count_now();
+
+	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
+	(void)count_find_lost(monitor->count, &lost);
+	if (!monitor->cpus_changed && (lost.nr == 0 || now < monitor->cpus_renewed + RESCAN_NS))
 		return;
-	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
-		if (cgroup->status == CGROUP_FAILED)
-			set_status(monitor, cgroup, CGROUP_WAITING, NULL);
-		else if (cgroup->status == CGROUP_COUNTED && cgroup->why)
-			admit_one(monitor, cgroup); /* not with all of its sets */
+	monitor->cpus_renewed = now;
+	if (renew_cpus(monitor, news) < 0) {
+		reason_prefix(news, 0, "CPUs have come or gone, and can't be looked at yet");
+		return;
+	}
+	monitor->cpus_changed = false;
+	if (!news->text[0])
+		tell_cpus(monitor, &lost, news);
 }
 
 /* Events that could not be counted because the PMU was busy, or files or memory short, are tried again; where
@@ -380,7 +352,6 @@ static void retry_events(struct monitor *monitor)
 static void look_again_at_times(struct monitor *monitor)
 {
 	uint64_t now = count_now();
-	struct reason why;
 
 	if (now - monitor->rescanned < RESCAN_NS)
 		return;
@@ -389,22 +360,23 @@ static void look_again_at_times(struct monitor *monitor)
 	count_mend_cpus(monitor->count);
 	if (!monitor->tree)
 		return;
-	monitor->retry = true;
-	retry_cgroups(monitor);
-	if (cgroup_tree_wants_rescan(monitor->tree) != CGROUP_RESCAN_NO)
-		(void)cgroup_tree_rescan(monitor->tree, &why);
+	roster_retry(&monitor->roster);
+	if (cgroup_tree_is_incomplete(monitor->tree))
+		cgroup_tree_rescan(monitor->tree);
 }
 
-void monitor_tick(struct monitor *monitor)
+void monitor_tick(struct monitor *monitor, struct reason *news)
 {
 	const uint64_t *busy = NULL;
 
+	news->text[0] = '\0';
 	look_again_at_times(monitor);
 	if (count_is_in_doubt(monitor->count))
 		busy = cpu_busy_update(&monitor->busy, &monitor->machine->cpus, PROCFS);
 	else
 		cpu_busy_forget(&monitor->busy);
 	count_tick(monitor->count, busy);
+	follow_cpus(monitor, news);
 	monitor->latest = snapshot_unref(monitor->latest);
 }
 
@@ -445,15 +417,17 @@ static struct self describe_self(const struct monitor *monitor)
 	self.backwards = stats.backwards;
 	self.fds = stats.fds;
 	self.fd_limit = monitor->machine->privilege.fd_limit;
+	self.needed_fds = roster_needed_fds(&monitor->roster);
 	self.cpus = stats.cpus;
-	self.cgroups_counted = monitor->nr_status[CGROUP_COUNTED];
+	self.cpus_offline = stats.cpus_offline;
+	self.cgroups_counted = monitor->roster.nr_status[CGROUP_COUNTED];
 	self.cgroups_lingering = stats.lingering;
-	self.cgroups_excluded = monitor->nr_status[CGROUP_EXCLUDED];
-	self.cgroups_over_max = monitor->nr_status[CGROUP_OVER_MAX];
-	self.cgroups_over_fds = monitor->nr_status[CGROUP_OVER_FDS];
-	self.cgroups_failed = monitor->nr_status[CGROUP_FAILED];
-	self.cgroups_waiting = monitor->nr_status[CGROUP_WAITING];
-	self.cgroups_missed = monitor->missed + tree.missed;
+	self.cgroups_excluded = monitor->roster.nr_status[CGROUP_EXCLUDED];
+	self.cgroups_over_max = monitor->roster.nr_status[CGROUP_OVER_MAX];
+	self.cgroups_over_fds = monitor->roster.nr_status[CGROUP_OVER_FDS];
+	self.cgroups_failed = monitor->roster.nr_status[CGROUP_FAILED];
+	self.cgroups_waiting = monitor->roster.nr_status[CGROUP_WAITING];
+	self.cgroups_missed = monitor->roster.missed + tree.missed;
 	self.watches = tree.watches;
 	self.watches_missing = tree.watches_missing;
 	self.inotify_overflows = tree.overflows;
@@ -501,41 +475,10 @@ void monitor_describe(const struct monitor *monitor, struct reason *ret)
 	}
 	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups", counted[SCOPE_CPU],
 		   all[SCOPE_CPU], count_stats(monitor->count).cpus, counted[SCOPE_CGROUP], all[SCOPE_CGROUP],
-		   monitor->nr_status[CGROUP_COUNTED], monitor->tree ? cgroup_tree_size(monitor->tree) : 0);
+		   monitor->roster.nr_status[CGROUP_COUNTED], monitor->tree ? cgroup_tree_size(monitor->tree) : 0);
 }
 
-/* --- reload */
-
-/* Hands every counted cgroup from the old count to the new one. One that is gone, or has no room any more, is
- * read a last time and lingers. */
-static void move_cgroups(struct monitor *monitor, struct count *old)
-{
-	struct cgroup *cgroup;
-
-	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all) {
-		if (cgroup->status != CGROUP_COUNTED) {
-			set_status(monitor, cgroup, first_status(monitor, cgroup), NULL);
-			continue;
-		}
-		if (first_status(monitor, cgroup) == CGROUP_WAITING)
-			admit_one(monitor, cgroup);
-		else
-			set_status(monitor, cgroup, CGROUP_EXCLUDED, NULL);
-		if (cgroup->status != CGROUP_COUNTED)
-			count_remove_cgroup(old, cgroup, cgroup->status != CGROUP_EXCLUDED);
-	}
-	monitor->retry = true;
-}
-
-/* A cgroup that was removed and made again, unheard of so far, is two cgroups. The bound is for a tree that
- * changes faster than it can be followed. */
-static void catch_up(struct monitor *monitor)
-{
-	struct reason why;
-
-	for (int i = 0; i < 64 && monitor_follow_cgroups(monitor, &why); i++)
-		;
-}
+/* --- one count after another */
 
 struct reload *reload_free(struct reload *reload)
 {
@@ -555,7 +498,7 @@ int monitor_prepare(const struct monitor *monitor, struct config *config, struct
 
 	if (!reload)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = machine_new(&reload->machine, why);
+	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r >= 0)
 		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), why);
 	if (r < 0)
@@ -565,41 +508,34 @@ int monitor_prepare(const struct monitor *monitor, struct config *config, struct
 	return 0;
 }
 
-static void exchange_config(struct monitor *monitor, struct reload *reload)
+/* What the reload does not have stays in force. The old ones are needed until their successors have taken over, and
+ * go with the reload. */
+static void exchange(struct monitor *monitor, struct reload *reload)
 {
 	struct machine *machine = monitor->machine;
 	struct config *config = monitor->config;
 
-	take_config(monitor, reload->machine, reload->config);
-	reload->machine = machine;
-	reload->config = config;
+	take_config(monitor, reload->machine ? reload->machine : machine, reload->config ? reload->config : config);
+	reload->machine = reload->machine ? machine : NULL;
+	reload->config = reload->config ? config : NULL;
 }
 
 void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why)
 {
-	struct count *count = monitor->count;
-	int r;
+	struct count *from = monitor->count;
+	struct reason ignored;
 
 	why->text[0] = '\0';
-	if (monitor->tree)
-		catch_up(monitor);
-	/* The old ones are needed until the new ones have taken over; then they go with reload. */
-	if (reload->config)
-		exchange_config(monitor, reload);
-	/* What is no longer wanted is the old count's to remove. */
+	/* A cgroup that was removed and made again, unheard of so far, is two cgroups. */
+	(void)monitor_follow_cgroups(monitor, CATCH_UP_NS, &ignored);
+	monitor->count = steal_ptr(reload->count);
+	exchange(monitor, reload);
 	if (monitor->tree)
 		cgroup_tree_set_filter(monitor->tree, &monitor->filter);
-	monitor->count = steal_ptr(reload->count);
-
-	count_succeed(monitor->count, count);
-	r = count_add_cpus(monitor->count);
-	if (monitor->tree)
-		move_cgroups(monitor, count);
 	else if (monitor->machine->mount.path)
 		(void)start_tree(monitor, why);
-	if (count_succeeded(monitor->count, count) < 0 || r < 0)
+	if (take_over(monitor, from) < 0)
 		reason_set(why, 0, "out of memory: some totals start anew");
 	monitor->latest = snapshot_unref(monitor->latest);
-	count_free(count);
 	reload_free(reload);
 }

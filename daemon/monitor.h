@@ -5,13 +5,12 @@
  * Config, machine, cgroup tree and counting put together: everything but the loop and the web. The
  * manager runs one for the life of the daemon; --check and --once run one for a moment.
  *
- * Cgroups are found by the tree at once and opened bit by bit (monitor_admit()), parents and early ones
- * first, so that a thousand new cgroups do not hold up a scrape. What is left out by a limit is tried
- * again when a counted cgroup goes.
+ * CPUs are followed at each tick, cgroups as the tree finds them (roster.h).
  */
 
 #include "config/config.h"
 #include "machine.h"
+#include "roster.h"
 #include "snapshot/about.h"
 #include "snapshot/snapshot.h"
 #include "target/busy.h"
@@ -24,20 +23,22 @@ struct monitor {
 	struct cgroup_tree *tree; /* NULL: no cgroup mount */
 	struct count *count;
 	struct snapshot *latest; /* made from the last reading; NULL where outdated */
-	size_t nr_status[_CGROUP_STATUS_MAX];
-	uint64_t missed; /* cgroups gone before they could be opened */
-	bool retry;	 /* there is room again for those left out */
+	struct count *restored; /* what there was before a restart, until the start */
+	struct roster roster;
+	struct cpu_watch cpu_watch;
+	bool cpus_changed;	/* and it has not been seen to yet */
+	uint64_t cpus_renewed;	/* CLOCK_MONOTONIC ns */
 	struct self self; /* the figures kept here: start_time, scrapes, reloads */
 	struct cpu_busy busy;
 	uint64_t started, rescanned; /* CLOCK_MONOTONIC ns */
 };
 
 /*
- * Probes the machine and plans what to count; nothing is counted yet. The config is handed over where it
- * succeeds. -EINVAL, with FILE:LINE in why, where something configured is wrong; other negative errno
+ * Probes the machine and plans what to count; nothing is counted yet. restored (or NULL) is what to go on from, as after
+ * a restart. Both are handed over where it succeeds. -EINVAL, with FILE:LINE in why, where something configured is wrong; other negative errno
  * where the machine is.
  */
-int monitor_new(struct monitor **ret, struct config *config, struct reason *why);
+int monitor_new(struct monitor **ret, struct config *config, struct count *restored, struct reason *why);
 struct monitor *monitor_free(struct monitor *monitor);
 DEFINE_CLEANUP(struct monitor *, monitor_free)
 
@@ -49,11 +50,13 @@ int monitor_start(struct monitor *monitor, struct reason *why);
 bool monitor_admit(struct monitor *monitor, uint64_t budget);
 bool monitor_is_waiting(const struct monitor *monitor);
 
-/* The cgroup tree's inotify fd has something, or may have: true where there may be more. */
-bool monitor_follow_cgroups(struct monitor *monitor, struct reason *why);
+/* Follows the cgroup tree for about budget ns; true where there is more to do, whether its inotify fd is readable
+ * or not. */
+bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why);
+bool monitor_is_behind(const struct monitor *monitor);
 
-/* Ends an interval. */
-void monitor_tick(struct monitor *monitor);
+/* Ends an interval. news is what somebody should know, or empty. */
+void monitor_tick(struct monitor *monitor, struct reason *news);
 
 /* A snapshot from a reading that is at most max_age ns old, with a reference for the caller; -ENOMEM. */
 int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot **ret);

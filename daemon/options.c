@@ -18,6 +18,7 @@ enum {
 	OPTION_ONCE,
 	OPTION_DURATION,
 	OPTION_LIST_EVENTS,
+	OPTION_SAVE_TRACEPOINTS,
 	OPTION_LOG_LEVEL,
 	OPTION_VERSION,
 };
@@ -29,6 +30,7 @@ static const struct option long_options[] = {
 	{ "once", optional_argument, NULL, OPTION_ONCE },
 	{ "duration", required_argument, NULL, OPTION_DURATION },
 	{ "list-events", optional_argument, NULL, OPTION_LIST_EVENTS },
+	{ "save-tracepoints", required_argument, NULL, OPTION_SAVE_TRACEPOINTS },
 	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
@@ -50,6 +52,9 @@ static void print_help(void)
 	       "      --once[=FORMAT]     count for a while, print prometheus or json, exit\n"
 	       "      --duration=TIME     how long --once counts (default: 1s)\n"
 	       "      --list-events[=GLOB]  list the events this machine can count\n"
+	       "      --save-tracepoints=FILE  list the tracepoints in FILE, for a perfmond that\n"
+	       "                          may not read tracefs and finds it as\n"
+	       "                          $RUNTIME_DIRECTORY/tracepoints; needs root\n"
 	       "      --log-level=LEVEL   err, warning, notice, info (default) or debug\n"
 	       "      --version           print the version\n"
 	       "  -h, --help              print this\n",
@@ -98,6 +103,10 @@ static int parse_one(struct options *options, int option)
 	case OPTION_LIST_EVENTS:
 		options->command = COMMAND_LIST_EVENTS;
 		options->glob = optarg;
+		return 0;
+	case OPTION_SAVE_TRACEPOINTS:
+		options->command = COMMAND_SAVE_TRACEPOINTS;
+		options->file = optarg;
 		return 0;
 	case OPTION_LOG_LEVEL:
 		if (log_level_parse(optarg, &level) < 0)

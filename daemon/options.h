@@ -12,6 +12,7 @@ enum command {
 	COMMAND_CHECK,
 	COMMAND_ONCE,
 	COMMAND_LIST_EVENTS,
+	COMMAND_SAVE_TRACEPOINTS,
 	COMMAND_EXIT, /* --help and --version have said what there is to say */
 };
 
@@ -29,6 +30,7 @@ struct options {
 	enum format format;
 	uint64_t duration; /* ns, of --once */
 	const char *glob;  /* of --list-events, or NULL */
+	const char *file;  /* of --save-tracepoints */
 };
 
 void options_release(struct options *options);

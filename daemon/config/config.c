@@ -22,6 +22,7 @@ static const char default_text[] =
 	"[cpu]\n"
 	"groups = core software\n"
 	"aggregate = no\n"
+	"exclude =\n"
 	"[cgroup]\n"
 	"groups = core tasks\n"
 	"include = **\n"
@@ -44,6 +45,7 @@ static void release(struct config *config)
 	config_list_release(&config->listen);
 	config_list_release(&config->cpu_groups);
 	config_list_release(&config->cgroup_groups);
+	config_list_release(&config->cpu_exclude);
 	config_list_release(&config->include);
 	config_list_release(&config->exclude);
 	for (size_t i = 0; i < config->nr_groups; i++)
@@ -100,13 +102,16 @@ static int copy(struct config *ret, const struct config *config)
 	_cleanup_(release) struct config new = *config;
 	int r;
 
-	new.listen = new.cpu_groups = new.cgroup_groups = new.include = new.exclude = (struct config_list){};
+	new.listen = new.cpu_groups = new.cpu_exclude = new.cgroup_groups = new.include = new.exclude =
+		(struct config_list){};
 	new.groups = NULL;
 	new.nr_groups = 0;
 
 	r = config_list_copy(&new.listen, &config->listen);
 	if (r == 0)
 		r = config_list_copy(&new.cpu_groups, &config->cpu_groups);
+	if (r == 0)
+		r = config_list_copy(&new.cpu_exclude, &config->cpu_exclude);
 	if (r == 0)
 		r = config_list_copy(&new.cgroup_groups, &config->cgroup_groups);
 	if (r == 0)

@@ -56,6 +56,7 @@ struct config {
 	/* [cpu] */
 	struct config_list cpu_groups; /* names of groups, each once */
 	bool cpu_aggregate;
+	struct config_list cpu_exclude; /* lists of CPUs ("1,3-5"), "isolated", "nohz_full" */
 
 	/* [cgroup] */
 	struct config_list cgroup_groups;

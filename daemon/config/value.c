@@ -3,6 +3,7 @@
 #include "config/value.h"
 
 #include "config/list.h"
+#include "util/cpulist.h"
 #include "util/text.h"
 
 #include <arpa/inet.h>
@@ -34,6 +35,8 @@ const struct config_key config_keys[] = {
 	  .offset = offsetof(struct config, cpu_groups) },
 	{ .section = SECTION_CPU, .name = "aggregate", .type = VALUE_BOOL,
 	  .offset = offsetof(struct config, cpu_aggregate) },
+	{ .section = SECTION_CPU, .name = "exclude", .type = VALUE_CPUS,
+	  .offset = offsetof(struct config, cpu_exclude) },
 
 	{ .section = SECTION_CGROUP, .name = "groups", .type = VALUE_GROUPS,
 	  .offset = offsetof(struct config, cgroup_groups) },
@@ -60,7 +63,7 @@ const size_t config_nr_keys = ARRAY_SIZE(config_keys);
 bool config_key_goes_on(const struct config_key *key)
 {
 	return key->type == VALUE_GROUPS || key->type == VALUE_GLOBS || key->type == VALUE_ADDRESS ||
-	       key->type == VALUE_EVENTS;
+	       key->type == VALUE_CPUS || key->type == VALUE_EVENTS;
 }
 
 bool config_is_group_name(const char *name, size_t n)
@@ -177,6 +180,21 @@ static size_t next_word(const char **text, enum value_type type, const char **wo
 	return (size_t)(p - *word);
 }
 
+static int check_cpus(const char *text, struct reason *why)
+{
+	_cleanup_(cpulist_release) struct cpulist cpus = {};
+	char excerpt[EXCERPT_MAX];
+	int r;
+
+	if (strcmp(text, "isolated") == 0 || strcmp(text, "nohz_full") == 0)
+		return 0;
+	r = cpulist_parse(&cpus, text);
+	if (r == -EINVAL)
+		return reason_set(why, r, "'%s' is no list of CPUs such as 1,3-5, nor one of isolated and nohz_full",
+				  text_excerpt(excerpt, text));
+	return r;
+}
+
 static int check_word(const char *word, size_t n, enum value_type type, struct reason *why)
 {
 	_cleanup_(freep) char *copy = strndup(word, n);
@@ -186,6 +204,8 @@ static int check_word(const char *word, size_t n, enum value_type type, struct r
 		return -ENOMEM;
 	if (type == VALUE_ADDRESS)
 		return config_check_listen(copy, why);
+	if (type == VALUE_CPUS)
+		return check_cpus(copy, why);
 	if (type == VALUE_GROUPS && !config_is_group_name(word, n))
 		return reason_set(why, -EINVAL,
 				  "'%s' is no name of a group (letters, digits, - and _, at most %d)",
@@ -258,6 +278,7 @@ int config_value_set(void *object, const struct config_key *key, const struct co
 	case VALUE_GROUPS:
 	case VALUE_GLOBS:
 	case VALUE_ADDRESS:
+	case VALUE_CPUS:
 		return set_list(member, key, value, why);
 	case VALUE_EVENTS:
 		return set_events(object, value, why);

@@ -14,6 +14,7 @@ enum value_type {
 	VALUE_GROUPS,	/* list: names of groups, separated by spaces or commas */
 	VALUE_GLOBS,	/* list: globs on labels, separated by spaces; "\ " is a space in one */
 	VALUE_ADDRESS,	/* list: one address a line */
+	VALUE_CPUS,	/* list: lists of CPUs ("1,3-5"), and names of lists the kernel has; separated by spaces */
 	VALUE_EVENTS,	/* text of a struct config_group, with its place */
 };
 

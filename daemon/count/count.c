@@ -2,6 +2,9 @@
 
 #include "count/count.h"
 
+#include "count/engine.h"
+#include "count/image.h"
+#include "count/lifeline.h"
 #include "count/states.h"
 
 #include <errno.h>
@@ -14,7 +17,11 @@ struct count {
 	struct ledger *ledger;
 	struct engine *engine;
 	const struct privilege *privilege;
-	struct cpulist cpus;
+	struct cpulist cpus;	   /* that are counted */
+	struct cpulist known_cpus; /* with those that were, and are offline now: their rows are kept */
+	struct cpulist lost;	   /* while it succeeds another: CPUs on which that one counts no more */
+	struct lifeline *lifelines; /* of those of the cpus that need one */
+	size_t nr_lifelines;
 	struct count_options options;
 	struct states *states;
 	struct row **rows; /* scratch: a row a CPU */
@@ -52,6 +59,11 @@ struct count *count_free(struct count *count)
 	states_free(count->states);
 	plan_unref(count->plan);
 	cpulist_release(&count->cpus);
+	cpulist_release(&count->known_cpus);
+	cpulist_release(&count->lost);
+	for (size_t i = 0; i < count->nr_lifelines; i++)
+		lifeline_close(&count->lifelines[i]);
+	free(count->lifelines);
 	free(count->rows);
 	free(count);
 	return NULL;
@@ -68,7 +80,9 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	count->privilege = privilege;
 	count->options = *options;
 	count->rows = calloc(cpus->nr + 1, sizeof(struct row *));
-	if (!count->rows || cpulist_copy(&count->cpus, cpus) < 0 ||
+	count->lifelines = calloc(cpus->nr + 1, sizeof(*count->lifelines));
+	if (!count->rows || !count->lifelines || cpulist_copy(&count->cpus, cpus) < 0 ||
+	    cpulist_copy(&count->known_cpus, cpus) < 0 ||
 	    ledger_new(&count->ledger, plan, options->cgroup_max) < 0 || states_new(&count->states, plan) < 0 ||
 	    engine_perf.create(&count->engine, plan, privilege) < 0)
 		return -ENOMEM;
@@ -77,27 +91,101 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	return 0;
 }
 
-void count_succeed(struct count *count, struct count *from)
+/* --- CPUs that come and go */
+
+static bool is_excluded(const struct count *count, int cpu)
 {
-	count->engine->ops->succeed(count->engine, from->engine);
+	return count->options.excluded && cpulist_has(count->options.excluded, cpu);
+}
+
+/* Those on which nothing but cgroups is counted can't be seen to go offline otherwise. */
+static void open_lifelines(struct count *count)
+{
+	if (count->nr_lifelines > 0 || count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
+		return;
+	for (size_t i = 0; i < count->cpus.nr; i++)
+		if (count->engine->ops->life(count->engine, count->cpus.cpu[i]) == LIFE_UNKNOWN)
+			lifeline_open(&count->lifelines[count->nr_lifelines++], count->cpus.cpu[i], count_now());
+}
+
+static void check_lifelines(struct count *count)
+{
+	for (size_t i = 0; i < count->nr_lifelines; i++)
+		lifeline_check(&count->lifelines[i], count_now());
+}
+
+static bool has_been_offline(const struct count *count, int cpu)
+{
+	if (count->engine->ops->life(count->engine, cpu) == LIFE_BEEN_OFFLINE)
+		return true;
+	for (size_t i = 0; i < count->nr_lifelines; i++)
+		if (count->lifelines[i].cpu == cpu && count->lifelines[i].broken)
+			return true;
+	return false;
+}
+
+int count_find_lost(const struct count *count, struct cpulist *ret)
+{
+	for (size_t i = 0; i < count->cpus.nr; i++) {
+		int r = has_been_offline(count, count->cpus.cpu[i]) ? cpulist_add(ret, count->cpus.cpu[i]) : 0;
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* --- one count after another */
+
+int count_succeed(struct count *count, struct count *from)
+{
+	int r = count_find_lost(from, &count->lost);
+
+	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
+		if (!is_excluded(count, from->known_cpus.cpu[i]))
+			r = cpulist_add(&count->known_cpus, from->known_cpus.cpu[i]);
+	count->engine->ops->succeed(count->engine, from->engine, &count->lost);
 	count->from = from;
+	return r;
+}
+
+/* Rows of CPUs that the engine does not count: of one that is excluded nobody wants to know, one that could not be
+ * opened is not measured, and of one that is offline nothing more can come. */
+static void settle_cpus(struct count *count)
+{
+	struct row *row, *next;
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (row = TAILQ_FIRST(&count->ledger->rows[scope]); row; row = next) {
+			next = TAILQ_NEXT(row, in_ledger);
+			if (row->cpu != ROW_ALL_CPUS && is_excluded(count, row->cpu))
+				ledger_drop(count->ledger, row);
+			else if (scope == SCOPE_CPU && cpulist_has(&count->cpus, row->cpu) &&
+				 !count->engine->ops->has(count->engine, SCOPE_CPU, (uint64_t)row->cpu))
+				ledger_unmeasure(count->ledger, row);
+		}
 }
 
 int count_succeeded(struct count *count, struct count *from)
 {
-	count->engine->ops->succeed(count->engine, NULL);
+	uint64_t now = count_now();
+	int r;
+
+	count->engine->ops->succeed(count->engine, NULL, NULL);
+	from->engine->ops->finish(from->engine, now);
 	count->from = NULL;
 	count->reads = from->reads;
 	count->read_ns = from->read_ns;
 	count->last_read = from->last_read;
 	count->inherited.read_errors = from->inherited.read_errors + from->engine->stats.read_errors;
+	count->inherited.changes = from->inherited.changes + from->engine->stats.changes;
 	count->inherited.backwards = from->inherited.backwards + from->engine->stats.backwards;
 	states_carry(count->states, from->states);
-	if (ledger_carry(count->ledger, from->ledger, count->options.cgroup_per_cpu) < 0)
-		return -ENOMEM;
+	r = ledger_carry(count->ledger, from->ledger, count->options.cgroup_per_cpu, &count->cpus, now);
+	settle_cpus(count);
 	/* What is newly open has not been read yet, and what is no longer open still looks measured. */
 	count_read(count);
-	return 0;
+	return r;
 }
 
 /* --- targets */
@@ -107,6 +195,17 @@ static bool has_room(const struct count *count, size_t fds)
 	uint64_t used = count->engine->stats.fds + (count->from ? count->from->engine->stats.fds : 0);
 
 	return used + fds + count->options.fd_reserve <= count->privilege->fd_limit;
+}
+
+size_t count_room(const struct count *count)
+{
+	uint64_t used = count->engine->stats.fds + (count->from ? count->from->engine->stats.fds : 0);
+	uint64_t limit = count->privilege->fd_limit, taken = used + count->options.fd_reserve;
+	size_t each = plan_fds_per_cgroup(count->plan), by_max, by_fds;
+
+	by_max = count->options.cgroup_max > count->nr_cgroups ? count->options.cgroup_max - count->nr_cgroups : 0;
+	by_fds = each == 0 ? by_max : limit > taken ? (limit - taken) / each : 0;
+	return by_max < by_fds ? by_max : by_fds;
 }
 
 static void say_no_room(const struct count *count, size_t fds, struct reason *why)
@@ -128,15 +227,6 @@ static void cpu_left_out(struct count *count, int cpu, const struct reason *why)
 		if (cpulist_has(&plan->sets[i].cpus, cpu) && !lasting->text[0])
 			reason_set(lasting, 0, "CPU %d is not counted: %s", cpu, why->text);
 	}
-}
-
-/* A row without anything that could be lost. */
-static bool row_is_empty(const struct count *count, const struct row *row)
-{
-	for (size_t i = 0; i < count->plan->scope[row->scope].nr_columns; i++)
-		if (row->cells[i].measured || row->cells[i].total)
-			return false;
-	return true;
 }
 
 /* Opens what is to be counted on the CPU, or what of it is not open yet. */
@@ -166,7 +256,7 @@ static int add_cpu(struct count *count, int cpu)
 		return r;
 	r = count->engine->ops->add(count->engine, &target, &only, &row, count_now(), &why);
 	if (r < 0) {
-		if (row_is_empty(count, row))
+		if (ledger_row_is_empty(count->ledger, row))
 			ledger_drop(count->ledger, row);
 		cpu_left_out(count, cpu, &why);
 		return r == -ENOMEM ? r : 0;
@@ -177,15 +267,12 @@ static int add_cpu(struct count *count, int cpu)
 
 int count_add_cpus(struct count *count)
 {
-	if (count->plan->scope[SCOPE_CPU].nr_sets == 0)
-		return 0;
-	for (size_t i = 0; i < count->cpus.nr; i++) {
-		int r = add_cpu(count, count->cpus.cpu[i]);
+	int r = 0;
 
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	for (size_t i = 0; i < count->cpus.nr && r == 0 && count->plan->scope[SCOPE_CPU].nr_sets > 0; i++)
+		r = add_cpu(count, count->cpus.cpu[i]);
+	open_lifelines(count);
+	return r;
 }
 
 void count_mend_cpus(struct count *count)
@@ -207,12 +294,12 @@ void count_mend_cpus(struct count *count)
 /* Row number i of the cgroup; false after the last. */
 static bool nth_cgroup_row(const struct count *count, size_t i, const struct cgroup *cgroup, struct row **ret)
 {
-	size_t nr = count->options.cgroup_per_cpu ? count->cpus.nr : 1;
+	size_t nr = count->options.cgroup_per_cpu ? count->known_cpus.nr : 1;
 	int cpu;
 
 	if (i >= nr)
 		return false;
-	cpu = count->options.cgroup_per_cpu ? count->cpus.cpu[i] : ROW_ALL_CPUS;
+	cpu = count->options.cgroup_per_cpu ? count->known_cpus.cpu[i] : ROW_ALL_CPUS;
 	*ret = ledger_find(count->ledger, cpu, cgroup->identity);
 	return true;
 }
@@ -223,10 +310,10 @@ static void end_cgroup_rows(struct count *count, const struct cgroup *cgroup, bo
 	struct row *row;
 
 	for (size_t i = 0; nth_cgroup_row(count, i, cgroup, &row); i++) {
-		if (!row || row->identity != cgroup->identity)
+		if (!row || row->identity->id != cgroup->identity->id)
 			continue;
-		if (linger && count->options.linger > 0 && !row_is_empty(count, row))
-			ledger_retire(count->ledger, row, cgroup->identity, now);
+		if (linger && count->options.linger > 0 && !ledger_row_is_empty(count->ledger, row))
+			ledger_retire(count->ledger, row, row->identity, now);
 		else
 			ledger_drop(count->ledger, row);
 	}
@@ -307,7 +394,7 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 {
 	const struct engine_ops *ops = count->engine->ops;
 	size_t fds = ops->fds_needed(count->engine, SCOPE_CGROUP, cgroup->identity->id);
-	bool had = ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id);
+	bool had = count_has_cgroup(count, cgroup);
 	int r;
 
 	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
@@ -325,6 +412,11 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 		return cgroup_failed(count, tree, cgroup, r, why);
 	count->nr_cgroups += !had;
 	return CGROUP_COUNTED;
+}
+
+bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
+{
+	return count->engine->ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id);
 }
 
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger)
@@ -356,9 +448,92 @@ bool count_is_in_doubt(const struct count *count)
 void count_tick(struct count *count, const uint64_t *busy)
 {
 	count_read(count);
+	check_lifelines(count);
 	ledger_tick(count->ledger, count->last_read);
 	ledger_expire(count->ledger, count->last_read, count->options.linger);
 	states_update(count->states, count->engine, count->ledger, &count->cpus, busy);
+}
+
+/* --- images */
+
+bool count_save(const struct count *count, const char *boot_id, struct buf *out)
+{
+	image_begin(out, boot_id, count_now());
+	pack_u64(out, count->options.cgroup_per_cpu);
+	image_put_cpus(out, &count->cpus);
+	image_put_cpus(out, &count->known_cpus);
+	image_put_plan(out, count->plan);
+	image_put_ledger(out, count->ledger);
+	image_put_states(out, count->states);
+	count->engine->ops->save(count->engine, out);
+	return image_end(out);
+}
+
+static int restore_parts(struct count *count, struct unpack *in, struct fd_pool *fds)
+{
+	_cleanup_(freep) struct row **rows = NULL;
+	size_t nr_rows;
+	int r = image_get_ledger(in, count->ledger, &rows, &nr_rows);
+
+	if (r == 0)
+		r = image_get_states(in, count->states);
+	if (r == 0)
+		r = count->engine->ops->restore(count->engine, in, rows, nr_rows, fds);
+	return r;
+}
+
+static int restore(struct count **ret, struct unpack *in, const struct privilege *privilege, struct fd_pool *fds)
+{
+	const struct count_options options = {
+		.cgroup_per_cpu = unpack_at_most(in, 1),
+		.cgroup_max = SIZE_MAX,
+	};
+	_cleanup_(cpulist_release) struct cpulist cpus = {};
+	_cleanup_(cpulist_release) struct cpulist known = {};
+	_cleanup_(plan_unrefp) struct plan *plan = NULL;
+	_cleanup_(count_freep) struct count *count = NULL;
+	int r = image_get_cpus(in, &cpus);
+
+	if (r == 0)
+		r = image_get_cpus(in, &known);
+	if (r == 0)
+		r = image_get_plan(in, &plan);
+	if (r == 0)
+		r = count_new(&count, plan, &cpus, privilege, &options);
+	if (r < 0)
+		return r;
+	cpulist_release(&count->known_cpus);
+	count->known_cpus = known;
+	known = (struct cpulist){};
+	r = restore_parts(count, in, fds);
+	if (r == 0)
+		*ret = steal_ptr(count);
+	return r;
+}
+
+int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,
+		  const struct privilege *privilege, struct fd_pool *fds, struct reason *why)
+{
+	struct image_info info;
+	struct unpack in;
+	int r = image_open(&in, bytes, size, boot_id, &info, why);
+
+	if (r < 0)
+		return r;
+	r = restore(ret, &in, privilege, fds);
+	if (r == -ENOMEM)
+		return reason_set(why, r, "out of memory");
+	if (r < 0)
+		return reason_set(why, r, "they make no sense");
+	/* What has happened to its CPUs shows in its readings. */
+	count_read(*ret);
+	(*ret)->reads = (*ret)->read_ns = 0;
+	return 0;
+}
+
+void count_each_fd(const struct count *count, void (*each)(void *userdata, int fd, uint64_t id), void *userdata)
+{
+	count->engine->ops->each_fd(count->engine, each, userdata);
 }
 
 struct plan *count_plan(const struct count *count)
@@ -383,9 +558,11 @@ struct count_stats count_stats(const struct count *count)
 		.read_ns = count->read_ns,
 		.read_errors = count->inherited.read_errors + count->engine->stats.read_errors,
 		.backwards = count->inherited.backwards + count->engine->stats.backwards,
+		.changes = count->inherited.changes + count->engine->stats.changes,
 		.last_read = count->last_read,
-		.fds = count->engine->stats.fds,
+		.fds = count->engine->stats.fds + count->nr_lifelines,
 		.cpus = count->nr_cpus,
+		.cpus_offline = count->known_cpus.nr - count->cpus.nr,
 		.lingering = count->ledger->nr_gone,
 	};
 }

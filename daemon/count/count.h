@@ -12,7 +12,9 @@
  * daemon's other work are always left.
  */
 
+#include "count/fd-pool.h"
 #include "count/ledger.h"
+#include "util/buf.h"
 
 /* Why a cgroup is counted or not; kept in struct cgroup's status. */
 enum cgroup_status {
@@ -34,9 +36,10 @@ struct count_options {
 	uint64_t linger;     /* ns */
 	uint64_t cgroup_max; /* cgroups counted at once */
 	uint64_t fd_reserve; /* fds left to the rest of the daemon */
+	const struct cpulist *excluded; /* CPUs of which nothing is to be counted, or NULL; borrowed */
 };
 
-/* Takes a reference to plan; cpus are the online ones. privilege has to outlive it. */
+/* Takes a reference to plan; cpus are those that are online and to be counted. privilege has to outlive it. */
 int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus, const struct privilege *privilege,
 	      const struct count_options *options);
 /* Closes all. */
@@ -47,13 +50,18 @@ DEFINE_CLEANUP(struct count *, count_free)
 uint64_t count_now(void);
 
 /*
- * Makes count the successor of `from`, for a reload: what is added to it takes over what `from` has open
- * for an equal set, with nothing lost; other sets of that target are read a last time just before theirs
- * are opened. What is not added has to be removed from `from`. count_succeeded() ends that: totals of
- * whatever is counted in both go on, and `from` can be freed. -ENOMEM: they could not all be carried.
+ * Makes count the successor of `from`, for a reload, a change of CPUs, or after a restart: what is added to it takes
+ * over what `from` has open for an equal set, with nothing lost; other sets of that target are read a last time just
+ * before theirs are opened, and so is what a CPU that has been offline has left. count_succeeded() ends that: what is
+ * left in `from` is read a last time, totals of whatever is counted in both go on, those of cgroups that are not
+ * counted any more linger, and `from` can be freed. -ENOMEM: they could not all be carried.
  */
-void count_succeed(struct count *count, struct count *from);
+int count_succeed(struct count *count, struct count *from);
 int count_succeeded(struct count *count, struct count *from);
+
+/* Adds to ret the CPUs that have been offline since what counts on them was opened, as far as readings have shown:
+ * time for a successor. -ENOMEM. */
+int count_find_lost(const struct count *count, struct cpulist *ret);
 
 /* Opens the CPU scope's sets on all CPUs. Sets that can't be opened say so in their columns' states.
  * -ENOMEM. */
@@ -61,12 +69,17 @@ int count_add_cpus(struct count *count);
 /* Tries those again. */
 void count_mend_cpus(struct count *count);
 
+/* How many more cgroups fit, by cgroup_max and the limit of open files. */
+size_t count_room(const struct count *count);
+
 /* Opens the cgroup's sets, each on all CPUs or not at all; or, of one that is counted, those that could not be opened
  * then. Its status afterwards (enum cgroup_status), with the
  * sentence in why where it is not CGROUP_COUNTED, or not with all of its sets; -ENOENT where it is gone
  * (normal); -ENOMEM. */
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		     struct reason *why);
+
+bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup);
 
 /* Reads the cgroup's counters a last time, closes them, and lets its rows linger (or drops them, where
  * it is still there but no longer wanted). */
@@ -82,6 +95,21 @@ void count_read(struct count *count);
 void count_tick(struct count *count, const uint64_t *busy);
 bool count_is_in_doubt(const struct count *count);
 
+/*
+ * Writes an image (image.h) of all that is counted, as of the last reading. False when there is no memory.
+ *
+ * count_restore() makes a count from one, with the perf events of the pool, which it takes out of it; it is read at
+ * once. It counts nothing new: it is there to be succeeded. nr_lost: perf events that were not in the pool any more;
+ * what was counted up to the image is not lost. -EBADMSG with the sentence in why, and the pool is as it was, or may
+ * have been closed in part; -ENOMEM.
+ */
+bool count_save(const struct count *count, const char *boot_id, struct buf *out);
+int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,
+		  const struct privilege *privilege, struct fd_pool *fds, struct reason *why);
+
+/* Calls each() with every perf event that is open, but for those that count nothing, and its id. */
+void count_each_fd(const struct count *count, void (*each)(void *userdata, int fd, uint64_t id), void *userdata);
+
 struct plan *count_plan(const struct count *count);
 const struct ledger *count_ledger(const struct count *count);
 
@@ -90,8 +118,10 @@ enum event_state count_column_state(const struct count *count, enum scope scope,
 
 struct count_stats {
 	uint64_t reads, read_ns, read_errors, backwards;
+	uint64_t changes;   /* perf events opened or closed since ever */
 	uint64_t last_read; /* CLOCK_MONOTONIC ns; 0: never */
 	size_t fds, cpus, lingering;
+	size_t cpus_offline; /* that were counted, and whose totals are kept */
 };
 struct count_stats count_stats(const struct count *count);
 const char *count_engine_name(const struct count *count);

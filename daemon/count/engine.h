@@ -9,7 +9,9 @@
  * engine-perf.c is the kernel's own way: one fd per event, CPU and cgroup.
  */
 
+#include "count/fd-pool.h"
 #include "count/ledger.h"
+#include "util/pack.h"
 
 /* What reading a set has shown, summed over all its targets. */
 struct finding {
@@ -23,6 +25,7 @@ struct finding {
 
 struct engine_stats {
 	size_t fds;
+	uint64_t changes; /* perf events opened or closed since ever */
 	uint64_t read_errors, backwards;
 };
 
@@ -43,6 +46,13 @@ struct engine_target {
 	bool idles;	 /* idle time is in its time: a CPU, or the root cgroup, which has the idle tasks */
 };
 
+/* What an engine knows of a CPU. */
+enum life {
+	LIFE_UNKNOWN, /* it counts nothing there but cgroups' events, which can't tell */
+	LIFE_ONLINE,
+	LIFE_BEEN_OFFLINE, /* since it was added: what counts on it has to be opened anew */
+};
+
 struct engine_ops {
 	const char *name;
 	int (*create)(struct engine **ret, struct plan *plan, const struct privilege *privilege);
@@ -56,9 +66,10 @@ struct engine_ops {
 
 	/*
 	 * Starts counting a target, or what could not be opened of it before. rows[i] is fed by cpus->cpu[i];
-	 * they may all be the same row. Each set is opened on all of its CPUs or not at all; 0 where at least one
-	 * is, with a sentence in why where another is not. -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open.
-	 * -ENOENT: the kernel knows no such cgroup. Other errors: no set could be opened; why says.
+	 * they may all be the same row. Each set is opened on all of its CPUs or not at all, unless a part of it
+	 * was taken over; 0 where at least one is, with a sentence in why where another is not, or not all of it.
+	 * -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open. -ENOENT: the kernel knows no such cgroup. Other
+	 * errors: no set could be opened; why says.
 	 */
 	int (*add)(struct engine *engine, const struct engine_target *target, const struct cpulist *cpus,
 		   struct row *const *rows, uint64_t now, struct reason *why);
@@ -66,12 +77,32 @@ struct engine_ops {
 	/* Reads a target for the last time and closes it. now: CLOCK_MONOTONIC ns. */
 	void (*remove)(struct engine *engine, enum scope scope, uint64_t id, uint64_t now);
 
+	/* The same for all targets. */
+	void (*finish)(struct engine *engine, uint64_t now);
+
 	/* Reads all targets. */
 	void (*read)(struct engine *engine, uint64_t now);
 
-	/* From now on add() takes the target over from `from`: an equal set with all it has open, so that
-	 * nothing is lost; of others, the last counts. NULL ends that. Both have to be of the same ops. */
-	void (*succeed)(struct engine *engine, struct engine *from);
+	/* What the last readings say of a CPU. */
+	enum life (*life)(const struct engine *engine, int cpu);
+
+	/* From now on add() takes the target over from `from`: of an equal set what it has open, so that
+	 * nothing is lost, but for the CPUs that are lost (borrowed; they have been offline); of others, the last
+	 * counts. NULL ends that. Both have to be of the same ops. */
+	void (*succeed)(struct engine *engine, struct engine *from, const struct cpulist *lost);
+
+	/* Calls each() with every perf event that is open and its id (PERF_EVENT_IOC_ID), which is its own until
+	 * the machine is restarted. */
+	void (*each_fd)(const struct engine *engine, void (*each)(void *userdata, int fd, uint64_t id), void *userdata);
+
+	/*
+	 * Writes what is open and where it stands (image.h); rows are named by their `number`. restore() makes it
+	 * again in an engine without targets, with the fds of the pool: what has none there is not open any more.
+	 * -EBADMSG where it can't have been written by save(), -ENOMEM.
+	 */
+	void (*save)(const struct engine *engine, struct buf *out);
+	int (*restore)(struct engine *engine, struct unpack *in, struct row *const *rows, size_t nr_rows,
+		       struct fd_pool *fds);
 };
 
 extern const struct engine_ops engine_perf;

@@ -211,6 +211,20 @@ static void carry_times(struct row *to, const struct scope_plan *to_plan, const 
 	}
 }
 
+void ledger_unmeasure(const struct ledger *ledger, struct row *row)
+{
+	for (size_t i = 0; i < ledger->plan->scope[row->scope].nr_columns; i++)
+		row->cells[i].measured = false;
+}
+
+bool ledger_row_is_empty(const struct ledger *ledger, const struct row *row)
+{
+	for (size_t i = 0; i < ledger->plan->scope[row->scope].nr_columns; i++)
+		if (row->cells[i].measured || row->cells[i].total)
+			return false;
+	return true;
+}
+
 /* What is carried from where, and to which column: one a column of the new plan, or NO_COLUMN. */
 struct carrying {
 	struct ledger *to;
@@ -237,7 +251,8 @@ static int find_heirs(struct carrying *carrying, enum scope scope)
 	return 0;
 }
 
-static void carry_row(const struct carrying *carrying, struct row *to, const struct row *from)
+/* final: it is counted no more, and what was measured of it stays so. */
+static void carry_row(const struct carrying *carrying, struct row *to, const struct row *from, bool final)
 {
 	const struct scope_plan *plan = &carrying->to->plan->scope[from->scope];
 
@@ -251,8 +266,8 @@ static void carry_row(const struct carrying *carrying, struct row *to, const str
 		to->cells[i].total += cell->total;
 		to->cells[i].at_tick += cell->at_tick;
 		to->cells[i].rate = cell->rate;
-		/* What is no longer counted is not measured; of a cgroup that is gone, it was. */
-		if (plan->columns[i].set != NO_SET || from->gone_at)
+		/* What is no longer counted is not measured; of a target that is gone, it was. */
+		if (plan->columns[i].set != NO_SET || final)
 			to->cells[i].measured |= cell->measured;
 	}
 	carry_times(to, plan, from, &carrying->from->plan->scope[from->scope]);
@@ -265,47 +280,58 @@ static bool carry_to_row(const struct carrying *carrying, const struct row *old)
 
 	HASH_FIND(by_target, carrying->to->by_target, old->target, strlen(old->target), row);
 	if (row)
-		carry_row(carrying, row, old);
+		carry_row(carrying, row, old, old->gone_at != 0);
 	return row;
 }
 
-/* From a target that is there: into its new row. A CPU that is not counted for now gets one, to keep its
- * totals, which are not measured. */
-static int carry_present(const struct carrying *carrying, const struct row *old)
+/* Into a row of its own, in which it goes on, or lingers. */
+static int carry_to_new_row(const struct carrying *carrying, const struct row *old, uint64_t gone_at)
 {
-	struct ledger *to = carrying->to;
 	struct row *row;
-	int r;
+	int r = ledger_take(carrying->to, old->scope, old->cpu, old->identity, &row);
 
-	if (carry_to_row(carrying, old) || old->scope != SCOPE_CPU)
-		return 0;
-	r = ledger_take(to, SCOPE_CPU, old->cpu, NULL, &row);
 	if (r < 0)
 		return r;
-	carry_row(carrying, row, old);
-	for (size_t i = 0; i < to->plan->scope[SCOPE_CPU].nr_columns; i++)
-		row->cells[i].measured = false;
+	carry_row(carrying, row, old, true);
+	if (gone_at)
+		ledger_retire(carrying->to, row, old->identity, gone_at);
 	return 0;
+}
+
+/* Has the new ledger a row of the cgroup, on any of the CPUs? */
+static bool has_cgroup(const struct ledger *ledger, const struct row *old, const struct cpulist *cpus)
+{
+	for (size_t i = 0; i < cpus->nr; i++)
+		if (ledger_find(ledger, cpus->cpu[i], old->identity))
+			return true;
+	return false;
+}
+
+/* From a target that was counted: into its row, or else it is a CPU that is not counted for now, by itself or of a
+ * cgroup, or a cgroup that is counted no more. */
+static int carry_counted(const struct carrying *carrying, const struct row *old, bool per_cpu,
+			 const struct cpulist *cpus, uint64_t now)
+{
+	if (carry_to_row(carrying, old))
+		return 0;
+	if (old->scope == SCOPE_CPU)
+		return carry_to_new_row(carrying, old, 0);
+	if ((old->cpu != ROW_ALL_CPUS) != per_cpu)
+		return 0;
+	if (per_cpu && has_cgroup(carrying->to, old, cpus))
+		return carry_to_new_row(carrying, old, 0);
+	return ledger_row_is_empty(carrying->from, old) ? 0 : carry_to_new_row(carrying, old, now);
 }
 
 /* From a cgroup that is gone: into the row of another that has taken its label, or one that lingers on. */
 static int carry_gone(const struct carrying *carrying, const struct row *old, bool per_cpu)
 {
-	struct ledger *to = carrying->to;
-	struct row *row;
-	int r;
-
 	if (carry_to_row(carrying, old) || (old->cpu != ROW_ALL_CPUS) != per_cpu)
 		return 0;
-	r = ledger_take(to, SCOPE_CGROUP, old->cpu, old->identity, &row);
-	if (r < 0)
-		return r;
-	carry_row(carrying, row, old);
-	ledger_retire(to, row, old->identity, old->gone_at);
-	return 0;
+	return carry_to_new_row(carrying, old, old->gone_at);
 }
 
-int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu)
+int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, const struct cpulist *cpus, uint64_t now)
 {
 	_cleanup_(carrying_release) struct carrying carrying = { .to = to, .from = from };
 	const struct row *old;
@@ -313,14 +339,14 @@ int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu)
 
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = find_heirs(&carrying, (enum scope)scope);
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		TAILQ_FOREACH(old, &from->rows[scope], in_ledger)
-			if (r == 0 && !old->gone_at)
-				r = carry_present(&carrying, old);
-	/* In the order in which they went. */
+	/* In the order in which they went, and those that go now after them. */
 	TAILQ_FOREACH(old, &from->gone, in_gone)
 		if (r == 0)
 			r = carry_gone(&carrying, old, per_cpu);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		TAILQ_FOREACH(old, &from->rows[scope], in_ledger)
+			if (r == 0 && !old->gone_at)
+				r = carry_counted(&carrying, old, per_cpu, cpus, now);
 	to->last_tick = from->last_tick;
 	return r;
 }

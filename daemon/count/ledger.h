@@ -37,6 +37,7 @@ struct row {
 	int cpu;			  /* or ROW_ALL_CPUS */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it is there */
+	size_t number;			  /* in an image, while that is written */
 	TAILQ_ENTRY(row) in_ledger;
 	TAILQ_ENTRY(row) in_gone; /* while gone_at is set */
 	struct cell *cells;		  /* one a column; of the same allocation */
@@ -81,9 +82,17 @@ void ledger_drop(struct ledger *ledger, struct row *row);
 /* Ends an interval: works out rates and shares from what was added since the last. */
 void ledger_tick(struct ledger *ledger, uint64_t now);
 
+/* Nothing in the row is measured any more. */
+void ledger_unmeasure(const struct ledger *ledger, struct row *row);
+
+/* Does it hold anything that could be lost? */
+bool ledger_row_is_empty(const struct ledger *ledger, const struct row *row);
+
 /*
- * Takes over from the ledger this one replaces: the totals of each event that is counted in both, for
- * each target that is in both; and the rows that linger, as far as they are of the kind that is made now
- * (per_cpu: a cgroup has a row a CPU). What stays configured is not reset. -ENOMEM.
+ * Takes over from the ledger this one replaces: the totals of each event that is counted in both, for each target that
+ * is in both; the rows of CPUs that are not counted now, of which the caller knows why; the rows that linger, and
+ * those of cgroups that are not counted any more, which linger from now on, as far as they are of the kind that is
+ * made now (per_cpu: a cgroup has a row a CPU). What stays configured is not reset. cpus: those that are counted now.
+ * -ENOMEM.
  */
-int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu);
+int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, const struct cpulist *cpus, uint64_t now);

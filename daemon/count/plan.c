@@ -202,7 +202,7 @@ static void drop_set(struct scope_plan *plan, size_t at)
 	}
 }
 
-static int add_columns(struct scope_plan *plan, const struct group_list *groups, enum scope scope)
+int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, enum scope scope)
 {
 	size_t nr = 0;
 
@@ -321,7 +321,7 @@ static int hold_pinned(const struct scope_plan *plan, const struct probe *probe,
 static int draw_up(struct scope_plan *plan, const struct group_list *groups, const struct probe *probe,
 		   struct reason *why)
 {
-	int r = add_columns(plan, groups, probe->scope);
+	int r = plan_add_columns(plan, groups, probe->scope);
 
 	if (r == 0)
 		r = check_names(plan, why);
@@ -402,7 +402,7 @@ static bool set_equal(const struct scope_plan *a_plan, const struct set *a, cons
 	for (size_t i = 0; i < a->nr; i++)
 		if (!column_equal(&a_plan->columns[a->columns[i]], &b_plan->columns[b->columns[i]]))
 			return false;
-	return cpulist_equal(&a->cpus, &b->cpus);
+	return true;
 }
 
 size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan)
@@ -413,14 +413,23 @@ size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, cons
 	return NO_SET;
 }
 
-size_t plan_fds_per_cgroup(const struct plan *plan)
+static size_t nr_fds(const struct scope_plan *plan)
 {
-	const struct scope_plan *scope = &plan->scope[SCOPE_CGROUP];
 	size_t nr = 0;
 
-	for (size_t i = 0; i < scope->nr_sets; i++)
-		nr += scope->sets[i].nr * scope->sets[i].cpus.nr;
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		nr += plan->sets[i].nr * plan->sets[i].cpus.nr;
 	return nr;
+}
+
+size_t plan_fds_per_cgroup(const struct plan *plan)
+{
+	return nr_fds(&plan->scope[SCOPE_CGROUP]);
+}
+
+size_t plan_fds_of_cpus(const struct plan *plan)
+{
+	return nr_fds(&plan->scope[SCOPE_CPU]);
 }
 
 size_t plan_nr_counted(const struct plan *plan)

@@ -81,7 +81,7 @@ bool column_equal(const struct column *a, const struct column *b);
 /* The number of the plan's column that is equal, of which there is one at most; NO_COLUMN. */
 size_t column_find_equal(const struct column *column, const struct scope_plan *plan);
 
-/* The number of b_plan's set that stands for the same thing: leader, members and CPUs alike; NO_SET. */
+/* The number of b_plan's set that stands for the same thing: leader and members alike, on whatever CPUs; NO_SET. */
 size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan);
 
 struct plan {
@@ -104,11 +104,15 @@ struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
 DEFINE_CLEANUP(struct plan *, plan_unref)
 
+/* Gives an empty plan the columns of all groups' events, none of them in a set. -ENOMEM. */
+int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, enum scope scope);
+
 /* How many columns, in all scopes, are counted; and is there one that is not and may be later? */
 size_t plan_nr_counted(const struct plan *plan);
 bool plan_may_recover(const struct plan *plan);
 /* Can one of those be opened by now? */
 bool plan_recovers(const struct plan *plan, const struct cpulist *cpus, int cgroup_fd);
 
-/* How many fds one target needs (one CPU, or one cgroup on all of the sets' CPUs). */
+/* How many fds one cgroup needs on all of the sets' CPUs, and all CPUs together. */
 size_t plan_fds_per_cgroup(const struct plan *plan);
+size_t plan_fds_of_cpus(const struct plan *plan);

@@ -78,7 +78,7 @@ struct event {
 /* What parsing looks at; owned by the caller, read only. */
 struct event_env {
 	const struct pmu_catalogue *pmus;
-	const char *tracefs;	      /* root, or NULL where not mounted */
+	const char *tracefs;	      /* its root, or a list's (tracefs.h), or NULL where not mounted */
 	const char *tracefs_problem;  /* then: the sentence, or NULL */
 	const char *kallsyms;	      /* "/proc/kallsyms"; NULL: there is none */
 };

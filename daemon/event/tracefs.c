@@ -3,6 +3,7 @@
 #include "event/tracefs.h"
 
 #include "event/folder.h"
+#include "event/tracelist.h"
 #include "util/file.h"
 #include "util/mountinfo.h"
 #include "util/text.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int tracefs_find(const char *mountinfo, char **ret, struct reason *why)
 {
@@ -58,8 +60,9 @@ static int explain(int r, const char *root, const char *subsystem, const char *n
 	case -EPERM:
 		return reason_set(
 			why, -EACCES,
-			"tracepoint '%.100s:%.100s': %s is readable by root alone; give the daemon "
-			"CAP_DAC_READ_SEARCH, or mount tracefs with a gid= it is in and mode=750",
+			"tracepoint '%.100s:%.100s': %s is readable by root alone; run perfmond by its unit, "
+			"for which root saves a list of the tracepoints, or mount tracefs with a gid= it is in and "
+			"mode=750",
 			subsystem, name, root);
 	case -ENOENT:
 	case -ENOTDIR:
@@ -84,6 +87,57 @@ static int explain(int r, const char *root, const char *subsystem, const char *n
 			  subsystem, name);
 }
 
+/* --- a list for a root */
+
+static bool is_list(const char *root)
+{
+	struct stat st;
+
+	return stat(root, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static int id_in_list(const char *list, const char *subsystem, const char *name, uint64_t *ret, struct reason *why)
+{
+	_cleanup_(freep) char *text = NULL;
+	struct tracepoint tracepoint;
+	char *cursor;
+	int r = read_text_file(AT_FDCWD, list, TRACELIST_MAX, &text);
+
+	if (r < 0)
+		return r == -ENOMEM ? r :
+				      reason_set(why, r, "tracepoint '%.100s:%.100s': %s: %s", subsystem, name, list,
+						 strerror(-r));
+	for (cursor = text; tracelist_next(&cursor, &tracepoint);)
+		if (strcmp(tracepoint.name, name) == 0 && strcmp(tracepoint.subsystem, subsystem) == 0) {
+			*ret = tracepoint.id;
+			return 0;
+		}
+	return reason_set(why, -ENOENT,
+			  "this kernel has no tracepoint '%.100s:%.100s' (a module may be missing, or was when root "
+			  "saved %s, at the last start or reload)",
+			  subsystem, name, list);
+}
+
+static int walk_list(const char *list, int (*each)(void *userdata, const char *subsystem, const char *name),
+		     void *userdata)
+{
+	_cleanup_(freep) char *text = NULL;
+	struct tracepoint tracepoint;
+	char *cursor;
+	int r = read_text_file(AT_FDCWD, list, TRACELIST_MAX, &text);
+
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	for (cursor = text; tracelist_next(&cursor, &tracepoint);) {
+		r = each(userdata, tracepoint.subsystem, tracepoint.name);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* --- either */
+
 int tracefs_id(const char *root, const char *subsystem, const char *name, uint64_t *ret,
 	       struct reason *why)
 {
@@ -95,6 +149,8 @@ int tracefs_id(const char *root, const char *subsystem, const char *name, uint64
 				  "tracepoint '%.100s:%.100s': tracefs is not mounted; mount it with "
 				  "'mount -t tracefs tracefs /sys/kernel/tracing'",
 				  subsystem, name);
+	if (is_list(root))
+		return id_in_list(root, subsystem, name, ret, why);
 
 	if (asprintf(&path, "%s/events/%s/%s/id", root, subsystem, name) < 0) {
 		path = NULL;
@@ -107,6 +163,19 @@ int tracefs_id(const char *root, const char *subsystem, const char *name, uint64
 		return reason_set(why, -EBADMSG, "tracepoint '%.100s:%.100s': %s holds no number",
 				  subsystem, name, path);
 	return 0;
+}
+
+static int open_events(const char *root)
+{
+	_cleanup_(freep) char *path = NULL;
+	int fd;
+
+	if (asprintf(&path, "%s/events", root) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 static int walk_subsystem(int events_fd, const char *subsystem,
@@ -140,19 +209,16 @@ int tracefs_walk(const char *root, int (*each)(void *userdata, const char *subsy
 		 void *userdata)
 {
 	_cleanup_(name_array_release) struct name_array array = {};
-	_cleanup_(freep) char *path = NULL;
 	_cleanup_(closep) int fd = -1;
 	int r;
 
 	if (!root)
 		return 0;
-	if (asprintf(&path, "%s/events", root) < 0) {
-		path = NULL;
-		return -ENOMEM;
-	}
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (is_list(root))
+		return walk_list(root, each, userdata);
+	fd = open_events(root);
 	if (fd < 0)
-		return 0;
+		return fd == -ENOMEM ? fd : 0;
 	r = folder_read(fd, ".", &array);
 	if (r < 0)
 		return r == -ENOMEM ? r : 0;
@@ -163,4 +229,51 @@ int tracefs_walk(const char *root, int (*each)(void *userdata, const char *subsy
 			return r;
 	}
 	return 0;
+}
+
+/* --- saving */
+
+bool tracefs_is_readable(const char *root)
+{
+	_cleanup_(closep) int fd = open_events(root);
+
+	return fd >= 0;
+}
+
+struct saving {
+	const char *root;
+	struct buf *list;
+	int nr;
+};
+
+/* One that goes meanwhile, with its module, is left out. */
+static int save_one(void *userdata, const char *subsystem, const char *name)
+{
+	struct saving *saving = userdata;
+	uint64_t id;
+	int r = tracefs_id(saving->root, subsystem, name, &id, NULL);
+
+	if (r < 0)
+		return r == -ENOMEM ? r : 0;
+	tracelist_add(saving->list, subsystem, name, id);
+	saving->nr++;
+	return 0;
+}
+
+int tracefs_save(const char *root, const char *file, struct reason *why)
+{
+	_cleanup_(buf_release) struct buf list = {};
+	_cleanup_(closep) int fd = open_events(root);
+	struct saving saving = { .root = root, .list = &list };
+	int r;
+
+	if (fd < 0)
+		return reason_set(why, fd, "%s/events: %s", root, strerror(-fd));
+	r = tracefs_walk(root, save_one, &saving);
+	if (r < 0 || list.failed)
+		return reason_set(why, -ENOMEM, "out of memory");
+	if (saving.nr == 0)
+		return reason_set(why, -ENOENT, "%s/events: there are no tracepoints", root);
+	r = replace_file(file, 0644, list.data, list.len);
+	return r < 0 ? reason_set(why, r, "%s: %s", file, strerror(-r)) : saving.nr;
 }

@@ -3,10 +3,14 @@
 
 /*
  * Tracepoints: the names and ids below tracefs's events/ (perf_event_open(2), PERF_TYPE_TRACEPOINT).
+ *
+ * A root is the folder where tracefs is mounted, or, for whom that is not readable, a list of what is in it
+ * (tracelist.h), which is a plain file.
  */
 
 #include "util/reason.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -16,8 +20,18 @@
  */
 int tracefs_find(const char *mountinfo, char **ret, struct reason *why);
 
+/* May this process look into the tracefs at root? */
+bool tracefs_is_readable(const char *root);
+
 /*
- * The id of subsystem:name below the tracefs at root (NULL: not mounted). Negative errno with the
+ * Saves a list of all tracepoints at root in a file, which can then be a root for others, and takes the place of an
+ * older one. How many they are; negative errno with the sentence in why: what reading or writing said, -ENOENT for
+ * a tracefs without any.
+ */
+int tracefs_save(const char *root, const char *file, struct reason *why);
+
+/*
+ * The id of subsystem:name at root (NULL: there is none). Negative errno with the
  * sentence in why: -ENOENT there is no such tracepoint; -EACCES tracefs is not readable by this user
  * (it is root's alone by default); -ENODEV not mounted; -EBADMSG the id file holds no number. What else
  * reading says stays as it is.

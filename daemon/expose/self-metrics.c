@@ -35,6 +35,9 @@ const struct self_metric self_metrics[] = {
 	SECONDS(FAMILY_GAUGE, "start_time", start_time, "When the daemon was started, in seconds since the epoch."),
 	SECONDS(FAMILY_GAUGE, "interval", interval, "How often all counters are read ([daemon] interval)."),
 	GAUGE("cpus", cpus, "CPUs that are counted."),
+	GAUGE("cpus_offline", cpus_offline, "CPUs that were counted and are offline: their totals are kept."),
+	SECONDS(FAMILY_GAUGE, "loop_lag", loop_lag,
+		"The longest time within the last minute for which nothing else could be done: one turn of the loop."),
 
 	COUNTER("reads", reads, "Readings of all counters."),
 	SECONDS(FAMILY_COUNTER, "read", read_ns, "Time spent reading counters."),
@@ -43,6 +46,7 @@ const struct self_metric self_metrics[] = {
 	COUNTER("scrapes", scrapes, "Expositions served."),
 
 	GAUGE("open_events", fds, "Perf events that are open, each of them a file descriptor."),
+	GAUGE("needed_fds", needed_fds, "Open files that counting everything that is wanted would take."),
 	GAUGE("max_fds", fd_limit, "Limit of open file descriptors (RLIMIT_NOFILE)."),
 
 	CGROUPS(counted),
@@ -61,6 +65,11 @@ const struct self_metric self_metrics[] = {
 
 	COUNTER("reloads", reloads, "Reloads of the config."),
 	COUNTER("reload_failures", reloads_failed, "Reloads refused: the config before stayed in force."),
+
+	COUNTER("saves", saves, "Times all totals were saved for the next start."),
+	SECONDS(FAMILY_COUNTER, "save", save_ns, "Time spent on what is kept for the next start."),
+	BYTES("saved", saved_bytes, "Size of what is saved for the next start."),
+	GAUGE("kept_events", kept_events, "Perf events in systemd's fd store, that go on counting without the daemon."),
 
 	SECONDS(FAMILY_COUNTER, "cpu", cpu_ns, "CPU time the daemon has used, user and system."),
 	BYTES("resident_memory", resident_bytes, "Memory of the daemon that is resident."),

@@ -18,6 +18,7 @@ struct self {
 	uint64_t backwards;	      /* readings refused since the kernel's numbers went down */
 	uint64_t scrapes;	      /* expositions served */
 	uint64_t fds, fd_limit;	      /* perf events open; RLIMIT_NOFILE */
+	uint64_t needed_fds;	      /* open files that counting everything wanted would take */
 	uint64_t cgroups_counted;     /* now */
 	uint64_t cgroups_lingering;   /* removed, still exposed */
 	uint64_t cgroups_excluded;    /* left out: by the filters */
@@ -28,7 +29,12 @@ struct self {
 	uint64_t cgroups_missed;      /* came and went before they could be opened */
 	uint64_t watches, watches_missing, inotify_overflows, rescans;
 	uint64_t reloads, reloads_failed;
+	uint64_t saves, save_ns;      /* images of all that is counted; ns spent on what is kept for the next start */
+	uint64_t saved_bytes;	      /* of the last image */
+	uint64_t kept_events;	      /* perf events in the fd store */
 	uint64_t cpu_ns;	      /* user and system time of the process */
 	uint64_t resident_bytes;
 	uint64_t cpus;		      /* online and counted */
+	uint64_t cpus_offline;	      /* not any more, and their totals are kept */
+	uint64_t loop_lag;	      /* ns: the longest turn of the loop within the last minute */
 };

@@ -11,6 +11,9 @@
  * by a reading do no harm. When the queue overflows, or a watch can't be set (max_user_watches), the
  * whole tree is read again and compared by (path, id).
  *
+ * None of that is done in one go: cgroup_tree_follow() works for as long as it may and keeps its place.
+ * A tree that changes in the meantime moves that place, or is looked at again for the event of it.
+ *
  * A cgroup's identity is the inode id of its directory, not its path: a directory removed and made again
  * under the same name is another cgroup, and is reported as removed and added; so is a renamed one (v1).
  *
@@ -21,7 +24,6 @@
 
 #include "target/identity.h"
 #include "target/mount.h"
-#include "util/hash.h"
 #include "util/reason.h"
 
 #include <stdbool.h>
@@ -53,6 +55,10 @@ struct cgroup {
 	 * `why` at the end. */
 	int status;
 	char *why;
+	uint64_t usage, busy; /* CPU time in us: when it was last looked at; between then and the time before */
+	uint64_t looked_at;   /* CLOCK_MONOTONIC ns */
+	size_t chosen;	      /* its place among those to be counted next, from 1 */
+	TAILQ_ENTRY(cgroup) in_waiting;
 
 	TAILQ_ENTRY(cgroup) in_all; /* parents before their children, otherwise in the order found */
 
@@ -64,12 +70,11 @@ struct cgroup {
 	int watch;	       /* inotify's watch descriptor, or -1 */
 	unsigned left_out;     /* directories in it that are not in the tree, at the last reading */
 	bool unread;	       /* has directories in it that have not been looked at yet */
-	bool seen;	       /* … while its parent is read */
-	UT_hash_handle hh;     /* by watch */
+	uint64_t read, seen;   /* number of the last reading of it, and of the last one that met it */
 };
 
-/* What the tree tells its owner, from within cgroup_tree_start(), _dispatch(), _rescan(), _set_filter().
- * None of these may be called from there. */
+/* What the tree tells its owner, from within cgroup_tree_start(), _follow(), _set_filter(). None of these may
+ * be called from there. */
 struct cgroup_observer {
 	void (*added)(void *userdata, struct cgroup *cgroup);
 	/* The directory is gone; children are reported before their parents. It is in no list any more, and
@@ -97,26 +102,30 @@ DEFINE_CLEANUP(struct cgroup_tree *, cgroup_tree_free)
 #define CGROUP_TREE_LIMIT 100000
 void cgroup_tree_set_limit(struct cgroup_tree *tree, size_t limit);
 
-/* Reads the tree for the first time, breadth-first. What opening the mount said; -EMFILE, -ENFILE or
- * -ENOMEM where it could not be read to the end (what was found stays). */
+/* Reads the tree for the first time, breadth-first and in one go. What opening the mount said; -EMFILE,
+ * -ENFILE or -ENOMEM where not all of it could be read (what was found stays). */
 int cgroup_tree_start(struct cgroup_tree *tree, struct reason *why);
 
 /* The inotify fd, for the loop; -1 where there is none. */
 int cgroup_tree_fd(const struct cgroup_tree *tree);
 
-/* Takes what the inotify fd has, at most about a thousand events a call; 1 where more may be waiting, 0
- * where not, negative errno where something could not be looked at (a rescan is then due). */
-int cgroup_tree_dispatch(struct cgroup_tree *tree, struct reason *why);
+/*
+ * Takes what the inotify fd has, and reads again what has to be, for about budget ns (CLOCK_MONOTONIC): 0
+ * is one small step, UINT64_MAX is to the end. 1: there is more to do, whether the fd is readable or not;
+ * 0: there is not; negative errno: nor is there, and something could not be looked at since the last time
+ * this was said (the tree is incomplete).
+ */
+int cgroup_tree_follow(struct cgroup_tree *tree, uint64_t budget, struct reason *why);
+/* The next call of _follow() has something to do without the fd being readable. */
+bool cgroup_tree_has_more(const struct cgroup_tree *tree);
 
-/* Reads the whole tree again and reports the differences; sets the watches that are missing. Errors as
- * with _start(): what was not reached is left as it is. */
-int cgroup_tree_rescan(struct cgroup_tree *tree, struct reason *why);
+/* Has _follow() read the whole tree again, report the differences, and set the watches that are missing. It
+ * does so by itself when the queue overflows. Where that goes on already it is let go on. */
+void cgroup_tree_rescan(struct cgroup_tree *tree);
 
-/* NOW: the queue overflowed since the last rescan. SOMETIMES: there are directories without a watch, or
- * left out, or something could not be looked at, so that a rescan from time to time has to find what
- * no event tells. */
-enum cgroup_rescan { CGROUP_RESCAN_NO, CGROUP_RESCAN_SOMETIMES, CGROUP_RESCAN_NOW };
-enum cgroup_rescan cgroup_tree_wants_rescan(const struct cgroup_tree *tree);
+/* There are directories without a watch, or left out, or something could not be looked at, so that a rescan
+ * from time to time has to find what no event tells. */
+bool cgroup_tree_is_incomplete(const struct cgroup_tree *tree);
 
 /* Why watches are missing, as a sentence that says what to do; NULL where none is. */
 const char *cgroup_tree_problem(const struct cgroup_tree *tree);
@@ -143,3 +152,5 @@ struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree);
  * where another cgroup stands in its place by now.
  */
 int cgroup_open(const struct cgroup_tree *tree, const struct cgroup *cgroup);
+
+int cgroup_usage(const struct cgroup_tree *tree, const struct cgroup *cgroup, uint64_t *usec);

@@ -10,31 +10,74 @@
 #include <limits.h>
 #include <string.h>
 
-int cpu_online(struct cpulist *ret, const char *sysroot, struct reason *why)
+int cpu_list_read(struct cpulist *ret, const char *sysroot, const char *name, struct reason *why)
 {
 	_cleanup_(freep) char *path = NULL, *text = NULL;
-	_cleanup_(cpulist_release) struct cpulist list = {};
 	int r;
 
-	if (asprintf(&path, "%s/devices/system/cpu/online", sysroot) < 0) {
+	if (asprintf(&path, "%s/devices/system/cpu/%s", sysroot, name) < 0) {
 		path = NULL; /* asprintf(3) leaves it undefined */
 		return reason_set(why, -ENOMEM, "out of memory");
 	}
 
 	r = read_text_file(AT_FDCWD, path, FILE_MAX_SYSFS, &text);
 	if (r < 0)
-		return reason_set(why, r, "can't read which CPUs are online from %s: %s", path,
-				  strerror(-r));
+		return reason_set(why, r, "can't read a list of CPUs from %s: %s", path, strerror(-r));
 
-	r = cpulist_parse(&list, text);
+	/* What the kernel writes for "none" where the option was not given. */
+	r = strcmp(text, "(null)") ? cpulist_parse(ret, text) : cpulist_parse(ret, "");
 	if (r == -ENOMEM)
 		return reason_set(why, r, "out of memory");
-	if (r < 0 || list.nr == 0)
-		return reason_set(why, -EBADMSG, "%s holds no list of CPUs such as 0-3", path);
+	return r < 0 ? reason_set(why, -EBADMSG, "%s holds no list of CPUs such as 0-3", path) : 0;
+}
 
+int cpu_online(struct cpulist *ret, const char *sysroot, struct reason *why)
+{
+	_cleanup_(cpulist_release) struct cpulist list = {};
+	int r = cpu_list_read(&list, sysroot, "online", why);
+
+	if (r < 0)
+		return r;
+	if (list.nr == 0)
+		return reason_set(why, -EBADMSG, "%s/devices/system/cpu/online names no CPU", sysroot);
 	*ret = list;
 	list = (struct cpulist){};
 	return 0;
+}
+
+static bool read_again(struct cpu_watch *watch, char text[static sizeof(watch->text)])
+{
+	ssize_t n = watch->fd < 0 ? -1 : pread(watch->fd, text, sizeof(watch->text) - 1, 0);
+
+	if (n < 0)
+		return false;
+	text[n] = '\0';
+	return true;
+}
+
+void cpu_watch_open(struct cpu_watch *ret, const char *sysroot)
+{
+	char path[PATH_MAX];
+
+	*ret = (struct cpu_watch){ .fd = -1 };
+	if (snprintf(path, sizeof(path), "%s/devices/system/cpu/online", sysroot) < (int)sizeof(path))
+		ret->fd = open(path, O_RDONLY | O_CLOEXEC);
+	(void)read_again(ret, ret->text);
+}
+
+void cpu_watch_close(struct cpu_watch *watch)
+{
+	watch->fd = safe_close(watch->fd);
+}
+
+bool cpu_watch_has_changed(struct cpu_watch *watch)
+{
+	char text[sizeof(watch->text)];
+
+	if (!read_again(watch, text) || strcmp(text, watch->text) == 0)
+		return false;
+	strcpy(watch->text, text);
+	return true;
 }
 
 void cpu_topology_release(struct cpu_topology *topology)

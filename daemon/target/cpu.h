@@ -15,6 +15,23 @@
  * sentence, which names the file, in why. */
 int cpu_online(struct cpulist *ret, const char *sysroot, struct reason *why);
 
+/* The same of another of the kernel's lists beside it: "isolated", "nohz_full". -ENOENT: this kernel has no such list. */
+int cpu_list_read(struct cpulist *ret, const char *sysroot, const char *name, struct reason *why);
+
+/*
+ * Has the list of CPUs that are online changed? Neither inotify nor poll tells, and uevents need a kind of socket that
+ * sandboxes do not give: the file is kept open and its text compared, which costs a microsecond or two.
+ */
+struct cpu_watch {
+	int fd; /* -1: it can't be opened, and nothing ever changes */
+	char text[4096];
+};
+
+void cpu_watch_open(struct cpu_watch *ret, const char *sysroot);
+void cpu_watch_close(struct cpu_watch *watch);
+/* Since it was opened, or asked the last time. */
+bool cpu_watch_has_changed(struct cpu_watch *watch);
+
 #define CPU_NOWHERE (-1)
 
 /* CPU_NOWHERE: the kernel doesn't say, as in many virtual machines. */

@@ -200,7 +200,7 @@ static bool copy_piece(char **ret, struct piece p)
 	return *ret;
 }
 
-int cgroup_identity_new(struct cgroup_identity **ret, uint64_t id, const char *path)
+int cgroup_identity_of_label(struct cgroup_identity **ret, uint64_t id, const char *label)
 {
 	_cleanup_(cgroup_identity_unrefp) struct cgroup_identity *identity = calloc(1, sizeof(*identity));
 	struct findings f;
@@ -209,7 +209,7 @@ int cgroup_identity_new(struct cgroup_identity **ret, uint64_t id, const char *p
 		return -ENOMEM;
 	identity->refs = 1;
 	identity->id = id;
-	identity->label = utf8_printable(path);
+	identity->label = strdup(label);
 	if (!identity->label)
 		return -ENOMEM;
 
@@ -223,6 +223,13 @@ int cgroup_identity_new(struct cgroup_identity **ret, uint64_t id, const char *p
 
 	*ret = steal_ptr(identity);
 	return 0;
+}
+
+int cgroup_identity_new(struct cgroup_identity **ret, uint64_t id, const char *path)
+{
+	_cleanup_(freep) char *label = utf8_printable(path);
+
+	return label ? cgroup_identity_of_label(ret, id, label) : -ENOMEM;
 }
 
 struct cgroup_identity *cgroup_identity_ref(struct cgroup_identity *identity)

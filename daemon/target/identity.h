@@ -33,6 +33,8 @@ struct cgroup_identity {
 
 /* Makes one with one reference; path is bytes. -ENOMEM. */
 int cgroup_identity_new(struct cgroup_identity **ret, uint64_t id, const char *path);
+/* The same, of what a label said once. */
+int cgroup_identity_of_label(struct cgroup_identity **ret, uint64_t id, const char *label);
 struct cgroup_identity *cgroup_identity_ref(struct cgroup_identity *identity);
 /* Takes NULL; returns NULL. */
 struct cgroup_identity *cgroup_identity_unref(struct cgroup_identity *identity);

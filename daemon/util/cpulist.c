@@ -99,6 +99,25 @@ int cpulist_copy(struct cpulist *ret, const struct cpulist *list)
 	return 0;
 }
 
+int cpulist_add(struct cpulist *list, int cpu)
+{
+	size_t at = 0;
+	int *room;
+
+	if (cpulist_has(list, cpu))
+		return 0;
+	room = reallocarray(list->cpu, list->nr + 1, sizeof(*room));
+	if (!room)
+		return -ENOMEM;
+	list->cpu = room;
+	while (at < list->nr && room[at] < cpu)
+		at++;
+	memmove(&room[at + 1], &room[at], (list->nr - at) * sizeof(*room));
+	room[at] = cpu;
+	list->nr++;
+	return 0;
+}
+
 bool cpulist_has(const struct cpulist *list, int cpu)
 {
 	size_t low = 0, high = list->nr;

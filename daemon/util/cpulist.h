@@ -26,6 +26,8 @@ void cpulist_release(struct cpulist *list);
 int cpulist_parse(struct cpulist *ret, const char *text);
 
 int cpulist_copy(struct cpulist *ret, const struct cpulist *list);
+/* Nothing happens where it is in the list already; -ENOMEM. */
+int cpulist_add(struct cpulist *list, int cpu);
 bool cpulist_has(const struct cpulist *list, int cpu);
 bool cpulist_equal(const struct cpulist *a, const struct cpulist *b);
 

@@ -3,12 +3,13 @@
 
 /*
  * Reading the small text files of sysfs, procfs and tracefs, which are foreign bytes: they can be
- * gone, empty, binary or endless.
+ * gone, empty, binary or endless. And writing one.
  */
 
 #include "util/cleanup.h"
 
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Above this a pseudo file is not what it should be. */
 #define FILE_MAX_SYSFS (64 * 1024)
@@ -19,3 +20,10 @@
  * -EFBIG for more than max bytes; -EBADMSG where a NUL byte is in it.
  */
 int read_text_file(int dirfd, const char *path, size_t max, char **ret);
+
+/*
+ * Puts a new file with these bytes and this mode, whatever the umask, in the place of what is at path: who looks
+ * finds the old one or the whole new one. Nothing that is there is followed or written to, so that root can do it in
+ * a folder of another user's. What a system call said.
+ */
+int replace_file(const char *path, mode_t mode, const char *data, size_t n);

@@ -123,7 +123,9 @@ char *address_url(const struct address *address)
 
 	switch (address->any.sa_family) {
 	case AF_UNIX:
-		buf_printf(&url, "unix:%s", address->local.sun_path);
+		/* An abstract name begins with a NUL; "@" is how ss(8) and systemd.socket(5) write it. */
+		buf_printf(&url, "unix:%s%s", address->local.sun_path[0] ? "" : "@",
+			   address->local.sun_path + !address->local.sun_path[0]);
 		break;
 	case AF_INET:
 		(void)inet_ntop(AF_INET, &address->v4.sin_addr, host, sizeof(host));

@@ -3,6 +3,7 @@
 #include "web/listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -103,6 +104,28 @@ int listening_open(struct listening *ret, const struct address *address, const c
 	listening.fd = steal_fd(&fd);
 	*ret = listening;
 	return 0;
+}
+
+int listening_share(struct listening *ret, int fd, struct reason *why)
+{
+	_cleanup_(closep) int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	struct listening listening = { .address.size = sizeof(listening.address.room) };
+	int flags = copy < 0 ? -1 : fcntl(copy, F_GETFL);
+
+	if (flags < 0 || fcntl(copy, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    getsockname(copy, &listening.address.any, &listening.address.size) < 0)
+		return reason_set(why, -errno, "cannot listen on the socket that was passed: %s", strerror(errno));
+	switch (listening.address.any.sa_family) {
+	case AF_INET:
+	case AF_INET6:
+	case AF_UNIX:
+		listening.fd = steal_fd(&copy);
+		*ret = listening;
+		return 0;
+	default:
+		return reason_set(why, -EAFNOSUPPORT,
+				  "cannot listen on the socket that was passed: it is no TCP or Unix socket");
+	}
 }
 
 void listening_remove_file(const struct listening *listening)

@@ -38,6 +38,7 @@ struct web {
 	sd_event *loop;
 	struct web_source source;
 	size_t unsent;
+	unsigned connections; /* that each listener may have */
 	size_t nr;
 	struct listener listeners[];
 };
@@ -222,21 +223,19 @@ _printf_(2, 0) static void on_log(void *cls, const char *format, va_list ap)
 
 /* --- listening */
 
-static int start_daemon(struct listener *listener, unsigned connections, struct reason *why)
+static int start_daemon(struct listener *listener, struct reason *why)
 {
 	listener->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, listener,
 					    MHD_OPTION_EXTERNAL_LOGGER, on_log, listener,
 					    MHD_OPTION_LISTEN_SOCKET, listener->listening.fd,
 					    MHD_OPTION_URI_LOG_CALLBACK, on_target, listener,
 					    MHD_OPTION_NOTIFY_COMPLETED, on_completed, listener,
-					    MHD_OPTION_CONNECTION_LIMIT, connections,
+					    MHD_OPTION_CONNECTION_LIMIT, listener->web->connections,
 					    MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
 					    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
 					    MHD_OPTION_END);
 	if (!listener->daemon)
 		return reason_set(why, -ENOMEM, "cannot serve HTTP on %s: libmicrohttpd does not start", listener->url);
-	/* From here on it is libmicrohttpd that closes it. */
-	listener->listening.fd = -1;
 	return 0;
 }
 
@@ -255,33 +254,31 @@ static int add_sources(struct listener *listener, sd_event *loop)
 	return r;
 }
 
-static int listener_start(struct listener *listener, const char *text, unsigned connections, struct reason *why)
+/* On what is open already; listener_stop() closes it also where this fails. */
+static int listener_start(struct listener *listener, struct reason *why)
 {
-	struct address address;
-	int r = address_parse(&address, text, why);
+	int r;
 
-	if (r < 0)
-		return r;
-	r = listening_open(&listener->listening, &address, text, why);
-	if (r < 0)
-		return r;
 	listener->url = address_url(&listener->listening.address);
 	if (!listener->url)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = start_daemon(listener, connections, why);
+	r = start_daemon(listener, why);
 	if (r < 0)
 		return r;
 	r = add_sources(listener, listener->web->loop);
-	return r < 0 ? reason_set(why, r, "cannot serve HTTP on %s: %s", text, strerror(-r)) : 0;
+	return r < 0 ? reason_set(why, r, "cannot serve HTTP on %s: %s", listener->url, strerror(-r)) : 0;
 }
 
+/* libmicrohttpd would shut the socket down, which ends it for all that have it, systemd and our successor included:
+ * it is taken back before. */
 static void listener_stop(struct listener *listener)
 {
 	sd_event_source_disable_unref(listener->io);
 	sd_event_source_disable_unref(listener->timer);
-	if (listener->daemon)
+	if (listener->daemon) {
+		(void)MHD_quiesce_daemon(listener->daemon);
 		MHD_stop_daemon(listener->daemon);
-	/* Of one that was never opened, the family says that there is no file. */
+	}
 	listening_remove_file(&listener->listening);
 	safe_close(listener->listening.fd);
 	free(listener->url);
@@ -298,25 +295,72 @@ struct web *web_free(struct web *web)
 	return NULL;
 }
 
+/* With room for nr listeners, and none yet. */
+static struct web *web_alloc(sd_event *loop, size_t nr, const struct web_source *source)
+{
+	struct web *web = calloc(1, sizeof(*web) + nr * sizeof(web->listeners[0]));
+
+	if (!web)
+		return NULL;
+	web->loop = sd_event_ref(loop);
+	web->source = *source;
+	web->connections = (unsigned)(CONNECTIONS_MAX / (nr ?: 1)) ?: 1;
+	return web;
+}
+
+/* Takes the socket over. */
+static int web_add(struct web *web, const struct listening *listening, struct reason *why)
+{
+	struct listener *listener = &web->listeners[web->nr];
+	int r;
+
+	*listener = (struct listener){ .web = web, .listening = *listening };
+	r = listener_start(listener, why);
+	if (r < 0)
+		listener_stop(listener);
+	else
+		web->nr++;
+	return r;
+}
+
 int web_new(struct web **ret, sd_event *loop, char *const *listen, size_t nr, const struct web_source *source,
 	    struct reason *why)
 {
-	_cleanup_(web_freep) struct web *web = calloc(1, sizeof(*web) + nr * sizeof(web->listeners[0]));
+	_cleanup_(web_freep) struct web *web = web_alloc(loop, nr, source);
 
 	if (!web)
 		return reason_set(why, -ENOMEM, "out of memory");
-	web->loop = sd_event_ref(loop);
-	web->source = *source;
-	for (; web->nr < nr; web->nr++) {
-		struct listener *listener = &web->listeners[web->nr];
-		int r;
+	for (size_t i = 0; i < nr; i++) {
+		struct listening listening;
+		struct address address;
+		int r = address_parse(&address, listen[i], why);
 
-		*listener = (struct listener){ .web = web, .listening.fd = -1 };
-		r = listener_start(listener, listen[web->nr], (unsigned)(CONNECTIONS_MAX / nr ?: 1), why);
-		if (r < 0) {
-			listener_stop(listener);
+		if (r >= 0)
+			r = listening_open(&listening, &address, listen[i], why);
+		if (r >= 0)
+			r = web_add(web, &listening, why);
+		if (r < 0)
 			return r;
-		}
+	}
+	*ret = steal_ptr(web);
+	return 0;
+}
+
+int web_new_on(struct web **ret, sd_event *loop, const int *sockets, size_t nr, const struct web_source *source,
+	       struct reason *why)
+{
+	_cleanup_(web_freep) struct web *web = web_alloc(loop, nr, source);
+
+	if (!web)
+		return reason_set(why, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < nr; i++) {
+		struct listening listening;
+		int r = listening_share(&listening, sockets[i], why);
+
+		if (r >= 0)
+			r = web_add(web, &listening, why);
+		if (r < 0)
+			return r;
 	}
 	*ret = steal_ptr(web);
 	return 0;

@@ -39,6 +39,11 @@ struct web;
 int web_new(struct web **ret, sd_event *loop, char *const *listen, size_t nr, const struct web_source *source,
 	    struct reason *why);
 
+/* The same on sockets that listen already, which stay the caller's: systemd's, with the connections that wait there,
+ * are to outlive a web. */
+int web_new_on(struct web **ret, sd_event *loop, const int *sockets, size_t nr, const struct web_source *source,
+	       struct reason *why);
+
 /* Stops listening, drops connections, removes Unix sockets it made. */
 struct web *web_free(struct web *web);
 DEFINE_CLEANUP(struct web *, web_free)

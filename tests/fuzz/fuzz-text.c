@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The small parsers of foreign text: paths of cgroups, mountinfo, lists of CPUs, globs, /proc/stat. The
- * first byte chooses one, the rest is its text.
+ * The small parsers of foreign text: paths of cgroups, mountinfo, lists of CPUs, globs, /proc/stat, lists of
+ * tracepoints. The first byte chooses one, the rest is its text.
  */
 
+#include "event/term.h"
+#include "event/tracelist.h"
 #include "target/busy.h"
 #include "target/identity.h"
+#include "util/buf.h"
 #include "util/cpulist.h"
 #include "util/mountinfo.h"
 #include "util/text.h"
@@ -121,10 +124,30 @@ static void fuzz_stat(char *text)
 		CHECK(busy[i] == 0 || strpbrk(text, "123456789"));
 }
 
+/* What is taken out can be written again, and reads as the same. */
+static void fuzz_tracelist(char *text)
+{
+	struct tracepoint tracepoint, again;
+	char *cursor = text;
+
+	while (tracelist_next(&cursor, &tracepoint)) {
+		_cleanup_(buf_release) struct buf list = {};
+		_cleanup_(freep) char *line = NULL;
+		char *rest;
+
+		CHECK(term_is_name(tracepoint.subsystem) && term_is_name(tracepoint.name));
+		tracelist_add(&list, tracepoint.subsystem, tracepoint.name, tracepoint.id);
+		rest = line = buf_steal(&list);
+		CHECK(tracelist_next(&rest, &again) && again.id == tracepoint.id);
+		CHECK(strcmp(again.subsystem, tracepoint.subsystem) == 0 && strcmp(again.name, tracepoint.name) == 0);
+		CHECK(!tracelist_next(&rest, &again));
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const parsers[])(char *text) = {
-		fuzz_identity, fuzz_mountinfo, fuzz_cpulist, fuzz_glob, fuzz_stat,
+		fuzz_identity, fuzz_mountinfo, fuzz_cpulist, fuzz_glob, fuzz_stat, fuzz_tracelist,
 	};
 	char *text;
 

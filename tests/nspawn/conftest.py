@@ -7,6 +7,8 @@ cgroup tree. Where such a container can't be run, the tests are skipped with the
 """
 
 import os
+import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -17,6 +19,10 @@ import pytest
 
 DEST = Path(os.environ["DEST"])
 NAME = f"perfmond-test-{os.getpid()}"
+
+CONFIG = "/etc/perfmond/perfmond.conf"
+DROP_INS = "/etc/systemd/system/perfmond.service.d"
+SOCKET_DROP_INS = "/etc/systemd/system/perfmond.socket.d"
 
 ROOT_FILES = {
     "etc/passwd": "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
@@ -76,7 +82,7 @@ class Machine:
         self.process = subprocess.Popen(
             ["sh", "-c", join, "sh", "systemd-nspawn", "--quiet", "--boot", f"--machine={NAME}",
              f"--directory={root}", "--register=no", "--keep-unit", "--private-network", "--console=pipe",
-             "--capability=all", "--system-call-filter=@debug perf_event_open",
+             "--capability=all", "--system-call-filter=@debug perf_event_open bpf",
              f"--overlay-ro=/usr:{DEST}/usr:/usr"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
@@ -153,3 +159,57 @@ def machine(tmp_path_factory):
             pytest.skip(f"a container can't be run here: {error}: {' '.join(last)}")
         yield machine
         machine.stop()
+
+
+# --- the service
+
+
+def show(machine, *names):
+    text = machine.run("systemctl", "show", "perfmond", *[f"--property={name}" for name in names]).stdout
+    values = dict(line.split("=", 1) for line in text.splitlines())
+    return values[names[0]] if len(names) == 1 else values
+
+
+def metrics(machine):
+    return machine.run("curl", "-sf", "http://127.0.0.1:9753/metrics").stdout
+
+
+def value(machine, name, labels=""):
+    found = re.search(rf"^{name}{re.escape(labels)} (\S+)$", metrics(machine), re.M)
+    return float(found[1]) if found else None
+
+
+def journal(machine):
+    return machine.run("journalctl", "--unit=perfmond", "--output=cat", "--no-pager").stdout
+
+
+def hard_limit():
+    """Of open files, for whoever is in the container: PID 1's there is ours."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
+@pytest.fixture
+def installed(machine):
+    """The units as they are installed, nothing started; what a test adds to them is removed."""
+    machine.run("systemctl", "reset-failed", check=False)
+    yield machine
+    machine.run("systemctl", "disable", "--now", "perfmond.socket", "perfmond.service")
+    for path in (DROP_INS, SOCKET_DROP_INS, CONFIG):
+        machine.remove(path)
+    machine.run("systemctl", "daemon-reload")
+
+
+@pytest.fixture
+def service(installed):
+    """With a socket of its own."""
+    installed.run("systemctl", "start", "perfmond")
+    return installed
+
+
+@pytest.fixture
+def sandboxed(installed):
+    """With systemd's socket and no network, as the README says."""
+    installed.run("mkdir", "-p", DROP_INS)
+    installed.run("cp", "/usr/share/doc/perfmond/examples/sandbox.conf", DROP_INS)
+    installed.run("systemctl", "enable", "--now", "perfmond.socket")
+    return installed

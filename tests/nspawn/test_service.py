@@ -7,40 +7,9 @@ import re
 
 import pytest
 
-from conftest import until
+from conftest import CONFIG, DROP_INS, hard_limit, journal, metrics, show, until, value
 
-DROP_IN = "/etc/systemd/system/perfmond.service.d/test.conf"
-CONFIG = "/etc/perfmond/perfmond.conf"
-
-
-def show(machine, *names):
-    text = machine.run("systemctl", "show", "perfmond", *[f"--property={name}" for name in names]).stdout
-    values = dict(line.split("=", 1) for line in text.splitlines())
-    return values[names[0]] if len(names) == 1 else values
-
-
-def metrics(machine):
-    return machine.run("curl", "-sf", "http://127.0.0.1:9753/metrics").stdout
-
-
-def value(machine, name, labels=""):
-    found = re.search(rf"^{name}{re.escape(labels)} (\S+)$", metrics(machine), re.M)
-    return float(found[1]) if found else None
-
-
-def journal(machine):
-    return machine.run("journalctl", "--unit=perfmond", "--output=cat", "--no-pager").stdout
-
-
-@pytest.fixture
-def service(machine):
-    machine.run("systemctl", "reset-failed", "perfmond", check=False)
-    machine.run("systemctl", "start", "perfmond")
-    yield machine
-    machine.run("systemctl", "stop", "perfmond")
-    machine.remove("/etc/systemd/system/perfmond.service.d")
-    machine.remove(CONFIG)
-    machine.run("systemctl", "daemon-reload")
+DROP_IN = f"{DROP_INS}/test.conf"
 
 
 def test_it_starts_and_counts(service):
@@ -76,6 +45,44 @@ def test_it_has_one_capability_and_a_user_of_its_own(service):
     assert answer["privileges"] == {"perf_event_paranoid": answer["privileges"]["perf_event_paranoid"],
                                     "capabilities": ["CAP_PERFMON"], "may_count_cpus": True}
     assert answer["cgroups"]["mount"]["path"] == "/sys/fs/cgroup"
+
+
+def test_its_limits_are_in_force(service):
+    pid = show(service, "MainPID")
+    files = re.search(r"Max open files\s+(\d+)\s+(\d+)", service.run("cat", f"/proc/{pid}/limits").stdout)
+    assert files[1] == files[2] == str(min(1048576, hard_limit())), "what it may not have is cut to what there is"
+    assert show(service, "MemoryMax", "TasksMax", "CPUQuotaPerSecUSec") == \
+        {"MemoryMax": str(1 << 30), "TasksMax": "8", "CPUQuotaPerSecUSec": "500ms"}
+    folder = "/sys/fs/cgroup" + show(service, "ControlGroup")
+    controllers = service.run("cat", "/sys/fs/cgroup/cgroup.controllers").stdout.split()
+    for controller, file, limit in (("memory", "memory.max", str(1 << 30)), ("pids", "pids.max", "8"),
+                                    ("cpu", "cpu.max", "50000 100000")):
+        assert controller not in controllers or service.run("cat", f"{folder}/{file}").stdout.strip() == limit
+
+
+def test_it_is_as_closed_as_it_says(service):
+    """By systemd's own measure."""
+    print(service.run("systemd-analyze", "security", "--no-pager", "--threshold=13", "perfmond.service").stdout)
+
+
+def test_it_talks_to_this_machine_alone(service):
+    """Until it is told otherwise."""
+    service.run("ip", "address", "add", "192.0.2.1/32", "dev", "lo")
+    try:
+        service.write(CONFIG, "[web]\nlisten = 127.0.0.1:9753\nlisten = 192.0.2.1:9753\n")
+        service.run("systemctl", "restart", "perfmond")
+        assert value(service, "perfmond_up") == 1
+        ask = ("curl", "-sf", "--max-time", "2", "http://192.0.2.1:9753/-/healthy")
+        if service.run("systemd-run", "--quiet", "--wait", "--property=IPAddressDeny=any", *ask,
+                       check=False).returncode == 0:
+            pytest.skip("the kernel has no filter of addresses for cgroups here")
+        assert service.run(*ask, check=False).returncode == 28, "no answer"
+        service.write(DROP_IN, "[Service]\nIPAddressAllow=192.0.2.0/24\n")
+        service.run("systemctl", "daemon-reload")
+        service.run("systemctl", "restart", "perfmond")
+        service.run(*ask)
+    finally:
+        service.run("ip", "address", "delete", "192.0.2.1/32", "dev", "lo")
 
 
 def test_reload(service):

@@ -97,14 +97,14 @@ class Delta:
 class Daemon:
     """A running perfmond. Its standard error is read all the time and kept in `lines`."""
 
-    def __init__(self, config_path, args=(), prefix=(), env=None, binary=PERFMOND, limits=None):
+    def __init__(self, config_path, args=(), prefix=(), env=None, binary=PERFMOND, limits=None, fds=()):
         self.config_path = config_path
         command = [*prefix, binary, f"--config={config_path}", *args]
         self.lines = []
         self.url = None
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            errors="replace", env={**os.environ, **(env or {})},
+            errors="replace", env={**os.environ, **(env or {})}, pass_fds=fds,
             preexec_fn=(lambda: [resource.setrlimit(*limit) for limit in limits]) if limits else None)
         self.readers = [threading.Thread(target=self._read, args=(stream,), daemon=True)
                         for stream in (self.process.stdout, self.process.stderr)]
@@ -207,9 +207,9 @@ class Daemon:
         assert status == 0, f"exit status {status}:\n{self.log}"
 
 
-def run(*args, timeout=60, **kwargs):
+def run(*args, timeout=60, prefix=(), **kwargs):
     """perfmond with these arguments, to its end. A sanitizer's report fails the test."""
-    done = subprocess.run([PERFMOND, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    done = subprocess.run([*prefix, PERFMOND, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           errors="replace", timeout=timeout, check=False, **kwargs)
     assert not SANITIZER_REPORT.search(done.stderr), done.stderr
     return done

@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 
@@ -80,6 +81,12 @@ def nobody(binary_for_all):
     return binary_for_all(as_user(65534))
 
 
+@pytest.fixture
+def counter(binary_for_all):
+    """The same with CAP_PERFMON."""
+    return binary_for_all(as_user(65534, "+perfmon"))
+
+
 def read_paranoid():
     return int(open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii").read())
 
@@ -107,11 +114,11 @@ def test_without_privileges_it_starts_and_says_what_it_lacks(perfmond, nobody, t
     assert reasons and all("CAP_PERFMON" in reason for reason in reasons)
 
 
-def test_cap_perfmon_is_enough(perfmond, nobody, cgroups, work, cpus, tmp_path):
+def test_cap_perfmon_is_enough(perfmond, counter, cgroups, work, cpus, tmp_path):
     readable(tmp_path)
     group = cgroups.make("counted")
     helper = work(group, cpus[0])
-    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n", **{**nobody, "prefix": as_user(65534, "+perfmon")})
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n", **counter)
     before = daemon.fresh().value("perf_cgroup_page_faults_total", cgroup=group.label)
     helper.do("faults 555")
     assert daemon.fresh().value("perf_cgroup_page_faults_total", cgroup=group.label) - before == 555
@@ -120,6 +127,8 @@ def test_cap_perfmon_is_enough(perfmond, nobody, cgroups, work, cpus, tmp_path):
 
 TRACEPOINT = '[cpu]\ngroups = trace\n[cgroup]\ngroups =\n[group "trace"]\n' \
              'events = page-faults, syscalls:sys_enter_getppid\n'
+WITHOUT_TRACEFS = ["unshare", "--mount", "sh", "-c",
+                   'umount -l -t tracefs -a 2>/dev/null; umount -l /sys/kernel/debug 2>/dev/null; exec "$@"', "sh"]
 
 
 def test_tracefs_that_is_not_readable(perfmond, nobody, tracefs, tmp_path):
@@ -131,12 +140,56 @@ def test_tracefs_that_is_not_readable(perfmond, nobody, tracefs, tmp_path):
     assert str(tracefs) in event["reason"] and event["absent"] == "EACCES"
 
 
+def test_a_list_for_who_may_not_read_tracefs(perfmond, counter, cgroups, work, cpus, tracefs, tmp_path):
+    """Root saves it, and it counts by it with CAP_PERFMON alone."""
+    group = cgroups.make("traced")
+    helper = work(group, cpus[0])
+    done = run(f"--save-tracepoints={tmp_path}/tracepoints")
+    assert done.returncode == 0 and not done.stdout, done.stderr
+    assert stat.S_IMODE(os.stat(tmp_path / "tracepoints").st_mode) == 0o644
+    readable(tmp_path)
+    daemon = perfmond(TRACEPOINT.replace("[cgroup]\ngroups =", f"[cgroup]\ngroups = trace\ninclude = {group.label}"),
+                      **{**counter, "env": {**counter["env"], "RUNTIME_DIRECTORY": f"{tmp_path}:/elsewhere"}})
+    status = daemon.json("/api/v1/status")
+    assert status["privileges"]["capabilities"] == ["CAP_PERFMON"]
+    assert status["tracefs"] == f"{tmp_path}/tracepoints"
+    name = "perf_cgroup_syscalls_sys_enter_getppid_total"
+    before = daemon.fresh().value(name, cgroup=group.label)
+    helper.do("getppid 1234")
+    assert daemon.fresh().value(name, cgroup=group.label) - before == 1234
+
+    (tmp_path / "tracepoints").write_text("sched:sched_switch 1\n")
+    daemon.reload(TRACEPOINT + "[web]\nlisten = 127.0.0.1:0\n")
+    events = {e["text"]: e for e in daemon.json("/api/v1/events")["events"]}
+    assert events["syscalls:sys_enter_getppid"]["absent"] == "ENOENT"
+    assert f"{tmp_path}/tracepoints" in events["syscalls:sys_enter_getppid"]["reason"]
+    assert events["page-faults"]["state"] == "ok"
+
+
+def test_tracefs_is_taken_where_it_can_be_read(tracefs, tmp_path):
+    """Whatever a list says."""
+    (tmp_path / "tracepoints").write_text("made:up 1\n")
+    done = run("--list-events=*:*", env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)})
+    assert "syscalls:sys_enter_getppid" in done.stdout and "made:up" not in done.stdout
+
+
+def test_nothing_to_save(privileged, tmp_path):
+    """A sentence, and no file."""
+    if not shutil.which("unshare"):
+        pytest.skip("needs unshare (util-linux)")
+    done = run(f"--save-tracepoints={tmp_path}/list", prefix=WITHOUT_TRACEFS)
+    assert done.returncode == 1
+    assert "mount -t tracefs" in done.stderr
+    assert not list(tmp_path.iterdir())
+    done = run(f"--save-tracepoints={tmp_path}/none/list")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+
+
 def test_tracefs_that_is_not_mounted(perfmond, privileged):
     """In a mount namespace of its own."""
     if not shutil.which("unshare"):
         pytest.skip("needs unshare (util-linux)")
-    hide = "umount -l -t tracefs -a 2>/dev/null; umount -l /sys/kernel/debug 2>/dev/null; exec \"$@\""
-    daemon = perfmond(TRACEPOINT, prefix=["unshare", "--mount", "sh", "-c", hide, "sh"])
+    daemon = perfmond(TRACEPOINT, prefix=WITHOUT_TRACEFS)
     events = {e["text"]: e for e in daemon.json("/api/v1/events")["events"]}
     event = events["syscalls:sys_enter_getppid"]
     assert event["state"] == "unsupported" and event["absent"]

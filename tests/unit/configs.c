@@ -50,6 +50,7 @@ void expect_same(const struct config *a, const struct config *b)
 	expect_same_list(&a->listen, &b->listen);
 	expect_same_list(&a->cpu_groups, &b->cpu_groups);
 	assert_int_equal(a->cpu_aggregate, b->cpu_aggregate);
+	expect_same_list(&a->cpu_exclude, &b->cpu_exclude);
 	expect_same_list(&a->cgroup_groups, &b->cgroup_groups);
 	expect_same_list(&a->include, &b->include);
 	expect_same_list(&a->exclude, &b->exclude);

@@ -22,34 +22,7 @@
 
 #include <cmocka.h>
 
-/* --- more events than are taken at once, or kept */
-
-static void test_bounded_dispatch(_unused_ void **state)
-{
-	struct watched w;
-	char name[16];
-	int r, calls = 0;
-
-	watched_make(&w);
-	watched_start(&w);
-	for (int i = 0; i < 5000; i++) {
-		(void)snprintf(name, sizeof(name), "%d", i);
-		watched_mkdir(&w, name);
-	}
-	do {
-		size_t before = cgroup_tree_size(w.tree);
-
-		r = cgroup_tree_dispatch(w.tree, &w.why);
-		assert_true(r >= 0);
-		assert_in_range(cgroup_tree_size(w.tree) - before, 0, 1100);
-		calls++;
-	} while (r == 1);
-	assert_int_equal(cgroup_tree_size(w.tree), 5001);
-	assert_in_range(calls, 5, 20);
-	assert_int_equal(cgroup_tree_stats(w.tree).overflows, 0);
-	watched_check(&w);
-	watched_free(&w);
-}
+/* --- more events than are kept */
 
 static void test_overflow(_unused_ void **state)
 {
@@ -78,18 +51,14 @@ static void test_overflow(_unused_ void **state)
 	}
 	watched_rmdir(&w, "old");
 	watched_mkdir(&w, "lost/deep/down");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	assert_int_equal(cgroup_tree_stats(w.tree).overflows, 1);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NOW);
-	watched_expect(&w, "");
-
-	watched_rescan(&w);
 	watched_expect(&w, "-/old\n+/lost\n+/lost/deep\n+/lost/deep/down\n");
 	watched_check(&w);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	assert_int_equal(cgroup_tree_stats(w.tree).rescans, 1);
 	watched_mkdir(&w, "lost/deep/down/new");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/lost/deep/down/new\n");
 	watched_free(&w);
 }
@@ -131,9 +100,9 @@ static void test_without_inotify(_unused_ void **state)
 	watched_start(&w);
 	watched_expect(&w, "+/\n+/a\n+/a/b\n");
 	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 3);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	assert_non_null(strstr(cgroup_tree_problem(w.tree), "fs.inotify.max_user_instances"));
-	assert_int_equal(cgroup_tree_dispatch(w.tree, &w.why), 0);
+	watched_follow(&w);
 
 	watched_mkdir(&w, "a/c/d");
 	watched_mkdir(&w, "e");
@@ -168,22 +137,23 @@ static void test_without_fds(_unused_ void **state)
 	/* One fd: enough to look at the mount, not enough to read it and look at what is in it. */
 	assert_int_equal(cgroup_tree_start(w.tree, &w.why), -EMFILE);
 	watched_expect(&w, "+/\n");
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	watched_rescan(&w);
 	watched_expect(&w, "+/a\n+/a/b\n");
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 
 	watched_mkdir(&w, "c");
 	watched_rmdir(&w, "a/b");
 	allow_fds(next);
-	assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), -EMFILE);
-	/* What is gone shows without an fd. */
-	assert_int_equal(cgroup_tree_dispatch(w.tree, &w.why), -EMFILE);
+	assert_int_equal(watched_try(&w), -EMFILE);
+	cgroup_tree_rescan(w.tree);
+	assert_int_equal(watched_try(&w), -EMFILE);
+	watched_expect(&w, "");
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	watched_rescan(&w);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	watched_check(&w);
 	watched_free(&w);
 }
@@ -208,7 +178,7 @@ static void test_without_permission(_unused_ void **state)
 	assert_non_null(watched_find(&w, "/c"));
 	assert_int_equal(cgroup_open(w.tree, watched_find(&w, "/a")), -EACCES);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 1);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	assert_non_null(cgroup_tree_problem(w.tree));
 
 	if (root)
@@ -216,7 +186,7 @@ static void test_without_permission(_unused_ void **state)
 	assert_int_equal(chmod(scratch_path(&w.scratch, "a"), 0755), 0);
 	watched_rescan(&w);
 	watched_check(&w);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	assert_null(cgroup_tree_problem(w.tree));
 	watched_free(&w);
 }
@@ -271,7 +241,7 @@ static void test_deep(_unused_ void **state)
 	watched_make(&w);
 	watched_start(&w);
 	make_deep(&w, "d", 2500);
-	watched_dispatch(&w);
+	watched_follow(&w);
 
 	/* The last that is known has the longest path that fits; what is below has none. */
 	length = strlen(w.scratch.path);
@@ -284,11 +254,11 @@ static void test_deep(_unused_ void **state)
 	watched_rescan(&w);
 	watched_expect(&w, "");
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 
 	/* Removed from above at once. */
 	watched_rename(&w, "d", "e");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	assert_int_equal(cgroup_tree_size(w.tree), known + 1);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
 	watched_free(&w);
@@ -327,14 +297,14 @@ static void test_left_out_twice(_unused_ void **state)
 	assert_int_equal(mkdirat(fd, name, 0755), 0);
 	watched_rescan(&w);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
-	watched_dispatch(&w);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	watched_follow(&w);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	watched_rescan(&w);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 
 	assert_int_equal(unlinkat(fd, name, AT_REMOVEDIR), 0);
-	watched_dispatch(&w);
+	watched_follow(&w);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 0);
 	close(fd);
 	watched_free(&w);
@@ -354,14 +324,14 @@ static void test_limit(_unused_ void **state)
 	watched_start(&w);
 	assert_int_equal(cgroup_tree_size(w.tree), 6);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 3);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 
 	watched_mkdir(&w, "one-more");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	assert_int_equal(cgroup_tree_size(w.tree), 6);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 4);
 	watched_rmdir(&w, "one-more");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 3);
 
 	/* There is room when others go. */
@@ -369,10 +339,10 @@ static void test_limit(_unused_ void **state)
 		(void)snprintf(name, sizeof(name), "%d", i);
 		watched_rmdir(&w, name);
 	}
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_rescan(&w);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 0);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	watched_check(&w);
 	watched_free(&w);
 }
@@ -402,8 +372,8 @@ static void test_many(_unused_ void **state)
 		(void)snprintf(name, sizeof(name), "%d", i);
 		watched_rmdir(&w, name);
 	}
-	watched_dispatch(&w);
-	if (cgroup_tree_wants_rescan(w.tree))
+	watched_follow(&w);
+	if (cgroup_tree_is_incomplete(w.tree))
 		watched_rescan(&w);
 	watched_check(&w);
 	assert_int_equal(cgroup_tree_size(w.tree), 1);
@@ -425,19 +395,17 @@ static void test_mount_replaced(_unused_ void **state)
 	watched_mkdir(&w, "new/b");
 	watched_rmdir(&w, "mount/a");
 	watched_rmdir(&w, "mount");
-	watched_dispatch(&w);
+	assert_int_equal(watched_try(&w), -ENOENT);
 	watched_expect(&w, "-/a\n");
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NOW);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches, 0);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 1);
-	assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), -ENOENT);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 
 	watched_rename(&w, "new", "mount");
 	watched_rescan(&w);
 	watched_expect(&w, "-/\n+/\n+/b\n");
 	watched_compare(&w, scratch_path(&w.scratch, "mount"));
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	watched_free(&w);
 }
 
@@ -460,9 +428,9 @@ static void test_bind_mount(_unused_ void **state)
 	assert_int_equal(cgroup_tree_size(w.tree), 5);
 	watched_check(&w);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 2);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	watched_mkdir(&w, "a/y");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_rescan(&w);
 	watched_check(&w);
 	assert_int_equal(cgroup_tree_size(w.tree), 7);
@@ -470,17 +438,16 @@ static void test_bind_mount(_unused_ void **state)
 	watched_rescan(&w);
 	watched_expect(&w, "");
 	assert_int_equal(umount(scratch_path(&w.scratch, "b")), 0);
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_rescan(&w);
 	watched_check(&w);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	watched_free(&w);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bounded_dispatch),
 		cmocka_unit_test(test_overflow),
 		cmocka_unit_test(test_without_inotify),
 		cmocka_unit_test(test_without_fds),
@@ -495,5 +462,5 @@ int main(void)
 		cmocka_unit_test(test_bind_mount),
 	};
 
-	return cmocka_run_group_tests_name("cgroup-limits", tests, NULL, NULL);
+	return watched_run("cgroup-limits", tests);
 }

@@ -63,7 +63,7 @@ static void test_no_watches_left(_unused_ void **state)
 	stats = cgroup_tree_stats(w.tree);
 	assert_int_equal(stats.watches, 2);
 	assert_int_equal(stats.watches_missing, 2);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	assert_non_null(strstr(cgroup_tree_problem(w.tree), "fs.inotify.max_user_watches"));
 	/* Having been told once, it does not ask for every directory. */
 	assert_int_equal(inotify.refused, 1);
@@ -71,16 +71,16 @@ static void test_no_watches_left(_unused_ void **state)
 	/* What is watched is followed, the rest is found by rescans. */
 	scratch_mkdir(&w.scratch, "a/new");
 	scratch_mkdir(&w.scratch, "a/b/new");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/a/new\n");
-	assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), 0);
+	watched_rescan(&w);
 	watched_expect(&w, "+/a/b/new\n");
 	watched_compare(&w, w.scratch.path);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	scratch_rmdir(&w.scratch, "a/b/c");
 	scratch_rmdir(&w.scratch, "a/b/new");
 	scratch_rmdir(&w.scratch, "a/b");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "-/a/b/c\n-/a/b/new\n-/a/b\n");
 	watched_compare(&w, w.scratch.path);
 	watched_free(&w);
@@ -93,14 +93,14 @@ static void test_watches_are_back(_unused_ void **state)
 	start_with(&w, 1, ENOSPC);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 3);
 	allow(UINT_MAX, 0);
-	assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), 0);
+	watched_rescan(&w);
 	watched_expect(&w, "");
 	assert_int_equal(cgroup_tree_stats(w.tree).watches, 4);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 0);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	assert_null(cgroup_tree_problem(w.tree));
 	scratch_mkdir(&w.scratch, "a/b/c/d");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/a/b/c/d\n");
 	watched_free(&w);
 }
@@ -125,11 +125,11 @@ static void test_figures(_unused_ void **state)
 	start_with(&w, 3, ENOSPC);
 	for (int i = 0; i < 10; i++) {
 		scratch_mkdir(&w.scratch, "a/x/y");
-		watched_dispatch(&w);
+		watched_follow(&w);
 		scratch_rmdir(&w.scratch, "a/x/y");
 		scratch_rmdir(&w.scratch, "a/x");
-		watched_dispatch(&w);
-		assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), 0);
+		watched_follow(&w);
+		watched_rescan(&w);
 	}
 	assert_int_equal(cgroup_tree_stats(w.tree).watches, 3);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 1);
@@ -146,5 +146,5 @@ int main(void)
 		cmocka_unit_test(test_figures),
 	};
 
-	return cmocka_run_group_tests_name("cgroup-watch", tests, NULL, NULL);
+	return watched_run("cgroup-watch", tests);
 }

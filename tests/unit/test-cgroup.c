@@ -34,7 +34,7 @@ static void test_empty(_unused_ void **state)
 	assert_string_equal(watched_find(&w, "/")->identity->label, "/");
 	assert_int_equal(watched_find(&w, "/")->depth, 0);
 	assert_true(watched_find(&w, "/")->wanted);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	assert_null(cgroup_tree_problem(w.tree));
 	watched_free(&w);
 }
@@ -65,7 +65,7 @@ static void test_first_scan(_unused_ void **state)
 	assert_int_equal(cgroup_tree_stats(w.tree).watches, 10);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 0);
 	watched_forget(&w);
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "");
 	watched_free(&w);
 }
@@ -112,21 +112,21 @@ static void test_come_and_go(_unused_ void **state)
 	watched_forget(&w);
 
 	watched_mkdir(&w, "a");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/a\n");
 	watched_mkdir(&w, "a/b");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/a/b\n");
 	scratch_text(&w.scratch, "a/file", "x");
 	assert_int_equal(unlink(scratch_path(&w.scratch, "a/file")), 0);
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "");
 	watched_check(&w);
 	watched_rmdir(&w, "a/b");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "-/a/b\n");
 	watched_rmdir(&w, "a");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "-/a\n");
 	watched_check(&w);
 	assert_int_equal(cgroup_tree_stats(w.tree).watches, 1);
@@ -143,13 +143,13 @@ static void test_tree_made_at_once(_unused_ void **state)
 	watched_start(&w);
 	watched_forget(&w);
 	watched_mkdir(&w, "a/b/c/d");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/a\n+/a/b\n+/a/b/c\n+/a/b/c/d\n");
 
 	/* Watched from then on, at every depth. */
 	watched_mkdir(&w, "a/b/c/d/e");
 	watched_mkdir(&w, "a/x");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/a/b/c/d/e\n+/a/x\n");
 	watched_check(&w);
 	watched_free(&w);
@@ -166,7 +166,7 @@ static void test_tree_removed_at_once(_unused_ void **state)
 	watched_rmdir(&w, "a/b/c");
 	watched_rmdir(&w, "a/b");
 	watched_rmdir(&w, "a");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "-/a/b/c\n-/a/b\n-/a\n");
 	watched_check(&w);
 	watched_free(&w);
@@ -181,10 +181,10 @@ static void test_short_life(_unused_ void **state)
 	watched_forget(&w);
 	watched_mkdir(&w, "a");
 	watched_rmdir(&w, "a");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "");
 	assert_int_equal(cgroup_tree_stats(w.tree).missed, 1);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	watched_free(&w);
 }
 
@@ -200,14 +200,14 @@ static void test_made_again(_unused_ void **state)
 	id = watched_find(&w, "/a")->identity->id;
 
 	watched_remake(&w, "a");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "-/a\n+/a\n");
 	assert_int_not_equal(watched_find(&w, "/a")->identity->id, id);
 	watched_check(&w);
 
 	/* Its events are those of the new one. */
 	watched_mkdir(&w, "a/b");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/a/b\n");
 
 	/* Several times between two events, the last time with something in it. */
@@ -215,7 +215,7 @@ static void test_made_again(_unused_ void **state)
 	watched_remake(&w, "a");
 	watched_remake(&w, "a");
 	watched_mkdir(&w, "a/c");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "-/a/b\n-/a\n+/a\n+/a/c\n");
 	watched_check(&w);
 	watched_free(&w);
@@ -231,12 +231,12 @@ static void test_renamed(_unused_ void **state)
 	watched_forget(&w);
 
 	watched_rename(&w, "a", "z");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "-/a/b/c\n-/a/b\n-/a\n+/z\n+/z/b\n+/z/b/c\n");
 	watched_check(&w);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	watched_mkdir(&w, "z/b/c/d");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/z/b/c/d\n");
 
 	watched_free(&w);
@@ -252,15 +252,15 @@ static void test_moved_away(_unused_ void **state)
 	watched_start(&w);
 	watched_forget(&w);
 	watched_rename(&w, "mount/a", "away");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "-/a/b\n-/a\n");
 
 	/* Not watched any more. */
 	watched_mkdir(&w, "away/c");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "");
 	watched_rename(&w, "away", "mount/a");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_compare(&w, scratch_path(&w.scratch, "mount"));
 	assert_int_equal(cgroup_tree_stats(w.tree).watches, 4);
 	watched_free(&w);
@@ -277,14 +277,14 @@ static void test_moved_ahead_of_its_event(_unused_ void **state)
 	watched_forget(&w);
 	watched_mkdir(&w, "z");
 	watched_rename(&w, "a", "z/a");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/z\n+/z/a\n+/z/a/b\n-/a/b\n-/a\n");
 	watched_check(&w);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
+	assert_true(cgroup_tree_is_incomplete(w.tree));
 	watched_rescan(&w);
-	assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w.tree));
 	watched_mkdir(&w, "z/a/b/c");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_expect(&w, "+/z/a/b/c\n");
 	watched_free(&w);
 }
@@ -305,7 +305,7 @@ static void test_names(_unused_ void **state)
 		struct cgroup *c;
 
 		watched_mkdir(&w, names[i]);
-		watched_dispatch(&w);
+		watched_follow(&w);
 		(void)snprintf(path, sizeof(path), "/%s", names[i]);
 		c = watched_find(&w, path);
 		assert_non_null(c);
@@ -316,7 +316,7 @@ static void test_names(_unused_ void **state)
 	memset(longest, 'x', NAME_MAX);
 	longest[NAME_MAX] = '\0';
 	watched_mkdir(&w, longest);
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_check(&w);
 
 	watched_forget(&w);
@@ -324,7 +324,7 @@ static void test_names(_unused_ void **state)
 	watched_expect(&w, "");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		watched_rmdir(&w, names[i]);
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_check(&w);
 	assert_int_equal(cgroup_tree_size(w.tree), 2);
 	watched_free(&w);
@@ -370,7 +370,7 @@ static void test_set_filter(_unused_ void **state)
 	assert_true(watched_find(&w, "/a/b")->wanted);
 	watched_mkdir(&w, "a/c");
 	watched_mkdir(&w, "d");
-	watched_dispatch(&w);
+	watched_follow(&w);
 	assert_true(watched_find(&w, "/a/c")->wanted);
 	assert_false(watched_find(&w, "/d")->wanted);
 	watched_forget(&w);
@@ -413,7 +413,7 @@ static void test_open(_unused_ void **state)
 	assert_int_equal(unlink(scratch_path(&w.scratch, "b")), 0);
 	assert_int_equal(symlink("a", scratch_path(&w.scratch, "b")), 0);
 	assert_int_equal(cgroup_open(w.tree, watched_find(&w, "/b")), -ENOENT);
-	watched_dispatch(&w);
+	watched_follow(&w);
 	watched_check(&w);
 	watched_free(&w);
 }
@@ -472,9 +472,9 @@ static void test_anything(_unused_ void **state)
 	for (int i = 0; i < 2500; i++) {
 		for (unsigned n = draw(&random, 8); n; n--)
 			done += change_something(&w, &random);
-		watched_dispatch(&w);
+		watched_follow(&w);
 		/* A directory that was moved may be without a watch, and change unseen. */
-		if (cgroup_tree_wants_rescan(w.tree) || draw(&random, 20) == 0) {
+		if (cgroup_tree_is_incomplete(w.tree) || draw(&random, 20) == 0) {
 			watched_rescan(&w);
 			rescans++;
 		}
@@ -575,23 +575,23 @@ static void test_real(void **state)
 	real_mkdir(real, "a/b");
 	real_mkdir(real, "a/b/c");
 	real_mkdir(real, "d");
-	watched_dispatch(w);
+	watched_follow(w);
 	watched_expect(w, "+/a/b\n+/a/b/c\n+/d\n");
 	watched_compare(w, real->path);
-	assert_int_equal(cgroup_tree_wants_rescan(w->tree), CGROUP_RESCAN_NO);
+	assert_false(cgroup_tree_is_incomplete(w->tree));
 
 	/* A directory that is held open keeps the removed cgroup, and is seen to go all the same. */
 	fd = cgroup_open(w->tree, watched_find(w, "/a/b/c"));
 	assert_true(fd >= 0);
 	real_rmdir(real, "a/b/c");
-	watched_dispatch(w);
+	watched_follow(w);
 	watched_expect(w, "-/a/b/c\n");
 
 	/* The kernel gives no id twice. */
 	id = watched_find(w, "/d")->identity->id;
 	real_rmdir(real, "d");
 	real_mkdir(real, "d");
-	watched_dispatch(w);
+	watched_follow(w);
 	watched_expect(w, "-/d\n+/d\n");
 	assert_int_not_equal(watched_find(w, "/d")->identity->id, id);
 	close(fd);
@@ -599,7 +599,7 @@ static void test_real(void **state)
 	real_rmdir(real, "a/b");
 	watched_rescan(w);
 	watched_expect(w, "-/a/b\n");
-	watched_dispatch(w);
+	watched_follow(w);
 	watched_expect(w, "");
 	watched_compare(w, real->path);
 	assert_int_equal(cgroup_tree_stats(w->tree).missed, 0);
@@ -629,5 +629,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_real, enter_real, leave_real),
 	};
 
-	return cmocka_run_group_tests_name("cgroup", tests, NULL, NULL);
+	return watched_run("cgroup", tests);
 }

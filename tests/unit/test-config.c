@@ -103,7 +103,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, and the headers of the groups. */
-	assert_int_equal(settings, 10 + 3 * 2);
+	assert_int_equal(settings, 11 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -126,6 +126,8 @@ static void test_every_key(_unused_ void **state)
 		       "[cpu]\n"
 		       "groups = a b\n"
 		       "aggregate = yes\n"
+		       "exclude = 1,3-5 isolated\n"
+		       "  nohz_full 7\n"
 		       "[cgroup]\n"
 		       "groups = b,a\n"
 		       "include = /system.slice/**\n"
@@ -149,7 +151,8 @@ static void test_every_key(_unused_ void **state)
 	expect_list(&config->cpu_groups, "a|b");
 	assert_true(config->cpu_aggregate);
 	expect_list(&config->cgroup_groups, "b|a");
-	expect_place(&config->cgroup_groups.places[1], "f", 12);
+	expect_list(&config->cpu_exclude, "1,3-5|isolated|nohz_full|7");
+	expect_place(&config->cgroup_groups.places[1], "f", 14);
 	expect_list(&config->include, "/system.slice/**|/machine.slice/**|**/x\\ y");
 	expect_list(&config->exclude, "/user.slice/**");
 	assert_int_equal(config->cgroup_max, 17);
@@ -158,8 +161,8 @@ static void test_every_key(_unused_ void **state)
 	assert_int_equal(config->nr_groups, 5);
 	assert_string_equal(config_find_group(config, "a")->events,
 			    "cycles:u, cpu/event=0x3c,umask=0/, x=y");
-	expect_place(&config_find_group(config, "a")->place, "f", 25);
-	expect_place(&config_find_group(config, "a")->events_place, "f", 20);
+	expect_place(&config_find_group(config, "a")->place, "f", 27);
+	expect_place(&config_find_group(config, "a")->events_place, "f", 22);
 	assert_false(config_find_group(config, "a")->alone);
 	assert_false(config_find_group(config, "a")->split);
 	assert_false(config_find_group(config, "b")->alone);
@@ -474,6 +477,8 @@ static const struct wrong {
 	{ "[cpu]\ngroups = \"core\"\n", "f:2: groups: '\"core\"' is no name of a group", NULL },
 	{ "[cgroup]\ninclude = user.slice/**\n", "f:2: include: 'user.slice/**' matches nothing",
 	  "'/user.slice/**'" },
+	{ "[cpu]\nexclude = 1 3-\n", "f:2: exclude: '3-' is no list of CPUs", NULL },
+	{ "[cpu]\nexclude = idle\n", "f:2: exclude: 'idle' is no list of CPUs", NULL },
 	{ "[cgroup]\nexclude = /a\n  b\n", "f:3: exclude: 'b' matches nothing", NULL },
 	{ "[web]\nlisten = localhost:80\n", "f:2: listen: 'localhost:80' has no numeric address", NULL },
 	{ "[web]\nlisten = 127.0.0.1:65536\n", "f:2: listen: '127.0.0.1:65536': the port", NULL },

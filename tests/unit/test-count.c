@@ -624,7 +624,8 @@ static void test_cgroup_life(void **state)
 	make_dir(w, "new");
 	remove_dir(w, "a");
 	assert_int_equal(renameat(w->root_fd, "new", w->root_fd, "a"), 0);
-	assert_int_equal(cgroup_tree_rescan(w->tree, &why), 0);
+	cgroup_tree_rescan(w->tree);
+	assert_int_equal(cgroup_tree_follow(w->tree, UINT64_MAX, &why), 0);
 	a = add_cgroup(w, "/a");
 	assert_true(a->identity->id != old_id);
 	fake_run(a->identity->id, 0, 1000, 1000, 2);

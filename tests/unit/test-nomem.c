@@ -283,25 +283,25 @@ static void test_tree(_unused_ void **state)
 		assert_true(failed || r == 0);
 
 		if (w.tree && r < 0) {
-			assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
-			assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), 0);
+			assert_true(cgroup_tree_is_incomplete(w.tree));
+			watched_rescan(&w);
 		} else if (w.tree && failed) {
-			assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), 0);
+			watched_rescan(&w);
 		}
 		if (w.tree) {
 			assert_int_equal(cgroup_tree_size(w.tree), 6);
 			assert_int_equal(cgroup_tree_stats(w.tree).watches, 6);
 			assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 0);
-			assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_NO);
+			assert_false(cgroup_tree_is_incomplete(w.tree));
 			watched_check(&w);
 			/* All of them are followed. */
 			scratch_mkdir(&w.scratch, "new");
 			scratch_mkdir(&w.scratch, "a/b/c/new");
-			watched_dispatch(&w);
+			watched_follow(&w);
 			watched_check(&w);
 			scratch_rmdir(&w.scratch, "new");
 			scratch_rmdir(&w.scratch, "a/b/c/new");
-			watched_dispatch(&w);
+			watched_follow(&w);
 			watched_check(&w);
 		}
 		cgroup_tree_free(w.tree);
@@ -324,16 +324,16 @@ static void test_dispatch(_unused_ void **state)
 
 		scratch_mkdir(&w.scratch, "a/b");
 		fail_after(_n);
-		r = cgroup_tree_dispatch(w.tree, &w.why);
+		r = cgroup_tree_follow(w.tree, UINT64_MAX, &w.why);
 		fail_never();
 		assert_true(r == 0 || (failed && r == -ENOMEM));
 		if (r < 0)
-			assert_int_equal(cgroup_tree_wants_rescan(w.tree), CGROUP_RESCAN_SOMETIMES);
-		assert_int_equal(cgroup_tree_rescan(w.tree, &w.why), 0);
+			assert_true(cgroup_tree_is_incomplete(w.tree));
+		watched_rescan(&w);
 		watched_compare(&w, w.scratch.path);
 		scratch_rmdir(&w.scratch, "a/b");
 		scratch_rmdir(&w.scratch, "a");
-		assert_int_equal(cgroup_tree_dispatch(w.tree, &w.why), 0);
+		watched_follow(&w);
 		assert_int_equal(cgroup_tree_stats(w.tree).watches, 1);
 		assert_int_equal(cgroup_tree_stats(w.tree).watches_missing, 0);
 	}

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -196,6 +197,109 @@ static void test_replaced_socket_is_left_alone(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* --- sockets that listen already */
+
+static int listening_on(int family, const struct sockaddr *address, socklen_t size)
+{
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, address, size), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	return fd;
+}
+
+static void start_on(struct fixture *f, const int *sockets, size_t nr)
+{
+	struct reason why = {};
+
+	f->web = web_free(f->web);
+	if (web_new_on(&f->web, f->loop, sockets, nr, &f->fake->source, &why) < 0)
+		fail_msg("%s", why.text);
+}
+
+/* One web after the other serves on them, also who called while there was none. */
+static void test_passed_sockets(void **state)
+{
+	const struct sockaddr_in loopback = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct fixture *f = *state;
+	struct sockaddr_un local;
+	char path[100], url[110];
+	int sockets[2], early;
+
+	make_socket_path(f, path, &local);
+	(void)snprintf(url, sizeof(url), "unix:%s", path);
+	sockets[0] = listening_on(AF_INET, (const struct sockaddr *)&loopback, sizeof(loopback));
+	sockets[1] = listening_on(AF_UNIX, (const struct sockaddr *)&local, sizeof(local));
+
+	for (size_t run = 0; run < 3; run++) {
+		_cleanup_(freep) char *reply = NULL;
+
+		start_on(f, sockets, 2);
+		assert_int_equal(strncmp(web_url(f->web, 0), "http://127.0.0.1:", 17), 0);
+		assert_int_not_equal(atoi(web_url(f->web, 0) + 17), 0);
+		assert_string_equal(web_url(f->web, 1), url);
+		assert_null(web_url(f->web, 2));
+		assert_works(f);
+		reply = exchange_on(f, 1, "GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n");
+		assert_int_equal(status_of(reply), 200);
+		assert_idle(f);
+	}
+
+	f->web = web_free(f->web);
+	assert_int_equal(access(path, F_OK), 0);
+	early = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(connect(early, (struct sockaddr *)&local, sizeof(local)), 0);
+	start_on(f, sockets, 2);
+	send_text(f, early, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	{
+		_cleanup_(freep) char *reply = receive(f, early, false);
+
+		assert_int_equal(status_of(reply), 200);
+	}
+	safe_close(early);
+
+	f->web = web_free(f->web);
+	safe_close(sockets[0]);
+	safe_close(sockets[1]);
+	assert_int_equal(unlink(path), 0);
+}
+
+static void test_passed_socket_with_an_abstract_name(void **state)
+{
+	struct sockaddr_un local = { .sun_family = AF_UNIX };
+	struct fixture *f = *state;
+	int fd;
+
+	(void)snprintf(local.sun_path + 1, sizeof(local.sun_path) - 1, "perfmond-test-%d", getpid());
+	fd = listening_on(AF_UNIX, (const struct sockaddr *)&local,
+			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(local.sun_path + 1)));
+	start_on(f, &fd, 1);
+	assert_int_equal(strncmp(web_url(f->web, 0), "unix:@perfmond-test-", 20), 0);
+	f->web = web_free(f->web);
+	safe_close(fd);
+}
+
+static void test_passed_what_is_no_socket(void **state)
+{
+	struct fixture *f = *state;
+	int pair[2];
+	struct reason why = {};
+
+	f->web = web_free(f->web);
+	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, &why), -ENOTSOCK);
+	assert_non_null(strstr(why.text, "the socket that was passed"));
+	safe_close(pair[0]);
+	safe_close(pair[1]);
+	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, &why), -EBADF);
+	assert_null(f->web);
+
+	pair[0] = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
+	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, &why), -EAFNOSUPPORT);
+	assert_non_null(strstr(why.text, "no TCP or Unix socket"));
+	safe_close(pair[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +311,9 @@ int main(void)
 		fixture_test(test_live_socket_is_left_alone),
 		fixture_test(test_file_is_left_alone),
 		fixture_test(test_replaced_socket_is_left_alone),
+		fixture_test(test_passed_sockets),
+		fixture_test(test_passed_socket_with_an_abstract_name),
+		fixture_test(test_passed_what_is_no_socket),
 	};
 
 	return cmocka_run_group_tests_name("web-listen", tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 static char *const everything[] = { (char *)"**" };
+static uint64_t budget_of_next = UINT64_MAX;
 const struct cgroup_filter admit_all = { .include = everything, .nr_include = 1 };
 
 static void write_down(struct watched *watched, char kind, const struct cgroup *c)
@@ -54,12 +55,18 @@ static void changed(void *userdata, struct cgroup *c)
 	write_down(userdata, '~', c);
 }
 
+void watched_set_budget(uint64_t budget)
+{
+	budget_of_next = budget;
+}
+
 void watched_open(struct watched *watched, const char *path, const struct cgroup_filter *filter)
 {
 	const struct cgroup_observer observer = {
 		.added = added, .removed = removed, .changed = changed, .userdata = watched
 	};
 
+	watched->budget = budget_of_next;
 	assert_int_equal(cgroup_tree_new(&watched->tree, path, filter, &observer, &watched->why), 0);
 }
 
@@ -84,7 +91,8 @@ void watched_start(struct watched *watched)
 
 void watched_rescan(struct watched *watched)
 {
-	assert_int_equal(cgroup_tree_rescan(watched->tree, &watched->why), 0);
+	cgroup_tree_rescan(watched->tree);
+	watched_follow(watched);
 }
 
 void watched_mkdir(const struct watched *watched, const char *name)
@@ -111,14 +119,21 @@ void watched_remake(const struct watched *watched, const char *name)
 	watched_rename(watched, "new", name);
 }
 
-void watched_dispatch(struct watched *watched)
+int watched_try(struct watched *watched)
 {
 	int r;
 
 	do {
-		r = cgroup_tree_dispatch(watched->tree, &watched->why);
-		assert_true(r == 0 || r == 1);
+		r = cgroup_tree_follow(watched->tree, watched->budget, &watched->why);
+		assert_true(r <= 1);
+		assert_int_equal(cgroup_tree_has_more(watched->tree), r == 1);
 	} while (r == 1);
+	return r;
+}
+
+void watched_follow(struct watched *watched)
+{
+	assert_int_equal(watched_try(watched), 0);
 }
 
 void watched_expect_at(struct watched *watched, const char *expected, int line)

@@ -15,7 +15,15 @@ struct watched {
 	struct cgroup_tree *tree;
 	struct buf log;
 	struct reason why;
+	uint64_t budget; /* of a call of cgroup_tree_follow(): UINT64_MAX, or 0 for a step each */
 };
+
+/* For main(): runs tests of trees which may work to the end, and the same tests in steps. */
+#define watched_run(name, tests)                                                                   \
+	(watched_set_budget(UINT64_MAX), cmocka_run_group_tests_name(name, tests, NULL, NULL)) |   \
+		(watched_set_budget(0), cmocka_run_group_tests_name(name "-steps", tests, NULL, NULL))
+/* Of trees that are made from then on. */
+void watched_set_budget(uint64_t budget);
 
 extern const struct cgroup_filter admit_all;
 
@@ -38,8 +46,10 @@ void watched_rename(const struct watched *watched, const char *from, const char 
  * be taken for the old one; cgroup ids are not. */
 void watched_remake(const struct watched *watched, const char *name);
 
-/* Takes all events that are waiting. */
-void watched_dispatch(struct watched *watched);
+/* Takes all events that are waiting, and does what is due; what cgroup_tree_follow() said at last. */
+int watched_try(struct watched *watched);
+/* … which has to succeed. */
+void watched_follow(struct watched *watched);
 
 /* Fails the test where the reports since the last call were not these. */
 #define watched_expect(watched, expected) watched_expect_at(watched, expected, __LINE__)

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "count/image.h"
+
+#include "util/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <zlib.h>
+
+/* "perfmond" as a number of this machine's byte order. */
+#define MAGIC 0x646e6f6d66726570U
+/* Goes up with each change of what is written. */
+#define FORMAT 1U
+
+/* At the beginning of an image: magic, version, size of all, checksum of what follows. */
+#define HEADER (4 * sizeof(uint64_t))
+
+char *image_boot_id(const char *procroot)
+{
+	_cleanup_(freep) char *path = NULL;
+	char *id;
+	int r;
+
+	if (asprintf(&path, "%s/sys/kernel/random/boot_id", procroot) < 0) {
+		path = NULL;
+		return NULL;
+	}
+	r = read_text_file(AT_FDCWD, path, FILE_MAX_SYSFS, &id);
+	return r == 0 ? id : r == -ENOMEM ? NULL : strdup("");
+}
+
+static uint64_t checksum(const void *bytes, size_t size)
+{
+	return crc32_z(0, bytes, size);
+}
+
+void image_begin(struct buf *out, const char *boot_id, uint64_t now)
+{
+	pack_u64(out, MAGIC);
+	pack_u64(out, FORMAT);
+	pack_u64(out, 0);
+	pack_u64(out, 0);
+	pack_text(out, boot_id);
+	pack_u64(out, now);
+}
+
+bool image_end(struct buf *out)
+{
+	uint64_t ends[2];
+
+	if (out->failed)
+		return false;
+	ends[0] = out->len;
+	ends[1] = checksum(out->data + HEADER, out->len - HEADER);
+	memcpy(out->data + 2 * sizeof(uint64_t), ends, sizeof(ends));
+	return true;
+}
+
+int image_open(struct unpack *in, const void *bytes, size_t size, const char *boot_id, struct image_info *ret,
+	       struct reason *why)
+{
+	struct unpack u = { .at = bytes, .left = size };
+	_cleanup_(freep) char *written_by = NULL;
+	uint64_t magic = unpack_u64(&u), version = unpack_u64(&u), length = unpack_u64(&u), sum = unpack_u64(&u);
+
+	if (magic != MAGIC)
+		return reason_set(why, -EBADMSG, "they were not written by perfmond");
+	if (version != FORMAT)
+		return reason_set(why, -EBADMSG, "they were written by a perfmond that has another format");
+	if (u.bad || length < HEADER || length > size || sum != checksum(u.at, length - HEADER))
+		return reason_set(why, -EBADMSG, "they are damaged");
+	u.left = length - HEADER;
+	written_by = unpack_text(&u);
+	if (!written_by)
+		return reason_set(why, -EBADMSG, "they are damaged");
+	if (!*boot_id || strcmp(written_by, boot_id) != 0)
+		return reason_set(why, -EBADMSG, "they are from before the machine was started");
+	ret->saved_at = unpack_u64(&u);
+	*in = u;
+	return 0;
+}
+
+/* --- CPUs */
+
+void image_put_cpus(struct buf *out, const struct cpulist *cpus)
+{
+	pack_u64(out, cpus->nr);
+	for (size_t i = 0; i < cpus->nr; i++)
+		pack_u64(out, (uint64_t)cpus->cpu[i]);
+}
+
+int image_get_cpus(struct unpack *in, struct cpulist *ret)
+{
+	size_t nr = unpack_nr(in, sizeof(uint64_t));
+	_cleanup_(cpulist_release) struct cpulist cpus = { .cpu = calloc(nr + 1, sizeof(int)) };
+
+	if (!cpus.cpu)
+		return -ENOMEM;
+	for (; cpus.nr < nr; cpus.nr++) {
+		cpus.cpu[cpus.nr] = (int)unpack_at_most(in, CPULIST_MAX_CPU);
+		if (cpus.nr && cpus.cpu[cpus.nr] <= cpus.cpu[cpus.nr - 1])
+			return -EBADMSG;
+	}
+	if (in->bad)
+		return -EBADMSG;
+	*ret = cpus;
+	cpus = (struct cpulist){};
+	return 0;
+}
+
+/* --- the plan */
+
+static void put_double(struct buf *out, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	pack_u64(out, bits);
+}
+
+static double get_double(struct unpack *in)
+{
+	uint64_t bits = unpack_u64(in);
+	double value;
+
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* An event's yes and no, as bits. */
+enum {
+	EVENT_NO_PMU = 1 << 0,
+	EVENT_BY_PMU = 1 << 1,
+	EVENT_HOST_ONLY = 1 << 2,
+	EVENT_STEADY = 1 << 3,
+	EVENT_UNCORE = 1 << 4,
+	EVENT_SOFTWARE = 1 << 5,
+	EVENT_FLAGS = (1 << 6) - 1,
+};
+
+static void put_event(struct buf *out, const struct event *event)
+{
+	pack_text(out, event->text);
+	pack_text(out, event->metric);
+	pack_text(out, event->pmu);
+	pack_text(out, event->filter);
+	pack_text(out, event->probe);
+	pack_bytes(out, &event->attr, sizeof(event->attr));
+	pack_u64(out, event->config3);
+	put_double(out, event->scale);
+	pack_u64(out, (uint64_t)event->unit);
+	pack_u64(out, event->probe_dev);
+	pack_u64(out, event->probe_ino);
+	pack_u64(out, (event->no_pmu ? EVENT_NO_PMU : 0) | (event->by_pmu ? EVENT_BY_PMU : 0) |
+			      (event->host_only ? EVENT_HOST_ONLY : 0) | (event->steady ? EVENT_STEADY : 0) |
+			      (event->uncore ? EVENT_UNCORE : 0) | (event->software ? EVENT_SOFTWARE : 0));
+	image_put_cpus(out, &event->cpus);
+}
+
+static int get_event(struct unpack *in, struct event *event)
+{
+	uint64_t flags;
+
+	event->text = unpack_text(in);
+	event->metric = unpack_text(in);
+	event->pmu = unpack_text(in);
+	event->filter = unpack_text(in);
+	event->probe = unpack_text(in);
+	unpack_bytes(in, &event->attr, sizeof(event->attr));
+	event->config3 = unpack_u64(in);
+	event->scale = get_double(in);
+	event->unit = (enum event_unit)unpack_at_most(in, _EVENT_UNIT_MAX - 1);
+	event->probe_dev = unpack_u64(in);
+	event->probe_ino = unpack_u64(in);
+	flags = unpack_at_most(in, EVENT_FLAGS);
+	event->no_pmu = flags & EVENT_NO_PMU;
+	event->by_pmu = flags & EVENT_BY_PMU;
+	event->host_only = flags & EVENT_HOST_ONLY;
+	event->steady = flags & EVENT_STEADY;
+	event->uncore = flags & EVENT_UNCORE;
+	event->software = flags & EVENT_SOFTWARE;
+	if (!event->text || !event->metric || !event->pmu)
+		return -EBADMSG;
+	return image_get_cpus(in, &event->cpus);
+}
+
+static void put_groups(struct buf *out, const struct group_list *list)
+{
+	pack_u64(out, list->nr);
+	for (size_t i = 0; i < list->nr; i++) {
+		const struct group *group = &list->groups[i];
+
+		pack_text(out, group->name);
+		pack_u64(out, group->alone);
+		pack_u64(out, group->split);
+		pack_u64(out, group->events.nr);
+		for (size_t k = 0; k < group->events.nr; k++)
+			put_event(out, &group->events.events[k]);
+	}
+}
+
+static int get_group(struct unpack *in, struct group *group)
+{
+	size_t nr;
+
+	group->name = unpack_text(in);
+	group->alone = unpack_at_most(in, 1);
+	group->split = unpack_at_most(in, 1);
+	nr = unpack_nr(in, sizeof(uint64_t));
+	group->events.events = calloc(nr + 1, sizeof(*group->events.events));
+	if (!group->events.events)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		int r = get_event(in, &group->events.events[group->events.nr++]);
+
+		if (r < 0)
+			return r;
+	}
+	return group->name ? 0 : -EBADMSG;
+}
+
+static int get_groups(struct unpack *in, struct group_list *list)
+{
+	size_t nr = unpack_nr(in, sizeof(uint64_t));
+
+	list->groups = calloc(nr + 1, sizeof(*list->groups));
+	if (!list->groups)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		int r = get_group(in, &list->groups[list->nr++]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* A column's events are those of the groups, in their order: what is written is what became of each. */
+static void put_columns(struct buf *out, const struct scope_plan *plan)
+{
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		pack_bytes(out, &plan->columns[i].attr, sizeof(plan->columns[i].attr));
+		pack_u64(out, (uint64_t)plan->columns[i].state);
+	}
+}
+
+static int get_columns(struct unpack *in, struct scope_plan *plan, enum scope scope, const struct group_list *groups)
+{
+	int r = plan_add_columns(plan, groups, scope);
+
+	for (size_t i = 0; r == 0 && i < plan->nr_columns; i++) {
+		unpack_bytes(in, &plan->columns[i].attr, sizeof(plan->columns[i].attr));
+		plan->columns[i].state = (enum event_state)unpack_at_most(in, _EVENT_STATE_MAX - 1);
+	}
+	return r == 0 && in->bad ? -EBADMSG : r;
+}
+
+static void put_sets(struct buf *out, const struct scope_plan *plan)
+{
+	pack_u64(out, plan->nr_sets);
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		const struct set *set = &plan->sets[i];
+
+		pack_u64(out, set->exact);
+		pack_u64(out, set->uncore);
+		pack_u64(out, set->pinned);
+		image_put_cpus(out, &set->cpus);
+		pack_u64(out, set->nr);
+		for (size_t k = 0; k < set->nr; k++)
+			pack_u64(out, set->columns[k]);
+	}
+}
+
+/* Each column is in one set at most. */
+static int get_set(struct unpack *in, struct scope_plan *plan, size_t at)
+{
+	struct set *set = &plan->sets[at];
+	size_t nr;
+	int r;
+
+	set->exact = unpack_at_most(in, 1);
+	set->uncore = unpack_at_most(in, 1);
+	set->pinned = unpack_at_most(in, 1);
+	r = image_get_cpus(in, &set->cpus);
+	if (r < 0)
+		return r;
+	nr = unpack_nr(in, sizeof(uint64_t));
+	set->columns = calloc(nr + 1, sizeof(*set->columns));
+	if (!set->columns)
+		return -ENOMEM;
+	for (; set->nr < nr; set->nr++) {
+		size_t column = (size_t)unpack_u64(in);
+
+		if (in->bad || column >= plan->nr_columns || plan->columns[column].set != NO_SET)
+			return -EBADMSG;
+		set->columns[set->nr] = column;
+		plan->columns[column].set = at;
+		plan->columns[column].member = set->nr;
+	}
+	if (nr == 0)
+		return -EBADMSG;
+	set->group = plan->columns[set->columns[0]].group;
+	return 0;
+}
+
+static int get_sets(struct unpack *in, struct scope_plan *plan)
+{
+	size_t nr = unpack_nr(in, 5 * sizeof(uint64_t));
+
+	plan->sets = calloc(nr + 1, sizeof(*plan->sets));
+	if (!plan->sets)
+		return -ENOMEM;
+	while (plan->nr_sets < nr) {
+		int r = get_set(in, plan, plan->nr_sets++);
+
+		if (r < 0)
+			return r;
+	}
+	return in->bad ? -EBADMSG : 0;
+}
+
+void image_put_plan(struct buf *out, const struct plan *plan)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		put_groups(out, &plan->groups[scope]);
+		put_columns(out, &plan->scope[scope]);
+		put_sets(out, &plan->scope[scope]);
+	}
+}
+
+int image_get_plan(struct unpack *in, struct plan **ret)
+{
+	_cleanup_(plan_unrefp) struct plan *plan = calloc(1, sizeof(*plan));
+	int r = 0;
+
+	if (!plan)
+		return -ENOMEM;
+	plan->refs = 1;
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++) {
+		r = get_groups(in, &plan->groups[scope]);
+		if (r == 0)
+			r = get_columns(in, &plan->scope[scope], (enum scope)scope, &plan->groups[scope]);
+		if (r == 0)
+			r = get_sets(in, &plan->scope[scope]);
+	}
+	if (r == 0)
+		*ret = steal_ptr(plan);
+	return r;
+}
+
+/* --- the ledger */
+
+static void put_row(struct buf *out, const struct row *row, const struct scope_plan *plan)
+{
+	pack_u64(out, (uint64_t)row->scope);
+	pack_u64(out, (uint64_t)(int64_t)row->cpu);
+	pack_u64(out, row->identity ? row->identity->id : 0);
+	pack_text(out, row->identity ? row->identity->label : NULL);
+	pack_u64(out, row->gone_at);
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		pack_u64(out, row->cells[i].total);
+		pack_u64(out, row->cells[i].at_tick);
+		pack_u64(out, row->cells[i].measured);
+	}
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		pack_u64(out, row->times[i].enabled);
+		pack_u64(out, row->times[i].running);
+		pack_u64(out, row->times[i].enabled_at_tick);
+		pack_u64(out, row->times[i].running_at_tick);
+	}
+}
+
+void image_put_ledger(struct buf *out, const struct ledger *ledger)
+{
+	struct row *row;
+	size_t nr = 0;
+
+	pack_u64(out, ledger->last_tick);
+	pack_u64(out, ledger->nr_rows[SCOPE_CPU] + ledger->nr_rows[SCOPE_CGROUP]);
+	/* Those that linger in the order in which they went. */
+	TAILQ_FOREACH(row, &ledger->gone, in_gone) {
+		row->number = nr++;
+		put_row(out, row, &ledger->plan->scope[row->scope]);
+	}
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
+			if (!row->gone_at) {
+				row->number = nr++;
+				put_row(out, row, &ledger->plan->scope[scope]);
+			}
+}
+
+/* A CPU's row has no cgroup, and a cgroup's has one. */
+static bool is_target(enum scope scope, int64_t cpu, const char *label)
+{
+	if (cpu < ROW_ALL_CPUS || cpu > CPULIST_MAX_CPU)
+		return false;
+	return scope == SCOPE_CPU ? !label && cpu != ROW_ALL_CPUS : label && label[0] == '/';
+}
+
+static void get_cells(struct unpack *in, struct row *row, const struct scope_plan *plan)
+{
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		row->cells[i].total = unpack_u64(in);
+		row->cells[i].at_tick = unpack_at_most(in, row->cells[i].total);
+		row->cells[i].measured = unpack_at_most(in, 1);
+	}
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		row->times[i].enabled = unpack_u64(in);
+		row->times[i].running = unpack_u64(in);
+		row->times[i].enabled_at_tick = unpack_at_most(in, row->times[i].enabled);
+		row->times[i].running_at_tick = unpack_at_most(in, row->times[i].running);
+	}
+}
+
+static int get_row(struct unpack *in, struct ledger *ledger, struct row **ret)
+{
+	enum scope scope = (enum scope)unpack_at_most(in, _SCOPE_MAX - 1);
+	int64_t cpu = (int64_t)unpack_u64(in);
+	uint64_t id = unpack_u64(in), gone_at;
+	_cleanup_(freep) char *label = unpack_text(in);
+	_cleanup_(cgroup_identity_unrefp) struct cgroup_identity *identity = NULL;
+	size_t before = ledger->nr_rows[scope];
+	int r;
+
+	gone_at = unpack_u64(in);
+	if (in->bad || !is_target(scope, cpu, label) || (gone_at && scope == SCOPE_CPU))
+		return -EBADMSG;
+	if (label && cgroup_identity_of_label(&identity, id, label) < 0)
+		return -ENOMEM;
+	r = ledger_take(ledger, scope, (int)cpu, identity, ret);
+	if (r < 0)
+		return r;
+	if (ledger->nr_rows[scope] == before)
+		return -EBADMSG; /* twice */
+	get_cells(in, *ret, &ledger->plan->scope[scope]);
+	if (gone_at)
+		ledger_retire(ledger, *ret, identity, gone_at);
+	return in->bad ? -EBADMSG : 0;
+}
+
+int image_get_ledger(struct unpack *in, struct ledger *ledger, struct row ***ret_rows, size_t *ret_nr)
+{
+	_cleanup_(freep) struct row **rows = NULL;
+	size_t nr;
+
+	ledger->last_tick = unpack_u64(in);
+	nr = unpack_nr(in, 5 * sizeof(uint64_t));
+	rows = calloc(nr + 1, sizeof(struct row *));
+	if (!rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		int r = get_row(in, ledger, &rows[i]);
+
+		if (r < 0)
+			return r;
+	}
+	if (in->bad)
+		return -EBADMSG;
+	*ret_rows = steal_ptr(rows);
+	*ret_nr = nr;
+	return 0;
+}
+
+/* --- states */
+
+void image_put_states(struct buf *out, const struct states *states)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < states->plan->scope[scope].nr_columns; i++) {
+			const struct stall *stall = &states->columns[scope][i].stall;
+
+			pack_u64(out, stall->busy);
+			pack_u64(out, stall->counted);
+			pack_u64(out, stall->has_counted);
+			pack_u64(out, stall->stalled);
+		}
+}
+
+int image_get_states(struct unpack *in, struct states *states)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < states->plan->scope[scope].nr_columns; i++) {
+			struct stall *stall = &states->columns[scope][i].stall;
+
+			stall->busy = unpack_u64(in);
+			stall->counted = unpack_u64(in);
+			stall->has_counted = unpack_at_most(in, 1);
+			stall->stalled = unpack_at_most(in, 1);
+		}
+	return in->bad ? -EBADMSG : 0;
+}
