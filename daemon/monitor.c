@@ -32,6 +32,7 @@ struct monitor *monitor_free(struct monitor *monitor)
 	cpu_watch_close(&monitor->cpu_watch);
 	count_free(monitor->restored);
 	count_free(monitor->count);
+	closer_free(monitor->closer);
 	cgroup_tree_free(monitor->tree);
 	machine_free(monitor->machine);
 	config_free(monitor->config);
@@ -143,7 +144,7 @@ static int make_plan(struct plan **ret, const struct config *config, const struc
 }
 
 static int make_count(struct count **ret, const struct config *config, const struct machine *machine,
-		      const struct plan *counting, struct reason *why)
+		      const struct plan *counting, struct closer *closer, struct reason *why)
 {
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const struct count_options options = {
@@ -151,6 +152,7 @@ static int make_count(struct count **ret, const struct config *config, const str
 		.linger = config->linger,
 		.cgroup_max = config->cgroup_max,
 		.excluded = &machine->excluded,
+		.closer = closer,
 		.fd_reserve = machine->privilege.fd_limit >= 2 * FD_RESERVE ? FD_RESERVE :
 									      machine->privilege.fd_limit / 2,
 	};
@@ -195,10 +197,14 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 		return reason_set(why, -ENOMEM, "out of memory");
 	/* What changes from here on is noticed. */
 	cpu_watch_open(&monitor->cpu_watch, SYSFS);
+	r = closer_new(&monitor->closer);
+	if (r < 0)
+		return reason_set(why, r, "no pipe can be had: %s", strerror(-r));
 	r = machine_new(&machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r < 0)
 		return r;
-	r = make_count(&monitor->count, config, machine, restored ? count_plan(restored) : NULL, why);
+	r = make_count(&monitor->count, config, machine, restored ? count_plan(restored) : NULL, monitor->closer,
+		       why);
 	if (r < 0)
 		return r;
 
@@ -290,7 +296,7 @@ static int renew_cpus(struct monitor *monitor, struct reason *why)
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), why);
+		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer, why);
 	if (r >= 0)
 		monitor_commit(monitor, steal_ptr(reload), why);
 	return r;
@@ -343,7 +349,7 @@ static void retry_events(struct monitor *monitor)
 	if (!plan_recovers(plan, &monitor->machine->cpus, cgroup_fd))
 		return;
 	reload = calloc(1, sizeof(*reload));
-	if (!reload || make_count(&reload->count, monitor->config, monitor->machine, plan, &why) < 0 ||
+	if (!reload || make_count(&reload->count, monitor->config, monitor->machine, plan, monitor->closer, &why) < 0 ||
 	    plan_nr_counted(count_plan(reload->count)) <= plan_nr_counted(plan))
 		return;
 	monitor_commit(monitor, steal_ptr(reload), &why);
@@ -500,7 +506,7 @@ int monitor_prepare(const struct monitor *monitor, struct config *config, struct
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), why);
+		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer, why);
 	if (r < 0)
 		return r;
 	reload->config = config;

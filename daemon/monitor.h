@@ -26,6 +26,7 @@ struct monitor {
 	struct count *restored; /* what there was before a restart, until the start */
 	struct roster roster;
 	struct cpu_watch cpu_watch;
+	struct closer *closer;
 	bool cpus_changed;	/* and it has not been seen to yet */
 	uint64_t cpus_renewed;	/* CLOCK_MONOTONIC ns */
 	struct self self; /* the figures kept here: start_time, scrapes, reloads */

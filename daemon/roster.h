@@ -15,7 +15,7 @@
  */
 
 #include "count/count.h"
-#include "target/cgroup.h"
+#include "target/usage.h"
 
 struct roster {
 	struct cgroup_tree *tree; /* NULL: no cgroups here */

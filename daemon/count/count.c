@@ -87,6 +87,7 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	    engine_perf.create(&count->engine, plan, privilege) < 0)
 		return -ENOMEM;
 
+	count->engine->closer = options->closer;
 	*ret = steal_ptr(count);
 	return 0;
 }
@@ -190,17 +191,20 @@ int count_succeeded(struct count *count, struct count *from)
 
 /* --- targets */
 
+static uint64_t fds_in_use(const struct count *count)
+{
+	return count->engine->stats.fds + (count->from ? count->from->engine->stats.fds : 0) +
+	       closer_pending(count->options.closer);
+}
+
 static bool has_room(const struct count *count, size_t fds)
 {
-	uint64_t used = count->engine->stats.fds + (count->from ? count->from->engine->stats.fds : 0);
-
-	return used + fds + count->options.fd_reserve <= count->privilege->fd_limit;
+	return fds_in_use(count) + fds + count->options.fd_reserve <= count->privilege->fd_limit;
 }
 
 size_t count_room(const struct count *count)
 {
-	uint64_t used = count->engine->stats.fds + (count->from ? count->from->engine->stats.fds : 0);
-	uint64_t limit = count->privilege->fd_limit, taken = used + count->options.fd_reserve;
+	uint64_t limit = count->privilege->fd_limit, taken = fds_in_use(count) + count->options.fd_reserve;
 	size_t each = plan_fds_per_cgroup(count->plan), by_max, by_fds;
 
 	by_max = count->options.cgroup_max > count->nr_cgroups ? count->options.cgroup_max - count->nr_cgroups : 0;

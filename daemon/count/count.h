@@ -15,6 +15,7 @@
 #include "count/fd-pool.h"
 #include "count/ledger.h"
 #include "util/buf.h"
+#include "util/closer.h"
 
 /* Why a cgroup is counted or not; kept in struct cgroup's status. */
 enum cgroup_status {
@@ -37,6 +38,7 @@ struct count_options {
 	uint64_t cgroup_max; /* cgroups counted at once */
 	uint64_t fd_reserve; /* fds left to the rest of the daemon */
 	const struct cpulist *excluded; /* CPUs of which nothing is to be counted, or NULL; borrowed */
+	struct closer *closer;		/* of files that are slow to close, or NULL; borrowed */
 };
 
 /* Takes a reference to plan; cpus are those that are online and to be counted. privilege has to outlive it. */

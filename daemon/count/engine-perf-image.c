@@ -13,7 +13,8 @@ enum {
 
 /* --- saving */
 
-/* A reader that is open has been started, and nothing more comes of one that is not. */
+/* A reader that is open has been started, and nothing more comes of one that is not. Those of probes do not outlive the
+ * daemon: whoever held them meanwhile would have to wait for each when it is closed, and that is systemd itself. */
 static bool is_saved(const struct reader *reader)
 {
 	return reader_is_open(reader) && !reader->dead;
@@ -62,14 +63,16 @@ void perf_save(const struct engine *base, struct buf *out)
 		nr++;
 	pack_u64(out, nr);
 	TAILQ_FOREACH(station, &engine->stations, in_engine) {
+		const struct scope_plan *plan = &base->plan->scope[station->scope];
+
 		pack_u64(out, (uint64_t)station->scope);
 		pack_u64(out, station->id);
 		pack_u64(out, station->idles);
 		pack_u64(out, station->nr_rows);
 		for (size_t i = 0; i < station->nr_rows; i++)
 			pack_u64(out, station->rows[i]->number);
-		for (size_t i = 0; i < base->plan->scope[station->scope].nr_sets; i++)
-			save_set(out, station->sets[i]);
+		for (size_t i = 0; i < plan->nr_sets; i++)
+			save_set(out, set_has_probe(plan, &plan->sets[i]) ? NULL : station->sets[i]);
 	}
 }
 

@@ -289,19 +289,39 @@ static void station_remove(struct perf_engine *engine, struct station *station)
 	station_free(engine, station);
 }
 
+/* All of it is closed when this returns: somebody may wait for the room. */
 static void station_end(struct perf_engine *engine, struct station *station, uint64_t now)
 {
-	if (!station)
-		return;
 	station_update(engine, station, now, true);
 	station_remove(engine, station);
+}
+
+/* Leaves what is slow to close to the closer: members before their leader. */
+static void hand_to_closer(struct perf_engine *engine, struct station *station)
+{
+	const struct scope_plan *plan = &engine->engine.plan->scope[station->scope];
+
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		struct set_readers *readers = station->sets[i];
+
+		if (!readers || !set_is_slow_to_close(plan, &plan->sets[i]))
+			continue;
+		for (size_t k = 0; k < readers->nr; k++)
+			reader_close_by(&readers->readers[k], readers->nr_events, engine->engine.closer,
+					&engine->engine.stats);
+	}
 }
 
 static void perf_remove(struct engine *base, enum scope scope, uint64_t id, uint64_t now)
 {
 	struct perf_engine *engine = perf_engine(base);
+	struct station *station = find_station(engine, scope, id);
 
-	station_end(engine, find_station(engine, scope, id), now);
+	if (!station)
+		return;
+	station_update(engine, station, now, true);
+	hand_to_closer(engine, station);
+	station_remove(engine, station);
 }
 
 static void perf_finish(struct engine *base, uint64_t now)
@@ -465,11 +485,12 @@ static size_t start_sets(struct perf_engine *engine, struct station *station, ui
 static int open_sets(struct perf_engine *engine, struct station *station, const struct engine_target *target,
 		     const struct cpulist *cpus, struct row *const *rows, uint64_t now, struct reason *why)
 {
+	struct station *old = find_station(engine->from, target->scope, target->id);
 	size_t nr_inherited = inherit_sets(engine, station, cpus, rows), nr;
 	int r = open_missing(engine, station, target, cpus, rows, why, !engine->from);
 
-	if (engine->from)
-		perf_remove(&engine->from->engine, target->scope, target->id, now);
+	if (old)
+		station_end(engine->from, old, now);
 	if (r < 0 && engine->from)
 		r = open_missing(engine, station, target, cpus, rows, why, true);
 	if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))
@@ -525,8 +546,11 @@ static void perf_each_fd(const struct engine *base, void (*each)(void *userdata,
 
 	TAILQ_FOREACH(station, &engine->stations, in_engine)
 		for (size_t i = 0; i < base->plan->scope[station->scope].nr_sets; i++) {
+			const struct scope_plan *plan = &base->plan->scope[station->scope];
 			const struct set_readers *readers = station->sets[i];
 
+			if (set_has_probe(plan, &plan->sets[i]))
+				continue;
 			for (size_t k = 0; readers && k < readers->nr; k++)
 				for (size_t m = 0; reader_is_open(&readers->readers[k]) && m < readers->nr_events; m++)
 					each(userdata, readers->readers[k].fds[m], readers->readers[k].ids[m]);

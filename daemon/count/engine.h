@@ -11,6 +11,7 @@
 
 #include "count/fd-pool.h"
 #include "count/ledger.h"
+#include "util/closer.h"
 #include "util/pack.h"
 
 /* What reading a set has shown, summed over all its targets. */
@@ -33,6 +34,7 @@ struct engine {
 	const struct engine_ops *ops;
 	struct plan *plan;		     /* a reference */
 	const struct privilege *privilege;   /* borrowed */
+	struct closer *closer;		     /* of slow files, or NULL; borrowed */
 	struct finding *findings[_SCOPE_MAX]; /* one a set */
 	struct engine_stats stats;
 };
@@ -74,10 +76,11 @@ struct engine_ops {
 	int (*add)(struct engine *engine, const struct engine_target *target, const struct cpulist *cpus,
 		   struct row *const *rows, uint64_t now, struct reason *why);
 
-	/* Reads a target for the last time and closes it. now: CLOCK_MONOTONIC ns. */
+	/* Reads a target for the last time and closes it; what is slow to close, by the closer. now: CLOCK_MONOTONIC
+	 * ns. */
 	void (*remove)(struct engine *engine, enum scope scope, uint64_t id, uint64_t now);
 
-	/* The same for all targets. */
+	/* The same for all targets, and all is closed when it returns. */
 	void (*finish)(struct engine *engine, uint64_t now);
 
 	/* Reads all targets. */
@@ -91,12 +94,12 @@ struct engine_ops {
 	 * counts. NULL ends that. Both have to be of the same ops. */
 	void (*succeed)(struct engine *engine, struct engine *from, const struct cpulist *lost);
 
-	/* Calls each() with every perf event that is open and its id (PERF_EVENT_IOC_ID), which is its own until
-	 * the machine is restarted. */
+	/* Calls each() with every perf event that is open, and may stay open when the daemon is gone, and its id
+	 * (PERF_EVENT_IOC_ID), which is its own until the machine is restarted. */
 	void (*each_fd)(const struct engine *engine, void (*each)(void *userdata, int fd, uint64_t id), void *userdata);
 
 	/*
-	 * Writes what is open and where it stands (image.h); rows are named by their `number`. restore() makes it
+	 * Writes those and where they stand (image.h); rows are named by their `number`. restore() makes it
 	 * again in an engine without targets, with the fds of the pool: what has none there is not open any more.
 	 * -EBADMSG where it can't have been written by save(), -ENOMEM.
 	 */

@@ -68,6 +68,22 @@ struct perf_event_attr set_attr(const struct scope_plan *plan, const struct set 
 	return attr;
 }
 
+bool set_is_slow_to_close(const struct scope_plan *plan, const struct set *set)
+{
+	for (size_t i = 0; i < set->nr; i++)
+		if (event_is_slow_to_close(plan->columns[set->columns[i]].event))
+			return true;
+	return false;
+}
+
+bool set_has_probe(const struct scope_plan *plan, const struct set *set)
+{
+	for (size_t i = 0; i < set->nr; i++)
+		if (plan->columns[set->columns[i]].event->probe)
+			return true;
+	return false;
+}
+
 /* The kernel takes events into one group only where they are of one PMU; those of the software context
  * join any. */
 static bool set_takes(const struct scope_plan *plan, const struct set *set, const struct column *column,

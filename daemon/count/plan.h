@@ -76,6 +76,10 @@ struct scope_plan {
 /* What the set's member of that number is opened with. */
 struct perf_event_attr set_attr(const struct scope_plan *plan, const struct set *set, size_t member);
 
+/* One of its events is slow to close; or is a probe, of which each fd is. */
+bool set_is_slow_to_close(const struct scope_plan *plan, const struct set *set);
+bool set_has_probe(const struct scope_plan *plan, const struct set *set);
+
 /* The same event: counted alike and exposed under the same name. */
 bool column_equal(const struct column *a, const struct column *b);
 /* The number of the plan's column that is equal, of which there is one at most; NO_COLUMN. */

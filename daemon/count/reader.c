@@ -18,13 +18,18 @@
 #define CLOCK_SLACK_NS 1000000000U
 
 /* Members before their leader: closing a leader first would make events of their own of them. */
-void reader_close(struct reader *reader, size_t nr, struct engine_stats *stats)
+void reader_close_by(struct reader *reader, size_t nr, struct closer *closer, struct engine_stats *stats)
 {
 	for (size_t i = nr; i-- > 0;) {
 		stats->fds -= reader->fds[i] >= 0;
 		stats->changes += reader->fds[i] >= 0;
-		reader->fds[i] = safe_close(reader->fds[i]);
+		closer_close(closer, steal_fd(&reader->fds[i]));
 	}
+}
+
+void reader_close(struct reader *reader, size_t nr, struct engine_stats *stats)
+{
+	reader_close_by(reader, nr, NULL, stats);
 }
 
 int reader_open(struct reader *reader, const struct scope_plan *plan, const struct set *set, int cgroup_fd,

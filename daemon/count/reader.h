@@ -63,6 +63,7 @@ int reader_open(struct reader *reader, const struct scope_plan *plan, const stru
 		struct engine_stats *stats, size_t *failed_at);
 void reader_start(struct reader *reader, uint64_t now);
 void reader_close(struct reader *reader, size_t nr, struct engine_stats *stats);
+void reader_close_by(struct reader *reader, size_t nr, struct closer *closer, struct engine_stats *stats);
 
 /* Moves what is open from one reader to another, of an equal set: it goes on counting, from its baseline. */
 void reader_move(struct reader *to, struct reader *from, size_t nr);

@@ -71,6 +71,11 @@ bool event_equal(const struct event *a, const struct event *b)
 	       a->probe_ino == b->probe_ino;
 }
 
+bool event_is_slow_to_close(const struct event *event)
+{
+	return event->probe || event->attr.type == PERF_TYPE_TRACEPOINT;
+}
+
 static void draft_release(struct draft *draft)
 {
 	free(draft->label);

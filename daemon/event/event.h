@@ -108,6 +108,9 @@ void event_attr(union event_attr *ret, const struct event *event);
 /* Do they count the same, under the same name? */
 bool event_equal(const struct event *a, const struct event *b);
 
+/* Closing its last fd takes the kernel tens of milliseconds: a tracepoint's, or any of a probe's. */
+bool event_is_slow_to_close(const struct event *event);
+
 void event_release(struct event *event);
 void event_list_release(struct event_list *list);
 

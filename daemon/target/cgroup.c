@@ -147,8 +147,12 @@ static void begin_rescan(struct cgroup_tree *tree)
 {
 	tree->stats.rescans++;
 	tree->rescan_due = false;
+	/* It makes up for what failed so far. */
 	tree->incomplete = false;
+	tree->error = 0;
 	tree->watches_full = false;
+	if (tree->fd >= 0)
+		tree->problem.text[0] = '\0'; /* what is refused again says so */
 	tree->at_root = true;
 	tree->due = ++tree->readings;
 }
@@ -292,12 +296,4 @@ int cgroup_open(const struct cgroup_tree *tree, const struct cgroup *cgroup)
 	struct stat st;
 
 	return look_open(tree, cgroup, O_RDONLY, &st);
-}
-
-int cgroup_usage(const struct cgroup_tree *tree, const struct cgroup *cgroup, uint64_t *usec)
-{
-	(void)tree;
-	(void)cgroup;
-	(void)usec;
-	return -ENOENT;
 }

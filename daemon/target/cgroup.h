@@ -152,5 +152,3 @@ struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree);
  * where another cgroup stands in its place by now.
  */
 int cgroup_open(const struct cgroup_tree *tree, const struct cgroup *cgroup);
-
-int cgroup_usage(const struct cgroup_tree *tree, const struct cgroup *cgroup, uint64_t *usec);

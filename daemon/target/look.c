@@ -26,9 +26,9 @@ static int locate(const struct cgroup_tree *tree, const struct cgroup *parent, c
 }
 
 /* -ENOTDIR where something else stands there. */
-static int open_directory(const char *where, int flags, struct stat *st)
+static int open_directory(int dir, const char *where, int flags, struct stat *st)
 {
-	int fd = open(where, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(dir, where, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return errno == ELOOP ? -ENOTDIR : errno == ENODEV ? -ENOENT : -errno;
@@ -50,7 +50,7 @@ int look_open(const struct cgroup_tree *tree, const struct cgroup *c, int flags,
 	r = locate(tree, c->parent, c->name, where);
 	if (r < 0)
 		return r;
-	fd = open_directory(where, flags, st);
+	fd = open_directory(AT_FDCWD, where, flags, st);
 	if (fd < 0)
 		return fd == -ENOTDIR ? -ENOENT : fd;
 	if (st->st_ino != c->identity->id)
@@ -121,8 +121,9 @@ static void replace(struct cgroup_tree *tree, struct cgroup *known, bool expecte
 	mirror_doom(tree, known);
 }
 
-/* Brings the mirror in line with what stands at name below parent now. */
-static int look_at(struct cgroup_tree *tree, struct cgroup *parent, const char *name, bool expected)
+/* Brings the mirror in line with what stands at name below parent now. dir is the parent's directory, since by its
+ * path another may be there; or it says why that can't be opened. */
+static int look_at(struct cgroup_tree *tree, struct cgroup *parent, int dir, const char *name, bool expected)
 {
 	struct cgroup *known = mirror_find(tree, parent, name);
 	_cleanup_(closep) int fd = -1;
@@ -132,9 +133,9 @@ static int look_at(struct cgroup_tree *tree, struct cgroup *parent, const char *
 
 	if (strlen(name) > NAME_MAX)
 		return 0;
-	r = locate(tree, parent, name, where);
-	if (r == 0)
-		r = fd = open_directory(where, O_PATH, &st);
+	r = dir < 0 ? dir : locate(tree, parent, name, where);
+	if (r >= 0)
+		r = fd = open_directory(dir, name, O_PATH, &st);
 	if (r < 0)
 		return explain_absence(tree, parent, known, expected, r);
 
@@ -157,7 +158,9 @@ static int look_at(struct cgroup_tree *tree, struct cgroup *parent, const char *
 void look_at_change(struct cgroup_tree *tree, struct cgroup *parent, const char *name, bool expected)
 {
 	size_t left_out = tree->stats.left_out;
-	int r = look_at(tree, parent, name, expected);
+	struct stat st;
+	_cleanup_(closep) int dir = look_open(tree, parent, O_PATH, &st);
+	int r = look_at(tree, parent, dir, name, expected);
 
 	if (r < 0)
 		look_failed(tree, r);
@@ -176,7 +179,7 @@ int look_at_root(struct cgroup_tree *tree)
 	r = locate(tree, NULL, "", where);
 	if (r < 0)
 		return r;
-	fd = open_directory(where, O_RDONLY, &st);
+	fd = open_directory(AT_FDCWD, where, O_RDONLY, &st);
 	if (fd < 0)
 		return fd;
 	if (!tree->root)
@@ -195,7 +198,10 @@ static void look_again(struct cgroup_tree *tree)
 
 void look_end(struct cgroup_tree *tree)
 {
-	closedirp(&tree->reading.dir);
+	if (tree->reading.dir)
+		closedir(tree->reading.dir);
+	else if (tree->reading.of)
+		safe_close(tree->reading.fd);
 	tree->reading = (struct reading){};
 }
 
@@ -213,13 +219,13 @@ static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct readi
 			return -errno;
 	}
 
-	*ret = (struct reading){ .of = c, .phase = READ_UNSEEN, .unseen = TAILQ_FIRST(&c->children) };
-	if (is_leaf(&st))
-		return 0;
-	ret->phase = ret->unseen ? READ_KNOWN : READ_NEW;
-	ret->dir = fdopendir(fd);
-	if (!ret->dir)
-		return -errno;
+	*ret = (struct reading){ .of = c, .fd = fd, .phase = READ_UNSEEN, .unseen = TAILQ_FIRST(&c->children) };
+	if (!is_leaf(&st)) {
+		ret->phase = ret->unseen ? READ_KNOWN : READ_NEW;
+		ret->dir = fdopendir(fd);
+		if (!ret->dir)
+			return -errno;
+	}
 	(void)steal_fd(&fd);
 	return 0;
 }
@@ -265,7 +271,7 @@ static const struct dirent *next_directory(struct cgroup_tree *tree, bool *end)
 
 static void look_at_entry(struct cgroup_tree *tree, const char *name, bool expected)
 {
-	int r = look_at(tree, tree->reading.of, name, expected);
+	int r = look_at(tree, tree->reading.of, tree->reading.fd, name, expected);
 
 	if (r < 0)
 		look_failed(tree, r);

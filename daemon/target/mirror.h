@@ -23,7 +23,8 @@
 /* A directory that is compared with the mirror, an entry a step. */
 struct reading {
 	struct cgroup *of; /* NULL: none is */
-	DIR *dir;	   /* NULL: it is empty, and need not be read */
+	int fd;
+	DIR *dir; /* of fd; NULL: it is empty, and need not be read */
 	enum reading_phase { READ_KNOWN, READ_UNSEEN, READ_NEW } phase;
 	struct cgroup *unseen; /* the child that is looked at next */
 	bool others;	       /* it shows some that are not known */

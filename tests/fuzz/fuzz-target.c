@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What a client can send for a request-target, and what somebody can write for an address to listen on. */
+/* What a client can send for a request-target, what somebody can write for an address to listen on, and what a
+ * file named cpu.stat can hold. */
 
+#include "target/usage.h"
 #include "util/text.h"
 #include "web/address.h"
 #include "web/target.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #define CHECK(condition)                                                                                  \
@@ -76,6 +79,25 @@ static void fuzz_address(const char *text)
 	CHECK(again && strcmp(url, again) == 0);
 }
 
+static void fuzz_usage(const char *text)
+{
+	const char *key = "usage_usec ", *line = strstr(text, key);
+	uint64_t usec = 7;
+	int r = cgroup_usage_parse(text, &usec);
+
+	CHECK(r == 0 || (r == -EBADMSG && usec == 7));
+	CHECK(r < 0 || line);
+	/* What is read is what stands there, but for zeros before it. */
+	if (r == 0 && (line == text || line[-1] == '\n')) {
+		char digits[24];
+
+		line += strlen(key);
+		line += strspn(line, "0");
+		(void)snprintf(digits, sizeof(digits), "%" PRIu64, usec);
+		CHECK(strncmp(line, usec ? digits : "", usec ? strlen(digits) : 0) == 0);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_(freep) char *text = strndup((const char *)data, size);
@@ -84,5 +106,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_path(text);
 	fuzz_parameters(text);
 	fuzz_address(text);
+	fuzz_usage(text);
 	return 0;
 }

@@ -72,9 +72,15 @@ def take(privileged):
 
 
 def perf_fds(daemon):
-    """The numbers of the open perf events."""
-    return {int(fd.name) for fd in Path(f"/proc/{daemon.pid}/fd").iterdir()
-            if "perf_event" in os.readlink(fd)}
+    """The numbers of the open perf events. Other files come and go while one looks."""
+    fds = set()
+    for fd in Path(f"/proc/{daemon.pid}/fd").iterdir():
+        try:
+            if "perf_event" in os.readlink(fd):
+                fds.add(int(fd.name))
+        except FileNotFoundError:
+            continue
+    return fds
 
 
 def test_counted_when_there_is_room_again(take, perfmond, cpus):

@@ -218,6 +218,14 @@ static void test_made_again(_unused_ void **state)
 	watched_follow(&w);
 	watched_expect(&w, "-/a/b\n-/a\n+/a\n+/a/c\n");
 	watched_check(&w);
+
+	/* What is in the new one is nothing of the old one's, although it has the same path. */
+	watched_rmdir(&w, "a/c");
+	watched_remake(&w, "a");
+	watched_mkdir(&w, "a/c");
+	watched_follow(&w);
+	watched_expect(&w, "-/a/c\n-/a\n+/a\n+/a/c\n");
+	watched_check(&w);
 	watched_free(&w);
 }
 
@@ -420,48 +428,7 @@ static void test_open(_unused_ void **state)
 
 /* --- anything, in any order */
 
-static unsigned draw(unsigned *random, unsigned below)
-{
-	*random = *random * 1103515245 + 12345;
-	return (*random >> 16) % below;
-}
-
-static void random_path(unsigned *random, char path[16])
-{
-	unsigned depth = 1 + draw(random, 1 + draw(random, 4));
-
-	for (unsigned i = 0; i < depth; i++) {
-		path[i * 2] = (char)('a' + draw(random, 3));
-		path[i * 2 + 1] = i + 1 < depth ? '/' : '\0';
-	}
-}
-
-/* Operations at random, of which many fail, as there is nothing there or something is. */
-static bool change_something(const struct watched *w, unsigned *random)
-{
-	char from[16], to[16];
-	struct scratch below;
-
-	random_path(random, from);
-	random_path(random, to);
-	switch (draw(random, 20)) {
-	case 0 ... 9:
-		return mkdir(scratch_path(&w->scratch, from), 0755) == 0;
-	case 10 ... 13:
-		return rmdir(scratch_path(&w->scratch, from)) == 0;
-	case 14:
-		if (strlen(scratch_path(&w->scratch, from)) >= sizeof(below.path) ||
-		    access(scratch_path(&w->scratch, from), F_OK) < 0)
-			return false;
-		strcpy(below.path, scratch_path(&w->scratch, from));
-		scratch_remove(&below);
-		return true;
-	default:
-		return rename(scratch_path(&w->scratch, from), scratch_path(&w->scratch, to)) == 0;
-	}
-}
-
-/* Whatever happens between two dispatches, the tree is the folder afterwards. */
+/* Whatever happens between two calls, the tree is the folder afterwards. */
 static void test_anything(_unused_ void **state)
 {
 	struct watched w;
@@ -470,11 +437,11 @@ static void test_anything(_unused_ void **state)
 	watched_make(&w);
 	watched_start(&w);
 	for (int i = 0; i < 2500; i++) {
-		for (unsigned n = draw(&random, 8); n; n--)
-			done += change_something(&w, &random);
+		for (unsigned n = watched_draw(&random, 8); n; n--)
+			done += watched_change(&w, &random);
 		watched_follow(&w);
 		/* A directory that was moved may be without a watch, and change unseen. */
-		if (cgroup_tree_is_incomplete(w.tree) || draw(&random, 20) == 0) {
+		if (cgroup_tree_is_incomplete(w.tree) || watched_draw(&random, 20) == 0) {
 			watched_rescan(&w);
 			rescans++;
 		}

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -222,4 +223,44 @@ struct cgroup *watched_find(const struct watched *watched, const char *path)
 		if (strcmp(c->path, path) == 0)
 			return c;
 	return NULL;
+}
+
+unsigned watched_draw(unsigned *random, unsigned below)
+{
+	*random = *random * 1103515245 + 12345;
+	return (*random >> 16) % below;
+}
+
+static void random_path(unsigned *random, char path[16])
+{
+	unsigned depth = 1 + watched_draw(random, 1 + watched_draw(random, 4));
+
+	for (unsigned i = 0; i < depth; i++) {
+		path[i * 2] = (char)('a' + watched_draw(random, 3));
+		path[i * 2 + 1] = i + 1 < depth ? '/' : '\0';
+	}
+}
+
+bool watched_change(const struct watched *watched, unsigned *random)
+{
+	char from[16], to[16];
+	struct scratch below;
+
+	random_path(random, from);
+	random_path(random, to);
+	switch (watched_draw(random, 20)) {
+	case 0 ... 9:
+		return mkdir(scratch_path(&watched->scratch, from), 0755) == 0;
+	case 10 ... 13:
+		return rmdir(scratch_path(&watched->scratch, from)) == 0;
+	case 14:
+		if (strlen(scratch_path(&watched->scratch, from)) >= sizeof(below.path) ||
+		    access(scratch_path(&watched->scratch, from), F_OK) < 0)
+			return false;
+		strcpy(below.path, scratch_path(&watched->scratch, from));
+		scratch_remove(&below);
+		return true;
+	default:
+		return rename(scratch_path(&watched->scratch, from), scratch_path(&watched->scratch, to)) == 0;
+	}
 }

@@ -46,6 +46,11 @@ void watched_rename(const struct watched *watched, const char *from, const char 
  * be taken for the old one; cgroup ids are not. */
 void watched_remake(const struct watched *watched, const char *name);
 
+/* One of many operations in the folder, at random, which often fails, as there is nothing there or something is;
+ * whether it did something. */
+bool watched_change(const struct watched *watched, unsigned *random);
+unsigned watched_draw(unsigned *random, unsigned below);
+
 /* Takes all events that are waiting, and does what is due; what cgroup_tree_follow() said at last. */
 int watched_try(struct watched *watched);
 /* … which has to succeed. */
