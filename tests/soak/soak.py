@@ -27,7 +27,8 @@ from pathlib import Path
 import requests
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
-from harness import FRESH, SANITIZED, Cgroup, Daemon, Work, online_cpus, perf_cgroup_mount, until  # noqa: E402
+from harness import (FRESH, SANITIZED, Cgroup, Daemon, Reference, Work, nr_cgroups, online_cpus,  # noqa: E402
+                     perf_cgroup_mount, until)
 
 NAME = "perf_cgroup_page_faults_total"
 
@@ -233,11 +234,14 @@ class Soak:
         self.worker = Work(self.known, cpus[0])
         self.churners = [Work(self.churn, cpu) for cpu in cpus]
         self.turn = self.churned = self.checks = 0
-        self.faults = {}
+        # What the daemons are compared with.
+        self.references = {cgroup: Reference(cgroup) for cgroup in (self.known, self.churn)}
+        self.done = {}
         # Code and stack are touched.
         self.begin_churn(1, 1)
         self.finish_churn()
-        self.rise(self.known, [self.worker])
+        for cgroup in self.references:
+            self.rise(cgroup)
         self.subjects = [Subject(name, Path(self.folder.name), self.top, state, self.log)
                          for name in ("lasting", "restarted")]
         self.lasting, self.restarted = self.subjects
@@ -255,13 +259,11 @@ class Soak:
     def finish_churn(self):
         for worker in self.churners:
             worker.finish()
-        return self.rise(self.churn, self.churners)
 
-    def rise(self, cgroup, workers):
-        """Page faults since the last time, as the kernel has them: there can be one more than was asked for, where
-        it moves a page."""
-        now, before = sum(worker.faults() for worker in workers), self.faults.get(cgroup, 0)
-        self.faults[cgroup] = now
+    def rise(self, cgroup):
+        """What was done there since the last time."""
+        now, before = self.references[cgroup].read(), self.done.get(cgroup, 0)
+        self.done[cgroup] = now
         return now - before
 
     def read(self, subject):
@@ -301,7 +303,8 @@ class Soak:
             if random.random() < 0.6:
                 subject.reload(random.choice(BAD) if random.random() < 0.15 else random_config(self.top))
         self.worker.finish()
-        known, churned = self.rise(self.known, [self.worker]), self.finish_churn()
+        self.finish_churn()
+        known, churned = self.rise(self.known), self.rise(self.churn)
         self.expect(self.lasting, known, churned)
         if restarts and not self.state:
             self.expected[self.restarted] = None
@@ -310,10 +313,11 @@ class Soak:
     # --- the end
 
     def left(self, subject):
-        """What has to be as it was: files by kind, watches."""
+        """What has to be as it was: files by kind, cgroups that are not watched (or less than none), events."""
         values = subject.values()
         files = {kind: nr for kind, nr in subject.daemon.fds().items() if not kind.startswith("socket")}
-        return files, values["perfmond_inotify_watches"], values["perfmond_open_events"]
+        unwatched = nr_cgroups(self.top.mount) - values["perfmond_inotify_watches"]
+        return files, unwatched, values["perfmond_open_events"]
 
     def settle(self):
         """Nothing lingers, the config is that of the start, and what was opened for others is closed."""
@@ -387,6 +391,8 @@ class Soak:
                 print(f"  {nr:5} {line[:150]}")
         for worker in (self.worker, *self.churners):
             worker.stop()
+        for reference in self.references.values():
+            reference.close()
         self.top.remove()
         self.folder.cleanup()
 
