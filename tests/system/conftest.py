@@ -2,6 +2,7 @@
 """Fixtures of the system tests. What needs a privilege is skipped where it is missing, with the reason."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -88,6 +89,20 @@ def tracefs(privileged):
         pytest.skip(f"tracefs can't be mounted: {mounted.stderr.strip()}")
     yield where
     subprocess.run(["umount", where], check=True)
+
+
+@pytest.fixture
+def binary_for_all(privileged, tmp_path_factory):
+    """What a daemon behind a prefix that makes it another user needs: a binary which everyone may run."""
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv (util-linux)")
+    folder = tmp_path_factory.mktemp("binary")
+    for part in [folder, *folder.parents][:3]:
+        os.chmod(part, 0o755)
+    binary = shutil.copy(harness.PERFMOND, folder / "perfmond")
+    os.chmod(binary, 0o755)
+    # A coverage build could not write its counts there.
+    return lambda prefix: {"prefix": prefix, "binary": binary, "env": {"GCOV_PREFIX": "/nonexistent"}}
 
 
 @pytest.fixture
