@@ -49,7 +49,7 @@ static int count_for(const struct options *options, uint64_t ns, struct monitor 
 		log_warning("%s", why.text);
 
 	(void)monitor_admit(monitor, UINT64_MAX);
-	monitor_tick(monitor, &why);
+	monitor_tick(monitor);
 	/* Cgroups are followed meanwhile; the last of them is read once more at its removal. */
 	for (end = count_now() + ns; count_now() < end;) {
 		uint64_t left = end - count_now();
@@ -58,7 +58,7 @@ static int count_for(const struct options *options, uint64_t ns, struct monitor 
 		(void)monitor_follow_cgroups(monitor, CHECK_NS, &why);
 		(void)monitor_admit(monitor, UINT64_MAX);
 	}
-	monitor_tick(monitor, &why);
+	monitor_tick(monitor);
 	*ret = steal_ptr(monitor);
 	return 0;
 }

@@ -292,7 +292,8 @@ static int renew_cpus(struct monitor *monitor, struct reason *why)
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer, why);
+		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer,
+			       why);
 	if (r >= 0)
 		monitor_commit(monitor, steal_ptr(reload), why);
 	return r;
@@ -309,13 +310,14 @@ static void tell_cpus(const struct monitor *monitor, const struct cpulist *lost,
 		reason_set(news, 0, "CPUs have come or gone: counted now: %s", now ? now : "?");
 }
 
-/* The list of CPUs is compared at each tick, which costs a read(2); a CPU that went and came in between shows by what
- * is counted on it. That can't be told from an event that does not start, and is done again at times only. */
-static void follow_cpus(struct monitor *monitor, struct reason *news)
+/* A CPU that went and came between two looks at the list shows by what is counted on it. That can't be told from an
+ * event that does not start, and is done again at times only. */
+void monitor_follow_cpus(struct monitor *monitor, struct reason *news)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 	uint64_t now = count_now();
 
+	news->text[0] = '\0';
 	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
 	(void)count_find_lost(monitor->count, &lost);
 	if (!monitor->cpus_changed && (lost.nr == 0 || now < monitor->cpus_renewed + RESCAN_NS))
@@ -368,18 +370,16 @@ static void look_again_at_times(struct monitor *monitor)
 		cgroup_tree_rescan(monitor->tree);
 }
 
-void monitor_tick(struct monitor *monitor, struct reason *news)
+void monitor_tick(struct monitor *monitor)
 {
 	const uint64_t *busy = NULL;
 
-	news->text[0] = '\0';
 	look_again_at_times(monitor);
 	if (count_is_in_doubt(monitor->count))
 		busy = cpu_busy_update(&monitor->busy, &monitor->machine->cpus, PROCFS);
 	else
 		cpu_busy_forget(&monitor->busy);
 	count_tick(monitor->count, busy);
-	follow_cpus(monitor, news);
 	monitor->latest = snapshot_unref(monitor->latest);
 }
 
@@ -503,7 +503,8 @@ int monitor_prepare(const struct monitor *monitor, struct config *config, struct
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer, why);
+		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer,
+			       why);
 	if (r < 0)
 		return r;
 	reload->config = config;

@@ -15,9 +15,9 @@ enum {
 
 /* --- saving */
 
-/* A reader that is open has been started. One that is not, and could be, is to be opened by who comes. Those of probes do
- * not outlive the daemon: whoever held them meanwhile would have to wait for each when it is closed, and that is systemd
- * itself. */
+/* A reader that is open has been started. One that is not, and could be, is to be opened by who comes. Those of probes
+ * do not outlive the daemon: whoever held them meanwhile would have to wait for each when it is closed, and that is
+ * systemd itself. */
 static bool is_saved(const struct reader *reader)
 {
 	return reader_is_open(reader) || reader->offline;

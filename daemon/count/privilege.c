@@ -14,7 +14,6 @@
 #define CAP_PERFMON 38
 #endif
 
-#define FD_RESERVE 256
 
 static int read_paranoid(int proc_fd)
 {

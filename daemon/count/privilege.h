@@ -30,4 +30,5 @@ int privilege_raise_fd_limit(struct privilege *privilege);
 
 /* Of that limit, the files that are left to what is not counting: connections, listening sockets, the loop, files of
  * sysfs. */
+#define FD_RESERVE 256
 uint64_t privilege_fd_reserve(const struct privilege *privilege);
