@@ -165,7 +165,8 @@ static void check_cgroups(const struct run *run)
 		expect(run, count_has_cgroup(run->count, target->cgroup) == counted, "cgroup %zu: status %d", i,
 		       target->status);
 		expect(run, counted || missing == of, "cgroup %zu is not counted, and open", i);
-		expect(run, target->was_counted || !row_of_cgroup(run, i, 0), "cgroup %zu has a row, and was never counted", i);
+		expect(run, target->was_counted || !row_of_cgroup(run, i, 0), "cgroup %zu was never counted, and has a row",
+		       i);
 		expect(run, !counted || target->told || faults.nodev || missing == 0,
 		       "cgroup %zu is counted, less %zu of %zu", i, missing, of);
 		expect(run, !counted || faults.nodev || missing < of, "cgroup %zu is counted, and not open", i);
@@ -213,7 +214,8 @@ static void tick(struct run *run)
 	uint64_t errors = count_stats(run->count).read_errors;
 
 	count_tick(run->count, NULL);
-	expect(run, count_stats(run->count).read_errors == errors || any_state_failed(run), "a lost reading is not told");
+	expect(run, count_stats(run->count).read_errors == errors || any_state_failed(run),
+	       "a lost reading is not told");
 	check(run);
 	check_states(run);
 }
