@@ -140,6 +140,29 @@ static void test_not_needed(_unused_ void **state)
 	assert_int_equal(world_teardown(&made), 0);
 }
 
+/* They are among the open files that there is room for. */
+static void test_take_room(_unused_ void **state)
+{
+	struct reason why = {};
+	struct world *w;
+	void *made;
+
+	assert_int_equal(world_setup(&made), 0);
+	w = made;
+	w->privilege.fd_limit = 10 + 3 + 2;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
+	make_dir(w, "a");
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(count_room(w->count), 0);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, find_cgroup(w, "/a"), &why), CGROUP_OVER_FDS);
+	assert_non_null(strstr(why.text, "3 are open"));
+	w->privilege.fd_limit++;
+	assert_int_equal(count_room(w->count), 1);
+	(void)add_cgroup(w, "/a");
+	assert_int_equal(world_teardown(&made), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, reset)
@@ -149,6 +172,7 @@ int main(void)
 		TEST(test_not_open),
 		TEST(test_of_a_count),
 		TEST(test_not_needed),
+		TEST(test_take_room),
 	};
 
 	return cmocka_run_group_tests_name("lifeline", tests, NULL, NULL);
