@@ -108,7 +108,8 @@ static void print_machine(const struct monitor *monitor)
 			       monitor->roster.nr_status[CGROUP_FAILED]);
 	else
 		printf("cgroups: %s\n", machine->no_cgroups.text);
-	printf("open files: %zu for counting (%zu a cgroup), of %zu wanted; the limit is %" PRIu64 "\n",
+	printf("open files: %zu for counting (%zu a cgroup); all that is wanted takes a limit of %zu, it is %" PRIu64
+	       "\n",
 	       count_stats(monitor->count).fds, plan_fds_per_cgroup(count_plan(monitor->count)),
 	       roster_needed_fds(&monitor->roster), privilege->fd_limit);
 }

@@ -130,15 +130,6 @@ static void check_lifelines(struct count *count)
 		lifeline_check(&count->lifelines[i], count_now());
 }
 
-static size_t nr_open_lifelines(const struct count *count)
-{
-	size_t nr = 0;
-
-	for (size_t i = 0; i < count->nr_lifelines; i++)
-		nr += count->lifelines[i].fd >= 0;
-	return nr;
-}
-
 static bool has_been_offline(const struct count *count, int cpu)
 {
 	const struct lifeline *lifeline = find_lifeline(count, cpu);
@@ -232,20 +223,30 @@ int count_succeeded(struct count *count, struct count *from)
 
 /* --- targets */
 
-static uint64_t fds_in_use(const struct count *count)
+static size_t nr_fds(const struct count *count)
 {
-	return count->engine->stats.fds + (count->from ? count->from->engine->stats.fds : 0) +
-	       closer_pending(count->options.closer);
+	size_t nr = count->engine->stats.fds;
+
+	for (size_t i = 0; i < count->nr_lifelines; i++)
+		nr += count->lifelines[i].fd >= 0;
+	return nr;
+}
+
+/* Of the process, with those that are left to other use. */
+static uint64_t nr_taken_fds(const struct count *count)
+{
+	return nr_fds(count) + (count->from ? nr_fds(count->from) : 0) + closer_pending(count->options.closer) +
+	       count->options.fd_reserve;
 }
 
 static bool has_room(const struct count *count, size_t fds)
 {
-	return fds_in_use(count) + fds + count->options.fd_reserve <= count->privilege->fd_limit;
+	return nr_taken_fds(count) + fds <= count->privilege->fd_limit;
 }
 
 size_t count_room(const struct count *count)
 {
-	uint64_t limit = count->privilege->fd_limit, taken = fds_in_use(count) + count->options.fd_reserve;
+	uint64_t limit = count->privilege->fd_limit, taken = nr_taken_fds(count);
 	size_t each = plan_fds_per_cgroup(count->plan), by_max, by_fds;
 
 	by_max = count->options.cgroup_max > count->nr_cgroups ? count->options.cgroup_max - count->nr_cgroups : 0;
@@ -258,7 +259,7 @@ static void say_no_room(const struct count *count, size_t fds, struct reason *wh
 	reason_set(why, 0,
 		   "it needs %zu more file descriptors; %zu are open for counting, of a limit of %" PRIu64
 		   " that keeps %" PRIu64 " for other use (raise LimitNOFILE=, or count fewer events or cgroups)",
-		   fds, count->engine->stats.fds, count->privilege->fd_limit, count->options.fd_reserve);
+		   fds, nr_fds(count), count->privilege->fd_limit, count->options.fd_reserve);
 }
 
 /* A CPU that can't be opened for want of fds loses its sets, and their states say so. */
@@ -608,7 +609,7 @@ struct count_stats count_stats(const struct count *count)
 		.backwards = count->inherited.backwards + count->engine->stats.backwards,
 		.changes = count->inherited.changes + count->engine->stats.changes,
 		.last_read = count->last_read,
-		.fds = count->engine->stats.fds + nr_open_lifelines(count),
+		.fds = nr_fds(count),
 		.cpus = count->nr_cpus,
 		.cpus_offline = count->known_cpus.nr - count->cpus.nr,
 		.lingering = count->ledger->nr_gone,

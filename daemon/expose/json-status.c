@@ -121,8 +121,9 @@ static json_t *cost_of(const struct self *self)
 			 document_seconds(self->cpu_ns), "cpu_share", document_real(share), "resident_bytes",
 			 document_u64(self->resident_bytes), "reads", document_u64(self->reads), "read_seconds",
 			 document_seconds(self->read_ns), "read_errors", document_u64(self->read_errors), "scrapes",
-			 document_u64(self->scrapes), "loop_lag_seconds", document_seconds(self->loop_lag), "saved_bytes",
-			 document_u64(self->saved_bytes), "save_seconds", document_seconds(self->save_ns));
+			 document_u64(self->scrapes), "loop_lag_seconds", document_seconds(self->loop_lag),
+			 "saved_bytes", document_u64(self->saved_bytes), "save_seconds",
+			 document_seconds(self->save_ns));
 }
 
 /* --- problems */

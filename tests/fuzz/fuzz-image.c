@@ -80,7 +80,7 @@ static struct count *restore(const struct buf *image, struct fd_pool *pool)
 /* What is made of it without its perf events counts nothing, and is the same each time. */
 static void repeat(const struct buf *image)
 {
-	struct fd_pool pool = {};
+	struct fd_pool pool = { .max = SIZE_MAX };
 	_cleanup_(buf_release) struct buf again = {};
 	_cleanup_(count_freep) struct count *first = restore(image, &pool);
 	_cleanup_(count_freep) struct count *second = NULL;
@@ -109,7 +109,7 @@ static void succeed(struct count *from)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct fd_pool pool = {};
+	struct fd_pool pool = { .max = SIZE_MAX };
 	_cleanup_(buf_release) struct buf image = {};
 	_cleanup_(buf_release) struct buf again = {};
 	_cleanup_(count_freep) struct count *count = NULL;

@@ -257,7 +257,9 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	va_end(ap);
 	if (!event)
 		return __real_ioctl(fd, request, argument);
-	error = fails(request == PERF_EVENT_IOC_ID ? FAKE_ID : request == PERF_EVENT_IOC_ENABLE ? FAKE_ENABLE : FAKE_FILTER);
+	error = fails(request == PERF_EVENT_IOC_ID     ? FAKE_ID :
+		      request == PERF_EVENT_IOC_ENABLE ? FAKE_ENABLE :
+							 FAKE_FILTER);
 	if (error) {
 		errno = error;
 		return -1;

@@ -165,7 +165,9 @@ static void check_cgroups(const struct run *run)
 		expect(run, count_has_cgroup(run->count, target->cgroup) == counted, "cgroup %zu: status %d", i,
 		       target->status);
 		expect(run, counted || missing == of, "cgroup %zu is not counted, and open", i);
-		expect(run, target->was_counted || !row_of_cgroup(run, i, 0), "cgroup %zu has a row, and was never counted", i);
+		expect(run, target->was_counted || !row_of_cgroup(run, i, 0),
+		       "cgroup %zu was never counted, and has a row",
+		       i);
 		expect(run, !counted || target->told || faults.nodev || missing == 0,
 		       "cgroup %zu is counted, less %zu of %zu", i, missing, of);
 		expect(run, !counted || faults.nodev || missing < of, "cgroup %zu is counted, and not open", i);
@@ -213,7 +215,8 @@ static void tick(struct run *run)
 	uint64_t errors = count_stats(run->count).read_errors;
 
 	count_tick(run->count, NULL);
-	expect(run, count_stats(run->count).read_errors == errors || any_state_failed(run), "a lost reading is not told");
+	expect(run, count_stats(run->count).read_errors == errors || any_state_failed(run),
+	       "a lost reading is not told");
 	check(run);
 	check_states(run);
 }
@@ -285,6 +288,7 @@ static void restart(struct run *run)
 		return;
 	count_each_fd(run->count, hand_over, &handed);
 	run->count = count_free(run->count);
+	run->pool.max = SIZE_MAX;
 	for (size_t i = 0; i < handed.nr; i++)
 		(void)fd_pool_add(&run->pool, handed.fds[i], &id);
 	check_fds(run);
@@ -590,6 +594,59 @@ static void test_random(void **state)
 	}
 }
 
+/* A plan that was made while something failed: what is not counted says why, and nothing is left open. */
+static void check_plan(const struct run *run, const struct plan *plan)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++) {
+			const struct column *column = &plan->scope[scope].columns[i];
+			bool counted = column->set != NO_SET;
+
+			expect(run, counted == (column->state == EVENT_OK), "%s: %s", column->event->text,
+			       event_state_name(column->state));
+			expect(run, counted || (column->why && column->why[0]), "%s: no reason", column->event->text);
+			expect(run, counted || faults.has_failed, "%s is not counted", column->event->text);
+		}
+}
+
+static void try_plans(struct run *run, int kind)
+{
+	struct world *w = run->w;
+	bool failed = true;
+
+	for (long n = 0; failed; n++)
+		for (const int *error = fault_errors(kind); *error; error++) {
+			struct reason why = {};
+			int r;
+
+			(void)snprintf(run->what, sizeof(run->what), "a plan: %s number %ld: error %d",
+				       fault_name(kind),
+				       n, *error);
+			fake_perf_reset();
+			add_group(w, SCOPE_CPU, "core", false, cycles, 2)->split = true;
+			add_group(w, SCOPE_CPU, "software", true, software, 2);
+			add_group(w, SCOPE_CGROUP, "pinned", false, cycles, 2)->events.events[0].attr.pinned = 1;
+			as_tracepoint(add_group(w, SCOPE_CGROUP, "trace", false, software, 1)->events.events, "x == 1");
+			plan_unref(w->plan);
+			w->plan = NULL;
+			faults_begin(kind, n, *error);
+			r = try_plan(w, &why);
+			faults_end();
+			expect(run, fake_perf.nr_open == 0, "%d are open", fake_perf.nr_open);
+			expect(run, r == 0 || (r == -ENOMEM && why.text[0] && *error == ENOMEM), "%d: %s", r, why.text);
+			expect(run, (r == 0) == (w->plan != NULL), "%d", r);
+			if (w->plan)
+				check_plan(run, w->plan);
+			failed = faults.has_failed;
+		}
+}
+
+static void test_plan(void **state)
+{
+	for (int kind = 0; kind < FAULT_KINDS; kind++)
+		try_plans(*state, kind);
+}
+
 /* What is said of a call that failed names it. */
 static void test_sentences(void **state)
 {
@@ -620,6 +677,7 @@ int main(void)
 #define TEST_OF(name, setup) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_sentences),
+		TEST(test_plan),
 		TEST(test_open),
 		TEST_OF(test_open, setup_cgroups),
 		TEST(test_read),

@@ -204,7 +204,7 @@ static void test_room_for_all(void **state)
 	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 6);
 	assert_false(roster_is_waiting(&r->roster));
 	assert_false(roster_wants_ranking(&r->roster));
-	assert_int_equal(roster_needed_fds(&r->roster), 6 * 6);
+	assert_int_equal(roster_needed_fds(&r->roster), 6 * 6 + FD_RESERVE);
 	assert_int_equal(r->roster.missed, 0);
 }
 
@@ -345,7 +345,7 @@ static void test_few_files(void **state)
 	expect(r, "/b", CGROUP_COUNTED);
 	expect(r, "/a", CGROUP_OVER_FDS);
 	assert_non_null(strstr(find_cgroup(r->w, "/a/x")->why, "LimitNOFILE"));
-	assert_int_equal(roster_needed_fds(&r->roster), 6 * 6);
+	assert_int_equal(roster_needed_fds(&r->roster), 6 * 6 + FD_RESERVE);
 }
 
 static void test_max_lowered_and_raised(void **state)
@@ -392,7 +392,7 @@ static void test_filter(void **state)
 	expect(r, "/b", CGROUP_EXCLUDED);
 	expect(r, "/b/y", CGROUP_EXCLUDED);
 	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 4);
-	assert_int_equal(roster_needed_fds(&r->roster), 4 * 6);
+	assert_int_equal(roster_needed_fds(&r->roster), 4 * 6 + FD_RESERVE);
 	reload(r, 100);
 	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 4);
 	r->filter.nr_exclude = 0;
@@ -474,6 +474,43 @@ static void test_missed(void **state)
 	follow(r);
 	assert_int_equal(r->roster.missed, 2);
 	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 1);
+}
+
+/* Each allocation fails once, on the way from the first reading of the tree to a reload: in the end all are counted. */
+static void test_no_memory(void **state)
+{
+	bool failed = true;
+
+	for (long n = 0; failed; n++) {
+		struct rostered *r = *state;
+		struct count *from;
+
+		begin(r, some, 4);
+		faults_begin(FAULT_MEMORY, n, ENOMEM);
+		for (int i = 0; i < 3; i++) {
+			while (roster_admit(&r->roster, budget))
+				;
+			fake_perf.clock += 2U * SECOND;
+		}
+		faults.on = false;
+		from = r->w->count;
+		r->w->options.cgroup_max = 100;
+		r->w->count = make_count(r->w);
+		faults.on = true;
+		(void)count_succeed(r->w->count, from);
+		roster_move(&r->roster, r->w->count, from);
+		(void)count_succeeded(r->w->count, from);
+		faults_end();
+		count_free(from);
+		assert_int_equal(count_stats(r->w->count).fds, fake_perf.nr_open);
+		roster_retry(&r->roster);
+		admit(r);
+		assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 6);
+		assert_int_equal(fake_perf.nr_open, 6 * 6);
+		failed = faults.has_failed;
+		assert_int_equal(teardown(state), 0);
+		assert_int_equal(setup(state), 0);
+	}
 }
 
 /* --- anything, in any order */
@@ -578,6 +615,7 @@ int main(void)
 		TEST(test_filter),
 		TEST(test_retry),
 		TEST(test_missed),
+		TEST(test_no_memory),
 		TEST(test_anything),
 	};
 	int failed;
