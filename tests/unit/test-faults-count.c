@@ -166,8 +166,7 @@ static void check_cgroups(const struct run *run)
 		       target->status);
 		expect(run, counted || missing == of, "cgroup %zu is not counted, and open", i);
 		expect(run, target->was_counted || !row_of_cgroup(run, i, 0),
-		       "cgroup %zu was never counted, and has a row",
-		       i);
+		       "cgroup %zu was never counted, and has a row", i);
 		expect(run, !counted || target->told || faults.nodev || missing == 0,
 		       "cgroup %zu is counted, less %zu of %zu", i, missing, of);
 		expect(run, !counted || faults.nodev || missing < of, "cgroup %zu is counted, and not open", i);
@@ -620,13 +619,13 @@ static void try_plans(struct run *run, int kind)
 			int r;
 
 			(void)snprintf(run->what, sizeof(run->what), "a plan: %s number %ld: error %d",
-				       fault_name(kind),
-				       n, *error);
+				       fault_name(kind), n, *error);
 			fake_perf_reset();
 			add_group(w, SCOPE_CPU, "core", false, cycles, 2)->split = true;
 			add_group(w, SCOPE_CPU, "software", true, software, 2);
 			add_group(w, SCOPE_CGROUP, "pinned", false, cycles, 2)->events.events[0].attr.pinned = 1;
-			as_tracepoint(add_group(w, SCOPE_CGROUP, "trace", false, software, 1)->events.events, "x == 1");
+			as_tracepoint(add_group(w, SCOPE_CGROUP, "trace", false, software, 1)->events.events,
+				      "x == 1");
 			plan_unref(w->plan);
 			w->plan = NULL;
 			faults_begin(kind, n, *error);
