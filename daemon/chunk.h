@@ -16,6 +16,6 @@
  * where the user has more files under way than RLIMIT_NOFILE. */
 int chunk_new(const int *fds, size_t nr);
 
-/* Opens the files that are in the socket's message, close-on-exec; how many, or negative errno. whole: they are all, and
- * not fewer, since the process may not open so many. */
+/* Opens the files that are in the socket's message, close-on-exec; how many, or negative errno. whole: they are all,
+ * and not fewer, since the process may not open so many. */
 int chunk_look(int socket, int fds[static CHUNK_MAX], bool *whole);

@@ -629,8 +629,8 @@ static void tell(const struct candidate *candidate, const struct count *count, c
 			   candidate->what, (double)age / 1e9);
 	else if (pool->nr_missed)
 		reason_set(news, 0,
-			   "totals go on from %s, saved %.1f s ago; of %zu perf events %zu were not kept, and what they "
-			   "would have counted since is missing",
+			   "totals go on from %s, saved %.1f s ago; of %zu perf events %zu were not kept, and what "
+			   "they would have counted since is missing",
 			   candidate->what, (double)age / 1e9, open + pool->nr_missed, pool->nr_missed);
 	else
 		reason_set(news, 0, "totals go on from %s, with all of %zu perf events, that have counted meanwhile",
@@ -668,7 +668,8 @@ struct count *store_restore(struct store *store, struct inherited *inherited, st
 	if (!count && why.text[0])
 		reason_set(news, 0, "totals start anew, those that were kept can't be used: %s", why.text);
 	else if (!count && pool.nr)
-		reason_set(news, 0, "totals start anew: %zu perf events were kept, and not what they stand for", pool.nr);
+		reason_set(news, 0, "totals start anew: %zu perf events were kept, and not what they stand for",
+			   pool.nr);
 	*bad = pool.nr_missed || (!count && (lost || pool.nr));
 	return count;
 }
