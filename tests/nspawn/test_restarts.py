@@ -81,7 +81,8 @@ class Busy:
         return ours, theirs
 
     def begin(self):
-        until(lambda: f'perf_cgroup_page_faults_total{{cgroup="{self.label}"}}' in metrics(self.machine), "it is counted")
+        series = f'perf_cgroup_page_faults_total{{cgroup="{self.label}"}}'
+        until(lambda: series in metrics(self.machine), "it is counted")
         time.sleep(0.3)
         self.before = self.both()
 

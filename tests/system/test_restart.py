@@ -70,6 +70,7 @@ def test_killed_at_any_moment(service, cgroups, work, cpus):
     all the time is exact at the end."""
     groups = [cgroups.make(f"busy{cpu}") for cpu in cpus]
     helpers = [work(group, cpu) for group, cpu in zip(groups, cpus)]
+    idle = [cgroups.make(f"idle{i}") for i in range(100)]
     service.start(config(cgroups, interval="20ms"))
     service.wait_kept()
     first = service.fresh()
@@ -83,6 +84,9 @@ def test_killed_at_any_moment(service, cgroups, work, cpus):
             if service.daemon.url is None:
                 service.daemon.wait_ready()
             brief = cgroups.make(f"brief{turn}")
+            for i in range(3):
+                idle.pop(random.randrange(len(idle))).remove()
+                idle.append(cgroups.make(f"idle{turn}-{i}"))
             for _ in range(random.randrange(4)):
                 service.scrape()
                 time.sleep(random.uniform(0, 0.04))
