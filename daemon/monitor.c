@@ -325,11 +325,12 @@ static void follow_cpus(struct monitor *monitor, struct reason *news)
 	if (!monitor->cpus_changed && (lost.nr == 0 || now < monitor->cpus_renewed + RESCAN_NS))
 		return;
 	monitor->cpus_renewed = now;
+	monitor->cpus_changed = false;
 	if (renew_cpus(monitor, news) < 0) {
+		monitor->cpus_changed = true;
 		reason_prefix(news, 0, "CPUs have come or gone, and can't be looked at yet");
 		return;
 	}
-	monitor->cpus_changed = false;
 	if (!news->text[0])
 		tell_cpus(monitor, &lost, news);
 }
@@ -536,6 +537,8 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 	(void)monitor_follow_cgroups(monitor, CATCH_UP_NS, &ignored);
 	monitor->count = steal_ptr(reload->count);
 	exchange(monitor, reload);
+	/* The new machine may lack CPUs that are back before the list is compared again. */
+	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
 	if (monitor->tree)
 		cgroup_tree_set_filter(monitor->tree, &monitor->filter);
 	else if (monitor->machine->mount.path)
