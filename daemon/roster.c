@@ -340,24 +340,42 @@ void roster_retry(struct roster *roster)
 	roster->mending_began = count_now();
 }
 
+/* Those that `from` counts and that are wanted, in the tree's order, or by the rule where not all of them fit. What is
+ * not wanted is dropped. NULL when there is no memory. */
+static struct cgroup **sort_counted(struct roster *roster, struct count *from, size_t *ret_nr)
+{
+	struct cgroup **counted = calloc(cgroup_tree_size(roster->tree) + 1, sizeof(struct cgroup *)), *cgroup;
+	size_t nr = 0;
+
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(roster->tree), in_all) {
+		set_status(roster, cgroup, first_status(roster, cgroup), NULL);
+		if (!count_has_cgroup(from, cgroup))
+			continue;
+		if (cgroup->status != CGROUP_WAITING)
+			count_remove_cgroup(from, cgroup, false);
+		else if (counted)
+			counted[nr++] = cgroup;
+	}
+	if (counted && nr > count_room(roster->count))
+		qsort(counted, nr, sizeof(struct cgroup *), compare_candidates);
+	*ret_nr = nr;
+	return counted;
+}
+
 void roster_move(struct roster *roster, struct count *to, struct count *from)
 {
-	struct cgroup *cgroup;
+	_cleanup_(freep) struct cgroup **counted = NULL;
+	size_t nr;
 
 	end_ranking(roster);
 	roster->next_ranking = 0;
 	roster->count = to;
 	if (!roster->tree)
 		return;
-	TAILQ_FOREACH(cgroup, cgroup_tree_all(roster->tree), in_all) {
-		set_status(roster, cgroup, first_status(roster, cgroup), NULL);
-		if (!count_has_cgroup(from, cgroup))
-			continue;
-		if (cgroup->status == CGROUP_WAITING)
-			admit_one(roster, cgroup);
-		else
-			count_remove_cgroup(from, cgroup, false);
-	}
+	/* Without memory they are opened anew, bit by bit, and lose what happens until then. */
+	counted = sort_counted(roster, from, &nr);
+	for (size_t i = 0; i < nr; i++)
+		admit_one(roster, counted[i]);
 }
 
 size_t roster_needed_fds(const struct roster *roster)

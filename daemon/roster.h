@@ -52,7 +52,7 @@ bool roster_wants_ranking(const struct roster *roster);
 void roster_retry(struct roster *roster);
 
 /* Hands each cgroup that `from` counts over to `to`, which succeeds it and is the roster's count from now on. One that
- * is not wanted any more is dropped; those that have no room are left to `from`. */
+ * is not wanted any more is dropped; those that have no room, by the rule, are left to `from`. */
 void roster_move(struct roster *roster, struct count *to, struct count *from);
 
 /* The open files that counting everything wanted would take, with those that are kept for other use. */

@@ -378,6 +378,27 @@ static void test_max_lowered_and_raised(void **state)
 	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 4);
 }
 
+/* One near the root that was found last is kept before a deep one that was found first. */
+static void test_max_lowered_by_the_rule(void **state)
+{
+	static const char *const deep[] = { "a", "a/x", "a/y", NULL };
+	struct rostered *r = *state;
+
+	begin(r, deep, 10);
+	admit(r);
+	make_dir(r->w, "z");
+	follow(r);
+	admit(r);
+	expect(r, "/z", CGROUP_COUNTED);
+	reload(r, 3);
+	admit(r);
+	expect(r, "/", CGROUP_COUNTED);
+	expect(r, "/a", CGROUP_COUNTED);
+	expect(r, "/z", CGROUP_COUNTED);
+	expect(r, "/a/x", CGROUP_OVER_MAX);
+	expect(r, "/a/y", CGROUP_OVER_MAX);
+}
+
 static void test_filter(void **state)
 {
 	static char *b[] = { (char *)"/b**" };
@@ -612,6 +633,7 @@ int main(void)
 		TEST(test_no_more_files),
 		TEST(test_few_files),
 		TEST(test_max_lowered_and_raised),
+		TEST(test_max_lowered_by_the_rule),
 		TEST(test_filter),
 		TEST(test_retry),
 		TEST(test_missed),
