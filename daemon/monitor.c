@@ -280,12 +280,11 @@ bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct rea
 
 /* --- reading */
 
-/* CPUs have come or gone, or have been offline: what a reload of the same config on the machine as it is by now would
- * do is done. */
-static int renew_cpus(struct monitor *monitor, struct reason *why)
+/* The machine as it is by now, and a count of what config wants on it. */
+static int look_at_machine(const struct monitor *monitor, const struct config *config, struct reload **ret,
+			   struct reason *why)
 {
 	_cleanup_(reload_freep) struct reload *reload = calloc(1, sizeof(*reload));
-	const struct config *config = monitor->config;
 	int r;
 
 	if (!reload)
@@ -295,7 +294,18 @@ static int renew_cpus(struct monitor *monitor, struct reason *why)
 		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer,
 			       why);
 	if (r >= 0)
-		monitor_commit(monitor, steal_ptr(reload), why);
+		*ret = steal_ptr(reload);
+	return r;
+}
+
+/* CPUs have come or gone, or have been offline: what a reload of the same config would do is done. */
+static int renew_cpus(struct monitor *monitor, struct reason *why)
+{
+	struct reload *reload;
+	int r = look_at_machine(monitor, monitor->config, &reload, why);
+
+	if (r >= 0)
+		monitor_commit(monitor, reload, why);
 	return r;
 }
 
@@ -496,20 +506,11 @@ struct reload *reload_free(struct reload *reload)
 
 int monitor_prepare(const struct monitor *monitor, struct config *config, struct reload **ret, struct reason *why)
 {
-	_cleanup_(reload_freep) struct reload *reload = calloc(1, sizeof(*reload));
-	int r;
+	int r = look_at_machine(monitor, config, ret, why);
 
-	if (!reload)
-		return reason_set(why, -ENOMEM, "out of memory");
-	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer,
-			       why);
-	if (r < 0)
-		return r;
-	reload->config = config;
-	*ret = steal_ptr(reload);
-	return 0;
+		(*ret)->config = config;
+	return r;
 }
 
 /* What the reload does not have stays in force. The old ones are needed until their successors have taken over, and
