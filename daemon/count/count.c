@@ -611,6 +611,7 @@ struct count_stats count_stats(const struct count *count)
 		.last_read = count->last_read,
 		.fds = nr_fds(count),
 		.cpus = count->nr_cpus,
+		.lifelines = count->nr_lifelines,
 		.cpus_offline = count->known_cpus.nr - count->cpus.nr,
 		.lingering = count->ledger->nr_gone,
 	};

@@ -124,6 +124,7 @@ struct count_stats {
 	uint64_t changes;   /* perf events opened or closed since ever */
 	uint64_t last_read; /* CLOCK_MONOTONIC ns; 0: never */
 	size_t fds, cpus, lingering;
+	size_t lifelines;    /* of the fds, those that only tell whether a CPU is up (lifeline.h) */
 	size_t cpus_offline; /* that were counted, and whose totals are kept */
 };
 struct count_stats count_stats(const struct count *count);

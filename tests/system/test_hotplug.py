@@ -190,9 +190,8 @@ def test_off_and_on_between_two_readings(switch, perfmond, cgroups, work, per_cp
 
     switch.off()
     switch.on()
-    # What is done until it is counted again can't be known. Where there are no ticks, a scrape finds out.
-    time.sleep(SOON)
-    daemon.fresh()
+    # What is done until it is counted again can't be known. Where there are no ticks, scrapes find out.
+    until(lambda: daemon.fresh() and "has been offline" in daemon.log, "it is found out")
     back = daemon.fresh()
     assert story.counted(start, back) == story.done(), "what was done before is kept"
     story.work_on(switch.cpu)

@@ -60,7 +60,8 @@ class Room:
 
     def __init__(self, perfmond, top, cpus, kind, nr):
         self.top, self.status = top, f"over_{kind}"
-        fds = nr * len(cpus)
+        # A file for each CPU beside those of the cgroups: where nothing is counted per CPU, it tells whether it is up.
+        fds = (nr + 1) * len(cpus)
         # Half of few files is kept for other use than counting, and no more than 256 of many.
         more, limits = (f"max = {nr}", None) if kind == "max" else ("", files(min(2 * fds, fds + 256)))
         self.daemon = perfmond(config(top, more), limits=limits)

@@ -101,6 +101,7 @@ def test_counted_when_there_is_room_again(take, perfmond, cpus):
     for cpu, value in switches.items():
         assert after.value("perf_cpu_context_switches_total", cpu=cpu) >= value
     assert fds < perf_fds(daemon), "what was counted has been left open"
+    daemon.wait_log(r" ok: mem:0x")
     # Each event once when it fails, and once when it is counted again: not for each CPU, nor for each try.
     said = [line for line in daemon.lines if "mem:0x" in line]
     assert len(said) == 2 and "failed" in said[0] and " ok: " in said[1], said
