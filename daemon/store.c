@@ -514,6 +514,19 @@ static bool candidate_map(struct candidate *ret, int fd)
 	return ret->bytes;
 }
 
+/* What goes by its name goes with all of that name. */
+static bool is_alone(struct store *store, const struct chunk *chunk)
+{
+	bool alone = true;
+
+	for (size_t i = 0; i < store->nr_chunks; i++)
+		if (store->chunks[i] != chunk && store->chunks[i]->number == chunk->number) {
+			store->chunks[i]->dirty = true;
+			alone = false;
+		}
+	return alone;
+}
+
 /* Looks into a chunk from the fd store. What is in it stays kept as it is. */
 static void adopt_chunk(struct store *store, uint64_t number, int socket, struct fd_pool *pool)
 {
@@ -535,7 +548,7 @@ static void adopt_chunk(struct store *store, uint64_t number, int socket, struct
 		store->last_number = number;
 	/* One that is not all its own is better made anew. */
 	if (chunk)
-		chunk->dirty = !whole || chunk->nr < (size_t)nr;
+		chunk->dirty = !is_alone(store, chunk) || !whole || chunk->nr < (size_t)nr;
 }
 
 /* "PREFIXn": n. */
@@ -558,6 +571,9 @@ static void take(struct store *store, struct inherited_fd *file, struct fd_pool 
 		adopt_chunk(store, number, fd, pool);
 	} else {
 		drop(file->name);
+		/* A second one of that name: the first went with it, and is put there again. */
+		if (numbered(file->name, MEMORY, &number) && number < 2)
+			store->is_stored[number] = false;
 	}
 }
 

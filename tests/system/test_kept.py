@@ -4,6 +4,7 @@ somebody else's."""
 
 import os
 import resource
+import socket
 import struct
 import zlib
 from pathlib import Path
@@ -162,6 +163,36 @@ def test_somebody_else_s_files(service, store, kept, tmp_path):
     assert service.faults(group) == total + 100
     service.wait_kept()
     assert len(store.names(MEMORY)) == 2 and "other" not in store.names()
+
+
+def test_names_that_are_there_twice(service, store, kept):
+    """As where instances were started that were not given what the ones before them had left."""
+    group, helper, total = kept
+    for name, fd in list(store.entries):
+        if name.startswith(MEMORY):
+            store.entries.append((name, os.memfd_create("other")))
+            continue
+        with socket.socket(fileno=os.dup(fd)) as chunk:
+            # Not recv_fds(), which forgets its flags.
+            _, control, _, _ = chunk.recvmsg(1, socket.CMSG_LEN(CHUNK_MAX * 4), socket.MSG_PEEK)
+        fds = list(struct.unpack(f"={len(control[0][2]) // 4}i", control[0][2]))
+        one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with one:
+            socket.send_fds(one, [b"x"], fds[::2])
+        store.entries.append((name, other.detach()))
+        for copy in fds:
+            os.close(copy)
+    # The later ones, which know less, behind the others.
+    store.shuffled = lambda: list(store.entries)
+    for turn in range(1, 4):
+        helper.do("faults 100")
+        service.start()
+        service.daemon.wait_log(WENT_ON)
+        assert service.faults(group) == total + 100 * turn
+        service.wait_kept()
+        until(lambda: len(store.names(MEMORY)) == 2, "both are there again")
+        assert len(store.names(EVENTS)) == 1
+        service.kill()
 
 
 # --- perf events that are missing
