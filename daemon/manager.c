@@ -241,14 +241,6 @@ static void keep(struct manager *manager)
 	manager->keep_ns = count_now() - start;
 }
 
-static int on_keep(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	(void)source;
-	(void)usec;
-	keep(userdata);
-	return 0;
-}
-
 /* Where something was opened or closed, the store hears of it soon. */
 static void keep_soon(struct manager *manager)
 {
@@ -260,6 +252,15 @@ static void keep_soon(struct manager *manager)
 		return;
 	if (sd_event_source_set_time_relative(manager->keep, delay / NS_PER_US) >= 0)
 		(void)sd_event_source_set_enabled(manager->keep, SD_EVENT_ONESHOT);
+}
+
+static int on_keep(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	keep(userdata);
+	keep_soon(userdata);
+	return 0;
 }
 
 /* --- events of the loop */

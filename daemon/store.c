@@ -19,6 +19,9 @@
 #define EVENTS "perfmond-events-"
 #define STATE_FILE "totals"
 
+/* Chunks are made anew so many at a time. */
+#define RENEW_MAX 16
+
 /* Above this an image is none. */
 #define IMAGE_MAX ((off_t)1024 * 1024 * 1024)
 
@@ -308,19 +311,31 @@ static void forget_slots(struct store *store)
 	store->slots.nr = 0;
 }
 
+/* Some of those that are dirty, so that nobody waits for long where systemd is slow to read. */
 static int renew_chunks(struct store *store)
 {
+	size_t nr = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < store->nr_chunks; i++) {
 		struct chunk *chunk = store->chunks[i];
-		int error = chunk->dirty && chunk->nr ? renew_chunk(store, chunk) : 0;
+		int error = chunk->dirty && chunk->nr && nr < RENEW_MAX ? renew_chunk(store, chunk) : 0;
 
+		nr += chunk->dirty || chunk->fds;
 		free(chunk->fds);
 		chunk->fds = NULL;
 		r = error < 0 ? error : r;
 	}
 	return r;
+}
+
+/* Is all of it in the fd store as it is here? */
+static bool is_renewed(const struct store *store)
+{
+	for (size_t i = 0; i < store->nr_chunks; i++)
+		if (store->chunks[i]->dirty)
+			return false;
+	return true;
 }
 
 bool store_is_behind(const struct store *store, const struct count *count)
@@ -439,7 +454,7 @@ int store_keep(struct store *store, const struct count *count)
 		return r;
 	start = count_now();
 	r = keep_events(store, count);
-	store->is_kept = r == 0;
+	store->is_kept = r == 0 && is_renewed(store);
 	store->changes = count_stats(count).changes;
 	store->stats.save_ns += count_now() - start;
 	return r;
@@ -469,10 +484,21 @@ static int write_state_file(const struct store *store)
 	return r;
 }
 
+/* To the end, however long systemd takes. */
+static int keep_all(struct store *store, const struct count *count)
+{
+	int r;
+
+	do
+		r = store_keep(store, count);
+	while (r == 0 && !store->is_kept);
+	return r;
+}
+
 int store_leave(struct store *store, const struct count *count, struct reason *why)
 {
 	/* One image for both, of which the one with its perf events is taken first. */
-	int kept = store->has_fd_store ? store_keep(store, count) : make_image(store, count);
+	int kept = store->has_fd_store ? keep_all(store, count) : make_image(store, count);
 	int saved = store->state_file ? write_state_file(store) : 0;
 
 	if (saved < 0)
