@@ -17,6 +17,8 @@ import pytest
 
 from harness import Delta, online_cpus, run, until
 
+pytestmark = pytest.mark.once
+
 FAULTS, SWITCHES = "perf_cgroup_page_faults_total", "perf_cgroup_context_switches_total"
 CPU_FAULTS = "perf_cpu_page_faults_total"
 

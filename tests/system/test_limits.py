@@ -16,6 +16,8 @@ import pytest
 
 from harness import as_user, until
 
+pytestmark = pytest.mark.once
+
 NAME = "perf_cgroup_page_faults_total"
 
 

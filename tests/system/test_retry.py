@@ -11,6 +11,8 @@ import pytest
 
 from harness import until
 
+pytestmark = pytest.mark.once
+
 SYS_perf_event_open = {"x86_64": 298, "aarch64": 241}
 PERF_TYPE_BREAKPOINT, HW_BREAKPOINT_W = 5, 2
 

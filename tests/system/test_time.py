@@ -16,6 +16,8 @@ import pytest
 
 from harness import Delta, until
 
+pytestmark = pytest.mark.once
+
 SWITCHES, FAULTS = "perf_cgroup_context_switches_total", "perf_cgroup_page_faults_total"
 HOUR = 3600
 
