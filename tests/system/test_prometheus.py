@@ -49,13 +49,14 @@ def test_promtool_finds_nothing_to_complain_about(perfmond, cgroups):
     assert done.returncode == 0 and done.stdout + done.stderr == "", done.stdout + done.stderr
 
 
-def test_the_queries_in_the_readme(tmp_path):
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    block = re.search(r"```promql\n(.*?)```", readme, re.S)[1]
+@pytest.mark.parametrize("document", ["README.md", "doc/metrics.md"])
+def test_the_queries_in_the_documents(document, tmp_path):
+    text = (Path(__file__).parents[2] / document).read_text(encoding="utf-8")
+    block = re.search(r"```promql\n(.*?)```", text, re.S)[1]
     queries = [" ".join(query.split()) for query in re.split(r"^#.*\n", block, flags=re.M) if query.strip()]
     rules = [{"record": f"q{i}", "expr": query} for i, query in enumerate(queries)]
     path = tmp_path / "rules.json"  # which is YAML, too
-    path.write_text(json.dumps({"groups": [{"name": "readme", "rules": rules}]}))
+    path.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}))
     done = promtool("check", "rules", path)
     assert done.returncode == 0 and f"{len(queries)} rules found" in done.stdout, done.stdout + done.stderr
-    assert len(queries) >= 5
+    assert len(queries) >= 3
