@@ -44,7 +44,7 @@ int chunk_new(const int *fds, size_t nr)
 	return steal_fd(&from);
 }
 
-int chunk_look(int socket, int fds[static CHUNK_MAX])
+int chunk_look(int socket, int fds[static CHUNK_MAX], bool *whole)
 {
 	union control control;
 	char byte;
@@ -58,8 +58,10 @@ int chunk_look(int socket, int fds[static CHUNK_MAX])
 	struct cmsghdr *header;
 	size_t nr = 0;
 
+	*whole = false;
 	if (recvmsg(socket, &message, MSG_PEEK | MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
 		return -errno;
+	*whole = !(message.msg_flags & MSG_CTRUNC);
 	for (header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
 		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
 			continue;

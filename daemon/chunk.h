@@ -6,6 +6,7 @@
  * have the files, as often as is wanted, and they are closed with it.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The kernel takes as many in one message (SCM_MAX_FD). */
@@ -15,6 +16,6 @@
  * where the user has more files under way than RLIMIT_NOFILE. */
 int chunk_new(const int *fds, size_t nr);
 
-/* Opens the files that are in the socket's message, close-on-exec; how many, or negative errno. Fewer than there are
- * where the process may not open so many. */
-int chunk_look(int socket, int fds[static CHUNK_MAX]);
+/* Opens the files that are in the socket's message, close-on-exec; how many, or negative errno. whole: they are all,
+ * and not fewer, since the process may not open so many. */
+int chunk_look(int socket, int fds[static CHUNK_MAX], bool *whole);

@@ -49,7 +49,7 @@ static int count_for(const struct options *options, uint64_t ns, struct monitor 
 		log_warning("%s", why.text);
 
 	(void)monitor_admit(monitor, UINT64_MAX);
-	monitor_tick(monitor, &why);
+	monitor_tick(monitor);
 	/* Cgroups are followed meanwhile; the last of them is read once more at its removal. */
 	for (end = count_now() + ns; count_now() < end;) {
 		uint64_t left = end - count_now();
@@ -58,7 +58,7 @@ static int count_for(const struct options *options, uint64_t ns, struct monitor 
 		(void)monitor_follow_cgroups(monitor, CHECK_NS, &why);
 		(void)monitor_admit(monitor, UINT64_MAX);
 	}
-	monitor_tick(monitor, &why);
+	monitor_tick(monitor);
 	*ret = steal_ptr(monitor);
 	return 0;
 }
@@ -108,7 +108,8 @@ static void print_machine(const struct monitor *monitor)
 			       monitor->roster.nr_status[CGROUP_FAILED]);
 	else
 		printf("cgroups: %s\n", machine->no_cgroups.text);
-	printf("open files: %zu for counting (%zu a cgroup), of %zu wanted; the limit is %" PRIu64 "\n",
+	printf("open files: %zu for counting (%zu a cgroup); all that is wanted takes a limit of %zu, it is %" PRIu64
+	       "\n",
 	       count_stats(monitor->count).fds, plan_fds_per_cgroup(count_plan(monitor->count)),
 	       roster_needed_fds(&monitor->roster), privilege->fd_limit);
 }

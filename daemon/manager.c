@@ -27,6 +27,9 @@
 /* … or so many times later as that took the last time. */
 #define KEEP_SHARE 50
 
+/* How often is looked for what nobody tells. */
+#define LOOK_US 1000000U
+
 #define NS_PER_US 1000U
 
 /* Smaller is sooner. */
@@ -40,7 +43,7 @@ enum {
 struct manager {
 	const struct options *options;
 	sd_event *loop;
-	sd_event_source *tick, *cgroups, *admit;
+	sd_event_source *tick, *look, *cgroups, *admit;
 	struct monitor *monitor;
 	struct web *web;
 	int *sockets; /* passed by systemd, to serve on; they stay the caller's, and stay at a reload */
@@ -54,6 +57,7 @@ struct manager {
 	bool settled;	      /* all cgroups found at start have been opened */
 	struct plan *said_plan;		    /* a reference: the plan of which … */
 	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
+	char *tree_problem;   /* … and why not all of the cgroup tree is watched */
 	char *status;	      /* the last STATUS= sent */
 };
 
@@ -64,6 +68,7 @@ struct manager *manager_free(struct manager *manager)
 	web_free(manager->web);
 	free(manager->sockets);
 	sd_event_source_disable_unref(manager->tick);
+	sd_event_source_disable_unref(manager->look);
 	sd_event_source_disable_unref(manager->cgroups);
 	sd_event_source_disable_unref(manager->admit);
 	sd_event_source_disable_unref(manager->keep);
@@ -72,6 +77,7 @@ struct manager *manager_free(struct manager *manager)
 	plan_unref(manager->said_plan);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		free(manager->said[scope]);
+	free(manager->tree_problem);
 	free(manager->status);
 	sd_event_unref(manager->loop);
 	free(manager);
@@ -188,8 +194,22 @@ static void log_problems(const struct manager *manager)
 		log_warning("%s", machine->pmus->problems[i]);
 	if (!machine->mount.path)
 		log_warning("no cgroups: %s", machine->no_cgroups.text);
-	if (manager->monitor->tree && cgroup_tree_problem(manager->monitor->tree))
-		log_warning("%s", cgroup_tree_problem(manager->monitor->tree));
+}
+
+/* What has become of watching the tree, when it is another than was said last. */
+static void say_tree_problem(struct manager *manager)
+{
+	const struct cgroup_tree *tree = manager->monitor->tree;
+	const char *problem = tree ? cgroup_tree_problem(tree) : NULL;
+
+	if (strcmp(problem ? problem : "", manager->tree_problem ? manager->tree_problem : "") == 0)
+		return;
+	if (problem)
+		log_warning("%s", problem);
+	else
+		log_notice("all of the cgroup tree is watched again");
+	free(manager->tree_problem);
+	manager->tree_problem = problem ? strdup(problem) : NULL;
 }
 
 /* --- what outlives the daemon */
@@ -252,12 +272,8 @@ static uint64_t tick_accuracy(uint64_t interval)
 
 static void tick(struct manager *manager)
 {
-	struct reason news;
-
-	monitor_tick(manager->monitor, &news);
+	monitor_tick(manager->monitor);
 	save(manager);
-	if (news.text[0])
-		log_notice("%s", news.text);
 	say_states(manager);
 	keep_soon(manager);
 }
@@ -326,6 +342,26 @@ static int follow_cgroups(struct manager *manager)
 	return r < 0 ? r : sd_event_source_set_priority(manager->cgroups, PRIORITY_CGROUPS);
 }
 
+/* What nobody tells of is looked for: CPUs that have come or gone, an inotify fd that can be had by now. */
+static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct manager *manager = userdata;
+	struct reason news;
+	int r;
+
+	(void)usec;
+	monitor_follow_cpus(manager->monitor, &news);
+	if (news.text[0])
+		log_notice("%s", news.text);
+	say_tree_problem(manager);
+	keep_soon(manager);
+	wake_admit(manager);
+	r = follow_cgroups(manager);
+	if (r >= 0)
+		r = sd_event_source_set_time_relative(source, LOOK_US);
+	return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct manager *manager = userdata;
@@ -353,7 +389,7 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 	(void)source;
 	log_info("stopping on %s", strsignal((int)info->ssi_signo));
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
-	monitor_tick(manager->monitor, &why);
+	monitor_tick(manager->monitor);
 	if (store_leave(manager->store, manager->monitor->count, &why) < 0)
 		log_warning("%s", why.text);
 	return sd_event_exit(manager->loop, 0);
@@ -378,7 +414,8 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 {
 	struct manager *manager = userdata;
 	struct monitor *monitor = manager->monitor;
-	const struct snapshot *before = monitor->latest;
+	/* Held, so that none that is new can stand in its place. */
+	_cleanup_(snapshot_unrefp) struct snapshot *before = monitor->latest ? snapshot_ref(monitor->latest) : NULL;
 	int r;
 
 	describe_self(manager);
@@ -532,6 +569,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 		if (why.text[0])
 			log_warning("%s", why.text);
 		log_problems(manager);
+		say_tree_problem(manager);
 		keep(manager);
 		wake_admit(manager);
 	}
@@ -599,6 +637,9 @@ static int add_sources(struct manager *manager)
 			      tick_accuracy(interval), on_tick, manager);
 	if (r >= 0)
 		r = sd_event_source_set_priority(manager->tick, PRIORITY_TICK);
+	if (r >= 0)
+		r = sd_event_add_time_relative(manager->loop, &manager->look, CLOCK_MONOTONIC, LOOK_US, LOOK_US / 4,
+					       on_look, manager);
 	if (r >= 0)
 		r = sd_event_add_defer(manager->loop, &manager->admit, on_admit, manager);
 	if (r >= 0)
@@ -675,7 +716,10 @@ int manager_new(struct manager **ret, const struct options *options, struct conf
 	if (r < 0)
 		return reason_set(why, r, "the event loop can't be set up: %s", strerror(-r));
 	log_problems(manager);
-	store_begin(manager->store);
+	say_tree_problem(manager);
+	r = store_begin(manager->store, manager->monitor->count);
+	if (r < 0)
+		log_warning("what was saved at the last stop can't be removed, and may come back: %s", strerror(-r));
 	keep_soon(manager);
 	*ret = steal_ptr(manager);
 	return 0;

@@ -6,6 +6,7 @@
  * and stopping. One thread; everything that happens is an event of the loop:
  *
  *   timer     ends an interval: all counters are read
+ *   timer     looks for what nobody tells of: CPUs that have come or gone
  *   inotify   cgroups come and go
  *   deferred  cgroups that wait are opened, a few milliseconds' worth a turn, after everything else
  *   HTTP      a scrape reads afresh what was read over 100 ms ago

@@ -11,9 +11,6 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* Left to what is not counting: connections, listening sockets, the loop, files of sysfs. */
-#define FD_RESERVE 256
-
 /* Events of a scope. Each is tried at start, and each has series on every target. */
 #define MAX_EVENTS 1000
 
@@ -153,8 +150,7 @@ static int make_count(struct count **ret, const struct config *config, const str
 		.cgroup_max = config->cgroup_max,
 		.excluded = &machine->excluded,
 		.closer = closer,
-		.fd_reserve = machine->privilege.fd_limit >= 2 * FD_RESERVE ? FD_RESERVE :
-									      machine->privilege.fd_limit / 2,
+		.fd_reserve = privilege_fd_reserve(&machine->privilege),
 	};
 	int r = make_plan(&plan, config, machine, counting, why);
 
@@ -296,7 +292,8 @@ static int renew_cpus(struct monitor *monitor, struct reason *why)
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer, why);
+		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer,
+			       why);
 	if (r >= 0)
 		monitor_commit(monitor, steal_ptr(reload), why);
 	return r;
@@ -313,23 +310,25 @@ static void tell_cpus(const struct monitor *monitor, const struct cpulist *lost,
 		reason_set(news, 0, "CPUs have come or gone: counted now: %s", now ? now : "?");
 }
 
-/* The list of CPUs is compared at each tick, which costs a read(2); a CPU that went and came in between shows by what
- * is counted on it. That can't be told from an event that does not start, and is done again at times only. */
-static void follow_cpus(struct monitor *monitor, struct reason *news)
+/* A CPU that went and came between two looks at the list shows by what is counted on it. That can't be told from an
+ * event that does not start, and is done again at times only. */
+void monitor_follow_cpus(struct monitor *monitor, struct reason *news)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 	uint64_t now = count_now();
 
+	news->text[0] = '\0';
 	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
 	(void)count_find_lost(monitor->count, &lost);
 	if (!monitor->cpus_changed && (lost.nr == 0 || now < monitor->cpus_renewed + RESCAN_NS))
 		return;
 	monitor->cpus_renewed = now;
+	monitor->cpus_changed = false;
 	if (renew_cpus(monitor, news) < 0) {
+		monitor->cpus_changed = true;
 		reason_prefix(news, 0, "CPUs have come or gone, and can't be looked at yet");
 		return;
 	}
-	monitor->cpus_changed = false;
 	if (!news->text[0])
 		tell_cpus(monitor, &lost, news);
 }
@@ -371,18 +370,16 @@ static void look_again_at_times(struct monitor *monitor)
 		cgroup_tree_rescan(monitor->tree);
 }
 
-void monitor_tick(struct monitor *monitor, struct reason *news)
+void monitor_tick(struct monitor *monitor)
 {
 	const uint64_t *busy = NULL;
 
-	news->text[0] = '\0';
 	look_again_at_times(monitor);
 	if (count_is_in_doubt(monitor->count))
 		busy = cpu_busy_update(&monitor->busy, &monitor->machine->cpus, PROCFS);
 	else
 		cpu_busy_forget(&monitor->busy);
 	count_tick(monitor->count, busy);
-	follow_cpus(monitor, news);
 	monitor->latest = snapshot_unref(monitor->latest);
 }
 
@@ -506,7 +503,8 @@ int monitor_prepare(const struct monitor *monitor, struct config *config, struct
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer, why);
+		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer,
+			       why);
 	if (r < 0)
 		return r;
 	reload->config = config;
@@ -536,6 +534,8 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 	(void)monitor_follow_cgroups(monitor, CATCH_UP_NS, &ignored);
 	monitor->count = steal_ptr(reload->count);
 	exchange(monitor, reload);
+	/* The new machine may lack CPUs that are back before the list is compared again. */
+	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
 	if (monitor->tree)
 		cgroup_tree_set_filter(monitor->tree, &monitor->filter);
 	else if (monitor->machine->mount.path)

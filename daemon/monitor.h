@@ -5,7 +5,7 @@
  * Config, machine, cgroup tree and counting put together: everything but the loop and the web. The
  * manager runs one for the life of the daemon; --check and --once run one for a moment.
  *
- * CPUs are followed at each tick, cgroups as the tree finds them (roster.h).
+ * CPUs are followed by looking at their list from time to time, cgroups as the tree finds them (roster.h).
  */
 
 #include "config/config.h"
@@ -35,9 +35,9 @@ struct monitor {
 };
 
 /*
- * Probes the machine and plans what to count; nothing is counted yet. restored (or NULL) is what to go on from, as after
- * a restart. Both are handed over where it succeeds. -EINVAL, with FILE:LINE in why, where something configured is wrong; other negative errno
- * where the machine is.
+ * Probes the machine and plans what to count; nothing is counted yet. restored (or NULL) is what to go on from, as
+ * after a restart. Both are handed over where it succeeds. -EINVAL, with FILE:LINE in why, where something configured
+ * is wrong; other negative errno where the machine is.
  */
 int monitor_new(struct monitor **ret, struct config *config, struct count *restored, struct reason *why);
 struct monitor *monitor_free(struct monitor *monitor);
@@ -56,8 +56,12 @@ bool monitor_is_waiting(const struct monitor *monitor);
 bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why);
 bool monitor_is_behind(const struct monitor *monitor);
 
-/* Ends an interval. news is what somebody should know, or empty. */
-void monitor_tick(struct monitor *monitor, struct reason *news);
+/* Looks whether CPUs have come or gone, which costs a read(2), or have been offline, as the last reading has shown;
+ * opens anew what has to be. news is what somebody should know, or empty. */
+void monitor_follow_cpus(struct monitor *monitor, struct reason *news);
+
+/* Ends an interval. */
+void monitor_tick(struct monitor *monitor);
 
 /* A snapshot from a reading that is at most max_age ns old, with a reference for the caller; -ENOMEM. */
 int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot **ret);

@@ -88,7 +88,7 @@ static void on_removed(void *userdata, struct cgroup *cgroup)
 	if (cgroup->status == CGROUP_COUNTED)
 		count_remove_cgroup(roster->count, cgroup, true);
 	if (cgroup->status == CGROUP_WAITING)
-		roster->missed++;
+		roster->missed += !cgroup->gone;
 	leave(roster, cgroup);
 }
 
@@ -121,7 +121,8 @@ static void admit_one(struct roster *roster, struct cgroup *cgroup)
 
 	if (r == -ENOENT) {
 		/* The tree is about to hear of it. */
-		roster->missed++;
+		roster->missed += !cgroup->gone;
+		cgroup->gone = true;
 		set_status(roster, cgroup, CGROUP_FAILED, "it was removed before it could be opened");
 	} else if (r < 0) {
 		set_status(roster, cgroup, CGROUP_FAILED, why.text);
@@ -143,13 +144,13 @@ static bool admit_waiting(struct roster *roster, uint64_t end)
 	struct cgroup *cgroup;
 
 	while ((cgroup = TAILQ_FIRST(&roster->waiting))) {
-		if (count_now() > end)
-			return true;
 		admit_one(roster, cgroup);
 		if (is_left_out(cgroup))
 			leave_out_waiting(roster, cgroup);
+		if (count_now() > end)
+			break;
 	}
-	return false;
+	return !TAILQ_EMPTY(&roster->waiting);
 }
 
 /* --- ranking */
@@ -196,13 +197,13 @@ static bool weigh(struct roster *roster, uint64_t end)
 
 		if (!is_candidate(cgroup) || cgroup->looked_at >= roster->ranking_began)
 			continue;
-		if (count_now() > end)
-			return false;
 		if (cgroup_usage(roster->tree, cgroup, &usage) < 0)
 			usage = cgroup->usage;
 		cgroup->busy = usage > cgroup->usage ? usage - cgroup->usage : 0;
 		cgroup->usage = usage;
 		cgroup->looked_at = count_now();
+		if (cgroup->looked_at > end)
+			return false;
 	}
 	return true;
 }
@@ -231,20 +232,19 @@ static void choose(struct roster *roster, size_t room)
 static bool admit_chosen(struct roster *roster, uint64_t end)
 {
 	while (roster->at_chosen < roster->nr_chosen) {
-		struct cgroup *cgroup = roster->chosen[roster->at_chosen];
+		struct cgroup *cgroup = roster->chosen[roster->at_chosen++];
 
-		if (cgroup && count_now() > end)
-			return true;
-		roster->at_chosen++;
 		if (!cgroup)
 			continue;
 		admit_one(roster, cgroup);
-		if (!is_left_out(cgroup))
-			continue;
-		leave_out_waiting(roster, cgroup);
-		break;
+		if (is_left_out(cgroup)) {
+			leave_out_waiting(roster, cgroup);
+			return false;
+		}
+		if (count_now() > end)
+			break;
 	}
-	return false;
+	return roster->at_chosen < roster->nr_chosen;
 }
 
 /* A step of giving out room to some of those that wait, or were left out. */
@@ -273,10 +273,10 @@ static bool mend(struct roster *roster, uint64_t end)
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(roster->tree), in_all) {
 		if (cgroup->status != CGROUP_COUNTED || !cgroup->why || cgroup->looked_at >= roster->mending_began)
 			continue;
-		if (count_now() > end)
-			return true;
 		cgroup->looked_at = count_now();
 		admit_one(roster, cgroup);
+		if (cgroup->looked_at > end)
+			return true;
 	}
 	roster->is_mending = false;
 	return false;
@@ -285,15 +285,16 @@ static bool mend(struct roster *roster, uint64_t end)
 static bool admit(struct roster *roster, uint64_t end)
 {
 	size_t room = count_room(roster->count), waiting = roster->nr_status[CGROUP_WAITING];
+	bool more = false;
 
-	if (roster->is_ranking)
-		return rank(roster, end);
 	/* Room for all, or for none, needs no choice. */
-	if (waiting > 0 && (room == 0 || room >= waiting + nr_left_out(roster)))
-		return admit_waiting(roster, end);
-	if (roster->is_mending)
-		return mend(roster, end);
-	return roster_wants_ranking(roster) && rank(roster, end);
+	if (!roster->is_ranking && waiting > 0 && (room == 0 || room >= waiting + nr_left_out(roster)))
+		more = admit_waiting(roster, end);
+	else if (!roster->is_ranking && roster->is_mending)
+		more = mend(roster, end);
+	else if (roster_wants_ranking(roster))
+		more = rank(roster, end);
+	return more || roster->is_mending || roster_wants_ranking(roster);
 }
 
 bool roster_admit(struct roster *roster, uint64_t budget)
@@ -339,24 +340,42 @@ void roster_retry(struct roster *roster)
 	roster->mending_began = count_now();
 }
 
+/* Those that `from` counts and that are wanted, in the tree's order, or by the rule where not all of them fit. What is
+ * not wanted is dropped. NULL when there is no memory. */
+static struct cgroup **sort_counted(struct roster *roster, struct count *from, size_t *ret_nr)
+{
+	struct cgroup **counted = calloc(cgroup_tree_size(roster->tree) + 1, sizeof(struct cgroup *)), *cgroup;
+	size_t nr = 0;
+
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(roster->tree), in_all) {
+		set_status(roster, cgroup, first_status(roster, cgroup), NULL);
+		if (!count_has_cgroup(from, cgroup))
+			continue;
+		if (cgroup->status != CGROUP_WAITING)
+			count_remove_cgroup(from, cgroup, false);
+		else if (counted)
+			counted[nr++] = cgroup;
+	}
+	if (counted && nr > count_room(roster->count))
+		qsort(counted, nr, sizeof(struct cgroup *), compare_candidates);
+	*ret_nr = nr;
+	return counted;
+}
+
 void roster_move(struct roster *roster, struct count *to, struct count *from)
 {
-	struct cgroup *cgroup;
+	_cleanup_(freep) struct cgroup **counted = NULL;
+	size_t nr;
 
 	end_ranking(roster);
 	roster->next_ranking = 0;
 	roster->count = to;
 	if (!roster->tree)
 		return;
-	TAILQ_FOREACH(cgroup, cgroup_tree_all(roster->tree), in_all) {
-		set_status(roster, cgroup, first_status(roster, cgroup), NULL);
-		if (!count_has_cgroup(from, cgroup))
-			continue;
-		if (cgroup->status == CGROUP_WAITING)
-			admit_one(roster, cgroup);
-		else
-			count_remove_cgroup(from, cgroup, false);
-	}
+	/* Without memory they are opened anew, bit by bit, and lose what happens until then. */
+	counted = sort_counted(roster, from, &nr);
+	for (size_t i = 0; i < nr; i++)
+		admit_one(roster, counted[i]);
 }
 
 size_t roster_needed_fds(const struct roster *roster)
@@ -366,5 +385,5 @@ size_t roster_needed_fds(const struct roster *roster)
 	for (int status = 0; status < _CGROUP_STATUS_MAX; status++)
 		wanted += status == CGROUP_EXCLUDED ? 0 : roster->nr_status[status];
 	return wanted * plan_fds_per_cgroup(count_plan(roster->count)) +
-	       plan_fds_of_cpus(count_plan(roster->count));
+	       plan_fds_of_cpus(count_plan(roster->count)) + FD_RESERVE;
 }

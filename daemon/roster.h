@@ -40,7 +40,8 @@ void roster_release(struct roster *roster);
 /* What the tree is to tell; roster has to stay at its place. */
 struct cgroup_observer roster_observer(struct roster *roster);
 
-/* Opens cgroups that wait, for about budget ns (UINT64_MAX: all); true where there is more to do at once. */
+/* Opens cgroups that wait, for about budget ns (0: a small step; UINT64_MAX: all); true where there is more to do at
+ * once. */
 bool roster_admit(struct roster *roster, uint64_t budget);
 bool roster_is_waiting(const struct roster *roster);
 
@@ -51,8 +52,8 @@ bool roster_wants_ranking(const struct roster *roster);
 void roster_retry(struct roster *roster);
 
 /* Hands each cgroup that `from` counts over to `to`, which succeeds it and is the roster's count from now on. One that
- * is not wanted any more is dropped; those that have no room are left to `from`. */
+ * is not wanted any more is dropped; those that have no room, by the rule, are left to `from`. */
 void roster_move(struct roster *roster, struct count *to, struct count *from);
 
-/* The open files that counting everything wanted would take. */
+/* The open files that counting everything wanted would take, with those that are kept for other use. */
 size_t roster_needed_fds(const struct roster *roster);

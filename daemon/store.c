@@ -402,12 +402,6 @@ static int write_memory(struct store *store)
 	return 0;
 }
 
-void store_begin(struct store *store)
-{
-	if (store->state_file)
-		(void)unlink(store->state_file);
-}
-
 int store_save(struct store *store, const struct count *count)
 {
 	uint64_t start = count_now();
@@ -418,8 +412,18 @@ int store_save(struct store *store, const struct count *count)
 	r = make_image(store, count);
 	if (r == 0)
 		r = write_memory(store);
+	/* It is tried again, and told when it succeeds. */
+	store->is_kept = store->is_kept && r == 0;
 	store->stats.save_ns += count_now() - start;
 	return r;
+}
+
+int store_begin(struct store *store, const struct count *count)
+{
+	if (!store->state_file)
+		return 0;
+	(void)store_save(store, count);
+	return unlink(store->state_file) < 0 && errno != ENOENT ? -errno : 0;
 }
 
 int store_keep(struct store *store, const struct count *count)
@@ -448,6 +452,8 @@ static int write_state_file(const struct store *store)
 	_cleanup_(closep) int fd = -1;
 	int r;
 
+	if (store->image.failed)
+		return -ENOMEM;
 	if (asprintf(&new, "%s.new", store->state_file) < 0) {
 		new = NULL;
 		return -ENOMEM;
@@ -465,16 +471,16 @@ static int write_state_file(const struct store *store)
 
 int store_leave(struct store *store, const struct count *count, struct reason *why)
 {
-	int r = store->has_fd_store ? store_keep(store, count) : 0;
+	/* One image for both, of which the one with its perf events is taken first. */
+	int kept = store->has_fd_store ? store_keep(store, count) : make_image(store, count);
+	int saved = store->state_file ? write_state_file(store) : 0;
 
-	if (r < 0)
-		reason_set(why, r, "not all counters could be given to systemd's fd store: %s", strerror(-r));
-	if (!store->state_file)
-		return r;
-	r = make_image(store, count);
-	if (r == 0)
-		r = write_state_file(store);
-	return r < 0 ? reason_set(why, r, "totals could not be saved in %s: %s", store->state_file, strerror(-r)) : r;
+	if (saved < 0)
+		return reason_set(why, saved, "totals could not be saved in %s: %s", store->state_file,
+				  strerror(-saved));
+	if (kept < 0)
+		reason_set(why, kept, "not all counters could be given to systemd's fd store: %s", strerror(-kept));
+	return kept;
 }
 
 /* --- restoring */
@@ -512,7 +518,10 @@ static bool candidate_map(struct candidate *ret, int fd)
 static void adopt_chunk(struct store *store, uint64_t number, int socket, struct fd_pool *pool)
 {
 	struct chunk *chunk = add_chunk(store, number);
-	int fds[CHUNK_MAX], nr = chunk_look(socket, fds);
+	int fds[CHUNK_MAX], nr;
+	bool whole;
+
+	nr = chunk_look(socket, fds, &whole);
 
 	for (int i = 0; i < nr; i++) {
 		uint64_t id;
@@ -526,7 +535,7 @@ static void adopt_chunk(struct store *store, uint64_t number, int socket, struct
 		store->last_number = number;
 	/* One that is not all its own is better made anew. */
 	if (chunk)
-		chunk->dirty = nr < 0 || chunk->nr < (size_t)nr;
+		chunk->dirty = !whole || chunk->nr < (size_t)nr;
 }
 
 /* "PREFIXn": n. */
@@ -560,8 +569,10 @@ static void take_inherited(struct store *store, struct inherited *inherited, str
 	slots_sort(&store->slots);
 }
 
-/* Later ones first; those that are no images are gone, and say why. */
-static size_t sort_candidates(struct candidate *candidates, size_t nr, const char *boot_id, struct reason *why)
+/* Later ones first; those that are no images are gone, and say why. What is from before the machine was started is
+ * nothing to worry about; of all else, lost is set. */
+static size_t sort_candidates(struct candidate *candidates, size_t nr, const char *boot_id, struct reason *why,
+			      bool *lost)
 {
 	size_t good = 0;
 
@@ -569,8 +580,10 @@ static size_t sort_candidates(struct candidate *candidates, size_t nr, const cha
 		struct candidate candidate = candidates[i];
 		struct unpack in;
 		size_t at = good;
+		int r = image_open(&in, candidate.bytes, candidate.size, boot_id, &candidate.info, why);
 
-		if (image_open(&in, candidate.bytes, candidate.size, boot_id, &candidate.info, why) < 0) {
+		if (r < 0) {
+			*lost |= r != -ESTALE;
 			candidate_release(&candidate);
 			continue;
 		}
@@ -582,7 +595,7 @@ static size_t sort_candidates(struct candidate *candidates, size_t nr, const cha
 	return good;
 }
 
-static size_t find_candidates(struct store *store, struct candidate candidates[static 3])
+static size_t find_candidates(const struct store *store, struct candidate candidates[static 3], struct reason *why)
 {
 	size_t nr = 0;
 
@@ -594,6 +607,8 @@ static size_t find_candidates(struct store *store, struct candidate candidates[s
 	if (store->state_file) {
 		_cleanup_(closep) int fd = open(store->state_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
+		if (fd < 0 && errno != ENOENT)
+			reason_set(why, 0, "%s: %s", store->state_file, strerror(errno));
 		if (candidate_map(&candidates[nr], fd)) {
 			candidates[nr].what = store->state_file;
 			candidates[nr++].memory = -1;
@@ -614,8 +629,8 @@ static void tell(const struct candidate *candidate, const struct count *count, c
 			   candidate->what, (double)age / 1e9);
 	else if (pool->nr_missed)
 		reason_set(news, 0,
-			   "totals go on from %s, saved %.1f s ago; of %zu perf events %zu were not kept, and what they "
-			   "would have counted since is missing",
+			   "totals go on from %s, saved %.1f s ago; of %zu perf events %zu were not kept, and what "
+			   "they would have counted since is missing",
 			   candidate->what, (double)age / 1e9, open + pool->nr_missed, pool->nr_missed);
 	else
 		reason_set(news, 0, "totals go on from %s, with all of %zu perf events, that have counted meanwhile",
@@ -628,17 +643,24 @@ struct count *store_restore(struct store *store, struct inherited *inherited, st
 	_cleanup_(fd_pool_release) struct fd_pool pool = {};
 	struct count *count = NULL;
 	struct reason why = {};
+	bool lost;
 	size_t nr;
 
 	privilege_read(&store->privilege, PROCFS);
 	(void)privilege_raise_fd_limit(&store->privilege);
+	/* The rest of the daemon needs files too, also where there may be fewer than there were. */
+	pool.max = store->privilege.fd_limit - privilege_fd_reserve(&store->privilege);
 	news->text[0] = '\0';
 	take_inherited(store, inherited, &pool);
-	nr = sort_candidates(candidates, find_candidates(store, candidates), store->boot_id, &why);
+	nr = find_candidates(store, candidates, &why);
+	lost = why.text[0];
+	nr = sort_candidates(candidates, nr, store->boot_id, &why, &lost);
 	for (size_t i = 0; i < nr && !count; i++)
 		if (count_restore(&count, candidates[i].bytes, candidates[i].size, store->boot_id, &store->privilege,
 				  &pool, &why) == 0)
 			tell(&candidates[i], count, &pool, news);
+		else
+			lost = true;
 	/* The best is overwritten last. */
 	store->next = nr && candidates[0].memory == 0;
 	for (size_t i = 0; i < nr; i++)
@@ -646,7 +668,8 @@ struct count *store_restore(struct store *store, struct inherited *inherited, st
 	if (!count && why.text[0])
 		reason_set(news, 0, "totals start anew, those that were kept can't be used: %s", why.text);
 	else if (!count && pool.nr)
-		reason_set(news, 0, "totals start anew: %zu perf events were kept, and not what they stand for", pool.nr);
-	*bad = (!count && news->text[0]) || pool.nr_missed;
+		reason_set(news, 0, "totals start anew: %zu perf events were kept, and not what they stand for",
+			   pool.nr);
+	*bad = pool.nr_missed || (!count && (lost || pool.nr));
 	return count;
 }

@@ -41,8 +41,9 @@ DEFINE_CLEANUP(struct store *, store_free)
  */
 struct count *store_restore(struct store *store, struct inherited *inherited, struct reason *news, bool *bad);
 
-/* From now on what is counted goes its own way: the image in the state directory must not be used again. */
-void store_begin(struct store *store);
+/* From now on what is counted goes its own way: the image in the state directory, of which there is another one in the
+ * fd store by now, must not be used again. Negative errno where it can't be removed. */
+int store_begin(struct store *store, const struct count *count);
 
 /* Writes the image, where there is an fd store. Negative errno where it can't be written. */
 int store_save(struct store *store, const struct count *count);

@@ -99,14 +99,29 @@ static bool is_excluded(const struct count *count, int cpu)
 	return count->options.excluded && cpulist_has(count->options.excluded, cpu);
 }
 
-/* Those on which nothing but cgroups is counted can't be seen to go offline otherwise. */
+static struct lifeline *find_lifeline(const struct count *count, int cpu)
+{
+	for (size_t i = 0; i < count->nr_lifelines; i++)
+		if (count->lifelines[i].cpu == cpu)
+			return &count->lifelines[i];
+	return NULL;
+}
+
+/* CPUs on which nothing but cgroups is counted can't be seen to go offline otherwise. What could not be opened is
+ * tried again. */
 static void open_lifelines(struct count *count)
 {
-	if (count->nr_lifelines > 0 || count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
-		return;
-	for (size_t i = 0; i < count->cpus.nr; i++)
-		if (count->engine->ops->life(count->engine, count->cpus.cpu[i]) == LIFE_UNKNOWN)
-			lifeline_open(&count->lifelines[count->nr_lifelines++], count->cpus.cpu[i], count_now());
+	for (size_t i = 0; i < count->cpus.nr && count->plan->scope[SCOPE_CGROUP].nr_sets > 0; i++) {
+		int cpu = count->cpus.cpu[i];
+		struct lifeline *lifeline = find_lifeline(count, cpu);
+
+		if (!lifeline && count->engine->ops->life(count->engine, cpu) != LIFE_UNKNOWN)
+			continue;
+		if (!lifeline)
+			lifeline_open(&count->lifelines[count->nr_lifelines++], cpu, count_now());
+		else if (lifeline->fd < 0 && !lifeline->broken)
+			lifeline_open(lifeline, cpu, count_now());
+	}
 }
 
 static void check_lifelines(struct count *count)
@@ -117,12 +132,9 @@ static void check_lifelines(struct count *count)
 
 static bool has_been_offline(const struct count *count, int cpu)
 {
-	if (count->engine->ops->life(count->engine, cpu) == LIFE_BEEN_OFFLINE)
-		return true;
-	for (size_t i = 0; i < count->nr_lifelines; i++)
-		if (count->lifelines[i].cpu == cpu && count->lifelines[i].broken)
-			return true;
-	return false;
+	const struct lifeline *lifeline = find_lifeline(count, cpu);
+
+	return count->engine->ops->life(count->engine, cpu) == LIFE_BEEN_OFFLINE || (lifeline && lifeline->broken);
 }
 
 int count_find_lost(const struct count *count, struct cpulist *ret)
@@ -138,10 +150,30 @@ int count_find_lost(const struct count *count, struct cpulist *ret)
 
 /* --- one count after another */
 
+/* A lifeline that goes on tells what another, opened anew, can't: that the CPU has been offline since what is handed
+ * over was opened. */
+static void move_lifelines(struct count *count, struct count *from)
+{
+	for (size_t i = 0; i < from->nr_lifelines; i++) {
+		struct lifeline *lifeline = &from->lifelines[i];
+
+		if (lifeline->fd < 0 || lifeline->broken || !cpulist_has(&count->cpus, lifeline->cpu) ||
+		    count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
+			continue;
+		count->lifelines[count->nr_lifelines] = *lifeline;
+		count->lifelines[count->nr_lifelines++].fd = steal_fd(&lifeline->fd);
+	}
+}
+
 int count_succeed(struct count *count, struct count *from)
 {
-	int r = count_find_lost(from, &count->lost);
+	int r;
 
+	/* What has happened to CPUs by now. */
+	count_read(from);
+	check_lifelines(from);
+	r = count_find_lost(from, &count->lost);
+	move_lifelines(count, from);
 	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
 		if (!is_excluded(count, from->known_cpus.cpu[i]))
 			r = cpulist_add(&count->known_cpus, from->known_cpus.cpu[i]);
@@ -191,20 +223,30 @@ int count_succeeded(struct count *count, struct count *from)
 
 /* --- targets */
 
-static uint64_t fds_in_use(const struct count *count)
+static size_t nr_fds(const struct count *count)
 {
-	return count->engine->stats.fds + (count->from ? count->from->engine->stats.fds : 0) +
-	       closer_pending(count->options.closer);
+	size_t nr = count->engine->stats.fds;
+
+	for (size_t i = 0; i < count->nr_lifelines; i++)
+		nr += count->lifelines[i].fd >= 0;
+	return nr;
+}
+
+/* Of the process, with those that are left to other use. */
+static uint64_t nr_taken_fds(const struct count *count)
+{
+	return nr_fds(count) + (count->from ? nr_fds(count->from) : 0) + closer_pending(count->options.closer) +
+	       count->options.fd_reserve;
 }
 
 static bool has_room(const struct count *count, size_t fds)
 {
-	return fds_in_use(count) + fds + count->options.fd_reserve <= count->privilege->fd_limit;
+	return nr_taken_fds(count) + fds <= count->privilege->fd_limit;
 }
 
 size_t count_room(const struct count *count)
 {
-	uint64_t limit = count->privilege->fd_limit, taken = fds_in_use(count) + count->options.fd_reserve;
+	uint64_t limit = count->privilege->fd_limit, taken = nr_taken_fds(count);
 	size_t each = plan_fds_per_cgroup(count->plan), by_max, by_fds;
 
 	by_max = count->options.cgroup_max > count->nr_cgroups ? count->options.cgroup_max - count->nr_cgroups : 0;
@@ -217,7 +259,7 @@ static void say_no_room(const struct count *count, size_t fds, struct reason *wh
 	reason_set(why, 0,
 		   "it needs %zu more file descriptors; %zu are open for counting, of a limit of %" PRIu64
 		   " that keeps %" PRIu64 " for other use (raise LimitNOFILE=, or count fewer events or cgroups)",
-		   fds, count->engine->stats.fds, count->privilege->fd_limit, count->options.fd_reserve);
+		   fds, nr_fds(count), count->privilege->fd_limit, count->options.fd_reserve);
 }
 
 /* A CPU that can't be opened for want of fds loses its sets, and their states say so. */
@@ -247,7 +289,7 @@ static int add_cpu(struct count *count, int cpu)
 	size_t fds = count->engine->ops->fds_needed(count->engine, SCOPE_CPU, (uint64_t)cpu);
 	bool had = count->engine->ops->has(count->engine, SCOPE_CPU, (uint64_t)cpu);
 	struct reason why = {};
-	struct row *row;
+	struct row *row = NULL;
 	int r;
 
 	if (!has_room(count, fds)) {
@@ -257,10 +299,11 @@ static int add_cpu(struct count *count, int cpu)
 	}
 	r = ledger_take(count->ledger, SCOPE_CPU, cpu, NULL, &row);
 	if (r < 0)
-		return r;
-	r = count->engine->ops->add(count->engine, &target, &only, &row, count_now(), &why);
+		reason_set(&why, r, "out of memory");
+	else
+		r = count->engine->ops->add(count->engine, &target, &only, &row, count_now(), &why);
 	if (r < 0) {
-		if (ledger_row_is_empty(count->ledger, row))
+		if (row && ledger_row_is_empty(count->ledger, row))
 			ledger_drop(count->ledger, row);
 		cpu_left_out(count, cpu, &why);
 		return r == -ENOMEM ? r : 0;
@@ -273,8 +316,10 @@ int count_add_cpus(struct count *count)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < count->cpus.nr && r == 0 && count->plan->scope[SCOPE_CPU].nr_sets > 0; i++)
-		r = add_cpu(count, count->cpus.cpu[i]);
+	/* One that has failed keeps none of the others from going on. */
+	for (size_t i = 0; i < count->cpus.nr && count->plan->scope[SCOPE_CPU].nr_sets > 0; i++)
+		if (add_cpu(count, count->cpus.cpu[i]) < 0)
+			r = -ENOMEM;
 	open_lifelines(count);
 	return r;
 }
@@ -293,6 +338,8 @@ void count_mend_cpus(struct count *count)
 	/* Whatever still fails is told anew, also a want of memory. */
 	if (broken)
 		(void)count_add_cpus(count);
+	else
+		open_lifelines(count);
 }
 
 /* Row number i of the cgroup; false after the last. */
@@ -351,14 +398,12 @@ static int open_cgroup(struct count *count, const struct cgroup_tree *tree, cons
 		.cgroup_fd = fd,
 		.idles = cgroup->identity->id == CGROUP_ROOT_ID,
 	};
-	int r;
 
 	if (fd < 0)
 		return reason_set(why, fd, "its directory can't be opened: %s", strerror(-fd));
-	r = take_cgroup_rows(count, cgroup);
-	if (r == 0)
-		r = count->engine->ops->add(count->engine, &target, &count->cpus, count->rows, count_now(), why);
-	return r;
+	if (take_cgroup_rows(count, cgroup) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+	return count->engine->ops->add(count->engine, &target, &count->cpus, count->rows, count_now(), why);
 }
 
 /* The kernel says ENOENT for a cgroup that is gone, and for one that perf does not know of. */
@@ -564,7 +609,7 @@ struct count_stats count_stats(const struct count *count)
 		.backwards = count->inherited.backwards + count->engine->stats.backwards,
 		.changes = count->inherited.changes + count->engine->stats.changes,
 		.last_read = count->last_read,
-		.fds = count->engine->stats.fds + count->nr_lifelines,
+		.fds = nr_fds(count),
 		.cpus = count->nr_cpus,
 		.cpus_offline = count->known_cpus.nr - count->cpus.nr,
 		.lingering = count->ledger->nr_gone,

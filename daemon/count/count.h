@@ -54,9 +54,10 @@ uint64_t count_now(void);
 /*
  * Makes count the successor of `from`, for a reload, a change of CPUs, or after a restart: what is added to it takes
  * over what `from` has open for an equal set, with nothing lost; other sets of that target are read a last time just
- * before theirs are opened, and so is what a CPU that has been offline has left. count_succeeded() ends that: what is
- * left in `from` is read a last time, totals of whatever is counted in both go on, those of cgroups that are not
- * counted any more linger, and `from` can be freed. -ENOMEM: they could not all be carried.
+ * before theirs are opened, and so is what a CPU that has been offline has left, for which `from` is read at first.
+ * count_succeeded() ends that: what is left in `from` is read a last time, totals of whatever is counted in both go
+ * on, those of cgroups that are not counted any more linger, and `from` can be freed. -ENOMEM: they could not all be
+ * carried.
  */
 int count_succeed(struct count *count, struct count *from);
 int count_succeeded(struct count *count, struct count *from);

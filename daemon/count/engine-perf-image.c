@@ -8,21 +8,25 @@
 enum {
 	FLAG_STARVED = 1 << 0,
 	FLAG_STILL = 1 << 1,
-	FLAGS = FLAG_STARVED | FLAG_STILL,
+	FLAG_OFFLINE = 1 << 2,
+	FLAG_DEAD = 1 << 3,
+	FLAGS = FLAG_STARVED | FLAG_STILL | FLAG_OFFLINE | FLAG_DEAD,
 };
 
 /* --- saving */
 
-/* A reader that is open has been started, and nothing more comes of one that is not. Those of probes do not outlive the
- * daemon: whoever held them meanwhile would have to wait for each when it is closed, and that is systemd itself. */
+/* A reader that is open has been started. One that is not, and could be, is to be opened by who comes. Those of probes
+ * do not outlive the daemon: whoever held them meanwhile would have to wait for each when it is closed, and that is
+ * systemd itself. */
 static bool is_saved(const struct reader *reader)
 {
-	return reader_is_open(reader) && !reader->dead;
+	return reader_is_open(reader) || reader->offline;
 }
 
 static void save_reader(struct buf *out, const struct reader *reader, size_t nr_events)
 {
-	pack_u64(out, (reader->starved ? FLAG_STARVED : 0) | (reader->still ? FLAG_STILL : 0));
+	pack_u64(out, (reader->starved ? FLAG_STARVED : 0) | (reader->still ? FLAG_STILL : 0) |
+			      (reader->offline ? FLAG_OFFLINE : 0) | (reader->dead ? FLAG_DEAD : 0));
 	pack_u64(out, reader->enabled);
 	pack_u64(out, reader->running);
 	pack_u64(out, reader->read_at);
@@ -86,12 +90,13 @@ struct restoring {
 	struct fd_pool *fds;
 };
 
-/* A row of that scope; NULL, which is bad, where there is none of that number. */
+/* A row of that scope that does not linger; NULL, which is bad, where there is none of that number. */
 static struct row *get_row(const struct restoring *restoring, enum scope scope)
 {
 	uint64_t number = unpack_u64(restoring->in);
 
-	if (number < restoring->nr_rows && restoring->rows[number]->scope == scope)
+	if (number < restoring->nr_rows && restoring->rows[number]->scope == scope &&
+	    !restoring->rows[number]->gone_at)
 		return restoring->rows[number];
 	restoring->in->bad = true;
 	return NULL;
@@ -120,6 +125,10 @@ static void get_reader(const struct restoring *restoring, struct reader *reader,
 
 	reader->starved = flags & FLAG_STARVED;
 	reader->still = flags & FLAG_STILL;
+	/* All that was counted by what is dead has been read: its events are needed no more. */
+	reader->offline = flags & (FLAG_OFFLINE | FLAG_DEAD);
+	if (flags & FLAG_DEAD)
+		(void)cpulist_add(&restoring->engine->lost_since, reader->cpu);
 	reader->enabled = unpack_u64(in);
 	reader->running = unpack_u64(in);
 	reader->read_at = unpack_u64(in);
@@ -130,7 +139,7 @@ static void get_reader(const struct restoring *restoring, struct reader *reader,
 		reader->ids[i] = unpack_u64(in);
 		reader->base.values[i] = unpack_u64(in);
 	}
-	if (!in->bad)
+	if (!in->bad && !reader->offline)
 		take_fds(reader, nr, restoring->fds, &restoring->engine->engine.stats);
 }
 

@@ -176,6 +176,7 @@ static void station_update(struct perf_engine *engine, struct station *station, 
 			.last = last,
 			.finding = finding,
 			.stats = &engine->engine.stats,
+			.lost = &engine->lost_since,
 			.buffer = engine->buffer,
 		};
 		uint64_t before = finding->running;
@@ -413,26 +414,28 @@ static void perf_succeed(struct engine *base, struct engine *from, const struct 
 		find_heirs(engine, (enum scope)scope);
 }
 
-static bool was_offline(const struct set_readers *readers)
-{
-	const struct reader *reader = &readers->readers[0];
-
-	return reader->offline || (reader_is_open(reader) && (reader->dead || reader->still));
-}
-
-/* A group shows it by its shape, and a single event by its time, if it is of the whole CPU. */
+/* Groups show it by their shape, also those of cgroups, and a single event by its time, if it is of the whole CPU. One
+ * is enough: others can have been opened since. That the kernel said so at opening is not, where others are open
+ * there: it says the same of a PMU that does not count on that CPU. */
 static enum life perf_life(const struct engine *base, int cpu)
 {
-	const struct station *station = find_station(perf_engine_const(base), SCOPE_CPU, (uint64_t)cpu);
+	const struct perf_engine *engine = perf_engine_const(base);
+	const struct station *station = find_station(engine, SCOPE_CPU, (uint64_t)cpu);
 	enum life life = LIFE_UNKNOWN;
 
+	if (cpulist_has(&engine->lost_since, cpu))
+		return LIFE_BEEN_OFFLINE;
 	for (size_t i = 0; station && i < base->plan->scope[SCOPE_CPU].nr_sets; i++) {
-		if (!station->sets[i] || station->sets[i]->nr == 0)
+		const struct set_readers *readers = station->sets[i];
+
+		if (!readers || readers->nr == 0)
 			continue;
-		if (was_offline(station->sets[i]))
+		if (nr_open(readers) && readers->readers[0].still)
+			return LIFE_BEEN_OFFLINE;
+		if (nr_open(readers))
+			life = LIFE_ONLINE;
+		else if (readers->readers[0].offline && life == LIFE_UNKNOWN)
 			life = LIFE_BEEN_OFFLINE;
-		else if (nr_open(station->sets[i]))
-			return LIFE_ONLINE;
 	}
 	return life;
 }
@@ -551,9 +554,13 @@ static void perf_each_fd(const struct engine *base, void (*each)(void *userdata,
 
 			if (set_has_probe(plan, &plan->sets[i]))
 				continue;
-			for (size_t k = 0; readers && k < readers->nr; k++)
-				for (size_t m = 0; reader_is_open(&readers->readers[k]) && m < readers->nr_events; m++)
-					each(userdata, readers->readers[k].fds[m], readers->readers[k].ids[m]);
+			for (size_t k = 0; readers && k < readers->nr; k++) {
+				const struct reader *reader = &readers->readers[k];
+
+				for (size_t m = 0; !reader->dead && m < readers->nr_events; m++)
+					if (reader->fds[m] >= 0)
+						each(userdata, reader->fds[m], reader->ids[m]);
+			}
 		}
 }
 
@@ -569,6 +576,7 @@ static void perf_destroy(struct engine *base)
 		free(base->findings[scope]);
 		free(engine->heirs[scope]);
 	}
+	cpulist_release(&engine->lost_since);
 	plan_unref(base->plan);
 	free(engine->buffer);
 	free(engine);

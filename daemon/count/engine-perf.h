@@ -33,6 +33,7 @@ struct perf_engine {
 	struct engine engine;
 	TAILQ_HEAD(, station) stations;
 	struct station *by_id[_SCOPE_MAX];
+	struct cpulist lost_since;  /* CPUs on which groups were found to have been taken apart */
 	struct perf_engine *from;   /* the engine this one succeeds, or NULL */
 	const struct cpulist *lost; /* then: CPUs that have been offline since `from` opened what is on them */
 	size_t *heirs[_SCOPE_MAX];  /* one a set: the equal set of `from`, or NO_SET */

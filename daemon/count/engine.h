@@ -50,7 +50,7 @@ struct engine_target {
 
 /* What an engine knows of a CPU. */
 enum life {
-	LIFE_UNKNOWN, /* it counts nothing there but cgroups' events, which can't tell */
+	LIFE_UNKNOWN, /* it counts nothing there but cgroups' events, which can't tell that it is online */
 	LIFE_ONLINE,
 	LIFE_BEEN_OFFLINE, /* since it was added: what counts on it has to be opened anew */
 };

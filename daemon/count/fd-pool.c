@@ -27,6 +27,8 @@ int fd_pool_add(struct fd_pool *pool, int taken, uint64_t *ret_id)
 
 	if (!pooled)
 		return -ENOMEM;
+	if (pool->nr >= pool->max)
+		return -EMFILE;
 	if (ioctl(fd, PERF_EVENT_IOC_ID, &pooled->id) < 0)
 		return -errno;
 	if (find(pool, pooled->id))

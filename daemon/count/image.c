@@ -76,7 +76,7 @@ int image_open(struct unpack *in, const void *bytes, size_t size, const char *bo
 	if (!written_by)
 		return reason_set(why, -EBADMSG, "they are damaged");
 	if (!*boot_id || strcmp(written_by, boot_id) != 0)
-		return reason_set(why, -EBADMSG, "they are from before the machine was started");
+		return reason_set(why, -ESTALE, "they are from before the machine was started");
 	ret->saved_at = unpack_u64(&u);
 	*in = u;
 	return 0;

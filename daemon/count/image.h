@@ -33,8 +33,8 @@ void image_begin(struct buf *out, const char *boot_id, uint64_t now);
 bool image_end(struct buf *out);
 
 /*
- * Checks the image and leaves `in` at what was written behind image_begin(). -EBADMSG with the sentence in why: it is
- * no image, one of another version, damaged, or of another boot.
+ * Checks the image and leaves `in` at what was written behind image_begin(). With the sentence in why: -EBADMSG, it is
+ * no image, one of another version, or damaged; -ESTALE, it is of another boot.
  */
 int image_open(struct unpack *in, const void *bytes, size_t size, const char *boot_id, struct image_info *ret,
 	       struct reason *why);

@@ -72,13 +72,25 @@ static char *target_key(int cpu, const struct cgroup_identity *identity)
 	return asprintf(&key, "%d%s", cpu, identity ? identity->label : "") < 0 ? NULL : key;
 }
 
+static struct row *look_for(const struct ledger *ledger, int cpu, const struct cgroup_identity *identity)
+{
+	struct row *row;
+
+	TAILQ_FOREACH(row, &ledger->rows[identity ? SCOPE_CGROUP : SCOPE_CPU], in_ledger)
+		if (row->cpu == cpu && (!identity || strcmp(row->identity->label, identity->label) == 0))
+			return row;
+	return NULL;
+}
+
 struct row *ledger_find(const struct ledger *ledger, int cpu, const struct cgroup_identity *identity)
 {
 	_cleanup_(freep) char *key = target_key(cpu, identity);
 	struct row *row = NULL;
 
-	if (key)
-		HASH_FIND(by_target, ledger->by_target, key, strlen(key), row);
+	/* Without memory for its key it is looked for: it could not be ended otherwise. */
+	if (!key)
+		return look_for(ledger, cpu, identity);
+	HASH_FIND(by_target, ledger->by_target, key, strlen(key), row);
 	return row;
 }
 

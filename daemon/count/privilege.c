@@ -14,6 +14,7 @@
 #define CAP_PERFMON 38
 #endif
 
+
 static int read_paranoid(int proc_fd)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -59,6 +60,11 @@ void privilege_read(struct privilege *ret, const char *procroot)
 bool privilege_may_count_cpus(const struct privilege *privilege)
 {
 	return privilege->cap_perfmon || privilege->cap_sys_admin || privilege->paranoid <= 0;
+}
+
+uint64_t privilege_fd_reserve(const struct privilege *privilege)
+{
+	return privilege->fd_limit >= 2 * FD_RESERVE ? FD_RESERVE : privilege->fd_limit / 2;
 }
 
 int privilege_raise_fd_limit(struct privilege *privilege)

@@ -81,6 +81,7 @@ void reader_move(struct reader *to, struct reader *from, size_t nr)
 	memcpy(to->base.values, from->base.values, nr * sizeof(*to->base.values));
 	for (size_t i = 0; i < nr; i++)
 		to->fds[i] = steal_fd(&from->fds[i]);
+	from->dead = true;
 }
 
 /* Puts a reading's values into the order of fds, by the kernel's ids. It returns members in the order in
@@ -230,12 +231,16 @@ enum sight reader_update(struct reader *reader, const struct reading_context *co
 		return SIGHT_NOTHING;
 	if (!reader_is_open(reader))
 		return SIGHT_LOST;
+	if (!reader->started)
+		return SIGHT_NOTHING;
 	r = reader_read(reader, context->set->nr, context->buffer, &now, &context->finding->why);
 	if (r < 0) {
 		context->stats->read_errors++;
 		context->finding->failures++;
 		return SIGHT_LOST;
 	}
+	if (reader->dead)
+		(void)cpulist_add(context->lost, reader->cpu);
 	elapsed = context->at > reader->base_at ? context->at - reader->base_at : 0;
 	now.most = elapsed + CLOCK_SLACK_NS;
 	now.brief = elapsed < BRIEF_NS && !context->last && !reader->dead;

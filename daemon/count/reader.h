@@ -28,7 +28,7 @@ struct reader {
 	bool started;
 	bool starved; /* it is pinned, had no counters, and has not been seen to run again */
 	bool offline; /* not open: its CPU was offline when that was tried */
-	bool dead;    /* its CPU has been offline since: all that was counted has been read */
+	bool dead;    /* nothing more comes: its CPU has been offline, and all has been read; or another has it now */
 	bool still;   /* no time went by between the last two readings, which of a CPU says the same */
 };
 
@@ -40,12 +40,13 @@ struct reading_context {
 	bool last;     /* it is closed after it */
 	struct finding *finding;
 	struct engine_stats *stats;
+	struct cpulist *lost; /* gets CPUs on which groups turn out to have been taken apart */
 	uint64_t *buffer; /* 3 + 4 × the set's members */
 };
 
 /* What a reading says about whether its row's cells are known. */
 enum sight {
-	SIGHT_NOTHING, /* its CPU is, or was, offline: nothing more has happened there */
+	SIGHT_NOTHING, /* nothing (more) has happened there: its CPU is, or was, offline, or it was not started */
 	SIGHT_NONE,    /* never enabled there: a true 0 */
 	SIGHT_PENDING, /* enabled and never run: unknown */
 	SIGHT_SEEN,
@@ -65,7 +66,8 @@ void reader_start(struct reader *reader, uint64_t now);
 void reader_close(struct reader *reader, size_t nr, struct engine_stats *stats);
 void reader_close_by(struct reader *reader, size_t nr, struct closer *closer, struct engine_stats *stats);
 
-/* Moves what is open from one reader to another, of an equal set: it goes on counting, from its baseline. */
+/* Moves what is open from one reader to another, of an equal set: it goes on counting, from its baseline. Nothing more
+ * comes of it where it was. */
 void reader_move(struct reader *to, struct reader *from, size_t nr);
 
 /* Reads, and adds to the row. */

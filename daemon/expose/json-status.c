@@ -117,12 +117,13 @@ static json_t *cost_of(const struct self *self)
 {
 	double share = self->uptime ? (double)self->cpu_ns / (double)self->uptime : 0;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_seconds", document_seconds(self->cpu_ns),
-			 "cpu_share", document_real(share), "resident_bytes", document_u64(self->resident_bytes),
-			 "reads", document_u64(self->reads), "read_seconds", document_seconds(self->read_ns),
-			 "read_errors", document_u64(self->read_errors), "scrapes", document_u64(self->scrapes),
-			 "loop_lag_seconds", document_seconds(self->loop_lag), "saved_bytes",
-			 document_u64(self->saved_bytes), "save_seconds", document_seconds(self->save_ns));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_seconds",
+			 document_seconds(self->cpu_ns), "cpu_share", document_real(share), "resident_bytes",
+			 document_u64(self->resident_bytes), "reads", document_u64(self->reads), "read_seconds",
+			 document_seconds(self->read_ns), "read_errors", document_u64(self->read_errors), "scrapes",
+			 document_u64(self->scrapes), "loop_lag_seconds", document_seconds(self->loop_lag),
+			 "saved_bytes", document_u64(self->saved_bytes), "save_seconds",
+			 document_seconds(self->save_ns));
 }
 
 /* --- problems */
@@ -159,7 +160,6 @@ static bool add_numbers(json_t *problems, const struct self *self)
 		{ self->cgroups_over_max, "cgroups are not counted: there are more than [cgroup] max allows" },
 		{ self->cgroups_over_fds, "cgroups are not counted: raise the limit of open files (LimitNOFILE=)" },
 		{ self->cgroups_failed, "cgroups are not counted: /api/v1/cgroups says why" },
-		{ self->watches_missing, "cgroup directories are not watched: raise fs.inotify.max_user_watches" },
 	};
 	char text[160];
 
@@ -189,6 +189,8 @@ static json_t *problems_of(const struct snapshot *snapshot, const struct about *
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (!add_lost_events(problems, snapshot, (enum scope)scope))
 			return NULL;
+	if (!add_problem(problems, snapshot->tree_problem))
+		return NULL;
 	return add_numbers(problems, &snapshot->self) ? json_incref(problems) : NULL;
 }
 

@@ -35,6 +35,7 @@ struct snapshot *snapshot_unref(struct snapshot *snapshot)
 		free(snapshot->cgroups[i].why);
 	}
 	free(snapshot->cgroups);
+	free(snapshot->tree_problem);
 	plan_unref(snapshot->plan);
 	free(snapshot);
 	return NULL;
@@ -109,9 +110,13 @@ static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, 
 static int copy_cgroups(struct snapshot *snapshot, const struct cgroup_tree *tree)
 {
 	const struct cgroup *cgroup;
+	const char *problem = tree ? cgroup_tree_problem(tree) : NULL;
 
 	if (!tree)
 		return 0;
+	snapshot->tree_problem = problem ? strdup(problem) : NULL;
+	if (problem && !snapshot->tree_problem)
+		return -ENOMEM;
 	snapshot->cgroups = calloc(cgroup_tree_size(tree) + 1, sizeof(*snapshot->cgroups));
 	if (!snapshot->cgroups)
 		return -ENOMEM;

@@ -61,6 +61,7 @@ struct snapshot {
 	struct snapshot_table table[_SCOPE_MAX];
 	struct snapshot_cgroup *cgroups;
 	size_t nr_cgroups;
+	char *tree_problem; /* why not all of the cgroup tree is watched, or NULL */
 	struct self self;
 };
 

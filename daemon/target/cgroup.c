@@ -28,6 +28,13 @@ bool cgroup_filter_admits(const struct cgroup_filter *filter, const char *label)
 
 /* --- making and freeing */
 
+static void open_inotify(struct cgroup_tree *tree)
+{
+	tree->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (tree->fd < 0)
+		mirror_complain(tree, errno);
+}
+
 int cgroup_tree_new(struct cgroup_tree **ret, const char *mount_path, const struct cgroup_filter *filter,
 		    const struct cgroup_observer *observer, struct reason *why)
 {
@@ -47,10 +54,7 @@ int cgroup_tree_new(struct cgroup_tree **ret, const char *mount_path, const stru
 	if (!tree->mount_path)
 		return reason_set(why, -ENOMEM, "out of memory");
 
-	tree->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (tree->fd < 0)
-		mirror_complain(tree, errno);
-
+	open_inotify(tree);
 	*ret = steal_ptr(tree);
 	return 0;
 }
@@ -151,8 +155,9 @@ static void begin_rescan(struct cgroup_tree *tree)
 	tree->incomplete = false;
 	tree->error = 0;
 	tree->watches_full = false;
-	if (tree->fd >= 0)
-		tree->problem.text[0] = '\0'; /* what is refused again says so */
+	tree->problem.text[0] = '\0'; /* what is refused again says so */
+	if (tree->fd < 0)
+		open_inotify(tree);
 	tree->at_root = true;
 	tree->due = ++tree->readings;
 }

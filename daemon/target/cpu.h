@@ -15,7 +15,8 @@
  * sentence, which names the file, in why. */
 int cpu_online(struct cpulist *ret, const char *sysroot, struct reason *why);
 
-/* The same of another of the kernel's lists beside it: "isolated", "nohz_full". -ENOENT: this kernel has no such list. */
+/* The same of another of the kernel's lists beside it: "isolated", "nohz_full". -ENOENT: this kernel has no such
+ * list. */
 int cpu_list_read(struct cpulist *ret, const char *sysroot, const char *name, struct reason *why);
 
 /*

@@ -88,7 +88,7 @@ static int add(struct cgroup_tree *tree, struct cgroup *parent, const char *name
 
 /* There is no directory at name below parent that could be opened. 0 where that is normal. */
 static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, struct cgroup *known,
-			   bool expected, int error)
+			   const char *name, bool expected, int error)
 {
 	bool gone = error == -ENOENT || error == -ENOTDIR;
 
@@ -106,7 +106,7 @@ static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, stru
 		if (error != -ENOTDIR)
 			mirror_leave_in(tree, parent);
 	} else if (gone) {
-		tree->stats.missed++;
+		tree->stats.missed += mirror_would_want(tree, parent, name);
 	} else {
 		mirror_leave_out(tree, parent);
 	}
@@ -137,7 +137,7 @@ static int look_at(struct cgroup_tree *tree, struct cgroup *parent, int dir, con
 	if (r >= 0)
 		r = fd = open_directory(dir, name, O_PATH, &st);
 	if (r < 0)
-		return explain_absence(tree, parent, known, expected, r);
+		return explain_absence(tree, parent, known, name, expected, r);
 
 	if (known && known->identity->id == st.st_ino) {
 		known->seen = tree->readings;

@@ -2,6 +2,8 @@
 
 #include "target/mirror.h"
 
+#include "util/text.h"
+
 #include <errno.h>
 #include <search.h>
 #include <string.h>
@@ -216,6 +218,16 @@ static int make_path(char **ret, const struct cgroup *parent, const char *name)
 		return -ENOMEM;
 	}
 	return 0;
+}
+
+bool mirror_would_want(const struct cgroup_tree *tree, const struct cgroup *parent, const char *name)
+{
+	_cleanup_(freep) char *path = NULL, *label = NULL;
+
+	if (make_path(&path, parent, name) < 0)
+		return true;
+	label = utf8_printable(path);
+	return !label || cgroup_filter_admits(tree->filter, label);
 }
 
 /* The path is the label where that needs no escaping, which is nearly everywhere. */

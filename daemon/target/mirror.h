@@ -83,6 +83,9 @@ struct cgroup *mirror_find_watch(const struct cgroup_tree *tree, int watch);
 int mirror_add(struct cgroup_tree *tree, struct cgroup *parent, const char *name, int fd, uint64_t id,
 	       struct cgroup **ret);
 
+/* Would a cgroup of that name in parent be wanted? Where there is no memory to tell, it would. */
+bool mirror_would_want(const struct cgroup_tree *tree, const struct cgroup *parent, const char *name);
+
 /* Has a subtree removed by the next steps. There is none doomed yet. */
 void mirror_doom(struct cgroup_tree *tree, struct cgroup *top);
 /* Removes one cgroup of it; false where none is doomed. */

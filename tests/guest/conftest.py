@@ -45,8 +45,8 @@ def perfmond(guest):
     """Starts a daemon with a config. SIGTERM has to end it with status 0."""
     running = []
 
-    def start(config):
-        running.append(machines.Daemon(guest, config))
+    def start(config, **kwargs):
+        running.append(machines.Daemon(guest, config, **kwargs))
         return running[-1]
 
     yield start

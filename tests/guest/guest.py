@@ -42,7 +42,7 @@ cat >/tmp/perfmond.conf <<'END OF FILE'
 {config}
 END OF FILE
 (
-    perfmond --config=/tmp/perfmond.conf >/tmp/perfmond.log 2>&1 &
+    {environment} perfmond --config=/tmp/perfmond.conf >/tmp/perfmond.log 2>&1 &
     echo $! >/tmp/perfmond.pid
     wait $!
     echo $? >/tmp/perfmond.status
@@ -230,9 +230,9 @@ class Guest:
 class Daemon:
     """perfmond in the guest; one at a time."""
 
-    def __init__(self, guest, config):
+    def __init__(self, guest, config, environment=""):
         self.guest = guest
-        guest.run(START.format(config=config))
+        guest.run(START.format(config=config, environment=environment))
 
     @property
     def log(self):

@@ -22,6 +22,17 @@ def switch(guest, online):
     guest.run(f"echo {online} >/sys/devices/system/cpu/cpu1/online")
 
 
+def wait_counted(guest, cpus):
+    """The daemon has seen by itself that the CPUs are others."""
+    guest.run(f"""
+        tries=0
+        until tail -n 1 /tmp/perfmond.log | grep -q 'counted now: {cpus}$'; do
+            sleep 0.1
+            tries=$((tries + 1))
+            [ $tries -lt 300 ] || exit 1
+        done""")
+
+
 def settings(events, interval="100ms"):
     return config(f"events = {events}", scope="cpu cgroup", per_cpu="yes", interval=interval)
 
@@ -58,8 +69,10 @@ def test_offline_and_back(guest, perfmond, events):
     daemon = perfmond(settings(events))
     guest.load("pin:1 join:a cpu:100 leave")
     before = daemon.fresh()
+    guest.load("pin:1 join:a cpu:100 leave")
 
     switch(guest, 0)
+    wait_counted(guest, "0")
     offline = daemon.fresh()
     guest.load("join:a cpu:200 leave")
     later = daemon.fresh()
@@ -71,13 +84,17 @@ def test_offline_and_back(guest, perfmond, events):
     enabled = "perf_cpu_group_enabled_seconds_total"
     assert Delta(offline, later).of(enabled, cpu="0", group="g0") > 0, "the other CPU is counted on"
     metric = daemon.json("/api/v1/events")["events"][0]["event"]
+    if metric == "cycles":
+        assert Delta(before, offline).of("perf_cgroup_cycles_total", cgroup="/a", cpu="1") > 0, "what was not read yet"
     assert later.value(f"perf_cpu_{metric}_total", cpu="0") > offline.value(f"perf_cpu_{metric}_total", cpu="0")
 
     switch(guest, 1)
+    wait_counted(guest, "0-1")
     guest.load("pin:1 join:a cpu:100 leave")
     online = daemon.fresh()
     for cpu in ("0", "1"):
         assert_none_fell(later, online, cpu)
+    assert online.value(f"perf_cpu_{metric}_total", cpu="1") > later.value(f"perf_cpu_{metric}_total", cpu="1")
 
     daemon.reload(settings(events, interval="200ms"))
     reloaded = daemon.fresh()
@@ -99,9 +116,32 @@ def test_started_while_a_cpu_is_offline(guest, perfmond):
     assert daemon.event("cycles")["cpus"] == "0"
 
     switch(guest, 1)
-    daemon.reload(settings("cycles"))
+    wait_counted(guest, "0-1")
     guest.load("pin:1 join:a cpu:100 leave")
     both = daemon.fresh()
     assert_none_fell(first, both, "0")
     assert both.value("perf_cpu_cycles_total", cpu="1") > 0
     assert both.value("perf_cgroup_cycles_total", cgroup="/a", cpu="1") > 0
+
+
+def test_restarted_while_a_cpu_is_offline(guest, perfmond):
+    """Its totals are kept, and go on when it is back."""
+    guest.run("rm -rf /tmp/state && mkdir /tmp/state")
+    daemon = perfmond(settings("cycles, cycles:u"), environment="STATE_DIRECTORY=/tmp/state")
+    guest.load("pin:1 join:a cpu:100 leave")
+    before = daemon.fresh()
+    daemon.stop()
+
+    switch(guest, 0)
+    daemon = perfmond(settings("cycles, cycles:u"), environment="STATE_DIRECTORY=/tmp/state")
+    offline = daemon.fresh()
+    for cpu in ("0", "1"):
+        assert_none_fell(before, offline, cpu)
+
+    switch(guest, 1)
+    wait_counted(guest, "0-1")
+    guest.load("pin:1 join:a cpu:100 leave")
+    online = daemon.fresh()
+    for cpu in ("0", "1"):
+        assert_none_fell(offline, online, cpu)
+    assert Delta(offline, online).of("perf_cgroup_cycles_total", cgroup="/a", cpu="1") > 0

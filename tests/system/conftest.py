@@ -2,12 +2,14 @@
 """Fixtures of the system tests. What needs a privilege is skipped where it is missing, with the reason."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import harness
+from fdstore import FdStore, Service
 from prometheus import Prometheus
 
 
@@ -107,5 +109,65 @@ def tracefs(privileged):
 
 
 @pytest.fixture
+def binary_for_all(privileged, tmp_path_factory):
+    """What a daemon behind a prefix that makes it another user needs: a binary which everyone may run."""
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv (util-linux)")
+    folder = tmp_path_factory.mktemp("binary")
+    for part in [folder, *folder.parents][:3]:
+        os.chmod(part, 0o755)
+    binary = shutil.copy(harness.PERFMOND, folder / "perfmond")
+    os.chmod(binary, 0o755)
+    # A coverage build could not write its counts there.
+    return lambda prefix: {"prefix": prefix, "binary": binary, "env": {"GCOV_PREFIX": "/nonexistent"}}
+
+
+@pytest.fixture
 def cpus():
     return harness.online_cpus()
+
+
+# --- restarts
+
+@pytest.fixture
+def new_store(tmp_path):
+    made = []
+
+    def make(**kwargs):
+        made.append(FdStore(tmp_path, **kwargs))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def new_service(tmp_path, privileged, new_store):
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(Service(tmp_path, *args, **kwargs))
+        return made[-1]
+
+    yield make
+    for service in made:
+        if service.daemon and service.daemon.process.poll() is None:
+            service.stop()
+
+
+@pytest.fixture
+def store(new_store):
+    return new_store()
+
+
+@pytest.fixture
+def service(new_service, store):
+    return new_service(store)
+
+
+@pytest.fixture
+def state(tmp_path):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    return folder

@@ -5,12 +5,17 @@ The environment says what is tested: PERFMOND is the daemon, WORK the helper pro
 folder of the programs prometheus and promtool.
 """
 
+import collections
+import ctypes
 import os
 import re
 import resource
+import select
 import signal
 import socket
+import struct
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -70,7 +75,8 @@ class Metrics:
 
     def value(self, name, **labels):
         value = self.get(name, **labels)
-        assert value is not None, f"no {name} {labels} in\n{self.text}"
+        others = self.all(name) or sorted({sample for sample, _ in self.samples})
+        assert value is not None, f"no {name} {labels}; there are {others}"
         return value
 
     def state(self, event, scope="cpu"):
@@ -170,6 +176,20 @@ class Daemon:
         self.process.send_signal(signal.SIGHUP)
         return self.wait_log(expect, after=after)
 
+    def fds(self):
+        """What its open files are, as many as there are of each kind."""
+        kinds = collections.Counter()
+        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                kinds[re.sub(r"\d+", "", os.readlink(f"/proc/{self.pid}/fd/{fd}"))] += 1
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return kinds
+
+    def resident(self):
+        """In bytes."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
     def end(self, timeout=None):
         """Waits for the end; the exit status."""
         status = self.process.wait(timeout or PATIENCE)
@@ -190,12 +210,40 @@ class Daemon:
         assert status == 0, f"exit status {status}:\n{self.log}"
 
 
+# Becomes the daemon, with the fds given first as 3, 4, …
+PASS = """
+import fcntl, os, sys
+fds = [int(fd) for fd in sys.argv[1].split(",") if fd]
+copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3 + len(fds)) for fd in fds]
+for fd in fds:
+    os.close(fd)
+for i, fd in enumerate(copies):
+    os.dup2(fd, 3 + i)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=sys.argv[2])
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+def passing(files):
+    """What makes a Daemon be passed these files, (name, fd) each, as systemd passes them (sd_listen_fds(3))."""
+    fds = [fd for _, fd in files]
+    names = ":".join(name for name, _ in files)
+    return {"prefix": [sys.executable, "-c", PASS, ",".join(map(str, fds)), names], "fds": fds}
+
+
 def run(*args, timeout=60, prefix=(), **kwargs):
     """perfmond with these arguments, to its end. A sanitizer's report fails the test."""
     done = subprocess.run([*prefix, PERFMOND, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           errors="replace", timeout=timeout, check=False, **kwargs)
     assert not SANITIZER_REPORT.search(done.stderr), done.stderr
     return done
+
+
+def as_user(uid, caps=""):
+    """What stands in front of a command that another user is to run, with these capabilities alone."""
+    caps = ",".join(["-all", *caps.split()])
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", f"--bounding-set={caps}",
+            f"--inh-caps={caps}", f"--ambient-caps={caps}"]
 
 
 class Work:
@@ -219,6 +267,10 @@ class Work:
 
     def begin(self, command):
         self.process.stdin.write(command + "\n")
+
+    def is_done(self):
+        """There is an answer for finish()."""
+        return bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def finish(self):
         answer = self.process.stdout.readline().split(maxsplit=1)
@@ -250,6 +302,23 @@ class Work:
     def stop(self):
         self.process.stdin.close()
         self.process.wait(10)
+
+
+def perf_stat(*args):
+    """perf stat, in the background; call the result to end it and get {event: value}."""
+    process = subprocess.Popen(["perf", "stat", "-x,", "-a", *args], stdin=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+
+    def finish():
+        process.send_signal(signal.SIGINT)
+        _, text = process.communicate(timeout=30)
+        assert process.returncode in (0, -signal.SIGINT), text
+        rows = [line.split(",") for line in text.splitlines() if line and not line.startswith("#")]
+        return {row[2]: float(row[0]) for row in rows if len(row) > 2}
+
+    time.sleep(1)  # it has begun
+    assert process.poll() is None, process.stderr.read()
+    return finish
 
 
 def perf_cgroup_mount():
@@ -294,6 +363,12 @@ class Cgroup:
         """CPU time by cpu.stat."""
         return int(re.search(r"usage_usec (\d+)", (self.path / "cpu.stat").read_text())[1])
 
+    def dying(self):
+        """How many removed cgroups below it the kernel still keeps; 0 where it does not say."""
+        path = self.path / "cgroup.stat"
+        found = re.search(r"nr_dying_descendants (\d+)", path.read_text()) if path.exists() else None
+        return int(found[1]) if found else 0
+
     def remove(self):
         """With all below it. Whoever is still in it is sent out first."""
         for path, _, _ in os.walk(self.path, topdown=False):
@@ -309,6 +384,37 @@ class Cgroup:
         except OSError:
             return False
         return True
+
+
+class Reference:
+    """Page faults of a cgroup on all CPUs, by perf events of the tests' own. The kernel's count of a task's page
+    faults can differ by one or two: a fault that has to be begun anew is an event twice."""
+
+    CALL = {"x86_64": 298, "aarch64": 241}
+    SOFTWARE, PAGE_FAULTS, PID_CGROUP, CLOEXEC = 1, 2, 4, 8
+
+    def __init__(self, cgroup):
+        libc = ctypes.CDLL(None, use_errno=True)
+        attr = struct.pack("IIQ", self.SOFTWARE, 128, self.PAGE_FAULTS).ljust(128, b"\0")
+        directory = os.open(cgroup.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self.fds = [libc.syscall(self.CALL[os.uname().machine], attr, directory, cpu, -1,
+                                     self.PID_CGROUP | self.CLOEXEC) for cpu in online_cpus()]
+        finally:
+            os.close(directory)
+        assert min(self.fds) >= 0, os.strerror(ctypes.get_errno())
+
+    def read(self):
+        return sum(struct.unpack("Q", os.read(fd, 8))[0] for fd in self.fds)
+
+    def close(self):
+        for fd in self.fds:
+            os.close(fd)
+
+
+def nr_cgroups(mount):
+    """All that there are, the root among them."""
+    return sum(1 for _ in os.walk(mount))
 
 
 def free_port():

@@ -7,13 +7,11 @@ on the machine is counted as well: the known work is then the least that must be
 """
 
 import re
-import signal
-import subprocess
 import time
 
 import pytest
 
-from harness import FRESH, Delta
+from harness import FRESH, Delta, perf_stat
 
 
 def config(top, events, per_cpu="yes"):
@@ -172,23 +170,6 @@ def test_tsc_per_cgroup_is_its_cpu_time(perfmond, cgroups, work, cpus, tsc):
 
     ticks = delta.of("perf_cgroup_tsc_total", cgroup=group.label)
     assert ticks == pytest.approx(usage * frequency, rel=0.01)
-
-
-def perf_stat(*args):
-    """perf stat, in the background; call the result to end it and get {event: value}."""
-    process = subprocess.Popen(["perf", "stat", "-x,", "-a", *args], stdin=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-
-    def finish():
-        process.send_signal(signal.SIGINT)
-        _, text = process.communicate(timeout=30)
-        assert process.returncode in (0, -signal.SIGINT), text
-        rows = [line.split(",") for line in text.splitlines() if line and not line.startswith("#")]
-        return {row[2]: float(row[0]) for row in rows if len(row) > 2}
-
-    time.sleep(1)  # it has begun
-    assert process.poll() is None, process.stderr.read()
-    return finish
 
 
 @pytest.mark.once

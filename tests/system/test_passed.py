@@ -4,25 +4,11 @@
 import os
 import re
 import socket
-import sys
 
 import pytest
 import requests
 
-from harness import PATIENCE, run, until
-
-# Becomes the daemon, with the fds given first as 3, 4, …
-PASS = """
-import os, sys
-fds = [int(fd) for fd in sys.argv[1].split(",")]
-copies = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate(fds)]
-for fd in fds:
-    os.close(fd)
-for i, fd in enumerate(copies):
-    os.dup2(fd, 3 + i)
-os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=":".join(["http"] * len(fds)))
-os.execvp(sys.argv[2], sys.argv[2:])
-"""
+from harness import PATIENCE, passing, run, until
 
 
 @pytest.fixture
@@ -36,7 +22,7 @@ def sockets(tmp_path):
 @pytest.fixture
 def passed(perfmond, sockets):
     fds = [s.fileno() for s in sockets]
-    return lambda config: perfmond(config, prefix=[sys.executable, "-c", PASS, ",".join(map(str, fds))], fds=fds)
+    return lambda config: perfmond(config, **passing([("http", fd) for fd in fds]))
 
 
 def url_of(tcp):

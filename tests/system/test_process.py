@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from harness import PATIENCE, PERFMOND, SANITIZED, run, until
+from harness import PATIENCE, PERFMOND, SANITIZED, as_user, run, until
 
 O_CLOEXEC = 0o2000000
 
@@ -76,28 +76,15 @@ def test_hardly_any_files_at_all(perfmond, cgroups):
 # --- privileges
 
 @pytest.fixture
-def nobody(privileged, tmp_path_factory):
-    """The daemon as a user without any privilege: the arguments in front of it, and where it may read."""
-    if not shutil.which("setpriv"):
-        pytest.skip("needs setpriv (util-linux)")
-    folder = tmp_path_factory.mktemp("nobody")
-    for part in [folder, *folder.parents][:3]:
-        os.chmod(part, 0o755)
-    binary = shutil.copy(PERFMOND, folder / "perfmond")
-    os.chmod(binary, 0o755)
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
-              "--inh-caps=-all", "--ambient-caps=-all"]
-    # A coverage build could not write its counts there.
-    return {"prefix": prefix, "binary": binary, "env": {"GCOV_PREFIX": "/nonexistent"}}
+def nobody(binary_for_all):
+    """The daemon as a user without any privilege."""
+    return binary_for_all(as_user(65534))
 
 
 @pytest.fixture
-def counter(nobody):
+def counter(binary_for_all):
     """The same with CAP_PERFMON."""
-    caps = "-all,+perfmon"
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--bounding-set={caps}",
-              f"--inh-caps={caps}", f"--ambient-caps={caps}"]
-    return {**nobody, "prefix": prefix}
+    return binary_for_all(as_user(65534, "+perfmon"))
 
 
 def read_paranoid():

@@ -65,17 +65,22 @@ def test_reloading_the_same_loses_nothing(perfmond, cgroups, work, cpus):
     assert daemon.fresh().value(FAULTS, cgroup=group.label) - before == 300000
 
 
-def test_filters_change(perfmond, cgroups):
+def test_filters_change(perfmond, cgroups, work, cpus):
     kept, dropped = cgroups.make("kept"), cgroups.make("dropped")
+    helper = work(kept, cpus[0])
     daemon = perfmond(config(cgroups))
-    open_before = daemon.metrics().value("perfmond_open_events")
-    assert daemon.metrics().get(FAULTS, cgroup=dropped.label) is not None
+    before = daemon.fresh()
+    open_before = before.value("perfmond_open_events")
+    assert before.get(FAULTS, cgroup=dropped.label) is not None
 
+    helper.do("faults 100")
     daemon.reload(config(cgroups, more=f"exclude = {dropped.label}"))
+    helper.do("faults 50")
     metrics = daemon.fresh()
-    assert metrics.get(FAULTS, cgroup=kept.label) is not None
+    assert metrics.value(FAULTS, cgroup=kept.label) - before.value(FAULTS, cgroup=kept.label) == 150
     assert metrics.get(FAULTS, cgroup=dropped.label) is None
     assert metrics.value("perfmond_open_events") < open_before
+    assert metrics.value("perfmond_cgroups", state="counted") == 1
 
     daemon.reload(config(cgroups))
     until(lambda: daemon.fresh().get(FAULTS, cgroup=dropped.label) is not None, "it is counted again")

@@ -18,6 +18,10 @@
  *   probed N       calls the function probed() of this program N times
  *   btf N          reads the first byte of the kernel's BTF N times
  *   getsid N       calls the C library's getsid(3) N times, for process 0, 1, 0, 1, …
+ *   churn N FAULTS US PATH
+ *                  makes the cgroups PATH0, PATH1, … PATH(N-1), one after the other: enters each, sleeps for US µs,
+ *                  touches FAULTS fresh pages, and removes it once it is in the next; it ends in the cgroup that
+ *                  they are in
  *
  * A command should be given once with a small number before it is measured, so that code and stack have
  * been touched. This program is never built with a sanitizer: shadow memory has page faults of its own.
@@ -26,12 +30,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -206,9 +212,74 @@ static int do_btf(uint64_t nr)
 	return r;
 }
 
-/* *answer is what the command has to say, or its own argument. */
-static int run_command(struct partner *partner, const char *name, uint64_t first, uint64_t second, uint64_t *answer)
+static int enter(const char *cgroup)
 {
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup), fd, r;
+
+	if (n < 0 || n >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* Process 0 is the one that writes. */
+	r = write(fd, "0", 1) == 1 ? 0 : -errno;
+	close(fd);
+	return r;
+}
+
+/* A removed cgroup can look busy for a moment after the last task has left. */
+static int remove_cgroup(const char *path)
+{
+	while (rmdir(path) < 0)
+		if (errno != EBUSY)
+			return -errno;
+	return 0;
+}
+
+/* The path of number i; after the last, that of the cgroup they are in. */
+static int name_churned(char ret[static PATH_MAX], const char *prefix, uint64_t i, uint64_t nr)
+{
+	int n = i < nr ? snprintf(ret, PATH_MAX, "%s%" PRIu64, prefix, i) :
+			 snprintf(ret, PATH_MAX, "%.*s", (int)(strrchr(prefix, '/') - prefix), prefix);
+
+	return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int do_churn(uint64_t nr, uint64_t faults, uint64_t us, const char *prefix)
+{
+	const struct timespec wait = { .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000 * 1000) };
+	char before[PATH_MAX] = "", path[PATH_MAX];
+	int r = strchr(prefix, '/') ? 0 : -EINVAL;
+
+	for (uint64_t i = 0; r == 0 && i <= nr; i++) {
+		r = name_churned(path, prefix, i, nr);
+		if (r == 0 && i < nr && mkdir(path, 0755) < 0)
+			r = -errno;
+		if (r == 0)
+			r = enter(path);
+		if (r == 0 && i > 0)
+			r = remove_cgroup(before);
+		if (r == 0 && i < nr && us > 0)
+			(void)nanosleep(&wait, NULL);
+		if (r == 0 && i < nr)
+			r = do_faults(faults);
+		strcpy(before, path);
+	}
+	return r;
+}
+
+struct command {
+	char name[16];
+	uint64_t number[3];
+	char text[PATH_MAX]; /* what stands after the numbers */
+};
+
+/* *answer is what the command has to say, or its own argument. */
+static int run_command(struct partner *partner, const struct command *command, uint64_t *answer)
+{
+	const char *name = command->name;
+	uint64_t first = command->number[0], second = command->number[1];
 	int r = 0;
 
 	*answer = first;
@@ -239,6 +310,8 @@ static int run_command(struct partner *partner, const char *name, uint64_t first
 		r = do_btf(first);
 	} else if (strcmp(name, "getsid") == 0) {
 		do_getsid(first);
+	} else if (strcmp(name, "churn") == 0) {
+		r = do_churn(first, second, command->number[2], command->text);
 	} else {
 		r = -ENOSYS;
 	}
@@ -248,21 +321,22 @@ static int run_command(struct partner *partner, const char *name, uint64_t first
 int main(void)
 {
 	struct partner partner = {};
-	char line[128];
+	char line[PATH_MAX + 128];
 
 	/* One page, one fault: none of them backed by a larger page. */
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
 		return EXIT_FAILURE;
 	while (fgets(line, sizeof(line), stdin)) {
-		char name[16];
-		uint64_t first = 0, second = 0, answer;
+		struct command command = {};
+		uint64_t answer;
 		int r;
 
-		if (sscanf(line, "%15s %" SCNu64 " %" SCNu64, name, &first, &second) < 1)
+		if (sscanf(line, "%15s %" SCNu64 " %" SCNu64 " %" SCNu64 " %4095s", command.name, &command.number[0],
+			   &command.number[1], &command.number[2], command.text) < 1)
 			continue;
-		r = run_command(&partner, name, first, second, &answer);
+		r = run_command(&partner, &command, &answer);
 		if (r < 0)
-			dprintf(STDOUT_FILENO, "error %s: %s\n", name, strerror(-r));
+			dprintf(STDOUT_FILENO, "error %s: %s\n", command.name, strerror(-r));
 		else
 			dprintf(STDOUT_FILENO, "ok %" PRIu64 "\n", answer);
 	}

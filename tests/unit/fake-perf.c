@@ -95,6 +95,11 @@ int refuse_beyond_limit(const struct fake_event *event, int nr_members)
 	return fake_perf.nr_open >= fake_perf.limit ? EMFILE : 0;
 }
 
+static int fails(enum fake_call call)
+{
+	return fake_perf.fault ? fake_perf.fault(call) : 0;
+}
+
 static struct fake_event *event_of(int fd)
 {
 	if (fd < FAKE_FD || fd >= FAKE_FD + fake_perf.nr)
@@ -150,12 +155,18 @@ static long fake_open(struct perf_event_attr *attr, int pid, int cpu, int group_
 	if (group_fd >= 0)
 		event->leader = (int)(event_of(group_fd) - fake_perf.events);
 
+	error = fails(FAKE_OPEN);
+	if (error) {
+		errno = error;
+		return -1;
+	}
 	error = fake_perf.refuse ? fake_perf.refuse(event, group_fd >= 0 ? nr_members(event->leader) : 0) : 0;
 	if (error) {
 		errno = error;
 		return -1;
 	}
 	event->open = true;
+	event->started = group_fd < 0 && !attr->disabled;
 	event->id = 7000 + (uint64_t)fake_perf.nr;
 	fake_perf.nr_open++;
 	return FAKE_FD + fake_perf.nr++;
@@ -175,18 +186,36 @@ long __wrap_syscall(long number, ...)
 	return fake_open((struct perf_event_attr *)a[0], (int)a[1], (int)a[2], (int)a[3], (unsigned long)a[4]);
 }
 
+/* Of an event that was opened to be read by itself: with its time at most. */
+static ssize_t read_lone(const struct fake_event *event, void *buffer, size_t size)
+{
+	const uint64_t out[] = { event->value, event->enabled };
+	size_t bytes = event->attr.read_format & PERF_FORMAT_TOTAL_TIME_ENABLED ? sizeof(out) : sizeof(*out);
+
+	assert_true(size >= bytes);
+	memcpy(buffer, out, bytes);
+	return (ssize_t)bytes;
+}
+
 ssize_t __wrap_read(int fd, void *buffer, size_t size)
 {
 	struct fake_event *leader = event_of(fd);
 	uint64_t out[3 + 2 * 64];
 	size_t nr = 0, bytes;
-	int at = fd - FAKE_FD;
+	int at = fd - FAKE_FD, error;
 
 	if (!leader)
 		return __real_read(fd, buffer, size);
 	assert_int_equal(leader->leader, at);
-	if (leader->error)
+	error = fails(FAKE_READ);
+	if (leader->error || error == FAKE_EMPTY)
 		return 0;
+	if (error > 0) {
+		errno = error;
+		return -1;
+	}
+	if (!(leader->attr.read_format & PERF_FORMAT_GROUP))
+		return read_lone(leader, buffer, size);
 	if (leader->read_errno) {
 		errno = leader->read_errno;
 		return -1;
@@ -204,6 +233,8 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 	out[1] = leader->enabled;
 	out[2] = leader->running;
 	bytes = (3 + 2 * nr) * sizeof(*out);
+	if (error == FAKE_SHORT)
+		bytes -= sizeof(*out);
 	if (leader->read_cut >= 0 && bytes > (size_t)leader->read_cut)
 		bytes = (size_t)leader->read_cut;
 	else if (bytes > size) {
@@ -219,12 +250,20 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	struct fake_event *event = event_of(fd);
 	va_list ap;
 	void *argument;
+	int error;
 
 	va_start(ap, request);
 	argument = va_arg(ap, void *);
 	va_end(ap);
 	if (!event)
 		return __real_ioctl(fd, request, argument);
+	error = fails(request == PERF_EVENT_IOC_ID     ? FAKE_ID :
+		      request == PERF_EVENT_IOC_ENABLE ? FAKE_ENABLE :
+							 FAKE_FILTER);
+	if (error) {
+		errno = error;
+		return -1;
+	}
 	if (request == PERF_EVENT_IOC_ID)
 		memcpy(argument, &event->id, sizeof(event->id));
 	else if (request == PERF_EVENT_IOC_ENABLE)
@@ -242,12 +281,21 @@ int __wrap_close(int fd)
 
 	if (!event)
 		return __real_close(fd);
+	if (event->held) {
+		event->held--;
+		return 0;
+	}
 	event->open = false;
 	fake_perf.nr_open--;
 	return 0;
 }
 
-struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t cgroup)
+void fake_hold(int fd)
+{
+	event_of(fd)->held++;
+}
+
+struct fake_event *fake_look(uint32_t type, uint64_t config, int cpu, uint64_t cgroup)
 {
 	for (int i = 0; i < fake_perf.nr; i++) {
 		struct fake_event *event = &fake_perf.events[i];
@@ -256,6 +304,15 @@ struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t c
 		    event->cgroup == cgroup)
 			return event;
 	}
+	return NULL;
+}
+
+struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t cgroup)
+{
+	struct fake_event *event = fake_look(type, config, cpu, cgroup);
+
+	if (event)
+		return event;
 	fail_msg("no event with type %u, config %llu is open on CPU %d for cgroup %llu", type,
 		 (unsigned long long)config, cpu, (unsigned long long)cgroup);
 	return NULL;

@@ -20,12 +20,27 @@
 #define FAKE_FD 1000000
 #define FAKE_MAX 4096
 
+/* Calls that a test can let fail (fake_perf.fault). */
+enum fake_call {
+	FAKE_OPEN,
+	FAKE_READ,
+	FAKE_ID,
+	FAKE_ENABLE,
+	FAKE_FILTER,
+	_FAKE_CALL_MAX,
+};
+
+/* In place of an errno, of read(2): it returns 0, or a part. */
+#define FAKE_EMPTY (-1)
+#define FAKE_SHORT (-2)
+
 struct fake_event {
 	bool open;
 	struct perf_event_attr attr;
 	int cpu;
 	uint64_t cgroup; /* inode of the cgroup's directory; 0: whole CPU */
 	int leader;	 /* index of the leader's fake_event */
+	unsigned held;	 /* by how many more than the one who opened it: so often it is closed in vain */
 	uint64_t id;
 	uint64_t value;
 	char filter[64];
@@ -52,6 +67,8 @@ struct fake_perf {
 	const char *bad_filter; /* refused by PERF_EVENT_IOC_SET_FILTER */
 	/* Asked at each perf_event_open: 0, or the errno it fails with. NULL: none fails. */
 	int (*refuse)(const struct fake_event *event, int nr_members);
+	/* Asked at each call: 0, or what it fails with. NULL: none fails. */
+	int (*fault)(enum fake_call call);
 	int error; /* what a refuse() that has a choice fails with */
 	int limit; /* of open events, for refuse_beyond_limit() */
 };
@@ -66,6 +83,12 @@ int refuse_beyond_limit(const struct fake_event *event, int nr_members);
 
 /* The open event with that type, config, CPU and cgroup; fails the test where there is none. */
 struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t cgroup);
+
+/* The same, or NULL. */
+struct fake_event *fake_look(uint32_t type, uint64_t config, int cpu, uint64_t cgroup);
+
+/* Another has the event as well, of the same number, as if it had been handed over. */
+void fake_hold(int fd);
 
 /* The CPU goes offline, and comes back: the groups on it are taken apart, and count no more. */
 void fake_take_apart(int cpu);

@@ -247,6 +247,64 @@ static void test_cpu_online(_unused_ void **state)
 	online(NULL, -ENOENT, NULL);
 }
 
+/* Lists that not every kernel has, and that say so in their own way where they name none. */
+static void test_cpu_list(_unused_ void **state)
+{
+	static const struct {
+		const char *text;
+		int r;
+		const char *formatted;
+	} cases[] = {
+		{ "1,3-4\n", 0, "1,3-4" }, { "\n", 0, "" },	   { "", 0, "" },
+		{ "(null)\n", 0, "" },	    { NULL, -ENOENT, NULL }, { "(none)\n", -EBADMSG, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(cpulist_release) struct cpulist list = {};
+		_cleanup_(freep) char *made = NULL;
+		struct reason why = {};
+		struct scratch scratch;
+
+		scratch_make(&scratch);
+		if (cases[i].text)
+			scratch_text(&scratch, "devices/system/cpu/isolated", cases[i].text);
+		assert_int_equal(cpu_list_read(&list, scratch.path, "isolated", &why), cases[i].r);
+		scratch_remove(&scratch);
+		made = cpulist_format(&list);
+		assert_string_equal(made, cases[i].r ? "" : cases[i].formatted);
+		assert_int_equal(strstr(why.text, "/devices/system/cpu/isolated") != NULL, cases[i].r < 0);
+	}
+}
+
+static void test_cpu_watch(_unused_ void **state)
+{
+	struct cpu_watch watch;
+	struct scratch scratch;
+
+	scratch_make(&scratch);
+	scratch_text(&scratch, "devices/system/cpu/online", "0-3\n");
+	cpu_watch_open(&watch, scratch.path);
+	assert_true(watch.fd >= 0);
+	for (int i = 0; i < 2; i++)
+		assert_false(cpu_watch_has_changed(&watch));
+	scratch_text(&scratch, "devices/system/cpu/online", "0-2\n");
+	assert_true(cpu_watch_has_changed(&watch));
+	assert_false(cpu_watch_has_changed(&watch));
+	scratch_text(&scratch, "devices/system/cpu/online", "0\n");
+	assert_true(cpu_watch_has_changed(&watch));
+	scratch_text(&scratch, "devices/system/cpu/online", "0-3\n");
+	assert_true(cpu_watch_has_changed(&watch));
+	cpu_watch_close(&watch);
+	assert_false(cpu_watch_has_changed(&watch));
+	scratch_remove(&scratch);
+
+	/* Nothing to look at never changes. */
+	cpu_watch_open(&watch, "/nonexistent");
+	assert_int_equal(watch.fd, -1);
+	assert_false(cpu_watch_has_changed(&watch));
+	cpu_watch_close(&watch);
+}
+
 /* Files below devices/system/cpu: topology/NAME of the CPUs that have them. */
 static void place_cpu(const struct scratch *scratch, int cpu, const char *package, const char *die)
 {
@@ -334,6 +392,8 @@ int main(void)
 		cmocka_unit_test(test_no_mountinfo),
 		cmocka_unit_test(test_this_machine),
 		cmocka_unit_test(test_cpu_online),
+		cmocka_unit_test(test_cpu_list),
+		cmocka_unit_test(test_cpu_watch),
 		cmocka_unit_test(test_topology),
 		cmocka_unit_test(test_no_topology),
 		cmocka_unit_test(test_cpus_of_this_machine),

@@ -228,6 +228,230 @@ static void test_reload_after_offline(void **state)
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 6);
 }
 
+/* A CPU that went and came since the last reading, which is seen at the reload: nothing that is dead is handed over. */
+static void test_reload_before_offline_is_known(void **state)
+{
+	struct world *w = *state;
+	struct count *old;
+	struct cgroup *a;
+
+	make_dir(w, "a");
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	count_tick(w->count, NULL);
+	fake_run(a->identity->id, 1, 1000, 1000, 3);
+	fake_take_apart(1);
+
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	old = successor(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	take_over(w, old);
+	fake_run(a->identity->id, 1, 1000, 1000, 4);
+	count_tick(w->count, NULL);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 7);
+}
+
+/* An event of a cgroup that is alone in its group looks the same when its CPU has been offline: lifelines, which go on
+ * as well, tell a little later. */
+static void test_reload_hands_lifelines_over(void **state)
+{
+	_cleanup_(cpulist_release) struct cpulist lost = {};
+	struct world *w = *state;
+	struct count *old;
+	struct cgroup *a;
+
+	make_dir(w, "a");
+	for (int round = 0; round < 3; round++) {
+		add_group(w, SCOPE_CGROUP, "software", false, software, 1);
+		if (round == 0) {
+			start(w);
+		} else {
+			for (int i = 0; i < 3; i++)
+				fake_run(0, w->cpus.cpu[i], 1000, 1000, 0);
+			if (round == 1)
+				fake_take_apart(1);
+			old = successor(w);
+		}
+		assert_int_equal(count_add_cpus(w->count), 0);
+		a = add_cgroup(w, "/a");
+		if (round > 0)
+			take_over(w, old);
+		assert_int_equal(fake_perf.nr_open, 6);
+		assert_int_equal(count_stats(w->count).fds, 6);
+		assert_int_equal(count_find_lost(w->count, &lost), 0);
+		assert_int_equal(lost.nr, 0);
+		for (int i = 0; i < 3; i++)
+			fake_run(0, w->cpus.cpu[i], 1000, 1000, 0);
+		fake_run(a->identity->id, 1, 1000, 1000, 5);
+		count_tick(w->count, NULL);
+		assert_int_equal(count_find_lost(w->count, &lost), 0);
+		assert_int_equal(lost.nr, round == 1);
+		cpulist_release(&lost);
+	}
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 10);
+}
+
+/* What has been measured, and waits for the PMU, stays while it is handed over. */
+static void test_reload_keeps_what_waits(void **state)
+{
+	static const struct text_event more[] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
+	struct world *w = *state;
+	struct count *old;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	fake_run(0, 0, 1000, 1000, 9);
+	count_tick(w->count, NULL);
+	for (int i = 0; i < 2; i++) {
+		add_group(w, SCOPE_CPU, "core", false, more, 2);
+		old = successor(w);
+		assert_int_equal(count_add_cpus(w->count), 0);
+		take_over(w, old);
+		fake_run(0, 0, 1000, 0, 0);
+		count_tick(w->count, NULL);
+		assert_cell(w, 0, NULL, 0, true, 9);
+		assert_cell(w, 0, NULL, 1, false, 0);
+	}
+}
+
+static int refuse_cpu_5(const struct fake_event *event, int nr_members)
+{
+	(void)nr_members;
+	return event->cpu == 5 ? fake_perf.error : 0;
+}
+
+static void use_cpus(struct world *w, const char *list)
+{
+	struct count *old;
+
+	cpulist_release(&w->cpus);
+	assert_int_equal(cpulist_parse(&w->cpus, list), 0);
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	old = successor(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	(void)add_cgroup(w, "/a");
+	take_over(w, old);
+	assert_int_equal(fake_perf.nr_open, w->cpus.nr * 4);
+}
+
+/* CPUs that come and go: the rows of one that is gone stay, also those of cgroups, which go with their cgroup; and go
+ * on when it is back. */
+static void test_cpus_come_and_go(void **state)
+{
+	struct world *w = *state;
+	struct cgroup *a;
+
+	w->options.cgroup_per_cpu = true;
+	w->options.linger = 3600ULL * SECOND;
+	make_dir(w, "a");
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	for (int i = 0; i < 3; i++) {
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, 10);
+		fake_run(a->identity->id, w->cpus.cpu[i], 1000, 1000, 4);
+	}
+	use_cpus(w, "0-1");
+	for (int i = 0; i < 2; i++) {
+		count_tick(w->count, NULL);
+		assert_int_equal(count_stats(w->count).cpus, 2);
+		assert_int_equal(count_stats(w->count).cpus_offline, 1);
+		assert_cell(w, 5, NULL, 0, true, 10);
+		assert_cell(w, 5, a, 0, true, 4);
+		use_cpus(w, "0-1");
+	}
+	use_cpus(w, "0-1,5,9");
+	fake_run(0, 5, 1000, 1000, 1);
+	fake_run(a->identity->id, 5, 1000, 1000, 1);
+	fake_run(a->identity->id, 9, 1000, 1000, 1);
+	count_tick(w->count, NULL);
+	assert_int_equal(count_stats(w->count).cpus_offline, 0);
+	assert_cell(w, 5, NULL, 1, true, 11);
+	assert_cell(w, 5, a, 1, true, 5);
+	assert_cell(w, 9, a, 1, true, 1);
+
+	use_cpus(w, "0,9");
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 4);
+	count_remove_cgroup(w->count, a, true);
+	assert_int_equal(count_stats(w->count).lingering, 4);
+	fake_perf.clock += w->options.linger;
+	count_tick(w->count, NULL);
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 0);
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CPU], 4);
+}
+
+/* Of a CPU that is excluded from now on nobody wants to know any more. */
+static void test_cpu_excluded(void **state)
+{
+	int cpu = 5;
+	const struct cpulist excluded = { .cpu = &cpu, .nr = 1 };
+	struct world *w = *state;
+	struct cgroup *a;
+
+	w->options.cgroup_per_cpu = true;
+	make_dir(w, "a");
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	count_tick(w->count, NULL);
+	w->options.excluded = &excluded;
+	use_cpus(w, "0-1");
+	count_tick(w->count, NULL);
+	assert_null(ledger_find(count_ledger(w->count), 5, NULL));
+	assert_null(ledger_find(count_ledger(w->count), 5, a->identity));
+	assert_int_equal(count_stats(w->count).cpus_offline, 0);
+	w->options.excluded = NULL;
+	use_cpus(w, "0-1,5");
+	count_tick(w->count, NULL);
+	assert_cell(w, 5, a, 0, true, 0);
+}
+
+/* A CPU goes offline in the middle of a reload: it is passed over, and known to be gone. */
+static void test_cpu_goes_during_reload(void **state)
+{
+	_cleanup_(cpulist_release) struct cpulist lost = {};
+	struct world *w = *state;
+	struct count *old;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	for (int i = 0; i < 3; i++)
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, 10);
+	count_tick(w->count, NULL);
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	old = successor(w);
+	fake_perf.error = ENODEV;
+	fake_perf.refuse = refuse_cpu_5;
+	assert_int_equal(count_add_cpus(w->count), 0);
+	take_over(w, old);
+	fake_perf.refuse = NULL;
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
+	assert_cell(w, 0, NULL, 0, true, 0);
+	assert_int_equal(count_find_lost(w->count, &lost), 0);
+	assert_int_equal(lost.nr, 1);
+	assert_int_equal(lost.cpu[0], 5);
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	old = successor(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	take_over(w, old);
+	fake_run(0, 5, 1000, 1000, 3);
+	count_tick(w->count, NULL);
+	assert_cell(w, 5, NULL, 0, true, 3);
+}
+
 /* What is known of sets that go on is known at once. */
 static void test_reload_keeps_states(void **state)
 {
@@ -301,6 +525,12 @@ int main(void)
 		TEST(test_reload_leaves_out),
 		TEST(test_reload_busy),
 		TEST(test_reload_after_offline),
+		TEST(test_reload_before_offline_is_known),
+		TEST(test_reload_hands_lifelines_over),
+		TEST(test_reload_keeps_what_waits),
+		TEST(test_cpus_come_and_go),
+		TEST(test_cpu_excluded),
+		TEST(test_cpu_goes_during_reload),
 		TEST(test_reload_keeps_states),
 		TEST(test_reload_in_the_same_room),
 	};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* util: text, cpulist, buf, file, reason. */
+/* util: text, cpulist, buf, pack, file, reason. */
 
 #include "scratch.h"
 #include "util/buf.h"
 #include "util/cpulist.h"
 #include "util/file.h"
+#include "util/pack.h"
 #include "util/reason.h"
 #include "util/text.h"
 
@@ -482,6 +483,21 @@ static void test_cpulist_sets(_unused_ void **state)
 
 /* --- buffers */
 
+static void test_cpulist_add(_unused_ void **state)
+{
+	static const int cpus[] = { 5, 0, 5, 65535, 3, 0, 4 };
+	_cleanup_(cpulist_release) struct cpulist list = {};
+	_cleanup_(freep) char *text = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cpus); i++) {
+		assert_false(i == 0 && cpulist_has(&list, cpus[i]));
+		assert_int_equal(cpulist_add(&list, cpus[i]), 0);
+		assert_true(cpulist_has(&list, cpus[i]));
+	}
+	text = cpulist_format(&list);
+	assert_string_equal(text, "0,3-5,65535");
+}
+
 static void test_buf(_unused_ void **state)
 {
 	_cleanup_(buf_release) struct buf b = {};
@@ -605,6 +621,114 @@ static void test_file(_unused_ void **state)
 	scratch_remove(&scratch);
 }
 
+/* --- values as bytes */
+
+static struct unpack unpack_all(const struct buf *b, size_t n)
+{
+	return (struct unpack){ .at = (const unsigned char *)b->data, .left = n };
+}
+
+static void test_pack(_unused_ void **state)
+{
+	_cleanup_(buf_release) struct buf b = {};
+	unsigned char bytes[10];
+	struct unpack in;
+
+	pack_u64(&b, 0);
+	pack_u64(&b, UINT64_MAX);
+	pack_text(&b, NULL);
+	pack_text(&b, "");
+	pack_text(&b, "1234567");
+	pack_text(&b, "12345678\xff");
+	pack_bytes(&b, "a\0b", 3);
+	assert_int_equal(b.len % 8, 0);
+	in = unpack_all(&b, b.len);
+	assert_int_equal(unpack_u64(&in), 0);
+	assert_int_equal(unpack_u64(&in), UINT64_MAX);
+	assert_null(unpack_text(&in));
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const texts[] = { "", "1234567", "12345678\xff" };
+		_cleanup_(freep) char *text = unpack_text(&in);
+
+		assert_string_equal(text, texts[i]);
+	}
+	memset(bytes, 'x', sizeof(bytes));
+	unpack_bytes(&in, bytes, sizeof(bytes));
+	assert_memory_equal(bytes, "a\0b\0\0\0\0\0\0\0", sizeof(bytes));
+	assert_int_equal(in.left, 0);
+	assert_false(in.bad);
+	assert_int_equal(unpack_u64(&in), 0);
+	assert_true(in.bad);
+}
+
+/* What is cut short anywhere is bad, and empty from there on. */
+static void test_pack_cut(_unused_ void **state)
+{
+	_cleanup_(buf_release) struct buf b = {};
+	char bytes[16];
+
+	pack_text(&b, "text");
+	pack_bytes(&b, "123456789", 9);
+	pack_u64(&b, 7);
+	for (size_t n = 0; n < b.len; n++) {
+		_cleanup_(freep) unsigned char *cut = malloc(n + 1);
+		struct unpack in = { .at = cut, .left = n };
+		_cleanup_(freep) char *text = NULL;
+
+		assert_non_null(cut);
+		memcpy(cut, b.data, n);
+		text = unpack_text(&in);
+		assert_int_equal(text != NULL, n >= 16);
+		unpack_bytes(&in, bytes, sizeof(bytes));
+		assert_int_equal(bytes[0], n >= 40 ? '1' : 0);
+		assert_int_equal(unpack_u64(&in), 0);
+		assert_true(in.bad);
+		assert_int_equal(unpack_nr(&in, 1), 0);
+	}
+}
+
+/* A number that is out of its bounds, and a length that is. */
+static void test_pack_bounds(_unused_ void **state)
+{
+	static const struct {
+		uint64_t number;
+		bool at_most, nr, bytes, text; /* is taken */
+	} cases[] = {
+		{ 0, true, true, true, true },
+		{ 3, true, true, true, true },
+		{ 4, false, false, true, true },
+		{ 8, false, false, true, false }, /* there is a NUL in it */
+		{ 9, false, false, false, false },
+		{ 24, false, false, false, false },
+		{ 25, false, false, false, false },
+		{ UINT64_MAX - 7, false, false, false, false },
+		{ UINT64_MAX - 1, false, false, false, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(buf_release) struct buf b = {};
+		_cleanup_(freep) char *text = NULL;
+		char bytes[8];
+		struct unpack in;
+
+		pack_u64(&b, cases[i].number);
+		buf_add(&b, "abcd\0\0\0\0abcdabcdabcdabcd", 24);
+		in = unpack_all(&b, b.len);
+		assert_int_equal(unpack_at_most(&in, 3), cases[i].at_most ? cases[i].number : 0);
+		assert_int_equal(in.bad, !cases[i].at_most);
+		in = unpack_all(&b, b.len);
+		assert_int_equal(unpack_nr(&in, 8), cases[i].nr ? cases[i].number : 0);
+		assert_int_equal(in.bad, !cases[i].nr);
+		in = unpack_all(&b, b.len);
+		unpack_bytes(&in, bytes, sizeof(bytes));
+		assert_int_equal(in.bad, !cases[i].bytes);
+		in = unpack_all(&b, b.len);
+		text = unpack_text(&in);
+		assert_int_equal(text != NULL, cases[i].text);
+		assert_int_equal(in.bad, !cases[i].text);
+	}
+}
+
 /* --- sentences */
 
 static void test_reason(_unused_ void **state)
@@ -647,11 +771,15 @@ int main(void)
 		cmocka_unit_test(test_metric_name),
 		cmocka_unit_test(test_cpulist),
 		cmocka_unit_test(test_cpulist_sets),
+		cmocka_unit_test(test_cpulist_add),
 		cmocka_unit_test(test_buf),
 		cmocka_unit_test(test_buf_grows),
 		cmocka_unit_test(test_buf_fails),
 		cmocka_unit_test(test_buf_double),
 		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_pack),
+		cmocka_unit_test(test_pack_cut),
+		cmocka_unit_test(test_pack_bounds),
 		cmocka_unit_test(test_reason),
 	};
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Images of what is counted: the input is what stands behind the beginning of one, whose boot and checksum are right.
+ * It is refused, or it is something that can be read, saved, made again and succeeded. The perf events are files that
+ * hold the input's end, so that what they count is nonsense as well. Linked with -Wl,--wrap=ioctl.
+ */
+
+#include "count/count.h"
+#include "count/image.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			__builtin_trap();                                                                              \
+	} while (0)
+
+#define BOOT "boot"
+#define NR_FILES 40
+/* The first of the files' ids, as in the seeds. */
+#define FIRST_ID 7012
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int __real_ioctl(int fd, unsigned long request, void *argument);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+
+static uint64_t next_id;
+
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+	void *argument;
+	va_list ap;
+
+	va_start(ap, request);
+	argument = va_arg(ap, void *);
+	va_end(ap);
+	if (request != PERF_EVENT_IOC_ID)
+		return __real_ioctl(fd, request, argument);
+	memcpy(argument, &next_id, sizeof(next_id));
+	next_id++;
+	return 0;
+}
+
+static void fill_pool(struct fd_pool *pool, const uint8_t *data, size_t size)
+{
+	next_id = FIRST_ID;
+	for (int i = 0; i < NR_FILES; i++) {
+		int fd = memfd_create("event", 0);
+		size_t n = size < 512 ? size : 512;
+		uint64_t id;
+
+		CHECK(fd >= 0);
+		CHECK(write(fd, data + size - n, n) == (ssize_t)n);
+		CHECK(lseek(fd, 0, SEEK_SET) == 0);
+		CHECK(fd_pool_add(pool, fd, &id) == 0);
+	}
+}
+
+static const struct privilege privilege = { .fd_limit = 1000 };
+
+static struct count *restore(const struct buf *image, struct fd_pool *pool)
+{
+	struct reason why = {};
+	struct count *count = NULL;
+	int r = count_restore(&count, image->data, image->len, BOOT, &privilege, pool, &why);
+
+	CHECK(r == 0 || r == -EBADMSG);
+	CHECK((r == 0) == !*why.text && (r == 0) == !!count);
+	for (const char *p = why.text; *p; p++)
+		CHECK(!iscntrl((unsigned char)*p));
+	return count;
+}
+
+/* What is made of it without its perf events counts nothing, and is the same each time. */
+static void repeat(const struct buf *image)
+{
+	struct fd_pool pool = { .max = SIZE_MAX };
+	_cleanup_(buf_release) struct buf again = {};
+	_cleanup_(count_freep) struct count *first = restore(image, &pool);
+	_cleanup_(count_freep) struct count *second = NULL;
+
+	if (!first)
+		return;
+	CHECK(count_save(first, BOOT, &again));
+	second = restore(&again, &pool);
+	CHECK(second);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		CHECK(count_ledger(first)->nr_rows[scope] == count_ledger(second)->nr_rows[scope]);
+	CHECK(count_stats(first).lingering == count_stats(second).lingering);
+}
+
+static void succeed(struct count *from)
+{
+	const struct count_options options = { .linger = 1, .cgroup_max = 100 };
+	const struct cpulist cpus = { .cpu = (int[]){ 0, 1 }, .nr = 2 };
+	_cleanup_(count_freep) struct count *count = NULL;
+
+	CHECK(count_new(&count, count_plan(from), &cpus, &privilege, &options) == 0);
+	CHECK(count_succeed(count, from) == 0);
+	CHECK(count_succeeded(count, from) == 0);
+	count_tick(count, NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fd_pool pool = { .max = SIZE_MAX };
+	_cleanup_(buf_release) struct buf image = {};
+	_cleanup_(buf_release) struct buf again = {};
+	_cleanup_(count_freep) struct count *count = NULL;
+
+	image_begin(&image, BOOT, 0);
+	buf_add(&image, (const char *)data, size);
+	CHECK(image_end(&image));
+	repeat(&image);
+
+	fill_pool(&pool, data, size);
+	count = restore(&image, &pool);
+	fd_pool_release(&pool);
+	if (!count)
+		return 0;
+	count_read(count);
+	count_tick(count, NULL);
+	CHECK(count_save(count, BOOT, &again));
+	succeed(count);
+	return 0;
+}

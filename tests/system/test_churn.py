@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT
+"""Cgroups that come and go, many and fast: nothing that is counted gets lost, nothing is left behind.
+
+A worker that stays alive makes a cgroup, moves in, touches so many pages and removes the cgroup once it is in
+the next (`churn` of work.c): it has no fork, exec or exit with page faults of their own, so that the numbers of
+each cgroup and of the one they are in are exact.
+"""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from harness import SANITIZED, Delta, Reference, nr_cgroups, perf_stat, until
+
+NAME = "perf_cgroup_page_faults_total"
+
+
+def config(top, linger="0s", interval="1s", more=""):
+    return f"""
+[daemon]
+interval = {interval}
+[cpu]
+groups =
+[cgroup]
+groups = faults
+include = {top.label}/**
+linger = {linger}
+max = 20000
+{more}
+[group "faults"]
+events = page-faults
+"""
+
+
+class Churn:
+    """Workers below a cgroup of their own, one a CPU."""
+
+    def __init__(self, top, work, cpus):
+        self.top = top.make("churn")
+        self.workers = [work(self.top, cpu) for cpu in cpus]
+        self.turn = 0
+        self.finish(self.begin(len(cpus), 1))  # code and stack are touched
+
+    def begin(self, nr, faults, us=0):
+        """nr cgroups in all, a worker's share each, with so many page faults after so long a sleep. What finish()
+        wants."""
+        self.turn += 1
+        each = nr // len(self.workers)
+        for i, worker in enumerate(self.workers):
+            worker.begin(f"churn {each} {faults} {us} {self.top.path}/t{self.turn}-{i}-")
+        return time.monotonic(), each * len(self.workers)
+
+    def is_done(self):
+        return all(worker.is_done() for worker in self.workers)
+
+    def finish(self, begun):
+        """Waits for the end; cgroups a second."""
+        for worker in self.workers:
+            worker.finish()
+        start, nr = begun
+        return nr / (time.monotonic() - start)
+
+
+def describe(daemon, delta, rate):
+    lag = delta.after.get("perfmond_loop_lag_seconds")
+    print(f"{rate:.0f} cgroups a second; missed {delta.of('perfmond_cgroups_missed_total'):.0f}, "
+          f"queue overflows {delta.of('perfmond_inotify_overflows_total'):.0f}, "
+          f"CPU {delta.of('perfmond_cpu_seconds_total'):.2f} s, loop lag {lag} s, "
+          f"resident {daemon.resident() / 1e6:.1f} MB")
+
+
+class Leftovers:
+    """What may not be left of cgroups that have gone: compares with how it was."""
+
+    def __init__(self, daemon, top):
+        self.daemon, self.top = daemon, top
+        self.gauges, self.fds, self.dying = self.read_gauges(), self.read_fds(), top.dying()
+        self.errors = self.read_errors()
+
+    def read_gauges(self):
+        metrics = self.daemon.metrics()
+        # Others may make cgroups too: each is watched once.
+        unwatched = nr_cgroups(self.top.mount) - metrics.value("perfmond_inotify_watches")
+        return [unwatched, metrics.value("perfmond_open_events")] + \
+            [metrics.value("perfmond_cgroups", state=state) for state in ("waiting", "failed", "lingering")]
+
+    def read_fds(self):
+        """Without connections, which come and go."""
+        return {kind: nr for kind, nr in self.daemon.fds().items() if not kind.startswith("socket")}
+
+    def read_errors(self):
+        metrics = self.daemon.metrics()
+        return [metrics.value(f"perfmond_{name}_total") for name in ("read_errors", "readings_refused")]
+
+    def assert_none(self):
+        until(lambda: self.read_gauges() == self.gauges, f"all is closed, and as it was: {self.gauges}")
+        assert self.read_fds() == self.fds
+        assert self.read_errors() == self.errors
+        until(lambda: self.top.dying() <= self.dying, "no removed cgroup is kept alive", 30)
+
+
+def test_ten_thousand_come_work_and_go(perfmond, cgroups, work, cpus):
+    """Beside one that stays. What perf stat counts in the one they are all in is what the daemon has."""
+    nr, pages = 10000, 20
+    stays = cgroups.make("stays")
+    helper, churn = work(stays, cpus[0]), Churn(cgroups, work, cpus)
+    daemon = perfmond(config(cgroups))
+    leftovers = Leftovers(daemon, cgroups)
+    before = daemon.fresh()
+    churned, stayed = Reference(churn.top), Reference(stays)
+    perf = perf_stat("-e", "page-faults", "-G", churn.top.label.lstrip("/"))
+
+    begun, resident = churn.begin(nr, pages, 4000), []
+    while not churn.is_done():
+        helper.do("faults 500")
+        time.sleep(0.2)
+        resident.append(daemon.resident())
+    rate = churn.finish(begun)
+    theirs, delta = perf(), Delta(before, daemon.fresh())
+    describe(daemon, delta, rate)
+
+    assert churned.read() == pytest.approx(nr * pages, rel=0.001), "the work is of known size"
+    assert theirs["page-faults"] == churned.read()
+    assert delta.of(NAME, cgroup=churn.top.label) == churned.read()
+    assert delta.of(NAME, cgroup=stays.label) == stayed.read() > 0
+    leftovers.assert_none()
+    half = len(resident) // 2
+    assert SANITIZED or max(resident[half:]) <= max(resident[:half]) + 2**20, f"memory grows: {resident}"
+
+
+def test_as_fast_as_they_can_be_made(perfmond, cgroups, work, cpus):
+    """So fast that not all can be counted, nor even be seen: the one that they are in is exact all the same."""
+    nr, pages = 10000, 5
+    churn = Churn(cgroups, work, cpus)
+    daemon = perfmond(config(cgroups))
+    leftovers = Leftovers(daemon, cgroups)
+    before, reference = daemon.fresh(), Reference(churn.top)
+
+    rate = churn.finish(churn.begin(nr, pages))
+    delta = Delta(before, daemon.fresh())
+    describe(daemon, delta, rate)
+
+    assert reference.read() == pytest.approx(nr * pages, rel=0.001)
+    assert delta.of(NAME, cgroup=churn.top.label) == reference.read()
+    leftovers.assert_none()
+
+
+def test_each_is_counted_or_said_to_be_missed(perfmond, cgroups, work, cpus):
+    """While they linger: what the short-lived ones have and what was missed of them is the work that was done."""
+    nr, pages = 1000, 30
+    churn = Churn(cgroups, work, cpus)
+    daemon = perfmond(config(cgroups, linger="10min"))
+    before, reference = daemon.fresh(), Reference(churn.top)
+
+    rate = churn.finish(churn.begin(nr, pages, 3000))
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="counted") ==
+          before.value("perfmond_cgroups", state="counted"), "the last one is gone")
+    delta, done = Delta(before, daemon.fresh()), reference.read()
+    describe(daemon, delta, rate)
+    counts = [value for labels, value in delta.after.all(NAME) if labels["cgroup"].startswith(churn.top.label + "/")]
+    missed = delta.of("perfmond_cgroups_missed_total")
+    whole, late = [n for n in counts if n >= pages], [n for n in counts if n < pages]
+    print(f"{len(counts)} counted, of them {len(whole)} with all they did, {missed:.0f} missed")
+
+    assert delta.of("perfmond_inotify_overflows_total") == 0
+    assert len(counts) + missed == nr
+    assert delta.of(NAME, cgroup=churn.top.label) == done
+    assert whole
+    assert sum(whole) == pytest.approx(len(whole) * pages, rel=0.001), "none has more than it did"
+    assert 0 <= done - sum(counts) <= (missed + len(late)) * pages * 1.001
+
+
+def test_a_thousand_made_at_once_while_scraped(perfmond, cgroups, work, cpus):
+    """All scrapes are answered, and in the end all of the cgroups are counted."""
+    group = cgroups.make("works")
+    helper = work(group, cpus[0])
+    daemon = perfmond(config(cgroups))
+    before = daemon.fresh()
+    took, ended = [], threading.Event()
+
+    def scrape():
+        while not ended.is_set():
+            start = time.monotonic()
+            assert daemon.get("/metrics").status_code == 200
+            took.append(time.monotonic() - start)
+
+    with ThreadPoolExecutor() as pool:
+        scrapers = [pool.submit(scrape) for _ in range(2)]
+        try:
+            made = [cgroups.make(f"made{i}") for i in range(1000)]
+            helper.do("faults 10000")
+            until(lambda: daemon.metrics().value("perfmond_cgroups", state="counted") == 1001, "all are counted", 60)
+        finally:
+            ended.set()
+        for scraper in scrapers:
+            scraper.result()
+    delta = Delta(before, daemon.fresh())
+    print(f"{len(took)} scrapes, the slowest took {max(took) * 1000:.1f} ms, "
+          f"loop lag {delta.after.get('perfmond_loop_lag_seconds')} s")
+
+    cost = daemon.json("/api/v1/status")["cost"]
+    assert delta.after.value("perfmond_loop_lag_seconds") > 0
+    assert cost["loop_lag_seconds"] > 0
+    assert delta.of(NAME, cgroup=group.label) == 10000
+    assert {labels["cgroup"] for labels, _ in delta.after.all(NAME)} == {group.label} | {g.label for g in made}
+    assert all(value == 0 for labels, value in delta.after.all(NAME) if labels["cgroup"] != group.label)
+
+
+@pytest.mark.parametrize("linger", ["1min", "0s"])
+def test_a_service_remade_under_the_same_path(perfmond, cgroups, work, cpus, linger):
+    """Its series goes on while the old one lingers: no reset; without lingering it begins anew."""
+    daemon = perfmond(config(cgroups, linger=linger, interval="100ms"))
+    total = 0
+    for turn in range(5):
+        group = cgroups.make("service")
+        until(lambda: daemon.metrics().get(NAME, cgroup=group.label) is not None and
+              daemon.metrics().value("perfmond_cgroups", state="counted") == 1, "it is counted")
+        helper = work(cgroups, cpus[0])
+        group.add(helper.process.pid)
+        before = daemon.fresh().value(NAME, cgroup=group.label)
+        assert before == (total if linger != "0s" else 0), f"turn {turn}"
+        helper.do(f"faults {100 + turn}")
+        cgroups.add(helper.process.pid)
+        group.path.rmdir()
+        total = before + 100 + turn
+        if linger != "0s":
+            until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
+            assert daemon.fresh().value(NAME, cgroup=group.label) == total
+        else:
+            until(lambda: daemon.metrics().get(NAME, cgroup=group.label) is None, "it is gone")

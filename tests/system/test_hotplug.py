@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: MIT
+"""A CPU goes offline and comes back: its series stay as they were, go on without a reset, and nobody has to
+reload; and CPUs that the config leaves out.
+
+The kernel leaves an event of a CPU that has gone as it is, and never counts with it again; groups are taken
+apart: each event is then read on its own. The helper does its
+work on that CPU, on another while it is away, and on that CPU again; its page faults and switches are compared
+with what the kernel has of its own.
+"""
+
+import fcntl
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import Delta, online_cpus, run, until
+
+FAULTS, SWITCHES = "perf_cgroup_page_faults_total", "perf_cgroup_context_switches_total"
+CPU_FAULTS = "perf_cpu_page_faults_total"
+
+# How soon a CPU that is back has to be counted, in seconds.
+SOON = 3
+
+
+class Switch:
+    """The last CPU that can be taken offline."""
+
+    def __init__(self):
+        paths = [(cpu, Path(f"/sys/devices/system/cpu/cpu{cpu}/online")) for cpu in online_cpus()[1:]]
+        found = [(cpu, path) for cpu, path in paths if path.exists()]
+        if not found:
+            pytest.skip("no CPU of this machine can be taken offline")
+        self.cpu, self.path = found[-1]
+        self.label = str(self.cpu)
+        try:
+            self.path.write_text("1")
+        except OSError as error:
+            pytest.skip(f"{self.path}: {error}")
+
+    def off(self):
+        try:
+            self.path.write_text("0")
+        except OSError as error:
+            pytest.skip(f"CPU {self.cpu} can't be taken offline: {error}")
+
+    def on(self):
+        self.path.write_text("1")
+        until(lambda: self.cpu in online_cpus(), "it is back")
+
+
+@pytest.fixture
+def switch(privileged):
+    """One test at a time on this machine; the CPU is always brought back."""
+    with open(Path(tempfile.gettempdir()) / "perfmond-hotplug.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        switch = Switch()
+        try:
+            yield switch
+        finally:
+            switch.on()
+
+
+@pytest.fixture
+def one_cpu_away(switch):
+    """Before anything is started."""
+    switch.off()
+    return switch
+
+
+def config(top, per_cpu="no", groups="work", interval="500ms", exclude="", events="page-faults, context-switches"):
+    return f"""
+[web]
+listen = 127.0.0.1:0
+[daemon]
+interval = {interval}
+[cpu]
+groups = {groups}
+{f"exclude = {exclude}" if exclude else ""}
+[cgroup]
+groups = work
+include = {top.label}/**
+per_cpu = {per_cpu}
+[group "work"]
+events = {events}
+"""
+
+
+def totals(metrics):
+    """All that may not fall."""
+    return {key: value for key, value in metrics.samples.items()
+            if key[0].startswith(("perf_cpu_", "perf_cgroup_")) and key[0].endswith("_total")}
+
+
+def assert_none_fell(before, after):
+    earlier, later = totals(before), totals(after)
+    assert earlier.keys() <= later.keys(), f"gone: {earlier.keys() - later.keys()}"
+    assert not [(key, value, later[key]) for key, value in earlier.items() if later[key] < value]
+
+
+def wait_counted_again(daemon):
+    """The moment from which on nothing is lost."""
+    def counted():
+        metrics = daemon.metrics()
+        return metrics.value("perfmond_cpus_offline") == 0 and metrics.value("perfmond_cgroups", state="waiting") == 0
+    until(counted, "the CPU is counted again", SOON)
+    return daemon.fresh()
+
+
+class Story:
+    """A helper in a cgroup, on the CPU that will go, and all that it does, as the kernel has it."""
+
+    def __init__(self, cgroups, work, cpu):
+        self.group = cgroups.make("works")
+        self.helper = work(self.group, cpu)
+        self.helper.fork()
+        self.faults, self.switches = self.kernel()
+
+    def kernel(self):
+        return self.helper.faults(), self.helper.switches()
+
+    def work_on(self, cpu):
+        for command in (f"pin {cpu}", "faults 1000", "switches 500"):
+            self.helper.do(command)
+
+    def done(self):
+        """(page faults, switches) since it began."""
+        faults, switches = self.kernel()
+        return faults - self.faults, switches - self.switches
+
+    def counted(self, before, after):
+        """The same as the daemon has them, over all CPUs."""
+        return tuple(sum(value for _, value in after.all(name, cgroup=self.group.label)) -
+                     sum(value for _, value in before.all(name, cgroup=self.group.label))
+                     for name in (FAULTS, SWITCHES))
+
+
+@pytest.mark.parametrize("groups", ["work", ""], ids=["cpus too", "cgroups only"])
+@pytest.mark.parametrize("per_cpu", ["yes", "no"])
+def test_off_and_back(switch, perfmond, cgroups, work, cpus, per_cpu, groups):
+    story = Story(cgroups, work, switch.cpu)
+    daemon = perfmond(config(cgroups, per_cpu, groups))
+    story.faults, story.switches = story.kernel()
+    start = daemon.fresh()
+    story.work_on(switch.cpu)
+    before = daemon.fresh()
+    assert story.counted(start, before) == story.done()
+
+    switch.off()
+    until(lambda: daemon.metrics().value("perfmond_cpus_offline") == 1, "it is seen", SOON)
+    away = daemon.fresh()
+    assert not groups or away.value("perfmond_cpus") == len(cpus) - 1
+    story.work_on(cpus[0])
+    later = daemon.fresh()
+    assert_none_fell(before, away)
+    assert_none_fell(away, later)
+    assert story.counted(start, later) == story.done(), "nothing is lost, nothing is counted twice"
+    if groups:
+        assert later.value(CPU_FAULTS, cpu=switch.label) == away.value(CPU_FAULTS, cpu=switch.label)
+    if per_cpu == "yes":
+        assert Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=switch.label) == 0
+        assert Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=str(cpus[0])) == 1000
+
+    switch.on()
+    back = wait_counted_again(daemon)
+    assert not groups or back.value("perfmond_cpus") == len(cpus)
+    story.work_on(switch.cpu)
+    end = daemon.fresh()
+    assert_none_fell(later, back)
+    assert_none_fell(back, end)
+    assert story.counted(start, end) == story.done()
+    if groups:
+        assert Delta(back, end).of(CPU_FAULTS, cpu=switch.label) >= 1000
+    if per_cpu == "yes":
+        assert Delta(back, end).of(FAULTS, cgroup=story.group.label, cpu=switch.label) == 1000
+    assert end.value("perfmond_reloads_total") == 0
+    assert {end.state("page_faults", scope) for scope in (["cpu"] if groups else []) + ["cgroup"]} == {"ok"}
+
+
+@pytest.mark.parametrize("interval", ["1s", "1h"])
+@pytest.mark.parametrize("per_cpu", ["yes", "no"])
+def test_off_and_on_between_two_readings(switch, perfmond, cgroups, work, per_cpu, interval):
+    """All CPUs are there whenever the daemon looks, but the events of one are dead."""
+    story = Story(cgroups, work, switch.cpu)
+    daemon = perfmond(config(cgroups, per_cpu, interval=interval))
+    start = daemon.fresh()
+    story.faults, story.switches = story.kernel()
+    story.work_on(switch.cpu)
+
+    switch.off()
+    switch.on()
+    # What is done until it is counted again can't be known. Where there are no ticks, a scrape finds out.
+    time.sleep(SOON)
+    daemon.fresh()
+    back = daemon.fresh()
+    assert story.counted(start, back) == story.done(), "what was done before is kept"
+    story.work_on(switch.cpu)
+    end = daemon.fresh()
+    assert story.counted(start, end) == story.done()
+    assert Delta(back, end).of(CPU_FAULTS, cpu=switch.label) >= 1000
+    assert_none_fell(start, back)
+    assert_none_fell(back, end)
+
+
+def test_again_and_again(switch, perfmond, cgroups, work, cpus):
+    """Nothing is left open of the times before."""
+    story = Story(cgroups, work, switch.cpu)
+    daemon = perfmond(config(cgroups, "yes"))
+    story.faults, story.switches = story.kernel()
+    start = last = daemon.fresh()
+    for _ in range(5):
+        switch.off()
+        until(lambda: daemon.metrics().value("perfmond_cpus_offline") == 1, "it is seen", SOON)
+        story.work_on(cpus[0])
+        switch.on()
+        now = wait_counted_again(daemon)
+        assert_none_fell(last, now)
+        story.work_on(switch.cpu)
+        last = now
+    end = daemon.fresh()
+    assert story.counted(start, end) == story.done()
+    assert end.value("perfmond_open_events") == start.value("perfmond_open_events")
+    assert daemon.fds()["anon_inode:[perf_event]"] == start.value("perfmond_open_events")
+
+
+def test_cgroups_made_while_it_is_away(switch, perfmond, cgroups, work, cpus):
+    """They are counted on the CPUs that are there, and on the other as soon as it is."""
+    daemon = perfmond(config(cgroups, "yes"))
+    switch.off()
+    until(lambda: daemon.metrics().value("perfmond_cpus_offline") == 1, "it is seen", SOON)
+    story = Story(cgroups, work, cpus[0])
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=story.group.label, cpu=str(cpus[0])) is not None, "it is counted")
+    start = daemon.fresh()
+    assert start.get(FAULTS, cgroup=story.group.label, cpu=switch.label) is None, "absent, not 0"
+    story.faults, story.switches = story.kernel()
+    story.work_on(cpus[0])
+
+    switch.on()
+    back = wait_counted_again(daemon)
+    assert back.value(FAULTS, cgroup=story.group.label, cpu=switch.label) == 0
+    story.work_on(switch.cpu)
+    end = daemon.fresh()
+    assert story.counted(start, end) == story.done()
+    assert end.value(FAULTS, cgroup=story.group.label, cpu=switch.label) == 1000
+
+
+def test_started_while_it_is_away(one_cpu_away, perfmond, cgroups, work, cpus):
+    switch = one_cpu_away
+    assert switch.cpu not in cpus
+    story = Story(cgroups, work, cpus[0])
+    daemon = perfmond(config(cgroups))
+    start = daemon.fresh()
+    story.faults, story.switches = story.kernel()
+    assert start.get(CPU_FAULTS, cpu=switch.label) is None, "absent, not 0"
+    assert start.value("perfmond_cpus") == len(cpus)
+    story.work_on(cpus[0])
+
+    switch.on()
+    until(lambda: daemon.metrics().get(CPU_FAULTS, cpu=switch.label) is not None, "the CPU is counted", SOON)
+    wait_counted_again(daemon)
+    story.work_on(switch.cpu)
+    end = daemon.fresh()
+    assert story.counted(start, end) == story.done()
+    assert end.value(CPU_FAULTS, cpu=switch.label) >= 1000
+    assert end.value("perfmond_cpus") == len(cpus) + 1
+    assert_none_fell(start, end)
+
+
+def test_a_reload_while_it_is_away(switch, perfmond, cgroups, work, cpus):
+    """A CPU that is offline keeps its series over a reload too."""
+    story = Story(cgroups, work, switch.cpu)
+    daemon = perfmond(config(cgroups, "yes"))
+    start = daemon.fresh()
+    story.faults, story.switches = story.kernel()
+    story.work_on(switch.cpu)
+    before = daemon.fresh()
+    switch.off()
+    daemon.reload(config(cgroups, "yes", events="page-faults, context-switches, minor-faults"))
+    story.work_on(cpus[0])
+    away = daemon.fresh()
+    switch.on()
+    back = wait_counted_again(daemon)
+    story.work_on(switch.cpu)
+    end = daemon.fresh()
+    for earlier, later in ((start, before), (before, away), (away, back), (back, end)):
+        assert_none_fell(earlier, later)
+    assert story.counted(start, end) == story.done()
+
+
+# --- left out by the config
+
+def test_an_excluded_cpu_is_not_counted_at_all(perfmond, cgroups, work, cpus):
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    left, counted = cpus[-1], cpus[0]
+    story = Story(cgroups, work, left)
+    daemon = perfmond(config(cgroups, "yes", exclude=str(left)))
+    start = daemon.fresh()
+    assert start.value("perfmond_cpus") == len(cpus) - 1
+    story.work_on(left)
+    story.work_on(counted)
+    end = daemon.fresh()
+    assert Delta(start, end).of(FAULTS, cgroup=story.group.label, cpu=str(counted)) == 1000
+    for name in (FAULTS, SWITCHES, CPU_FAULTS):
+        assert end.all(name) and not end.all(name, cpu=str(left)), "absent, not 0"
+
+    daemon.reload(config(cgroups, "yes"))
+    story.work_on(left)
+    both = daemon.fresh()
+    assert both.value(FAULTS, cgroup=story.group.label, cpu=str(left)) >= 1000
+    assert both.value("perfmond_cpus") == len(cpus)
+    assert_none_fell(end, both)
+
+
+def test_an_excluded_cpu_that_comes_back_stays_excluded(switch, perfmond, cgroups, work, cpus):
+    story = Story(cgroups, work, cpus[0])
+    daemon = perfmond(config(cgroups, exclude=switch.label))
+    opened = daemon.metrics().value("perfmond_open_events")
+    switch.off()
+    switch.on()
+    time.sleep(SOON)
+    story.work_on(switch.cpu)
+    metrics = daemon.fresh()
+    assert metrics.value("perfmond_cpus_offline") == 0
+    assert metrics.value("perfmond_open_events") == opened
+    assert not metrics.all(CPU_FAULTS, cpu=switch.label)
+
+
+@pytest.mark.parametrize("exclude, left_out", [("isolated", "isolated"), ("nohz_full", "nohz_full"),
+                                               ("isolated nohz_full", "isolated nohz_full"), ("1000-1003,1007", "")])
+def test_cpus_are_excluded_by_what_the_kernel_says(perfmond, cgroups, cpus, exclude, left_out):
+    """On most machines none is."""
+    out = set()
+    for word in left_out.split():
+        path = Path(f"/sys/devices/system/cpu/{word}")
+        text = path.read_text().strip() if path.exists() else ""
+        for part in text.split(",") if text and text != "(null)" else []:
+            first, _, last = part.partition("-")
+            out |= set(range(int(first), int(last or first) + 1))
+    if not set(cpus) - out:
+        pytest.skip("all CPUs are isolated")
+    daemon = perfmond(config(cgroups, exclude=exclude))
+    assert {labels["cpu"] for labels, _ in daemon.fresh().all(CPU_FAULTS)} == {str(c) for c in set(cpus) - out}
+
+
+@pytest.mark.parametrize("bad", ["one", "3-1", "1,,2", "-1", "1-"])
+def test_a_bad_list_is_an_error(privileged, tmp_path, bad):
+    path = tmp_path / "bad.conf"
+    path.write_text(f"[cpu]\nexclude = {bad}\n", encoding="utf-8")
+    done = run("--check", f"--config={path}")
+    assert done.returncode == 1
+    assert f"{path}:2: " in done.stderr and bad in done.stderr
