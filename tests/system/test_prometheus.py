@@ -3,12 +3,15 @@
 
 import json
 import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
+import requests
 
-from harness import until
+from harness import free_port, until
 from prometheus import job, promtool
 
 pytestmark = pytest.mark.once
@@ -47,6 +50,23 @@ def test_promtool_finds_nothing_to_complain_about(perfmond, cgroups):
     cgroups.make("a")
     done = promtool("check", "metrics", input=perfmond("").fresh().text)
     assert done.returncode == 0 and done.stdout + done.stderr == "", done.stdout + done.stderr
+
+
+def test_a_unix_socket(perfmond, tmp_path):
+    """The listener that conf/prometheus/scrape.yml puts in front of one."""
+    text = (Path(__file__).parents[2] / "conf/prometheus/scrape.yml").read_text(encoding="utf-8")
+    program, *args = re.search(r"^# (systemd-socket-activate .*)$", text, re.M)[1].split()
+    if not shutil.which(program) or not Path(args[2]).exists():
+        pytest.skip(f"needs {program} and {args[2]}")
+    address, path = f"127.0.0.1:{free_port()}", tmp_path / "perfmond.sock"
+    perfmond(f"[web]\nlisten = 127.0.0.1:0\nlisten = {path}\n")
+    with subprocess.Popen([program, args[0], address, args[2], path], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True) as proxy:
+        try:
+            assert "Listening" in proxy.stderr.readline()
+            assert "perfmond_up 1" in requests.get(f"http://{address}/metrics", timeout=10).text
+        finally:
+            proxy.terminate()
 
 
 @pytest.mark.parametrize("document", ["README.md", "doc/metrics.md"])
