@@ -62,9 +62,9 @@ def state_numbers():
 
 # --- panels
 
-def target(number, expr, legend="", **more):
+def target(number, expr, legend="", instant=False, **more):
     return {"refId": chr(ord("A") + number), "datasource": DATASOURCE, "editorMode": "code", "expr": expr,
-            "legendFormat": legend, **more}
+            "legendFormat": legend, "instant": instant, "range": not instant, **more}
 
 
 def panel(kind, title, targets, unit="short", width=8, height=8, description="", defaults=None, **more):
@@ -102,7 +102,7 @@ def table(title, columns, order, sort, links=(), width=24, **more):
     """Columns are (title, expression, unit), a row is for a set of labels; `order` names the labels that are shown."""
     targets, names, overrides = [], {}, []
     for i, (name, expr, unit) in enumerate(columns):
-        targets.append(target(i, expr, format="table", instant=True, range=False))
+        targets.append(target(i, expr, instant=True, format="table"))
         value = "Value" if len(columns) == 1 else f"Value #{targets[-1]['refId']}"
         names[value] = name
         if name:

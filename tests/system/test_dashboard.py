@@ -128,7 +128,7 @@ def expressions():
     """All of the dashboard, as (where, expression, is it of one point in time)."""
     for panel in PANELS:
         for target in panel["targets"]:
-            yield f"{panel['title']} {target['refId']}", replaced(target["expr"]), target.get("instant", False)
+            yield f"{panel['title']} {target['refId']}", replaced(target["expr"]), target["instant"]
     for annotation in DASHBOARD["annotations"]["list"]:
         yield annotation["name"], replaced(annotation["expr"]), False
     for variable in DASHBOARD["templating"]["list"]:
