@@ -10,6 +10,7 @@ import pytest
 
 import harness
 from fdstore import FdStore, Service
+from prometheus import Prometheus
 
 
 def pytest_configure(config):
@@ -43,6 +44,22 @@ def perfmond(tmp_path, privileged):
 def with_listen(config):
     """A free port of 127.0.0.1, where a config does not say where to listen."""
     return config if "listen" in config else config + "\n[web]\nlisten = 127.0.0.1:0\n"
+
+
+@pytest.fixture
+def prometheus(tmp_path):
+    """Starts a Prometheus server with these jobs and rule files."""
+    if not (harness.PROMETHEUS / "prometheus").exists():
+        pytest.skip(f"needs Prometheus: {harness.PROMETHEUS}/prometheus is not there")
+    running = []
+
+    def start(*args, **kwargs):
+        running.append(Prometheus(tmp_path, *args, **kwargs))
+        return running[-1].wait_ready()
+
+    yield start
+    for server in running:
+        server.stop()
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.once
 
 def table(text, heading):
     """The rows of the first table below a heading, each a list of its cells."""
-    section = text.split(f"\n## {heading}\n", 1)[1]
-    rows = re.findall(r"^\|(.*)\|$", section.split("\n## ", 1)[0], re.M)
-    return [[cell.strip() for cell in row.split(" | ")] for row in rows[2:]]
+    section = re.split(rf"^##+ {re.escape(heading)}$", text, maxsplit=1, flags=re.M)[1]
+    rows = re.findall(r"^\|(.*)\|$", re.split(r"^#", section, maxsplit=1, flags=re.M)[0], re.M)
+    return [[cell.strip() for cell in row.split(" |")] for row in rows[2:]]
 
 
 def events_of(cell):
@@ -24,6 +24,7 @@ def events_of(cell):
 
 
 EVENTS = (TOP / "doc/events.md").read_text(encoding="utf-8")
+METRICS = (TOP / "doc/metrics.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("row", table(EVENTS, "Kinds"), ids=lambda row: row[0].split()[0])
@@ -54,3 +55,77 @@ def test_modifiers(tmp_path):
 def test_states():
     states = {events_of(row[0])[0] for row in table(EVENTS, "States")}
     assert states == set(re.findall(r"\[EVENT_\w+\] = \"(\w+)\"", (TOP / "daemon/count/open.c").read_text()))
+
+
+# --- metrics
+
+# Configs that together have every metric, and the labels of cgroups that say who they are.
+CONFIGS = ["[cgroup]\nper_cpu = no\n", "[cgroup]\nper_cpu = yes\n"]
+CONTAINER = "kubepods-pod12345678_1234_1234_1234_123456789abc.slice/cri-containerd-" + 64 * "a" + ".scope"
+# Of machines with several core PMUs, or with uncore PMUs.
+OTHER_MACHINES = {"pmu", "package", "die"}
+
+
+class Documented:
+    """A row of a table of metrics."""
+
+    def __init__(self, row):
+        assert len(row) == 5, row
+        (self.name,), (self.type, labels, self.unit) = events_of(row[0]), row[1:4]
+        always, _, sometimes = labels.partition("(")
+        self.always, self.sometimes = set(events_of(always)), set(events_of(sometimes))
+        self.pattern = re.escape(self.name).replace("<event>", r"\w+")
+        self.samples, self.seen = 0, set()
+
+    def take(self, labels):
+        assert self.always <= labels <= self.always | self.sometimes, f"{self.name}: {labels}"
+        self.samples, self.seen = self.samples + 1, self.seen | labels
+
+
+def find(documented, name):
+    """The row of a metric: its own, or else that of its kind."""
+    rows = [row for row in documented if row.name == name] or \
+           [row for row in documented if re.fullmatch(row.pattern, name)]
+    assert len(rows) == 1, f"{name} is in {len(rows)} rows of doc/metrics.md"
+    return rows[0]
+
+
+def test_metrics(perfmond, cgroups):
+    """All that the daemon shows stands in the tables, with its type and labels, and nothing else does."""
+    documented = [Documented(row) for heading in ("Counted events", "The daemon's own")
+                  for row in table(METRICS, heading)]
+    slice_, scope = CONTAINER.split("/")
+    cgroups.make(slice_).make(scope)
+    cgroups.make("a.service")
+    cgroup_states = set()
+    for config in CONFIGS:
+        metrics = perfmond(f"{config}include = {cgroups.label}/**\n").fresh()
+        types = dict(re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text, re.M))
+        for name, labels in metrics.samples:
+            row = find(documented, name)
+            row.take({label for label, _ in labels})
+            assert row.type == types[name], name
+            cgroup_states |= {value for label, value in labels if name == "perfmond_cgroups" and label == "state"}
+    for row in documented:
+        assert row.samples, f"there is no {row.name}"
+        assert row.seen | OTHER_MACHINES >= row.always | row.sometimes, f"{row.name} has only {row.seen}"
+        base = row.name.removesuffix("_total").rpartition("_")[2]
+        assert row.unit in ("the event's", base if base in ("seconds", "bytes") else ""), row.name
+    assert cgroup_states == {events_of(row[0])[0] for row in table(METRICS, "Cgroups")}
+    labels = {label for row in table(METRICS, "Labels") for label in events_of(row[0])}
+    assert labels == set().union(*(row.always | row.sometimes for row in documented)) - {"version"}
+
+
+def test_events_of_the_default_config(perfmond):
+    rows = table(METRICS, "The default config's")
+    documented = {(scope, events_of(row[0])[0], row[2] or None) for row in rows for scope in events_of(row[1])}
+    found = {(event["scope"], event["event"], event["unit"])
+             for event in perfmond("").json("/api/v1/events")["events"]}
+    assert documented == found
+
+
+def test_units_and_states_of_metrics():
+    units = {row[0] for row in table(METRICS, "Units")}
+    assert units == set(re.findall(r"\[EVENT_UNIT_\w+\] = \"(\w+)\"", (TOP / "daemon/event/unit.c").read_text()))
+    states = [name for row in table(METRICS, "States") for name in events_of(row[0])]
+    assert sorted(states) == sorted(name for row in table(EVENTS, "States") for name in events_of(row[0]))

@@ -1,0 +1,337 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""Writes the Grafana dashboard: generate.py >perfmond.json
+
+What is installed is the JSON; a test compares it with what this makes. A panel is one line or two here, and its
+place follows from the order: a row of the grid is full when 24 columns are.
+"""
+
+import json
+import sys
+
+SELECTED = 'job="$job", instance=~"$instance"'
+CGROUPS = SELECTED + ', cgroup=~"$cgroup"'
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+
+# States of events, from worse to better, with their colours.
+STATES = [("denied", "red"), ("failed", "semi-dark-red"), ("unsupported", "text"), ("never_scheduled", "orange"),
+          ("stalled", "semi-dark-orange"), ("multiplexed", "yellow"), ("ok", "green")]
+
+
+# --- expressions
+
+def cpu_rate(event, by="instance, cpu"):
+    return f"sum by ({by}) (rate(perf_cpu_{event}_total{{{SELECTED}}}[$__rate_interval]))"
+
+
+def cgroup_rate(event, window="[$__rate_interval]", selector=CGROUPS):
+    return f"sum by (instance, cgroup) (rate(perf_cgroup_{event}_total{{{selector}}}{window}))"
+
+
+def ratio(rate, over, under, **kwargs):
+    """Nothing, rather than a division by zero, where nothing was counted."""
+    return f"{rate(over, **kwargs)} / ({rate(under, **kwargs)} > 0)"
+
+
+def top(expr, event):
+    """What has most of an event over the whole time shown: the same cgroups at each point."""
+    return f"{expr} and topk($top, {cgroup_rate(event, '[$__range] @ end()')})"
+
+
+def running(scope, by):
+    selector = SELECTED if scope == "cpu" else CGROUPS
+    parts = [f"sum by ({by}) (rate(perf_{scope}_group_{what}_seconds_total{{{selector}}}[$__rate_interval]))"
+             for what in ("running", "enabled")]
+    return f"{parts[0]} / ({parts[1]} > 0)"
+
+
+def own(metric, **labels):
+    more = "".join(f', {name}=~"{value}"' for name, value in labels.items())
+    return f"perfmond_{metric}{{{SELECTED}{more}}}"
+
+
+def own_rate(metric):
+    return f"rate(perfmond_{metric}_total{{{SELECTED}}}[$__rate_interval])"
+
+
+def state_numbers():
+    """One series an event, whose value is the place of its state among STATES."""
+    return " or ".join(f'max by (instance, scope, group, event, pmu) ({number} * perf_event_state{{{SELECTED}, '
+                       f'state="{state}"}})' for number, (state, _) in enumerate(STATES))
+
+
+# --- panels
+
+def target(number, expr, legend="", instant=False, **more):
+    return {"refId": chr(ord("A") + number), "datasource": DATASOURCE, "editorMode": "code", "expr": expr,
+            "legendFormat": legend, "instant": instant, "range": not instant, **more}
+
+
+def panel(kind, title, targets, unit="short", width=8, height=8, description="", defaults=None, **more):
+    return {
+        "type": kind, "title": title, "description": description, "datasource": DATASOURCE,
+        "gridPos": {"w": width, "h": height}, "targets": targets,
+        "fieldConfig": {"defaults": {"unit": unit, **(defaults or {})}, "overrides": more.pop("overrides", [])}, **more,
+    }
+
+
+def lines(title, *series, stacked=False, log=False, floor=0, **more):
+    """A graph over time, of (expression, legend)."""
+    custom = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 30 if stacked else 8, "showPoints": "never",
+              "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
+              "scaleDistribution": {"type": "log", "log": 10} if log else {"type": "linear"}}
+    return panel("timeseries", title, [target(i, *one) for i, one in enumerate(series)],
+                 defaults={"custom": custom, **({} if floor is None else {"min": floor})},
+                 options={"legend": {"displayMode": "table", "placement": "bottom", "showLegend": True,
+                                     "calcs": ["mean", "max", "lastNotNull"]},
+                          "tooltip": {"mode": "multi", "sort": "desc"}}, **more)
+
+
+def number(title, expr, legend="", steps=(), below="green", words=None, **more):
+    """One number an instance; steps are (from, colour), and words those that stand for numbers."""
+    mappings = [{"type": "value", "options": {key: {"text": word} for key, word in words.items()}}] if words else []
+    thresholds = [{"color": below, "value": None}] + [{"color": color, "value": value} for value, color in steps]
+    return panel("stat", title, [target(0, expr, legend or "{{instance}}")], width=3, height=4,
+                 defaults={"thresholds": {"mode": "absolute", "steps": thresholds}, "mappings": mappings,
+                           "noValue": "not counted"},
+                 options={"graphMode": "area", "colorMode": "value", "textMode": "auto",
+                          "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}}, **more)
+
+
+def table(title, columns, order, sort, links=(), width=24, **more):
+    """Columns are (title, expression, unit), a row is for a set of labels; `order` names the labels that are shown."""
+    targets, names, overrides = [], {}, []
+    for i, (name, expr, unit) in enumerate(columns):
+        targets.append(target(i, expr, instant=True, format="table"))
+        value = "Value" if len(columns) == 1 else f"Value #{targets[-1]['refId']}"
+        names[value] = name
+        if name:
+            overrides.append({"matcher": {"id": "byName", "options": name},
+                              "properties": [{"id": "unit", "value": unit}]})
+    organized = {"excludeByName": {"Time": True, **{value: True for value, name in names.items() if not name}},
+                 "indexByName": {name: i for i, name in enumerate([*order, *names])},
+                 "renameByName": {value: name for value, name in names.items() if name}}
+    return panel("table", title, targets, width=width, overrides=overrides,
+                 defaults={"custom": {"filterable": True, "align": "auto"}, "links": list(links)},
+                 options={"showHeader": True, "cellHeight": "sm", "sortBy": [{"displayName": sort, "desc": True}]},
+                 transformations=[{"id": "merge", "options": {}}, {"id": "organize", "options": organized}],
+                 **more)
+
+
+def row(title):
+    return {"type": "row", "title": title, "collapsed": False, "panels": [], "gridPos": {"w": 24, "h": 1}}
+
+
+def text(content, width, height):
+    return {"type": "text", "title": "", "transparent": True, "gridPos": {"w": width, "h": height},
+            "options": {"mode": "markdown", "content": content}}
+
+
+# --- the views
+
+def machine():
+    by = {"by": "instance"}
+    yield row("Machine")
+    yield number("Answers", f"up{{{SELECTED}}}", steps=[(1, "green")], below="red", words={"0": "no", "1": "yes"})
+    yield number("CPUs", own("cpus"))
+    yield number("Cgroups counted", own("cgroups", state="counted"))
+    yield number("Cgroups left out", f'sum by (instance) ({own("cgroups", state="over_max|over_fds|failed")})',
+                 steps=[(1, "orange")])
+    yield number("Events not counted", f'count(perf_event_state{{{SELECTED}, state!~"ok|multiplexed"}}) or vector(0)',
+                 "events", steps=[(1, "orange")], description="By event and scope; below, 'What is not counted'.")
+    yield number("Least running share", f'min({running("cpu", "instance, group")})', "share", unit="percentunit",
+                 steps=[(0.25, "orange"), (0.99, "green")], below="red",
+                 description="The share of time in which the group with the least of it was counted.")
+    yield number("Instructions per cycle", ratio(cpu_rate, "instructions", "cycles", **by))
+    yield number("Loop lag", own("loop_lag_seconds"), unit="s", steps=[(0.5, "red")])
+    yield lines("CPUs used by top-level cgroups",
+                (cgroup_rate("task_clock_seconds", selector=SELECTED + ', cgroup=~"/[^/]+"'),
+                 "{{instance}} {{cgroup}}"), stacked=True)
+    yield lines("Context switches and migrations",
+                (cpu_rate("context_switches", **by), "{{instance}} switches"),
+                (cpu_rate("cpu_migrations", **by), "{{instance}} migrations"), unit="cps")
+    yield lines("Page faults", (cpu_rate("page_faults", **by), "{{instance}} all"),
+                (cpu_rate("major_faults", **by), "{{instance}} major, from disk"), unit="cps")
+    yield lines("Instructions per cycle", (ratio(cpu_rate, "instructions", "cycles", **by), "{{instance}}"))
+    yield lines("Cycles and instructions", (cpu_rate("cycles", **by), "{{instance}} cycles"),
+                (cpu_rate("instructions", **by), "{{instance}} instructions"), unit="cps")
+    yield lines("Misses per instruction",
+                (ratio(cpu_rate, "cache_misses", "instructions", **by), "{{instance}} cache"),
+                (ratio(cpu_rate, "branch_misses", "instructions", **by), "{{instance}} branches"), unit="percentunit")
+
+
+def cpus():
+    name = "{{instance}} CPU {{cpu}}"
+    yield row("CPUs")
+    yield lines("Context switches", (cpu_rate("context_switches"), name), unit="cps")
+    yield lines("Migrations", (cpu_rate("cpu_migrations"), name), unit="cps", description="Onto this CPU.")
+    yield lines("Page faults", (cpu_rate("page_faults"), name), unit="cps")
+    yield lines("Instructions per cycle", (ratio(cpu_rate, "instructions", "cycles"), name))
+    yield lines("Cache misses per instruction", (ratio(cpu_rate, "cache_misses", "instructions"), name),
+                unit="percentunit")
+    yield lines("Branch misses per instruction", (ratio(cpu_rate, "branch_misses", "instructions"), name),
+                unit="percentunit")
+
+
+def cgroups():
+    name = "{{instance}} {{cgroup}}"
+
+    def graph(title, event, unit="cps", **more):
+        return lines(f"{title}, top $top", (top(cgroup_rate(event), event), name), unit=unit, **more)
+
+    def quotient(title, over, under, unit="short"):
+        return lines(title, (top(ratio(cgroup_rate, over, under), under), name), unit=unit,
+                     description=f"Of the $top that have most {under}.")
+
+    yield row("Cgroups ($cgroup)")
+    yield graph("CPUs used", "task_clock_seconds", "short")
+    yield graph("Context switches", "context_switches")
+    yield graph("Migrations", "cpu_migrations")
+    yield graph("Page faults", "page_faults")
+    yield graph("Major faults", "major_faults", description="Pages that were read from disk.")
+    yield graph("Cycles", "cycles")
+    yield quotient("Instructions per cycle", "instructions", "cycles")
+    yield quotient("Cache misses per instruction", "cache_misses", "instructions", "percentunit")
+    yield quotient("Branch misses per instruction", "branch_misses", "instructions", "percentunit")
+    yield table("Cgroups, now", [
+        ("", f'max by (instance, cgroup, unit, container_id) (perf_cgroup_info{{{CGROUPS}}})', "short"),
+        ("CPUs used", cgroup_rate("task_clock_seconds"), "short"),
+        ("switches", cgroup_rate("context_switches"), "cps"),
+        ("migrations", cgroup_rate("cpu_migrations"), "cps"),
+        ("faults", cgroup_rate("page_faults"), "cps"),
+        ("major faults", cgroup_rate("major_faults"), "cps"),
+        ("cycles", cgroup_rate("cycles"), "cps"),
+        ("IPC", ratio(cgroup_rate, "instructions", "cycles"), "short"),
+        ("least running share", f'min by (instance, cgroup) ({running("cgroup", "instance, cgroup, group")})',
+         "percentunit"),
+    ], ["instance", "cgroup", "unit", "container_id"], "CPUs used", height=12,
+        description="A cgroup holds those below it. Empty cells: not counted there.")
+
+
+def quality():
+    mappings = [{"type": "value", "options": {str(place): {"text": state, "color": color, "index": place}
+                                              for place, (state, color) in enumerate(STATES)}}]
+    yield row("Quality: how well it is counted, and what is not")
+    yield lines("Running share per CPU, by group", (running("cpu", "instance, group"), "{{instance}} {{group}}"),
+                unit="percentunit",
+                description="Below 100 %, more events are configured than the PMU has counters: they take turns, and "
+                            "totals are estimates.")
+    yield lines("Running share in cgroups, least $top",
+                (f'bottomk($top, {running("cgroup", "instance, cgroup, group")})', "{{instance}} {{cgroup}} {{group}}"),
+                unit="percentunit")
+    yield text("**ok** counted all the time · **multiplexed** part of the time: totals are estimates · "
+               "**never_scheduled** the group is too large for the PMU, or others have its counters · "
+               "**stalled** it runs and does not count, as in some virtual machines · "
+               "**unsupported** the machine has no such thing · **denied** a privilege is missing · "
+               "**failed** anything else.\n\n"
+               "All but the first two have no series. Why an event is not counted is at `/api/v1/events` of the daemon "
+               "(a click on its row), and why a cgroup is left out at `/api/v1/cgroups`.", 8, 8)
+    yield table("What is not counted, and its state",
+                [("", f'max by (instance, scope, group, event, pmu, state) (perf_event_state{{{SELECTED}, '
+                      f'state!~"ok|multiplexed"}})', "short")],
+                ["instance", "scope", "group", "event", "pmu", "state"], "instance", height=9,
+                links=[{"title": "Why: /api/v1/events", "url": "http://${__data.fields.instance}/api/v1/events",
+                        "targetBlank": True}])
+    yield panel("state-timeline", "States of events",
+                [target(0, state_numbers(), "{{instance}} {{scope}} {{event}} {{pmu}}")], width=16, height=12,
+                defaults={"mappings": mappings, "color": {"mode": "thresholds"},
+                          "custom": {"fillOpacity": 70, "lineWidth": 0}},
+                options={"mergeValues": True, "showValue": "never", "rowHeight": 0.9,
+                         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True}})
+    yield lines("Cgroups by what is done with them", (own("cgroups"), "{{instance}} {{state}}"), height=12)
+
+
+def daemon():
+    yield row("perfmond itself")
+    yield lines("CPU", (own_rate("cpu_seconds"), "{{instance}}"), unit="percentunit", description="Of one CPU.")
+    yield lines("Memory", (own("resident_memory_bytes"), "{{instance}} resident"),
+                (own("saved_bytes"), "{{instance}} saved for the next start"), unit="bytes")
+    yield lines("Time that one reading takes",
+                (f'{own_rate("read_seconds")} / ({own_rate("reads")} > 0)', "{{instance}}"),
+                (own("loop_lag_seconds"), "{{instance}} loop lag"), unit="s",
+                description="A reading is of all counters. Loop lag: the longest turn of the loop within a minute.")
+    yield lines("Readings and scrapes", (own_rate("reads"), "{{instance}} readings"),
+                (own_rate("scrapes"), "{{instance}} scrapes"), unit="cps")
+    yield lines("Open files", (own("open_events"), "{{instance}} perf events"),
+                (own("needed_fds"), "{{instance}} wanted"), (own("max_fds"), "{{instance}} limit"),
+                (own("kept_events"), "{{instance}} in the fd store"), log=True, floor=None)
+    yield lines("Readings that failed", (own_rate("read_errors"), "{{instance}} errors"),
+                (own_rate("readings_refused"), "{{instance}} went down: refused"), unit="cps")
+    yield lines("Following the tree", (own_rate("cgroups_missed"), "{{instance}} gone before they were counted"),
+                (own_rate("cgroup_rescans"), "{{instance}} whole tree read again"),
+                (own_rate("inotify_overflows"), "{{instance}} inotify overflows"), unit="cps")
+    yield lines("Directories watched", (own("inotify_watches"), "{{instance}} watched"),
+                (own("inotify_watches_missing"), "{{instance}} for want of watches not"))
+    yield lines("Reloads, and saves for the next start",
+                (f"increase(perfmond_reloads_total{{{SELECTED}}}[$__rate_interval])", "{{instance}} reloads"),
+                (f"increase(perfmond_reload_failures_total{{{SELECTED}}}[$__rate_interval])", "{{instance}} refused"),
+                (f"increase(perfmond_saves_total{{{SELECTED}}}[$__rate_interval])", "{{instance}} saves"))
+    yield lines("Time spent on what is kept for the next start", (own_rate("save_seconds"), "{{instance}}"),
+                unit="percentunit")
+    yield lines("CPUs", (own("cpus"), "{{instance}} counted"), (own("cpus_offline"), "{{instance}} offline"))
+    yield table("Builds", [("", f"max by (instance, version) (perfmond_build_info{{{SELECTED}}})", "short"),
+                           ("started", f"perfmond_start_time_seconds{{{SELECTED}}} * 1000", "dateTimeAsIso"),
+                           ("interval", own("interval_seconds"), "s")],
+                ["instance", "version"], "instance", width=8)
+
+
+# --- the dashboard
+
+def placed(panels):
+    """Gives panels their ids and places, from left to right and from top to bottom."""
+    x = y = height = 0
+    result = []
+    for number_, one in enumerate(panels, 1):
+        pos = one["gridPos"]
+        if x + pos["w"] > 24:
+            x, y, height = 0, y + height, 0
+        result.append({"id": number_, **one, "gridPos": {"x": x, "y": y, **pos}})
+        x, height = x + pos["w"], max(height, pos["h"])
+    return result
+
+
+def variable(kind, name, label, **more):
+    return {"type": kind, "name": name, "label": label, "hide": 0, "skipUrlSync": False, **more}
+
+
+def label_values(name, label, query, **more):
+    return variable("query", name, label, datasource=DATASOURCE, definition=query, refresh=2, sort=1,
+                    query={"query": query, "refId": name}, **more)
+
+
+def variables():
+    steps = ["5", "10", "20", "50"]
+    return [
+        variable("datasource", "datasource", "Prometheus", query="prometheus", refresh=1, regex="",
+                 includeAll=False, multi=False, current={}),
+        label_values("job", "Job", "label_values(perfmond_build_info, job)", includeAll=False, multi=False),
+        label_values("instance", "Machine", 'label_values(perfmond_build_info{job="$job"}, instance)', includeAll=True,
+                     multi=True, current={"text": ["All"], "value": ["$__all"]}),
+        variable("textbox", "cgroup", "Cgroups (regex)", query="/.+",
+                 description="On the whole path: /.+ is all but the root, /system.slice/[^/]+ the services, "
+                             ".*nginx.* what has nginx in its path.",
+                 current={"text": "/.+", "value": "/.+"}, options=[{"text": "/.+", "value": "/.+", "selected": True}]),
+        variable("custom", "top", "Top", query=",".join(steps), multi=False, includeAll=False,
+                 current={"text": "10", "value": "10"},
+                 options=[{"text": step, "value": step, "selected": step == "10"} for step in steps]),
+    ]
+
+
+def dashboard():
+    return {
+        "uid": "perfmond", "title": "perfmond", "tags": ["perf", "cgroups"], "schemaVersion": 39, "version": 1,
+        "description": "perf events per CPU and per cgroup, as perfmond counts them",
+        "editable": True, "graphTooltip": 1, "timezone": "", "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"}, "links": [],
+        "annotations": {"list": [{
+            "name": "Starts of perfmond", "enable": True, "datasource": DATASOURCE, "iconColor": "blue",
+            "expr": f"perfmond_start_time_seconds{{{SELECTED}}} * 1000", "useValueForTime": True, "step": "60s",
+            "titleFormat": "perfmond was started", "textFormat": "{{instance}}"}]},
+        "templating": {"list": variables()},
+        "panels": placed([*machine(), *cpus(), *cgroups(), *quality(), *daemon()]),
+    }
+
+
+if __name__ == "__main__":
+    json.dump(dashboard(), sys.stdout, indent=2)
+    sys.stdout.write("\n")
