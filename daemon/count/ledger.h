@@ -11,6 +11,7 @@
  */
 
 #include "count/plan.h"
+#include "count/trend.h"
 #include "target/cgroup.h"
 #include "util/hash.h"
 
@@ -20,6 +21,7 @@ struct cell {
 	uint64_t total;	  /* counts, before the event's scale */
 	uint64_t at_tick; /* total at the end of the last interval */
 	double rate;	  /* counts per second over the last interval; NAN before there was one */
+	struct trend trend; /* of that rate */
 	bool measured;	  /* something observed it; else it is absent, not 0 */
 };
 
@@ -55,6 +57,7 @@ struct ledger {
 	struct row_list gone; /* of them, the rows that linger, those gone first in front */
 	size_t nr_gone, max_gone;
 	uint64_t *counted[_SCOPE_MAX]; /* one a column: by all rows since it was last looked at */
+	struct trend *all_cpus;	       /* one a column of SCOPE_CPU: of the sum of all CPUs' rates */
 	struct row *by_target; /* labels are anybody's to choose, but how many rows there are is bounded */
 	uint64_t last_tick; /* CLOCK_MONOTONIC ns; 0: none yet */
 };
@@ -79,7 +82,7 @@ void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_i
 void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger);
 void ledger_drop(struct ledger *ledger, struct row *row);
 
-/* Ends an interval: works out rates and shares from what was added since the last. */
+/* Ends an interval: works out rates, their trends and shares from what was added since the last. */
 void ledger_tick(struct ledger *ledger, uint64_t now);
 
 /* Nothing in the row is measured any more. */

@@ -89,8 +89,10 @@ static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *fr
 		.cpu = ROW_ALL_CPUS,
 		.place = { CPU_NOWHERE, CPU_NOWHERE },
 	};
-	for (size_t i = 0; i < from->nr_columns; i++)
+	for (size_t i = 0; i < from->nr_columns; i++) {
+		sums->cells[i] = from->sums[i];
 		sums->cells[i].rate = NAN;
+	}
 	for (size_t row = 0; row < from->nr_rows; row++)
 		add_row(sums, from, row);
 	for (size_t i = 0; i < from->nr_sets; i++)

@@ -15,6 +15,7 @@ static void table_release(struct snapshot_table *table)
 		cgroup_identity_unref(table->rows[i].identity);
 	free(table->rows);
 	free(table->cells);
+	free(table->sums);
 	free(table->times);
 }
 
@@ -64,6 +65,12 @@ static int copy_columns(struct snapshot_table *table, const struct count *count,
 	return 0;
 }
 
+static void copy_trend(struct snapshot_cell *cell, const struct trend *trend)
+{
+	memcpy(cell->average, trend->average, sizeof(cell->average));
+	cell->highest = trend_highest(trend);
+}
+
 static void copy_row(struct snapshot_table *table, const struct row *row, const struct cpu_topology *topology)
 {
 	size_t at = table->nr_rows++;
@@ -76,12 +83,14 @@ static void copy_row(struct snapshot_table *table, const struct row *row, const 
 		.identity = row->identity ? cgroup_identity_ref(row->identity) : NULL,
 		.gone = row->gone_at != 0,
 	};
-	for (size_t i = 0; i < table->nr_columns; i++)
+	for (size_t i = 0; i < table->nr_columns; i++) {
 		cells[i] = (struct snapshot_cell){
 			.total = row->cells[i].total,
 			.rate = row->cells[i].rate,
 			.measured = row->cells[i].measured && table->columns[i].state != EVENT_STALLED,
 		};
+		copy_trend(&cells[i], &row->cells[i].trend);
+	}
 	for (size_t i = 0; i < table->nr_sets; i++)
 		times[i] = (struct snapshot_times){
 			.enabled = row->times[i].enabled,
@@ -103,6 +112,16 @@ static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, 
 		return -ENOMEM;
 	TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
 		copy_row(table, row, topology);
+	return 0;
+}
+
+static int copy_sums(struct snapshot_table *table, const struct ledger *ledger)
+{
+	table->sums = calloc(table->nr_columns + 1, sizeof(*table->sums));
+	if (!table->sums)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->nr_columns; i++)
+		copy_trend(&table->sums[i], &ledger->all_cpus[i]);
 	return 0;
 }
 
@@ -157,7 +176,7 @@ int snapshot_new(struct snapshot **ret, const struct count *count, const struct 
 		if (copy_columns(&snapshot->table[scope], count, (enum scope)scope) < 0 ||
 		    copy_rows(&snapshot->table[scope], count_ledger(count), (enum scope)scope, topology) < 0)
 			return -ENOMEM;
-	if (copy_cgroups(snapshot, tree) < 0)
+	if (copy_sums(&snapshot->table[SCOPE_CPU], count_ledger(count)) < 0 || copy_cgroups(snapshot, tree) < 0)
 		return -ENOMEM;
 
 	*ret = steal_ptr(snapshot);

@@ -19,6 +19,8 @@ struct snapshot_column {
 struct snapshot_cell {
 	uint64_t total; /* counts; × event->scale is the value in the event's unit */
 	double rate;	/* counts per second over the last interval, or NAN */
+	float average[_TREND_MAX]; /* of it, over about a minute and five; NAN: not known */
+	float highest;	/* of one interval within the last minute, or NAN */
 	bool measured;	/* false: absent from every output */
 };
 
@@ -42,6 +44,7 @@ struct snapshot_table {
 	struct snapshot_row *rows;
 	size_t nr_rows;
 	struct snapshot_cell *cells;  /* [row * nr_columns + column] */
+	struct snapshot_cell *sums;   /* [column] of SCOPE_CPU: all CPUs together; only what is no sum of theirs */
 	struct snapshot_times *times; /* [row * nr_sets + column's set] */
 };
 
