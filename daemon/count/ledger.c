@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 {
@@ -90,6 +91,14 @@ struct row *ledger_find(const struct ledger *ledger, int cpu, const struct cgrou
 	return row;
 }
 
+static uint64_t realtime_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+}
+
 static struct row *row_new(const struct scope_plan *plan, const char *key)
 {
 	size_t head = sizeof(struct row) + strlen(key) + 1;
@@ -139,6 +148,7 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 	}
 	row->scope = scope;
 	row->cpu = cpu;
+	row->since = realtime_now();
 	row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 	TAILQ_INSERT_TAIL(&ledger->rows[scope], row, in_ledger);
 	ledger->nr_rows[scope]++;
@@ -298,6 +308,7 @@ static void carry_row(const struct carrying *carrying, struct row *to, const str
 		if (plan->columns[i].set != NO_SET || final)
 			to->cells[i].measured |= cell->measured;
 	}
+	to->since = to->since < from->since ? to->since : from->since;
 	carry_times(to, plan, from, &carrying->from->plan->scope[from->scope]);
 }
 

@@ -38,6 +38,7 @@ struct row {
 	enum scope scope;
 	int cpu;			  /* or ROW_ALL_CPUS */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
+	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0 */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it is there */
 	size_t number;			  /* in an image, while that is written */
 	TAILQ_ENTRY(row) in_ledger;

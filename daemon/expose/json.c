@@ -198,7 +198,7 @@ static void add_value(void *userdata, const struct walk_table *table, size_t col
 	add_rate(out, ",\"rate\":", cell->rate, scale);
 	add_rate(out, ",\"rate_1m\":", (double)cell->average[TREND_1M], scale);
 	add_rate(out, ",\"rate_5m\":", (double)cell->average[TREND_5M], scale);
-	add_rate(out, ",\"rate_peak\":", fmax((double)cell->highest, cell->rate), scale);
+	add_rate(out, ",\"rate_peak\":", snapshot_peak(cell), scale);
 	buf_str(out, ",\"running\":");
 	measure_add(out, times ? times->share : NAN);
 	buf_add(out, json->text.data + text->tail, text->end - text->tail);

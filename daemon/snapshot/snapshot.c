@@ -82,6 +82,7 @@ static void copy_row(struct snapshot_table *table, const struct row *row, const 
 		.place = cpu_topology_find(topology, row->cpu),
 		.identity = row->identity ? cgroup_identity_ref(row->identity) : NULL,
 		.gone = row->gone_at != 0,
+		.since = row->since,
 	};
 	for (size_t i = 0; i < table->nr_columns; i++) {
 		cells[i] = (struct snapshot_cell){
@@ -159,7 +160,7 @@ static uint64_t realtime_of(uint64_t taken)
 }
 
 int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
-		 const struct cpu_topology *topology, bool aggregate, const struct self *self)
+		 const struct cpu_topology *topology, const struct snapshot_options *options, const struct self *self)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
 
@@ -169,7 +170,7 @@ int snapshot_new(struct snapshot **ret, const struct count *count, const struct 
 	snapshot->taken = count_stats(count).last_read;
 	snapshot->realtime = realtime_of(snapshot->taken);
 	snapshot->plan = plan_ref(count_plan(count));
-	snapshot->aggregate = aggregate;
+	snapshot->options = *options;
 	snapshot->self = *self;
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)

@@ -10,6 +10,8 @@
 #include "snapshot/self.h"
 #include "target/cpu.h"
 
+#include <math.h>
+
 struct snapshot_column {
 	const struct column *column; /* event, group, scope: of the plan, which the snapshot refers to */
 	enum event_state state;
@@ -34,6 +36,7 @@ struct snapshot_row {
 	struct cpu_place place;		  /* of the CPU */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	bool gone;			  /* the cgroup is removed and lingers */
+	uint64_t since;			  /* ns since the epoch when its totals began */
 };
 
 /* A scope's numbers: a row per target, a column per event, cells row by row. */
@@ -55,12 +58,19 @@ struct snapshot_cgroup {
 	char *why; /* why not counted, or NULL */
 };
 
+/* What the config wants to be shown, and how. */
+struct snapshot_options {
+	bool aggregate; /* [cpu] aggregate: CPU rows are summed into one, cpu == ROW_ALL_CPUS */
+	bool created;	/* [web] created */
+	bool peaks;	/* [web] peaks */
+};
+
 struct snapshot {
 	unsigned refs;
 	uint64_t taken;	   /* when the counters were read, CLOCK_MONOTONIC ns: for its age */
 	uint64_t realtime; /* the same, ns since the epoch: for people */
 	struct plan *plan; /* a reference */
-	bool aggregate;	   /* [cpu] aggregate: CPU rows are summed into one, cpu == ROW_ALL_CPUS */
+	struct snapshot_options options;
 	struct snapshot_table table[_SCOPE_MAX];
 	struct snapshot_cgroup *cgroups;
 	size_t nr_cgroups;
@@ -69,7 +79,7 @@ struct snapshot {
 
 /* Copies what count, the tree (or NULL) and the topology (or NULL) hold now. -ENOMEM. */
 int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
-		 const struct cpu_topology *topology, bool aggregate, const struct self *self);
+		 const struct cpu_topology *topology, const struct snapshot_options *options, const struct self *self);
 struct snapshot *snapshot_ref(struct snapshot *snapshot);
 struct snapshot *snapshot_unref(struct snapshot *snapshot);
 DEFINE_CLEANUP(struct snapshot *, snapshot_unref)
@@ -77,6 +87,13 @@ DEFINE_CLEANUP(struct snapshot *, snapshot_unref)
 static inline const struct snapshot_cell *snapshot_cell(const struct snapshot_table *table, size_t row, size_t column)
 {
 	return &table->cells[row * table->nr_columns + column];
+}
+
+/* The highest rate within the last minute, or NAN. */
+static inline double snapshot_peak(const struct snapshot_cell *cell)
+{
+	/* It is kept in fewer digits, and is no less than what is shown beside it. */
+	return fmax((double)cell->highest, cell->rate);
 }
 
 /* The times of the set that the column is in; NULL where it is in none. */

@@ -244,7 +244,7 @@ static void test_aggregate(void **state)
 	_cleanup_(json_free) json_t *json = NULL;
 
 	(void)state;
-	s->aggregate = true;
+	s->options.aggregate = true;
 	/* What the CPUs did together is not the sum of what each did at its best. */
 	made_trend(s, SCOPE_CPU, 0, 0, 1, 1, 5000);
 	s->table[SCOPE_CPU].sums[0].average[TREND_1M] = 700;
@@ -290,7 +290,7 @@ static void test_places(void **state)
 	assert_absent(json, "cpus.1.events.instructions.package");
 	assert_absent(json, "cpus.2.events.power_energy_pkg.package");
 
-	s->aggregate = true;
+	s->options.aggregate = true;
 	sum = snapshot_json(s, &(struct expose_query){});
 	assert_number(sum, "cpus.0.events.power_energy_pkg.total", 3);
 	assert_absent(sum, "cpus.0.events.power_energy_pkg.package");
