@@ -36,6 +36,8 @@ struct snapshot *snapshot_unref(struct snapshot *snapshot)
 		free(snapshot->cgroups[i].why);
 	}
 	free(snapshot->cgroups);
+	for (size_t i = 0; i < _SNAPSHOT_FORMAT_MAX * _SNAPSHOT_CODING_MAX; i++)
+		blob_unref(snapshot->rendered[i / _SNAPSHOT_CODING_MAX][i % _SNAPSHOT_CODING_MAX]);
 	plan_unref(snapshot->plan);
 	free(snapshot);
 	return NULL;

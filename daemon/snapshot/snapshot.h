@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * One consistent reading of everything, in flat arrays: what is exposed. Immutable once made, and
- * reference-counted, so that an answer can be written from it while counting goes on.
+ * One consistent reading of everything, in flat arrays: what is exposed. Immutable once made (what has been written
+ * from it is added), and reference-counted, so that an answer can be written from it while counting goes on.
  */
 
 #include "count/count.h"
 #include "snapshot/self.h"
 #include "target/cpu.h"
+#include "util/blob.h"
 
 #include <math.h>
 
@@ -65,6 +66,20 @@ struct snapshot_options {
 	bool peaks;	/* [web] peaks */
 };
 
+/* What a snapshot is written as, and how that is sent. */
+enum snapshot_format {
+	SNAPSHOT_PROMETHEUS,
+	SNAPSHOT_OPENMETRICS,
+	SNAPSHOT_JSON,
+	_SNAPSHOT_FORMAT_MAX,
+};
+
+enum snapshot_coding {
+	SNAPSHOT_PLAIN,
+	SNAPSHOT_GZIP,
+	_SNAPSHOT_CODING_MAX,
+};
+
 struct snapshot {
 	unsigned refs;
 	uint64_t taken;	   /* when the counters were read, CLOCK_MONOTONIC ns: for its age */
@@ -75,6 +90,7 @@ struct snapshot {
 	struct snapshot_cgroup *cgroups;
 	size_t nr_cgroups;
 	struct self self;
+	struct blob *rendered[_SNAPSHOT_FORMAT_MAX][_SNAPSHOT_CODING_MAX]; /* so far: of expose/rendering.h */
 };
 
 /* Copies what count, the tree (or NULL) and the topology (or NULL) hold now. -ENOMEM. */
