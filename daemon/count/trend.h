@@ -44,7 +44,7 @@ struct trend_step trend_step_of(uint64_t last, uint64_t now);
 /* Nothing is known. */
 void trend_forget(struct trend *trend);
 
-/* Takes an interval's rate in. NAN: it was not measured, and what comes after it begins anew; the highest rates stay. */
+/* Takes an interval's rate in. NAN: it was not measured, and averages begin anew after it; the highest rates stay. */
 void trend_add(struct trend *trend, const struct trend_step *step, double rate);
 
 /* The highest rate of an interval within the last minute, or NAN. */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a client would like to get: the Accept and Accept-Encoding of RFC 9110, with their q-values. Pure. Foreign bytes:
- * what can't be understood of a header is as good as not there, and nothing is refused for it.
+ * What a client would like to get: the Accept and Accept-Encoding of RFC 9110, with their q-values. Pure. Foreign
+ * bytes: what can't be understood of a header is as good as not there, and nothing is refused for it.
  */
 
 #include <stdbool.h>

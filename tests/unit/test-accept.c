@@ -30,7 +30,8 @@ static void test_media(void **state)
 		{ "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
 		  "text/plain;version=0.0.4;q=0.5,*/*;q=0.1", OPEN },
 		{ "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
-		  "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,"
+		  "application/openmetrics-text;version=0.0.1;q=0.4,"
+		  "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,"
 		  "text/plain;version=0.0.4;q=0.2,*/*;q=0.1", OPEN },
 		{ "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,"
 		  "text/plain;version=0.0.4;q=0.3,*/*;q=0.1", PLAIN },

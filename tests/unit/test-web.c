@@ -316,7 +316,8 @@ static void test_unsent_answers_are_bounded(void **state)
 	}
 	reply = receive(f, fds[ARRAY_SIZE(fds) - 1], false);
 	assert_int_equal(status_of(reply), 503);
-	assert_non_null(strstr(reply, "\r\n\r\n{\"error\":\"too many answers wait for slow clients; try again later\"}\n"));
+	assert_non_null(strstr(reply, "\r\n\r\n{\"error\":\"too many answers wait for slow clients; "
+				      "try again later\"}\n"));
 	/* What is short is answered all the same. */
 	assert_works(f);
 
