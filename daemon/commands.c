@@ -220,20 +220,32 @@ int command_check(const struct options *options)
 
 /* --- --once */
 
+static int expose_as(enum format format, struct buf *out, const struct snapshot *snapshot)
+{
+	const struct expose_query all = {};
+
+	switch (format) {
+	case FORMAT_OPENMETRICS:
+		return expose_openmetrics(out, snapshot);
+	case FORMAT_JSON:
+		return expose_json_snapshot(out, snapshot, &all);
+	default:
+		return expose_prometheus(out, snapshot);
+	}
+}
+
 int command_once(const struct options *options)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 	_cleanup_(buf_release) struct buf out = {};
-	const struct expose_query all = {};
 	int r = count_for(options, options->duration, &monitor);
 
 	if (r < 0)
 		return EXIT_FAILURE;
 	r = monitor_snapshot(monitor, UINT64_MAX, &snapshot);
 	if (r >= 0)
-		r = options->format == FORMAT_JSON ? expose_json_snapshot(&out, snapshot, &all) :
-						     expose_prometheus(&out, snapshot);
+		r = expose_as(options->format, &out, snapshot);
 	if (r < 0) {
 		log_error("out of memory");
 		return EXIT_FAILURE;

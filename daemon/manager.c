@@ -439,11 +439,12 @@ static bool source_ready(void *userdata, struct reason *why)
 	return manager->settled;
 }
 
-static void source_scraped(void *userdata)
+static void source_scraped(void *userdata, bool written)
 {
 	struct manager *manager = userdata;
 
 	manager->monitor->self.scrapes++;
+	manager->monitor->self.renderings += written;
 }
 
 static int listen_on(struct manager *manager, const struct config *config, struct reason *why)

@@ -452,6 +452,11 @@ static struct self describe_self(const struct monitor *monitor)
 
 int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot **ret)
 {
+	const struct snapshot_options options = {
+		.aggregate = monitor->config->cpu_aggregate,
+		.created = monitor->config->created,
+		.peaks = monitor->config->peaks,
+	};
 	struct self self;
 	int r;
 
@@ -463,7 +468,7 @@ int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot 
 	if (!monitor->latest) {
 		self = describe_self(monitor);
 		r = snapshot_new(&monitor->latest, monitor->count, monitor->tree, &monitor->machine->topology,
-				 monitor->config->cpu_aggregate, &self);
+				 &options, &self);
 		if (r < 0)
 			return r;
 	}

@@ -49,7 +49,8 @@ static void print_help(void)
 	       "      --check             say what would be counted here, what would not and why;\n"
 	       "                          exit status 1: the config is wrong, 2: something\n"
 	       "                          configured can't be counted\n"
-	       "      --once[=FORMAT]     count for a while, print prometheus or json, exit\n"
+	       "      --once[=FORMAT]     count for a while, print prometheus, openmetrics or json,\n"
+	       "                          exit\n"
 	       "      --duration=TIME     how long --once counts (default: 1s)\n"
 	       "      --list-events[=GLOB]  list the events this machine can count\n"
 	       "      --save-tracepoints=FILE  list the tracepoints in FILE, for a perfmond that\n"
@@ -69,13 +70,18 @@ static int bad_value(const char *option, const char *value, const char *wanted)
 
 static int parse_format(struct options *options, const char *text)
 {
-	if (!text || strcmp(text, "prometheus") == 0)
-		options->format = FORMAT_PROMETHEUS;
-	else if (strcmp(text, "json") == 0)
-		options->format = FORMAT_JSON;
-	else
-		return bad_value("once", text, "the formats are prometheus and json");
-	return 0;
+	static const char *const formats[] = {
+		[FORMAT_PROMETHEUS] = "prometheus",
+		[FORMAT_OPENMETRICS] = "openmetrics",
+		[FORMAT_JSON] = "json",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (strcmp(text ? text : "prometheus", formats[i]) == 0) {
+			options->format = (enum format)i;
+			return 0;
+		}
+	return bad_value("once", text, "the formats are prometheus, openmetrics and json");
 }
 
 static int parse_one(struct options *options, int option)

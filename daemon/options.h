@@ -18,6 +18,7 @@ enum command {
 
 enum format {
 	FORMAT_PROMETHEUS,
+	FORMAT_OPENMETRICS,
 	FORMAT_JSON,
 };
 

@@ -19,6 +19,8 @@ static const char default_text[] =
 	"interval = 1s\n"
 	"[web]\n"
 	"listen = 127.0.0.1:9753\n"
+	"created = no\n"
+	"peaks = no\n"
 	"[cpu]\n"
 	"groups = core software\n"
 	"aggregate = no\n"

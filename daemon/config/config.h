@@ -52,6 +52,7 @@ struct config {
 
 	/* [web] */
 	struct config_list listen; /* ADDR:PORT, [V6]:PORT or /path */
+	bool created, peaks;	   /* series of when counters began, and of the highest rates */
 
 	/* [cpu] */
 	struct config_list cpu_groups; /* names of groups, each once */

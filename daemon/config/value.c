@@ -30,6 +30,10 @@ const struct config_key config_keys[] = {
 
 	{ .section = SECTION_WEB, .name = "listen", .type = VALUE_ADDRESS,
 	  .offset = offsetof(struct config, listen) },
+	{ .section = SECTION_WEB, .name = "created", .type = VALUE_BOOL,
+	  .offset = offsetof(struct config, created) },
+	{ .section = SECTION_WEB, .name = "peaks", .type = VALUE_BOOL,
+	  .offset = offsetof(struct config, peaks) },
 
 	{ .section = SECTION_CPU, .name = "groups", .type = VALUE_GROUPS,
 	  .offset = offsetof(struct config, cpu_groups) },

@@ -12,7 +12,7 @@
 /* "perfmond" as a number of this machine's byte order. */
 #define MAGIC 0x646e6f6d66726570U
 /* Goes up with each change of what is written. */
-#define FORMAT 1U
+#define FORMAT 2U
 
 /* At the beginning of an image: magic, version, size of all, checksum of what follows. */
 #define HEADER (4 * sizeof(uint64_t))
@@ -307,7 +307,7 @@ static int get_set(struct unpack *in, struct scope_plan *plan, size_t at)
 
 static int get_sets(struct unpack *in, struct scope_plan *plan)
 {
-	size_t nr = unpack_nr(in, 5 * sizeof(uint64_t));
+	size_t nr = unpack_nr(in, 6 * sizeof(uint64_t));
 
 	plan->sets = calloc(nr + 1, sizeof(*plan->sets));
 	if (!plan->sets)
@@ -358,6 +358,7 @@ static void put_row(struct buf *out, const struct row *row, const struct scope_p
 	pack_u64(out, (uint64_t)(int64_t)row->cpu);
 	pack_u64(out, row->identity ? row->identity->id : 0);
 	pack_text(out, row->identity ? row->identity->label : NULL);
+	pack_u64(out, row->since);
 	pack_u64(out, row->gone_at);
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		pack_u64(out, row->cells[i].total);
@@ -419,12 +420,13 @@ static int get_row(struct unpack *in, struct ledger *ledger, struct row **ret)
 {
 	enum scope scope = (enum scope)unpack_at_most(in, _SCOPE_MAX - 1);
 	int64_t cpu = (int64_t)unpack_u64(in);
-	uint64_t id = unpack_u64(in), gone_at;
+	uint64_t id = unpack_u64(in), since, gone_at;
 	_cleanup_(freep) char *label = unpack_text(in);
 	_cleanup_(cgroup_identity_unrefp) struct cgroup_identity *identity = NULL;
 	size_t before = ledger->nr_rows[scope];
 	int r;
 
+	since = unpack_u64(in);
 	gone_at = unpack_u64(in);
 	if (in->bad || !is_target(scope, cpu, label) || (gone_at && scope == SCOPE_CPU))
 		return -EBADMSG;
@@ -435,6 +437,7 @@ static int get_row(struct unpack *in, struct ledger *ledger, struct row **ret)
 		return r;
 	if (ledger->nr_rows[scope] == before)
 		return -EBADMSG; /* twice */
+	(*ret)->since = since;
 	get_cells(in, *ret, &ledger->plan->scope[scope]);
 	if (gone_at)
 		ledger_retire(ledger, *ret, identity, gone_at);
@@ -447,7 +450,7 @@ int image_get_ledger(struct unpack *in, struct ledger *ledger, struct row ***ret
 	size_t nr;
 
 	ledger->last_tick = unpack_u64(in);
-	nr = unpack_nr(in, 5 * sizeof(uint64_t));
+	nr = unpack_nr(in, 6 * sizeof(uint64_t));
 	rows = calloc(nr + 1, sizeof(struct row *));
 	if (!rows)
 		return -ENOMEM;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 {
@@ -24,6 +25,13 @@ int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 			return -ENOMEM;
 		}
 	}
+	ledger->all_cpus = calloc(plan->scope[SCOPE_CPU].nr_columns + 1, sizeof(*ledger->all_cpus));
+	if (!ledger->all_cpus) {
+		ledger_free(ledger);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < plan->scope[SCOPE_CPU].nr_columns; i++)
+		trend_forget(&ledger->all_cpus[i]);
 	*ret = ledger;
 	return 0;
 }
@@ -37,6 +45,7 @@ struct ledger *ledger_free(struct ledger *ledger)
 			ledger_drop(ledger, TAILQ_FIRST(&ledger->rows[scope]));
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		free(ledger->counted[scope]);
+	free(ledger->all_cpus);
 	plan_unref(ledger->plan);
 	free(ledger);
 	return NULL;
@@ -94,6 +103,14 @@ struct row *ledger_find(const struct ledger *ledger, int cpu, const struct cgrou
 	return row;
 }
 
+static uint64_t realtime_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
+}
+
 static struct row *row_new(const struct scope_plan *plan, const char *key)
 {
 	size_t head = sizeof(struct row) + strlen(key) + 1;
@@ -107,8 +124,10 @@ static struct row *row_new(const struct scope_plan *plan, const char *key)
 	row->cells = (struct cell *)(row->times + plan->nr_sets);
 	for (size_t i = 0; i < plan->nr_sets; i++)
 		row->times[i].share = NAN;
-	for (size_t i = 0; i < plan->nr_columns; i++)
+	for (size_t i = 0; i < plan->nr_columns; i++) {
 		row->cells[i].rate = NAN;
+		trend_forget(&row->cells[i].trend);
+	}
 	memcpy(row->target, key, strlen(key));
 	return row;
 }
@@ -141,6 +160,7 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 	}
 	row->scope = scope;
 	row->cpu = cpu;
+	row->since = realtime_now();
 	row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 	TAILQ_INSERT_TAIL(&ledger->rows[scope], row, in_ledger);
 	ledger->nr_rows[scope]++;
@@ -167,14 +187,16 @@ void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
 		ledger_drop(ledger, row);
 }
 
-static void row_tick(struct row *row, const struct scope_plan *plan, double seconds, uint64_t *counted)
+static void row_tick(struct row *row, const struct scope_plan *plan, const struct trend_step *step,
+		     uint64_t *counted)
 {
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		struct cell *cell = &row->cells[i];
 
 		counted[i] += cell->total - cell->at_tick;
-		cell->rate = cell->measured ? (double)(cell->total - cell->at_tick) / seconds : NAN;
+		cell->rate = cell->measured ? (double)(cell->total - cell->at_tick) / step->seconds : NAN;
 		cell->at_tick = cell->total;
+		trend_add(&cell->trend, step, cell->rate);
 	}
 	for (size_t i = 0; i < plan->nr_sets; i++) {
 		struct set_times *times = &row->times[i];
@@ -187,18 +209,33 @@ static void row_tick(struct row *row, const struct scope_plan *plan, double seco
 	}
 }
 
+/* CPUs that are not measured for now leave a sum of those that are. */
+static void sum_tick(struct ledger *ledger, const struct trend_step *step)
+{
+	for (size_t i = 0; i < ledger->plan->scope[SCOPE_CPU].nr_columns; i++) {
+		double sum = NAN;
+		const struct row *row;
+
+		TAILQ_FOREACH(row, &ledger->rows[SCOPE_CPU], in_ledger)
+			if (!isnan(row->cells[i].rate))
+				sum = isnan(sum) ? row->cells[i].rate : sum + row->cells[i].rate;
+		trend_add(&ledger->all_cpus[i], step, sum);
+	}
+}
+
 void ledger_tick(struct ledger *ledger, uint64_t now)
 {
 	/* The first tick ends no interval: counting started somewhere within it. */
-	double seconds = ledger->last_tick && now > ledger->last_tick ? (double)(now - ledger->last_tick) / 1e9 : NAN;
+	const struct trend_step step = trend_step_of(ledger->last_tick, now);
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		const struct scope_plan *plan = &ledger->plan->scope[scope];
 		struct row *row;
 
 		TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
-			row_tick(row, plan, seconds, ledger->counted[scope]);
+			row_tick(row, plan, &step, ledger->counted[scope]);
 	}
+	sum_tick(ledger, &step);
 	ledger->last_tick = now;
 }
 
@@ -278,10 +315,12 @@ static void carry_row(const struct carrying *carrying, struct row *to, const str
 		to->cells[i].total += cell->total;
 		to->cells[i].at_tick += cell->at_tick;
 		to->cells[i].rate = cell->rate;
+		to->cells[i].trend = cell->trend;
 		/* What is no longer counted is not measured; of a target that is gone, it was. */
 		if (plan->columns[i].set != NO_SET || final)
 			to->cells[i].measured |= cell->measured;
 	}
+	to->since = to->since < from->since ? to->since : from->since;
 	carry_times(to, plan, from, &carrying->from->plan->scope[from->scope]);
 }
 
@@ -359,6 +398,9 @@ int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, con
 		TAILQ_FOREACH(old, &from->rows[scope], in_ledger)
 			if (r == 0 && !old->gone_at)
 				r = carry_counted(&carrying, old, per_cpu, cpus, now);
+	for (size_t i = 0; i < to->plan->scope[SCOPE_CPU].nr_columns && r == 0; i++)
+		if (carrying.heirs[SCOPE_CPU][i] != NO_COLUMN)
+			to->all_cpus[i] = from->all_cpus[carrying.heirs[SCOPE_CPU][i]];
 	to->last_tick = from->last_tick;
 	return r;
 }

@@ -11,6 +11,7 @@
  */
 
 #include "count/plan.h"
+#include "count/trend.h"
 #include "target/cgroup.h"
 #include "util/hash.h"
 
@@ -20,6 +21,7 @@ struct cell {
 	uint64_t total;	  /* counts, before the event's scale */
 	uint64_t at_tick; /* total at the end of the last interval */
 	double rate;	  /* counts per second over the last interval; NAN before there was one */
+	struct trend trend; /* of that rate */
 	bool measured;	  /* something observed it; else it is absent, not 0 */
 };
 
@@ -36,6 +38,7 @@ struct row {
 	enum scope scope;
 	int cpu;			  /* or ROW_ALL_CPUS */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
+	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0 */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it is there */
 	size_t number;			  /* in an image, while that is written */
 	TAILQ_ENTRY(row) in_ledger;
@@ -55,6 +58,7 @@ struct ledger {
 	struct row_list gone; /* of them, the rows that linger, those gone first in front */
 	size_t nr_gone, max_gone;
 	uint64_t *counted[_SCOPE_MAX]; /* one a column: by all rows since it was last looked at */
+	struct trend *all_cpus;	       /* one a column of SCOPE_CPU: of the sum of all CPUs' rates */
 	struct row *by_target; /* labels are anybody's to choose, but how many rows there are is bounded */
 	uint64_t last_tick; /* CLOCK_MONOTONIC ns; 0: none yet */
 };
@@ -79,7 +83,7 @@ void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_i
 void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger);
 void ledger_drop(struct ledger *ledger, struct row *row);
 
-/* Ends an interval: works out rates and shares from what was added since the last. */
+/* Ends an interval: works out rates, their trends and shares from what was added since the last. */
 void ledger_tick(struct ledger *ledger, uint64_t now);
 
 /* Nothing in the row is measured any more. */

@@ -9,7 +9,8 @@
 
 #include "util/buf.h"
 
-/* A label's value, in the Prometheus text format and in OpenMetrics: \\, \" and \n. */
+/* A label's value, in the Prometheus text format and in OpenMetrics, and a HELP line's text in the latter: \\, \" and
+ * \n. */
 void escape_label(struct buf *out, const char *text);
 
 /* The text of a HELP line in the Prometheus text format: \\ and \n. */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A snapshot as text: Prometheus's exposition format and JSON.
+ * A snapshot as text: Prometheus's exposition format, OpenMetrics and JSON.
  *
  * There is one walk over the numbers of a snapshot (walk.h), which knows the filters and the order, and
  * a writer per format. Everything here is pure: from a snapshot to a buffer.
@@ -28,8 +28,9 @@ struct expose_query {
 /* Is there an event of that name (as in `sort`) in a scope that query asks for? */
 bool expose_has_event(const struct snapshot *snapshot, const struct expose_query *query, const char *name);
 
-/* Prometheus text format 0.0.4: the whole snapshot. */
+/* The whole snapshot in Prometheus's text format 0.0.4, and in OpenMetrics 1.0.0. */
 int expose_prometheus(struct buf *out, const struct snapshot *snapshot);
+int expose_openmetrics(struct buf *out, const struct snapshot *snapshot);
 
 /* /api/v1/snapshot, /api/v1/events, /api/v1/cgroups, /api/v1/status */
 int expose_json_snapshot(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static const struct label_text no_labels = { "", 0 };
@@ -41,23 +42,32 @@ static void put_family(struct families *f, const struct family *family)
 	f->begun = false;
 }
 
-static void put_sample(struct families *f, struct label_text target, struct label_text own, uint64_t count,
-		       const struct scale *scale)
+/* Before each sample. */
+static void begin_family(struct families *f)
 {
 	if (!f->begun)
 		f->writer->begin(f->userdata, &f->family);
 	f->begun = true;
-	f->writer->sample(f->userdata, target, own, count, scale);
 }
 
-/* A sample with labels made for it alone, which are then released. */
+static void put_sample(struct families *f, const struct series *series, uint64_t count, const struct scale *scale)
+{
+	begin_family(f);
+	f->writer->sample(f->userdata, series, count, scale);
+}
+
+/* A sample of the daemon's own, with labels made for it alone, which are then released. */
 static int put_single(struct families *f, struct buf *labels, uint64_t count, const struct scale *scale)
 {
+	const struct series series = {
+		.target = no_labels,
+		.own = { labels->len ? labels->data : "", labels->len },
+		.since = f->walk->snapshot->self.start_time,
+	};
 	int r = labels->failed ? -ENOMEM : 0;
 
 	if (r == 0)
-		put_sample(f, no_labels, (struct label_text){ labels->len ? labels->data : "", labels->len }, count,
-			   scale);
+		put_sample(f, &series, count, scale);
 	buf_release(labels);
 	return r;
 }
@@ -97,12 +107,18 @@ static int make_row_labels(struct families *f, enum scope scope)
 	return labels->text.failed ? -ENOMEM : 0;
 }
 
-static struct label_text row_label(const struct families *f, enum scope scope, size_t i, bool with_place)
+/* Of number i of the rows asked for. */
+static struct series row_series(const struct families *f, const struct walk_table *table, size_t i, bool with_place,
+				struct label_text own)
 {
-	const struct row_labels *labels = &f->rows[scope];
+	const struct row_labels *labels = &f->rows[table->scope];
 	size_t begin = labels->at[2 * i], end = labels->at[2 * i + (with_place ? 2 : 1)];
 
-	return (struct label_text){ labels->text.data + begin, end - begin };
+	return (struct series){
+		.target = { labels->text.data + begin, end - begin },
+		.own = own,
+		.since = table->table->rows[table->rows[i]].since,
+	};
 }
 
 /* --- events */
@@ -164,9 +180,9 @@ static const char *scope_help(const struct families *f, enum scope scope, const 
 	if (scope == SCOPE_CGROUP)
 		return "while tasks of the cgroup or of one below it ran (in /, the idle tasks too)";
 	if (event->uncore)
-		return f->walk->snapshot->aggregate ? "on all packages together" :
+		return f->walk->snapshot->options.aggregate ? "on all packages together" :
 						      "for what the CPU stands for: its package, a part of it, a core";
-	return f->walk->snapshot->aggregate ? "on all CPUs together, for all processes" :
+	return f->walk->snapshot->options.aggregate ? "on all CPUs together, for all processes" :
 					      "on the CPU, for all processes";
 }
 
@@ -180,10 +196,30 @@ static char *event_help(const struct families *f, enum scope scope, const struct
 	return buf_steal(&help);
 }
 
-static int put_column(struct families *f, const struct walk_table *table, size_t column)
+/* One of the numbers of a cell, as the sample of the family at hand. */
+typedef void put_cell(struct families *f, const struct series *series, const struct snapshot_cell *cell,
+		      const struct scale *scale);
+
+static void put_total(struct families *f, const struct series *series, const struct snapshot_cell *cell,
+		      const struct scale *scale)
+{
+	put_sample(f, series, cell->total, scale);
+}
+
+static void put_peak(struct families *f, const struct series *series, const struct snapshot_cell *cell,
+		     const struct scale *scale)
+{
+	double peak = snapshot_peak(cell) * scale->real;
+
+	if (!isfinite(peak))
+		return;
+	begin_family(f);
+	f->writer->measure(f->userdata, series, peak);
+}
+
+static int put_column(struct families *f, const struct walk_table *table, size_t column, put_cell *put)
 {
 	const struct event *event = walk_event(table, column);
-	const struct scale *scale = &table->scales[column];
 	_cleanup_(buf_release) struct buf own = {};
 	struct label_text text = no_labels;
 
@@ -196,9 +232,10 @@ static int put_column(struct families *f, const struct walk_table *table, size_t
 	for (size_t i = 0; i < table->nr_rows; i++) {
 		const struct snapshot_cell *cell =
 			snapshot_cell(table->table, table->rows[i], table->columns[column]);
+		const struct series series = row_series(f, table, i, event->uncore, text);
 
 		if (cell->measured)
-			put_sample(f, row_label(f, table->scope, i, event->uncore), text, cell->total, scale);
+			put(f, &series, cell, &table->scales[column]);
 	}
 	return 0;
 }
@@ -218,24 +255,60 @@ static bool is_taken(const struct walk_table *table, const struct member *member
 	return false;
 }
 
-static int put_event_family(struct families *f, const struct walk_table *table, const struct member *members, size_t nr)
+static int put_members(struct families *f, const struct walk_table *table, const struct member *members, size_t nr,
+		       put_cell *put)
 {
-	const struct column *first = table->table->columns[table->columns[members[0].column]].column;
-	_cleanup_(freep) char *help = event_help(f, table->scope, first);
+	for (size_t i = 0; i < nr; i++)
+		if (!is_taken(table, members, i, members[i].column) && put_column(f, table, members[i].column, put) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+static int put_totals(struct families *f, const struct walk_table *table, const struct member *members, size_t nr,
+		      const char *help)
+{
 	const struct family family = {
 		.name = members[0].family,
 		.type = FAMILY_COUNTER,
-		.unit = event_unit_name(first->event->unit),
+		.unit = event_unit_name(walk_event(table, members[0].column)->unit),
 		.help = help,
 	};
 
+	put_family(f, &family);
+	return put_members(f, table, members, nr, put_total);
+}
+
+static int put_peaks(struct families *f, const struct walk_table *table, const struct member *members, size_t nr,
+		     const char *total_help)
+{
+	_cleanup_(freep) char *name = NULL, *help = NULL;
+	struct family family = { .type = FAMILY_GAUGE, .unit = "" };
+
+	if (asprintf(&name, "%s" PEAK_SUFFIX, members[0].family) < 0)
+		name = NULL;
+	if (asprintf(&help, "The highest rate of one interval within the last minute: %s", total_help) < 0)
+		help = NULL;
+	if (!name || !help)
+		return -ENOMEM;
+	family.name = name;
+	family.help = help;
+	put_family(f, &family);
+	return put_members(f, table, members, nr, put_peak);
+}
+
+static int put_event_families(struct families *f, const struct walk_table *table, const struct member *members,
+			      size_t nr)
+{
+	const struct column *first = table->table->columns[table->columns[members[0].column]].column;
+	_cleanup_(freep) char *help = event_help(f, table->scope, first);
+	int r;
+
 	if (!help)
 		return -ENOMEM;
-	put_family(f, &family);
-	for (size_t i = 0; i < nr; i++)
-		if (!is_taken(table, members, i, members[i].column) && put_column(f, table, members[i].column) < 0)
-			return -ENOMEM;
-	return 0;
+	r = put_totals(f, table, members, nr, help);
+	if (r == 0 && f->walk->snapshot->options.peaks)
+		r = put_peaks(f, table, members, nr, help);
+	return r;
 }
 
 /* The names of the two families of a scope that are about its groups. */
@@ -272,7 +345,7 @@ static int put_events(struct families *f, const struct walk_table *table)
 				break;
 		if (is_times_family(table->scope, members.items[i].family))
 			continue;
-		if (put_event_family(f, table, members.items + i, nr) < 0)
+		if (put_event_families(f, table, members.items + i, nr) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -362,11 +435,12 @@ static int put_group_times(struct families *f, const struct walk_table *table, s
 	if (own.failed)
 		return -ENOMEM;
 	for (size_t i = 0; part.nr_columns && i < table->nr_rows; i++) {
+		const struct series series =
+			row_series(f, table, i, false, (struct label_text){ own.data, own.len });
 		struct snapshot_times times;
 
 		if (group_times(&part, table->table, table->rows[i], &times))
-			put_sample(f, row_label(f, table->scope, i, false), (struct label_text){ own.data, own.len },
-				   running ? times.running : times.enabled, &scale);
+			put_sample(f, &series, running ? times.running : times.enabled, &scale);
 	}
 	return 0;
 }
@@ -503,15 +577,14 @@ static int put_build(struct families *f)
 	static const struct family build = { "perfmond_build", FAMILY_INFO, "", "The daemon's version." };
 	static const struct family up = { "perfmond_up", FAMILY_GAUGE, "", "1: the daemon answers." };
 	const struct scale one = SCALE_ONE;
-	struct buf labels = {};
+	struct buf labels = {}, no_label = {};
 
 	put_family(f, &build);
 	f->writer->label(&labels, "version", PACKAGE_VERSION);
 	if (put_single(f, &labels, 1, &one) < 0)
 		return -ENOMEM;
 	put_family(f, &up);
-	put_sample(f, no_labels, no_labels, 1, &one);
-	return 0;
+	return put_single(f, &no_label, 1, &one);
 }
 
 static int put_self(struct families *f)

@@ -12,9 +12,10 @@
  *   {"cgroups": [{"cgroup": "/a", "id": 7, "unit": …, "status": "over_max", "reason": "…"}, …]}
  *
  * An event's key is its metric's name, and "name/pmu" where several PMUs count it. Totals and rates (a
- * second, over the last interval) are in the event's unit, which is named where it is not a plain count. A
+ * second) are in the event's unit, which is named where it is not a plain count: "rate" over the last interval,
+ * "rate_1m" and "rate_5m" its averages, "rate_peak" the highest of one interval within the last minute. A
  * rate or share that is not known is null; an event that was not measured is not there. An uncore event has
- * "package", and "die" where the package has several, which are those of the CPU.
+ * "package", and "die" where the package has several, which are those of the CPU. doc/openapi.json has all of it.
  */
 
 #include "expose/expose.h"
@@ -170,6 +171,13 @@ static void add_place(struct buf *out, struct cpu_place place)
 		add_number_member(out, "die", (uint64_t)place.die, SCALE_ONE);
 }
 
+/* member: `,"rate":`, in the event's unit. */
+static void add_rate(struct buf *out, const char *member, double rate, const struct scale *scale)
+{
+	buf_str(out, member);
+	measure_add(out, rate * scale->real);
+}
+
 static void add_value(void *userdata, const struct walk_table *table, size_t column, const struct snapshot_cell *cell,
 		      const struct snapshot_times *times)
 {
@@ -187,8 +195,10 @@ static void add_value(void *userdata, const struct walk_table *table, size_t col
 		number_add(out, cell->total, scale);
 	else
 		buf_str(out, "null");
-	buf_str(out, ",\"rate\":");
-	measure_add(out, cell->rate * scale->real);
+	add_rate(out, ",\"rate\":", cell->rate, scale);
+	add_rate(out, ",\"rate_1m\":", (double)cell->average[TREND_1M], scale);
+	add_rate(out, ",\"rate_5m\":", (double)cell->average[TREND_5M], scale);
+	add_rate(out, ",\"rate_peak\":", snapshot_peak(cell), scale);
 	buf_str(out, ",\"running\":");
 	measure_add(out, times ? times->share : NAN);
 	buf_add(out, json->text.data + text->tail, text->end - text->tail);

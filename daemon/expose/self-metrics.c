@@ -44,6 +44,8 @@ const struct self_metric self_metrics[] = {
 	COUNTER("read_errors", read_errors, "Readings of one group on one CPU that failed."),
 	COUNTER("readings_refused", backwards, "Readings not used, since the kernel's numbers had gone down."),
 	COUNTER("scrapes", scrapes, "Expositions served."),
+	COUNTER("renderings", renderings,
+		"Expositions written: fewer than are served, where several clients ask for the same at the same time."),
 
 	GAUGE("open_events", fds, "Perf events that are open, each of them a file descriptor."),
 	GAUGE("needed_fds", needed_fds, "Open files that counting everything that is wanted would take."),

@@ -33,6 +33,8 @@ struct walk *walk_free(struct walk *walk)
 
 static void add_row(struct snapshot_table *sums, const struct snapshot_table *from, size_t row)
 {
+	if (from->rows[row].since < sums->rows[0].since)
+		sums->rows[0].since = from->rows[row].since;
 	for (size_t i = 0; i < from->nr_columns; i++) {
 		const struct snapshot_cell *cell = snapshot_cell(from, row, i);
 		struct snapshot_cell *sum = &sums->cells[i];
@@ -89,8 +91,11 @@ static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *fr
 		.cpu = ROW_ALL_CPUS,
 		.place = { CPU_NOWHERE, CPU_NOWHERE },
 	};
-	for (size_t i = 0; i < from->nr_columns; i++)
+	for (size_t i = 0; i < from->nr_columns; i++) {
+		sums->cells[i] = from->sums[i];
 		sums->cells[i].rate = NAN;
+	}
+	sums->rows[0].since = from->rows[0].since;
 	for (size_t row = 0; row < from->nr_rows; row++)
 		add_row(sums, from, row);
 	for (size_t i = 0; i < from->nr_sets; i++)
@@ -245,7 +250,7 @@ static int walk_table_init(struct walk_table *table, const struct snapshot *snap
 {
 	table->scope = scope;
 	table->table = &snapshot->table[scope];
-	if (scope == SCOPE_CPU && snapshot->aggregate) {
+	if (scope == SCOPE_CPU && snapshot->options.aggregate) {
 		if (sum_rows(&table->sums, table->table) < 0)
 			return -ENOMEM;
 		table->table = &table->sums;

@@ -17,6 +17,7 @@ struct self {
 	uint64_t read_errors;	      /* group reads that failed */
 	uint64_t backwards;	      /* readings refused since the kernel's numbers went down */
 	uint64_t scrapes;	      /* expositions served */
+	uint64_t renderings;	      /* expositions written for that */
 	uint64_t fds, fd_limit;	      /* perf events open; RLIMIT_NOFILE */
 	uint64_t needed_fds;	      /* open files that counting everything wanted would take */
 	uint64_t cgroups_counted;     /* now */

@@ -15,6 +15,7 @@ static void table_release(struct snapshot_table *table)
 		cgroup_identity_unref(table->rows[i].identity);
 	free(table->rows);
 	free(table->cells);
+	free(table->sums);
 	free(table->times);
 }
 
@@ -36,6 +37,8 @@ struct snapshot *snapshot_unref(struct snapshot *snapshot)
 	}
 	free(snapshot->cgroups);
 	free(snapshot->tree_problem);
+	for (size_t i = 0; i < _SNAPSHOT_FORMAT_MAX * _SNAPSHOT_CODING_MAX; i++)
+		blob_unref(snapshot->rendered[i / _SNAPSHOT_CODING_MAX][i % _SNAPSHOT_CODING_MAX]);
 	plan_unref(snapshot->plan);
 	free(snapshot);
 	return NULL;
@@ -65,6 +68,12 @@ static int copy_columns(struct snapshot_table *table, const struct count *count,
 	return 0;
 }
 
+static void copy_trend(struct snapshot_cell *cell, const struct trend *trend)
+{
+	memcpy(cell->average, trend->average, sizeof(cell->average));
+	cell->highest = trend_highest(trend);
+}
+
 static void copy_row(struct snapshot_table *table, const struct row *row, const struct cpu_topology *topology)
 {
 	size_t at = table->nr_rows++;
@@ -76,13 +85,16 @@ static void copy_row(struct snapshot_table *table, const struct row *row, const 
 		.place = cpu_topology_find(topology, row->cpu),
 		.identity = row->identity ? cgroup_identity_ref(row->identity) : NULL,
 		.gone = row->gone_at != 0,
+		.since = row->since,
 	};
-	for (size_t i = 0; i < table->nr_columns; i++)
+	for (size_t i = 0; i < table->nr_columns; i++) {
 		cells[i] = (struct snapshot_cell){
 			.total = row->cells[i].total,
 			.rate = row->cells[i].rate,
 			.measured = row->cells[i].measured && table->columns[i].state != EVENT_STALLED,
 		};
+		copy_trend(&cells[i], &row->cells[i].trend);
+	}
 	for (size_t i = 0; i < table->nr_sets; i++)
 		times[i] = (struct snapshot_times){
 			.enabled = row->times[i].enabled,
@@ -104,6 +116,16 @@ static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, 
 		return -ENOMEM;
 	TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
 		copy_row(table, row, topology);
+	return 0;
+}
+
+static int copy_sums(struct snapshot_table *table, const struct ledger *ledger)
+{
+	table->sums = calloc(table->nr_columns + 1, sizeof(*table->sums));
+	if (!table->sums)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->nr_columns; i++)
+		copy_trend(&table->sums[i], &ledger->all_cpus[i]);
 	return 0;
 }
 
@@ -145,7 +167,7 @@ static uint64_t realtime_of(uint64_t taken)
 }
 
 int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
-		 const struct cpu_topology *topology, bool aggregate, const struct self *self)
+		 const struct cpu_topology *topology, const struct snapshot_options *options, const struct self *self)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
 
@@ -155,14 +177,14 @@ int snapshot_new(struct snapshot **ret, const struct count *count, const struct 
 	snapshot->taken = count_stats(count).last_read;
 	snapshot->realtime = realtime_of(snapshot->taken);
 	snapshot->plan = plan_ref(count_plan(count));
-	snapshot->aggregate = aggregate;
+	snapshot->options = *options;
 	snapshot->self = *self;
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (copy_columns(&snapshot->table[scope], count, (enum scope)scope) < 0 ||
 		    copy_rows(&snapshot->table[scope], count_ledger(count), (enum scope)scope, topology) < 0)
 			return -ENOMEM;
-	if (copy_cgroups(snapshot, tree) < 0)
+	if (copy_sums(&snapshot->table[SCOPE_CPU], count_ledger(count)) < 0 || copy_cgroups(snapshot, tree) < 0)
 		return -ENOMEM;
 
 	*ret = steal_ptr(snapshot);

@@ -4,7 +4,10 @@
 
 #include "expose/escape.h"
 #include "expose/expose.h"
+#include "expose/rendering.h"
+#include "util/gzip.h"
 #include "util/text.h"
+#include "web/accept.h"
 #include "web/page.h"
 #include "web/target.h"
 
@@ -13,6 +16,7 @@
 #include <string.h>
 
 #define TYPE_PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
+#define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define TYPE_TEXT "text/plain; charset=utf-8"
 #define TYPE_HTML "text/html; charset=utf-8"
 #define TYPE_JSON "application/json"
@@ -20,6 +24,7 @@
 void answer_release(struct answer *answer)
 {
 	buf_release(&answer->body);
+	answer->shared = blob_unref(answer->shared);
 }
 
 /* An error, as it is to be put below that path. */
@@ -27,8 +32,9 @@ static void answer_error(struct answer *ret, const char *path, unsigned status, 
 {
 	bool json = strncmp(path, "/api/", strlen("/api/")) == 0;
 
-	buf_release(&ret->body);
+	answer_release(ret);
 	ret->status = status;
+	ret->encoding = ret->vary = NULL;
 	ret->type = json ? TYPE_JSON : TYPE_TEXT;
 	buf_str(&ret->body, json ? "{\"error\":\"" : "");
 	/* Foreign text may be in it, and cut in the middle of a character. */
@@ -113,9 +119,10 @@ static int take_parameters(struct expose_query *ret, const struct parameters *pa
 
 struct question {
 	const struct web_source *source;
-	const char *path, *target;
-	bool crowded;
+	const struct request_head *head;
+	const char *path;
 	struct expose_query query;
+	bool filtered; /* there are parameters */
 	struct snapshot *snapshot; /* where the route wants one */
 };
 
@@ -124,13 +131,36 @@ static int answer_page(struct answer *ret, const struct question *question)
 	return page_write(&ret->body, question->snapshot, question->source->about);
 }
 
+static enum snapshot_coding coding_of(const struct question *question)
+{
+	return accept_gzip(question->head->accept_encoding) ? SNAPSHOT_GZIP : SNAPSHOT_PLAIN;
+}
+
+/* The whole snapshot, for all who ask for the same. */
+static int answer_whole(struct answer *ret, const struct question *question, enum snapshot_format format)
+{
+	enum snapshot_coding coding = coding_of(question);
+	bool written;
+	int r = rendering_get(&ret->shared, question->snapshot, format, coding, &written);
+
+	if (r < 0)
+		return r;
+	ret->encoding = coding == SNAPSHOT_GZIP ? "gzip" : NULL;
+	question->source->scraped(question->source->userdata, written);
+	return 0;
+}
+
 static int answer_metrics(struct answer *ret, const struct question *question)
 {
-	int r = expose_prometheus(&ret->body, question->snapshot);
+	static const struct media offers[] = {
+		[SNAPSHOT_PROMETHEUS] = { "text/plain", "0.0.4" },
+		[SNAPSHOT_OPENMETRICS] = { "application/openmetrics-text", "1.0.0" },
+	};
+	size_t chosen = accept_media(question->head->accept, offers, ARRAY_SIZE(offers));
 
-	if (r == 0)
-		question->source->scraped(question->source->userdata);
-	return r;
+	if (chosen == SNAPSHOT_OPENMETRICS)
+		ret->type = TYPE_OPENMETRICS;
+	return answer_whole(ret, question, (enum snapshot_format)chosen);
 }
 
 static int answer_snapshot(struct answer *ret, const struct question *question)
@@ -144,9 +174,11 @@ static int answer_snapshot(struct answer *ret, const struct question *question)
 		answer_error(ret, question->path, MHD_HTTP_BAD_REQUEST, why.text);
 		return 0;
 	}
+	if (!question->filtered)
+		return answer_whole(ret, question, SNAPSHOT_JSON);
 	r = expose_json_snapshot(&ret->body, question->snapshot, query);
 	if (r == 0)
-		question->source->scraped(question->source->userdata);
+		question->source->scraped(question->source->userdata, true);
 	return r;
 }
 
@@ -189,19 +221,20 @@ struct route {
 	const char *path;
 	const char *type;
 	bool needs_snapshot;
+	bool gzip; /* where that is asked for */
 	const struct parameter_rule *parameters; /* NULL: a query is ignored */
 	int (*answer)(struct answer *ret, const struct question *question);
 };
 
 static const struct route routes[] = {
-	{ "/", TYPE_HTML, true, NULL, answer_page },
-	{ "/metrics", TYPE_PROMETHEUS, true, NULL, answer_metrics },
-	{ "/api/v1/snapshot", TYPE_JSON, true, snapshot_parameters, answer_snapshot },
-	{ "/api/v1/events", TYPE_JSON, true, no_parameters, answer_events },
-	{ "/api/v1/cgroups", TYPE_JSON, true, no_parameters, answer_cgroups },
-	{ "/api/v1/status", TYPE_JSON, true, no_parameters, answer_status },
-	{ "/-/healthy", TYPE_TEXT, false, NULL, answer_healthy },
-	{ "/-/ready", TYPE_TEXT, false, NULL, answer_ready },
+	{ "/", TYPE_HTML, true, true, NULL, answer_page },
+	{ "/metrics", TYPE_PROMETHEUS, true, true, NULL, answer_metrics },
+	{ "/api/v1/snapshot", TYPE_JSON, true, true, snapshot_parameters, answer_snapshot },
+	{ "/api/v1/events", TYPE_JSON, true, true, no_parameters, answer_events },
+	{ "/api/v1/cgroups", TYPE_JSON, true, true, no_parameters, answer_cgroups },
+	{ "/api/v1/status", TYPE_JSON, true, true, no_parameters, answer_status },
+	{ "/-/healthy", TYPE_TEXT, false, false, NULL, answer_healthy },
+	{ "/-/ready", TYPE_TEXT, false, false, NULL, answer_ready },
 };
 
 static const struct route *find_route(const char *path)
@@ -219,13 +252,42 @@ static void out_of_memory(struct answer *ret, const char *path)
 	answer_error(ret, path, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
 }
 
+/* What is this answer's alone. */
+static int compress(struct answer *ret)
+{
+	struct buf compressed = {};
+	int r = gzip_add(&compressed, ret->body.data, ret->body.len);
+
+	if (r < 0)
+		return r;
+	buf_release(&ret->body);
+	ret->body = compressed;
+	ret->encoding = "gzip";
+	return 0;
+}
+
+static int answer_by(const struct route *route, struct answer *ret, const struct question *question)
+{
+	int r;
+
+	ret->status = MHD_HTTP_OK;
+	ret->type = route->type;
+	ret->vary = route->gzip ? MHD_HTTP_HEADER_ACCEPT ", " MHD_HTTP_HEADER_ACCEPT_ENCODING : NULL;
+	r = route->answer(ret, question);
+	if (r < 0 || ret->body.failed)
+		return -ENOMEM;
+	if (route->gzip && !ret->shared && ret->status == MHD_HTTP_OK && coding_of(question) == SNAPSHOT_GZIP)
+		return compress(ret);
+	return 0;
+}
+
 static void answer_question(struct answer *ret, const struct route *route, struct question *question)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 	struct reason why;
 	int r;
 
-	if (route->needs_snapshot && question->crowded) {
+	if (route->needs_snapshot && question->head->crowded) {
 		answer_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE,
 			     "too many answers wait for slow clients; try again later");
 		return;
@@ -240,9 +302,7 @@ static void answer_question(struct answer *ret, const struct route *route, struc
 		question->snapshot = snapshot;
 		question->query.now = count_now();
 	}
-	ret->status = MHD_HTTP_OK;
-	ret->type = route->type;
-	if (route->answer(ret, question) < 0 || ret->body.failed)
+	if (answer_by(route, ret, question) < 0)
 		out_of_memory(ret, question->path);
 }
 
@@ -253,9 +313,10 @@ static void answer_route(struct answer *ret, const struct route *route, struct q
 	int r = 0;
 
 	if (route->parameters) {
-		r = target_parameters(question->target, &parameters, &why);
+		r = target_parameters(question->head->target, &parameters, &why);
 		if (r == 0)
 			r = take_parameters(&question->query, &parameters, route->parameters, &why);
+		question->filtered = parameters.nr > 0;
 	}
 	if (r == -ENOMEM)
 		out_of_memory(ret, question->path);
@@ -265,10 +326,10 @@ static void answer_route(struct answer *ret, const struct route *route, struct q
 		answer_question(ret, route, question);
 }
 
-void route_answer(struct answer *ret, const struct web_source *source, const char *method, const char *target,
-		  bool crowded)
+void route_answer(struct answer *ret, const struct web_source *source, const struct request_head *head)
 {
-	struct question question = { .source = source, .target = target, .crowded = crowded };
+	struct question question = { .source = source, .head = head };
+	const char *method = head->method, *target = head->target;
 	_cleanup_(freep) char *path = NULL;
 	const struct route *route;
 	struct reason why;

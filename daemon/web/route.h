@@ -11,19 +11,26 @@
 
 #include "web/web.h"
 
+#include "util/blob.h"
 #include "util/buf.h"
+
+/* What is known of a request; texts are as they came, and NULL where they did not. */
+struct request_head {
+	const char *method, *target;
+	const char *accept, *accept_encoding;
+	bool crowded; /* too much is waiting to be sent already: what can be large is refused (503) */
+};
 
 struct answer {
 	unsigned status;
-	const char *type; /* Content-Type */
-	struct buf body;
+	const char *type;     /* Content-Type */
+	const char *encoding; /* Content-Encoding, or NULL */
+	const char *vary;     /* Vary, or NULL */
+	struct buf body;      /* of this answer alone */
+	struct blob *shared;  /* or, with a reference: one that others have too */
 };
 
-/*
- * Answers a request; what goes wrong is an answer too. The body is empty for want of memory only. With
- * `crowded`, too much is waiting to be sent already: what can be large is refused (503).
- */
-void route_answer(struct answer *ret, const struct web_source *source, const char *method, const char *target,
-		  bool crowded);
+/* Answers a request; what goes wrong is an answer too. The body is empty for want of memory only. */
+void route_answer(struct answer *ret, const struct web_source *source, const struct request_head *head);
 
 void answer_release(struct answer *answer);

@@ -49,6 +49,7 @@ struct request {
 	bool has_headers;
 	size_t discarded;
 	size_t unsent; /* its part of the web's */
+	struct blob *shared; /* what it is sent, of which all that are sent the same have one part */
 };
 
 /* --- the loop */
@@ -131,9 +132,17 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 	*context = NULL;
 	if (!request)
 		return;
+	if (request->shared && --request->shared->users == 0)
+		listener->web->unsent -= request->shared->len;
+	blob_unref(request->shared);
 	listener->web->unsent -= request->unsent;
 	free(request->target);
 	free(request);
+}
+
+static void on_sent(void *cls)
+{
+	blob_unref(cls);
 }
 
 static bool add_headers(struct MHD_Response *response, const struct answer *answer)
@@ -142,6 +151,8 @@ static bool add_headers(struct MHD_Response *response, const struct answer *answ
 		const char *name, *value;
 	} headers[] = {
 		{ MHD_HTTP_HEADER_CONTENT_TYPE, answer->type },
+		{ MHD_HTTP_HEADER_CONTENT_ENCODING, answer->encoding },
+		{ MHD_HTTP_HEADER_VARY, answer->vary },
 		{ MHD_HTTP_HEADER_CACHE_CONTROL, "no-store" },
 		{ "X-Content-Type-Options", "nosniff" },
 		{ "Content-Security-Policy", PAGE_SECURITY_POLICY },
@@ -154,33 +165,67 @@ static bool add_headers(struct MHD_Response *response, const struct answer *answ
 	return true;
 }
 
-/* Hands the body over; no copy is made of it. NO drops the connection. */
+/* A body of its own is handed over; of a shared one, the request and the response hold a reference each. */
+static struct MHD_Response *make_response(struct web *web, struct request *request, struct answer *answer)
+{
+	struct MHD_Response *response;
+
+	if (answer->shared)
+		response = MHD_create_response_from_buffer_with_free_callback_cls(
+			answer->shared->len, answer->shared->data, on_sent, answer->shared);
+	else
+		response = MHD_create_response_from_buffer(answer->body.len, answer->body.data, MHD_RESPMEM_MUST_FREE);
+	if (!response)
+		return NULL;
+	if (!answer->shared) {
+		request->unsent = answer->body.len;
+		web->unsent += request->unsent;
+		answer->body = (struct buf){};
+		return response;
+	}
+	request->shared = blob_ref(answer->shared);
+	if (request->shared->users++ == 0)
+		web->unsent += request->shared->len;
+	answer->shared = NULL; /* on_sent() drops its reference */
+	return response;
+}
+
+/* No copy is made of the body. NO drops the connection. */
 static enum MHD_Result send_answer(struct listener *listener, struct MHD_Connection *connection,
 				   struct request *request, struct answer *answer)
 {
 	struct MHD_Response *response;
 	enum MHD_Result r = MHD_NO;
 
-	if (!answer->body.data)
+	if (!answer->body.data && !answer->shared)
 		return MHD_NO;
-	response = MHD_create_response_from_buffer(answer->body.len, answer->body.data, MHD_RESPMEM_MUST_FREE);
+	response = make_response(listener->web, request, answer);
 	if (!response)
 		return MHD_NO;
-	request->unsent = answer->body.len;
-	listener->web->unsent += request->unsent;
-	answer->body = (struct buf){};
 	if (add_headers(response, answer))
 		r = MHD_queue_response(connection, answer->status, response);
 	MHD_destroy_response(response);
 	return r;
 }
 
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
 static enum MHD_Result respond(struct listener *listener, struct MHD_Connection *connection, struct request *request,
 			       const char *method)
 {
 	_cleanup_(answer_release) struct answer answer = {};
+	const struct request_head head = {
+		.method = method,
+		.target = request->target,
+		.accept = header(connection, MHD_HTTP_HEADER_ACCEPT),
+		.accept_encoding = header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING),
+		.crowded = listener->web->unsent > UNSENT_MAX,
+	};
 
-	route_answer(&answer, &listener->web->source, method, request->target, listener->web->unsent > UNSENT_MAX);
+	route_answer(&answer, &listener->web->source, &head);
 	return send_answer(listener, connection, request, &answer);
 }
 

@@ -23,8 +23,9 @@ struct web_source {
 	int (*snapshot)(void *userdata, struct snapshot **ret);
 	/* False, with the sentence in why: up, but not counting all it should yet. */
 	bool (*ready)(void *userdata, struct reason *why);
-	/* An exposition was served: for perfmond_scrapes_total. */
-	void (*scraped)(void *userdata);
+	/* An exposition was served, and written for that or found: for perfmond_scrapes_total and
+	 * perfmond_renderings_total. */
+	void (*scraped)(void *userdata, bool written);
 	const struct about *about;
 	void *userdata;
 };

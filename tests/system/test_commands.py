@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from harness import PERFMOND, Metrics, run
 
@@ -101,6 +102,14 @@ def test_once_prometheus(privileged, write):
         assert sum(value for _, value in metrics.all("perf_cpu_context_switches_total")) > 0
         assert metrics.value("perf_cgroup_context_switches_total", cgroup="/") > 0
     assert time.monotonic() - start >= 0.6
+
+
+def test_once_openmetrics(privileged, write):
+    done = run("--once=openmetrics", "--duration=200ms", write(SOFTWARE))
+    assert done.returncode == 0, done.stderr
+    families = {family.name: family for family in text_string_to_metric_families(done.stdout)}
+    assert families["perf_cpu_context_switches"].type == "counter"
+    assert sum(sample.value for sample in families["perf_cpu_context_switches"].samples) > 0
 
 
 def test_once_json(privileged, write):

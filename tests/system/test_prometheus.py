@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """A real Prometheus server scrapes the daemon."""
 
+import http.server
 import json
 import re
 import shutil
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -44,6 +46,60 @@ def test_the_rate_of_a_known_load(perfmond, cgroups, work, cpus, prometheus):
     assert joined[0][0]["id"] and joined[0][1] == pytest.approx(rate, rel=0.1)
     assert query("resets(perfmond_reads_total[10s])")[0][1] == 0
     assert query('max(scrape_samples_scraped)')[0][1] > 20
+
+
+@pytest.fixture
+def listener():
+    """Stands between the server and a daemon: passes each scrape on as it came, and keeps what was said."""
+    running = []
+
+    def start(daemon):
+        heard = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):  # pylint: disable=invalid-name
+                answer = requests.get(daemon.url + self.path, headers=dict(self.headers), stream=True, timeout=10)
+                body = answer.raw.read(decode_content=False)
+                heard.append((dict(self.headers), answer))
+                self.send_response(answer.status_code)
+                for name in ("Content-Type", "Content-Encoding"):
+                    if name in answer.headers:
+                        self.send_header(name, answer.headers[name])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):  # pylint: disable=arguments-differ
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        running.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}", heard
+
+    yield start
+    for server in running:
+        server.shutdown()
+        server.server_close()
+
+
+def test_what_is_negotiated(perfmond, cgroups, prometheus, listener):
+    """By itself it asks for OpenMetrics with gzip, gets both, and takes all of it in."""
+    cgroups.make("a")
+    daemon = perfmond(f"[web]\nlisten = 127.0.0.1:0\ncreated = yes\npeaks = yes\n"
+                      f"[cgroup]\ninclude = {cgroups.label}/**\n")
+    target, heard = listener(daemon)
+    query = prometheus(target)
+    until(lambda: query("up == 1"), "the first scrape", 30)
+    until(lambda: query("perf_cgroup_context_switches_peak_per_second"), "a peak")
+    headers, answer = heard[-1]
+    assert "application/openmetrics-text" in headers["Accept"] and headers["Accept-Encoding"] == "gzip"
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert answer.headers["Content-Encoding"] == "gzip"
+    label = f'{{cgroup="{cgroups.label}/a"}}'
+    assert query("perf_cgroup_context_switches_total" + label)
+    assert query("perf_cgroup_context_switches_created" + label)[0][1] > time.time() - 3600
+    assert query("perf_cgroup_info" + label)[0][0]["id"]
 
 
 def test_promtool_finds_nothing_to_complain_about(perfmond, cgroups):

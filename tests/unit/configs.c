@@ -48,6 +48,8 @@ void expect_same(const struct config *a, const struct config *b)
 {
 	assert_int_equal(a->interval, b->interval);
 	expect_same_list(&a->listen, &b->listen);
+	assert_int_equal(a->created, b->created);
+	assert_int_equal(a->peaks, b->peaks);
 	expect_same_list(&a->cpu_groups, &b->cpu_groups);
 	assert_int_equal(a->cpu_aggregate, b->cpu_aggregate);
 	expect_same_list(&a->cpu_exclude, &b->cpu_exclude);

@@ -22,11 +22,12 @@ static bool fake_ready(void *userdata, struct reason *why)
 	return fake->ready;
 }
 
-static void fake_scraped(void *userdata)
+static void fake_scraped(void *userdata, bool written)
 {
 	struct fake_source *fake = userdata;
 
 	fake->nr_scraped++;
+	fake->nr_written += written;
 }
 
 struct fake_source *fake_source_new(struct snapshot *snapshot)

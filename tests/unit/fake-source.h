@@ -13,7 +13,7 @@ struct fake_source {
 	struct snapshot *snapshot;
 	int snapshot_error; /* what asking for it returns; 0: it is there */
 	bool ready;
-	unsigned nr_snapshots, nr_scraped; /* calls */
+	unsigned nr_snapshots, nr_scraped, nr_written; /* calls */
 
 	struct pmu_catalogue pmus;
 	struct event_env env;

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+static const struct snapshot_cell no_cell = { .rate = NAN, .average = { NAN, NAN }, .highest = NAN };
+
 static void *must(void *p)
 {
 	if (!p)
@@ -136,6 +138,9 @@ static void add_table(struct snapshot *snapshot, enum scope scope, const struct 
 	table->nr_sets = plan->nr_sets;
 	table->rows = must(calloc(1, sizeof(*table->rows)));
 	table->cells = must(calloc(1, sizeof(*table->cells)));
+	table->sums = must(calloc(plan->nr_columns + 1, sizeof(*table->sums)));
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		table->sums[i] = no_cell;
 	table->times = must(calloc(1, sizeof(*table->times)));
 }
 
@@ -175,20 +180,39 @@ size_t made_row(struct snapshot *snapshot, enum scope scope, int cpu, const char
 	if (path && cgroup_identity_new(&table->rows[row].identity, id, path) < 0)
 		abort();
 	for (size_t i = 0; i < table->nr_columns; i++)
-		table->cells[row * table->nr_columns + i] = (struct snapshot_cell){ .rate = NAN };
+		table->cells[row * table->nr_columns + i] = no_cell;
 	for (size_t i = 0; i < table->nr_sets; i++)
 		table->times[row * table->nr_sets + i] = (struct snapshot_times){ .share = NAN };
 	return row;
 }
 
-void made_cell(struct snapshot *snapshot, enum scope scope, size_t row, size_t column, uint64_t total, double rate)
+static struct snapshot_cell *cell_at(struct snapshot *snapshot, enum scope scope, size_t row, size_t column)
 {
 	struct snapshot_table *table = &snapshot->table[scope];
 
 	if (row >= table->nr_rows || column >= table->nr_columns)
 		abort();
-	table->cells[row * table->nr_columns + column] =
-		(struct snapshot_cell){ .total = total, .rate = rate, .measured = true };
+	return &table->cells[row * table->nr_columns + column];
+}
+
+void made_cell(struct snapshot *snapshot, enum scope scope, size_t row, size_t column, uint64_t total, double rate)
+{
+	struct snapshot_cell *cell = cell_at(snapshot, scope, row, column);
+
+	*cell = no_cell;
+	cell->total = total;
+	cell->rate = rate;
+	cell->measured = true;
+}
+
+void made_trend(struct snapshot *snapshot, enum scope scope, size_t row, size_t column, float average_1m,
+		float average_5m, float highest)
+{
+	struct snapshot_cell *cell = cell_at(snapshot, scope, row, column);
+
+	cell->average[TREND_1M] = average_1m;
+	cell->average[TREND_5M] = average_5m;
+	cell->highest = highest;
 }
 
 void made_times(struct snapshot *snapshot, enum scope scope, size_t row, size_t set, uint64_t enabled,

@@ -37,8 +37,11 @@ struct snapshot *made_snapshot(const struct made_event *events);
 /* Adds a row: a CPU where path is NULL. Returns its number. Cells are not measured, rates and shares NAN. */
 size_t made_row(struct snapshot *snapshot, enum scope scope, int cpu, const char *path, uint64_t id);
 
-/* Sets a cell, which is then measured. */
+/* Sets a cell, which is then measured, and of which no more is known. */
 void made_cell(struct snapshot *snapshot, enum scope scope, size_t row, size_t column, uint64_t total, double rate);
+/* What more is known of it. */
+void made_trend(struct snapshot *snapshot, enum scope scope, size_t row, size_t column, float average_1m,
+		float average_5m, float highest);
 void made_times(struct snapshot *snapshot, enum scope scope, size_t row, size_t set, uint64_t enabled,
 		uint64_t running, double share);
 

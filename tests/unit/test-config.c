@@ -47,6 +47,8 @@ static void test_defaults(_unused_ void **state)
 
 	assert_int_equal(config->interval, SECOND);
 	expect_list(&config->listen, "127.0.0.1:9753");
+	assert_false(config->created);
+	assert_false(config->peaks);
 	expect_list(&config->cpu_groups, "core|software");
 	assert_false(config->cpu_aggregate);
 	expect_list(&config->cgroup_groups, "core|tasks");
@@ -103,7 +105,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, and the headers of the groups. */
-	assert_int_equal(settings, 11 + 3 * 2);
+	assert_int_equal(settings, 13 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -143,13 +145,18 @@ static void test_every_key(_unused_ void **state)
 		       "[group \"b\"]\n"
 		       "events = page-faults\n"
 		       "[group \"a\"]\n"
-		       "alone = false\n");
+		       "alone = false\n"
+		       "[web]\n"
+		       "created = yes\n"
+		       "peaks = yes\n");
 
 	assert_int_equal(config->interval, 250 * MS);
 	expect_list(&config->listen, "0.0.0.0:80|[::1]:0|/run/perfmond/web socket");
 	expect_place(&config->listen.places[1], "f", 6);
 	expect_list(&config->cpu_groups, "a|b");
 	assert_true(config->cpu_aggregate);
+	assert_true(config->created);
+	assert_true(config->peaks);
 	expect_list(&config->cgroup_groups, "b|a");
 	expect_list(&config->cpu_exclude, "1,3-5|isolated|nohz_full|7");
 	expect_place(&config->cgroup_groups.places[1], "f", 14);

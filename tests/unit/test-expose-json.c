@@ -218,15 +218,42 @@ static void test_empty(void **state)
 	assert_size(json, "cgroups", 0);
 }
 
+/* In the event's unit, null where not known, and the highest is never below the one at hand. */
+static void test_trends(void **state)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
+	const struct expose_query query = {};
+	_cleanup_(json_free) json_t *json = NULL;
+
+	(void)state;
+	made_trend(s, SCOPE_CGROUP, 0, 1, 2.5e8F, NAN, 1e9F);
+	made_trend(s, SCOPE_CPU, 1, 0, 100, 50, 300);
+	json = snapshot_json(s, &query);
+	assert_number(json, "cgroups.0.events.task_clock.rate_1m", 0.25);
+	assert_null_at(json, "cgroups.0.events.task_clock.rate_5m");
+	assert_number(json, "cgroups.0.events.task_clock.rate_peak", 1);
+	assert_number(json, "cpus.1.events.cycles.rate_1m", 100);
+	assert_number(json, "cpus.1.events.cycles.rate_5m", 50);
+	assert_number(json, "cpus.1.events.cycles.rate_peak", 400);
+	assert_null_at(json, "cgroups.2.events.context_switches.rate_peak");
+}
+
 static void test_aggregate(void **state)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
 	_cleanup_(json_free) json_t *json = NULL;
 
 	(void)state;
-	s->aggregate = true;
+	s->options.aggregate = true;
+	/* What the CPUs did together is not the sum of what each did at its best. */
+	made_trend(s, SCOPE_CPU, 0, 0, 1, 1, 5000);
+	s->table[SCOPE_CPU].sums[0].average[TREND_1M] = 700;
+	s->table[SCOPE_CPU].sums[0].highest = 900;
 	json = snapshot_json(s, &(struct expose_query){});
 	assert_size(json, "cpus", 1);
+	assert_number(json, "cpus.0.events.cycles.rate_1m", 700);
+	assert_null_at(json, "cpus.0.events.cycles.rate_5m");
+	assert_number(json, "cpus.0.events.cycles.rate_peak", 900);
 	assert_absent(json, "cpus.0.cpu");
 	assert_number(json, "cpus.0.events.cycles.total", 2000);
 	assert_number(json, "cpus.0.events.cycles.rate", 800);
@@ -263,7 +290,7 @@ static void test_places(void **state)
 	assert_absent(json, "cpus.1.events.instructions.package");
 	assert_absent(json, "cpus.2.events.power_energy_pkg.package");
 
-	s->aggregate = true;
+	s->options.aggregate = true;
 	sum = snapshot_json(s, &(struct expose_query){});
 	assert_number(sum, "cpus.0.events.power_energy_pkg.total", 3);
 	assert_absent(sum, "cpus.0.events.power_energy_pkg.package");
@@ -714,6 +741,7 @@ int main(void)
 		cmocka_unit_test(test_age_is_left_out),
 		cmocka_unit_test(test_nasty_values),
 		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_trends),
 		cmocka_unit_test(test_aggregate),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_filters),

@@ -480,7 +480,7 @@ static void test_places(void **state)
 	assert_line(text, "perf_cpu_imc_reads_total{cpu=\"8\",package=\"1\",die=\"1\",pmu=\"uncore_imc_3\"} 22");
 	assert_line(text, "perf_cpu_group_enabled_seconds_total{cpu=\"8\",group=\"a\"} 0");
 
-	s->aggregate = true;
+	s->options.aggregate = true;
 	free(text);
 	text = expose(s);
 	check_exposition(text);
@@ -546,7 +546,7 @@ static void test_aggregate(void **state)
 	_cleanup_(freep) char *text = NULL;
 
 	(void)state;
-	s->aggregate = true;
+	s->options.aggregate = true;
 	text = expose(s);
 	check_exposition(text);
 	assert_line(text, "perf_cpu_context_switches_total 201");
@@ -565,7 +565,7 @@ static void test_aggregate_of_the_unmeasured(void **state)
 	_cleanup_(freep) char *text = NULL, *without = NULL;
 
 	(void)state;
-	s->aggregate = true;
+	s->options.aggregate = true;
 	s->table[SCOPE_CPU].cells[1 * s->table[SCOPE_CPU].nr_columns + 1].measured = false;
 	text = expose(s);
 	assert_line(text, "perf_cpu_context_switches_total 201");
@@ -716,17 +716,20 @@ static void record_begin(void *userdata, const struct family *family)
 	assert_true(n > u && strcmp(family->name + n - u, family->unit) == 0);
 }
 
-static void record_sample(void *userdata, struct label_text target, struct label_text own, uint64_t count,
-			  const struct scale *scale)
+static void record_measure(void *userdata, const struct series *series, double value)
 {
 	struct recorder *recorder = userdata;
 
-	(void)count;
-	(void)scale;
+	(void)value;
 	recorder->samples++;
-	assert_true(target.len == 0 || target.text[0] == ';');
-	assert_true(own.len == 0 || own.text[0] == ';');
+	assert_true(series->target.len == 0 || series->target.text[0] == ';');
+	assert_true(series->own.len == 0 || series->own.text[0] == ';');
 	assert_false(recorder->ended);
+}
+
+static void record_sample(void *userdata, const struct series *series, uint64_t count, const struct scale *scale)
+{
+	record_measure(userdata, series, (double)count * scale->real);
 }
 
 static void record_end(void *userdata)
@@ -738,7 +741,8 @@ static void record_end(void *userdata)
 
 static void test_another_writer(void **state)
 {
-	static const struct family_writer writer = { record_label, record_begin, record_sample, record_end };
+	static const struct family_writer writer = { record_label, record_begin, record_sample, record_measure,
+						     record_end };
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
 	_cleanup_(walk_freep) struct walk *walk = NULL;
 	_cleanup_(freep) char *text = expose(s);

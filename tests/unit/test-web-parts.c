@@ -314,7 +314,12 @@ static char *ask(struct fake_source *fake, const char *method, const char *targe
 {
 	struct answer answer;
 
-	route_answer(&answer, &fake->source, method, target, false);
+	route_answer(&answer, &fake->source, &(struct request_head){ .method = method, .target = target });
+	if (answer.shared) {
+		assert_null(answer.body.data);
+		buf_add(&answer.body, answer.shared->data, answer.shared->len);
+		answer.shared = blob_unref(answer.shared);
+	}
 	if (answer.status != status)
 		fail_msg("%s %s: %u %.*s", method, target, answer.status, (int)answer.body.len, answer.body.data);
 	assert_true(answer.body.len > 0);

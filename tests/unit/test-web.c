@@ -274,6 +274,33 @@ static void test_slow_clients(void **state)
 	assert_works(f);
 }
 
+/* What is the same for all is there once, however many take their time. */
+static void test_many_slow_clients_share(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(freep) char *reply = NULL;
+	int fds[60];
+
+	fixture_make_large(f);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = dial(f, 0);
+		send_text(f, fds[i], "GET /api/v1/snapshot HTTP/1.1\r\nHost: x\r\n\r\n");
+		turn(f);
+	}
+	assert_int_equal(f->fake->nr_scraped, ARRAY_SIZE(fds));
+	assert_int_equal(f->fake->nr_written, 1);
+	reply = receive(f, fds[ARRAY_SIZE(fds) - 1], false);
+	assert_int_equal(status_of(reply), 200);
+	assert_true(strlen(reply) * ARRAY_SIZE(fds) > 64 * 1024 * 1024);
+	assert_int_equal(f->fake->snapshot->rendered[SNAPSHOT_JSON][SNAPSHOT_PLAIN]->users, ARRAY_SIZE(fds) - 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		safe_close(fds[i]);
+	for (size_t i = 0; i < 20; i++)
+		turn(f);
+	assert_int_equal(f->fake->snapshot->rendered[SNAPSHOT_JSON][SNAPSHOT_PLAIN]->refs, 1);
+	assert_int_equal(f->fake->snapshot->rendered[SNAPSHOT_JSON][SNAPSHOT_PLAIN]->users, 0);
+}
+
 /* Answers that nobody takes are bounded; when their connections end, there is room again. */
 static void test_unsent_answers_are_bounded(void **state)
 {
@@ -284,12 +311,13 @@ static void test_unsent_answers_are_bounded(void **state)
 	fixture_make_large(f);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		send_text(f, fds[i], "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+		send_text(f, fds[i], "GET /api/v1/snapshot?limit=100000 HTTP/1.1\r\nHost: x\r\n\r\n");
 		turn(f);
 	}
 	reply = receive(f, fds[ARRAY_SIZE(fds) - 1], false);
 	assert_int_equal(status_of(reply), 503);
-	assert_non_null(strstr(reply, "\r\n\r\ntoo many answers wait for slow clients; try again later\n"));
+	assert_non_null(strstr(reply, "\r\n\r\n{\"error\":\"too many answers wait for slow clients; "
+				      "try again later\"}\n"));
 	/* What is short is answered all the same. */
 	assert_works(f);
 
@@ -299,6 +327,40 @@ static void test_unsent_answers_are_bounded(void **state)
 		turn(f);
 	after = get(f, "GET", "/metrics");
 	assert_int_equal(status_of(after), 200);
+}
+
+static void test_negotiation(void **state)
+{
+	static const char head[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n"
+				   "Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n";
+	struct fixture *f = *state;
+	_cleanup_(freep) char *plain = NULL, *open = NULL, *gzip = NULL, *errors = NULL, *probe = NULL;
+	char request[512];
+
+	plain = get(f, "GET", "/metrics");
+	assert_true(has_header(plain, "Content-Type: text/plain; version=0.0.4; charset=utf-8"));
+	assert_true(has_header(plain, "Vary: Accept, Accept-Encoding"));
+	assert_true(has_header(plain, "Cache-Control: no-store"));
+	assert_null(strstr(plain, "Content-Encoding"));
+
+	(void)snprintf(request, sizeof(request), "%s\r\n", head);
+	open = exchange(f, request);
+	assert_true(has_header(open, "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8"));
+	assert_non_null(strstr(open, "\n# EOF\n"));
+
+	(void)snprintf(request, sizeof(request), "%sAccept-Encoding: gzip\r\n\r\n", head);
+	gzip = exchange(f, request);
+	assert_true(has_header(gzip, "Content-Encoding: gzip"));
+	assert_true(has_header(gzip, "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8"));
+	assert_memory_equal(strstr(gzip, "\r\n\r\n") + 4, "\x1f\x8b", 2);
+
+	/* What is wrong, and what is a word long, comes as it is. */
+	errors = exchange(f, "GET /api/v1/snapshot?x=y HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n");
+	assert_int_equal(status_of(errors), 400);
+	assert_null(strstr(errors, "Content-Encoding"));
+	probe = exchange(f, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n");
+	assert_non_null(strstr(probe, "\r\n\r\nhealthy\n"));
+	assert_null(strstr(probe, "Vary"));
 }
 
 /* A client that goes away in the middle of its answer: the write fails, and no signal ends the process. */
@@ -372,7 +434,9 @@ int main(void)
 		fixture_test(test_floods),
 		fixture_test(test_noise),
 		fixture_test(test_slow_clients),
+		fixture_test(test_many_slow_clients_share),
 		fixture_test(test_unsent_answers_are_bounded),
+		fixture_test(test_negotiation),
 		fixture_test(test_client_goes_away),
 		fixture_test(test_connection_limit),
 		fixture_test(test_stop_with_open_connections),

@@ -28,7 +28,7 @@ int fixture_start(struct fixture *f, const char *const *listen, size_t nr, struc
 void fixture_start_one(struct fixture *f, const char *listen);
 
 /* Adds LARGE cgroups, with which an answer has some MB, which no socket buffer holds. */
-#define LARGE 10000U
+#define LARGE 20000U
 void fixture_make_large(struct fixture *f);
 
 /* A turn of the loop: 2 ms, where nothing happens. */

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: MIT
+"""The formats of an exposition, how they are sent, and rates that mean something."""
+
+import gzip
+import json
+import re
+import signal
+import socket
+import threading
+import time
+
+import pytest
+import requests
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from harness import FRESH, PATIENCE, Metrics, until
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0,*/*;q=0.1"
+NASTY = ['qu"ote', "back\\slash", "ünïcode-名", "{brace}=,"]
+
+
+def get(daemon, path="/metrics", **headers):
+    """The answer as it is sent: neither asked for compressed nor decompressed by the client."""
+    answer = requests.get(daemon.url + path, headers={"Accept-Encoding": None, **headers}, stream=True,
+                          timeout=PATIENCE)
+    assert answer.status_code == 200
+    answer.body = answer.raw.read(decode_content=False)
+    return answer
+
+
+def series_of(text):
+    """{name{labels}: value}; no series is there twice, and no family in two pieces or twice."""
+    found, family, ended = {}, None, set()
+    for line in text.splitlines():
+        if line.startswith("#"):
+            if line != "# EOF" and (name := line.split(" ")[2]) != family:
+                assert name not in ended, f"{name} is split"
+                ended.add(name)
+                family = name
+            continue
+        series, _, value = line.rpartition(" ")
+        assert series not in found, f"{series} is there twice"
+        assert series.startswith(family), f"{series} is not of {family}"
+        found[series] = float(value)
+    return found
+
+
+@pytest.fixture
+def daemon(perfmond, cgroups):
+    for name in NASTY:
+        cgroups.make(name)
+    return perfmond(f"""
+[daemon]
+interval = 1h
+[cpu]
+groups = software odd
+[cgroup]
+groups = software odd
+include = {cgroups.label}/**
+[group "odd"]
+events = a=context-switches, a_total=page-faults, a_created=minor-faults, time=task-clock,
+  a_peak_per_second=alignment-faults
+""")
+
+
+def test_openmetrics(daemon):
+    answer = get(daemon, Accept=OPENMETRICS)
+    assert answer.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    text = answer.body.decode()
+    assert text.endswith("\n# EOF\n")
+    families = {family.name: family for family in parse_openmetrics(text)}
+    for family in families.values():
+        assert family.samples and family.documentation, family.name
+        assert family.unit == "" or family.name.endswith("_" + family.unit)
+        assert family.type in ("counter", "gauge", "info", "unknown")
+        if family.type == "counter":
+            assert all(sample.name == family.name + "_total" for sample in family.samples)
+    assert families["perf_cgroup"].type == "info"
+    assert families["perf_cgroup_time_seconds"].unit == "seconds"
+    assert families["perfmond_resident_memory_bytes"].unit == "bytes"
+    assert families["perf_cgroup_a_total_total"].type == "unknown"
+
+
+def test_the_formats_agree(daemon):
+    """The same series under the same names, whichever format is asked for."""
+    opened = series_of(get(daemon, Accept=OPENMETRICS).body.decode())
+    plain = series_of(get(daemon).body.decode())
+    assert opened.keys() == plain.keys()
+    assert all(plain[name] >= opened[name] for name in plain if name.partition("{")[0].endswith("_total"))
+    labels = set(re.findall(r'cgroup="((?:[^"\\]|\\.)*)"', "\n".join(plain)))
+    assert len(labels) == len(NASTY)
+
+
+@pytest.mark.parametrize("created", [False, True])
+def test_created_and_peaks_are_for_who_wants_them(perfmond, cgroups, created):
+    cgroups.make("a")
+    before = time.time()
+    daemon = perfmond(f"[daemon]\ninterval = 200ms\n[cgroup]\ninclude = {cgroups.label}/**\n" +
+                      ("[web]\ncreated = yes\npeaks = yes\n" if created else ""))
+    name = "perf_cgroup_context_switches"
+    until(lambda: not created or daemon.metrics().all(name + "_peak_per_second"), "the first interval")
+    text = get(daemon, Accept=OPENMETRICS).body.decode()
+    families = {family.name: family for family in parse_openmetrics(text)}
+    began = [sample.value for sample in families[name].samples if sample.name == name + "_created"]
+    assert bool(began) == created and all(before - 60 < value < time.time() + 1 for value in began)
+    assert ("_created" in text) == created
+    assert ("_created" in get(daemon).body.decode()) is False
+    assert (name + "_peak_per_second" in families) == created
+    if created:
+        assert families[name + "_peak_per_second"].type == "gauge"
+        series_of(text)
+        # … over a reload, too.
+        daemon.reload(daemon.config_path.read_text() + "[cpu]\naggregate = yes\n")
+        again = {family.name: family for family in parse_openmetrics(get(daemon, Accept=OPENMETRICS).body.decode())}
+        assert [sample.value for sample in again[name].samples if sample.name == name + "_created"] == began
+
+
+@pytest.mark.parametrize("accept", [OPENMETRICS, "*/*"])
+def test_gzip(daemon, accept):
+    headers = {"Accept": accept, "Accept-Encoding": "deflate, gzip;q=0.9"}
+    packed = get(daemon, **headers)
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert packed.headers["Vary"] == "Accept, Accept-Encoding"
+    assert packed.headers["Cache-Control"] == "no-store"
+    assert series_of(gzip.decompress(packed.body).decode())
+    assert len(packed.body) < len(gzip.decompress(packed.body)) / 3
+    head = requests.head(daemon.url + "/metrics", headers=headers, timeout=PATIENCE)
+    for name in ("Content-Type", "Content-Encoding", "Vary", "Cache-Control"):
+        assert head.headers[name] == packed.headers[name]
+    assert int(head.headers["Content-Length"]) > 100
+
+
+@pytest.mark.parametrize("encoding", ["gzip;q=0", "identity", "br", "gzip;q=0.5, identity;q=1", "*;q=0"])
+def test_no_gzip_for_who_does_not_want_it(daemon, encoding):
+    answer = get(daemon, **{"Accept-Encoding": encoding})
+    assert "Content-Encoding" not in answer.headers
+    assert Metrics(answer.body.decode()).value("perfmond_up") == 1
+
+
+def test_one_connection_for_many_scrapes(daemon):
+    """Keep-alive, whatever was asked for before."""
+    host, _, port = daemon.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as s, s.makefile("rb") as stream:
+        for turn in range(12):
+            method = ("GET", "GET", "HEAD")[turn % 3]
+            encoding = ("gzip", "identity")[turn % 2]
+            accept = (OPENMETRICS, "*/*")[turn // 2 % 2]
+            s.sendall(f"{method} /metrics HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\n"
+                      f"Accept-Encoding: {encoding}\r\n\r\n".encode())
+            assert stream.readline() == b"HTTP/1.1 200 OK\r\n"
+            headers = dict(line.decode().strip().split(": ", 1) for line in iter(stream.readline, b"\r\n"))
+            body = stream.read(int(headers["Content-Length"])) if method == "GET" else b""
+            assert ("Content-Encoding" in headers) == (encoding == "gzip")
+            assert ("openmetrics" in headers["Content-Type"]) == (accept == OPENMETRICS)
+            if body and encoding == "gzip":
+                body = gzip.decompress(body)
+            assert not body or body.endswith(b"# EOF\n") == (accept == OPENMETRICS)
+
+
+def test_what_many_ask_for_is_written_once(daemon):
+    """Ten clients at once, of two kinds, again and again: two renderings each time, where they come within 100 ms."""
+    before = daemon.fresh()
+    answers, problems = [], []
+
+    def scrape(i):
+        try:
+            answers.append(get(daemon, Accept=OPENMETRICS if i % 2 else "text/plain").body)
+        except Exception as error:  # pylint: disable=broad-except
+            problems.append(error)
+
+    for _ in range(5):
+        time.sleep(FRESH)
+        threads = [threading.Thread(target=scrape, args=(i,)) for i in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not problems, problems[0]
+    after = daemon.fresh()
+    served = after.value("perfmond_scrapes_total") - before.value("perfmond_scrapes_total")
+    written = after.value("perfmond_renderings_total") - before.value("perfmond_renderings_total")
+    assert served == 51
+    # One more is that of `before` itself; on a busy machine some come late.
+    assert 2 <= written <= served / 2
+    assert len(set(answers)) < len(answers) / 2, "what is shared is the same"
+
+
+def test_filters_are_not_shared(daemon, cgroups):
+    time.sleep(FRESH)
+    rows = [json.loads(get(daemon, f"/api/v1/snapshot?limit={limit}&scope=cgroup").body)["cgroups"]
+            for limit in (1, 2, 1)]
+    assert [len(part) for part in rows] == [1, 2, 1]
+    assert len(json.loads(get(daemon, "/api/v1/snapshot").body)["cgroups"]) == len(NASTY)
+
+
+# --- rates
+
+
+def event_of(daemon, group, event="page_faults"):
+    rows = daemon.json("/api/v1/snapshot", cgroup=group.label, scope="cgroup")["cgroups"]
+    return rows[0]["events"].get(event) if rows else None
+
+
+@pytest.fixture
+def counted(perfmond, cgroups, work, cpus):
+    """A daemon that reads every 100 ms, and a helper in a cgroup of which intervals are known."""
+    group = cgroups.make("a")
+    daemon = perfmond(f"[daemon]\ninterval = 100ms\n[cgroup]\ninclude = {cgroups.label}/**\n")
+    helper = work(group, cpus[0])
+    until(lambda: (event_of(daemon, group) or {}).get("rate") == 0, "it is counted, and quiet")
+    return daemon, group, helper
+
+
+def test_a_burst_that_a_scrape_does_not_see(counted):
+    """2,000 page faults within an instant: two seconds later, the rate is 0 again and the peak says what there was."""
+    daemon, group, helper = counted
+    before = event_of(daemon, group)
+    helper.do("faults 2000")
+    time.sleep(2)
+    after = event_of(daemon, group)
+    assert after["total"] >= before["total"] + 2000
+    assert after["rate"] == 0
+    # All of them in one interval of 100 ms, or in two; an interval may come late on a busy machine.
+    assert after["rate_peak"] >= 2000 / 2 / 0.5
+    assert 0 < after["rate_5m"] < after["rate_peak"] / 3
+    machine = [row["events"]["page_faults"]["rate_peak"] for row in daemon.json("/api/v1/snapshot")["cpus"]]
+    assert sum(machine) >= 2000 / 2 / 0.5
+
+
+def test_averages_are_those_of_the_time_known(counted):
+    """As long as less than a minute is known, the average is all events by all the time."""
+    daemon, group, helper = counted
+    start, before = time.monotonic(), event_of(daemon, group)
+    helper.do("faults 5000")
+    time.sleep(3)
+    after, seconds = event_of(daemon, group), time.monotonic() - start
+    rate = (after["total"] - before["total"]) / seconds
+    # The time before, until it was seen to be quiet, counts as well.
+    assert rate / 3 < after["rate_1m"] <= rate * 1.2
+    assert after["rate_5m"] == pytest.approx(after["rate_1m"], rel=0.05)
+
+
+def test_a_daemon_that_was_stopped(counted):
+    """SIGSTOP for two seconds, with 3,000 faults meanwhile: an interval of two seconds, not one of 100 ms."""
+    daemon, group, helper = counted
+    quiet = event_of(daemon, group)["rate_peak"]
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        helper.do("faults 3000")
+        time.sleep(2)
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    total = event_of(daemon, group)["total"]
+    until(lambda: event_of(daemon, group)["rate"] == 0, "the next interval")
+    after = event_of(daemon, group)
+    assert after["total"] == total
+    assert max(quiet, 1000) <= after["rate_peak"] <= max(quiet, 1600)
+
+
+def test_rates_over_a_reload(counted):
+    daemon, group, helper = counted
+    helper.do("faults 2000")
+    until(lambda: event_of(daemon, group)["rate_peak"] >= 2000, "the burst is seen")
+    before = event_of(daemon, group)
+    daemon.reload(daemon.config_path.read_text() + "[cpu]\naggregate = yes\n")
+    after = event_of(daemon, group)
+    assert after["rate_peak"] == pytest.approx(before["rate_peak"], rel=0.01)
+    assert after["rate_5m"] is not None
+
+
+def test_rates_are_not_known_at_first(perfmond, cgroups):
+    group = cgroups.make("a")
+    daemon = perfmond(f"[daemon]\ninterval = 1h\n[cgroup]\ninclude = {cgroups.label}/**\n")
+    event = until(lambda: event_of(daemon, group), "it is counted")
+    assert [event[key] for key in ("rate", "rate_1m", "rate_5m", "rate_peak")] == [None] * 4
