@@ -190,6 +190,14 @@ def cgroups():
     yield graph("Page faults", "page_faults")
     yield graph("Major faults", "major_faults", description="Pages that were read from disk.")
     yield graph("Cycles", "cycles")
+    yield lines("Bursts: the highest rate of switches in a minute",
+                (f"topk($top, sum by (instance, cgroup) (perf_cgroup_context_switches_peak_per_second{{{CGROUPS}}}))",
+                 name), unit="cps", width=12,
+                description="Of one interval, which a rate over a longer time hides; where `[web] peaks = yes`.")
+    yield lines("Bursts: the highest rate of page faults in a minute",
+                (f"topk($top, sum by (instance, cgroup) (perf_cgroup_page_faults_peak_per_second{{{CGROUPS}}}))", name),
+                unit="cps", width=12,
+                description="Of one interval, which a rate over a longer time hides; where `[web] peaks = yes`.")
     yield quotient("Instructions per cycle", "instructions", "cycles")
     yield quotient("Cache misses per instruction", "cache_misses", "instructions", "percentunit")
     yield quotient("Branch misses per instruction", "branch_misses", "instructions", "percentunit")
@@ -251,7 +259,8 @@ def daemon():
                 (own("loop_lag_seconds"), "{{instance}} loop lag"), unit="s",
                 description="A reading is of all counters. Loop lag: the longest turn of the loop within a minute.")
     yield lines("Readings and scrapes", (own_rate("reads"), "{{instance}} readings"),
-                (own_rate("scrapes"), "{{instance}} scrapes"), unit="cps")
+                (own_rate("scrapes"), "{{instance}} scrapes"),
+                (own_rate("renderings"), "{{instance}} scrapes that were written anew"), unit="cps")
     yield lines("Open files", (own("open_events"), "{{instance}} perf events"),
                 (own("needed_fds"), "{{instance}} wanted"), (own("max_fds"), "{{instance}} limit"),
                 (own("kept_events"), "{{instance}} in the fd store"), log=True, floor=None)

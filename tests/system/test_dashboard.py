@@ -168,7 +168,8 @@ def check_shape(hardware, metrics):
 def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, hardware, prometheus):
     """Under load, in a cgroup that is a unit by its name, beside a machine with a PMU."""
     helper = work(cgroups.make("load.service"), cpus[-1])
-    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label} {cgroups.label}/**\n")
+    daemon = perfmond("[web]\nlisten = 127.0.0.1:0\npeaks = yes\n"
+                      f"[cgroup]\ninclude = {cgroups.label} {cgroups.label}/**\n")
     check_shape(hardware, daemon.fresh())
     server = prometheus(job(daemon.url, hardware.url), RULES)
 

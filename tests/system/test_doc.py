@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from harness import until
 
 TOP = Path(__file__).parents[2]
 pytestmark = pytest.mark.once
@@ -60,7 +61,7 @@ def test_states():
 # --- metrics
 
 # Configs that together have every metric, and the labels of cgroups that say who they are.
-CONFIGS = ["[cgroup]\nper_cpu = no\n", "[cgroup]\nper_cpu = yes\n"]
+CONFIGS = ["[cgroup]\n", "[web]\nlisten = 127.0.0.1:0\npeaks = yes\n[cgroup]\nper_cpu = yes\n"]
 CONTAINER = "kubepods-pod12345678_1234_1234_1234_123456789abc.slice/cri-containerd-" + 64 * "a" + ".scope"
 # Of machines with several core PMUs, or with uncore PMUs.
 OTHER_MACHINES = {"pmu", "package", "die"}
@@ -94,12 +95,16 @@ def test_metrics(perfmond, cgroups):
     """All that the daemon shows stands in the tables, with its type and labels, and nothing else does."""
     documented = [Documented(row) for heading in ("Counted events", "The daemon's own")
                   for row in table(METRICS, heading)]
-    slice_, scope = CONTAINER.split("/")
-    cgroups.make(slice_).make(scope)
+    slice_, scope_ = CONTAINER.split("/")
+    cgroups.make(slice_).make(scope_)
     cgroups.make("a.service")
     cgroup_states = set()
     for config in CONFIGS:
-        metrics = perfmond(f"{config}include = {cgroups.label}/**\n").fresh()
+        daemon = perfmond(f"{config}include = {cgroups.label}/**\n")
+        if "peaks" in config:
+            until(lambda: all(f"perf_{scope}_page_faults_peak" in daemon.metrics().text for scope in ("cpu", "cgroup")),
+                  "an interval, for its peak", 30)
+        metrics = daemon.fresh()
         types = dict(re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text, re.M))
         for name, labels in metrics.samples:
             row = find(documented, name)
@@ -110,7 +115,8 @@ def test_metrics(perfmond, cgroups):
         assert row.samples, f"there is no {row.name}"
         assert row.seen | OTHER_MACHINES >= row.always | row.sometimes, f"{row.name} has only {row.seen}"
         base = row.name.removesuffix("_total").rpartition("_")[2]
-        assert row.unit in ("the event's", base if base in ("seconds", "bytes") else ""), row.name
+        unit = base if base in ("seconds", "bytes") else ""
+        assert row.unit == unit or row.unit.startswith("the event's"), row.name
     assert cgroup_states == {events_of(row[0])[0] for row in table(METRICS, "Cgroups")}
     labels = {label for row in table(METRICS, "Labels") for label in events_of(row[0])}
     assert labels == set().union(*(row.always | row.sometimes for row in documented)) - {"version"}
