@@ -50,8 +50,8 @@ int store_save(struct store *store, const struct count *count);
 
 /* Has anything been opened or closed since store_keep()? */
 bool store_is_behind(const struct store *store, const struct count *count);
-/* Saves, and brings chunks in the fd store up to date: some of them, and then it is still behind. Negative errno: what is
- * kept is not all. */
+/* Saves, and brings chunks in the fd store up to date: some of them, and then it is still behind. Negative errno: what
+ * is kept is not all. */
 int store_keep(struct store *store, const struct count *count);
 
 /* At the stop: the last image, for the fd store and the state directory. Negative errno with the sentence in why. */
