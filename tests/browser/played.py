@@ -8,8 +8,6 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-NO_PMU = "no PMU of this machine counts it (ENOENT): it has no core PMU, as a virtual machine without a virtual PMU"
-
 
 def event(scope, text, group="core", unit=None, state="ok", reason=None):
     name = text.replace("-", "_").replace(":", "_")
@@ -17,25 +15,25 @@ def event(scope, text, group="core", unit=None, state="ok", reason=None):
             "reason": reason}
 
 
-def value(rate, total=None, running=1, state="ok", unit=None, peak=None):
+def value(rate, running=1, state="ok", unit=None, peak=None):
     """An event's numbers, as the API has them."""
-    made = {"total": total if total is not None else int(rate * 1000), "rate": rate, "rate_1m": rate * 0.9,
-            "rate_5m": rate * 0.8, "rate_peak": rate * 2.5 if peak is None else peak, "running": running, "state": state}
+    made = {"total": int(rate * 1000), "rate": rate, "rate_1m": rate * 0.9, "rate_5m": rate * 0.8,
+            "rate_peak": rate * 2.5 if peak is None else peak, "running": running, "state": state}
     return {**made, "unit": unit} if unit else made
 
 
 def status(**others):
     return {"version": "0.1.0", "pid": 1, "start_time": 1000.5, "uptime_seconds": 4000.0, "problems": [],
             "files": {"events": 508, "limit": 524288}, "cgroups": {"counted": 40},
-            "cost": {"cpu_seconds": 2.5, "cpu_share": 0.0006, "resident_bytes": 9200000, "reads": 4000, "read_seconds": 0.9,
-                     "loop_lag_seconds": 0.00021}, **others}
+            "cost": {"cpu_seconds": 2.5, "cpu_share": 0.0006, "resident_bytes": 9200000, "reads": 4000,
+                     "read_seconds": 0.9, "loop_lag_seconds": 0.00021}, **others}
 
 
 class Player:
     """`events`, `cpus`, `cgroups` and `status` are what it answers with; functions are called for each answer."""
 
     def __init__(self, page):
-        self.events, self.cpus, self.cgroups, self.status, self.interval = [], [], [], status(), 1
+        self.events, self.cpus, self.cgroups, self.status = [], [], [], status()
         self.body, self.headers = page.content, {name: page.headers[name] for name in
                                                  ("Content-Type", "Content-Security-Policy", "X-Content-Type-Options")}
         player = self
@@ -65,7 +63,7 @@ class Player:
         cpus, cgroups = now(self.cpus), now(self.cgroups)
         shown = {"cpus": len(cpus), "cgroups": len(cgroups)}
         answers = {
-            "/api/v1/snapshot": lambda: {"timestamp": time.time(), "age_seconds": 0.02, "interval_seconds": self.interval,
+            "/api/v1/snapshot": lambda: {"timestamp": time.time(), "age_seconds": 0.02, "interval_seconds": 1,
                                          "matched": shown, "shown": shown, "cpus": cpus, "cgroups": cgroups},
             "/api/v1/events": lambda: {"events": now(self.events)},
             "/api/v1/status": lambda: now(self.status),

@@ -51,8 +51,8 @@ def test_peaks(played, browser):
     assert browser.table()[0]["cycles quality"][2].startswith("not known")
 
 
-NUMBERS = {0: "0", 0.001: "<0.01", 0.25: "0.25", 9.994: "9.99", 9.996: "10.0", 99.94: "99.9", 99.96: "100", 999.4: "999",
-           999.6: "1.00k", 12345: "12.3k", 999.7e3: "1.00M", 2.5e9: "2.50G", 7e12: "7.00T", 3e15: "3.00P"}
+NUMBERS = {0: "0", 0.001: "<0.01", 0.25: "0.25", 9.994: "9.99", 9.996: "10.0", 99.94: "99.9", 99.96: "100",
+           999.4: "999", 999.6: "1.00k", 12345: "12.3k", 999.7e3: "1.00M", 2.5e9: "2.50G", 7e12: "7.00T", 3e15: "3.00P"}
 
 
 def test_numbers(played, browser):
@@ -126,9 +126,9 @@ def test_no_sense(played, browser):
 def test_picture(played, browser):
     """doc/page.png, of a machine that is played."""
     players.play_town(played)
-    browser.size(1440, 900)
+    browser.size(1240, 760)
     browser.prefer(color_scheme="light")
     browser.open(played.url)
-    time.sleep(130)
+    time.sleep(100)
     browser.picture(PICTURE)
     assert Path(PICTURE).stat().st_size < 200_000
