@@ -71,12 +71,3 @@ void escape_json(struct buf *out, const char *text)
 
 	escape(out, text, table);
 }
-
-void escape_html(struct buf *out, const char *text)
-{
-	static const escape_table table = {
-		['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&quot;", ['\''] = "&#39;",
-	};
-
-	escape(out, text, table);
-}

@@ -18,6 +18,3 @@ void escape_help(struct buf *out, const char *text);
 
 /* The inside of a JSON string. */
 void escape_json(struct buf *out, const char *text);
-
-/* HTML, between tags or in a quoted attribute. */
-void escape_html(struct buf *out, const char *text);

@@ -2,15 +2,19 @@
 #pragma once
 
 /*
- * The page for people at /: what this is, where to look, and what is counted. HTML without a script.
+ * The live page for people at /: page.html, which is in the binary and asks the JSON API for all it shows.
+ *
+ * It is the same whatever is counted. Makefile.am makes a C file of it, and of its security policy.
  */
 
-#include "snapshot/about.h"
-#include "snapshot/snapshot.h"
 #include "util/buf.h"
 
-/* What the page needs of a browser: nothing from anywhere, but its own style. */
-#define PAGE_SECURITY_POLICY "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+extern const char page_html[];
+extern const size_t page_html_size;
+
+/* What the page needs of a browser: its own style and script, which are named by their hashes, its icon, and the
+ * daemon's answers. */
+extern const char page_security_policy[];
 
 /* -ENOMEM, with out released. */
-int page_write(struct buf *out, const struct snapshot *snapshot, const struct about *about);
+int page_write(struct buf *out);

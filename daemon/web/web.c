@@ -155,7 +155,7 @@ static bool add_headers(struct MHD_Response *response, const struct answer *answ
 		{ MHD_HTTP_HEADER_VARY, answer->vary },
 		{ MHD_HTTP_HEADER_CACHE_CONTROL, "no-store" },
 		{ "X-Content-Type-Options", "nosniff" },
-		{ "Content-Security-Policy", PAGE_SECURITY_POLICY },
+		{ "Content-Security-Policy", page_security_policy },
 		{ MHD_HTTP_HEADER_ALLOW, answer->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL },
 	};
 
