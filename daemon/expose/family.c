@@ -189,10 +189,14 @@ static const char *scope_help(const struct families *f, enum scope scope, const 
 static char *event_help(const struct families *f, enum scope scope, const struct column *column)
 {
 	const char *unit = event_unit_name(column->event->unit);
+	const char *const parts[] = {
+		"Event ", column->event->text, " of group ", column->group->name, *unit ? ", in " : "", unit,
+		", counted ", scope_help(f, scope, column->event), ".",
+	};
 	struct buf help = {};
 
-	buf_printf(&help, "Event %s of group %s%s%s, counted %s.", column->event->text, column->group->name,
-		   *unit ? ", in " : "", unit, scope_help(f, scope, column->event));
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		buf_str(&help, parts[i]);
 	return buf_steal(&help);
 }
 

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""What the running daemon costs: CPU at the default config, and scrapes of growing size.
+"""What the running daemon costs: CPU at the default config, and scrapes of growing size, plain and compressed; and
+beside it, where it is given, Debian's prometheus-node-exporter with its perf collector.
 
-usage: bench.py PERFMOND
+usage: bench.py PERFMOND [NODE_EXPORTER]
 
 Everything is the real daemon on the real kernel. Series beyond what the limit of open files allows to
-count come from removed cgroups that linger. Prints figures and judges nothing.
+count come from removed cgroups that linger. The two exporters count the same: the same tracepoints on each CPU.
+Prints figures and judges nothing.
 """
 
 import os
@@ -43,10 +45,51 @@ def cgroup_mount():
     sys.exit("bench.py: no cgroup hierarchy is mounted")
 
 
+# How many tracepoints both exporters count, of subsystems in which nothing happens all the time.
+TRACEPOINTS = 500
+QUIET = ("xfs", "btrfs", "ext4", "kvm", "f2fs", "writeback", "clk", "jbd2", "dma", "regulator")
+
+SAME = """
+[daemon]
+interval = 1s
+[web]
+listen = 127.0.0.1:0
+[cpu]
+groups = same
+[cgroup]
+groups =
+[group "same"]
+events = {}
+"""
+
 ROOT = os.path.join(cgroup_mount(), "perfmond-bench")
 
 
-class Daemon:
+class Server:
+    """A process that answers on a port of 127.0.0.1."""
+
+    def get(self, path, headers=""):
+        with socket.create_connection(("127.0.0.1", self.port)) as s:
+            s.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n".encode())
+            parts = []
+            while part := s.recv(1 << 20):
+                parts.append(part)
+        return b"".join(parts)
+
+    def cpu(self):
+        """Seconds on a CPU so far, of all threads, to the nanosecond."""
+        tasks = f"/proc/{self.process.pid}/task"
+        return sum(int(open(f"{tasks}/{task}/schedstat").read().split()[0]) for task in os.listdir(tasks)) / 1e9
+
+    def resident(self):
+        return int(open(f"/proc/{self.process.pid}/statm").read().split()[1]) * 4096
+
+    def stop(self):
+        self.process.terminate()
+        self.process.communicate()
+
+
+class Daemon(Server):
     def __init__(self, binary, config):
         self.file = tempfile.NamedTemporaryFile("w", suffix=".conf")
         self.file.write(config)
@@ -66,14 +109,6 @@ class Daemon:
         while not self.get("/-/ready").startswith(b"HTTP/1.1 200"):
             time.sleep(0.05)
 
-    def get(self, path):
-        with socket.create_connection(("127.0.0.1", self.port)) as s:
-            s.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-            parts = []
-            while part := s.recv(1 << 20):
-                parts.append(part)
-        return b"".join(parts)
-
     def metric(self, name):
         return float(re.search(rb"^" + re.escape(name.encode()) + rb" (\S+)$", self.get("/metrics"), re.M)[1])
 
@@ -82,16 +117,35 @@ class Daemon:
         while self.metric('perfmond_cgroups{state="counted"}') != cgroups:
             time.sleep(0.02)
 
-    def cpu(self):
-        """Seconds on a CPU so far, to the nanosecond."""
-        return int(open(f"/proc/{self.process.pid}/schedstat").read().split()[0]) / 1e9
+class NodeExporter(Server):
+    """In a mount namespace of its own, since it looks for tracepoints in debugfs alone."""
 
-    def resident(self):
-        return int(open(f"/proc/{self.process.pid}/statm").read().split()[1]) * 4096
+    def __init__(self, binary, tracepoints):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        command = [binary, "--collector.disable-defaults", "--collector.perf", "--web.disable-exporter-metrics",
+                   f"--web.listen-address=127.0.0.1:{self.port}"]
+        command += [f"--collector.perf.tracepoint={name}" for name in tracepoints]
+        self.process = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", 'mount -t debugfs nodev /sys/kernel/debug && exec "$@"', "sh", *command],
+            stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            time.sleep(0.1)
+            if self.process.poll() is not None:
+                sys.exit("bench.py: node_exporter did not start")
+            try:
+                if self.get("/metrics").startswith(b"HTTP/1.1 200"):
+                    return
+            except ConnectionError:
+                pass
 
-    def stop(self):
-        self.process.terminate()
-        self.process.communicate()
+
+def quiet_tracepoints():
+    events = "/sys/kernel/tracing/events"
+    names = [f"{system}:{name}" for system in QUIET if os.path.isdir(f"{events}/{system}")
+             for name in sorted(os.listdir(f"{events}/{system}")) if os.path.isdir(f"{events}/{system}/{name}")]
+    return names[:TRACEPOINTS]
 
 
 def share(binary, cgroups, seconds=15):
@@ -109,6 +163,10 @@ def share(binary, cgroups, seconds=15):
     remove(cgroups)
 
 
+KINDS = (("plain", ""), ("gzip", "Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n"
+                                 "Accept-Encoding: gzip\r\n"))
+
+
 def make(nr, first=0):
     os.makedirs(ROOT, exist_ok=True)
     for i in range(first, first + nr):
@@ -122,32 +180,60 @@ def remove(nr, first=0):
         os.rmdir(ROOT)
 
 
-def scrapes(daemon, rounds=15):
+def series_in(answer):
+    body = answer.split(b"\r\n\r\n", 1)[1]
+    return sum(1 for line in body.splitlines() if line and not line.startswith(b"#"))
+
+
+def scrape(server, headers, rounds=15):
+    """Medians of seconds on the clock and on a CPU, and the size of an answer."""
     walls, cpus = [], []
     for _ in range(rounds):
         time.sleep(0.12)  # so that each reads the counters afresh
-        cpu, start = daemon.cpu(), time.perf_counter()
-        answer = daemon.get("/metrics")
+        cpu, start = server.cpu(), time.perf_counter()
+        answer = server.get("/metrics", headers)
         walls.append(time.perf_counter() - start)
-        cpus.append(daemon.cpu() - cpu)
-    body = answer.split(b"\r\n\r\n", 1)[1]
-    series = sum(1 for line in body.splitlines() if line and not line.startswith(b"#"))
-    open_events = daemon.metric("perfmond_open_events")
-    print(
-        f"{series:>7} series ({len(body) / 1e6:.2f} MB, {open_events:.0f} events open): "
-        f"{1e3 * statistics.median(walls):.2f} ms a scrape, {1e3 * statistics.median(cpus):.2f} ms CPU, "
-        f"{1e9 * statistics.median(cpus) / series:.0f} ns CPU a series, "
-        f"{daemon.resident() / 1e6:.1f} MB resident (medians of {rounds})"
-    )
+        cpus.append(server.cpu() - cpu)
+    return statistics.median(walls), statistics.median(cpus), len(answer)
+
+
+def scrapes(server, what):
+    """Plain, and as Prometheus asks for it. Returns the CPU seconds a series of each, and the memory."""
+    series = series_in(server.get("/metrics"))
+    costs = []
+    for kind, headers in KINDS:
+        wall, cpu, size = scrape(server, headers)
+        costs.append(cpu / series)
+        print(
+            f"{what}, {series:>6} series, {kind:>5} ({size / 1e6:.2f} MB): {1e3 * wall:.2f} ms a scrape, "
+            f"{1e3 * cpu:.2f} ms CPU, {1e9 * cpu / series:.0f} ns CPU a series, "
+            f"{1 / cpu:.0f} scrapes per second of CPU, {server.resident() / 1e6:.1f} MB resident"
+        )
+    return costs, server.resident()
+
+
+def compare(binary, node_exporter):
+    tracepoints = quiet_tracepoints()
+    other = NodeExporter(node_exporter, tracepoints)
+    theirs, their_memory = scrapes(other, "node_exporter")
+    other.stop()
+    daemon = Daemon(binary, SAME.format(", ".join(tracepoints)))
+    ours, our_memory = scrapes(daemon, "perfmond     ")
+    daemon.stop()
+    for (kind, _), mine, his in zip(KINDS, ours, theirs):
+        print(f"CPU a series, {kind}: 1/{his / mine:.1f} of node_exporter's")
+    print(f"resident memory: {our_memory / their_memory:.2f} of node_exporter's")
 
 
 def main():
     binary = sys.argv[1]
+    if len(sys.argv) > 2:
+        compare(binary, sys.argv[2])
     for nr in (0, 100):
         share(binary, nr)
 
     daemon = Daemon(binary, LINGER)
-    scrapes(daemon)
+    scrapes(daemon, "perfmond")
     daemon.stop()
 
     os.makedirs(ROOT, exist_ok=True)
@@ -166,7 +252,7 @@ def main():
                 alive -= batch
                 daemon.wait_for(alive)
             done += batch
-        scrapes(daemon)
+        scrapes(daemon, f"perfmond, {daemon.metric('perfmond_open_events'):.0f} events open")
     daemon.stop()
     remove(alive, done - alive)
 
