@@ -2,6 +2,7 @@
 
 #include "commands.h"
 
+#include "access.h"
 #include "event/tracefs.h"
 #include "expose/expose.h"
 #include "monitor.h"
@@ -194,13 +195,25 @@ static size_t print_left_out(const struct monitor *monitor)
 	return left_out;
 }
 
+/* What the daemon would say of the files that [web] names. */
+static int check_access(const struct monitor *monitor)
+{
+	_cleanup_(web_options_unrefp) struct web_options *options = NULL;
+	struct reason why;
+	int r = access_load(&options, monitor->config, monitor->machine->privilege.fd_limit, &why);
+
+	if (r < 0)
+		log_error("%s", why.text);
+	return r;
+}
+
 int command_check(const struct options *options)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
 	_cleanup_(reasons_release) struct reasons reasons = {};
 	size_t lost, left_out;
 
-	if (count_for(options, CHECK_NS, &monitor) < 0)
+	if (count_for(options, CHECK_NS, &monitor) < 0 || check_access(monitor) < 0)
 		return EXIT_FAILURE;
 	print_machine(monitor);
 	lost = print_events(monitor, SCOPE_CPU, &reasons) + print_events(monitor, SCOPE_CGROUP, &reasons);

@@ -2,6 +2,7 @@
 
 #include "monitor.h"
 
+#include "access.h"
 #include "util/file.h"
 
 #include <errno.h>
@@ -10,9 +11,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-
-/* Left to what is not counting: connections, listening sockets, the loop, files of sysfs. */
-#define FD_RESERVE 256
 
 /* Events of a scope. Each is tried at start, and each has series on every target. */
 #define MAX_EVENTS 1000
@@ -153,8 +151,7 @@ static int make_count(struct count **ret, const struct config *config, const str
 		.cgroup_max = config->cgroup_max,
 		.excluded = &machine->excluded,
 		.closer = closer,
-		.fd_reserve = machine->privilege.fd_limit >= 2 * FD_RESERVE ? FD_RESERVE :
-									      machine->privilege.fd_limit / 2,
+		.fd_reserve = access_fd_reserve(config, machine->privilege.fd_limit),
 	};
 	int r = make_plan(&plan, config, machine, counting, why);
 

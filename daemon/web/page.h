@@ -10,7 +10,8 @@
 #include "util/buf.h"
 
 /* What the page needs of a browser: nothing from anywhere, but its own style. */
-#define PAGE_SECURITY_POLICY "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+#define PAGE_SECURITY_POLICY "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; " \
+			     "frame-ancestors 'none'"
 
 /* -ENOMEM, with out released. */
 int page_write(struct buf *out, const struct snapshot *snapshot, const struct about *about);

@@ -27,3 +27,6 @@ void route_answer(struct answer *ret, const struct web_source *source, const cha
 		  bool crowded);
 
 void answer_release(struct answer *answer);
+
+/* The same for what is refused without being looked at: an error as it is to be put there. */
+void route_refuse(struct answer *ret, const char *target, unsigned status, const char *sentence);
