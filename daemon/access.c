@@ -34,7 +34,8 @@ static unsigned max_connections(const struct config *config, uint64_t fd_limit)
 /* Where it was configured, before what is wrong with it. */
 static int blame(const struct config_text *text, const char *key, const char *path, int r, struct reason *why)
 {
-	return reason_prefix(why, r, "%s:%u: %s: %s", text->place.file, text->place.line, key, path ? path : text->text);
+	return reason_prefix(why, r, "%s:%u: %s: %s", text->place.file, text->place.line, key,
+			     path ? path : text->text);
 }
 
 /* secret: is it one that not everybody may read? */

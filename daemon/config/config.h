@@ -58,7 +58,8 @@ struct config {
 
 	/* [web] */
 	struct config_list listen; /* ADDR:PORT, [V6]:PORT or /path */
-	struct config_text tls_certificate, tls_key, users; /* files: a path, or the name of one of systemd's credentials */
+	/* Files: a path, or the name of one of systemd's credentials. */
+	struct config_text tls_certificate, tls_key, users;
 	struct config_text cors_origin;
 	uint64_t max_connections, max_connections_per_address;
 	uint64_t max_header_bytes, max_unsent_bytes;

@@ -65,6 +65,7 @@ const struct self_metric self_metrics[] = {
 	GAUGE("connections", web.connections, "HTTP connections that are open."),
 	BYTES("unsent", web.unsent, "Answers that clients have not taken yet."),
 	REFUSED(address),
+	REFUSED(full),
 	REFUSED(failed),
 	DROPPED(request),
 	DROPPED(answer),

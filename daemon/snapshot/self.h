@@ -29,6 +29,7 @@ struct self_web {
 	uint64_t unsent;		 /* bytes of answers that clients have not taken yet */
 	uint64_t requests[_SELF_HTTP_MAX];
 	uint64_t refused_address;	 /* connections: their address had too many */
+	uint64_t refused_full;		 /* … all were taken, by addresses that have no more than this one */
 	uint64_t refused_failed;	 /* … there was no file or no memory for them */
 	uint64_t dropped_request;	 /* connections: the request took too long */
 	uint64_t dropped_answer;	 /* … the answer was not taken in time */

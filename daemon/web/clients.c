@@ -2,6 +2,8 @@
 
 #include "web/clients.h"
 
+#include "util/hash.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -12,6 +14,12 @@
 
 /* In µs: how late a connection may be ended. */
 #define ACCURACY 100000U
+
+struct peer_count {
+	struct peer peer;
+	size_t nr;
+	UT_hash_handle hh;
+};
 
 static uint64_t now_us(void)
 {
@@ -95,6 +103,45 @@ void clients_release(struct clients *clients)
 	clients->timer = sd_event_source_disable_unref(clients->timer);
 }
 
+/* --- addresses */
+
+static struct peer_count *find_peer(const struct clients *clients, const struct peer *peer)
+{
+	struct peer_count *found;
+
+	HASH_FIND(hh, clients->peers, peer, sizeof(*peer), found);
+	return found;
+}
+
+static int add_peer(struct clients *clients, const struct peer *peer)
+{
+	struct peer_count *count = find_peer(clients, peer);
+
+	if (!count) {
+		count = calloc(1, sizeof(*count));
+		if (!count)
+			return -ENOMEM;
+		count->peer = *peer;
+		HASH_ADD(hh, clients->peers, peer, sizeof(count->peer), count);
+		if (!count->hh.tbl) {
+			free(count);
+			return -ENOMEM;
+		}
+	}
+	count->nr++;
+	return 0;
+}
+
+static void remove_peer(struct clients *clients, const struct peer *peer)
+{
+	struct peer_count *count = find_peer(clients, peer);
+
+	if (--count->nr > 0)
+		return;
+	HASH_DEL(clients->peers, count);
+	free(count);
+}
+
 /* --- one client */
 
 static void insert(struct clients *clients, struct client *client, enum phase phase)
@@ -116,6 +163,10 @@ struct client *clients_add(struct clients *clients, int fd)
 	client->fd = fd;
 	client->peer = peer_of(fd);
 	client->by_loopback = peer_came_by_loopback(fd);
+	if (add_peer(clients, &client->peer) < 0) {
+		free(client);
+		return NULL;
+	}
 	insert(clients, client, PHASE_REQUEST);
 	clients->nr++;
 	clients->stats->connections++;
@@ -125,6 +176,8 @@ struct client *clients_add(struct clients *clients, int fd)
 void clients_remove(struct clients *clients, struct client *client)
 {
 	TAILQ_REMOVE(list_of(clients, client), client, in_phase);
+	clients_set_unsent(clients, client, 0);
+	remove_peer(clients, &client->peer);
 	clients->nr--;
 	clients->stats->connections--;
 	free(client);
@@ -143,6 +196,7 @@ void clients_drop(struct clients *clients, struct client *client)
 	const struct linger reset = { .l_onoff = 1 };
 
 	(*dropped_of(clients, client->phase))++;
+	clients_set_unsent(clients, client, 0);
 	TAILQ_REMOVE(&clients->phases[client->phase], client, in_phase);
 	client->phase = PHASE_DROPPED;
 	TAILQ_INSERT_TAIL(&clients->dropped, client, in_phase);
@@ -165,19 +219,52 @@ struct client *clients_next(const struct clients *clients, const struct client *
 
 size_t clients_of(const struct clients *clients, const struct peer *peer)
 {
-	size_t nr = 0;
+	const struct peer_count *count = find_peer(clients, peer);
 
-	for (const struct client *client = clients_next(clients, NULL); client; client = clients_next(clients, client))
-		nr += peer_is_same(&client->peer, peer);
-	return nr;
+	return count ? count->nr : 0;
+}
+
+static struct client *first_of(const struct clients *clients, enum phase phase, const struct peer *peer)
+{
+	struct client *client;
+
+	TAILQ_FOREACH(client, &clients->phases[phase], in_phase)
+		if (peer_is_same(&client->peer, peer))
+			return client;
+	return NULL;
 }
 
 struct client *clients_idlest(const struct clients *clients, const struct peer *peer)
 {
+	return first_of(clients, PHASE_IDLE, peer);
+}
+
+struct client *clients_greedy(const struct clients *clients, const struct peer *newcomer)
+{
+	const struct peer_count *most = clients->peers;
 	struct client *client;
 
-	TAILQ_FOREACH(client, &clients->phases[PHASE_IDLE], in_phase)
-		if (!peer || peer_is_same(&client->peer, peer))
-			return client;
-	return NULL;
+	for (const struct peer_count *count = most; count; count = count->hh.next)
+		if (count->nr > most->nr)
+			most = count;
+	if (!most || most->nr <= clients_of(clients, newcomer) + 1)
+		return NULL;
+	client = first_of(clients, PHASE_IDLE, &most->peer);
+	if (!client)
+		client = first_of(clients, PHASE_REQUEST, &most->peer);
+	return client ?: first_of(clients, PHASE_ANSWER, &most->peer);
+}
+
+struct client *clients_slowest(const struct clients *clients, uint64_t us)
+{
+	struct client *client = TAILQ_FIRST(&clients->phases[PHASE_ANSWER]);
+
+	return client && now_us() + clients->patience[PHASE_ANSWER] >= client->deadline + us ? client : NULL;
+}
+
+void clients_set_unsent(struct clients *clients, struct client *client, size_t bytes)
+{
+	clients->stats->unsent += bytes;
+	clients->stats->unsent -= client->unsent;
+	client->unsent = bytes;
 }

@@ -7,6 +7,9 @@
  *
  * All in a phase have the same patience, so that the first of its list is the first to run out: one timer of the loop
  * does for all. A connection whose time has come is shut down, by which libmicrohttpd learns of it.
+ *
+ * Where there are too many, whose address has the most gives one up: so many connections from few addresses keep
+ * nobody else out.
  */
 
 #include "snapshot/self.h"
@@ -33,6 +36,7 @@ struct client {
 	void *owner; /* the server it is one of */
 	void *connection;
 	bool by_loopback;
+	size_t unsent; /* of its answer, which it has not taken yet as a whole; part of the stats' */
 	/* Of its request, while a password is checked, and then. */
 	bool waits, has_verdict;
 	uint64_t number;
@@ -41,11 +45,14 @@ struct client {
 
 TAILQ_HEAD(client_list, client);
 
+struct peer_count;
+
 struct clients {
 	struct client_list phases[_PHASE_MAX];
 	struct client_list dropped;
 	uint64_t patience[_PHASE_MAX]; /* µs */
 	size_t nr;
+	struct peer_count *peers; /* uthash: how many each address has */
 	sd_event_source *timer;
 	uint64_t armed; /* when the timer goes off; UINT64_MAX: it does not */
 	struct self_web *stats;
@@ -65,8 +72,15 @@ void clients_enter(struct clients *clients, struct client *client, enum phase ph
 void clients_drop(struct clients *clients, struct client *client);
 
 size_t clients_of(const struct clients *clients, const struct peer *peer);
-/* Who has been idle the longest, of that peer (NULL: of all); NULL: nobody. */
+/* Who has been idle the longest, of that peer; NULL: nobody. */
 struct client *clients_idlest(const struct clients *clients, const struct peer *peer);
+/* Whom to drop for a newcomer: of the peer that has the most, if that is more than the newcomer's would have then, who
+ * is idle, or else the slowest. NULL: nobody. */
+struct client *clients_greedy(const struct clients *clients, const struct peer *newcomer);
+/* Who has been taking an answer the longest, if for so long already (µs); NULL: nobody. */
+struct client *clients_slowest(const struct clients *clients, uint64_t us);
+/* Its answer is under way, or none any more (0). */
+void clients_set_unsent(struct clients *clients, struct client *client, size_t bytes);
 
 /* All of them, one after the other, those that were dropped too: NULL is before the first and behind the last. */
 struct client *clients_next(const struct clients *clients, const struct client *client);

@@ -14,6 +14,9 @@
 /* A body is thrown away; whoever sends more than that to GET is up to something. */
 #define DISCARD_MAX (1024U * 1024)
 
+/* An answer that takes longer makes room for others where there is none. */
+#define SLOW_US 1000000U
+
 /* When to come again, in seconds. */
 #define RETRY_AFTER "5"
 
@@ -31,7 +34,6 @@ struct request {
 	char *target;
 	bool has_headers;
 	size_t discarded;
-	size_t unsent; /* its part of the web's */
 };
 
 /* --- the loop */
@@ -110,7 +112,6 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 		clients_remove(&server->shared->clients, *context);
 		*context = NULL;
 		server->nr--;
-		server->shared->gone(server->shared->userdata);
 	}
 }
 
@@ -157,11 +158,12 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 
 	(void)code;
 	*context = NULL;
-	if (client)
+	if (client) {
+		clients_set_unsent(&server->shared->clients, client, 0);
 		clients_enter(&server->shared->clients, client, PHASE_IDLE);
+	}
 	if (!request)
 		return;
-	server->shared->clients.stats->unsent -= request->unsent;
 	free(request->target);
 	free(request);
 }
@@ -261,7 +263,7 @@ static void count_answer(struct self_web *stats, unsigned status)
 }
 
 /* Hands the body over; no copy is made of it. NO drops the connection. */
-static enum MHD_Result send_answer(struct server *server, struct MHD_Connection *connection, struct request *request,
+static enum MHD_Result send_answer(struct server *server, struct MHD_Connection *connection, struct client *client,
 				   struct answer *answer)
 {
 	struct self_web *stats = server->shared->clients.stats;
@@ -273,8 +275,7 @@ static enum MHD_Result send_answer(struct server *server, struct MHD_Connection 
 	response = MHD_create_response_from_buffer(answer->body.len, answer->body.data, MHD_RESPMEM_MUST_FREE);
 	if (!response)
 		return MHD_NO;
-	request->unsent = answer->body.len;
-	stats->unsent += request->unsent;
+	clients_set_unsent(&server->shared->clients, client, answer->body.len);
 	count_answer(stats, answer->status);
 	answer->body = (struct buf){};
 	if (add_headers(response, answer) && add_security_headers(server, connection, response) &&
@@ -356,6 +357,19 @@ static bool answer_preflight(const struct server *server, struct MHD_Connection 
 	return true;
 }
 
+/* Too much waits to be taken. Who has been at it for a while makes room, so that a scrape is not kept waiting by those
+ * who don't take what they asked for. */
+static bool is_crowded(const struct server *server)
+{
+	struct clients *clients = &server->shared->clients;
+	struct client *slowest;
+
+	while (clients->stats->unsent > server->options->max_unsent_bytes &&
+	       (slowest = clients_slowest(clients, SLOW_US)))
+		clients_drop(clients, slowest);
+	return clients->stats->unsent > server->options->max_unsent_bytes;
+}
+
 static enum MHD_Result respond(struct server *server, struct MHD_Connection *connection, struct request *request,
 			       const char *method)
 {
@@ -374,10 +388,10 @@ static enum MHD_Result respond(struct server *server, struct MHD_Connection *con
 		}
 		if (!refuse_password(&answer, request->target, verdict))
 			route_answer(&answer, &shared->source, method, request->target,
-				     shared->clients.stats->unsent > server->options->max_unsent_bytes);
+				     is_crowded(server));
 	}
 	clients_enter(&shared->clients, client, PHASE_ANSWER);
-	return send_answer(server, connection, request, &answer);
+	return send_answer(server, connection, client, &answer);
 }
 
 /* Called when the headers are there, for each piece of a body, and at the request's end; and again where it was

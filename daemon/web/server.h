@@ -21,9 +21,6 @@ struct server_shared {
 	struct web_source source;
 	struct clients clients;
 	struct auth *auth;
-	/* A connection has gone. */
-	void (*gone)(void *userdata);
-	void *userdata;
 };
 
 struct server;

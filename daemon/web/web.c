@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* So many connections are taken from a socket at a time, … */
-#define ACCEPT_MAX 16
+#define ACCEPT_MAX 64
 /* … and so long after there was no file or no memory for one, it is tried again. */
 #define RETRY_US 1000000U
 
@@ -33,7 +33,7 @@ struct web {
 
 /* --- connections */
 
-/* Listens, or lets connections wait in the kernel. */
+/* Listens, or lets connections wait in the kernel for a while. */
 static void set_paused(struct web *web, bool paused)
 {
 	if (web->paused == paused)
@@ -41,11 +41,6 @@ static void set_paused(struct web *web, bool paused)
 	web->paused = paused;
 	for (size_t i = 0; i < web->nr; i++)
 		(void)sd_event_source_set_enabled(web->listeners[i].io, paused ? SD_EVENT_OFF : SD_EVENT_ON);
-}
-
-static void on_gone(void *userdata)
-{
-	set_paused(userdata, false);
 }
 
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
@@ -64,32 +59,33 @@ static void pause_for_a_while(struct web *web)
 		set_paused(web, true);
 }
 
-/* Who has been idle the longest makes room, of that peer (NULL: of all). */
-static bool make_room(struct web *web, const struct peer *peer)
+/* Drops a client, if there is one, and sees it gone. */
+static bool drop(struct web *web, struct client *client)
 {
-	struct client *client = clients_idlest(&web->shared.clients, peer);
-	struct server *server;
+	struct server *server = client ? client->owner : NULL;
 
 	if (!client)
 		return false;
-	server = client->owner;
 	clients_drop(&web->shared.clients, client);
 	server_run(server);
 	return true;
 }
 
-static bool has_room(struct web *web)
+/* Is there room for one more of that peer's? */
+static bool has_room(struct web *web, const struct peer *peer)
 {
 	const struct clients *clients = &web->shared.clients;
 
-	return clients->nr < web->options->max_connections ||
-	       (make_room(web, NULL) && clients->nr < web->options->max_connections);
-}
-
-static bool has_room_for(struct web *web, const struct peer *peer)
-{
-	return clients_of(&web->shared.clients, peer) < web->options->max_connections_per_address ||
-	       make_room(web, peer);
+	if (clients_of(clients, peer) >= web->options->max_connections_per_address &&
+	    !drop(web, clients_idlest(clients, peer))) {
+		clients->stats->refused_address++;
+		return false;
+	}
+	if (clients->nr >= web->options->max_connections && !drop(web, clients_greedy(clients, peer))) {
+		clients->stats->refused_full++;
+		return false;
+	}
+	return true;
 }
 
 /* False: there is none left, or none can be taken. */
@@ -102,10 +98,6 @@ static bool accept_one(struct listener *listener)
 
 	if (web->old && server_nr_clients(web->old) == 0)
 		web->old = server_free(web->old);
-	if (!has_room(web)) {
-		set_paused(web, true);
-		return false;
-	}
 	fd = accept4(listener->listening.fd, &address.any, &address.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
@@ -113,12 +105,10 @@ static bool accept_one(struct listener *listener)
 		return errno == ECONNABORTED;
 	}
 	peer = peer_of(fd);
-	if (has_room_for(web, &peer)) {
+	if (has_room(web, &peer))
 		server_add(web->server, fd, &address.any, address.size);
-	} else {
-		web->shared.clients.stats->refused_address++;
+	else
 		safe_close(fd);
-	}
 	return true;
 }
 
@@ -280,7 +270,7 @@ static int web_prepare(struct web **ret, sd_event *loop, size_t nr, const struct
 	if (!web)
 		return reason_set(why, -ENOMEM, "out of memory");
 	web->shared = (struct server_shared){
-		.loop = sd_event_ref(loop), .source = *source, .gone = on_gone, .userdata = web,
+		.loop = sd_event_ref(loop), .source = *source,
 	};
 	r = web_init(web, options, why);
 	if (r < 0)

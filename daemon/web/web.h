@@ -9,8 +9,8 @@
  * old one ends when its connections have had their answers. Nothing a client does blocks: an answer is written into a
  * buffer at once and sent as the client takes it.
  *
- * Beyond the limit of connections, who is idle makes room, and where nobody is, new ones wait in the kernel. An address
- * that has all it may have is refused.
+ * Beyond the limit of connections, the address that has the most gives one up for a newcomer's that has less; and one
+ * that has all it may have gives up one that is idle, or is refused.
  */
 
 #include "snapshot/about.h"
@@ -36,7 +36,8 @@ struct web;
 
 /*
  * Listens on each address (ADDR:PORT, [V6]:PORT, /path of a Unix socket; port 0: a free one) and serves
- * from source, which is copied; of the options it takes a reference. Negative errno with the sentence, which names the address, in why:
+ * from source, which is copied; of the options it takes a reference. Negative errno with the sentence, which names
+ * the address, in why:
  * -EINVAL no such address, -EADDRINUSE, -EACCES, …
  */
 int web_new(struct web **ret, sd_event *loop, char *const *listen, size_t nr, const struct web_source *source,

@@ -22,7 +22,7 @@ def prometheus(tmp_path):
         pytest.skip(f"needs Prometheus: {PROMETHEUS}/prometheus is not there")
     running = []
 
-    def start(target):
+    def start(target, more=""):
         port = free_port()
         config = tmp_path / "prometheus.yml"
         config.write_text(f"""
@@ -32,7 +32,8 @@ global:
 scrape_configs:
   - job_name: perfmond
     static_configs:
-      - targets: ['{target.removeprefix("http://")}']
+      - targets: ['{target.partition("://")[2]}']
+    {more}
 """)
         log = open(tmp_path / "prometheus.log", "w", encoding="utf-8")
         running.append((subprocess.Popen(

@@ -211,24 +211,34 @@ static void test_connections_of_an_address(void **state)
 		safe_close(fds[i]);
 }
 
-/* With all connections taken by idle ones, whoever comes is served. */
-static void test_idle_ones_make_room(void **state)
+/* With all connections taken by one address, others are served, and it has one less; with none idle, too. */
+static void test_greedy_ones_make_room(void **state)
 {
 	struct fixture *f = *state;
-	int fds[4];
+	const char *listen[] = { "127.0.0.1:0", NULL };
+	_cleanup_(freep) char *path = NULL, *reply = NULL;
+	int fds[5];
 
+	assert_true(asprintf(&path, "%s/s", f->folder) > 0);
+	listen[1] = path;
 	f->options->max_connections = 4;
-	fixture_restart(f);
+	f->options->max_connections_per_address = 4;
+	assert_int_equal(fixture_start(f, listen, 2, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		send_text(f, fds[i], "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
-		free(receive(f, fds[i], false));
+		for (size_t k = 0; k < 5; k++)
+			turn(f);
 	}
-	assert_works(f);
+	assert_int_equal(f->fake->stats.connections, 4);
+	assert_true(ends_within(f, fds[4], 1000));
+	/* A Unix socket's user is another address. */
+	reply = exchange_on(f, 1, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	assert_int_equal(status_of(reply), 200);
 	assert_true(ends_within(f, fds[0], 1000));
 	assert_false(ends_within(f, fds[3], 50));
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		safe_close(fds[i]);
+	f->web = web_free(f->web);
 }
 
 /* --- options that change */
@@ -357,7 +367,7 @@ int main(void)
 		fixture_test(test_slow_request),
 		fixture_test(test_slow_answer),
 		fixture_test(test_connections_of_an_address),
-		fixture_test(test_idle_ones_make_room),
+		fixture_test(test_greedy_ones_make_room),
 		fixture_test(test_new_options),
 		fixture_test(test_password_is_needed),
 		fixture_test(test_others_while_one_is_hashed),

@@ -91,7 +91,8 @@ static void test_methods(void **state)
 		"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"BREW /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		/* Refused before the gigabyte is sent. */
-		"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n",
+		"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n"
+		"Expect: 100-continue\r\n\r\n",
 	};
 	struct fixture *f = *state;
 
@@ -320,7 +321,8 @@ static void test_client_goes_away(void **state)
 	assert_works(f);
 }
 
-/* Connections beyond the limit wait until there is room; the loop does not spin meanwhile. */
+/* Connections beyond the limit are refused, and there is room again when others have gone; the loop does not spin
+ * meanwhile. */
 static void test_connection_limit(void **state)
 {
 	struct fixture *f = *state;
@@ -332,11 +334,16 @@ static void test_connection_limit(void **state)
 		turn(f);
 	}
 	assert_idle(f);
+	assert_int_equal(f->fake->stats.connections, 256);
+	assert_null(receive(f, fds[299], false));
 
-	send_text(f, fds[299], "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	for (size_t i = 0; i < 200; i++)
 		safe_close(fds[i]);
-	reply = receive(f, fds[299], false);
+	for (size_t i = 0; i < 20; i++)
+		turn(f);
+	assert_works(f);
+	send_text(f, fds[255], "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	reply = receive(f, fds[255], false);
 	assert_int_equal(status_of(reply), 200);
 	for (size_t i = 200; i < ARRAY_SIZE(fds); i++)
 		safe_close(fds[i]);

@@ -218,8 +218,8 @@ char *get(struct fixture *f, const char *method, const char *target)
 {
 	char request[512];
 
-	(void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", method,
-		       target);
+	(void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+		       method, target);
 	return exchange(f, request);
 }
 
