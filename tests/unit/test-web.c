@@ -91,8 +91,7 @@ static void test_methods(void **state)
 		"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"BREW /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		/* Refused before the gigabyte is sent. */
-		"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n"
-		"Expect: 100-continue\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n",
 	};
 	struct fixture *f = *state;
 
