@@ -2,6 +2,7 @@
 
 #include "commands.h"
 
+#include "access.h"
 #include "event/tracefs.h"
 #include "expose/expose.h"
 #include "monitor.h"
@@ -111,7 +112,7 @@ static void print_machine(const struct monitor *monitor)
 	printf("open files: %zu for counting (%zu a cgroup); all that is wanted takes a limit of %zu, it is %" PRIu64
 	       "\n",
 	       count_stats(monitor->count).fds, plan_fds_per_cgroup(count_plan(monitor->count)),
-	       roster_needed_fds(&monitor->roster), privilege->fd_limit);
+	       monitor_needed_fds(monitor), privilege->fd_limit);
 }
 
 /* The reasons that events have, each once. */
@@ -195,13 +196,25 @@ static size_t print_left_out(const struct monitor *monitor)
 	return left_out;
 }
 
+/* What the daemon would say of the files that [web] names. */
+static int check_access(const struct monitor *monitor)
+{
+	_cleanup_(web_options_unrefp) struct web_options *options = NULL;
+	struct reason why;
+	int r = access_load(&options, monitor->config, monitor->machine->privilege.fd_limit, &why);
+
+	if (r < 0)
+		log_error("%s", why.text);
+	return r;
+}
+
 int command_check(const struct options *options)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
 	_cleanup_(reasons_release) struct reasons reasons = {};
 	size_t lost, left_out;
 
-	if (count_for(options, CHECK_NS, &monitor) < 0)
+	if (count_for(options, CHECK_NS, &monitor) < 0 || check_access(monitor) < 0)
 		return EXIT_FAILURE;
 	print_machine(monitor);
 	lost = print_events(monitor, SCOPE_CPU, &reasons) + print_events(monitor, SCOPE_CGROUP, &reasons);

@@ -2,6 +2,7 @@
 
 #include "manager.h"
 
+#include "access.h"
 #include "lag.h"
 #include "monitor.h"
 #include "store.h"
@@ -46,6 +47,7 @@ struct manager {
 	sd_event_source *tick, *look, *cgroups, *admit;
 	struct monitor *monitor;
 	struct web *web;
+	struct web_options *web_options; /* in force */
 	int *sockets; /* passed by systemd, to serve on; they stay the caller's, and stay at a reload */
 	size_t nr_sockets;
 	struct store *store;
@@ -66,6 +68,7 @@ struct manager *manager_free(struct manager *manager)
 	if (!manager)
 		return NULL;
 	web_free(manager->web);
+	web_options_unref(manager->web_options);
 	free(manager->sockets);
 	sd_event_source_disable_unref(manager->tick);
 	sd_event_source_disable_unref(manager->look);
@@ -447,25 +450,36 @@ static void source_scraped(void *userdata, bool written)
 	manager->monitor->self.renderings += written;
 }
 
-static int listen_on(struct manager *manager, const struct config *config, struct reason *why)
+static void say_addresses(const struct manager *manager)
+{
+	const char *url;
+
+	for (size_t i = 0; (url = web_url(manager->web, i)); i++)
+		log_info("listening on %s%s", url, manager->nr_sockets > 0 ? " (systemd's socket)" : "");
+}
+
+static int listen_on(struct manager *manager, const struct config *config, struct web_options *options,
+		     struct reason *why)
 {
 	const struct web_source source = {
 		.snapshot = source_snapshot,
 		.ready = source_ready,
 		.scraped = source_scraped,
 		.about = &manager->monitor->about,
+		.stats = &manager->monitor->self.web,
 		.userdata = manager,
 	};
 	bool passed = manager->nr_sockets > 0;
-	const char *url;
 	int r;
 
 	if (passed)
-		r = web_new_on(&manager->web, manager->loop, manager->sockets, manager->nr_sockets, &source, why);
+		r = web_new_on(&manager->web, manager->loop, manager->sockets, manager->nr_sockets, &source, options,
+			       why);
 	else
-		r = web_new(&manager->web, manager->loop, config->listen.items, config->listen.nr, &source, why);
-	for (size_t i = 0; r >= 0 && (url = web_url(manager->web, i)); i++)
-		log_info("listening on %s%s", url, passed ? " (systemd's socket)" : "");
+		r = web_new(&manager->web, manager->loop, config->listen.items, config->listen.nr, &source, options,
+			    why);
+	if (r >= 0)
+		say_addresses(manager);
 	return r;
 }
 
@@ -488,26 +502,38 @@ static bool share_item(const struct config_list *a, const struct config_list *b)
 	return false;
 }
 
+/* On the same addresses; connections that are open get their answers. */
+static int serve_anew(struct manager *manager, struct web_options *options, struct reason *why)
+{
+	bool had_tls = manager->web_options->tls;
+	int r = web_set_options(manager->web, options, why);
+
+	if (r >= 0 && had_tls != !!options->tls)
+		say_addresses(manager);
+	return r;
+}
+
 /* Moves to the addresses of another config, or stays where it was. Where the two share an address, the old
  * listeners have to go before the new ones can be tried. */
-static int listen_anew(struct manager *manager, const struct config *config, struct reason *why)
+static int listen_anew(struct manager *manager, const struct config *config, struct web_options *options,
+		       struct reason *why)
 {
 	const struct config *old = manager->monitor->config;
 	struct web *web = manager->web;
 	struct reason lost;
 	int r;
 
-	if (manager->nr_sockets > 0 || same_list(&old->listen, &config->listen))
-		return 0;
+	if (web && (manager->nr_sockets > 0 || same_list(&old->listen, &config->listen)))
+		return serve_anew(manager, options, why);
 	if (share_item(&old->listen, &config->listen))
 		web = web_free(web);
-	r = listen_on(manager, config, why);
+	r = listen_on(manager, config, options, why);
 	if (r >= 0) {
 		web_free(web);
 		return 0;
 	}
 	manager->web = web;
-	if (!web && listen_on(manager, old, &lost) < 0)
+	if (!web && listen_on(manager, old, manager->web_options, &lost) < 0)
 		log_error("HTTP is down until the next reload: %s", lost.text);
 	return r;
 }
@@ -530,19 +556,23 @@ static int reload(struct manager *manager, struct reason *why)
 {
 	_cleanup_(config_freep) struct config *config = NULL;
 	_cleanup_(reload_freep) struct reload *prepared = NULL;
+	_cleanup_(web_options_unrefp) struct web_options *options = NULL;
 	uint64_t interval = manager->monitor->config->interval;
 	const struct config *next;
 	int r = options_load_config(manager->options, &config, why);
 
-	if (r < 0)
-		return r;
-	r = monitor_prepare(manager->monitor, config, &prepared, why);
+	if (r >= 0)
+		r = access_load(&options, config, manager->monitor->machine->privilege.fd_limit, why);
+	if (r >= 0)
+		r = monitor_prepare(manager->monitor, config, &prepared, why);
 	if (r < 0)
 		return r;
 	next = steal_ptr(config);
-	r = listen_anew(manager, next, why);
+	r = listen_anew(manager, next, options, why);
 	if (r < 0)
 		return r;
+	web_options_unref(manager->web_options);
+	manager->web_options = steal_ptr(options);
 	monitor_commit(manager->monitor, steal_ptr(prepared), why);
 	forget_said(manager);
 
@@ -674,7 +704,7 @@ static int make_monitor(struct manager *manager, struct config *config, struct i
 
 	if (make_store(manager) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
-	restored = store_restore(manager->store, inherited, &news, &bad);
+	restored = store_restore(manager->store, inherited, access_fd_reserve(config, UINT64_MAX), &news, &bad);
 	if (news.text[0])
 		log_line(bad ? LOG_WARNING : LOG_NOTICE, "%s", news.text);
 	r = monitor_new(&manager->monitor, config, restored, why);
@@ -706,7 +736,10 @@ int manager_new(struct manager **ret, const struct options *options, struct conf
 		return r;
 	owned = NULL;
 	/* An address in use ends the start before anything is counted. */
-	r = listen_on(manager, manager->monitor->config, why);
+	r = access_load(&manager->web_options, manager->monitor->config, manager->monitor->machine->privilege.fd_limit,
+			why);
+	if (r >= 0)
+		r = listen_on(manager, manager->monitor->config, manager->web_options, why);
 	if (r < 0)
 		return r;
 	r = monitor_start(manager->monitor, why);

@@ -2,6 +2,7 @@
 
 #include "monitor.h"
 
+#include "access.h"
 #include "util/file.h"
 
 #include <errno.h>
@@ -150,7 +151,7 @@ static int make_count(struct count **ret, const struct config *config, const str
 		.cgroup_max = config->cgroup_max,
 		.excluded = &machine->excluded,
 		.closer = closer,
-		.fd_reserve = privilege_fd_reserve(&machine->privilege),
+		.fd_reserve = access_fd_reserve(config, machine->privilege.fd_limit),
 	};
 	int r = make_plan(&plan, config, machine, counting, why);
 
@@ -414,6 +415,11 @@ static uint64_t cpu_ns(void)
 	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000U;
 }
 
+size_t monitor_needed_fds(const struct monitor *monitor)
+{
+	return roster_needed_fds(&monitor->roster) + access_fd_reserve(monitor->config, UINT64_MAX);
+}
+
 static struct self describe_self(const struct monitor *monitor)
 {
 	struct count_stats stats = count_stats(monitor->count);
@@ -430,7 +436,7 @@ static struct self describe_self(const struct monitor *monitor)
 	self.backwards = stats.backwards;
 	self.fds = stats.fds;
 	self.fd_limit = monitor->machine->privilege.fd_limit;
-	self.needed_fds = roster_needed_fds(&monitor->roster);
+	self.needed_fds = monitor_needed_fds(monitor);
 	self.cpus = stats.cpus;
 	self.cpus_offline = stats.cpus_offline;
 	self.cgroups_counted = monitor->roster.nr_status[CGROUP_COUNTED];

@@ -79,5 +79,8 @@ DEFINE_CLEANUP(struct reload *, reload_free)
  * otherwise, says what was lost for want of memory. */
 void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why);
 
+/* The limit of open files that would do for everything that is wanted, and all else. */
+size_t monitor_needed_fds(const struct monitor *monitor);
+
 /* One line of what is counted, for people: "4 of 8 events per CPU on 2 CPUs, …". */
 void monitor_describe(const struct monitor *monitor, struct reason *ret);

@@ -385,5 +385,5 @@ size_t roster_needed_fds(const struct roster *roster)
 	for (int status = 0; status < _CGROUP_STATUS_MAX; status++)
 		wanted += status == CGROUP_EXCLUDED ? 0 : roster->nr_status[status];
 	return wanted * plan_fds_per_cgroup(count_plan(roster->count)) +
-	       plan_fds_of_cpus(count_plan(roster->count)) + count_stats(roster->count).lifelines + FD_RESERVE;
+	       plan_fds_of_cpus(count_plan(roster->count)) + count_stats(roster->count).lifelines;
 }

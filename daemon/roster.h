@@ -55,5 +55,5 @@ void roster_retry(struct roster *roster);
  * is not wanted any more is dropped; those that have no room, by the rule, are left to `from`. */
 void roster_move(struct roster *roster, struct count *to, struct count *from);
 
-/* The open files that counting everything wanted would take, with those that are kept for other use. */
+/* The open files that counting everything wanted would take. */
 size_t roster_needed_fds(const struct roster *roster);

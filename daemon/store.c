@@ -679,7 +679,8 @@ static void tell(const struct candidate *candidate, const struct count *count, c
 			   candidate->what, open);
 }
 
-struct count *store_restore(struct store *store, struct inherited *inherited, struct reason *news, bool *bad)
+struct count *store_restore(struct store *store, struct inherited *inherited, uint64_t fd_reserve, struct reason *news,
+			    bool *bad)
 {
 	struct candidate candidates[3] = {};
 	_cleanup_(fd_pool_release) struct fd_pool pool = {};
@@ -691,7 +692,9 @@ struct count *store_restore(struct store *store, struct inherited *inherited, st
 	privilege_read(&store->privilege, PROCFS);
 	(void)privilege_raise_fd_limit(&store->privilege);
 	/* The rest of the daemon needs files too, also where there may be fewer than there were. */
-	pool.max = store->privilege.fd_limit - privilege_fd_reserve(&store->privilege);
+	pool.max = store->privilege.fd_limit / 2;
+	if (store->privilege.fd_limit - pool.max > fd_reserve)
+		pool.max = store->privilege.fd_limit - fd_reserve;
 	news->text[0] = '\0';
 	take_inherited(store, inherited, &pool);
 	nr = find_candidates(store, candidates, &why);

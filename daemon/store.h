@@ -35,11 +35,13 @@ struct store *store_free(struct store *store);
 DEFINE_CLEANUP(struct store *, store_free)
 
 /*
+ * fd_reserve: of the limit of open files, those that have to be left to others; half of them is, where there are few.
  * Takes what is the store's out of the list, and makes of it a count to go on from, as it was when it was last saved;
  * NULL where there is nothing, or nothing that can be used. news says what was found, or is empty; bad: it says that
  * something was lost.
  */
-struct count *store_restore(struct store *store, struct inherited *inherited, struct reason *news, bool *bad);
+struct count *store_restore(struct store *store, struct inherited *inherited, uint64_t fd_reserve, struct reason *news,
+			    bool *bad);
 
 /* From now on what is counted goes its own way: the image in the state directory, of which there is another one in the
  * fd store by now, must not be used again. Negative errno where it can't be removed. */

@@ -21,6 +21,16 @@ static const char default_text[] =
 	"listen = 127.0.0.1:9753\n"
 	"created = no\n"
 	"peaks = no\n"
+	"tls_certificate =\n"
+	"tls_key =\n"
+	"users =\n"
+	"cors_origin =\n"
+	"max_connections = 256\n"
+	"max_connections_per_address = 64\n"
+	"max_header_bytes = 16KiB\n"
+	"request_timeout = 10s\n"
+	"answer_timeout = 1min\n"
+	"max_unsent_bytes = 64MiB\n"
 	"[cpu]\n"
 	"groups = core software\n"
 	"aggregate = no\n"
@@ -42,8 +52,23 @@ static const char default_text[] =
 /* How long a pipe that is given as a file may keep reading waiting. */
 #define PIPE_PATIENCE_MS 1000
 
+/* All members of a kind, so that each is told once. */
+static const size_t texts[] = {
+	offsetof(struct config, tls_certificate),
+	offsetof(struct config, tls_key),
+	offsetof(struct config, users),
+	offsetof(struct config, cors_origin),
+};
+
+static struct config_text *text_of(const struct config *config, size_t i)
+{
+	return (struct config_text *)((char *)(uintptr_t)config + texts[i]);
+}
+
 static void release(struct config *config)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		config_text_release(text_of(config, i));
 	config_list_release(&config->listen);
 	config_list_release(&config->cpu_groups);
 	config_list_release(&config->cgroup_groups);
@@ -99,6 +124,18 @@ static int copy_groups(struct config *ret, const struct config *config)
 	return 0;
 }
 
+static int copy_texts(struct config *ret, const struct config *config)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		*text_of(ret, i) = (struct config_text){};
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+		if (text_of(config, i)->text)
+			r = config_text_set(text_of(ret, i), text_of(config, i)->text, &text_of(config, i)->place);
+	return r;
+}
+
 static int copy(struct config *ret, const struct config *config)
 {
 	_cleanup_(release) struct config new = *config;
@@ -109,7 +146,9 @@ static int copy(struct config *ret, const struct config *config)
 	new.groups = NULL;
 	new.nr_groups = 0;
 
-	r = config_list_copy(&new.listen, &config->listen);
+	r = copy_texts(&new, config);
+	if (r == 0)
+		r = config_list_copy(&new.listen, &config->listen);
 	if (r == 0)
 		r = config_list_copy(&new.cpu_groups, &config->cpu_groups);
 	if (r == 0)
@@ -302,11 +341,24 @@ static int check_names(const struct config *config, const char *section, const s
 	return 0;
 }
 
+/* A certificate is of no use without its key, nor the other way round. */
+static int check_pair(const struct config_text *one, const char *name, const struct config_text *other,
+		      const char *missing, struct reason *why)
+{
+	if (!*one->text || *other->text)
+		return 0;
+	return reason_set(why, -EINVAL, "%s:%u: [web] has %s, but no %s", one->place.file, one->place.line, name,
+			  missing);
+}
+
 int config_check(const struct config *config, struct reason *why)
 {
-	int r;
+	int r = check_pair(&config->tls_certificate, "tls_certificate", &config->tls_key, "tls_key", why);
 
-	r = check_names(config, config_sections[SECTION_CPU], &config->cpu_groups, why);
+	if (r == 0)
+		r = check_pair(&config->tls_key, "tls_key", &config->tls_certificate, "tls_certificate", why);
+	if (r == 0)
+		r = check_names(config, config_sections[SECTION_CPU], &config->cpu_groups, why);
 	if (r == 0)
 		r = check_names(config, config_sections[SECTION_CGROUP], &config->cgroup_groups, why);
 	if (r < 0)

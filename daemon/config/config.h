@@ -30,6 +30,12 @@ struct config_place {
 	unsigned line;
 };
 
+/* A plain text; "" is none. */
+struct config_text {
+	char *text;
+	struct config_place place;
+};
+
 struct config_list {
 	char **items;
 	struct config_place *places;
@@ -53,6 +59,12 @@ struct config {
 	/* [web] */
 	struct config_list listen; /* ADDR:PORT, [V6]:PORT or /path */
 	bool created, peaks;	   /* series of when counters began, and of the highest rates */
+	/* Files: a path, or the name of one of systemd's credentials. */
+	struct config_text tls_certificate, tls_key, users;
+	struct config_text cors_origin;
+	uint64_t max_connections, max_connections_per_address;
+	uint64_t max_header_bytes, max_unsent_bytes;
+	uint64_t request_timeout, answer_timeout; /* ns */
 
 	/* [cpu] */
 	struct config_list cpu_groups; /* names of groups, each once */
@@ -88,8 +100,8 @@ int config_load(struct config **ret, const char *file, bool must_exist, struct r
  * failure): what config_load() does for each file, and what is fuzzed. The first error ends it. */
 int config_parse(struct config *config, const char *name, const char *text, size_t size, struct reason *why);
 
-/* What can be told only when everything is read: that each group named in a list exists and that each
- * group has events. -EINVAL with the place in why. config_load() has done it. */
+/* What can be told only when everything is read: that each group named in a list exists, that each
+ * group has events, and that a certificate has its key. -EINVAL with the place in why. config_load() has done it. */
 int config_check(const struct config *config, struct reason *why);
 
 /* Replaces [web] listen, as --listen does. -EINVAL where one is no address (config_check_listen() says

@@ -22,6 +22,24 @@ void config_place_release(struct config_place *place)
 	*place = (struct config_place){};
 }
 
+int config_text_set(struct config_text *ret, const char *text, const struct config_place *place)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return -ENOMEM;
+	free(ret->text);
+	ret->text = copy;
+	return config_place_set(&ret->place, place->file, place->line);
+}
+
+void config_text_release(struct config_text *text)
+{
+	free(text->text);
+	config_place_release(&text->place);
+	*text = (struct config_text){};
+}
+
 static bool is_text(const char *item, const char *text, size_t n)
 {
 	return strncmp(item, text, n) == 0 && !item[n];

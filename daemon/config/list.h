@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Places and lists of a configuration: they own their strings.
+ * Places, texts and lists of a configuration: they own their strings.
  */
 
 #include "config/config.h"
@@ -13,6 +13,10 @@
 /* Takes the place of what stands in *ret. -ENOMEM. */
 int config_place_set(struct config_place *ret, const char *file, unsigned line);
 void config_place_release(struct config_place *place);
+
+/* Takes the place of what is in *ret. -ENOMEM. */
+int config_text_set(struct config_text *ret, const char *text, const struct config_place *place);
+void config_text_release(struct config_text *text);
 
 /* Appends the first n bytes of text. -ENOMEM; -E2BIG beyond CONFIG_MAX_ENTRIES. */
 int config_list_add(struct config_list *list, const char *text, size_t n, const struct config_place *place);

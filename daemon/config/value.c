@@ -14,6 +14,7 @@
 
 #define MS UINT64_C(1000000)
 #define HOUR (3600 * 1000 * MS)
+#define KIB UINT64_C(1024)
 
 /* Bytes of events in lines that go on. */
 #define MAX_JOINED (64 * 1024)
@@ -34,6 +35,29 @@ const struct config_key config_keys[] = {
 	  .offset = offsetof(struct config, created) },
 	{ .section = SECTION_WEB, .name = "peaks", .type = VALUE_BOOL,
 	  .offset = offsetof(struct config, peaks) },
+	{ .section = SECTION_WEB, .name = "tls_certificate", .type = VALUE_FILE,
+	  .offset = offsetof(struct config, tls_certificate) },
+	{ .section = SECTION_WEB, .name = "tls_key", .type = VALUE_FILE,
+	  .offset = offsetof(struct config, tls_key) },
+	{ .section = SECTION_WEB, .name = "users", .type = VALUE_FILE,
+	  .offset = offsetof(struct config, users) },
+	{ .section = SECTION_WEB, .name = "cors_origin", .type = VALUE_ORIGIN,
+	  .offset = offsetof(struct config, cors_origin) },
+	{ .section = SECTION_WEB, .name = "max_connections", .type = VALUE_NUMBER,
+	  .offset = offsetof(struct config, max_connections), .min = 1, .max = 10000, .bounds = "1 to 10000" },
+	{ .section = SECTION_WEB, .name = "max_connections_per_address", .type = VALUE_NUMBER,
+	  .offset = offsetof(struct config, max_connections_per_address), .min = 1, .max = 10000,
+	  .bounds = "1 to 10000" },
+	{ .section = SECTION_WEB, .name = "max_header_bytes", .type = VALUE_SIZE,
+	  .offset = offsetof(struct config, max_header_bytes), .min = KIB, .max = KIB * KIB,
+	  .bounds = "1KiB to 1MiB" },
+	{ .section = SECTION_WEB, .name = "request_timeout", .type = VALUE_DURATION,
+	  .offset = offsetof(struct config, request_timeout), .min = 1000 * MS, .max = HOUR, .bounds = "1s to 1h" },
+	{ .section = SECTION_WEB, .name = "answer_timeout", .type = VALUE_DURATION,
+	  .offset = offsetof(struct config, answer_timeout), .min = 1000 * MS, .max = HOUR, .bounds = "1s to 1h" },
+	{ .section = SECTION_WEB, .name = "max_unsent_bytes", .type = VALUE_SIZE,
+	  .offset = offsetof(struct config, max_unsent_bytes), .min = KIB * KIB, .max = 16 * KIB * KIB * KIB,
+	  .bounds = "1MiB to 16GiB" },
 
 	{ .section = SECTION_CPU, .name = "groups", .type = VALUE_GROUPS,
 	  .offset = offsetof(struct config, cpu_groups) },
@@ -89,21 +113,49 @@ static int set_bool(bool *ret, const char *text, struct reason *why)
 
 static int set_bounded(uint64_t *ret, const struct config_key *key, const char *text, struct reason *why)
 {
-	bool duration = key->type == VALUE_DURATION;
+	static const struct {
+		int (*parse)(const char *text, uint64_t *ret);
+		const char *what;
+	} kinds[] = {
+		[VALUE_NUMBER] = { parse_u64, "whole number" },
+		[VALUE_DURATION] = { parse_duration, "duration; write for example 250ms, 1s or 5min" },
+		[VALUE_SIZE] = { parse_size, "size; write for example 65536, 64KiB or 1MiB" },
+	};
 	char excerpt[EXCERPT_MAX];
 	uint64_t v;
 	int r;
 
-	r = duration ? parse_duration(text, &v) : parse_u64(text, &v);
+	r = kinds[key->type].parse(text, &v);
 	if (r == -EINVAL)
-		return reason_set(why, -EINVAL, "'%s' is no %s", text_excerpt(excerpt, text),
-				  duration ? "duration; write for example 250ms, 1s or 5min"
-					   : "whole number");
+		return reason_set(why, -EINVAL, "'%s' is no %s", text_excerpt(excerpt, text), kinds[key->type].what);
 	if (r < 0 || v < key->min || v > key->max)
 		return reason_set(why, -EINVAL, "%s is out of bounds; %s is allowed",
 				  text_excerpt(excerpt, text), key->bounds);
 	*ret = v;
 	return 0;
+}
+
+/* As browsers send it (RFC 6454): in lower case, and with nothing behind the host and its port. */
+static int check_origin(const char *text, struct reason *why)
+{
+	char excerpt[EXCERPT_MAX];
+	const char *host = strstr(text, "://");
+
+	host = host ? host + 3 : text;
+	if (strncmp(text, "http://", 7) != 0 && strncmp(text, "https://", 8) != 0)
+		host = "";
+	if (!*host || host[strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789-._:[]")])
+		return reason_set(why, -EINVAL, "'%s' is no origin; write https://grafana.example or http://host:3000",
+				  text_excerpt(excerpt, text));
+	return 0;
+}
+
+static int set_text(struct config_text *ret, const struct config_key *key, const struct config_value *value,
+		    struct reason *why)
+{
+	int r = *value->text && key->type == VALUE_ORIGIN ? check_origin(value->text, why) : 0;
+
+	return r < 0 ? r : config_text_set(ret, value->text, &value->place);
 }
 
 /* --- addresses */
@@ -278,7 +330,11 @@ int config_value_set(void *object, const struct config_key *key, const struct co
 		return set_bool(member, value->text, why);
 	case VALUE_NUMBER:
 	case VALUE_DURATION:
+	case VALUE_SIZE:
 		return set_bounded(member, key, value->text, why);
+	case VALUE_FILE:
+	case VALUE_ORIGIN:
+		return set_text(member, key, value, why);
 	case VALUE_GROUPS:
 	case VALUE_GLOBS:
 	case VALUE_ADDRESS:

@@ -62,11 +62,6 @@ bool privilege_may_count_cpus(const struct privilege *privilege)
 	return privilege->cap_perfmon || privilege->cap_sys_admin || privilege->paranoid <= 0;
 }
 
-uint64_t privilege_fd_reserve(const struct privilege *privilege)
-{
-	return privilege->fd_limit >= 2 * FD_RESERVE ? FD_RESERVE : privilege->fd_limit / 2;
-}
-
 int privilege_raise_fd_limit(struct privilege *privilege)
 {
 	struct rlimit limit;

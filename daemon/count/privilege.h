@@ -27,8 +27,3 @@ bool privilege_may_count_cpus(const struct privilege *privilege);
 
 /* Raises RLIMIT_NOFILE's soft limit to the hard one and puts it into privilege; negative errno. */
 int privilege_raise_fd_limit(struct privilege *privilege);
-
-/* Of that limit, the files that are left to what is not counting: connections, listening sockets, the loop, files of
- * sysfs. */
-#define FD_RESERVE 256
-uint64_t privilege_fd_reserve(const struct privilege *privilege);

@@ -31,6 +31,23 @@
 		.value = #state,                                                                   \
 	}
 
+#define HTTP_REQUESTS(code, index)                                                                 \
+	{                                                                                          \
+		.family = { "perfmond_http_requests", FAMILY_COUNTER, "", "HTTP requests by their answer's status." }, \
+		.offset = offsetof(struct self, web.requests[index]),                              \
+		.label = "code",                                                                   \
+		.value = code,                                                                     \
+	}
+#define CONNECTIONS(what, member, text)                                                            \
+	{                                                                                          \
+		.family = { "perfmond_connections_" #what, FAMILY_COUNTER, "", text },              \
+		.offset = offsetof(struct self, web.what##_##member),                              \
+		.label = "reason",                                                                 \
+		.value = #member,                                                                  \
+	}
+#define REFUSED(member) CONNECTIONS(refused, member, "Connections not taken.")
+#define DROPPED(member) CONNECTIONS(dropped, member, "Connections ended since the client took too long.")
+
 const struct self_metric self_metrics[] = {
 	SECONDS(FAMILY_GAUGE, "start_time", start_time, "When the daemon was started, in seconds since the epoch."),
 	SECONDS(FAMILY_GAUGE, "interval", interval, "How often all counters are read ([daemon] interval)."),
@@ -46,6 +63,25 @@ const struct self_metric self_metrics[] = {
 	COUNTER("scrapes", scrapes, "Expositions served."),
 	COUNTER("renderings", renderings,
 		"Expositions written: fewer than are served, where several clients ask for the same at the same time."),
+
+	GAUGE("connections", web.connections, "HTTP connections that are open."),
+	BYTES("unsent", web.unsent, "Answers that clients have not taken yet."),
+	REFUSED(address),
+	REFUSED(full),
+	REFUSED(failed),
+	DROPPED(request),
+	DROPPED(answer),
+	DROPPED(idle),
+	HTTP_REQUESTS("200", SELF_HTTP_200),
+	HTTP_REQUESTS("400", SELF_HTTP_400),
+	HTTP_REQUESTS("401", SELF_HTTP_401),
+	HTTP_REQUESTS("404", SELF_HTTP_404),
+	HTTP_REQUESTS("405", SELF_HTTP_405),
+	HTTP_REQUESTS("421", SELF_HTTP_421),
+	HTTP_REQUESTS("429", SELF_HTTP_429),
+	HTTP_REQUESTS("431", SELF_HTTP_431),
+	HTTP_REQUESTS("503", SELF_HTTP_503),
+	HTTP_REQUESTS("other", SELF_HTTP_OTHER),
 
 	GAUGE("open_events", fds, "Perf events that are open, each of them a file descriptor."),
 	GAUGE("needed_fds", needed_fds, "Open files that counting everything that is wanted would take."),

@@ -8,6 +8,34 @@
 
 #include <stdint.h>
 
+/* Answers by their status. */
+enum self_http {
+	SELF_HTTP_200,
+	SELF_HTTP_400,
+	SELF_HTTP_401,
+	SELF_HTTP_404,
+	SELF_HTTP_405,
+	SELF_HTTP_421,
+	SELF_HTTP_429,
+	SELF_HTTP_431,
+	SELF_HTTP_503,
+	SELF_HTTP_OTHER,
+	_SELF_HTTP_MAX,
+};
+
+/* Of the web, which writes them itself. */
+struct self_web {
+	uint64_t connections;		 /* open now */
+	uint64_t unsent;		 /* bytes of answers that clients have not taken yet */
+	uint64_t requests[_SELF_HTTP_MAX];
+	uint64_t refused_address;	 /* connections: their address had too many */
+	uint64_t refused_full;		 /* … all were taken, by addresses that have no more than this one */
+	uint64_t refused_failed;	 /* … there was no file or no memory for them */
+	uint64_t dropped_request;	 /* connections: the request took too long */
+	uint64_t dropped_answer;	 /* … the answer was not taken in time */
+	uint64_t dropped_idle;		 /* … nothing was asked for long, or another needed the place */
+};
+
 struct self {
 	uint64_t start_time;	      /* ns since the epoch */
 	uint64_t uptime;	      /* ns */
@@ -37,5 +65,6 @@ struct self {
 	uint64_t resident_bytes;
 	uint64_t cpus;		      /* online and counted */
 	uint64_t cpus_offline;	      /* not any more, and their totals are kept */
+	struct self_web web;
 	uint64_t loop_lag;	      /* ns: the longest turn of the loop within the last minute */
 };

@@ -77,6 +77,38 @@ int parse_duration(const char *text, uint64_t *ret_ns)
 	return -EINVAL;
 }
 
+int parse_size(const char *text, uint64_t *ret)
+{
+	static const struct {
+		const char *name;
+		unsigned shift;
+	} units[] = {
+		{ "", 0 }, { "K", 10 }, { "KiB", 10 }, { "M", 20 }, { "MiB", 20 }, { "G", 30 }, { "GiB", 30 },
+	};
+	size_t digits = strspn(text, "0123456789");
+	const char *unit = text + digits + strspn(text + digits, " ");
+	char number[24];
+	uint64_t v;
+	int r;
+
+	if (digits >= sizeof(number))
+		return -ERANGE;
+	memcpy(number, text, digits);
+	number[digits] = '\0';
+	r = parse_u64(number, &v);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+		if (strcmp(unit, units[i].name))
+			continue;
+		if (v > UINT64_MAX >> units[i].shift)
+			return -ERANGE;
+		*ret = v << units[i].shift;
+		return 0;
+	}
+	return -EINVAL;
+}
+
 /* Takes one character off the text; a byte that is no UTF-8 is a character of its own beyond Unicode. */
 static uint32_t next_char(const char **text)
 {

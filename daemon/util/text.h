@@ -19,6 +19,10 @@ int parse_bool(const char *text, bool *ret);
  * 1.5s are allowed), in nanoseconds; -EINVAL, -ERANGE. */
 int parse_duration(const char *text, uint64_t *ret_ns);
 
+/* A number of bytes, as parse_u64() takes it, with KiB, MiB or GiB (or K, M, G, which are the same) behind it or
+ * nothing; -EINVAL, -ERANGE. */
+int parse_size(const char *text, uint64_t *ret);
+
 /*
  * Glob over a path or a name: ? is one character, * any run of them, both without '/', [a-z] and
  * [!a-z] a class; ** is any run with '/'. A backslash is a plain character, since names of systemd's

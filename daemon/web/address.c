@@ -116,7 +116,7 @@ int address_parse(struct address *ret, const char *text, struct reason *why)
 			  text);
 }
 
-char *address_url(const struct address *address)
+char *address_url(const struct address *address, bool tls)
 {
 	char host[INET6_ADDRSTRLEN] = "";
 	struct buf url = {};
@@ -129,11 +129,11 @@ char *address_url(const struct address *address)
 		break;
 	case AF_INET:
 		(void)inet_ntop(AF_INET, &address->v4.sin_addr, host, sizeof(host));
-		buf_printf(&url, "http://%s:%u", host, ntohs(address->v4.sin_port));
+		buf_printf(&url, "http%s://%s:%u", tls ? "s" : "", host, ntohs(address->v4.sin_port));
 		break;
 	default:
 		(void)inet_ntop(AF_INET6, &address->v6.sin6_addr, host, sizeof(host));
-		buf_printf(&url, "http://[%s", host);
+		buf_printf(&url, "http%s://[%s", tls ? "s" : "", host);
 		/* RFC 6874: the percent sign of a zone is escaped. */
 		if (address->v6.sin6_scope_id)
 			buf_printf(&url, "%%25%u", address->v6.sin6_scope_id);

@@ -9,6 +9,7 @@
 #include "util/reason.h"
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -26,6 +27,6 @@ struct address {
 /* -EINVAL with the sentence, which repeats the text, in why. */
 int address_parse(struct address *ret, const char *text, struct reason *why);
 
-/* "http://127.0.0.1:9753", "http://[::1]:9753", "unix:/run/perfmond.sock". To be freed; NULL when there is
+/* "http://127.0.0.1:9753", "https://[::1]:9753", "unix:/run/perfmond.sock". To be freed; NULL when there is
  * no memory. */
-char *address_url(const struct address *address);
+char *address_url(const struct address *address, bool tls);

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define BACKLOG 128
+/* A burst waits in the kernel, which has its own idea of how many at most (net.core.somaxconn). */
+#define BACKLOG 4096
 
 static int explain(int error, const struct address *address, const char *text, struct reason *why)
 {

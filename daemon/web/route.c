@@ -42,6 +42,12 @@ static void answer_error(struct answer *ret, const char *path, unsigned status, 
 	buf_str(&ret->body, json ? "\"}\n" : "\n");
 }
 
+void route_refuse(struct answer *ret, const char *target, unsigned status, const char *sentence)
+{
+	*ret = (struct answer){};
+	answer_error(ret, target, status, sentence);
+}
+
 /* --- parameters of a query */
 
 static int take_scope(struct expose_query *query, const char *value, struct reason *why)

@@ -34,3 +34,6 @@ struct answer {
 void route_answer(struct answer *ret, const struct web_source *source, const struct request_head *head);
 
 void answer_release(struct answer *answer);
+
+/* The same for what is refused without being looked at: an error as it is to be put there. */
+void route_refuse(struct answer *ret, const char *target, unsigned status, const char *sentence);

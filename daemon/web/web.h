@@ -4,16 +4,18 @@
 /*
  * HTTP, on the daemon's loop.
  *
- * libmicrohttpd runs in external epoll mode, without threads: its epoll fd is an I/O source of the loop,
- * its timeout a timer. Each listening address has an MHD daemon of its own, since MHD listens on one
- * socket. Nothing a client does blocks: an answer is written into a buffer at once and sent as the
- * client takes it.
+ * Connections are accepted here, from each listening socket, and handed to a server (server.h) that speaks HTTP with
+ * them. A server is made with its options and its certificate; where those change, another one takes its place, and the
+ * old one ends when its connections have had their answers. Nothing a client does blocks: an answer is written into a
+ * buffer at once and sent as the client takes it.
  *
- * Routes are a const table of path, what may be asked of it, and the function that answers.
+ * Beyond the limit of connections, the address that has the most gives one up for a newcomer's that has less; and one
+ * that has all it may have gives up one that is idle, or is refused.
  */
 
 #include "snapshot/about.h"
 #include "snapshot/snapshot.h"
+#include "web/options.h"
 
 #include <systemd/sd-event.h>
 
@@ -27,6 +29,7 @@ struct web_source {
 	 * perfmond_renderings_total. */
 	void (*scraped)(void *userdata, bool written);
 	const struct about *about;
+	struct self_web *stats; /* to be kept up to date */
 	void *userdata;
 };
 
@@ -34,16 +37,21 @@ struct web;
 
 /*
  * Listens on each address (ADDR:PORT, [V6]:PORT, /path of a Unix socket; port 0: a free one) and serves
- * from source, which is copied. Negative errno with the sentence, which names the address, in why:
+ * from source, which is copied; of the options it takes a reference. Negative errno with the sentence, which names
+ * the address, in why:
  * -EINVAL no such address, -EADDRINUSE, -EACCES, …
  */
 int web_new(struct web **ret, sd_event *loop, char *const *listen, size_t nr, const struct web_source *source,
-	    struct reason *why);
+	    struct web_options *options, struct reason *why);
 
 /* The same on sockets that listen already, which stay the caller's: systemd's, with the connections that wait there,
  * are to outlive a web. */
 int web_new_on(struct web **ret, sd_event *loop, const int *sockets, size_t nr, const struct web_source *source,
-	       struct reason *why);
+	       struct web_options *options, struct reason *why);
+
+/* New connections, and new requests' passwords, are under these options from now on. On failure, with the sentence in
+ * why, the old ones stay. */
+int web_set_options(struct web *web, struct web_options *options, struct reason *why);
 
 /* Stops listening, drops connections, removes Unix sockets it made. */
 struct web *web_free(struct web *web);

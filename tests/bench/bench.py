@@ -70,7 +70,7 @@ class Server:
 
     def get(self, path, headers=""):
         with socket.create_connection(("127.0.0.1", self.port)) as s:
-            s.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n".encode())
+            s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n".encode())
             parts = []
             while part := s.recv(1 << 20):
                 parts.append(part)

@@ -29,10 +29,11 @@ def perfmond(tmp_path, privileged):
     status 0, and a sanitizer must have nothing to say."""
     running = []
 
-    def start(config="", ready=True, **kwargs):
+    def start(config="", ready=True, access=None, **kwargs):
         path = tmp_path / f"perfmond-{len(running)}.conf"
         path.write_text(with_listen(config), encoding="utf-8")
         daemon = harness.Daemon(path, **kwargs)
+        daemon.access = access or {}
         running.append(daemon)
         return daemon.wait_ready() if ready else daemon
 

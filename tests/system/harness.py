@@ -105,6 +105,7 @@ class Daemon:
         command = [*prefix, binary, f"--config={config_path}", *args]
         self.lines = []
         self.url = None
+        self.access = {}  # what requests needs to get in: verify, auth
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             errors="replace", env={**os.environ, **(env or {})}, pass_fds=fds,
@@ -140,12 +141,12 @@ class Daemon:
             raise AssertionError(f"{error}; the log:\n{self.log}") from None
 
     def wait_ready(self):
-        self.url = self.wait_log(r"listening on (http://\S+)")[1]
+        self.url = self.wait_log(r"listening on (https?://\S+)")[1]
         until(lambda: self.get("/-/ready").status_code == 200, "ready")
         return self
 
     def get(self, path, **kwargs):
-        return requests.get(self.url + path, timeout=PATIENCE, **kwargs)
+        return requests.get(self.url + path, **{"timeout": PATIENCE, **self.access, **kwargs})
 
     def json(self, path, **params):
         answer = self.get(path, params=params)

@@ -74,7 +74,7 @@ def test_other_methods_are_refused(daemon, method, path):
 def test_a_body_is_not_read(daemon):
     """A client that wants to send a gigabyte is answered, not listened to."""
     with connect(daemon) as s:
-        s.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 10000)
+        s.sendall(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 10000)
         assert s.recv(1000).startswith(b"HTTP/1.1 405")
 
 
@@ -110,14 +110,14 @@ GARBAGE = {
     "no version": b"GET /metrics\r\n\r\n",
     "another version": b"GET /metrics HTTP/9.9\r\n\r\n",
     "no host": b"GET /metrics HTTP/1.1\r\n\r\n",
-    "no slash": b"GET metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+    "no slash": b"GET metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "NULs": b"\x00" * 100,
     "bytes": b"\xff" * 10000,
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"A" * 200,
     "a header without a colon": b"GET /metrics HTTP/1.1\r\nHost x\r\n\r\n",
-    "bad escapes": b"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n",
-    "a negative length": b"GET /metrics HTTP/1.1\r\nContent-Length: -1\r\nHost: x\r\n\r\n",
-    "an unknown encoding": b"GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: nonsense\r\n\r\n",
+    "bad escapes": b"GET /%zz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a negative length": b"GET /metrics HTTP/1.1\r\nContent-Length: -1\r\nHost: localhost\r\n\r\n",
+    "an unknown encoding": b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: nonsense\r\n\r\n",
     "a long method": b"G" * 100000,
     "a long path": b"GET /" + b"x" * 100000,
 }
@@ -133,7 +133,7 @@ def test_garbage(daemon, request_bytes):
 
 def test_64_kb_of_headers(daemon):
     for headers in (b"X: " + b"a" * 65536 + b"\r\n", b"".join(b"X-%d: %s\r\n" % (i, b"b" * 50) for i in range(1200))):
-        answer = raw(daemon, b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n")
+        answer = raw(daemon, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n")
         assert answer == b"" or re.match(rb"HTTP/1\.1 (431|413|400)", answer), answer[:100]
     assert daemon.metrics().value("perfmond_up") == 1
 
@@ -149,7 +149,7 @@ def test_slow_clients_block_nobody(daemon):
                 s.sendall(b"GET /metrics HTTP/1.1\r\nHo")
             elif i % 3 == 2:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+                s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
         for _ in range(10):
             start = time.monotonic()
             assert daemon.metrics().value("perfmond_up") == 1
@@ -221,8 +221,8 @@ def test_many_at_once(daemon):
 
 def test_requests_in_one_packet(daemon):
     """Keep-alive and pipelining, as HTTP/1.1 has them."""
-    request = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n"
-    last = b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    request = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     assert raw(daemon, request * 4 + last).count(b"HTTP/1.1 200") == 5
 
 
@@ -234,7 +234,7 @@ def test_http_1_0(daemon):
 def test_a_client_that_goes_away(daemon):
     for _ in range(50):
         with connect(daemon) as s:
-            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # a reset
     assert daemon.metrics().value("perfmond_up") == 1
 

@@ -50,6 +50,16 @@ void expect_same(const struct config *a, const struct config *b)
 	expect_same_list(&a->listen, &b->listen);
 	assert_int_equal(a->created, b->created);
 	assert_int_equal(a->peaks, b->peaks);
+	assert_string_equal(a->tls_certificate.text, b->tls_certificate.text);
+	assert_string_equal(a->tls_key.text, b->tls_key.text);
+	assert_string_equal(a->users.text, b->users.text);
+	assert_string_equal(a->cors_origin.text, b->cors_origin.text);
+	assert_int_equal(a->max_connections, b->max_connections);
+	assert_int_equal(a->max_connections_per_address, b->max_connections_per_address);
+	assert_int_equal(a->max_header_bytes, b->max_header_bytes);
+	assert_int_equal(a->request_timeout, b->request_timeout);
+	assert_int_equal(a->answer_timeout, b->answer_timeout);
+	assert_int_equal(a->max_unsent_bytes, b->max_unsent_bytes);
 	expect_same_list(&a->cpu_groups, &b->cpu_groups);
 	assert_int_equal(a->cpu_aggregate, b->cpu_aggregate);
 	expect_same_list(&a->cpu_exclude, &b->cpu_exclude);

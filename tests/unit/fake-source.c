@@ -52,6 +52,7 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 		.ready = fake_ready,
 		.scraped = fake_scraped,
 		.about = &fake->about,
+		.stats = &fake->stats,
 		.userdata = fake,
 	};
 	return fake;

@@ -20,6 +20,7 @@ struct fake_source {
 	struct privilege privilege;
 	struct cpulist cpus;
 	struct about about;
+	struct self_web stats;
 };
 
 /* Takes the snapshot over. Version "1.2.3", no PMUs, no cgroup mount; ready. */

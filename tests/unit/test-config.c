@@ -49,6 +49,16 @@ static void test_defaults(_unused_ void **state)
 	expect_list(&config->listen, "127.0.0.1:9753");
 	assert_false(config->created);
 	assert_false(config->peaks);
+	assert_string_equal(config->tls_certificate.text, "");
+	assert_string_equal(config->tls_key.text, "");
+	assert_string_equal(config->users.text, "");
+	assert_string_equal(config->cors_origin.text, "");
+	assert_int_equal(config->max_connections, 256);
+	assert_int_equal(config->max_connections_per_address, 64);
+	assert_int_equal(config->max_header_bytes, 16 * 1024);
+	assert_int_equal(config->request_timeout, 10 * SECOND);
+	assert_int_equal(config->answer_timeout, 60 * SECOND);
+	assert_int_equal(config->max_unsent_bytes, 64 * 1024 * 1024);
 	expect_list(&config->cpu_groups, "core|software");
 	assert_false(config->cpu_aggregate);
 	expect_list(&config->cgroup_groups, "core|tasks");
@@ -105,7 +115,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, and the headers of the groups. */
-	assert_int_equal(settings, 13 + 3 * 2);
+	assert_int_equal(settings, 23 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -175,6 +185,51 @@ static void test_every_key(_unused_ void **state)
 	assert_false(config_find_group(config, "b")->alone);
 	assert_true(config_find_group(config, "b")->split);
 	assert_int_equal(config_check(config, NULL), 0);
+}
+
+static void test_web_keys(_unused_ void **state)
+{
+	_cleanup_(config_freep) struct config *config = parsed("[web]\n"
+							       "tls_certificate = /etc/perfmond/cert.pem\n"
+							       "tls_key = key.pem\n"
+							       "users = /a\n"
+							       "users = web users\n"
+							       "cors_origin = https://grafana.example:3000\n"
+							       "max_connections = 10000\n"
+							       "max_connections_per_address = 1\n"
+							       "max_header_bytes = 2048\n"
+							       "request_timeout = 1s\n"
+							       "answer_timeout = 1h\n"
+							       "max_unsent_bytes = 1 GiB\n");
+
+	assert_string_equal(config->tls_certificate.text, "/etc/perfmond/cert.pem");
+	expect_place(&config->tls_certificate.place, "f", 2);
+	assert_string_equal(config->tls_key.text, "key.pem");
+	assert_string_equal(config->users.text, "web users");
+	expect_place(&config->users.place, "f", 5);
+	assert_string_equal(config->cors_origin.text, "https://grafana.example:3000");
+	assert_int_equal(config->max_connections, 10000);
+	assert_int_equal(config->max_connections_per_address, 1);
+	assert_int_equal(config->max_header_bytes, 2048);
+	assert_int_equal(config->request_timeout, SECOND);
+	assert_int_equal(config->answer_timeout, 3600 * SECOND);
+	assert_int_equal(config->max_unsent_bytes, 1024 * 1024 * 1024);
+	assert_int_equal(config_check(config, NULL), 0);
+	apply_as(config, "g", "[web]\nusers =\n");
+	assert_string_equal(config->users.text, "");
+}
+
+/* A certificate without its key, and the other way round. */
+static void test_halves_of_a_pair(_unused_ void **state)
+{
+	_cleanup_(config_freep) struct config *certificate = parsed("[web]\ntls_certificate = /a\n");
+	_cleanup_(config_freep) struct config *key = parsed("[web]\n\ntls_key = /a\n");
+	struct reason why;
+
+	assert_int_equal(config_check(certificate, &why), -EINVAL);
+	assert_string_equal(why.text, "f:2: [web] has tls_certificate, but no tls_key");
+	assert_int_equal(config_check(key, &why), -EINVAL);
+	assert_string_equal(why.text, "f:3: [web] has tls_key, but no tls_certificate");
 }
 
 static void test_bounds(_unused_ void **state)
@@ -467,6 +522,15 @@ static const struct wrong {
 	{ "[daemon]\ninterval = 9ms\n", "f:2: interval: 9ms is out of bounds; 10ms to 1h is allowed", NULL },
 	{ "[daemon]\ninterval = 61min\n", "f:2: interval: 61min is out of bounds", NULL },
 	{ "[daemon]\ninterval = 999999999999d\n", "f:2: interval: 999999999999d is out of bounds", NULL },
+	{ "[web]\nmax_header_bytes = 1TiB\n", "f:2: max_header_bytes: '1TiB' is no size; write for example", NULL },
+	{ "[web]\nmax_header_bytes = 1023\n", "f:2: max_header_bytes: 1023 is out of bounds; 1KiB to 1MiB", NULL },
+	{ "[web]\nmax_unsent_bytes = 99999999999999G\n", "f:2: max_unsent_bytes: 99999999999999G is out of", NULL },
+	{ "[web]\nmax_connections = 0\n", "f:2: max_connections: 0 is out of bounds; 1 to 10000", NULL },
+	{ "[web]\nrequest_timeout = 0\n", "f:2: request_timeout: 0 is out of bounds; 1s to 1h", NULL },
+	{ "[web]\ncors_origin = *\n", "f:2: cors_origin: '*' is no origin; write https://", NULL },
+	{ "[web]\ncors_origin = https://a/\n", "f:2: cors_origin: 'https://a/' is no origin", NULL },
+	{ "[web]\ncors_origin = ftp://a\n", "f:2: cors_origin: 'ftp://a' is no origin", NULL },
+	{ "[web]\ntls_key = /a\n  /b\n", "f:3: an indented line adds to the value above it", NULL },
 	{ "[cgroup]\nlinger = 25h\n", "f:2: linger: 25h is out of bounds; 0s to 24h is allowed", NULL },
 	{ "[cgroup]\nmax = many\n", "f:2: max: 'many' is no whole number", NULL },
 	{ "[cgroup]\nmax = -1\n", "f:2: max: '-1' is no whole number", NULL },
@@ -554,6 +618,8 @@ int main(void)
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_example),
 		cmocka_unit_test(test_every_key),
+		cmocka_unit_test(test_web_keys),
+		cmocka_unit_test(test_halves_of_a_pair),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_comments),
 		cmocka_unit_test(test_byte_order_mark),

@@ -204,7 +204,7 @@ static void test_room_for_all(void **state)
 	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 6);
 	assert_false(roster_is_waiting(&r->roster));
 	assert_false(roster_wants_ranking(&r->roster));
-	assert_int_equal(roster_needed_fds(&r->roster), 6 * 6 + FD_RESERVE);
+	assert_int_equal(roster_needed_fds(&r->roster), 6 * 6);
 	assert_int_equal(r->roster.missed, 0);
 }
 
@@ -345,7 +345,7 @@ static void test_few_files(void **state)
 	expect(r, "/b", CGROUP_COUNTED);
 	expect(r, "/a", CGROUP_OVER_FDS);
 	assert_non_null(strstr(find_cgroup(r->w, "/a/x")->why, "LimitNOFILE"));
-	assert_int_equal(roster_needed_fds(&r->roster), 6 * 6 + FD_RESERVE);
+	assert_int_equal(roster_needed_fds(&r->roster), 6 * 6);
 }
 
 static void test_max_lowered_and_raised(void **state)
@@ -413,7 +413,7 @@ static void test_filter(void **state)
 	expect(r, "/b", CGROUP_EXCLUDED);
 	expect(r, "/b/y", CGROUP_EXCLUDED);
 	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 4);
-	assert_int_equal(roster_needed_fds(&r->roster), 4 * 6 + FD_RESERVE);
+	assert_int_equal(roster_needed_fds(&r->roster), 4 * 6);
 	reload(r, 100);
 	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 4);
 	r->filter.nr_exclude = 0;

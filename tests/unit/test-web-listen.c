@@ -36,7 +36,7 @@ static void test_several_addresses(void **state)
 	assert_null(web_url(f->web, 3));
 
 	for (size_t i = 0; i < 3; i++) {
-		_cleanup_(freep) char *reply = exchange_on(f, i, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+		_cleanup_(freep) char *reply = exchange_on(f, i, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
 
 		assert_int_equal(status_of(reply), 200);
 		assert_non_null(strstr(reply, "perfmond_up 1\n"));
@@ -82,7 +82,7 @@ static void test_address_in_use(void **state)
 
 	(void)snprintf(expected, sizeof(expected),
 		       "cannot listen on %s: address already in use (is another perfmond running?)", address);
-	r = web_new(&second, f->loop, (char *const *)(uintptr_t)listen, 2, &f->fake->source, &why);
+	r = web_new(&second, f->loop, (char *const *)(uintptr_t)listen, 2, &f->fake->source, f->options, &why);
 	assert_int_equal(r, -EADDRINUSE);
 	assert_null(second);
 	assert_string_equal(why.text, expected);
@@ -213,7 +213,7 @@ static void start_on(struct fixture *f, const int *sockets, size_t nr)
 	struct reason why = {};
 
 	f->web = web_free(f->web);
-	if (web_new_on(&f->web, f->loop, sockets, nr, &f->fake->source, &why) < 0)
+	if (web_new_on(&f->web, f->loop, sockets, nr, &f->fake->source, f->options, &why) < 0)
 		fail_msg("%s", why.text);
 }
 
@@ -240,7 +240,7 @@ static void test_passed_sockets(void **state)
 		assert_string_equal(web_url(f->web, 1), url);
 		assert_null(web_url(f->web, 2));
 		assert_works(f);
-		reply = exchange_on(f, 1, "GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n");
+		reply = exchange_on(f, 1, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
 		assert_int_equal(status_of(reply), 200);
 		assert_idle(f);
 	}
@@ -250,7 +250,7 @@ static void test_passed_sockets(void **state)
 	early = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	assert_int_equal(connect(early, (struct sockaddr *)&local, sizeof(local)), 0);
 	start_on(f, sockets, 2);
-	send_text(f, early, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	send_text(f, early, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 	{
 		_cleanup_(freep) char *reply = receive(f, early, false);
 
@@ -287,15 +287,17 @@ static void test_passed_what_is_no_socket(void **state)
 
 	f->web = web_free(f->web);
 	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
-	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, &why), -ENOTSOCK);
+	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, f->options, &why), -ENOTSOCK);
 	assert_non_null(strstr(why.text, "the socket that was passed"));
 	safe_close(pair[0]);
 	safe_close(pair[1]);
-	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, &why), -EBADF);
+	/* A number that nothing else gets meanwhile. */
+	pair[0] = 100000;
+	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, f->options, &why), -EBADF);
 	assert_null(f->web);
 
 	pair[0] = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
-	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, &why), -EAFNOSUPPORT);
+	assert_int_equal(web_new_on(&f->web, f->loop, pair, 1, &f->fake->source, f->options, &why), -EAFNOSUPPORT);
 	assert_non_null(strstr(why.text, "no TCP or Unix socket"));
 	safe_close(pair[0]);
 }

@@ -49,7 +49,7 @@ static void test_addresses(void **state)
 
 		if (address_parse(&address, cases[i].text, &why) < 0)
 			fail_msg("%s: %s", cases[i].text, why.text);
-		url = address_url(&address);
+		url = address_url(&address, false);
 		assert_string_equal(url, cases[i].url);
 	}
 }
@@ -63,7 +63,7 @@ static void test_address_with_zone(void **state)
 	(void)state;
 	assert_int_equal(address_parse(&address, "[fe80::1%7]:9753", &why), 0);
 	assert_int_equal(address.v6.sin6_scope_id, 7);
-	url = address_url(&address);
+	url = address_url(&address, false);
 	assert_string_equal(url, "http://[fe80::1%257]:9753");
 	assert_int_equal(address_parse(&address, "[fe80::1%lo]:9753", &why), 0);
 	assert_int_equal(address.v6.sin6_scope_id, if_nametoindex("lo"));

@@ -84,14 +84,14 @@ static void test_head(void **state)
 static void test_methods(void **state)
 {
 	static const char *const requests[] = {
-		"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na=b",
-		"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-		"PUT /none HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-		"DELETE / HTTP/1.1\r\nHost: x\r\n\r\n",
-		"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
-		"BREW /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\na=b",
+		"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
+		"PUT /none HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+		"DELETE / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"BREW /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		/* Refused before the gigabyte is sent. */
-		"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n",
 	};
 	struct fixture *f = *state;
 
@@ -111,18 +111,18 @@ static void test_body_of_get(void **state)
 	_cleanup_(freep) char *large = calloc(1, 2000000), *reply = NULL;
 	_cleanup_(closep) int fd = -1;
 
-	reply = exchange(f, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
+	reply = exchange(f, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello");
 	assert_int_equal(status_of(reply), 200);
 
 	/* Thrown away up to a bound, then the connection is. */
 	fd = dial(f, 0);
-	send_text(f, fd, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
+	send_text(f, fd, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n");
 	send_all(f, fd, large, 500000);
 	free(reply);
 	reply = receive(f, fd, false);
 	assert_int_equal(status_of(reply), 200);
 
-	send_text(f, fd, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n");
+	send_text(f, fd, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n");
 	send_all(f, fd, large, 2000000);
 	assert_null(receive(f, fd, false));
 	assert_works(f);
@@ -135,13 +135,13 @@ static void test_keep_alive_and_pipelining(void **state)
 	_cleanup_(freep) char *first = NULL, *two = NULL;
 	const char *second;
 
-	send_text(f, fd, "GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n");
+	send_text(f, fd, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	first = receive(f, fd, false);
 	assert_int_equal(status_of(first), 200);
 
 	send_text(f, fd,
-		  "GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\n"
-		  "GET /none HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+		  "GET /-/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		  "GET /none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
 	two = receive(f, fd, false);
 	assert_int_equal(status_of(two), 200);
 	second = strstr(two, "ready\nHTTP/1.1 404");
@@ -188,14 +188,14 @@ static void test_floods(void **state)
 	_cleanup_(freep) char *flood = malloc(n + 64), *headers = NULL, *line = NULL, *many = NULL;
 
 	/* One header of 64 KB. */
-	(void)snprintf(flood, n, "GET /metrics HTTP/1.1\r\nHost: x\r\nX: ");
+	(void)snprintf(flood, n, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: ");
 	memset(flood + strlen(flood), 'a', n - strlen(flood));
 	strcpy(flood + n, "\r\n\r\n");
 	headers = exchange(f, flood);
 	assert_int_equal(status_of(headers), 431);
 
 	/* Headers without an end. */
-	(void)snprintf(flood, n, "GET /metrics HTTP/1.1\r\nHost: x\r\n");
+	(void)snprintf(flood, n, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n");
 	for (size_t at = strlen(flood); at < n; at += 6)
 		strcpy(flood + at, "a: b\r\n");
 	many = exchange(f, flood);
@@ -204,7 +204,7 @@ static void test_floods(void **state)
 	/* A request line of 64 KB. */
 	memset(flood, 'a', n);
 	memcpy(flood, "GET /", 5);
-	strcpy(flood + n, " HTTP/1.1\r\nHost: x\r\n\r\n");
+	strcpy(flood + n, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	line = exchange(f, flood);
 	assert_true(status_of(line) == 414 || status_of(line) == 431);
 
@@ -223,10 +223,10 @@ static void test_noise(void **state)
 		{ "GET /\r\n\r\n", 9 },
 		{ "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11 }, /* TLS */
 		{ "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24 },
-		{ "GET /metrics\0 HTTP/1.1\r\nHost: x\r\n\r\n", 36 },
-		{ "GET /metrics HTTP/9.9\r\nHost: x\r\n\r\n", 35 },
+		{ "GET /metrics\0 HTTP/1.1\r\nHost: localhost\r\n\r\n", 36 },
+		{ "GET /metrics HTTP/9.9\r\nHost: localhost\r\n\r\n", 35 },
 		{ "\0\0\0\0\0\0\0\0\r\n\r\n", 12 },
-		{ "GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 55 },
+		{ "GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 55 },
 		{ "GET /metrics HTTP/1.1\r\nno colon\r\n\r\n", 35 },
 	};
 	struct fixture *f = *state;
@@ -253,7 +253,7 @@ static void test_slow_clients(void **state)
 		fds[i] = dial(f, 0);
 		send_text(f, fds[i], "GET /metrics HTTP/1.1\r\nHo");
 		if (i % 2 == 0)
-			send_text(f, fds[i], "st: x\r\n\r\n");
+			send_text(f, fds[i], "st: localhost\r\n\r\n");
 	}
 	assert_works(f);
 	assert_idle(f);
@@ -265,7 +265,7 @@ static void test_slow_clients(void **state)
 				      "service-9999.service\"} 9999\n"));
 	assert_string_equal(reply + strlen(reply) - 1, "\n");
 
-	send_text(f, fds[1], "st: x\r\n\r\n");
+	send_text(f, fds[1], "st: localhost\r\n\r\n");
 	free(reply);
 	reply = receive(f, fds[1], false);
 	assert_int_equal(status_of(reply), 200);
@@ -284,7 +284,7 @@ static void test_many_slow_clients_share(void **state)
 	fixture_make_large(f);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		send_text(f, fds[i], "GET /api/v1/snapshot HTTP/1.1\r\nHost: x\r\n\r\n");
+		send_text(f, fds[i], "GET /api/v1/snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n");
 		turn(f);
 	}
 	assert_int_equal(f->fake->nr_scraped, ARRAY_SIZE(fds));
@@ -311,7 +311,7 @@ static void test_unsent_answers_are_bounded(void **state)
 	fixture_make_large(f);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		send_text(f, fds[i], "GET /api/v1/snapshot?limit=100000 HTTP/1.1\r\nHost: x\r\n\r\n");
+		send_text(f, fds[i], "GET /api/v1/snapshot?limit=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
 		turn(f);
 	}
 	reply = receive(f, fds[ARRAY_SIZE(fds) - 1], false);
@@ -331,7 +331,7 @@ static void test_unsent_answers_are_bounded(void **state)
 
 static void test_negotiation(void **state)
 {
-	static const char head[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n"
+	static const char head[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n"
 				   "Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n";
 	struct fixture *f = *state;
 	_cleanup_(freep) char *plain = NULL, *open = NULL, *gzip = NULL, *errors = NULL, *probe = NULL;
@@ -355,10 +355,10 @@ static void test_negotiation(void **state)
 	assert_memory_equal(strstr(gzip, "\r\n\r\n") + 4, "\x1f\x8b", 2);
 
 	/* What is wrong, and what is a word long, comes as it is. */
-	errors = exchange(f, "GET /api/v1/snapshot?x=y HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n");
+	errors = exchange(f, "GET /api/v1/snapshot?x=y HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
 	assert_int_equal(status_of(errors), 400);
 	assert_null(strstr(errors, "Content-Encoding"));
-	probe = exchange(f, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n");
+	probe = exchange(f, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
 	assert_non_null(strstr(probe, "\r\n\r\nhealthy\n"));
 	assert_null(strstr(probe, "Vary"));
 }
@@ -373,7 +373,7 @@ static void test_client_goes_away(void **state)
 	for (size_t i = 0; i < 5; i++) {
 		int fd = dial(f, 0);
 
-		send_text(f, fd, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+		send_text(f, fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
 		assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
 		safe_close(fd);
 		for (size_t k = 0; k < 5; k++)
@@ -382,11 +382,12 @@ static void test_client_goes_away(void **state)
 	assert_works(f);
 }
 
-/* Connections beyond the limit wait until there is room; the loop does not spin meanwhile. */
+/* Connections beyond the limit are refused, and there is room again when others have gone; the loop does not spin
+ * meanwhile. */
 static void test_connection_limit(void **state)
 {
 	struct fixture *f = *state;
-	int fds[140];
+	int fds[300];
 	_cleanup_(freep) char *reply = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
@@ -394,13 +395,18 @@ static void test_connection_limit(void **state)
 		turn(f);
 	}
 	assert_idle(f);
+	assert_int_equal(f->fake->stats.connections, 256);
+	assert_null(receive(f, fds[299], false));
 
-	send_text(f, fds[139], "GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n");
-	for (size_t i = 0; i < 100; i++)
+	for (size_t i = 0; i < 200; i++)
 		safe_close(fds[i]);
-	reply = receive(f, fds[139], false);
+	for (size_t i = 0; i < 20; i++)
+		turn(f);
+	assert_works(f);
+	send_text(f, fds[255], "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	reply = receive(f, fds[255], false);
 	assert_int_equal(status_of(reply), 200);
-	for (size_t i = 100; i < ARRAY_SIZE(fds); i++)
+	for (size_t i = 200; i < ARRAY_SIZE(fds); i++)
 		safe_close(fds[i]);
 	assert_works(f);
 }
@@ -414,7 +420,7 @@ static void test_stop_with_open_connections(void **state)
 
 	fixture_make_large(f);
 	send_text(f, idle, "GET /met");
-	send_text(f, reading, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	send_text(f, reading, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	f->web = web_free(f->web);
 	assert_int_equal(f->fake->snapshot->refs, 1);
 	assert_null(receive(f, idle, false));

@@ -32,7 +32,7 @@ int fixture_start(struct fixture *f, const char *const *listen, size_t nr, struc
 {
 	f->web = web_free(f->web);
 	/* web_new() takes what the config has: strings that are not const, and that it leaves alone. */
-	return web_new(&f->web, f->loop, (char *const *)(uintptr_t)listen, nr, &f->fake->source, why);
+	return web_new(&f->web, f->loop, (char *const *)(uintptr_t)listen, nr, &f->fake->source, f->options, why);
 }
 
 void fixture_start_one(struct fixture *f, const char *listen)
@@ -43,6 +43,11 @@ void fixture_start_one(struct fixture *f, const char *listen)
 		fail_msg("%s", why.text);
 }
 
+void fixture_restart(struct fixture *f)
+{
+	fixture_start_one(f, "127.0.0.1:0");
+}
+
 int fixture_setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -50,6 +55,9 @@ int fixture_setup(void **state)
 	f->fake = fake_source_new(made_snapshot(events));
 	made_row(f->fake->snapshot, SCOPE_CPU, 0, NULL, 0);
 	made_cell(f->fake->snapshot, SCOPE_CPU, 0, 0, 7, 1);
+	f->options = web_options_new();
+	assert_non_null(f->options);
+	f->options->max_connections_per_address = f->options->max_connections;
 	assert_int_equal(sd_event_new(&f->loop), 0);
 	strcpy(f->folder, "/tmp/perfmond-test-XXXXXX");
 	assert_non_null(mkdtemp(f->folder));
@@ -63,6 +71,7 @@ int fixture_teardown(void **state)
 	struct fixture *f = *state;
 
 	web_free(f->web);
+	web_options_unref(f->options);
 	/* Nothing of the web stays on the loop, which would be the last to hold it. */
 	assert_null(sd_event_unref(f->loop));
 	assert_int_equal(rmdir(f->folder), 0);
@@ -209,8 +218,8 @@ char *get(struct fixture *f, const char *method, const char *target)
 {
 	char request[512];
 
-	(void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", method,
-		       target);
+	(void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+		       method, target);
 	return exchange(f, request);
 }
 

@@ -13,6 +13,7 @@
 struct fixture {
 	sd_event *loop;
 	struct web *web;
+	struct web_options *options; /* the defaults, and as many connections from one address as at all */
 	struct fake_source *fake; /* context-switches on CPU 0 are 7, page-faults are counted for cgroups */
 	char folder[64];	  /* for Unix sockets; has to be empty in the end */
 };
@@ -22,6 +23,9 @@ int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
 #define fixture_test(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
+
+/* Anew, with options that were changed, on a free port. */
+void fixture_restart(struct fixture *f);
 
 /* Stops the web and starts one on other addresses; what web_new() says. */
 int fixture_start(struct fixture *f, const char *const *listen, size_t nr, struct reason *why);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The connections, and how long each may take for what it is at: to send a request, from the first byte of a connection
+ * on or the request's first line; to take an answer; to be idle between two. Bytes that trickle don't prolong it.
+ *
+ * All in a phase have the same patience, so that the first of its list is the first to run out: one timer of the loop
+ * does for all. A connection whose time has come is shut down, by which libmicrohttpd learns of it.
+ *
+ * Where there are too many, whose address has the most gives one up: so many connections from few addresses keep
+ * nobody else out.
+ */
+
+#include "snapshot/self.h"
+#include "util/blob.h"
+#include "web/peer.h"
+
+#include <stddef.h>
+#include <sys/queue.h>
+#include <systemd/sd-event.h>
+
+enum phase {
+	PHASE_REQUEST,
+	PHASE_ANSWER,
+	PHASE_IDLE,
+	_PHASE_MAX,
+	PHASE_DROPPED = _PHASE_MAX, /* shut down, and not gone yet */
+};
+
+struct client {
+	TAILQ_ENTRY(client) in_phase;
+	enum phase phase;
+	uint64_t deadline; /* CLOCK_MONOTONIC µs */
+	int fd;		   /* libmicrohttpd's */
+	struct peer peer;
+	void *owner; /* the server it is one of */
+	void *connection;
+	bool by_loopback;
+	/* Its answer, which it has not taken yet as a whole: so many bytes of its own, or what others take too, which is in
+	 * the stats once. */
+	size_t unsent;
+	struct blob *shared;
+	/* Of its request, while a password is checked, and then. */
+	bool waits, has_verdict;
+	uint64_t number;
+	int verdict;
+};
+
+TAILQ_HEAD(client_list, client);
+
+struct peer_count;
+
+struct clients {
+	struct client_list phases[_PHASE_MAX];
+	struct client_list dropped;
+	uint64_t patience[_PHASE_MAX]; /* µs */
+	size_t nr;
+	struct peer_count *peers; /* uthash: how many each address has */
+	sd_event_source *timer;
+	uint64_t armed; /* when the timer goes off; UINT64_MAX: it does not */
+	struct self_web *stats;
+};
+
+/* Negative errno. */
+int clients_init(struct clients *clients, sd_event *loop, struct self_web *stats);
+/* All of them have to be gone. */
+void clients_release(struct clients *clients);
+
+/* Takes a new connection up, in PHASE_REQUEST; NULL: no memory. */
+struct client *clients_add(struct clients *clients, int fd);
+void clients_remove(struct clients *clients, struct client *client);
+
+void clients_enter(struct clients *clients, struct client *client, enum phase phase);
+/* Shuts it down; what it has not taken yet is thrown away. */
+void clients_drop(struct clients *clients, struct client *client);
+
+size_t clients_of(const struct clients *clients, const struct peer *peer);
+/* Who has been idle the longest, of that peer; NULL: nobody. */
+struct client *clients_idlest(const struct clients *clients, const struct peer *peer);
+/* Whom to drop for a newcomer: of the peer that has the most, if that is more than the newcomer's would have then, who
+ * is idle, or else the slowest. NULL: nobody. */
+struct client *clients_greedy(const struct clients *clients, const struct peer *newcomer);
+/* Who has been taking an answer the longest, if for so long already (µs); NULL: nobody. */
+struct client *clients_slowest(const struct clients *clients, uint64_t us);
+/* Its answer is under way: so many bytes of its own, or a part in what is shared; or none any more (0 and NULL). */
+void clients_set_unsent(struct clients *clients, struct client *client, size_t bytes, struct blob *shared);
+
+/* All of them, one after the other, those that were dropped too: NULL is before the first and behind the last. */
+struct client *clients_next(const struct clients *clients, const struct client *client);

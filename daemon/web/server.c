@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "web/server.h"
+
+#include "util/log.h"
+#include "web/host.h"
+#include "web/page.h"
+#include "web/route.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <string.h>
+
+/* A body is thrown away; whoever sends more than that to GET is up to something. */
+#define DISCARD_MAX (1024U * 1024)
+
+/* An answer that takes longer makes room for others where there is none. */
+#define SLOW_US 1000000U
+
+/* When to come again, in seconds. */
+#define RETRY_AFTER "5"
+
+struct server {
+	struct server_shared *shared;
+	struct web_options *options;
+	struct MHD_Daemon *daemon;
+	sd_event_source *io, *timer;
+	size_t nr;
+	bool retired;
+};
+
+/* Of one request, from its first line to the last byte of its answer. */
+struct request {
+	char *target;
+	bool has_headers;
+	size_t discarded;
+};
+
+/* --- the loop */
+
+/* Comes back when libmicrohttpd wants to be called again though nothing happened: it has more to do at once. Its
+ * timeout is relative, in ms. */
+static int arm_timer(struct server *server)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+	int r;
+
+	if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
+		return sd_event_source_set_enabled(server->timer, SD_EVENT_OFF);
+	r = sd_event_source_set_time_relative(server->timer, (uint64_t)ms * 1000);
+	return r < 0 ? r : sd_event_source_set_enabled(server->timer, SD_EVENT_ONESHOT);
+}
+
+void server_run(struct server *server)
+{
+	if (MHD_run(server->daemon) != MHD_YES)
+		log_debug("HTTP: MHD_run() failed");
+	if (arm_timer(server) < 0)
+		log_debug("HTTP: the timer can't be set");
+}
+
+static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	(void)source;
+	(void)fd;
+	(void)revents;
+	server_run(userdata);
+	return 0;
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	server_run(userdata);
+	return 0;
+}
+
+/* --- connections */
+
+static struct client *client_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
+}
+
+static void start_client(struct server *server, struct MHD_Connection *connection, void **context)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct client *client = info ? clients_add(&server->shared->clients, info->connect_fd) : NULL;
+
+	*context = client;
+	/* Without a client nothing on it is answered. */
+	if (!client)
+		return;
+	client->owner = server;
+	client->connection = connection;
+	server->nr++;
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct server *server = cls;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		start_client(server, connection, context);
+	} else if (*context) {
+		clients_remove(&server->shared->clients, *context);
+		*context = NULL;
+		server->nr--;
+	}
+}
+
+void server_add(struct server *server, int fd, const struct sockaddr *address, socklen_t size)
+{
+	/* It closes the fd where it fails. */
+	if (MHD_add_connection(server->daemon, fd, address, size) != MHD_YES)
+		server->shared->clients.stats->refused_failed++;
+	server_run(server);
+}
+
+void server_resume(struct client *client, enum auth_verdict verdict)
+{
+	client->waits = false;
+	client->has_verdict = verdict != AUTH_WAIT;
+	client->verdict = verdict;
+	MHD_resume_connection(client->connection);
+}
+
+/* --- requests */
+
+/* Called with the raw target before anything is made of it; the return value becomes *context below. */
+static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
+{
+	_cleanup_(freep) struct request *request = calloc(1, sizeof(*request));
+	struct client *client = client_of(connection);
+	struct server *server = cls;
+
+	if (client && client->phase == PHASE_IDLE)
+		clients_enter(&server->shared->clients, client, PHASE_REQUEST);
+	if (!request || !client)
+		return NULL;
+	client->waits = client->has_verdict = false;
+	request->target = strdup(target);
+	return request->target ? steal_ptr(request) : NULL;
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
+			 enum MHD_RequestTerminationCode code)
+{
+	struct server *server = cls;
+	struct request *request = *context;
+	struct client *client = client_of(connection);
+
+	(void)code;
+	*context = NULL;
+	if (client) {
+		clients_set_unsent(&server->shared->clients, client, 0, NULL);
+		clients_enter(&server->shared->clients, client, PHASE_IDLE);
+	}
+	if (!request)
+		return;
+	free(request->target);
+	free(request);
+}
+
+static const char *header_of(struct MHD_Connection *connection, const char *name)
+{
+	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* Does a page of the one origin ask, that may read what is here? */
+static bool is_from_origin(const struct server *server, struct MHD_Connection *connection)
+{
+	const char *origin = header_of(connection, MHD_HTTP_HEADER_ORIGIN);
+
+	return origin && server->options->cors_origin && strcmp(origin, server->options->cors_origin) == 0;
+}
+
+/* NULL: not this one. */
+struct header {
+	const char *name, *value;
+};
+
+static bool add_table(struct MHD_Response *response, const struct header *headers, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (headers[i].value && MHD_add_response_header(response, headers[i].name, headers[i].value) != MHD_YES)
+			return false;
+	return true;
+}
+
+static bool add_headers(struct MHD_Response *response, const struct answer *answer)
+{
+	const struct header headers[] = {
+		{ MHD_HTTP_HEADER_CONTENT_TYPE, answer->type },
+		{ MHD_HTTP_HEADER_CONTENT_ENCODING, answer->encoding },
+		{ MHD_HTTP_HEADER_VARY, answer->vary },
+		{ MHD_HTTP_HEADER_CACHE_CONTROL, "no-store" },
+		{ MHD_HTTP_HEADER_ALLOW, answer->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL },
+	};
+
+	return add_table(response, headers, ARRAY_SIZE(headers));
+}
+
+/* What browsers are told not to do, and what they may. */
+static bool add_security_headers(const struct server *server, struct MHD_Connection *connection,
+				 struct MHD_Response *response)
+{
+	bool allowed = is_from_origin(server, connection);
+	const struct header headers[] = {
+		{ "X-Content-Type-Options", "nosniff" },
+		{ "X-Frame-Options", "DENY" },
+		{ "Referrer-Policy", "no-referrer" },
+		{ "Cross-Origin-Resource-Policy", "same-origin" },
+		{ "Content-Security-Policy", page_security_policy },
+		{ MHD_HTTP_HEADER_VARY, server->options->cors_origin ? MHD_HTTP_HEADER_ORIGIN : NULL },
+		{ MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, allowed ? server->options->cors_origin : NULL },
+		{ MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, allowed ? "GET, HEAD" : NULL },
+		{ MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, allowed ? MHD_HTTP_HEADER_AUTHORIZATION : NULL },
+	};
+
+	return add_table(response, headers, ARRAY_SIZE(headers));
+}
+
+static bool add_status_headers(const struct server *server, struct MHD_Response *response, unsigned status)
+{
+	bool later = status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE;
+	const struct header headers[] = {
+		{ MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+		  status == MHD_HTTP_UNAUTHORIZED ? "Basic realm=\"perfmond\", charset=\"UTF-8\"" : NULL },
+		{ MHD_HTTP_HEADER_RETRY_AFTER, later ? RETRY_AFTER : NULL },
+		{ MHD_HTTP_HEADER_CONNECTION, server->retired ? "close" : NULL },
+	};
+
+	return add_table(response, headers, ARRAY_SIZE(headers));
+}
+
+static void count_answer(struct self_web *stats, unsigned status)
+{
+	static const struct {
+		unsigned status;
+		enum self_http index;
+	} known[] = {
+		{ MHD_HTTP_OK, SELF_HTTP_200 },
+		{ MHD_HTTP_BAD_REQUEST, SELF_HTTP_400 },
+		{ MHD_HTTP_UNAUTHORIZED, SELF_HTTP_401 },
+		{ MHD_HTTP_NOT_FOUND, SELF_HTTP_404 },
+		{ MHD_HTTP_METHOD_NOT_ALLOWED, SELF_HTTP_405 },
+		{ MHD_HTTP_MISDIRECTED_REQUEST, SELF_HTTP_421 },
+		{ MHD_HTTP_TOO_MANY_REQUESTS, SELF_HTTP_429 },
+		{ MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, SELF_HTTP_431 },
+		{ MHD_HTTP_SERVICE_UNAVAILABLE, SELF_HTTP_503 },
+	};
+	enum self_http index = SELF_HTTP_OTHER;
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (known[i].status == status)
+			index = known[i].index;
+	stats->requests[index]++;
+}
+
+static void on_sent(void *cls)
+{
+	blob_unref(cls);
+}
+
+/* No copy is made of the body: one of its own is handed over, of a shared one the response has a reference. */
+static struct MHD_Response *make_response(struct answer *answer)
+{
+	struct MHD_Response *response;
+
+	if (answer->shared)
+		response = MHD_create_response_from_buffer_with_free_callback_cls(
+			answer->shared->len, answer->shared->data, on_sent, answer->shared);
+	else
+		response = MHD_create_response_from_buffer(answer->body.len, answer->body.data, MHD_RESPMEM_MUST_FREE);
+	if (!response)
+		return NULL;
+	answer->shared = NULL; /* on_sent() drops its reference */
+	answer->body = (struct buf){};
+	return response;
+}
+
+/* NO drops the connection. */
+static enum MHD_Result send_answer(struct server *server, struct MHD_Connection *connection, struct client *client,
+				   struct answer *answer)
+{
+	struct self_web *stats = server->shared->clients.stats;
+	struct MHD_Response *response;
+	enum MHD_Result r = MHD_NO;
+
+	if (!answer->body.data && !answer->shared)
+		return MHD_NO;
+	clients_set_unsent(&server->shared->clients, client, answer->body.len, answer->shared);
+	response = make_response(answer);
+	if (!response)
+		return MHD_NO;
+	count_answer(stats, answer->status);
+	if (add_headers(response, answer) && add_security_headers(server, connection, response) &&
+	    add_status_headers(server, response, answer->status))
+		r = MHD_queue_response(connection, answer->status, response);
+	MHD_destroy_response(response);
+	return r;
+}
+
+/* --- what is looked at before the route */
+
+static bool has_large_headers(const struct server *server, struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+	return info && info->header_size > server->options->max_header_bytes;
+}
+
+/* What is asked under another name than this machine's own, over loopback, comes from somebody else's page. Old clients
+ * say no name, and are no browsers. */
+static bool is_misdirected(const struct client *client, struct MHD_Connection *connection)
+{
+	const char *host = client->by_loopback ? header_of(connection, MHD_HTTP_HEADER_HOST) : NULL;
+
+	return host && !host_is_loopback(host);
+}
+
+static enum auth_verdict check_password(struct server *server, struct client *client,
+					struct MHD_Connection *connection)
+{
+	if (client->has_verdict)
+		return (enum auth_verdict)client->verdict;
+	return auth_check(server->shared->auth, header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION), &client->peer,
+			  &client->number);
+}
+
+static bool refuse_password(struct answer *answer, const char *target, enum auth_verdict verdict)
+{
+	static const struct {
+		unsigned status;
+		const char *sentence;
+	} refusals[] = {
+		[AUTH_WRONG] = { MHD_HTTP_UNAUTHORIZED, "a name and its password are needed" },
+		[AUTH_TOO_MANY] = { MHD_HTTP_TOO_MANY_REQUESTS,
+				    "too many wrong passwords from this address; try again later" },
+		[AUTH_BUSY] = { MHD_HTTP_SERVICE_UNAVAILABLE, "too many passwords are to be checked; try again later" },
+	};
+
+	if (verdict == AUTH_GOOD)
+		return false;
+	route_refuse(answer, target, refusals[verdict].status, refusals[verdict].sentence);
+	return true;
+}
+
+static bool refuse(struct server *server, struct client *client, struct MHD_Connection *connection,
+		   struct answer *answer, const char *target)
+{
+	if (has_large_headers(server, connection))
+		route_refuse(answer, target, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large");
+	else if (is_misdirected(client, connection))
+		route_refuse(answer, target, MHD_HTTP_MISDIRECTED_REQUEST,
+			     "this was asked for under a name that is not this machine's own: over loopback, ask "
+			     "localhost, 127.0.0.1 or [::1]");
+	else
+		return false;
+	return true;
+}
+
+/* A browser asks first whether it may ask. */
+static bool answer_preflight(const struct server *server, struct MHD_Connection *connection, const char *method,
+			     struct answer *answer)
+{
+	if (strcmp(method, MHD_HTTP_METHOD_OPTIONS) != 0 || !is_from_origin(server, connection))
+		return false;
+	answer->status = MHD_HTTP_OK;
+	answer->type = "text/plain; charset=utf-8";
+	buf_str(&answer->body, "GET and HEAD\n");
+	return true;
+}
+
+/* Too much waits to be taken. Who has been at it for a while makes room, so that a scrape is not kept waiting by those
+ * who don't take what they asked for. */
+static bool is_crowded(const struct server *server)
+{
+	struct clients *clients = &server->shared->clients;
+	struct client *slowest;
+
+	while (clients->stats->unsent > server->options->max_unsent_bytes &&
+	       (slowest = clients_slowest(clients, SLOW_US)))
+		clients_drop(clients, slowest);
+	return clients->stats->unsent > server->options->max_unsent_bytes;
+}
+
+static enum MHD_Result respond(struct server *server, struct MHD_Connection *connection, struct request *request,
+			       const char *method)
+{
+	_cleanup_(answer_release) struct answer answer = {};
+	struct server_shared *shared = server->shared;
+	struct client *client = client_of(connection);
+	enum auth_verdict verdict = AUTH_GOOD;
+	struct request_head head = {
+		.method = method,
+		.target = request->target,
+		.accept = header_of(connection, MHD_HTTP_HEADER_ACCEPT),
+		.accept_encoding = header_of(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING),
+	};
+
+	if (!refuse(server, client, connection, &answer, request->target) &&
+	    !answer_preflight(server, connection, method, &answer)) {
+		verdict = check_password(server, client, connection);
+		if (verdict == AUTH_WAIT) {
+			client->waits = true;
+			MHD_suspend_connection(connection);
+			return MHD_YES;
+		}
+		head.crowded = is_crowded(server);
+		if (!refuse_password(&answer, request->target, verdict))
+			route_answer(&answer, &shared->source, &head);
+	}
+	clients_enter(&shared->clients, client, PHASE_ANSWER);
+	return send_answer(server, connection, client, &answer);
+}
+
+/* Called when the headers are there, for each piece of a body, and at the request's end; and again where it was
+ * suspended. */
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
+				  const char *version, const char *data, size_t *size, void **context)
+{
+	bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+	struct request *request = *context;
+
+	(void)path;
+	(void)version;
+	(void)data;
+	if (!request)
+		return MHD_NO;
+	/* What will be refused is refused before its body is sent. */
+	if (!request->has_headers && reads) {
+		request->has_headers = true;
+		return MHD_YES;
+	}
+	if (*size && reads) {
+		request->discarded += *size;
+		*size = 0;
+		return request->discarded > DISCARD_MAX ? MHD_NO : MHD_YES;
+	}
+	return respond(cls, connection, request, method);
+}
+
+/* What libmicrohttpd has to say is about clients, not about the daemon. */
+_printf_(2, 0) static void on_log(void *cls, const char *format, va_list ap)
+{
+	char text[512];
+	int n = vsnprintf(text, sizeof(text), format, ap);
+
+	(void)cls;
+	if (n > 0)
+		log_debug("HTTP: %s", text);
+}
+
+/* --- its life */
+
+/* For headers, what libmicrohttpd makes of them, and its own. */
+static size_t connection_memory(const struct web_options *options)
+{
+	return 2 * options->max_header_bytes + 4096;
+}
+
+static int start_daemon(struct server *server, struct reason *why)
+{
+	struct web_options *options = server->options;
+	const struct tls *tls = options->tls;
+	struct MHD_OptionItem secured[] = {
+		{ MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? tls->certificate : NULL },
+		{ MHD_OPTION_HTTPS_MEM_KEY, 0, tls ? tls->key : NULL },
+		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)(uintptr_t)TLS_PRIORITIES },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+	unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME;
+
+	if (!tls)
+		secured[0].option = MHD_OPTION_END;
+	server->daemon = MHD_start_daemon(tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_request, server,
+					  MHD_OPTION_EXTERNAL_LOGGER, on_log, server,
+					  MHD_OPTION_ARRAY, secured,
+					  MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
+					  MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
+					  MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+					  MHD_OPTION_CONNECTION_LIMIT, options->max_connections,
+					  MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_memory(options),
+					  MHD_OPTION_END);
+	if (!server->daemon)
+		return reason_set(why, -ENOMEM, "cannot serve HTTP%s: libmicrohttpd does not start", tls ? "S" : "");
+	return 0;
+}
+
+static int add_sources(struct server *server)
+{
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	sd_event *loop = server->shared->loop;
+	int r;
+
+	if (!info)
+		return -EOPNOTSUPP;
+	r = sd_event_add_io(loop, &server->io, info->epoll_fd, EPOLLIN, on_io, server);
+	/* An accuracy of 1 µs: where there is more to do at once, waiting a quarter of a second (the default)
+	 * would be felt. */
+	if (r >= 0)
+		r = sd_event_add_time_relative(loop, &server->timer, CLOCK_MONOTONIC, 0, 1, on_timer, server);
+	return r;
+}
+
+int server_new(struct server **ret, struct server_shared *shared, struct web_options *options, struct reason *why)
+{
+	_cleanup_(server_freep) struct server *server = calloc(1, sizeof(*server));
+	int r;
+
+	if (!server)
+		return reason_set(why, -ENOMEM, "out of memory");
+	server->shared = shared;
+	server->options = web_options_ref(options);
+	r = start_daemon(server, why);
+	if (r < 0)
+		return r;
+	r = add_sources(server);
+	if (r < 0)
+		return reason_set(why, r, "cannot serve HTTP: %s", strerror(-r));
+	*ret = steal_ptr(server);
+	return 0;
+}
+
+/* libmicrohttpd does not stop while a connection is suspended. */
+static void resume_all(struct server *server)
+{
+	struct clients *clients = &server->shared->clients;
+
+	for (struct client *client = clients_next(clients, NULL); client; client = clients_next(clients, client))
+		if (client->owner == server && client->waits)
+			server_resume(client, AUTH_BUSY);
+}
+
+struct server *server_free(struct server *server)
+{
+	if (!server)
+		return NULL;
+	sd_event_source_disable_unref(server->io);
+	sd_event_source_disable_unref(server->timer);
+	if (server->daemon) {
+		resume_all(server);
+		MHD_stop_daemon(server->daemon);
+	}
+	web_options_unref(server->options);
+	free(server);
+	return NULL;
+}
+
+void server_retire(struct server *server)
+{
+	server->retired = true;
+}
+
+size_t server_nr_clients(const struct server *server)
+{
+	return server->nr;
+}

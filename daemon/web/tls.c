@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "web/tls.h"
+
+#include "util/secret.h"
+
+#include <errno.h>
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdint.h>
+#include <string.h>
+
+struct tls *tls_free(struct tls *tls)
+{
+	if (!tls)
+		return NULL;
+	secret_free(tls->certificate);
+	secret_free(tls->key);
+	free(tls);
+	return NULL;
+}
+
+/* The library only reads it. */
+static gnutls_datum_t datum_of(const char *text)
+{
+	return (gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)text, .size = (unsigned)strlen(text) };
+}
+
+int tls_check_certificate(const char *certificate, time_t *expires, struct reason *why)
+{
+	const gnutls_datum_t data = datum_of(certificate);
+	gnutls_x509_crt_t *list;
+	unsigned nr;
+	int r = gnutls_x509_crt_list_import2(&list, &nr, &data, GNUTLS_X509_FMT_PEM, 0);
+
+	if (r < 0)
+		return reason_set(why, -EINVAL, "there is no certificate in PEM in it, or not a whole one (%s)",
+				  gnutls_strerror(r));
+	*expires = gnutls_x509_crt_get_expiration_time(list[0]);
+	for (unsigned i = 0; i < nr; i++)
+		gnutls_x509_crt_deinit(list[i]);
+	gnutls_free(list);
+	return 0;
+}
+
+int tls_check_key(const char *key, struct reason *why)
+{
+	const gnutls_datum_t data = datum_of(key);
+	gnutls_x509_privkey_t parsed;
+	int r = gnutls_x509_privkey_init(&parsed);
+
+	if (r == 0) {
+		r = gnutls_x509_privkey_import2(parsed, &data, GNUTLS_X509_FMT_PEM, NULL, 0);
+		gnutls_x509_privkey_deinit(parsed);
+	}
+	if (r == GNUTLS_E_DECRYPTION_FAILED)
+		return reason_set(why, -EINVAL, "the key is protected by a password, which nobody is there to enter");
+	if (r < 0)
+		return reason_set(why, -EINVAL, "there is no private key in PEM in it, or not a whole one (%s)",
+				  gnutls_strerror(r));
+	return 0;
+}
+
+int tls_check_pair(const char *certificate, const char *key, struct reason *why)
+{
+	const gnutls_datum_t first = datum_of(certificate), second = datum_of(key);
+	gnutls_certificate_credentials_t credentials;
+	int r = gnutls_certificate_allocate_credentials(&credentials);
+
+	if (r == 0) {
+		r = gnutls_certificate_set_x509_key_mem(credentials, &first, &second, GNUTLS_X509_FMT_PEM);
+		gnutls_certificate_free_credentials(credentials);
+	}
+	if (r == GNUTLS_E_CERTIFICATE_KEY_MISMATCH)
+		return reason_set(why, -EINVAL, "the key is that of another certificate");
+	return r < 0 ? reason_set(why, -EINVAL, "certificate and key are of no use: %s", gnutls_strerror(r)) : 0;
+}

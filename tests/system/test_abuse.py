@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: MIT
+"""Clients that are slow, broken or hostile: others are answered meanwhile, memory stays under a bound, and nothing
+is left behind. Bad clients come from 127.0.0.x, the scrapes from 127.0.0.1."""
+
+import os
+import random
+import re
+import socket
+import ssl
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import PATIENCE, SANITIZED, Metrics, until
+
+# No answer to a good client may take longer; how long it took is printed.
+SEVERAL_SECONDS = 30 if SANITIZED else 8
+
+# What bad clients may make the daemon grow by: 64 MiB of answers, the kernel's buffers aside, and some for connections
+# and the allocator. A sanitizer keeps what was freed for a while.
+GROWTH_MAX = (1024 if SANITIZED else 128) << 20
+
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def daemon(perfmond):
+    return perfmond("[cgroup]\ngroups =\n[web]\nrequest_timeout = 3s\nanswer_timeout = 5s\n")
+
+
+def address_of(daemon):
+    host, _, port = daemon.url.partition("://")[2].rpartition(":")
+    return host, int(port)
+
+
+def connect(daemon, source=2, small=False):
+    s = socket.socket()
+    s.settimeout(PATIENCE)
+    if small:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.bind((f"127.0.0.{source}", 0))
+    s.connect(address_of(daemon))
+    return s
+
+
+def begin(daemon, source, small=False):
+    """A connection that nobody waits for."""
+    s = socket.socket()
+    s.setblocking(False)
+    if small:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.bind((f"127.0.0.{source}", 0))
+    s.connect_ex(address_of(daemon))
+    return s
+
+
+def send_some(s, data):
+    """What of it goes; the other side may have ended it already."""
+    try:
+        return s.send(data)
+    except (BlockingIOError, ConnectionError, ssl.SSLError):
+        return 0
+
+
+def resident(daemon):
+    return int(Path(f"/proc/{daemon.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def files(daemon):
+    return len(os.listdir(f"/proc/{daemon.pid}/fd"))
+
+
+class Watch:
+    """Scrapes in between: how long the slowest took, and how much memory there was at most."""
+
+    def __init__(self, daemon):
+        self.daemon, self.slowest, self.peak = daemon, 0, 0
+        daemon.metrics()
+        self.files, self.resident = files(daemon), resident(daemon)
+
+    def scrape(self):
+        start = time.monotonic()
+        metrics = self.daemon.metrics()
+        took = time.monotonic() - start
+        assert took < SEVERAL_SECONDS
+        self.slowest, self.peak = max(self.slowest, took), max(self.peak, resident(self.daemon))
+        assert self.peak - self.resident < GROWTH_MAX
+        return metrics
+
+    def end(self):
+        """All is as it was, as soon as the connections are gone."""
+        until(lambda: self.scrape().value("perfmond_connections") == 1, "the connections are gone", 30)
+        until(lambda: files(self.daemon) <= self.files, "the files are closed")
+        metrics = self.scrape()
+        assert metrics.value("perfmond_unsent_bytes") == 0
+        print(f" slowest scrape {self.slowest * 1000:.0f} ms, loop lag"
+              f" {metrics.value('perfmond_loop_lag_seconds') * 1000:.0f} ms, memory {self.resident >> 20} MiB, at most"
+              f" {self.peak >> 20} MiB, in the end {resident(self.daemon) >> 20} MiB", end="")
+        return metrics
+
+
+@pytest.fixture
+def watch(daemon):
+    return Watch(daemon)
+
+
+def close_all(sockets):
+    for s in sockets:
+        s.close()
+
+
+# --- slow ones
+
+def test_a_thousand_slow_senders(daemon, watch):
+    """From many addresses, a byte at a time. At most as many as fit have a place, and each loses it after 3 s."""
+    sockets = [begin(daemon, 2 + i % 50) for i in range(1000)]
+    text = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 1000
+    try:
+        end = time.monotonic() + 5
+        sent = 0
+        while time.monotonic() < end:
+            for s in sockets:
+                send_some(s, text[sent:sent + 1])
+            sent += 1
+            if sent % 10 == 1:
+                assert watch.scrape().value("perfmond_connections") <= 256
+        assert watch.scrape().value("perfmond_connections_dropped_total", reason="request") >= 100
+    finally:
+        close_all(sockets)
+    watch.end()
+
+
+def test_a_thousand_slow_senders_from_one_address(daemon, watch):
+    """They share what one address may have, and others get in at once."""
+    sockets = [begin(daemon, 2) for _ in range(1000)]
+    try:
+        for s in sockets:
+            send_some(s, b"GET /metrics HTTP/1.1\r\n")
+        until(lambda: watch.scrape().value("perfmond_connections_refused_total", reason="address") >= 900, "refused")
+        assert watch.scrape().value("perfmond_connections") <= 65
+    finally:
+        close_all(sockets)
+    watch.end()
+
+
+def test_a_thousand_slow_readers(perfmond, cgroups):
+    """Each asks for a large answer and hardly takes it."""
+    for i in range(300):
+        cgroups.make("a-cgroup-with-a-name-that-makes-answers-long-" * 3 + str(i))
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n[web]\nanswer_timeout = 5s\nmax_unsent_bytes = 16MiB\n")
+    watch = Watch(daemon)
+    sockets = [begin(daemon, 2 + i % 50, small=True) for i in range(1000)]
+    try:
+        end = time.monotonic() + 8
+        for s in sockets:
+            send_some(s, (GET % b"/api/v1/snapshot") * 5)
+        while time.monotonic() < end:
+            for s in sockets[::10]:
+                try:
+                    s.recv(10)
+                except (BlockingIOError, ConnectionError):
+                    pass
+            # 503 for a moment, where slow ones hold all that may be unsent
+            start = time.monotonic()
+            until(lambda: daemon.get("/metrics").status_code == 200, "a scrape is answered")
+            watch.slowest = max(watch.slowest, time.monotonic() - start)
+            watch.peak = max(watch.peak, resident(daemon))
+        assert watch.peak - watch.resident < GROWTH_MAX and watch.slowest < SEVERAL_SECONDS
+    finally:
+        close_all(sockets)
+    metrics = watch.end()
+    assert metrics.value("perfmond_connections_dropped_total", reason="answer") > 0
+    assert metrics.value("perfmond_connections_refused_total", reason="full") > 0
+
+
+def test_half_open_connections(daemon, watch):
+    """Nothing ever comes, and some shut their side down."""
+    sockets = [begin(daemon, 2 + i % 10) for i in range(500)]
+    try:
+        for s in sockets[::3]:
+            try:
+                s.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            watch.scrape()
+            time.sleep(0.1)
+        assert watch.scrape().value("perfmond_connections") <= 2, "their time is up, though they are open"
+    finally:
+        close_all(sockets)
+    watch.end()
+
+
+# --- many
+
+def test_ten_thousand_connections(daemon, watch):
+    """One after the other: with a request, with half of one, with none; closed and reset."""
+    reset = struct.pack("ii", 1, 0)
+    for i in range(1000 if SANITIZED else 10000):
+        s = begin(daemon, 2 + i % 4)
+        s.setblocking(True)
+        if i % 4:
+            send_some(s, (GET % b"/-/healthy")[:20 if i % 2 else None])
+        if i % 3 == 0:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        s.close()
+        if i % 500 == 0:
+            watch.scrape()
+    watch.end()
+    assert resident(daemon) - watch.resident < GROWTH_MAX / 4
+
+
+def test_pipelining(daemon, watch):
+    with connect(daemon) as s:
+        s.sendall((GET % b"/-/healthy") * 500 + (GET % b"/none"))
+        answer = b""
+        while b" 404 " not in answer:
+            part = s.recv(65536)
+            assert part, "all are answered"
+            answer += part
+    assert len(re.findall(rb"HTTP/1\.1 200", answer)) == 500
+    watch.end()
+
+
+# --- broken ones
+
+def test_gone_in_the_middle_of_a_large_answer(perfmond, cgroups):
+    for i in range(1200):
+        cgroups.make("a-cgroup-with-a-name-that-makes-answers-long-" * 5 + str(i))
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\nper_cpu = yes\ngroups = many\n[group \"many\"]\nevents ="
+                      " page-faults, minor-faults, major-faults, context-switches, cpu-migrations, task-clock, cpu-clock,"
+                      " alignment-faults, emulation-faults\n")
+    watch = Watch(daemon)
+    size = len(daemon.get("/metrics").content)
+    assert size > 5 << 20, "it is large enough to be taken in pieces"
+    for i in range(20):
+        with connect(daemon, small=True) as s:
+            s.sendall(GET % b"/metrics")
+            assert s.recv(1000).startswith(b"HTTP/1.1 200")
+            if i % 2:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        watch.scrape()
+    print(f" of {size >> 20} MiB:", end="")
+    watch.end()
+
+
+BROKEN = {
+    "a body on GET": b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n0123456789",
+    "a body that never comes": b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n012",
+    "two lengths": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "a length too large": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+    "chunks on GET": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    "a chunk too large": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+    "a negative chunk": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+    "no chunk": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+    "chunks and a length": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+                           b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n",
+    "dots": GET % b"/../../../../etc/passwd",
+    "escaped dots": GET % b"/%2e%2e/%2e%2e/etc/passwd",
+    "backslashes": GET % b"/..\\..\\etc\\passwd",
+    "a NUL in the path": GET % b"/metrics%00.html",
+    "no path": b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "an asterisk": GET % b"*",
+    "another scheme": GET % b"file:///etc/passwd",
+    "CONNECT": b"CONNECT localhost:22 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "bytes that are no UTF-8": GET % b"/api/v1/snapshot?cgroup=\xff\xfe\xc3\x28",
+    "escaped bytes that are none": GET % b"/api/v1/snapshot?cgroup=%ff%fe%c3%28",
+    "overlong UTF-8": GET % b"/api/v1/snapshot?cgroup=%c0%af%e0%80%af",
+    "surrogates": GET % b"/api/v1/snapshot?cgroup=%ed%a0%80",
+    "many parameters": GET % (b"/api/v1/snapshot?" + b"&".join(b"a%d=1" % i for i in range(500))),
+    "many headers": b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a: b\r\n" * 5000 + b"\r\n",
+    "a long header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100000 + b"\r\n\r\n",
+    "a folded header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\tc\r\n\r\n",
+    "a long line": b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) * 4,
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+    "another host": b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    "an authorization": b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + b"A" * 8000 + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("request_bytes", BROKEN.values(), ids=BROKEN)
+def test_broken_requests(daemon, watch, request_bytes):
+    """An answer that is one, or none; never what was not asked for."""
+    with connect(daemon) as s:
+        s.settimeout(0.5)
+        answer = b""
+        try:
+            s.sendall(request_bytes)
+            while part := s.recv(65536):
+                answer += part
+        except (ConnectionError, TimeoutError):
+            pass
+    assert answer == b"" or re.match(rb"HTTP/1\.[01] [245]\d\d ", answer)
+    assert b"root:" not in answer
+    watch.end()
+
+
+def test_tls_garbage(perfmond, tmp_path):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem", "-days", "2", "-subj", "/CN=x",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    daemon = perfmond(f"[cgroup]\ngroups =\n[web]\nlisten = 127.0.0.1:0\ntls_certificate = {tmp_path}/cert.pem\n"
+                      f"tls_key = {tmp_path}/key.pem\nrequest_timeout = 3s\n", access={"verify": str(tmp_path / "cert.pem")})
+    watch = Watch(daemon)
+    noise = random.Random(1)
+    hello = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl._create_unverified_context().wrap_bio(*hello)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    first = hello[1].read()
+    sockets = []
+    for i in range(300):
+        s = begin(daemon, 2 + i % 20)
+        sockets.append(s)
+        s.setblocking(True)
+        data = bytearray(first)
+        for _ in range(i % 7):
+            data[noise.randrange(len(data))] = noise.randrange(256)
+        send_some(s, (bytes(data), bytes(data[:50]), noise.randbytes(500), GET % b"/metrics")[i % 4])
+        if i % 20 == 0:
+            watch.scrape()
+    close_all(sockets)
+    watch.end()
+
+
+# --- at random
+
+PIECES = [b"GET", b"HEAD", b"POST", b"OPTIONS", b" ", b"/", b"/metrics", b"/api/v1/snapshot", b"/api/v1/events", b"?",
+          b"&", b"=", b"scope=cpu", b"cgroup=/**", b"event=*", b"sort=page_faults", b"limit=3", b"%", b"%41", b"%ff",
+          b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", b"Host: localhost\r\n", b"Host: x\r\n", b"Connection: close\r\n",
+          b"Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5,*/*;q=0.1\r\n",
+          b"Accept-Encoding: gzip, deflate;q=0\r\n", b"Accept: ;;q=\r\n", b"Content-Length: 5\r\n", b"12345",
+          b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"Authorization: Basic YTpi\r\n",
+          b"Origin: http://a\r\n", b"Expect: 100-continue\r\n", b"\r\n", b"\r\n\r\n", b"\n", b"\0", b"\xff", b":", b"a" * 300]
+
+WHOLE = [GET % path for path in (b"/", b"/metrics", b"/api/v1/snapshot?limit=2", b"/api/v1/status", b"/none")]
+
+
+def make_request(dice):
+    """Whole ones with some bytes changed, or pieces put together."""
+    if dice.random() < 0.4:
+        return b"".join(dice.choices(PIECES, k=dice.randrange(1, 25)))
+    data = bytearray(b"".join(dice.choices(WHOLE, k=dice.randrange(1, 4))))
+    for _ in range(dice.randrange(6)):
+        at = dice.randrange(len(data))
+        change = dice.randrange(3)
+        if change == 0:
+            data[at] = dice.randrange(256)
+        elif change == 1:
+            del data[at:at + dice.randrange(1, 10)]
+        else:
+            data[at:at] = dice.choice(PIECES)
+        data = data or bytearray(b"x")
+    return bytes(data)
+
+
+def test_requests_at_random(perfmond):
+    """Seeded: a failure names its seed. A sanitizer has its say at the daemon's end."""
+    seed = int(os.environ.get("ABUSE_SEED", time.time_ns() % 1000000))
+    dice = random.Random(seed)
+    daemon = perfmond("[web]\nlisten = 127.0.0.1:0\ncors_origin = http://a\nrequest_timeout = 2s\n")
+    watch = Watch(daemon)
+    print(f" seed {seed}", end="")
+    sockets, nr, end = [], 0, time.monotonic() + 15
+    while time.monotonic() < end:
+        s = begin(daemon, 2 + nr % 30)
+        sockets.append(s)
+        s.settimeout(1)
+        data = make_request(dice)
+        at = dice.randrange(len(data) + 1) if dice.random() < 0.3 else len(data)
+        send_some(s, data[:at])
+        send_some(s, data[at:])
+        nr += 1
+        if len(sockets) > 60:
+            close_all([sockets.pop(dice.randrange(len(sockets))) for _ in range(30)])
+        if nr % 100 == 0:
+            watch.scrape()
+    close_all(sockets)
+    print(f", {nr} requests,", end="")
+    assert nr > 200
+    watch.end()
+    assert isinstance(watch.scrape(), Metrics)

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: MIT
+"""TLS and basic authentication, with curl, requests and a real Prometheus; and both again after a reload."""
+
+import base64
+import ctypes
+import ssl
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+import requests
+
+import harness
+from harness import PATIENCE, until
+from test_prometheus import prometheus  # noqa: F401 (a fixture)
+
+BASIC = b"Authorization: Basic " + base64.b64encode(b"ada:engine") + b"\r\n"
+BASE = "[cgroup]\ngroups =\n[daemon]\ninterval = 200ms\n[web]\nlisten = 127.0.0.1:0\n"
+
+
+def bcrypt(password, cost=5):
+    crypt = ctypes.CDLL("libcrypt.so.1").crypt
+    crypt.restype = ctypes.c_char_p
+    return crypt(password.encode(), b"$2b$%02d$abcdefghijklmnopqrstuu" % cost).decode()
+
+
+class Files:
+    """A certificate with its key, and users, that are replaced as a whole."""
+
+    def __init__(self, folder):
+        self.certificate, self.key, self.users = (folder / name for name in ("cert.pem", "key.pem", "users"))
+        self.certify()
+        self.write_users(ada="engine")
+
+    def certify(self, name="first"):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-keyout", self.key, "-out", self.certificate, "-days", "2", "-subj", f"/CN={name}",
+                        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
+        self.key.chmod(0o600)
+
+    def write_users(self, **users):
+        self.users.write_text("".join(f"{name}:{bcrypt(password)}\n" for name, password in users.items()))
+        self.users.chmod(0o600)
+
+    @property
+    def tls(self):
+        return f"tls_certificate = {self.certificate}\ntls_key = {self.key}\n"
+
+    @property
+    def auth(self):
+        return f"users = {self.users}\n"
+
+    @property
+    def access(self):
+        return {"verify": str(self.certificate), "auth": ("ada", "engine")}
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
+
+
+@pytest.fixture
+def daemon(perfmond, files):
+    return perfmond(BASE + files.tls + files.auth, access=files.access)
+
+
+def address_of(daemon):
+    host, _, port = daemon.url.partition("://")[2].rpartition(":")
+    return host, int(port)
+
+
+def subject(daemon):
+    """Of the certificate that a new connection is shown."""
+    pem = ssl.get_server_certificate(address_of(daemon))
+    done = subprocess.run(["openssl", "x509", "-noout", "-subject"], input=pem, capture_output=True, text=True,
+                          check=True)
+    return done.stdout.strip()
+
+
+def test_everything_needs_the_password(daemon, files):
+    for path in ("/", "/metrics", "/api/v1/status", "/-/healthy", "/-/ready", "/none"):
+        answer = daemon.get(path, auth=None)
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"].startswith("Basic realm=")
+        assert daemon.get(path).status_code == (404 if path == "/none" else 200)
+    for wrong in (("ada", "Engine"), ("bob", "engine"), ("ada", ""), ("", "engine"), ("ada", "engine\0")):
+        assert daemon.get("/metrics", auth=wrong).status_code == 401
+    metrics = daemon.metrics()
+    assert metrics.value("perfmond_http_requests_total", code="401") == 11
+    assert metrics.value("perfmond_connections") == 1
+    daemon.wait_log(r"HTTP: a wrong name or password from 127\.0\.0\.1")
+    assert "engine" not in daemon.log and files.users.read_text().split("$")[-1].strip() not in daemon.log
+
+
+def test_curl(daemon, files):
+    host, port = address_of(daemon)
+    done = subprocess.run(["curl", "-sS", "--fail", "--cacert", files.certificate, "-u", "ada:engine",
+                           f"https://localhost:{port}/metrics"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and "perfmond_up 1" in done.stdout, done.stderr
+    done = subprocess.run(["curl", "-sS", f"http://{host}:{port}/metrics"], capture_output=True, timeout=60, check=False)
+    assert done.returncode != 0, "TLS only"
+
+
+@pytest.mark.parametrize("version, works", [(ssl.TLSVersion.TLSv1_3, True), (ssl.TLSVersion.TLSv1_2, True),
+                                            (ssl.TLSVersion.TLSv1_1, False)])
+def test_versions(daemon, version, works):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = context.maximum_version = version
+    with socket.create_connection(address_of(daemon), timeout=PATIENCE) as s:
+        if works:
+            assert context.wrap_socket(s).version() == version.name.replace("_", ".")
+        else:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                context.wrap_socket(s)
+
+
+@pytest.mark.once
+def test_prometheus_scrapes(daemon, files, prometheus):  # noqa: F811
+    query = prometheus(daemon.url, f"""scheme: https
+    tls_config:
+      ca_file: {files.certificate}
+    basic_auth:
+      username: ada
+      password: engine""")
+    until(lambda: query('up{job="perfmond"} == 1'), "a scrape", 30)
+    until(lambda: query("perfmond_scrapes_total > 3"), "some more", 30)
+    assert query("perfmond_up")[0][1] == 1
+    assert daemon.metrics().value("perfmond_http_requests_total", code="401") == 0
+
+
+def exchange(s, request):
+    s.sendall(request)
+    answer = b""
+    while not answer.endswith(b"healthy\n"):
+        answer += s.recv(10000)
+    return answer
+
+
+def test_a_new_certificate(daemon, files):
+    """For new connections; what is open stays, and has its answer."""
+    assert "first" in subject(daemon)
+    context = ssl.create_default_context(cafile=files.certificate)
+    request = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n" + BASIC + b"\r\n"
+    with socket.create_connection(address_of(daemon), timeout=PATIENCE) as plain, \
+            context.wrap_socket(plain, server_hostname="localhost") as s:
+        assert exchange(s, request).startswith(b"HTTP/1.1 200")
+        files.certify("second")
+        daemon.reload(BASE + files.tls + files.auth)
+        assert "second" in subject(daemon)
+        answer = exchange(s, request)
+        assert answer.startswith(b"HTTP/1.1 200") and b"Connection: close" in answer
+        assert s.recv(10) == b""
+    for i in range(10):
+        files.certify(f"number {i}")
+        daemon.reload(BASE + files.tls + files.auth)
+        assert f"number {i}" in subject(daemon) and daemon.metrics().value("perfmond_up") == 1
+
+
+@pytest.mark.parametrize("break_it, says", [
+    (lambda files: files.certificate.write_text("nonsense"), r"tls_certificate: \S+cert\.pem: there is no certificate"),
+    (lambda files: files.certificate.unlink(), r"tls_certificate: \S+cert\.pem: can't be read: No such file"),
+    (lambda files: files.key.write_bytes(b"\0" * 10), r"tls_key: \S+key\.pem: it is no text"),
+    (lambda files: files.key.write_text(files.certificate.read_text()), r"tls_key: \S+key\.pem: there is no private"),
+    (lambda files: subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", files.key],
+                                  check=True), r"tls_key: \S+key\.pem: the key is that of another certificate"),
+    (lambda files: files.users.write_text("ada:engine\n"), r"users: \S+users:1: the hash is none of bcrypt"),
+    (lambda files: files.users.write_text(""), r"users: \S+users has no users in it"),
+])
+def test_broken_files_change_nothing(daemon, files, break_it, says):
+    before = files.certificate.read_text()
+    break_it(files)
+    daemon.reload(BASE + files.tls + files.auth,
+                  expect=r"not reloaded, the old config stays in force: \S+\.conf:\d+: " + says)
+    files.certificate.write_text(before)
+    assert "first" in subject(daemon)
+    assert daemon.metrics().value("perfmond_reload_failures_total") == 1
+
+
+def test_half_a_pair(tmp_path, files):
+    config = tmp_path / "half.conf"
+    config.write_text(BASE + f"tls_key = {files.key}\n")
+    done = harness.run(f"--config={config}", "--check")
+    assert done.returncode == 1 and "half.conf:7: [web] has tls_key, but no tls_certificate" in done.stderr
+
+
+def test_check_looks_at_the_files(tmp_path, files):
+    config = tmp_path / "check.conf"
+    config.write_text(BASE + files.tls + files.auth)
+    files.key.chmod(0o644)
+    done = harness.run(f"--config={config}", "--check")
+    assert "key.pem: everybody on this machine may read it" in done.stderr
+    assert "cert.pem" not in done.stderr and "/users" not in done.stderr
+    files.users.write_text("ada\n")
+    done = harness.run(f"--config={config}", "--check")
+    assert done.returncode == 1 and f"check.conf:9: users: {files.users}:1: this line is not" in done.stderr
+
+
+def test_users_change(daemon, files):
+    assert daemon.get("/-/healthy").ok
+    files.write_users(bob="builder")
+    daemon.reload(BASE + files.tls + files.auth)
+    assert daemon.get("/-/healthy").status_code == 401
+    assert daemon.get("/-/healthy", auth=("bob", "builder")).ok
+    daemon.reload(BASE + files.tls)
+    assert daemon.get("/-/healthy", auth=None).ok
+
+
+def test_tls_comes_and_goes(daemon, files):
+    """On the same port, and the log says the new address."""
+    found = daemon.reload(BASE, expect=r"listening on (http://\S+)")
+    assert requests.get(found[1] + "/-/healthy", timeout=PATIENCE).ok
+    found = daemon.reload(BASE + files.tls, expect=r"listening on (https://\S+)")
+    assert found[1] == daemon.url and daemon.get("/-/healthy").ok
+
+
+def test_credentials(perfmond, files, tmp_path):
+    """As systemd's LoadCredential= passes them: by name."""
+    config = BASE + "tls_certificate = cert.pem\ntls_key = key.pem\nusers = users\n"
+    daemon = perfmond(config, access=files.access, env={"CREDENTIALS_DIRECTORY": str(tmp_path)})
+    assert daemon.get("/-/healthy").ok and daemon.get("/-/healthy", auth=None).status_code == 401
+
+
+def test_credentials_that_were_not_passed(tmp_path):
+    config = tmp_path / "none.conf"
+    config.write_text(BASE + "users = users\n")
+    done = harness.run(f"--config={config}", env={"PATH": "/usr/bin"})
+    assert done.returncode == 1
+    assert "none.conf:7: users: users: 'users' is no absolute path, and systemd has passed no credentials" in done.stderr
+
+
+def test_guessing_stops_nobody(perfmond, files):
+    """Passwords of a cost that takes long: the loop goes on, and who was let in before is let in."""
+    files.users.write_text(f"ada:{bcrypt('engine', 11)}\n")
+    files.users.chmod(0o600)
+    daemon = perfmond(BASE + files.auth, access={"auth": ("ada", "engine")})
+    assert daemon.metrics().value("perfmond_up") == 1
+    codes, stop = [], threading.Event()
+
+    def guess(number):
+        while not stop.is_set():
+            codes.append(daemon.get("/metrics", auth=("ada", f"{number}-{len(codes)}")).status_code)
+
+    guessers = [threading.Thread(target=guess, args=(i,)) for i in range(20)]
+    for guesser in guessers:
+        guesser.start()
+    worst = 0
+    for _ in range(30):
+        start = time.monotonic()
+        metrics = daemon.metrics()
+        worst = max(worst, time.monotonic() - start)
+        time.sleep(0.1)
+    stop.set()
+    for guesser in guessers:
+        guesser.join(60)
+    print(f"{len(codes)} guesses, {codes.count(401)} of them hashed; the slowest scrape meanwhile: {worst:.3f} s;"
+          f" loop lag {metrics.value('perfmond_loop_lag_seconds'):.3f} s")
+    assert set(codes) <= {401, 429, 503} and codes.count(429) > codes.count(401)
+    assert worst < 5
