@@ -253,7 +253,8 @@ def daemon():
     yield row("perfmond itself")
     yield lines("CPU", (own_rate("cpu_seconds"), "{{instance}}"), unit="percentunit", description="Of one CPU.")
     yield lines("Memory", (own("resident_memory_bytes"), "{{instance}} resident"),
-                (own("saved_bytes"), "{{instance}} saved for the next start"), unit="bytes")
+                (own("saved_bytes"), "{{instance}} saved for the next start"),
+                (own("unsent_bytes"), "{{instance}} answers that clients have not taken yet"), unit="bytes")
     yield lines("Time that one reading takes",
                 (f'{own_rate("read_seconds")} / ({own_rate("reads")} > 0)', "{{instance}}"),
                 (own("loop_lag_seconds"), "{{instance}} loop lag"), unit="s",
@@ -277,6 +278,10 @@ def daemon():
                 (f"increase(perfmond_saves_total{{{SELECTED}}}[$__rate_interval])", "{{instance}} saves"))
     yield lines("Time spent on what is kept for the next start", (own_rate("save_seconds"), "{{instance}}"),
                 unit="percentunit")
+    yield lines("HTTP, by status", (own_rate("http_requests"), "{{instance}} {{code}}"), unit="cps")
+    yield lines("Connections", (own("connections"), "{{instance}} open"),
+                (own_rate("connections_refused"), "{{instance}} refused a second: {{reason}}"),
+                (own_rate("connections_dropped"), "{{instance}} dropped a second: {{reason}}"))
     yield lines("CPUs", (own("cpus"), "{{instance}} counted"), (own("cpus_offline"), "{{instance}} offline"))
     yield table("Builds", [("", f"max by (instance, version) (perfmond_build_info{{{SELECTED}}})", "short"),
                            ("started", f"perfmond_start_time_seconds{{{SELECTED}}} * 1000", "dateTimeAsIso"),

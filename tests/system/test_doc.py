@@ -98,7 +98,7 @@ def test_metrics(perfmond, cgroups):
     slice_, scope_ = CONTAINER.split("/")
     cgroups.make(slice_).make(scope_)
     cgroups.make("a.service")
-    cgroup_states = set()
+    cgroup_states, reasons = set(), set()
     for config in CONFIGS:
         daemon = perfmond(f"{config}include = {cgroups.label}/**\n")
         if "peaks" in config:
@@ -111,6 +111,7 @@ def test_metrics(perfmond, cgroups):
             row.take({label for label, _ in labels})
             assert row.type == types[name], name
             cgroup_states |= {value for label, value in labels if name == "perfmond_cgroups" and label == "state"}
+            reasons |= {(value, name) for label, value in labels if label == "reason"}
     for row in documented:
         assert row.samples, f"there is no {row.name}"
         assert row.seen | OTHER_MACHINES >= row.always | row.sometimes, f"{row.name} has only {row.seen}"
@@ -118,6 +119,7 @@ def test_metrics(perfmond, cgroups):
         unit = base if base in ("seconds", "bytes") else ""
         assert row.unit == unit or row.unit.startswith("the event's"), row.name
     assert cgroup_states == {events_of(row[0])[0] for row in table(METRICS, "Cgroups")}
+    assert reasons == {tuple(events_of(row[0]) + events_of(row[1])) for row in table(METRICS, "Connections")}
     labels = {label for row in table(METRICS, "Labels") for label in events_of(row[0])}
     assert labels == set().union(*(row.always | row.sometimes for row in documented)) - {"version"}
 

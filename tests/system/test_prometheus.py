@@ -16,6 +16,8 @@ import requests
 from harness import free_port, until
 from prometheus import job, promtool
 
+# As `htpasswd -nB` makes it, with little work.
+SECRET = "$2b$04$QcmCz5KaDyjIJWcKQ5KF9OoIjTJ5V.CaZVoxBZ1g7a7GnJb3P/0Km"
 pytestmark = pytest.mark.once
 
 
@@ -106,6 +108,28 @@ def test_promtool_finds_nothing_to_complain_about(perfmond, cgroups):
     cgroups.make("a")
     done = promtool("check", "metrics", input=perfmond("").fresh().text)
     assert done.returncode == 0 and done.stdout + done.stderr == "", done.stdout + done.stderr
+
+
+def test_tls_and_a_password(perfmond, tmp_path, prometheus):
+    """The job that conf/prometheus/scrape.yml has for it."""
+    text = (Path(__file__).parents[2] / "conf/prometheus/scrape.yml").read_text(encoding="utf-8")
+    certificate, key, users = (tmp_path / name for name in ("perfmond-ca.pem", "key.pem", "users"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-subj", "/CN=perfmond", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2",
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
+    users.write_text(f"prometheus:{SECRET}\n")
+    (tmp_path / "perfmond-password").write_text("secret")
+    port = free_port()
+    daemon = perfmond(f"[web]\nlisten = 127.0.0.1:{port}\ntls_certificate = {certificate}\ntls_key = {key}\n"
+                      f"users = {users}\n", ready=False)
+    daemon.wait_log("listening on https://")
+
+    block = re.search(r"^#  - job_name: perfmond-tls\n(?:#  .*\n)+", text, re.M)[0]
+    jobs = re.sub(r"targets: \[.*\]", f"targets: ['127.0.0.1:{port}']",
+                  re.sub(r"^#", "", block, flags=re.M).replace("/etc/prometheus", str(tmp_path)))
+    server = prometheus(jobs)
+    until(lambda: server.query('up{job="perfmond-tls"} == 1'), "a scrape", 30)
+    assert server.query("perfmond_up")
 
 
 def test_a_unix_socket(perfmond, tmp_path):
