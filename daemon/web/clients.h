@@ -37,8 +37,8 @@ struct client {
 	void *owner; /* the server it is one of */
 	void *connection;
 	bool by_loopback;
-	/* Its answer, which it has not taken yet as a whole: so many bytes of its own, or what others take too, which is in
-	 * the stats once. */
+	/* Its answer, which it has not taken yet as a whole: so many bytes of its own, or what others take too, which
+	 * is in the stats once. */
 	size_t unsent;
 	struct blob *shared;
 	/* Of its request, while a password is checked, and then. */

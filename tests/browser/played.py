@@ -3,7 +3,7 @@
 has: a PMU that is multiplexed, many CPUs, and services with names that people know."""
 
 import json
-import math
+import random
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -104,41 +104,59 @@ def town_events():
     return [*events, event("cgroup", "task-clock", unit="seconds"), event("cpu", "power/energy-gpu/", **lost)]
 
 
-def town_row(use, seed):
-    """The numbers of something that uses so many CPUs, which go up and down with the time."""
-    wave = 1 + 0.35 * math.sin(time.time() / 4 + seed) + 0.2 * math.sin(time.time() * 1.7 + 3 * seed)
-    events = {text.replace("-", "_"): value(rate * use * wave * (0.6 + (seed * 7919 + len(text) * 31) % 11 / 12),
-                                            running=PMU_SHARE if text in ("cache-misses", "branch-misses") else 1)
-              for text, rate in RATES.items()}
-    events["task_clock"] = value(use * wave, unit="seconds", peak=use * 1.7)
-    cycles = events["cycles"]["rate"]
-    ipc = {"ipc": events["instructions"]["rate"] / cycles} if cycles else {}
-    return events, {**ipc, "cpus_utilized": use * wave}
+def noise(seed):
+    """Between 0 and 1, going up and down with the time, and never twice the same way."""
+    now = time.time() / 2.5
+    one, two = (random.Random(f"{seed} {int(now) + k}").random() for k in (0, 1))
+    return one + (two - one) * (now % 1)
+
+
+def town_row(use, seed, bases=RATES):
+    """The numbers of something that uses so many CPUs, more or less."""
+    wave, ratio = 0.55 + 0.7 * noise(seed) ** 2 + 0.2 * noise(f"{seed}'"), 0.8 + 0.5 * noise(f"{seed}/")
+    events = {}
+    for text, rate in bases.items():
+        # Of a thing, instructions follow cycles, and all else is as it is.
+        kind = random.Random(f"{seed} {text}").uniform(0.5, 1.5) if text not in ("cycles", "instructions") else 1
+        usual = rate * use * (kind * ratio if text == "instructions" else kind)
+        share = PMU_SHARE if text in ("cache-misses", "branch-misses") else 1
+        events[text.replace("-", "_")] = value(usual * wave, running=share, peak=usual * 1.45)
+    return events
 
 
 def town_cpus():
-    cpus = []
-    for cpu in range(8):
-        events, derived = town_row(0.5, cpu * 3)
-        del events["task_clock"], derived["cpus_utilized"]
-        cpus.append({"cpu": cpu, "events": events, "derived": derived})
-    return cpus
+    rows = [(cpu, town_row(0.6, cpu)) for cpu in range(8)]
+    return [{"cpu": cpu, "events": events, "derived": town_ratios(events)} for cpu, events in rows]
+
+
+def town_ratios(events):
+    cycles, clock = events["cycles"]["rate"], events.get("task_clock")
+    return {**({"ipc": events["instructions"]["rate"] / cycles} if cycles else {}),
+            **({"cpus_utilized": clock["rate"]} if clock else {})}
+
+
+def add_up(into, events):
+    parts = ("total", "rate", "rate_1m", "rate_5m", "rate_peak")
+    for key, it in events.items():
+        sums = into.setdefault(key, {**it, **dict.fromkeys(parts, 0)})
+        for part in parts:
+            sums[part] += it[part]
 
 
 def town_cgroups():
-    uses = dict(SERVICES)
+    """A cgroup has what those below it have."""
+    rows = {}
     for path, use in SERVICES.items():
-        up = path.rpartition("/")[0]
-        while up:
-            uses[up] = uses.get(up, 0) + use
-            up = up.rpartition("/")[0]
-    rows = []
-    for number, (path, use) in enumerate([("/", sum(SERVICES.values())), *sorted(uses.items())]):
-        events, derived = town_row(use * 0.5, number)
-        if path == "/":
-            del derived["cpus_utilized"]
-        rows.append({"cgroup": path, "id": number + 1, "events": events, "derived": derived})
-    return rows
+        events = town_row(use * 0.5, path, {**RATES, "task-clock": 1})
+        events["task_clock"]["unit"] = "seconds"
+        while path:
+            add_up(rows.setdefault(path, {}), events)
+            path = path.rpartition("/")[0]
+        add_up(rows.setdefault("/", {}), events)
+    made = [{"cgroup": path, "id": number + 1, "events": events, "derived": town_ratios(events)}
+            for number, (path, events) in enumerate(sorted(rows.items()))]
+    del made[0]["derived"]["cpus_utilized"]
+    return made
 
 
 def play_town(player):

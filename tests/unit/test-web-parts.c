@@ -553,9 +553,13 @@ static size_t count_of(const char *text, const char *part)
 /* Its style and script are each in one piece, which the policy can name; nothing else runs, nothing is fetched. */
 static void test_page(void **state)
 {
-	static const char *const once[] = { "<style>\n", "</style>\n", "<script>\n", "</script>\n", "<noscript>", "</html>\n" };
-	static const char *const never[] = { " style=", " onclick=", " onload=", " src=", "@import", "url(", "innerHTML",
-					     "insertAdjacentHTML", "document.write", "eval(", "https:", "\r" };
+	static const char *const once[] = {
+		"<style>\n", "</style>\n", "<script>\n", "</script>\n", "<noscript>", "</html>\n",
+	};
+	static const char *const never[] = {
+		" style=", " onclick=", " onload=", " src=", "@import", "url(", "innerHTML",
+		"insertAdjacentHTML", "document.write", "eval(", "https:", "\r",
+	};
 	struct fake_source *fake = *state;
 	_cleanup_(freep) char *body = ask(fake, "GET", "/", 200, NULL);
 
