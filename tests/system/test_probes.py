@@ -247,10 +247,10 @@ def test_a_filter_is_exact(perfmond, cgroups, work, tracefs):
     assert counted["none"].now(group)[1] == 0
 
 
-def test_a_filter_with_a_string(perfmond, cgroups, work, tracefs):
+def test_a_filter_with_a_string(perfmond, cgroups, work, tracefs, cpus):
     """Quotes inside of quotes, commas and slashes, through the config to the kernel."""
     group = cgroups.make("switching")
-    helper = work(group)
+    helper = work(group, cpus[0])
     helper.fork()
     events = """
 	from=sched:sched_switch/filter='prev_comm == "work"'/, to=sched:sched_switch/filter='prev_comm == "a, b/c"'/,
