@@ -171,7 +171,6 @@ int count_succeed(struct count *count, struct count *from)
 
 	/* What has happened to CPUs by now. */
 	count_read(from);
-	check_lifelines(from);
 	r = count_find_lost(from, &count->lost);
 	move_lifelines(count, from);
 	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
@@ -484,6 +483,7 @@ void count_read(struct count *count)
 	uint64_t now = count_now();
 
 	count->engine->ops->read(count->engine, now);
+	check_lifelines(count);
 	count->last_read = now;
 	count->read_ns += count_now() - now;
 	count->reads++;
@@ -497,7 +497,6 @@ bool count_is_in_doubt(const struct count *count)
 void count_tick(struct count *count, const uint64_t *busy)
 {
 	count_read(count);
-	check_lifelines(count);
 	ledger_tick(count->ledger, count->last_read);
 	ledger_expire(count->ledger, count->last_read, count->options.linger);
 	states_update(count->states, count->engine, count->ledger, &count->cpus, busy);

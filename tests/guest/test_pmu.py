@@ -70,7 +70,7 @@ def test_totals_never_fall(guest, perfmond):
     answers = guest.run(r"""
         load join:a instructions:400000000 leave &
         for i in $(seq 100); do
-            printf 'GET /metrics HTTP/1.1\r\nHost: guest\r\n\r\n'
+            printf 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'
             sleep 0.08
         done | nc 127.0.0.1 9753
         wait""").split("HTTP/1.1 200 OK\r\n")[1:]

@@ -91,7 +91,7 @@ def test_what_is_negotiated(perfmond, cgroups, prometheus, listener):
     daemon = perfmond(f"[web]\nlisten = 127.0.0.1:0\ncreated = yes\npeaks = yes\n"
                       f"[cgroup]\ninclude = {cgroups.label}/**\n")
     target, heard = listener(daemon)
-    query = prometheus(target)
+    query = prometheus(job(target)).query
     until(lambda: query("up == 1"), "the first scrape", 30)
     until(lambda: query("perf_cgroup_context_switches_peak_per_second"), "a peak")
     headers, answer = heard[-1]

@@ -14,7 +14,6 @@ import requests
 
 import harness
 from harness import PATIENCE, until
-from test_prometheus import prometheus  # noqa: F401 (a fixture)
 
 BASIC = b"Authorization: Basic " + base64.b64encode(b"ada:engine") + b"\r\n"
 BASE = "[cgroup]\ngroups =\n[daemon]\ninterval = 200ms\n[web]\nlisten = 127.0.0.1:0\n"
@@ -120,16 +119,20 @@ def test_versions(daemon, version, works):
 
 
 @pytest.mark.once
-def test_prometheus_scrapes(daemon, files, prometheus):  # noqa: F811
-    query = prometheus(daemon.url, f"""scheme: https
+def test_prometheus_scrapes(daemon, files, prometheus):
+    server = prometheus(f"""  - job_name: perfmond
+    scheme: https
     tls_config:
       ca_file: {files.certificate}
     basic_auth:
       username: ada
-      password: engine""")
-    until(lambda: query('up{job="perfmond"} == 1'), "a scrape", 30)
-    until(lambda: query("perfmond_scrapes_total > 3"), "some more", 30)
-    assert query("perfmond_up")[0][1] == 1
+      password: engine
+    static_configs:
+      - targets: ['{daemon.url.removeprefix("https://")}']
+""")
+    until(lambda: server.query('up{job="perfmond"} == 1'), "a scrape", 30)
+    until(lambda: server.query("perfmond_scrapes_total > 3"), "some more", 30)
+    assert server.query("perfmond_up")[0][1] == 1
     assert daemon.metrics().value("perfmond_http_requests_total", code="401") == 0
 
 
