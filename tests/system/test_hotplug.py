@@ -162,7 +162,8 @@ def test_off_and_back(switch, perfmond, cgroups, work, cpus, per_cpu, groups):
         assert later.value(CPU_FAULTS, cpu=switch.label) == away.value(CPU_FAULTS, cpu=switch.label)
     if per_cpu == "yes":
         assert Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=switch.label) == 0
-        assert Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=str(cpus[0])) == 1000
+        # The move to that CPU can have a fault or two of its own.
+        assert 0 <= Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=str(cpus[0])) - 1000 < 5
 
     switch.on()
     back = wait_counted_again(daemon)

@@ -195,7 +195,7 @@ def test_max_can_be_raised_and_lowered(perfmond, cgroups, work, cpus):
 def test_needed_fds_follow_what_is_wanted(perfmond, cgroups, cpus):
     for i in range(20):
         cgroups.make(f"g{i}")
-    daemon = perfmond(config(cgroups), limits=files(12 * len(cpus)))
+    daemon = perfmond(config(cgroups), limits=files(30 * len(cpus)))
     metrics = daemon.metrics()
     needed = metrics.value("perfmond_needed_fds")
     assert metrics.value("perfmond_cgroups", state="over_fds") > 0
