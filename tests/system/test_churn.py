@@ -101,6 +101,7 @@ class Leftovers:
         until(lambda: self.top.dying() <= self.dying, "no removed cgroup is kept alive", 30)
 
 
+@pytest.mark.once
 def test_ten_thousand_come_work_and_go(perfmond, cgroups, work, cpus):
     """Beside one that stays. What perf stat counts in the one they are all in is what the daemon has."""
     nr, pages = 10000, 20
