@@ -3,7 +3,8 @@
 
 /*
  * The running daemon: owns the loop, the monitor and the web, and knows the order of starting, reloading
- * and stopping. One thread; everything that happens is an event of the loop:
+ * and stopping. Everything that happens is an event of the loop, which is one
+ * thread; those for what would hold it up (util/closer.h, web/hasher.h) do nothing else:
  *
  *   timer     ends an interval: all counters are read
  *   timer     looks for what nobody tells of: CPUs that have come or gone
