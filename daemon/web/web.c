@@ -260,25 +260,6 @@ static int web_init(struct web *web, struct web_options *options, struct reason 
 	return web_set_options(web, options, why);
 }
 
-/* With room for nr listeners, and none yet. */
-static int web_prepare(struct web **ret, sd_event *loop, size_t nr, const struct web_source *source,
-		       struct web_options *options, struct reason *why)
-{
-	_cleanup_(web_freep) struct web *web = calloc(1, sizeof(*web) + nr * sizeof(web->listeners[0]));
-	int r;
-
-	if (!web)
-		return reason_set(why, -ENOMEM, "out of memory");
-	web->shared = (struct server_shared){
-		.loop = sd_event_ref(loop), .source = *source,
-	};
-	r = web_init(web, options, why);
-	if (r < 0)
-		return r;
-	*ret = steal_ptr(web);
-	return 0;
-}
-
 /* Takes the socket over. */
 static int web_add(struct web *web, const struct listening *listening, struct reason *why)
 {
@@ -294,51 +275,58 @@ static int web_add(struct web *web, const struct listening *listening, struct re
 	return r;
 }
 
+/* Opens number i of what `from` lists. */
+typedef int (*listening_opener)(struct listening *ret, const void *from, size_t i, struct reason *why);
+
+static int open_address(struct listening *ret, const void *from, size_t i, struct reason *why)
+{
+	const char *text = ((char *const *)from)[i];
+	struct address address;
+	int r = address_parse(&address, text, why);
+
+	return r < 0 ? r : listening_open(ret, &address, text, why);
+}
+
+static int share_socket(struct listening *ret, const void *from, size_t i, struct reason *why)
+{
+	return listening_share(ret, ((const int *)from)[i], why);
+}
+
+static int web_open(struct web **ret, sd_event *loop, listening_opener opener, const void *from, size_t nr,
+		    const struct web_source *source, struct web_options *options, struct reason *why)
+{
+	_cleanup_(web_freep) struct web *web = calloc(1, sizeof(*web) + nr * sizeof(web->listeners[0]));
+	int r;
+
+	if (!web)
+		return reason_set(why, -ENOMEM, "out of memory");
+	web->shared = (struct server_shared){
+		.loop = sd_event_ref(loop), .source = *source,
+	};
+	r = web_init(web, options, why);
+	for (size_t i = 0; i < nr && r >= 0; i++) {
+		struct listening listening;
+
+		r = opener(&listening, from, i, why);
+		if (r >= 0)
+			r = web_add(web, &listening, why);
+	}
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(web);
+	return 0;
+}
+
 int web_new(struct web **ret, sd_event *loop, char *const *listen, size_t nr, const struct web_source *source,
 	    struct web_options *options, struct reason *why)
 {
-	_cleanup_(web_freep) struct web *web = NULL;
-	int r = web_prepare(&web, loop, nr, source, options, why);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < nr; i++) {
-		struct listening listening;
-		struct address address;
-
-		r = address_parse(&address, listen[i], why);
-
-		if (r >= 0)
-			r = listening_open(&listening, &address, listen[i], why);
-		if (r >= 0)
-			r = web_add(web, &listening, why);
-		if (r < 0)
-			return r;
-	}
-	*ret = steal_ptr(web);
-	return 0;
+	return web_open(ret, loop, open_address, listen, nr, source, options, why);
 }
 
 int web_new_on(struct web **ret, sd_event *loop, const int *sockets, size_t nr, const struct web_source *source,
 	       struct web_options *options, struct reason *why)
 {
-	_cleanup_(web_freep) struct web *web = NULL;
-	int r = web_prepare(&web, loop, nr, source, options, why);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < nr; i++) {
-		struct listening listening;
-
-		r = listening_share(&listening, sockets[i], why);
-
-		if (r >= 0)
-			r = web_add(web, &listening, why);
-		if (r < 0)
-			return r;
-	}
-	*ret = steal_ptr(web);
-	return 0;
+	return web_open(ret, loop, share_socket, sockets, nr, source, options, why);
 }
 
 const char *web_url(const struct web *web, size_t i)
