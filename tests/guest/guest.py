@@ -143,10 +143,10 @@ class Guest:
     With `exact`, it has one CPU, and its clock is the number of instructions: each takes 16 ns, which is as many
     cycles, and sleeping takes no time, so that nothing depends on how fast it is emulated. Time then passes
     in it only while a script runs, since the emulator is stopped in between. Without, it has two CPUs and the
-    time of the host, and its PMU counts cycles only.
+    time of the host, and its PMU counts cycles only. `options` are for its kernel.
     """
 
-    def __init__(self, initramfs, console, exact):
+    def __init__(self, initramfs, console, exact, options=""):
         self.exact, self.console, self.problem = exact, console, None
         kernel = next((ARM64 / "boot").glob("vmlinuz-*"))
         here, there = socket.socketpair()
@@ -158,7 +158,7 @@ class Guest:
                 ["setpriv", "--pdeathsig=KILL",
                  "qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a57", "-m", "512", *clock,
                  "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
-                 "-kernel", kernel, "-initrd", initramfs, "-append", "console=ttyAMA0 quiet panic=-1",
+                 "-kernel", kernel, "-initrd", initramfs, "-append", f"console=ttyAMA0 quiet panic=-1 {options}",
                  "-chardev", f"socket,id=tests,fd={there.fileno()}", "-device", "virtio-serial-device",
                  "-device", "virtserialport,chardev=tests"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, pass_fds=[there.fileno()])
