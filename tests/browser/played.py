@@ -34,6 +34,7 @@ class Player:
 
     def __init__(self, page):
         self.events, self.cpus, self.cgroups, self.status = [], [], [], status()
+        self.asked = []  # paths
         self.body, self.headers = page.content, {name: page.headers[name] for name in
                                                  ("Content-Type", "Content-Security-Policy", "X-Content-Type-Options")}
         player = self
@@ -58,6 +59,7 @@ class Player:
         def now(what):
             return what() if callable(what) else what
 
+        self.asked.append(path)
         if path == "/":
             return self.body, self.headers
         cpus, cgroups = now(self.cpus), now(self.cgroups)
@@ -160,4 +162,5 @@ def town_cgroups():
 
 
 def play_town(player):
+    player.status = status(cgroups={"counted": len(town_cgroups())})
     player.events, player.cpus, player.cgroups = town_events(), town_cpus, town_cgroups

@@ -30,6 +30,43 @@ def test_multiplexed(played, browser):
     assert "~" in browser.one(".head button[data-key=cache_misses]").text
 
 
+RATIOS = {"ipc": "instructions", "ipc_user": "instructions_user", "branch_miss_ratio": "branch_misses",
+          "llc_load_miss_ratio": "llc_load_misses"}
+
+
+def test_multiplexed_ratios(played, browser):
+    """A ratio is as good as what it is made of; where the page can't tell which events these are, as the worst."""
+    events = {"cycles": players.value(2e9, running=0.9)}
+    for i, name in enumerate(RATIOS.values()):
+        events[name] = players.value(1e6, running=1 - i / 10)
+    renamed = {"mine": players.value(1e6, running=0.3), "other": players.value(1e6)}
+    played.events = [players.event("cgroup", name) for name in (*events, *renamed)]
+    played.cgroups = [{"cgroup": "/a", "id": 1, "derived": dict.fromkeys(RATIOS, 0.5), "events": events},
+                      {"cgroup": "/b", "id": 2, "derived": {"ipc": 0.5}, "events": renamed}]
+    browser.open(played.url)
+    row = browser.row("/a")
+    for i, ratio in enumerate(RATIOS):
+        mark, _, words = row[f"{ratio} quality"]
+        assert row[ratio] == "0.50"
+        assert (mark, words) == (("~", f"an estimate: counted {100 - 10 * i}.0 % of the time") if i else ("", ""))
+    assert browser.row("/b")["ipc quality"][0] == "~" and "30.0 %" in browser.row("/b")["ipc quality"][2]
+
+
+def test_columns_stay(played, browser):
+    """An event's state and reason change all the time on a PMU that is shared; the columns don't for that."""
+    def events():
+        return [players.event("cgroup", "cycles", state="multiplexed", reason=f"ran {time.time()} % of the time")]
+
+    played.events = events
+    played.cgroups = [{"cgroup": "/a", "id": 1, "derived": {"ipc": 0.5}, "events": {"cycles": players.value(5)}}]
+    browser.open(played.url)
+    browser.one(".head button[data-key=ipc]").click()
+    played.cgroups = [{"cgroup": "/a", "id": 1, "derived": {}, "events": {"cycles": players.value(5)}}]
+    harness.until(lambda: played.asked.count("/api/v1/events") >= 3, "it has looked at the events again", 30)
+    assert browser.run("return document.activeElement.dataset.key") == "ipc"
+    assert browser.table()[0]["ipc"] == "–"
+
+
 def test_peaks(played, browser):
     """The highest rate is beside the rate where the API has it; where it has none, nothing is."""
     rows = [{"cgroup": "/a", "id": 1, "derived": {}, "events": {"cycles": players.value(1000, peak=7300)}}]

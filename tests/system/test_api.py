@@ -8,11 +8,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import requests
 
-from harness import until
+from harness import PATIENCE, until
+from openapi import API, DOCUMENT, check, check_schema, follow
 
-DOCUMENT = json.loads((Path(__file__).parents[2] / "doc/openapi.json").read_text(encoding="utf-8"))
-API = [path for path in DOCUMENT["paths"] if path.startswith("/api/")]
 KEYS_OF_A_SCHEMA = {"type", "description", "properties", "required", "additionalProperties", "items", "enum", "const",
                     "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength", "pattern", "$ref"}
 
@@ -29,19 +29,6 @@ events = task-clock, context-switches, faults=page-faults:u
 """
 
 
-def schema_of(answer):
-    """The schema that the document has for this answer, by its path, status and type."""
-    path = re.sub(r"^https?://[^/]+|\?.*", "", answer.url)
-    kind = answer.headers["Content-Type"].partition(";")[0]
-    return DOCUMENT["paths"][path]["get"]["responses"][str(answer.status_code)]["content"][kind]["schema"]
-
-
-def check(answer):
-    resolver = jsonschema.RefResolver.from_schema(DOCUMENT)
-    jsonschema.Draft202012Validator(schema_of(answer), resolver=resolver).validate(answer.json())
-    return answer.json()
-
-
 def schemas(node, path=()):
     """Each schema below one, with its path."""
     yield path, node
@@ -56,7 +43,7 @@ def schemas(node, path=()):
 def test_the_document():
     """It is OpenAPI 3.1: known keys, valid schemas, all objects closed, references that lead somewhere."""
     assert DOCUMENT["openapi"] == "3.1.0"
-    assert set(DOCUMENT) == {"openapi", "info", "servers", "paths", "components"}
+    assert set(DOCUMENT) == {"openapi", "info", "servers", "security", "paths", "components"}
     assert {"title", "version"} <= set(DOCUMENT["info"])
     for name, top in DOCUMENT["components"]["schemas"].items():
         jsonschema.Draft202012Validator.check_schema(top)
@@ -65,8 +52,13 @@ def test_the_document():
             if "object" in schema.get("type", ()):
                 assert schema["additionalProperties"] is False or "properties" not in schema, path
                 assert set(schema.get("required", ())) <= set(schema.get("properties", ())), path
-    references = re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(DOCUMENT))
-    assert set(references) == set(DOCUMENT["components"]["schemas"]), "all are used, and none is missing"
+    for kind in ("schemas", "responses"):
+        references = re.findall(rf'"\$ref": "#/components/{kind}/(\w+)"', json.dumps(DOCUMENT))
+        assert set(references) == set(DOCUMENT["components"][kind]), "all are used, and none is missing"
+    for path, item in DOCUMENT["paths"].items():
+        for status, response in item["get"]["responses"].items():
+            errors = {"application/json" if path.startswith("/api/") else "text/plain"}
+            assert status == "200" or set(follow(response)["content"]) == errors, path
 
 
 def test_paths_are_all_there_are(perfmond):
@@ -124,14 +116,24 @@ def test_wrong_queries(perfmond, path, query):
     assert "\n" not in check(answer)["error"]
 
 
-def test_other_errors(perfmond):
-    """What the document has no path for is JSON of the same kind below /api/."""
+@pytest.mark.parametrize("path", DOCUMENT["paths"])
+def test_refused(perfmond, path):
+    """What does not get as far as its path."""
+    daemon = perfmond("")
+    url = daemon.url + path
+    for status, answer in [(405, requests.post(url, timeout=PATIENCE)),
+                           (421, daemon.get(path, headers={"Host": "rebound.example"})),
+                           (431, daemon.get(path, headers={"X": "x" * 17000}))]:
+        assert answer.status_code == status
+        check(answer)
+
+
+def test_what_has_no_path(perfmond):
+    """It is JSON of the same kind below /api/."""
     daemon = perfmond("")
     for answer in (daemon.get("/api/v1/nothing"), daemon.get("/api")):
         assert answer.status_code == 404
-    resolver = jsonschema.RefResolver.from_schema(DOCUMENT)
-    jsonschema.Draft202012Validator({"$ref": "#/components/schemas/Error"}, resolver=resolver).validate(
-        daemon.get("/api/v1/nothing").json())
+    check_schema("Error", daemon.get("/api/v1/nothing").json())
 
 
 def test_compressed_answers(perfmond):

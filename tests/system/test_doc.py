@@ -16,8 +16,9 @@ pytestmark = pytest.mark.once
 def table(text, heading):
     """The rows of the first table below a heading, each a list of its cells."""
     section = re.split(rf"^##+ {re.escape(heading)}$", text, maxsplit=1, flags=re.M)[1]
-    rows = re.findall(r"^\|(.*)\|$", re.split(r"^#", section, maxsplit=1, flags=re.M)[0], re.M)
-    return [[cell.strip() for cell in row.split(" |")] for row in rows[2:]]
+    rows = re.search(r"^(?:\|.*\|\n)+", section, re.M)[0].splitlines()
+    assert section.count("\n|", 0, section.find("\n#")) == len(rows), f"{heading}: one table, and no row beside it"
+    return [[cell.strip() for cell in row[1:-1].split(" |")] for row in rows[2:]]
 
 
 def events_of(cell):

@@ -14,6 +14,7 @@ import requests
 
 import harness
 from harness import PATIENCE, until
+from openapi import check
 
 BASIC = b"Authorization: Basic " + base64.b64encode(b"ada:engine") + b"\r\n"
 BASE = "[cgroup]\ngroups =\n[daemon]\ninterval = 200ms\n[web]\nlisten = 127.0.0.1:0\n"
@@ -83,6 +84,7 @@ def test_everything_needs_the_password(daemon, files):
     for path in ("/", "/metrics", "/api/v1/status", "/-/healthy", "/-/ready", "/none"):
         answer = daemon.get(path, auth=None)
         assert answer.status_code == 401
+        assert path == "/none" or check(answer)
         assert answer.headers["WWW-Authenticate"].startswith("Basic realm=")
         assert daemon.get(path).status_code == (404 if path == "/none" else 200)
     for wrong in (("ada", "Engine"), ("bob", "engine"), ("ada", ""), ("", "engine"), ("ada", "engine\0")):
@@ -92,6 +94,16 @@ def test_everything_needs_the_password(daemon, files):
     assert metrics.value("perfmond_connections") == 1
     daemon.wait_log(r"HTTP: a wrong name or password from 127\.0\.0\.1")
     assert "engine" not in daemon.log and files.users.read_text().split("$")[-1].strip() not in daemon.log
+
+
+def test_refusals_are_as_documented(daemon):
+    """The first wrong password, and one too many."""
+    answers = [daemon.get("/api/v1/status", auth=("ada", "Engine"))]
+    assert answers[0].status_code == 401 and "password" in check(answers[0])["error"]
+    while answers[-1].status_code == 401 and len(answers) < 100:
+        answers.append(daemon.get("/api/v1/status", auth=("ada", "Engine")))
+    assert answers[-1].status_code == 429 and len(answers) > 10
+    assert "too many" in check(answers[-1])["error"] and int(answers[-1].headers["Retry-After"]) > 0
 
 
 def test_curl(daemon, files):
