@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "system"))
 from harness import FRESH, PERFMOND, Metrics  # noqa: E402 (the tests of the running daemon parse the same texts)
+from openapi import check_json  # noqa: E402
 
 ARM64 = Path(os.environ["GUEST"]) / "arm64"
 LIBRARIES = [ARM64 / "lib/aarch64-linux-gnu", ARM64 / "usr/lib/aarch64-linux-gnu"]
@@ -243,7 +244,7 @@ class Daemon:
         return f"wget -q -O - 'http://127.0.0.1:9753{path}'"
 
     def json(self, path):
-        return json.loads(self.guest.run(self.wget(path)))
+        return check_json(path.partition("?")[0], 200, json.loads(self.guest.run(self.wget(path))))
 
     def fresh(self):
         """A scrape for which all counters are read anew."""

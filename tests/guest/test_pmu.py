@@ -47,6 +47,17 @@ def test_cgroups_share_the_pmu(guest, perfmond, groups, share):
             assert shares(delta, "perf_cgroup_group", cgroup=cgroup) == pytest.approx([share] * len(groups), abs=0.05)
 
 
+def test_what_the_api_says_of_shared_events(guest, perfmond):
+    """Each number with its quality, and ratios of events that are counted together."""
+    daemon = perfmond(config(*FIVE[:4], "events = cycles, instructions", scope="cgroup", interval="500ms"))
+    guest.run("load join:a cpu:3000 leave &\nsleep 2")
+    row = next(row for row in daemon.json("/api/v1/snapshot?scope=cgroup")["cgroups"] if row["cgroup"] == "/a")
+    guest.run("sleep 2")
+    assert {event["state"] for event in row["events"].values()} == {"multiplexed"}
+    assert all(0.2 < event["running"] < 0.7 for event in row["events"].values())
+    assert row["derived"]["ipc"] == pytest.approx(1 / CYCLES, rel=0.05)
+
+
 @pytest.mark.parametrize("groups, share", [(ALONE, 0.6), (FIVE, 0.4)], ids=["alone", "groups"])
 def test_what_is_counted_on_a_cpu_shares_the_pmu(guest, perfmond, groups, share):
     """The truth is an event beside them that has a counter to itself."""
