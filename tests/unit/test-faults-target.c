@@ -96,6 +96,8 @@ int __real_fstat(int fd, struct stat *st);
 int __wrap_fstat(int fd, struct stat *st);
 ssize_t __real_read(int fd, void *to, size_t size);
 ssize_t __wrap_read(int fd, void *to, size_t size);
+ssize_t __real_pread(int fd, void *to, size_t size, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at);
 DIR *__real_fdopendir(int fd);
 DIR *__wrap_fdopendir(int fd);
 struct dirent *__real_readdir(DIR *dir);
@@ -151,6 +153,11 @@ int __wrap_fstat(int fd, struct stat *st)
 ssize_t __wrap_read(int fd, void *to, size_t size)
 {
 	return fails(READ) ? -1 : __real_read(fd, to, size);
+}
+
+ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at)
+{
+	return fails(READ) ? -1 : __real_pread(fd, to, size, at);
 }
 
 DIR *__wrap_fdopendir(int fd)
@@ -462,6 +469,24 @@ static void read_cpus(void *data)
 	cpulist_release(&cpus);
 }
 
+/* A change that can't be seen now is seen later. Where the file can't be opened, none is ever seen. */
+static void watch_cpus(void *data)
+{
+	const struct scratch *scratch = data;
+	struct cpu_watch watch;
+	bool seen;
+
+	scratch_text(scratch, "devices/system/cpu/online", "0-3\n");
+	WITH_FAULT((cpu_watch_open(&watch, scratch->path), 0));
+	scratch_text(scratch, "devices/system/cpu/online", "0-2\n");
+	seen = WITH_FAULT(cpu_watch_has_changed(&watch));
+	EXPECT(seen || fault.hit);
+	EXPECT(seen || cpu_watch_has_changed(&watch) || watch.fd < 0);
+	EXPECT(!cpu_watch_has_changed(&watch));
+	cpu_watch_close(&watch);
+	scratch_text(scratch, "devices/system/cpu/online", "0-3\n");
+}
+
 /* What can't be read is not known. */
 static void read_topology(void *data)
 {
@@ -513,6 +538,7 @@ static void test_files(_unused_ void **state)
 	scratch_text(&scratch, "devices/system/cpu/cpu0/topology/physical_package_id", "3\n");
 	with_every_fault(read_mounts, &scratch, of_a_file);
 	with_every_fault(read_cpus, &scratch, of_a_file);
+	with_every_fault(watch_cpus, &scratch, 1U << OPEN | 1U << READ);
 	with_every_fault(read_topology, &scratch, of_a_file);
 	with_every_fault(read_busy, &scratch, of_a_file);
 	with_every_fault(name_a_container, &scratch, 1U << MEMORY);
