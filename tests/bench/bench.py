@@ -193,17 +193,29 @@ def scrape(server, headers, rounds=15):
     return statistics.median(walls), statistics.median(cpus), len(answer)
 
 
-def scrapes(server, what):
-    """Plain, and as Prometheus asks for it. Returns the CPU seconds a series of each, and the memory."""
+def scrapes_per_second(server, headers, seconds=2):
+    """One after the other, by one client, which wants no fresher counters than there are."""
+    start, nr = time.monotonic(), 0
+    while (took := time.monotonic() - start) < seconds:
+        server.get("/metrics", headers)
+        nr += 1
+    return nr / took
+
+
+def scrapes(server, what, others=None):
+    """Plain, and as Prometheus asks for it, beside what a series costs another. Returns the CPU seconds a series of
+    each, and the memory."""
     series = series_in(server.get("/metrics"))
     costs = []
-    for kind, headers in KINDS:
+    for i, (kind, headers) in enumerate(KINDS):
         wall, cpu, size = scrape(server, headers)
         costs.append(cpu / series)
+        beside = f" (1/{others[i] / costs[i]:.1f} of node_exporter's)" if others else ""
         print(
             f"{what}, {series:>6} series, {kind:>5} ({size / 1e6:.2f} MB): {1e3 * wall:.2f} ms a scrape, "
-            f"{1e3 * cpu:.2f} ms CPU, {1e9 * cpu / series:.0f} ns CPU a series, "
-            f"{1 / cpu:.0f} scrapes per second of CPU, {server.resident() / 1e6:.1f} MB resident"
+            f"{1e3 * cpu:.2f} ms CPU, {1e9 * cpu / series:.0f} ns CPU a series{beside}, "
+            f"{scrapes_per_second(server, headers):.0f} scrapes a second, {server.resident() / 1e6:.1f} MB resident",
+            flush=True
         )
     return costs, server.resident()
 
@@ -216,11 +228,10 @@ def compare(binary, node_exporter):
     daemon = Daemon(binary, SAME.format(", ".join(tracepoints)))
     if series_in(daemon.get("/metrics")) < 2 * len(tracepoints):
         sys.exit("bench.py: perfmond does not count the tracepoints")
-    ours, our_memory = scrapes(daemon, "perfmond     ")
+    _, our_memory = scrapes(daemon, "perfmond     ", theirs)
     daemon.stop()
-    for (kind, _), mine, his in zip(KINDS, ours, theirs):
-        print(f"CPU a series, {kind}: 1/{his / mine:.1f} of node_exporter's")
     print(f"resident memory: {our_memory / their_memory:.2f} of node_exporter's")
+    return theirs
 
 
 def enter_namespace():
@@ -235,13 +246,12 @@ def enter_namespace():
 def main():
     enter_namespace()
     binary = sys.argv[1]
-    if len(sys.argv) > 2:
-        compare(binary, sys.argv[2])
+    theirs = compare(binary, sys.argv[2]) if len(sys.argv) > 2 else None
     for nr in (0, 100):
         share(binary, nr)
 
     daemon = Daemon(binary, LINGER)
-    scrapes(daemon, "perfmond")
+    scrapes(daemon, "perfmond", theirs)
     daemon.stop()
 
     os.makedirs(ROOT, exist_ok=True)
@@ -260,7 +270,7 @@ def main():
                 alive -= batch
                 daemon.wait_for(alive)
             done += batch
-        scrapes(daemon, f"perfmond, {daemon.metric('perfmond_open_events'):.0f} events open")
+        scrapes(daemon, f"perfmond, {daemon.metric('perfmond_open_events'):.0f} events open", theirs)
     daemon.stop()
     remove(alive, done - alive)
 
