@@ -458,6 +458,67 @@ static void test_other_config(void **state)
 	assert_cell(w, 5, a, 0, true, 115);
 }
 
+static void fix_checksum(struct buf *image)
+{
+	uint64_t ends[2] = { image->len, crc32_z(0, (const unsigned char *)image->data + HEADER, image->len - HEADER) };
+
+	memcpy(image->data + 16, ends, sizeof(ends));
+}
+
+/* The image as a build writes it whose perf_event_attr is longer or shorter than this one's, in what events leave 0. */
+static void resize_attrs(struct buf *image, size_t size)
+{
+	struct buf other = {};
+	struct perf_event_attr attr;
+	size_t nr = 0;
+
+	for (size_t at = 0; at < image->len; at += sizeof(uint64_t)) {
+		uint64_t length;
+
+		memcpy(&length, image->data + at, sizeof(length));
+		if (length == sizeof(attr) && at + sizeof(length) + sizeof(attr) <= image->len) {
+			memcpy(&attr, image->data + at + sizeof(length), sizeof(attr));
+			length = attr.size == sizeof(attr) ? length : 0;
+		}
+		if (length != sizeof(attr)) {
+			buf_add(&other, image->data + at, sizeof(uint64_t));
+			continue;
+		}
+		attr.size = (uint32_t)size;
+		pack_u64(&other, size);
+		buf_add(&other, (const char *)&attr, size < sizeof(attr) ? size : sizeof(attr));
+		for (size_t i = sizeof(attr); i < size; i += sizeof(uint64_t))
+			pack_u64(&other, 0);
+		at += sizeof(attr);
+		nr++;
+	}
+	assert_int_equal(nr, 16); /* of each event and column */
+	buf_release(image);
+	*image = other;
+	fix_checksum(image);
+}
+
+/* An upgrade, and its reverse, between builds with headers of different kernels. */
+static void test_other_headers(void **state)
+{
+	static const size_t sizes[] = { sizeof(struct perf_event_attr) + 8, sizeof(struct perf_event_attr) + 16,
+					sizeof(struct perf_event_attr) - 8 };
+	struct world *w = *state;
+	struct cgroup *a = count_all(w, false);
+	struct saved saved;
+
+	fake_perf.counters = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		stop(w, &saved);
+		resize_attrs(&saved.image, sizes[i]);
+		pass_time(w, a, 100);
+		add_groups(w);
+		go_on(w, restore(w, &saved, NONE_MISSING));
+		assert_cell(w, 0, NULL, 2, true, 15 + 100 * (i + 1));
+		assert_cell(w, ROW_ALL_CPUS, a, 0, true, 45 + 300 * (i + 1));
+	}
+}
+
 /* --- what is refused */
 
 static int try_image(const struct world *w, const void *bytes, size_t size, const char *boot, struct reason *why)
@@ -522,13 +583,6 @@ static void test_damaged(void **state)
 		memcpy(cut, image.data, n);
 		assert_int_equal(try_image(w, cut, n, BOOT, &why), -EBADMSG);
 	}
-}
-
-static void fix_checksum(struct buf *image)
-{
-	uint64_t ends[2] = { image->len, crc32_z(0, (const unsigned char *)image->data + HEADER, image->len - HEADER) };
-
-	memcpy(image->data + 16, ends, sizeof(ends));
 }
 
 /* Changes a few numbers or bytes behind the header. */
@@ -689,6 +743,7 @@ int main(void)
 		TEST(test_other_cpus),
 		TEST(test_saved_while_offline),
 		TEST(test_other_config),
+		TEST(test_other_headers),
 		TEST(test_not_this_one),
 		TEST(test_damaged),
 		TEST(test_nonsense),
