@@ -110,7 +110,8 @@ bool count_save(const struct count *count, const char *boot_id, struct buf *out)
 int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,
 		  const struct privilege *privilege, struct fd_pool *fds, struct reason *why);
 
-/* Calls each() with every perf event that is open, but for those that count nothing, and its id. */
+/* Calls each() with every perf event that is open, and may stay open when the daemon is gone, and its id: those that
+ * count, and lifelines. */
 void count_each_fd(const struct count *count, void (*each)(void *userdata, int fd, uint64_t id), void *userdata);
 
 struct plan *count_plan(const struct count *count);
@@ -124,7 +125,7 @@ struct count_stats {
 	uint64_t changes;   /* perf events opened or closed since ever */
 	uint64_t last_read; /* CLOCK_MONOTONIC ns; 0: never */
 	size_t fds, cpus, lingering;
-	size_t lifelines;    /* of the fds, those that only tell whether a CPU is up (lifeline.h) */
+	size_t lifelines;    /* files that only tell whether a CPU is up (lifeline.h): of the fds where they are open */
 	size_t cpus_offline; /* that were counted, and whose totals are kept */
 };
 struct count_stats count_stats(const struct count *count);

@@ -13,7 +13,7 @@
 /* "perfmond" as a number of this machine's byte order. */
 #define MAGIC 0x646e6f6d66726570U
 /* Goes up with each change of what is written. */
-#define FORMAT 2U
+#define FORMAT 3U
 
 /* At the beginning of an image: magic, version, size of all, checksum of what follows. */
 #define HEADER (4 * sizeof(uint64_t))

@@ -2,7 +2,7 @@
 
 /* What is counted as bytes, and what is made of them: the same, what came after, or a refusal. */
 
-#include "count-world.h"
+#include "count-restart.h"
 #include "count/image.h"
 #include "faults.h"
 
@@ -18,72 +18,8 @@
 
 #include <cmocka.h>
 
-#define BOOT "12345678-9abc"
 #define HEADER 32
 #define ODD "odd \xff\xfe \xc3\xbc\n"
-
-/* An image, and the perf events that go with it, which stay open until they are taken. */
-struct saved {
-	struct buf image;
-	int fds[256];
-	uint64_t ids[256];
-	size_t nr;
-};
-
-static void keep_fd(void *userdata, int fd, uint64_t id)
-{
-	struct saved *saved = userdata;
-
-	assert_true(saved->nr < ARRAY_SIZE(saved->fds));
-	fake_hold(fd);
-	saved->fds[saved->nr] = fd;
-	saved->ids[saved->nr++] = id;
-}
-
-/* The daemon stops: nothing but the image and the events is left. */
-static void stop(struct world *w, struct saved *ret)
-{
-	*ret = (struct saved){};
-	assert_true(count_save(w->count, BOOT, &ret->image));
-	count_each_fd(w->count, keep_fd, ret);
-	w->count = count_free(w->count);
-	assert_int_equal(fake_perf.nr_open, ret->nr);
-}
-
-/* All but number `missing`, which is closed. */
-static void fill_pool(struct fd_pool *pool, const struct saved *saved, size_t missing)
-{
-	uint64_t id;
-
-	for (size_t i = 0; i < saved->nr; i++) {
-		if (i == missing) {
-			safe_close(saved->fds[i]);
-			continue;
-		}
-		assert_int_equal(fd_pool_add(pool, saved->fds[i], &id), 0);
-		assert_int_equal(id, saved->ids[i]);
-	}
-}
-
-#define NONE_MISSING SIZE_MAX
-
-static struct count *restore(const struct world *w, struct saved *saved, size_t missing)
-{
-	struct fd_pool pool = { .max = SIZE_MAX };
-	struct reason why = {};
-	struct count *count = NULL;
-	int r;
-
-	fill_pool(&pool, saved, missing);
-	r = count_restore(&count, saved->image.data, saved->image.len, BOOT, &w->privilege, &pool, &why);
-	if (r < 0)
-		fail_msg("%d: %s", r, why.text);
-	assert_int_equal(pool.nr_missed, missing != NONE_MISSING);
-	fd_pool_release(&pool);
-	assert_int_equal(count_stats(count).fds, fake_perf.nr_open);
-	buf_release(&saved->image);
-	return count;
-}
 
 /* --- what is counted */
 
@@ -308,21 +244,6 @@ static void test_plan(void **state)
 }
 
 /* --- who goes on */
-
-/* The next instance, with its own plan. */
-static void go_on(struct world *w, struct count *from)
-{
-	plan_unref(w->plan);
-	w->plan = NULL;
-	make_plan(w);
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
-	assert_int_equal(count_succeed(w->count, from), 0);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	(void)add_cgroup(w, "/a");
-	assert_int_equal(count_succeeded(w->count, from), 0);
-	count_free(from);
-	assert_int_equal(count_stats(w->count).fds, fake_perf.nr_open);
-}
 
 /* What happened while no daemon ran is counted, and nothing is opened anew. */
 static void test_meanwhile(void **state)
