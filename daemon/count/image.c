@@ -382,6 +382,8 @@ static void put_row(struct buf *out, const struct row *row, const struct scope_p
 		pack_u64(out, row->times[i].running);
 		pack_u64(out, row->times[i].enabled_at_tick);
 		pack_u64(out, row->times[i].running_at_tick);
+		pack_u64(out, row->times[i].covered);
+		pack_u64(out, row->times[i].waited);
 	}
 }
 
@@ -425,6 +427,8 @@ static void get_cells(struct unpack *in, struct row *row, const struct scope_pla
 		row->times[i].running = unpack_u64(in);
 		row->times[i].enabled_at_tick = unpack_at_most(in, row->times[i].enabled);
 		row->times[i].running_at_tick = unpack_at_most(in, row->times[i].running);
+		row->times[i].covered = unpack_u64(in);
+		row->times[i].waited = unpack_at_most(in, INT64_MAX);
 	}
 }
 

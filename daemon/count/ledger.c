@@ -31,7 +31,7 @@ int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < plan->scope[SCOPE_CPU].nr_columns; i++)
-		trend_forget(&ledger->all_cpus[i]);
+		trend_forget(&ledger->all_cpus[i].trend);
 	*ret = ledger;
 	return 0;
 }
@@ -172,6 +172,8 @@ void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_i
 {
 	if (row->gone_at || row->identity != identity)
 		return;
+	for (size_t i = 0; i < ledger->plan->scope[row->scope].nr_sets; i++)
+		row->times[i].waited = 0; /* nothing comes of it any more */
 	row->gone_at = now ? now : 1;
 	TAILQ_INSERT_TAIL(&ledger->gone, row, in_gone);
 	ledger->nr_gone++;
@@ -187,39 +189,88 @@ void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
 		ledger_drop(ledger, row);
 }
 
+/* part: of what was added, what is of this interval. */
+static void cell_tick(struct cell *cell, const struct trend_step *step, double part, uint64_t *counted)
+{
+	*counted += cell->total - cell->at_tick;
+	cell->rate = cell->measured ? part * (double)(cell->total - cell->at_tick) / step->seconds : NAN;
+	cell->at_tick = cell->total;
+	trend_add(&cell->trend, step, cell->rate);
+}
+
+static void cell_wait(struct cell *cell, const struct trend_step *step)
+{
+	cell->rate = NAN;
+	trend_wait(&cell->trend, step);
+}
+
+/* Of the sets on a row's CPUs, some may wait while others don't: by their time, what was added stands for more than
+ * its interval, or for less. */
+static void set_tick(struct row *row, const struct set *set, struct set_times *times, const struct trend_step *step,
+		     uint64_t *counted)
+{
+	uint64_t enabled = times->enabled - times->enabled_at_tick;
+	uint64_t running = times->running - times->running_at_tick;
+	bool counts = set->exact || times->covered, waits = enabled && !counts;
+	const struct trend_step whole = trend_step_longer(step, counts ? times->waited : 0);
+	double part = set->exact || times->waited || !counts ? 1 : (double)enabled / (double)times->covered;
+
+	for (size_t i = 0; i < set->nr; i++) {
+		struct cell *cell = &row->cells[set->columns[i]];
+
+		if (waits && cell->measured)
+			cell_wait(cell, step);
+		else
+			cell_tick(cell, &whole, part, &counted[set->columns[i]]);
+	}
+	times->waited = waits ? times->waited + step->ns : counts ? 0 : times->waited;
+	times->covered = 0;
+	times->share = enabled ? fmin(1, (double)running / (double)enabled) : NAN;
+	times->enabled_at_tick = times->enabled;
+	times->running_at_tick = times->running;
+}
+
 static void row_tick(struct row *row, const struct scope_plan *plan, const struct trend_step *step,
 		     uint64_t *counted)
 {
-	for (size_t i = 0; i < plan->nr_columns; i++) {
-		struct cell *cell = &row->cells[i];
-
-		counted[i] += cell->total - cell->at_tick;
-		cell->rate = cell->measured ? (double)(cell->total - cell->at_tick) / step->seconds : NAN;
-		cell->at_tick = cell->total;
-		trend_add(&cell->trend, step, cell->rate);
-	}
-	for (size_t i = 0; i < plan->nr_sets; i++) {
-		struct set_times *times = &row->times[i];
-		uint64_t enabled = times->enabled - times->enabled_at_tick;
-		uint64_t running = times->running - times->running_at_tick;
-
-		times->share = enabled ? fmin(1, (double)running / (double)enabled) : NAN;
-		times->enabled_at_tick = times->enabled;
-		times->running_at_tick = times->running;
-	}
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		set_tick(row, &plan->sets[i], &row->times[i], step, counted);
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		if (plan->columns[i].set == NO_SET)
+			cell_tick(&row->cells[i], step, 1, &counted[i]);
 }
 
-/* CPUs that are not measured for now leave a sum of those that are. */
+static void sum_add(struct sum *sum, const struct trend_step *step, double rate)
+{
+	const struct trend_step whole = trend_step_longer(step, sum->waited);
+
+	trend_add(&sum->trend, &whole, rate);
+	sum->waited = 0;
+}
+
+static void sum_wait(struct sum *sum, const struct trend_step *step)
+{
+	trend_wait(&sum->trend, step);
+	sum->waited += step->ns;
+}
+
+/* CPUs that are not measured for now, or wait, leave a sum of those that are. */
 static void sum_tick(struct ledger *ledger, const struct trend_step *step)
 {
 	for (size_t i = 0; i < ledger->plan->scope[SCOPE_CPU].nr_columns; i++) {
-		double sum = NAN;
+		double rate = NAN;
+		bool measured = false;
 		const struct row *row;
 
-		TAILQ_FOREACH(row, &ledger->rows[SCOPE_CPU], in_ledger)
+		TAILQ_FOREACH(row, &ledger->rows[SCOPE_CPU], in_ledger) {
+			measured |= row->cells[i].measured;
 			if (!isnan(row->cells[i].rate))
-				sum = isnan(sum) ? row->cells[i].rate : sum + row->cells[i].rate;
-		trend_add(&ledger->all_cpus[i], step, sum);
+				rate = isnan(rate) ? row->cells[i].rate : rate + row->cells[i].rate;
+		}
+		if (measured && isnan(rate))
+			sum_wait(&ledger->all_cpus[i], step);
+		else
+			sum_add(&ledger->all_cpus[i], step, rate);
 	}
 }
 
@@ -256,6 +307,7 @@ static void carry_times(struct row *to, const struct scope_plan *to_plan, const 
 			times->running += from->times[i].running;
 			times->enabled_at_tick += from->times[i].enabled_at_tick;
 			times->running_at_tick += from->times[i].running_at_tick;
+			times->covered += from->times[i].covered;
 		}
 	}
 }
@@ -300,6 +352,21 @@ static int find_heirs(struct carrying *carrying, enum scope scope)
 	return 0;
 }
 
+/* What a set has waited, to the one that has its leader now. */
+static void carry_waited(const struct carrying *carrying, struct row *to, const struct row *from)
+{
+	const struct scope_plan *plan = &carrying->to->plan->scope[from->scope];
+	const struct scope_plan *from_plan = &carrying->from->plan->scope[from->scope];
+
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		size_t heir = carrying->heirs[from->scope][plan->sets[i].columns[0]];
+		size_t set = heir == NO_COLUMN ? NO_SET : from_plan->columns[heir].set;
+
+		if (set != NO_SET)
+			to->times[i].waited = from->times[set].waited;
+	}
+}
+
 /* final: it is counted no more, and what was measured of it stays so. */
 static void carry_row(const struct carrying *carrying, struct row *to, const struct row *from, bool final)
 {
@@ -321,6 +388,8 @@ static void carry_row(const struct carrying *carrying, struct row *to, const str
 			to->cells[i].measured |= cell->measured;
 	}
 	to->since = to->since < from->since ? to->since : from->since;
+	if (!final)
+		carry_waited(carrying, to, from);
 	carry_times(to, plan, from, &carrying->from->plan->scope[from->scope]);
 }
 

@@ -139,6 +139,42 @@ static void test_rates_and_times(void **state)
 }
 
 /* A group that can't be read loses its series until it can, and nothing else does. */
+/* What a group has counted while another had the PMU is known when it runs again, and is no burst: of a CPU, and of a
+ * cgroup that had it on one of two. */
+static void test_rates_of_what_waits(void **state)
+{
+	static const uint64_t tick = SECOND / 10;
+	struct world *w = *state;
+	const struct cell *cpu, *both;
+	struct cgroup *a;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
+	make_dir(w, "a");
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	count_tick(w->count, NULL);
+	cpu = row_of(w, 0, NULL)->cells;
+	both = row_of(w, ROW_ALL_CPUS, a)->cells;
+	for (int i = 0; i < 100; i++) {
+		bool waits = i >= 10 && i < 70;
+
+		fake_perf.clock -= 2 * tick; /* that is one tick for all three */
+		fake_run(0, 0, tick, waits ? 0 : tick, waits ? 0 : 10);
+		fake_run(a->identity->id, 0, tick, waits ? 0 : tick, waits ? 0 : 10);
+		fake_run(a->identity->id, 1, tick, tick, 10);
+		count_tick(w->count, NULL);
+		assert_int_equal(isnan(cpu->rate), waits);
+		assert_true(waits || fabs(cpu->rate - 100) < 1);
+		assert_true(fabs(both->rate - 200) < 2);
+		assert_true(fabs((double)cpu->trend.average[TREND_1M] - 100) < 1);
+		assert_true(fabs((double)trend_highest(&both->trend) - 200) < 2);
+	}
+	assert_cell(w, 0, NULL, 0, true, 1000);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 2000);
+}
+
 static void test_read_errors(void **state)
 {
 	static const struct {
@@ -687,6 +723,7 @@ int main(void)
 		TEST(test_cpus_multiplexed),
 		TEST(test_never_scheduled),
 		TEST(test_rates_and_times),
+		TEST(test_rates_of_what_waits),
 		TEST(test_read_errors),
 		TEST(test_pinned),
 		TEST(test_pinned_cgroup),

@@ -274,6 +274,36 @@ static void test_meanwhile(void **state)
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 }
 
+/* A group waits for the PMU when the daemon ends and when the next begins: it is known for how long. */
+static void test_waits_meanwhile(void **state)
+{
+	static const uint64_t tick = SECOND / 10;
+	struct world *w = *state;
+	struct saved saved;
+	double rate;
+
+	add_groups(w);
+	make_dir(w, "a");
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	(void)add_cgroup(w, "/a");
+	for (int i = 0; i < 50; i++) {
+		bool waits = i >= 5 && i < 40;
+
+		fake_run(0, 1, tick, waits ? 0 : tick, waits ? 0 : 10);
+		count_tick(w->count, NULL);
+		rate = row_of(w, 1, NULL)->cells[0].rate;
+		assert_int_equal(isnan(rate), waits || i == 0);
+		assert_true(isnan(rate) || fabs(rate - 100) < 1);
+		if (i != 20)
+			continue;
+		stop(w, &saved);
+		add_groups(w);
+		go_on(w, restore(w, &saved, NONE_MISSING));
+	}
+	assert_cell(w, 1, NULL, 0, true, 500);
+}
+
 /* A group of which an event is missing is opened anew, whichever it is; its total goes on. */
 static void test_missing_fds(void **state)
 {
@@ -660,6 +690,7 @@ int main(void)
 		TEST(test_round_trip_per_cpu),
 		TEST(test_plan),
 		TEST(test_meanwhile),
+		TEST(test_waits_meanwhile),
 		TEST(test_missing_fds),
 		TEST(test_other_cpus),
 		TEST(test_saved_while_offline),
