@@ -596,6 +596,7 @@ struct count_stats count_stats(const struct count *count)
 		.lifelines = count->lifelines.nr,
 		.cpus_offline = count->known_cpus.nr - count->cpus.nr,
 		.lingering = count->ledger->nr_gone,
+		.pushed_out = count->ledger->pushed_out,
 	};
 }
 

@@ -35,7 +35,7 @@ struct count;
 struct count_options {
 	bool cgroup_per_cpu;
 	uint64_t linger;     /* ns */
-	uint64_t cgroup_max; /* cgroups counted at once */
+	uint64_t cgroup_max; /* cgroups counted at once, and as many linger at most */
 	uint64_t fd_reserve; /* fds left to the rest of the daemon */
 	const struct cpulist *excluded; /* CPUs of which nothing is to be counted, or NULL; borrowed */
 	struct closer *closer;		/* of files that are slow to close, or NULL; borrowed */
@@ -124,7 +124,9 @@ struct count_stats {
 	uint64_t reads, read_ns, read_errors, backwards;
 	uint64_t changes;   /* perf events opened or closed since ever */
 	uint64_t last_read; /* CLOCK_MONOTONIC ns; 0: never */
-	size_t fds, cpus, lingering;
+	size_t fds, cpus;
+	size_t lingering;    /* cgroups */
+	uint64_t pushed_out; /* cgroups that did not linger to the end, since others needed the room */
 	size_t lifelines;    /* files that only tell whether a CPU is up (lifeline.h): of the fds where they are open */
 	size_t cpus_offline; /* that were counted, and whose totals are kept */
 };

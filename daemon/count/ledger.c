@@ -51,13 +51,33 @@ struct ledger *ledger_free(struct ledger *ledger)
 	return NULL;
 }
 
+/* Of the rows that linger, is it the first of its cgroup? */
+static bool is_first_gone(const struct row *row)
+{
+	const struct row *before = row ? TAILQ_PREV(row, row_list, in_gone) : NULL;
+
+	return row && !(before && before->identity->id == row->identity->id &&
+			strcmp(before->identity->label, row->identity->label) == 0);
+}
+
+static void enter_gone(struct ledger *ledger, struct row *row, uint64_t now)
+{
+	row->gone_at = now ? now : 1;
+	TAILQ_INSERT_TAIL(&ledger->gone, row, in_gone);
+	ledger->nr_gone += is_first_gone(row);
+}
+
 /* The row is there again, or no more. */
 static void leave_gone(struct ledger *ledger, struct row *row)
 {
+	const struct row *next;
+
 	if (!row->gone_at)
 		return;
+	next = TAILQ_NEXT(row, in_gone);
+	ledger->nr_gone -= is_first_gone(row) + is_first_gone(next);
 	TAILQ_REMOVE(&ledger->gone, row, in_gone);
-	ledger->nr_gone--;
+	ledger->nr_gone += is_first_gone(next);
 	row->gone_at = 0;
 }
 
@@ -143,9 +163,14 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 	if (row) {
 		struct cgroup_identity *old = row->identity;
 
+		/* Beside those of the cgroup's rows that are new. */
+		if (row->gone_at) {
+			TAILQ_REMOVE(&ledger->rows[scope], row, in_ledger);
+			TAILQ_INSERT_TAIL(&ledger->rows[scope], row, in_ledger);
+		}
+		leave_gone(ledger, row);
 		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 		cgroup_identity_unref(old);
-		leave_gone(ledger, row);
 		*ret = row;
 		return 0;
 	}
@@ -168,17 +193,25 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 	return 0;
 }
 
+/* All rows of the cgroup that was gone first. */
+static void push_out(struct ledger *ledger)
+{
+	size_t nr = ledger->nr_gone;
+
+	while (ledger->nr_gone == nr)
+		ledger_drop(ledger, TAILQ_FIRST(&ledger->gone));
+	ledger->pushed_out++;
+}
+
 void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_identity *identity, uint64_t now)
 {
 	if (row->gone_at || row->identity != identity)
 		return;
 	for (size_t i = 0; i < ledger->plan->scope[row->scope].nr_sets; i++)
 		row->times[i].waited = 0; /* nothing comes of it any more */
-	row->gone_at = now ? now : 1;
-	TAILQ_INSERT_TAIL(&ledger->gone, row, in_gone);
-	ledger->nr_gone++;
+	enter_gone(ledger, row, now);
 	while (ledger->nr_gone > ledger->max_gone)
-		ledger_drop(ledger, TAILQ_FIRST(&ledger->gone));
+		push_out(ledger);
 }
 
 void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
@@ -404,27 +437,35 @@ static bool carry_to_row(const struct carrying *carrying, const struct row *old)
 	return row;
 }
 
-/* Into a row of its own, in which it goes on, or lingers. */
-static int carry_to_new_row(const struct carrying *carrying, const struct row *old, uint64_t gone_at)
+/* Into a row of its own, in which it goes on, or lingers. beside: a row of the same cgroup that does, or NULL. */
+static int carry_to_new_row(const struct carrying *carrying, const struct row *old, uint64_t gone_at,
+			    struct row *beside)
 {
 	struct row *row;
 	int r = ledger_take(carrying->to, old->scope, old->cpu, old->identity, &row);
 
 	if (r < 0)
 		return r;
+	if (beside) {
+		TAILQ_REMOVE(&carrying->to->rows[old->scope], row, in_ledger);
+		TAILQ_INSERT_AFTER(&carrying->to->rows[old->scope], beside, row, in_ledger);
+	}
 	carry_row(carrying, row, old, true);
 	if (gone_at)
 		ledger_retire(carrying->to, row, old->identity, gone_at);
 	return 0;
 }
 
-/* Has the new ledger a row of the cgroup, on any of the CPUs? */
-static bool has_cgroup(const struct ledger *ledger, const struct row *old, const struct cpulist *cpus)
+/* A row of the cgroup in the new ledger, on any of the CPUs, that is counted; or NULL. */
+static struct row *find_counted(const struct ledger *ledger, const struct row *old, const struct cpulist *cpus)
 {
-	for (size_t i = 0; i < cpus->nr; i++)
-		if (ledger_find(ledger, cpus->cpu[i], old->identity))
-			return true;
-	return false;
+	for (size_t i = 0; i < cpus->nr; i++) {
+		struct row *row = ledger_find(ledger, cpus->cpu[i], old->identity);
+
+		if (row && !row->gone_at)
+			return row;
+	}
+	return NULL;
 }
 
 /* From a target that was counted: into its row, or else it is a CPU that is not counted for now, by itself or of a
@@ -432,15 +473,18 @@ static bool has_cgroup(const struct ledger *ledger, const struct row *old, const
 static int carry_counted(const struct carrying *carrying, const struct row *old, bool per_cpu,
 			 const struct cpulist *cpus, uint64_t now)
 {
+	struct row *counted;
+
 	if (carry_to_row(carrying, old))
 		return 0;
 	if (old->scope == SCOPE_CPU)
-		return carry_to_new_row(carrying, old, 0);
+		return carry_to_new_row(carrying, old, 0, NULL);
 	if ((old->cpu != ROW_ALL_CPUS) != per_cpu)
 		return 0;
-	if (per_cpu && has_cgroup(carrying->to, old, cpus))
-		return carry_to_new_row(carrying, old, 0);
-	return ledger_row_is_empty(carrying->from, old) ? 0 : carry_to_new_row(carrying, old, now);
+	counted = per_cpu ? find_counted(carrying->to, old, cpus) : NULL;
+	if (counted)
+		return carry_to_new_row(carrying, old, 0, counted);
+	return ledger_row_is_empty(carrying->from, old) ? 0 : carry_to_new_row(carrying, old, now, NULL);
 }
 
 /* From a cgroup that is gone: into the row of another that has taken its label, or one that lingers on. */
@@ -448,7 +492,7 @@ static int carry_gone(const struct carrying *carrying, const struct row *old, bo
 {
 	if (carry_to_row(carrying, old) || (old->cpu != ROW_ALL_CPUS) != per_cpu)
 		return 0;
-	return carry_to_new_row(carrying, old, old->gone_at);
+	return carry_to_new_row(carrying, old, old->gone_at, NULL);
 }
 
 int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, const struct cpulist *cpus, uint64_t now)
@@ -471,5 +515,6 @@ int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, con
 		if (carrying.heirs[SCOPE_CPU][i] != NO_COLUMN)
 			to->all_cpus[i] = from->all_cpus[carrying.heirs[SCOPE_CPU][i]];
 	to->last_tick = from->last_tick;
+	to->pushed_out += from->pushed_out;
 	return r;
 }

@@ -51,6 +51,7 @@ struct row {
 	char target[];			  /* the key: CPU and label */
 };
 
+/* Rows of one cgroup on several CPUs stand together, and go together. */
 TAILQ_HEAD(row_list, row);
 
 /* Of all CPUs' rates of a column. */
@@ -64,14 +65,15 @@ struct ledger {
 	struct row_list rows[_SCOPE_MAX];
 	size_t nr_rows[_SCOPE_MAX];
 	struct row_list gone; /* of them, the rows that linger, those gone first in front */
-	size_t nr_gone, max_gone;
+	size_t nr_gone, max_gone; /* cgroups that they are of */
+	uint64_t pushed_out;	  /* cgroups for which there was no room to linger any longer */
 	uint64_t *counted[_SCOPE_MAX]; /* one a column: by all rows since it was last looked at */
 	struct sum *all_cpus;	       /* one a column of SCOPE_CPU */
 	struct row *by_target; /* labels are anybody's to choose, but how many rows there are is bounded */
 	uint64_t last_tick; /* CLOCK_MONOTONIC ns; 0: none yet */
 };
 
-/* At most max_gone rows linger: more push out those that were gone first. */
+/* At most max_gone cgroups linger: more push out those that were gone first. */
 int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone);
 struct ledger *ledger_free(struct ledger *ledger);
 DEFINE_CLEANUP(struct ledger *, ledger_free)

@@ -4,8 +4,8 @@
 /*
  * Has a CPU been offline? Its events say so by their time, which stands still from then on, also when the CPU is back.
  * Those of cgroups don't: their time is their tasks'. Where nothing else is counted on the CPU as a whole, a lifeline
- * is: an event that counts nothing (PERF_COUNT_SW_DUMMY) and has its time. As what it tells of goes on over a restart of
- * the daemon, so does a lifeline: one opened anew would know nothing of the time before.
+ * is: an event that counts nothing (PERF_COUNT_SW_DUMMY) and has its time. As what it tells of goes on over a restart
+ * of the daemon, so does a lifeline: one opened anew would know nothing of the time before.
  */
 
 #include "count/fd-pool.h"

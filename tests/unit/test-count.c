@@ -689,15 +689,15 @@ static void test_cgroup_expires(void **state)
 	assert_int_equal(count_stats(w->count).lingering, 0);
 }
 
-/* Many that come and go leave no more rows behind than cgroups may be counted. */
-static void test_lingering_is_bounded(void **state)
+/* Of many that come and go, no more linger than may be counted. */
+static void check_bounded(struct world *w, bool per_cpu)
 {
-	struct world *w = *state;
 	struct cgroup *cgroup;
 	char name[16];
 
 	w->options.cgroup_max = 3;
 	w->options.linger = 3600ULL * SECOND;
+	w->options.cgroup_per_cpu = per_cpu;
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	for (int i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "c%d", i);
@@ -708,11 +708,34 @@ static void test_lingering_is_bounded(void **state)
 		snprintf(name, sizeof(name), "/c%d", i);
 		cgroup = add_cgroup(w, name);
 		count_remove_cgroup(w->count, cgroup, true);
+		assert_int_equal(count_stats(w->count).lingering, i < 3 ? i + 1 : 3);
 	}
+	assert_int_equal(count_stats(w->count).pushed_out, 5);
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], per_cpu ? 9 : 3);
+	assert_null(ledger_find(count_ledger(w->count), per_cpu ? 5 : ROW_ALL_CPUS, find_cgroup(w, "/c4")->identity));
+	assert_cell(w, per_cpu ? 0 : ROW_ALL_CPUS, find_cgroup(w, "/c5"), 0, true, 0);
+
+	/* One in the midst of them is there again. */
+	cgroup = add_cgroup(w, "/c6");
+	assert_int_equal(count_stats(w->count).lingering, 2);
+	count_remove_cgroup(w->count, cgroup, true);
 	assert_int_equal(count_stats(w->count).lingering, 3);
-	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 3);
-	assert_null(ledger_find(count_ledger(w->count), ROW_ALL_CPUS, find_cgroup(w, "/c4")->identity));
-	assert_cell(w, ROW_ALL_CPUS, find_cgroup(w, "/c5"), 0, true, 0);
+	fake_perf.clock += w->options.linger;
+	count_tick(w->count, NULL);
+	assert_int_equal(count_stats(w->count).lingering, 0);
+	assert_int_equal(count_stats(w->count).pushed_out, 5);
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 0);
+}
+
+static void test_lingering_is_bounded(void **state)
+{
+	check_bounded(*state, false);
+}
+
+/* Cgroups are counted, and not their rows. */
+static void test_lingering_per_cpu_is_bounded(void **state)
+{
+	check_bounded(*state, true);
 }
 
 int main(void)
@@ -743,6 +766,7 @@ int main(void)
 		TEST(test_cgroup_life),
 		TEST(test_cgroup_expires),
 		TEST(test_lingering_is_bounded),
+		TEST(test_lingering_per_cpu_is_bounded),
 	};
 
 	return cmocka_run_group_tests_name("count", tests, NULL, NULL);

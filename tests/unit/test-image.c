@@ -141,7 +141,7 @@ static void check_round_trip(struct world *w, bool per_cpu)
 	assert_int_equal(pool.nr, 0);
 	assert_int_equal(pool.nr_missed, 0);
 	assert_int_equal(count_stats(restored).fds, count_stats(original).fds);
-	assert_int_equal(count_stats(restored).lingering, per_cpu ? 3 : 1);
+	assert_int_equal(count_stats(restored).lingering, 1);
 	assert_same(original, restored);
 	count_free(restored);
 	buf_release(&saved.image);
