@@ -550,6 +550,7 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 
 	if (r < 0)
 		return r;
+	fds->nr_missed = 0; /* of another image, which came to nothing */
 	r = restore(ret, &in, privilege, fds);
 	if (r == -ENOMEM)
 		return reason_set(why, r, "out of memory");

@@ -102,9 +102,9 @@ bool count_is_in_doubt(const struct count *count);
  * Writes an image (image.h) of all that is counted, as of the last reading. False when there is no memory.
  *
  * count_restore() makes a count from one, with the perf events of the pool, which it takes out of it; it is read at
- * once. It counts nothing new: it is there to be succeeded. nr_lost: perf events that were not in the pool any more;
- * what was counted up to the image is not lost. -EBADMSG with the sentence in why, and the pool is as it was, or may
- * have been closed in part; -ENOMEM.
+ * once. It counts nothing new: it is there to be succeeded. fds->nr_missed is then how many perf events of the image
+ * were not in the pool any more; what they counted up to the image is not lost. -EBADMSG with the sentence in why, and
+ * the pool is as it was, or may have been closed in part; -ENOMEM.
  */
 bool count_save(const struct count *count, const char *boot_id, struct buf *out);
 int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,

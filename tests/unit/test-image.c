@@ -582,6 +582,30 @@ static void use_nonsense(struct world *w, struct count *count)
 	count_free(next);
 }
 
+/* An image that is refused at its end has asked for perf events: what is missing for the next one is told of that. */
+static void test_after_another(void **state)
+{
+	static const uint64_t too_many = UINT64_MAX;
+	struct world *w = *state;
+	_cleanup_(buf_release) struct buf image = {};
+	struct fd_pool pool = { .max = SIZE_MAX };
+	_cleanup_(count_freep) struct count *count = NULL;
+	struct reason why = {};
+	size_t nr;
+
+	(void)count_all(w, false);
+	nr = count_stats(w->count).fds;
+	assert_true(count_save(w->count, BOOT, &image));
+	memcpy(image.data + image.len - sizeof(too_many), &too_many, sizeof(too_many));
+	fix_checksum(&image);
+	assert_int_equal(count_restore(&count, image.data, image.len, BOOT, &w->privilege, &pool, &why), -EBADMSG);
+	assert_int_equal(pool.nr_missed, nr);
+	image.len = 0;
+	assert_true(count_save(w->count, BOOT, &image));
+	assert_int_equal(count_restore(&count, image.data, image.len, BOOT, &w->privilege, &pool, &why), 0);
+	assert_int_equal(pool.nr_missed, nr);
+}
+
 /* Made up, with a checksum that is right: refused as a whole, or something that can be worked with. */
 static void test_nonsense(void **state)
 {
@@ -698,6 +722,7 @@ int main(void)
 		TEST(test_other_headers),
 		TEST(test_not_this_one),
 		TEST(test_damaged),
+		TEST(test_after_another),
 		TEST(test_nonsense),
 		TEST(test_pool),
 	};
