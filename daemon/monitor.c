@@ -441,6 +441,7 @@ static struct self describe_self(const struct monitor *monitor)
 	self.cpus_offline = stats.cpus_offline;
 	self.cgroups_counted = monitor->roster.nr_status[CGROUP_COUNTED];
 	self.cgroups_lingering = stats.lingering;
+	self.cgroups_pushed_out = stats.pushed_out;
 	self.cgroups_excluded = monitor->roster.nr_status[CGROUP_EXCLUDED];
 	self.cgroups_over_max = monitor->roster.nr_status[CGROUP_OVER_MAX];
 	self.cgroups_over_fds = monitor->roster.nr_status[CGROUP_OVER_FDS];

@@ -268,6 +268,7 @@ def daemon():
     yield lines("Readings that failed", (own_rate("read_errors"), "{{instance}} errors"),
                 (own_rate("readings_refused"), "{{instance}} went down: refused"), unit="cps")
     yield lines("Following the tree", (own_rate("cgroups_missed"), "{{instance}} gone before they were counted"),
+                (own_rate("cgroups_pushed_out"), "{{instance}} removed and not shown to the end of linger"),
                 (own_rate("cgroup_rescans"), "{{instance}} whole tree read again"),
                 (own_rate("inotify_overflows"), "{{instance}} inotify overflows"), unit="cps")
     yield lines("Directories watched", (own("inotify_watches"), "{{instance}} watched"),

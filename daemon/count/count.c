@@ -20,8 +20,7 @@ struct count {
 	struct cpulist cpus;	   /* that are counted */
 	struct cpulist known_cpus; /* with those that were, and are offline now: their rows are kept */
 	struct cpulist lost;	   /* while it succeeds another: CPUs on which that one counts no more */
-	struct lifeline *lifelines; /* of those of the cpus that need one */
-	size_t nr_lifelines;
+	struct lifelines lifelines; /* of those of the cpus that need one */
 	struct count_options options;
 	struct states *states;
 	struct row **rows; /* scratch: a row a CPU */
@@ -61,9 +60,7 @@ struct count *count_free(struct count *count)
 	cpulist_release(&count->cpus);
 	cpulist_release(&count->known_cpus);
 	cpulist_release(&count->lost);
-	for (size_t i = 0; i < count->nr_lifelines; i++)
-		lifeline_close(&count->lifelines[i]);
-	free(count->lifelines);
+	lifelines_release(&count->lifelines);
 	free(count->rows);
 	free(count);
 	return NULL;
@@ -80,8 +77,7 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	count->privilege = privilege;
 	count->options = *options;
 	count->rows = calloc(cpus->nr + 1, sizeof(struct row *));
-	count->lifelines = calloc(cpus->nr + 1, sizeof(*count->lifelines));
-	if (!count->rows || !count->lifelines || cpulist_copy(&count->cpus, cpus) < 0 ||
+	if (!count->rows || lifelines_new(&count->lifelines, cpus->nr) < 0 || cpulist_copy(&count->cpus, cpus) < 0 ||
 	    cpulist_copy(&count->known_cpus, cpus) < 0 ||
 	    ledger_new(&count->ledger, plan, options->cgroup_max) < 0 || states_new(&count->states, plan) < 0 ||
 	    engine_perf.create(&count->engine, plan, privilege) < 0)
@@ -99,40 +95,22 @@ static bool is_excluded(const struct count *count, int cpu)
 	return count->options.excluded && cpulist_has(count->options.excluded, cpu);
 }
 
-static struct lifeline *find_lifeline(const struct count *count, int cpu)
-{
-	for (size_t i = 0; i < count->nr_lifelines; i++)
-		if (count->lifelines[i].cpu == cpu)
-			return &count->lifelines[i];
-	return NULL;
-}
-
 /* CPUs on which nothing but cgroups is counted can't be seen to go offline otherwise. What could not be opened is
  * tried again. */
 static void open_lifelines(struct count *count)
 {
 	for (size_t i = 0; i < count->cpus.nr && count->plan->scope[SCOPE_CGROUP].nr_sets > 0; i++) {
 		int cpu = count->cpus.cpu[i];
-		struct lifeline *lifeline = find_lifeline(count, cpu);
 
-		if (!lifeline && count->engine->ops->life(count->engine, cpu) != LIFE_UNKNOWN)
-			continue;
-		if (!lifeline)
-			lifeline_open(&count->lifelines[count->nr_lifelines++], cpu, count_now());
-		else if (lifeline->fd < 0 && !lifeline->broken)
-			lifeline_open(lifeline, cpu, count_now());
+		if (lifelines_find(&count->lifelines, cpu) ||
+		    count->engine->ops->life(count->engine, cpu) == LIFE_UNKNOWN)
+			lifelines_open(&count->lifelines, cpu, count_now());
 	}
-}
-
-static void check_lifelines(struct count *count)
-{
-	for (size_t i = 0; i < count->nr_lifelines; i++)
-		lifeline_check(&count->lifelines[i], count_now());
 }
 
 static bool has_been_offline(const struct count *count, int cpu)
 {
-	const struct lifeline *lifeline = find_lifeline(count, cpu);
+	const struct lifeline *lifeline = lifelines_find(&count->lifelines, cpu);
 
 	return count->engine->ops->life(count->engine, cpu) == LIFE_BEEN_OFFLINE || (lifeline && lifeline->broken);
 }
@@ -150,21 +128,6 @@ int count_find_lost(const struct count *count, struct cpulist *ret)
 
 /* --- one count after another */
 
-/* A lifeline that goes on tells what another, opened anew, can't: that the CPU has been offline since what is handed
- * over was opened. */
-static void move_lifelines(struct count *count, struct count *from)
-{
-	for (size_t i = 0; i < from->nr_lifelines; i++) {
-		struct lifeline *lifeline = &from->lifelines[i];
-
-		if (lifeline->fd < 0 || lifeline->broken || !cpulist_has(&count->cpus, lifeline->cpu) ||
-		    count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
-			continue;
-		count->lifelines[count->nr_lifelines] = *lifeline;
-		count->lifelines[count->nr_lifelines++].fd = steal_fd(&lifeline->fd);
-	}
-}
-
 int count_succeed(struct count *count, struct count *from)
 {
 	int r;
@@ -172,7 +135,10 @@ int count_succeed(struct count *count, struct count *from)
 	/* What has happened to CPUs by now. */
 	count_read(from);
 	r = count_find_lost(from, &count->lost);
-	move_lifelines(count, from);
+	/* A lifeline that goes on tells what another, opened anew, can't: that the CPU has been offline since what is
+	 * handed over was opened. */
+	if (count->plan->scope[SCOPE_CGROUP].nr_sets > 0)
+		lifelines_move(&count->lifelines, &from->lifelines, &count->cpus);
 	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
 		if (!is_excluded(count, from->known_cpus.cpu[i]))
 			r = cpulist_add(&count->known_cpus, from->known_cpus.cpu[i]);
@@ -210,7 +176,9 @@ int count_succeeded(struct count *count, struct count *from)
 	count->read_ns = from->read_ns;
 	count->last_read = from->last_read;
 	count->inherited.read_errors = from->inherited.read_errors + from->engine->stats.read_errors;
-	count->inherited.changes = from->inherited.changes + from->engine->stats.changes;
+	/* Lifelines that have not moved are closed with it. */
+	count->inherited.changes = from->inherited.changes + from->engine->stats.changes + from->lifelines.changes +
+				   lifelines_nr_open(&from->lifelines);
 	count->inherited.backwards = from->inherited.backwards + from->engine->stats.backwards;
 	states_carry(count->states, from->states);
 	r = ledger_carry(count->ledger, from->ledger, count->options.cgroup_per_cpu, &count->cpus, now);
@@ -224,11 +192,7 @@ int count_succeeded(struct count *count, struct count *from)
 
 static size_t nr_fds(const struct count *count)
 {
-	size_t nr = count->engine->stats.fds;
-
-	for (size_t i = 0; i < count->nr_lifelines; i++)
-		nr += count->lifelines[i].fd >= 0;
-	return nr;
+	return count->engine->stats.fds + lifelines_nr_open(&count->lifelines);
 }
 
 /* Of the process, with those that are left to other use. */
@@ -483,7 +447,7 @@ void count_read(struct count *count)
 	uint64_t now = count_now();
 
 	count->engine->ops->read(count->engine, now);
-	check_lifelines(count);
+	lifelines_check(&count->lifelines, count_now());
 	count->last_read = now;
 	count->read_ns += count_now() - now;
 	count->reads++;
@@ -514,7 +478,23 @@ bool count_save(const struct count *count, const char *boot_id, struct buf *out)
 	image_put_ledger(out, count->ledger);
 	image_put_states(out, count->states);
 	count->engine->ops->save(count->engine, out);
+	lifelines_save(&count->lifelines, out);
 	return image_end(out);
+}
+
+/* A CPU of which nothing that was kept can tell that it has been online ever since counts as one that was not. */
+static int restore_lifelines(struct count *count, struct unpack *in, struct fd_pool *fds)
+{
+	int r = lifelines_restore(&count->lifelines, in, &count->cpus, fds);
+
+	for (size_t i = 0; i < count->cpus.nr && r == 0; i++) {
+		int cpu = count->cpus.cpu[i];
+
+		if (count->engine->ops->life(count->engine, cpu) == LIFE_UNKNOWN &&
+		    !lifelines_find(&count->lifelines, cpu))
+			lifelines_add_broken(&count->lifelines, cpu);
+	}
+	return r;
 }
 
 static int restore_parts(struct count *count, struct unpack *in, struct fd_pool *fds)
@@ -527,6 +507,8 @@ static int restore_parts(struct count *count, struct unpack *in, struct fd_pool 
 		r = image_get_states(in, count->states);
 	if (r == 0)
 		r = count->engine->ops->restore(count->engine, in, rows, nr_rows, fds);
+	if (r == 0)
+		r = restore_lifelines(count, in, fds);
 	return r;
 }
 
@@ -568,6 +550,7 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 
 	if (r < 0)
 		return r;
+	fds->nr_missed = 0; /* of another image, which came to nothing */
 	r = restore(ret, &in, privilege, fds);
 	if (r == -ENOMEM)
 		return reason_set(why, r, "out of memory");
@@ -582,6 +565,7 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 void count_each_fd(const struct count *count, void (*each)(void *userdata, int fd, uint64_t id), void *userdata)
 {
 	count->engine->ops->each_fd(count->engine, each, userdata);
+	lifelines_each_fd(&count->lifelines, each, userdata);
 }
 
 struct plan *count_plan(const struct count *count)
@@ -606,13 +590,14 @@ struct count_stats count_stats(const struct count *count)
 		.read_ns = count->read_ns,
 		.read_errors = count->inherited.read_errors + count->engine->stats.read_errors,
 		.backwards = count->inherited.backwards + count->engine->stats.backwards,
-		.changes = count->inherited.changes + count->engine->stats.changes,
+		.changes = count->inherited.changes + count->engine->stats.changes + count->lifelines.changes,
 		.last_read = count->last_read,
 		.fds = nr_fds(count),
 		.cpus = count->nr_cpus,
-		.lifelines = count->nr_lifelines,
+		.lifelines = count->lifelines.nr,
 		.cpus_offline = count->known_cpus.nr - count->cpus.nr,
 		.lingering = count->ledger->nr_gone,
+		.pushed_out = count->ledger->pushed_out,
 	};
 }
 

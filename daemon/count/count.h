@@ -35,7 +35,7 @@ struct count;
 struct count_options {
 	bool cgroup_per_cpu;
 	uint64_t linger;     /* ns */
-	uint64_t cgroup_max; /* cgroups counted at once */
+	uint64_t cgroup_max; /* cgroups counted at once, and as many linger at most */
 	uint64_t fd_reserve; /* fds left to the rest of the daemon */
 	const struct cpulist *excluded; /* CPUs of which nothing is to be counted, or NULL; borrowed */
 	struct closer *closer;		/* of files that are slow to close, or NULL; borrowed */
@@ -102,15 +102,16 @@ bool count_is_in_doubt(const struct count *count);
  * Writes an image (image.h) of all that is counted, as of the last reading. False when there is no memory.
  *
  * count_restore() makes a count from one, with the perf events of the pool, which it takes out of it; it is read at
- * once. It counts nothing new: it is there to be succeeded. nr_lost: perf events that were not in the pool any more;
- * what was counted up to the image is not lost. -EBADMSG with the sentence in why, and the pool is as it was, or may
- * have been closed in part; -ENOMEM.
+ * once. It counts nothing new: it is there to be succeeded. fds->nr_missed is then how many perf events of the image
+ * were not in the pool any more; what they counted up to the image is not lost. -EBADMSG with the sentence in why, and
+ * the pool is as it was, or may have been closed in part; -ENOMEM.
  */
 bool count_save(const struct count *count, const char *boot_id, struct buf *out);
 int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,
 		  const struct privilege *privilege, struct fd_pool *fds, struct reason *why);
 
-/* Calls each() with every perf event that is open, but for those that count nothing, and its id. */
+/* Calls each() with every perf event that is open, and may stay open when the daemon is gone, and its id: those that
+ * count, and lifelines. */
 void count_each_fd(const struct count *count, void (*each)(void *userdata, int fd, uint64_t id), void *userdata);
 
 struct plan *count_plan(const struct count *count);
@@ -123,8 +124,10 @@ struct count_stats {
 	uint64_t reads, read_ns, read_errors, backwards;
 	uint64_t changes;   /* perf events opened or closed since ever */
 	uint64_t last_read; /* CLOCK_MONOTONIC ns; 0: never */
-	size_t fds, cpus, lingering;
-	size_t lifelines;    /* of the fds, those that only tell whether a CPU is up (lifeline.h) */
+	size_t fds, cpus;
+	size_t lingering;    /* cgroups */
+	uint64_t pushed_out; /* cgroups that did not linger to the end, since others needed the room */
+	size_t lifelines;    /* files that only tell whether a CPU is up (lifeline.h): of the fds where they are open */
 	size_t cpus_offline; /* that were counted, and whose totals are kept */
 };
 struct count_stats count_stats(const struct count *count);

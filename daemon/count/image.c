@@ -6,13 +6,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <zlib.h>
 
 /* "perfmond" as a number of this machine's byte order. */
 #define MAGIC 0x646e6f6d66726570U
 /* Goes up with each change of what is written. */
-#define FORMAT 2U
+#define FORMAT 3U
 
 /* At the beginning of an image: magic, version, size of all, checksum of what follows. */
 #define HEADER (4 * sizeof(uint64_t))
@@ -68,7 +69,10 @@ int image_open(struct unpack *in, const void *bytes, size_t size, const char *bo
 	if (magic != MAGIC)
 		return reason_set(why, -EBADMSG, "they were not written by perfmond");
 	if (version != FORMAT)
-		return reason_set(why, -EBADMSG, "they were written by a perfmond that has another format");
+		return reason_set(why, -EBADMSG,
+				  "they were written by another version of perfmond, in another format (%" PRIu64
+				  "; this one reads %u)",
+				  version, FORMAT);
 	if (u.bad || length < HEADER || length > size || sum != checksum(u.at, length - HEADER))
 		return reason_set(why, -EBADMSG, "they are damaged");
 	u.left = length - HEADER;
@@ -129,6 +133,14 @@ static double get_double(struct unpack *in)
 	return value;
 }
 
+/* An attribute of another build, whose kernel headers knew less of it or more, is this one's where what only one of
+ * them knows is 0: as the kernel takes it. */
+static void get_attr(struct unpack *in, struct perf_event_attr *attr)
+{
+	unpack_bytes(in, attr, sizeof(*attr));
+	attr->size = sizeof(*attr);
+}
+
 /* An event's yes and no, as bits. */
 enum {
 	EVENT_NO_PMU = 1 << 0,
@@ -168,7 +180,7 @@ static int get_event(struct unpack *in, struct event *event)
 	event->pmu = unpack_text(in);
 	event->filter = unpack_text(in);
 	event->probe = unpack_text(in);
-	unpack_bytes(in, &event->attr, sizeof(event->attr));
+	get_attr(in, &event->attr);
 	event->config3 = unpack_u64(in);
 	event->scale = get_double(in);
 	event->unit = (enum event_unit)unpack_at_most(in, _EVENT_UNIT_MAX - 1);
@@ -251,7 +263,7 @@ static int get_columns(struct unpack *in, struct scope_plan *plan, enum scope sc
 	int r = plan_add_columns(plan, groups, scope);
 
 	for (size_t i = 0; r == 0 && i < plan->nr_columns; i++) {
-		unpack_bytes(in, &plan->columns[i].attr, sizeof(plan->columns[i].attr));
+		get_attr(in, &plan->columns[i].attr);
 		plan->columns[i].state = (enum event_state)unpack_at_most(in, _EVENT_STATE_MAX - 1);
 	}
 	return r == 0 && in->bad ? -EBADMSG : r;
@@ -370,6 +382,8 @@ static void put_row(struct buf *out, const struct row *row, const struct scope_p
 		pack_u64(out, row->times[i].running);
 		pack_u64(out, row->times[i].enabled_at_tick);
 		pack_u64(out, row->times[i].running_at_tick);
+		pack_u64(out, row->times[i].covered);
+		pack_u64(out, row->times[i].waited);
 	}
 }
 
@@ -413,6 +427,8 @@ static void get_cells(struct unpack *in, struct row *row, const struct scope_pla
 		row->times[i].running = unpack_u64(in);
 		row->times[i].enabled_at_tick = unpack_at_most(in, row->times[i].enabled);
 		row->times[i].running_at_tick = unpack_at_most(in, row->times[i].running);
+		row->times[i].covered = unpack_u64(in);
+		row->times[i].waited = unpack_at_most(in, INT64_MAX);
 	}
 }
 

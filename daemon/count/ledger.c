@@ -31,7 +31,7 @@ int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < plan->scope[SCOPE_CPU].nr_columns; i++)
-		trend_forget(&ledger->all_cpus[i]);
+		trend_forget(&ledger->all_cpus[i].trend);
 	*ret = ledger;
 	return 0;
 }
@@ -51,13 +51,33 @@ struct ledger *ledger_free(struct ledger *ledger)
 	return NULL;
 }
 
+/* Of the rows that linger, is it the first of its cgroup? */
+static bool is_first_gone(const struct row *row)
+{
+	const struct row *before = row ? TAILQ_PREV(row, row_list, in_gone) : NULL;
+
+	return row && !(before && before->identity->id == row->identity->id &&
+			strcmp(before->identity->label, row->identity->label) == 0);
+}
+
+static void enter_gone(struct ledger *ledger, struct row *row, uint64_t now)
+{
+	row->gone_at = now ? now : 1;
+	TAILQ_INSERT_TAIL(&ledger->gone, row, in_gone);
+	ledger->nr_gone += is_first_gone(row);
+}
+
 /* The row is there again, or no more. */
 static void leave_gone(struct ledger *ledger, struct row *row)
 {
+	const struct row *next;
+
 	if (!row->gone_at)
 		return;
+	next = TAILQ_NEXT(row, in_gone);
+	ledger->nr_gone -= is_first_gone(row) + is_first_gone(next);
 	TAILQ_REMOVE(&ledger->gone, row, in_gone);
-	ledger->nr_gone--;
+	ledger->nr_gone += is_first_gone(next);
 	row->gone_at = 0;
 }
 
@@ -143,9 +163,14 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 	if (row) {
 		struct cgroup_identity *old = row->identity;
 
+		/* Beside those of the cgroup's rows that are new. */
+		if (row->gone_at) {
+			TAILQ_REMOVE(&ledger->rows[scope], row, in_ledger);
+			TAILQ_INSERT_TAIL(&ledger->rows[scope], row, in_ledger);
+		}
+		leave_gone(ledger, row);
 		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 		cgroup_identity_unref(old);
-		leave_gone(ledger, row);
 		*ret = row;
 		return 0;
 	}
@@ -168,15 +193,25 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 	return 0;
 }
 
+/* All rows of the cgroup that was gone first. */
+static void push_out(struct ledger *ledger)
+{
+	size_t nr = ledger->nr_gone;
+
+	while (ledger->nr_gone == nr)
+		ledger_drop(ledger, TAILQ_FIRST(&ledger->gone));
+	ledger->pushed_out++;
+}
+
 void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_identity *identity, uint64_t now)
 {
 	if (row->gone_at || row->identity != identity)
 		return;
-	row->gone_at = now ? now : 1;
-	TAILQ_INSERT_TAIL(&ledger->gone, row, in_gone);
-	ledger->nr_gone++;
+	for (size_t i = 0; i < ledger->plan->scope[row->scope].nr_sets; i++)
+		row->times[i].waited = 0; /* nothing comes of it any more */
+	enter_gone(ledger, row, now);
 	while (ledger->nr_gone > ledger->max_gone)
-		ledger_drop(ledger, TAILQ_FIRST(&ledger->gone));
+		push_out(ledger);
 }
 
 void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
@@ -187,39 +222,88 @@ void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
 		ledger_drop(ledger, row);
 }
 
+/* part: of what was added, what is of this interval. */
+static void cell_tick(struct cell *cell, const struct trend_step *step, double part, uint64_t *counted)
+{
+	*counted += cell->total - cell->at_tick;
+	cell->rate = cell->measured ? part * (double)(cell->total - cell->at_tick) / step->seconds : NAN;
+	cell->at_tick = cell->total;
+	trend_add(&cell->trend, step, cell->rate);
+}
+
+static void cell_wait(struct cell *cell, const struct trend_step *step)
+{
+	cell->rate = NAN;
+	trend_wait(&cell->trend, step);
+}
+
+/* Of the sets on a row's CPUs, some may wait while others don't: by their time, what was added stands for more than
+ * its interval, or for less. */
+static void set_tick(struct row *row, const struct set *set, struct set_times *times, const struct trend_step *step,
+		     uint64_t *counted)
+{
+	uint64_t enabled = times->enabled - times->enabled_at_tick;
+	uint64_t running = times->running - times->running_at_tick;
+	bool counts = set->exact || times->covered, waits = enabled && !counts;
+	const struct trend_step whole = trend_step_longer(step, counts ? times->waited : 0);
+	double part = set->exact || times->waited || !counts ? 1 : (double)enabled / (double)times->covered;
+
+	for (size_t i = 0; i < set->nr; i++) {
+		struct cell *cell = &row->cells[set->columns[i]];
+
+		if (waits && cell->measured)
+			cell_wait(cell, step);
+		else
+			cell_tick(cell, &whole, part, &counted[set->columns[i]]);
+	}
+	times->waited = waits ? times->waited + step->ns : counts ? 0 : times->waited;
+	times->covered = 0;
+	times->share = enabled ? fmin(1, (double)running / (double)enabled) : NAN;
+	times->enabled_at_tick = times->enabled;
+	times->running_at_tick = times->running;
+}
+
 static void row_tick(struct row *row, const struct scope_plan *plan, const struct trend_step *step,
 		     uint64_t *counted)
 {
-	for (size_t i = 0; i < plan->nr_columns; i++) {
-		struct cell *cell = &row->cells[i];
-
-		counted[i] += cell->total - cell->at_tick;
-		cell->rate = cell->measured ? (double)(cell->total - cell->at_tick) / step->seconds : NAN;
-		cell->at_tick = cell->total;
-		trend_add(&cell->trend, step, cell->rate);
-	}
-	for (size_t i = 0; i < plan->nr_sets; i++) {
-		struct set_times *times = &row->times[i];
-		uint64_t enabled = times->enabled - times->enabled_at_tick;
-		uint64_t running = times->running - times->running_at_tick;
-
-		times->share = enabled ? fmin(1, (double)running / (double)enabled) : NAN;
-		times->enabled_at_tick = times->enabled;
-		times->running_at_tick = times->running;
-	}
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		set_tick(row, &plan->sets[i], &row->times[i], step, counted);
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		if (plan->columns[i].set == NO_SET)
+			cell_tick(&row->cells[i], step, 1, &counted[i]);
 }
 
-/* CPUs that are not measured for now leave a sum of those that are. */
+static void sum_add(struct sum *sum, const struct trend_step *step, double rate)
+{
+	const struct trend_step whole = trend_step_longer(step, sum->waited);
+
+	trend_add(&sum->trend, &whole, rate);
+	sum->waited = 0;
+}
+
+static void sum_wait(struct sum *sum, const struct trend_step *step)
+{
+	trend_wait(&sum->trend, step);
+	sum->waited += step->ns;
+}
+
+/* CPUs that are not measured for now, or wait, leave a sum of those that are. */
 static void sum_tick(struct ledger *ledger, const struct trend_step *step)
 {
 	for (size_t i = 0; i < ledger->plan->scope[SCOPE_CPU].nr_columns; i++) {
-		double sum = NAN;
+		double rate = NAN;
+		bool measured = false;
 		const struct row *row;
 
-		TAILQ_FOREACH(row, &ledger->rows[SCOPE_CPU], in_ledger)
+		TAILQ_FOREACH(row, &ledger->rows[SCOPE_CPU], in_ledger) {
+			measured |= row->cells[i].measured;
 			if (!isnan(row->cells[i].rate))
-				sum = isnan(sum) ? row->cells[i].rate : sum + row->cells[i].rate;
-		trend_add(&ledger->all_cpus[i], step, sum);
+				rate = isnan(rate) ? row->cells[i].rate : rate + row->cells[i].rate;
+		}
+		if (measured && isnan(rate))
+			sum_wait(&ledger->all_cpus[i], step);
+		else
+			sum_add(&ledger->all_cpus[i], step, rate);
 	}
 }
 
@@ -256,6 +340,7 @@ static void carry_times(struct row *to, const struct scope_plan *to_plan, const 
 			times->running += from->times[i].running;
 			times->enabled_at_tick += from->times[i].enabled_at_tick;
 			times->running_at_tick += from->times[i].running_at_tick;
+			times->covered += from->times[i].covered;
 		}
 	}
 }
@@ -300,6 +385,21 @@ static int find_heirs(struct carrying *carrying, enum scope scope)
 	return 0;
 }
 
+/* What a set has waited, to the one that has its leader now. */
+static void carry_waited(const struct carrying *carrying, struct row *to, const struct row *from)
+{
+	const struct scope_plan *plan = &carrying->to->plan->scope[from->scope];
+	const struct scope_plan *from_plan = &carrying->from->plan->scope[from->scope];
+
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		size_t heir = carrying->heirs[from->scope][plan->sets[i].columns[0]];
+		size_t set = heir == NO_COLUMN ? NO_SET : from_plan->columns[heir].set;
+
+		if (set != NO_SET)
+			to->times[i].waited = from->times[set].waited;
+	}
+}
+
 /* final: it is counted no more, and what was measured of it stays so. */
 static void carry_row(const struct carrying *carrying, struct row *to, const struct row *from, bool final)
 {
@@ -321,6 +421,8 @@ static void carry_row(const struct carrying *carrying, struct row *to, const str
 			to->cells[i].measured |= cell->measured;
 	}
 	to->since = to->since < from->since ? to->since : from->since;
+	if (!final)
+		carry_waited(carrying, to, from);
 	carry_times(to, plan, from, &carrying->from->plan->scope[from->scope]);
 }
 
@@ -335,27 +437,35 @@ static bool carry_to_row(const struct carrying *carrying, const struct row *old)
 	return row;
 }
 
-/* Into a row of its own, in which it goes on, or lingers. */
-static int carry_to_new_row(const struct carrying *carrying, const struct row *old, uint64_t gone_at)
+/* Into a row of its own, in which it goes on, or lingers. beside: a row of the same cgroup that does, or NULL. */
+static int carry_to_new_row(const struct carrying *carrying, const struct row *old, uint64_t gone_at,
+			    struct row *beside)
 {
 	struct row *row;
 	int r = ledger_take(carrying->to, old->scope, old->cpu, old->identity, &row);
 
 	if (r < 0)
 		return r;
+	if (beside) {
+		TAILQ_REMOVE(&carrying->to->rows[old->scope], row, in_ledger);
+		TAILQ_INSERT_AFTER(&carrying->to->rows[old->scope], beside, row, in_ledger);
+	}
 	carry_row(carrying, row, old, true);
 	if (gone_at)
 		ledger_retire(carrying->to, row, old->identity, gone_at);
 	return 0;
 }
 
-/* Has the new ledger a row of the cgroup, on any of the CPUs? */
-static bool has_cgroup(const struct ledger *ledger, const struct row *old, const struct cpulist *cpus)
+/* A row of the cgroup in the new ledger, on any of the CPUs, that is counted; or NULL. */
+static struct row *find_counted(const struct ledger *ledger, const struct row *old, const struct cpulist *cpus)
 {
-	for (size_t i = 0; i < cpus->nr; i++)
-		if (ledger_find(ledger, cpus->cpu[i], old->identity))
-			return true;
-	return false;
+	for (size_t i = 0; i < cpus->nr; i++) {
+		struct row *row = ledger_find(ledger, cpus->cpu[i], old->identity);
+
+		if (row && !row->gone_at)
+			return row;
+	}
+	return NULL;
 }
 
 /* From a target that was counted: into its row, or else it is a CPU that is not counted for now, by itself or of a
@@ -363,15 +473,18 @@ static bool has_cgroup(const struct ledger *ledger, const struct row *old, const
 static int carry_counted(const struct carrying *carrying, const struct row *old, bool per_cpu,
 			 const struct cpulist *cpus, uint64_t now)
 {
+	struct row *counted;
+
 	if (carry_to_row(carrying, old))
 		return 0;
 	if (old->scope == SCOPE_CPU)
-		return carry_to_new_row(carrying, old, 0);
+		return carry_to_new_row(carrying, old, 0, NULL);
 	if ((old->cpu != ROW_ALL_CPUS) != per_cpu)
 		return 0;
-	if (per_cpu && has_cgroup(carrying->to, old, cpus))
-		return carry_to_new_row(carrying, old, 0);
-	return ledger_row_is_empty(carrying->from, old) ? 0 : carry_to_new_row(carrying, old, now);
+	counted = per_cpu ? find_counted(carrying->to, old, cpus) : NULL;
+	if (counted)
+		return carry_to_new_row(carrying, old, 0, counted);
+	return ledger_row_is_empty(carrying->from, old) ? 0 : carry_to_new_row(carrying, old, now, NULL);
 }
 
 /* From a cgroup that is gone: into the row of another that has taken its label, or one that lingers on. */
@@ -379,7 +492,7 @@ static int carry_gone(const struct carrying *carrying, const struct row *old, bo
 {
 	if (carry_to_row(carrying, old) || (old->cpu != ROW_ALL_CPUS) != per_cpu)
 		return 0;
-	return carry_to_new_row(carrying, old, old->gone_at);
+	return carry_to_new_row(carrying, old, old->gone_at, NULL);
 }
 
 int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, const struct cpulist *cpus, uint64_t now)
@@ -402,5 +515,6 @@ int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, con
 		if (carrying.heirs[SCOPE_CPU][i] != NO_COLUMN)
 			to->all_cpus[i] = from->all_cpus[carrying.heirs[SCOPE_CPU][i]];
 	to->last_tick = from->last_tick;
+	to->pushed_out += from->pushed_out;
 	return r;
 }

@@ -20,7 +20,7 @@
 struct cell {
 	uint64_t total;	  /* counts, before the event's scale */
 	uint64_t at_tick; /* total at the end of the last interval */
-	double rate;	  /* counts per second over the last interval; NAN before there was one */
+	double rate;	  /* counts per second over the last interval; NAN where that is not known (yet) */
 	struct trend trend; /* of that rate */
 	bool measured;	  /* something observed it; else it is absent, not 0 */
 };
@@ -29,6 +29,8 @@ struct cell {
 struct set_times {
 	uint64_t enabled, running;
 	uint64_t enabled_at_tick, running_at_tick;
+	uint64_t covered; /* enabled time that what was counted since the last interval is of; it can be of before */
+	uint64_t waited;  /* length of intervals in which it was enabled and nothing was counted, since something was */
 	double share; /* running / enabled over the last interval; NAN where it was not enabled */
 };
 
@@ -49,21 +51,29 @@ struct row {
 	char target[];			  /* the key: CPU and label */
 };
 
+/* Rows of one cgroup on several CPUs stand together, and go together. */
 TAILQ_HEAD(row_list, row);
+
+/* Of all CPUs' rates of a column. */
+struct sum {
+	struct trend trend;
+	uint64_t waited; /* ns of intervals in which none of them was known yet */
+};
 
 struct ledger {
 	struct plan *plan; /* a reference */
 	struct row_list rows[_SCOPE_MAX];
 	size_t nr_rows[_SCOPE_MAX];
 	struct row_list gone; /* of them, the rows that linger, those gone first in front */
-	size_t nr_gone, max_gone;
+	size_t nr_gone, max_gone; /* cgroups that they are of */
+	uint64_t pushed_out;	  /* cgroups for which there was no room to linger any longer */
 	uint64_t *counted[_SCOPE_MAX]; /* one a column: by all rows since it was last looked at */
-	struct trend *all_cpus;	       /* one a column of SCOPE_CPU: of the sum of all CPUs' rates */
+	struct sum *all_cpus;	       /* one a column of SCOPE_CPU */
 	struct row *by_target; /* labels are anybody's to choose, but how many rows there are is bounded */
 	uint64_t last_tick; /* CLOCK_MONOTONIC ns; 0: none yet */
 };
 
-/* At most max_gone rows linger: more push out those that were gone first. */
+/* At most max_gone cgroups linger: more push out those that were gone first. */
 int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone);
 struct ledger *ledger_free(struct ledger *ledger);
 DEFINE_CLEANUP(struct ledger *, ledger_free)
@@ -83,7 +93,12 @@ void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_i
 void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger);
 void ledger_drop(struct ledger *ledger, struct row *row);
 
-/* Ends an interval: works out rates, their trends and shares from what was added since the last. */
+/*
+ * Ends an interval: works out rates, their trends and shares from what was added since the last. What happens while a
+ * set waits for the PMU is added when it has run again (estimate.h), and is no rate of that moment: a row's sets that
+ * all wait have no rate until then, and then one over all of the time; while some of them count, they stand for the
+ * others.
+ */
 void ledger_tick(struct ledger *ledger, uint64_t now);
 
 /* Nothing in the row is measured any more. */

@@ -205,12 +205,14 @@ static void add_times(struct reader *reader, const struct reading *now, const st
 static void add_counts(struct reader *reader, const struct reading *now, const struct reading_context *context)
 {
 	const struct set *set = context->set;
-	uint64_t *deltas = context->buffer + 3 + 3 * set->nr;
+	uint64_t *deltas = context->buffer + 3 + 3 * set->nr, enabled = reader->base.enabled;
+	uint64_t elapsed = context->at > reader->base_at ? context->at - reader->base_at : 0;
 
 	switch (estimate(&reader->base, now, set->nr, set->exact, deltas)) {
 	case ESTIMATE_COUNTED:
 		for (size_t i = 0; i < set->nr; i++)
 			reader->row->cells[set->columns[i]].total += deltas[i];
+		reader->row->times[context->set_at].covered += bounded(enabled, now->enabled, elapsed);
 		reader->base_at = context->at;
 		break;
 	case ESTIMATE_UNOBSERVED:

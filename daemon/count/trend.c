@@ -10,6 +10,14 @@
 
 static const double time_constants[_TREND_MAX] = { [TREND_1M] = 60, [TREND_5M] = 300 };
 
+static void set_length(struct trend_step *step, uint64_t ns)
+{
+	step->ns = ns;
+	step->seconds = (double)ns / 1e9;
+	for (unsigned i = 0; i < _TREND_MAX; i++)
+		step->weight[i] = -expm1(-step->seconds / time_constants[i]);
+}
+
 struct trend_step trend_step_of(uint64_t last, uint64_t now)
 {
 	struct trend_step step = { .seconds = NAN, .bin = (unsigned)(now / BIN_NS % TREND_BINS) };
@@ -17,11 +25,18 @@ struct trend_step trend_step_of(uint64_t last, uint64_t now)
 
 	if (last == 0 || now <= last)
 		return step;
-	step.seconds = (double)(now - last) / 1e9;
 	step.fresh = bins < TREND_BINS ? (unsigned)bins : TREND_BINS;
-	for (unsigned i = 0; i < _TREND_MAX; i++)
-		step.weight[i] = -expm1(-step.seconds / time_constants[i]);
+	set_length(&step, now - last);
 	return step;
+}
+
+struct trend_step trend_step_longer(const struct trend_step *step, uint64_t by)
+{
+	struct trend_step longer = *step;
+
+	if (step->ns && by)
+		set_length(&longer, step->ns + by);
+	return longer;
 }
 
 void trend_forget(struct trend *trend)
@@ -44,10 +59,15 @@ static void add_to_averages(struct trend *trend, const struct trend_step *step, 
 	}
 }
 
-void trend_add(struct trend *trend, const struct trend_step *step, double rate)
+void trend_wait(struct trend *trend, const struct trend_step *step)
 {
 	for (unsigned i = 0; i < step->fresh; i++)
 		trend->highest[(step->bin + TREND_BINS - i) % TREND_BINS] = NAN;
+}
+
+void trend_add(struct trend *trend, const struct trend_step *step, double rate)
+{
+	trend_wait(trend, step);
 	if (isnan(rate)) {
 		trend->average[TREND_1M] = trend->average[TREND_5M] = NAN;
 		trend->known = 0;

@@ -32,7 +32,8 @@ struct trend {
 
 /* An interval that has ended: worked out once, taken by each trend. */
 struct trend_step {
-	double seconds;		   /* NAN: there was no interval */
+	uint64_t ns;		   /* 0: there was no interval */
+	double seconds;		   /* NAN then */
 	double weight[_TREND_MAX]; /* of it in the averages */
 	unsigned bin;		   /* that it goes into */
 	unsigned fresh;		   /* bins that begin with it, back from that one */
@@ -41,11 +42,16 @@ struct trend_step {
 /* From the moment before to now, CLOCK_MONOTONIC ns; last 0: there was none before. */
 struct trend_step trend_step_of(uint64_t last, uint64_t now);
 
+/* The same at the end of an interval that is longer by so many ns, of which nothing was known until now. */
+struct trend_step trend_step_longer(const struct trend_step *step, uint64_t by);
+
 /* Nothing is known. */
 void trend_forget(struct trend *trend);
 
 /* Takes an interval's rate in. NAN: it was not measured, and averages begin anew after it; the highest rates stay. */
 void trend_add(struct trend *trend, const struct trend_step *step, double rate);
+/* An interval of which nothing is known yet: another will be longer by it. Averages stay. */
+void trend_wait(struct trend *trend, const struct trend_step *step);
 
 /* The highest rate of an interval within the last minute, or NAN. */
 float trend_highest(const struct trend *trend);

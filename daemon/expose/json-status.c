@@ -104,6 +104,7 @@ static json_t *cgroups_of(const struct self *self, const struct cgroup_mount *mo
 		{ "excluded", self->cgroups_excluded }, { "over_max", self->cgroups_over_max },
 		{ "over_fds", self->cgroups_over_fds }, { "failed", self->cgroups_failed },
 		{ "waiting", self->cgroups_waiting },	{ "missed", self->cgroups_missed },
+		{ "pushed_out", self->cgroups_pushed_out },
 	};
 	_cleanup_(json_decref_pointer) json_t *cgroups = json_pack("{s:o}", "mount", mount_of(mount));
 

@@ -95,6 +95,8 @@ const struct self_metric self_metrics[] = {
 	CGROUPS(failed),
 	CGROUPS(waiting),
 	COUNTER("cgroups_missed", cgroups_missed, "Cgroups that were gone before they could be counted."),
+	COUNTER("cgroups_pushed_out", cgroups_pushed_out,
+		"Removed cgroups not shown for as long as [cgroup] linger, since more than [cgroup] max of them were."),
 	COUNTER("cgroup_rescans", rescans, "Times the whole cgroup tree was read again."),
 	GAUGE("inotify_watches", watches, "Cgroup directories that are watched."),
 	GAUGE("inotify_watches_missing", watches_missing,

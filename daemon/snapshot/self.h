@@ -56,6 +56,7 @@ struct self {
 	uint64_t cgroups_failed;      /* … since they can't be opened */
 	uint64_t cgroups_waiting;     /* about to be opened */
 	uint64_t cgroups_missed;      /* came and went before they could be opened */
+	uint64_t cgroups_pushed_out;  /* did not linger to the end, since others needed the room */
 	uint64_t watches, watches_missing, inotify_overflows, rescans;
 	uint64_t reloads, reloads_failed;
 	uint64_t saves, save_ns;      /* images of all that is counted; ns spent on what is kept for the next start */

@@ -125,7 +125,7 @@ static int copy_sums(struct snapshot_table *table, const struct ledger *ledger)
 	if (!table->sums)
 		return -ENOMEM;
 	for (size_t i = 0; i < table->nr_columns; i++)
-		copy_trend(&table->sums[i], &ledger->all_cpus[i]);
+		copy_trend(&table->sums[i], &ledger->all_cpus[i].trend);
 	return 0;
 }
 

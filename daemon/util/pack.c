@@ -92,12 +92,14 @@ static const unsigned char *take_padded(struct unpack *u, uint64_t n)
 
 void unpack_bytes(struct unpack *u, void *bytes, size_t n)
 {
-	uint64_t length = unpack_at_most(u, n);
+	uint64_t length = unpack_u64(u);
 	const unsigned char *at = take_padded(u, length);
 
 	memset(bytes, 0, n);
-	if (at)
-		memcpy(bytes, at, (size_t)length);
+	for (uint64_t i = n; at && i < length; i++)
+		u->bad |= at[i] != 0;
+	if (at && !u->bad)
+		memcpy(bytes, at, length < n ? (size_t)length : n);
 }
 
 char *unpack_text(struct unpack *u)

@@ -29,7 +29,7 @@ uint64_t unpack_u64(struct unpack *u);
 uint64_t unpack_at_most(struct unpack *u, uint64_t max);
 /* How many things of at least `size` bytes follow. */
 size_t unpack_nr(struct unpack *u, size_t size);
-/* What was written by pack_bytes(), with zeroes up to n; more than n is bad. */
+/* What was written by pack_bytes(), with zeroes up to n; what is not 0 beyond n is bad. */
 void unpack_bytes(struct unpack *u, void *bytes, size_t n);
 /* To be freed; NULL where that was written, where it is bad, and where there is no memory, which marks it as bad. */
 char *unpack_text(struct unpack *u);

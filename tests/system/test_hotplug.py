@@ -205,6 +205,27 @@ def test_off_and_on_between_two_readings(switch, perfmond, cgroups, work, per_cp
     assert_none_fell(back, end)
 
 
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_off_and_on_while_no_daemon_runs(switch, service, cgroups, work, end):
+    """Only cgroups are counted, and each event is alone in its group: none of them can tell that its CPU was away."""
+    story = Story(cgroups, work, switch.cpu)
+    service.start(config(cgroups, groups="") + "alone = yes\n")
+    service.wait_kept()
+    start = service.fresh()
+    story.faults, story.switches = story.kernel()
+    story.work_on(switch.cpu)
+
+    getattr(service, end)()
+    switch.off()
+    switch.on()
+    service.start()
+    until(lambda: service.fresh() and "has been offline" in service.daemon.log, "it is found out")
+    back = service.fresh()
+    assert story.counted(start, back) == story.done(), "what was done before is kept"
+    story.work_on(switch.cpu)
+    assert story.counted(start, service.fresh()) == story.done()
+
+
 def test_again_and_again(switch, perfmond, cgroups, work, cpus):
     """Nothing is left open of the times before."""
     story = Story(cgroups, work, switch.cpu)

@@ -139,6 +139,42 @@ static void test_rates_and_times(void **state)
 }
 
 /* A group that can't be read loses its series until it can, and nothing else does. */
+/* What a group has counted while another had the PMU is known when it runs again, and is no burst: of a CPU, and of a
+ * cgroup that had it on one of two. */
+static void test_rates_of_what_waits(void **state)
+{
+	static const uint64_t tick = SECOND / 10;
+	struct world *w = *state;
+	const struct cell *cpu, *both;
+	struct cgroup *a;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
+	make_dir(w, "a");
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	a = add_cgroup(w, "/a");
+	count_tick(w->count, NULL);
+	cpu = row_of(w, 0, NULL)->cells;
+	both = row_of(w, ROW_ALL_CPUS, a)->cells;
+	for (int i = 0; i < 100; i++) {
+		bool waits = i >= 10 && i < 70;
+
+		fake_perf.clock -= 2 * tick; /* that is one tick for all three */
+		fake_run(0, 0, tick, waits ? 0 : tick, waits ? 0 : 10);
+		fake_run(a->identity->id, 0, tick, waits ? 0 : tick, waits ? 0 : 10);
+		fake_run(a->identity->id, 1, tick, tick, 10);
+		count_tick(w->count, NULL);
+		assert_int_equal(isnan(cpu->rate), waits);
+		assert_true(waits || fabs(cpu->rate - 100) < 1);
+		assert_true(fabs(both->rate - 200) < 2);
+		assert_true(fabs((double)cpu->trend.average[TREND_1M] - 100) < 1);
+		assert_true(fabs((double)trend_highest(&both->trend) - 200) < 2);
+	}
+	assert_cell(w, 0, NULL, 0, true, 1000);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 2000);
+}
+
 static void test_read_errors(void **state)
 {
 	static const struct {
@@ -653,15 +689,15 @@ static void test_cgroup_expires(void **state)
 	assert_int_equal(count_stats(w->count).lingering, 0);
 }
 
-/* Many that come and go leave no more rows behind than cgroups may be counted. */
-static void test_lingering_is_bounded(void **state)
+/* Of many that come and go, no more linger than may be counted. */
+static void check_bounded(struct world *w, bool per_cpu)
 {
-	struct world *w = *state;
 	struct cgroup *cgroup;
 	char name[16];
 
 	w->options.cgroup_max = 3;
 	w->options.linger = 3600ULL * SECOND;
+	w->options.cgroup_per_cpu = per_cpu;
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	for (int i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "c%d", i);
@@ -672,11 +708,34 @@ static void test_lingering_is_bounded(void **state)
 		snprintf(name, sizeof(name), "/c%d", i);
 		cgroup = add_cgroup(w, name);
 		count_remove_cgroup(w->count, cgroup, true);
+		assert_int_equal(count_stats(w->count).lingering, i < 3 ? i + 1 : 3);
 	}
+	assert_int_equal(count_stats(w->count).pushed_out, 5);
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], per_cpu ? 9 : 3);
+	assert_null(ledger_find(count_ledger(w->count), per_cpu ? 5 : ROW_ALL_CPUS, find_cgroup(w, "/c4")->identity));
+	assert_cell(w, per_cpu ? 0 : ROW_ALL_CPUS, find_cgroup(w, "/c5"), 0, true, 0);
+
+	/* One in the midst of them is there again. */
+	cgroup = add_cgroup(w, "/c6");
+	assert_int_equal(count_stats(w->count).lingering, 2);
+	count_remove_cgroup(w->count, cgroup, true);
 	assert_int_equal(count_stats(w->count).lingering, 3);
-	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 3);
-	assert_null(ledger_find(count_ledger(w->count), ROW_ALL_CPUS, find_cgroup(w, "/c4")->identity));
-	assert_cell(w, ROW_ALL_CPUS, find_cgroup(w, "/c5"), 0, true, 0);
+	fake_perf.clock += w->options.linger;
+	count_tick(w->count, NULL);
+	assert_int_equal(count_stats(w->count).lingering, 0);
+	assert_int_equal(count_stats(w->count).pushed_out, 5);
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 0);
+}
+
+static void test_lingering_is_bounded(void **state)
+{
+	check_bounded(*state, false);
+}
+
+/* Cgroups are counted, and not their rows. */
+static void test_lingering_per_cpu_is_bounded(void **state)
+{
+	check_bounded(*state, true);
 }
 
 int main(void)
@@ -687,6 +746,7 @@ int main(void)
 		TEST(test_cpus_multiplexed),
 		TEST(test_never_scheduled),
 		TEST(test_rates_and_times),
+		TEST(test_rates_of_what_waits),
 		TEST(test_read_errors),
 		TEST(test_pinned),
 		TEST(test_pinned_cgroup),
@@ -706,6 +766,7 @@ int main(void)
 		TEST(test_cgroup_life),
 		TEST(test_cgroup_expires),
 		TEST(test_lingering_is_bounded),
+		TEST(test_lingering_per_cpu_is_bounded),
 	};
 
 	return cmocka_run_group_tests_name("count", tests, NULL, NULL);

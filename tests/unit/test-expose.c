@@ -649,6 +649,7 @@ static void test_own_figures(void **state)
 		.watches = 16,			   .watches_missing = 17,  .inotify_overflows = 18,
 		.rescans = 19,			   .reloads = 20,	   .reloads_failed = 21,
 		.cpu_ns = 22000000000,		   .resident_bytes = 23,   .cpus = 24,
+		.cgroups_pushed_out = 25,
 	};
 	static const char *const lines[] = {
 		"perfmond_up 1",
@@ -678,6 +679,7 @@ static void test_own_figures(void **state)
 		"perfmond_cpu_seconds_total 22",
 		"perfmond_resident_memory_bytes 23",
 		"perfmond_cpus 24",
+		"perfmond_cgroups_pushed_out_total 25",
 	};
 
 	text = expose(s);

@@ -2,7 +2,7 @@
 
 /* What is counted as bytes, and what is made of them: the same, what came after, or a refusal. */
 
-#include "count-world.h"
+#include "count-restart.h"
 #include "count/image.h"
 #include "faults.h"
 
@@ -18,72 +18,8 @@
 
 #include <cmocka.h>
 
-#define BOOT "12345678-9abc"
 #define HEADER 32
 #define ODD "odd \xff\xfe \xc3\xbc\n"
-
-/* An image, and the perf events that go with it, which stay open until they are taken. */
-struct saved {
-	struct buf image;
-	int fds[256];
-	uint64_t ids[256];
-	size_t nr;
-};
-
-static void keep_fd(void *userdata, int fd, uint64_t id)
-{
-	struct saved *saved = userdata;
-
-	assert_true(saved->nr < ARRAY_SIZE(saved->fds));
-	fake_hold(fd);
-	saved->fds[saved->nr] = fd;
-	saved->ids[saved->nr++] = id;
-}
-
-/* The daemon stops: nothing but the image and the events is left. */
-static void stop(struct world *w, struct saved *ret)
-{
-	*ret = (struct saved){};
-	assert_true(count_save(w->count, BOOT, &ret->image));
-	count_each_fd(w->count, keep_fd, ret);
-	w->count = count_free(w->count);
-	assert_int_equal(fake_perf.nr_open, ret->nr);
-}
-
-/* All but number `missing`, which is closed. */
-static void fill_pool(struct fd_pool *pool, const struct saved *saved, size_t missing)
-{
-	uint64_t id;
-
-	for (size_t i = 0; i < saved->nr; i++) {
-		if (i == missing) {
-			safe_close(saved->fds[i]);
-			continue;
-		}
-		assert_int_equal(fd_pool_add(pool, saved->fds[i], &id), 0);
-		assert_int_equal(id, saved->ids[i]);
-	}
-}
-
-#define NONE_MISSING SIZE_MAX
-
-static struct count *restore(const struct world *w, struct saved *saved, size_t missing)
-{
-	struct fd_pool pool = { .max = SIZE_MAX };
-	struct reason why = {};
-	struct count *count = NULL;
-	int r;
-
-	fill_pool(&pool, saved, missing);
-	r = count_restore(&count, saved->image.data, saved->image.len, BOOT, &w->privilege, &pool, &why);
-	if (r < 0)
-		fail_msg("%d: %s", r, why.text);
-	assert_int_equal(pool.nr_missed, missing != NONE_MISSING);
-	fd_pool_release(&pool);
-	assert_int_equal(count_stats(count).fds, fake_perf.nr_open);
-	buf_release(&saved->image);
-	return count;
-}
 
 /* --- what is counted */
 
@@ -205,7 +141,7 @@ static void check_round_trip(struct world *w, bool per_cpu)
 	assert_int_equal(pool.nr, 0);
 	assert_int_equal(pool.nr_missed, 0);
 	assert_int_equal(count_stats(restored).fds, count_stats(original).fds);
-	assert_int_equal(count_stats(restored).lingering, per_cpu ? 3 : 1);
+	assert_int_equal(count_stats(restored).lingering, 1);
 	assert_same(original, restored);
 	count_free(restored);
 	buf_release(&saved.image);
@@ -309,21 +245,6 @@ static void test_plan(void **state)
 
 /* --- who goes on */
 
-/* The next instance, with its own plan. */
-static void go_on(struct world *w, struct count *from)
-{
-	plan_unref(w->plan);
-	w->plan = NULL;
-	make_plan(w);
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
-	assert_int_equal(count_succeed(w->count, from), 0);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	(void)add_cgroup(w, "/a");
-	assert_int_equal(count_succeeded(w->count, from), 0);
-	count_free(from);
-	assert_int_equal(count_stats(w->count).fds, fake_perf.nr_open);
-}
-
 /* What happened while no daemon ran is counted, and nothing is opened anew. */
 static void test_meanwhile(void **state)
 {
@@ -351,6 +272,36 @@ static void test_meanwhile(void **state)
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 348);
 	assert_cell(w, 5, NULL, 0, true, 11);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
+}
+
+/* A group waits for the PMU when the daemon ends and when the next begins: it is known for how long. */
+static void test_waits_meanwhile(void **state)
+{
+	static const uint64_t tick = SECOND / 10;
+	struct world *w = *state;
+	struct saved saved;
+	double rate;
+
+	add_groups(w);
+	make_dir(w, "a");
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	(void)add_cgroup(w, "/a");
+	for (int i = 0; i < 50; i++) {
+		bool waits = i >= 5 && i < 40;
+
+		fake_run(0, 1, tick, waits ? 0 : tick, waits ? 0 : 10);
+		count_tick(w->count, NULL);
+		rate = row_of(w, 1, NULL)->cells[0].rate;
+		assert_int_equal(isnan(rate), waits || i == 0);
+		assert_true(isnan(rate) || fabs(rate - 100) < 1);
+		if (i != 20)
+			continue;
+		stop(w, &saved);
+		add_groups(w);
+		go_on(w, restore(w, &saved, NONE_MISSING));
+	}
+	assert_cell(w, 1, NULL, 0, true, 500);
 }
 
 /* A group of which an event is missing is opened anew, whichever it is; its total goes on. */
@@ -458,6 +409,67 @@ static void test_other_config(void **state)
 	assert_cell(w, 5, a, 0, true, 115);
 }
 
+static void fix_checksum(struct buf *image)
+{
+	uint64_t ends[2] = { image->len, crc32_z(0, (const unsigned char *)image->data + HEADER, image->len - HEADER) };
+
+	memcpy(image->data + 16, ends, sizeof(ends));
+}
+
+/* The image as a build writes it whose perf_event_attr is longer or shorter than this one's, in what events leave 0. */
+static void resize_attrs(struct buf *image, size_t size)
+{
+	struct buf other = {};
+	struct perf_event_attr attr;
+	size_t nr = 0;
+
+	for (size_t at = 0; at < image->len; at += sizeof(uint64_t)) {
+		uint64_t length;
+
+		memcpy(&length, image->data + at, sizeof(length));
+		if (length == sizeof(attr) && at + sizeof(length) + sizeof(attr) <= image->len) {
+			memcpy(&attr, image->data + at + sizeof(length), sizeof(attr));
+			length = attr.size == sizeof(attr) ? length : 0;
+		}
+		if (length != sizeof(attr)) {
+			buf_add(&other, image->data + at, sizeof(uint64_t));
+			continue;
+		}
+		attr.size = (uint32_t)size;
+		pack_u64(&other, size);
+		buf_add(&other, (const char *)&attr, size < sizeof(attr) ? size : sizeof(attr));
+		for (size_t i = sizeof(attr); i < size; i += sizeof(uint64_t))
+			pack_u64(&other, 0);
+		at += sizeof(attr);
+		nr++;
+	}
+	assert_int_equal(nr, 16); /* of each event and column */
+	buf_release(image);
+	*image = other;
+	fix_checksum(image);
+}
+
+/* An upgrade, and its reverse, between builds with headers of different kernels. */
+static void test_other_headers(void **state)
+{
+	static const size_t sizes[] = { sizeof(struct perf_event_attr) + 8, sizeof(struct perf_event_attr) + 16,
+					sizeof(struct perf_event_attr) - 8 };
+	struct world *w = *state;
+	struct cgroup *a = count_all(w, false);
+	struct saved saved;
+
+	fake_perf.counters = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		stop(w, &saved);
+		resize_attrs(&saved.image, sizes[i]);
+		pass_time(w, a, 100);
+		add_groups(w);
+		go_on(w, restore(w, &saved, NONE_MISSING));
+		assert_cell(w, 0, NULL, 2, true, 15 + 100 * (i + 1));
+		assert_cell(w, ROW_ALL_CPUS, a, 0, true, 45 + 300 * (i + 1));
+	}
+}
+
 /* --- what is refused */
 
 static int try_image(const struct world *w, const void *bytes, size_t size, const char *boot, struct reason *why)
@@ -524,13 +536,6 @@ static void test_damaged(void **state)
 	}
 }
 
-static void fix_checksum(struct buf *image)
-{
-	uint64_t ends[2] = { image->len, crc32_z(0, (const unsigned char *)image->data + HEADER, image->len - HEADER) };
-
-	memcpy(image->data + 16, ends, sizeof(ends));
-}
-
 /* Changes a few numbers or bytes behind the header. */
 static void change(struct buf *image, uint64_t *seed)
 {
@@ -575,6 +580,30 @@ static void use_nonsense(struct world *w, struct count *count)
 	count_tick(next, NULL);
 	count_free(count);
 	count_free(next);
+}
+
+/* An image that is refused at its end has asked for perf events: what is missing for the next one is told of that. */
+static void test_after_another(void **state)
+{
+	static const uint64_t too_many = UINT64_MAX;
+	struct world *w = *state;
+	_cleanup_(buf_release) struct buf image = {};
+	struct fd_pool pool = { .max = SIZE_MAX };
+	_cleanup_(count_freep) struct count *count = NULL;
+	struct reason why = {};
+	size_t nr;
+
+	(void)count_all(w, false);
+	nr = count_stats(w->count).fds;
+	assert_true(count_save(w->count, BOOT, &image));
+	memcpy(image.data + image.len - sizeof(too_many), &too_many, sizeof(too_many));
+	fix_checksum(&image);
+	assert_int_equal(count_restore(&count, image.data, image.len, BOOT, &w->privilege, &pool, &why), -EBADMSG);
+	assert_int_equal(pool.nr_missed, nr);
+	image.len = 0;
+	assert_true(count_save(w->count, BOOT, &image));
+	assert_int_equal(count_restore(&count, image.data, image.len, BOOT, &w->privilege, &pool, &why), 0);
+	assert_int_equal(pool.nr_missed, nr);
 }
 
 /* Made up, with a checksum that is right: refused as a whole, or something that can be worked with. */
@@ -685,12 +714,15 @@ int main(void)
 		TEST(test_round_trip_per_cpu),
 		TEST(test_plan),
 		TEST(test_meanwhile),
+		TEST(test_waits_meanwhile),
 		TEST(test_missing_fds),
 		TEST(test_other_cpus),
 		TEST(test_saved_while_offline),
 		TEST(test_other_config),
+		TEST(test_other_headers),
 		TEST(test_not_this_one),
 		TEST(test_damaged),
+		TEST(test_after_another),
 		TEST(test_nonsense),
 		TEST(test_pool),
 	};

@@ -4,7 +4,7 @@
 
 #include "count/lifeline.h"
 
-#include "count-world.h"
+#include "count-restart.h"
 
 #include <errno.h>
 #include <string.h>
@@ -163,6 +163,182 @@ static void test_take_room(_unused_ void **state)
 	assert_int_equal(world_teardown(&made), 0);
 }
 
+/* --- over a restart */
+
+/* A CPU that nothing but cgroups is counted on, where has_cpus is not set: events that are alone in their groups, so
+ * that by themselves they can't tell that the CPU has been offline. */
+static void add_groups(struct world *w, bool has_cpus)
+{
+	if (has_cpus)
+		add_group(w, SCOPE_CPU, "software", true, software, 1);
+	add_group(w, SCOPE_CGROUP, "software", true, software, 1);
+}
+
+static struct world *start_world(void **made, bool has_cpus)
+{
+	struct world *w;
+
+	assert_int_equal(world_setup(made), 0);
+	w = *made;
+	make_dir(w, "a");
+	add_groups(w, has_cpus);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	(void)add_cgroup(w, "/a");
+	return w;
+}
+
+static void pass_time(const struct world *w)
+{
+	for (size_t i = 0; i < w->cpus.nr; i++)
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, 1);
+}
+
+/* Only this CPU; -1: none. */
+static void assert_lost(const struct count *count, int cpu)
+{
+	_cleanup_(cpulist_release) struct cpulist lost = {};
+
+	assert_int_equal(count_find_lost(count, &lost), 0);
+	assert_int_equal(lost.nr, cpu >= 0);
+	if (lost.nr)
+		assert_int_equal(lost.cpu[0], cpu);
+}
+
+/* /a runs on all CPUs, and that is counted. */
+static void assert_counts(const struct world *w)
+{
+	const struct cgroup *a = find_cgroup(w, "/a");
+	uint64_t total = row_of(w, ROW_ALL_CPUS, a)->cells[0].total;
+
+	for (size_t i = 0; i < w->cpus.nr; i++)
+		fake_run(a->identity->id, w->cpus.cpu[i], 1000, 1000, 5);
+	pass_time(w);
+	count_tick(w->count, NULL);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, total + 5 * w->cpus.nr);
+}
+
+/* Nothing has happened: nothing is opened anew. A CPU was offline while no daemon ran: that shows a little later, as if
+ * it had run. */
+static void test_goes_on(_unused_ void **state)
+{
+	void *made;
+	struct world *w = start_world(&made, false);
+	struct saved saved;
+
+	for (int round = 0; round < 2; round++) {
+		pass_time(w);
+		count_tick(w->count, NULL);
+		assert_lost(w->count, -1);
+		stop(w, &saved);
+		assert_int_equal(saved.nr, 6);
+		pass_time(w);
+		if (round == 1)
+			fake_take_apart(1);
+		add_groups(w, false);
+		go_on(w, restore(w, &saved, NONE_MISSING));
+		assert_int_equal(count_stats(w->count).changes, 0);
+		pass_time(w);
+		count_tick(w->count, NULL);
+		assert_lost(w->count, round == 1 ? 1 : -1);
+	}
+	add_groups(w, false);
+	go_on(w, w->count);
+	assert_counts(w);
+	assert_lost(w->count, -1);
+	assert_int_equal(world_teardown(&made), 0);
+}
+
+/* It was seen to break, and before anything came of it the daemon ended. */
+static void test_broken_at_the_end(_unused_ void **state)
+{
+	void *made;
+	struct world *w = start_world(&made, false);
+	struct count *restored;
+	struct saved saved;
+
+	fake_take_apart(5);
+	pass_time(w);
+	count_tick(w->count, NULL);
+	assert_lost(w->count, 5);
+	stop(w, &saved);
+	assert_int_equal(saved.nr, 5);
+	restored = restore(w, &saved, NONE_MISSING);
+	assert_lost(restored, 5);
+	add_groups(w, false);
+	go_on(w, restored);
+	assert_counts(w);
+	assert_lost(w->count, -1);
+	assert_int_equal(world_teardown(&made), 0);
+}
+
+/* What could have told of a CPU was not kept, a lifeline or an event of the whole CPU: it may have been offline. */
+static void check_missing(bool has_cpus)
+{
+	for (size_t missing = 0; missing < 6; missing++) {
+		void *made;
+		struct world *w = start_world(&made, has_cpus);
+		struct count *restored;
+		struct saved saved;
+		int cpu;
+		bool tells;
+
+		pass_time(w);
+		count_tick(w->count, NULL);
+		stop(w, &saved);
+		assert_int_equal(saved.nr, 6);
+		cpu = fake_perf.events[saved.fds[missing] - FAKE_FD].cpu;
+		tells = fake_perf.events[saved.fds[missing] - FAKE_FD].cgroup == 0;
+		if (tells)
+			fake_take_apart(cpu);
+		restored = restore(w, &saved, missing);
+		assert_lost(restored, tells ? cpu : -1);
+		add_groups(w, has_cpus);
+		go_on(w, restored);
+		assert_counts(w);
+		assert_lost(w->count, -1);
+		assert_int_equal(world_teardown(&made), 0);
+	}
+}
+
+static void test_not_kept(_unused_ void **state)
+{
+	check_missing(false);
+	check_missing(true);
+}
+
+/* What is kept is brought up to date when one is opened later than the rest, or is needed no more. */
+static void test_are_changes(_unused_ void **state)
+{
+	struct count *old;
+	struct world *w;
+	void *made;
+
+	assert_int_equal(world_setup(&made), 0);
+	w = made;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
+	make_plan(w);
+	fake_perf.refuse = refuse;
+	fake_perf.error = EMFILE;
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(count_stats(w->count).changes, 0);
+	fake_perf.refuse = NULL;
+	count_mend_cpus(w->count);
+	assert_int_equal(count_stats(w->count).changes, 3);
+
+	old = w->count;
+	plan_unref(w->plan);
+	w->plan = NULL;
+	make_plan(w);
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(count_succeed(w->count, old), 0);
+	assert_int_equal(count_succeeded(w->count, old), 0);
+	assert_int_equal(count_stats(w->count).changes, 6);
+	count_free(old);
+	assert_int_equal(world_teardown(&made), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, reset)
@@ -173,6 +349,10 @@ int main(void)
 		TEST(test_of_a_count),
 		TEST(test_not_needed),
 		TEST(test_take_room),
+		TEST(test_goes_on),
+		TEST(test_broken_at_the_end),
+		TEST(test_not_kept),
+		TEST(test_are_changes),
 	};
 
 	return cmocka_run_group_tests_name("lifeline", tests, NULL, NULL);

@@ -382,11 +382,77 @@ static void test_cpus_come_and_go(void **state)
 	use_cpus(w, "0,9");
 	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 4);
 	count_remove_cgroup(w->count, a, true);
-	assert_int_equal(count_stats(w->count).lingering, 4);
+	assert_int_equal(count_stats(w->count).lingering, 1);
 	fake_perf.clock += w->options.linger;
 	count_tick(w->count, NULL);
 	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 0);
 	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CPU], 4);
+}
+
+enum added {
+	NEVER,
+	AT_ONCE,
+	LATER,
+};
+
+/* /a and /b, that have something on each CPU. */
+static void add_both(struct world *w)
+{
+	static const char *const names[] = { "/a", "/b" };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct cgroup *cgroup = add_cgroup(w, names[i]);
+
+		for (size_t k = 0; k < w->cpus.nr; k++)
+			fake_run(cgroup->identity->id, w->cpus.cpu[k], 1000, 1000, 4);
+	}
+}
+
+/* The next count, on these CPUs. */
+static void use_cgroups(struct world *w, const char *cpus, enum added added)
+{
+	struct count *old;
+
+	cpulist_release(&w->cpus);
+	assert_int_equal(cpulist_parse(&w->cpus, cpus), 0);
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	old = successor(w);
+	if (added == AT_ONCE)
+		add_both(w);
+	take_over(w, old);
+	if (added == LATER)
+		add_both(w);
+	count_tick(w->count, NULL);
+}
+
+/* Cgroups that are counted no more linger with all of their rows, those of a CPU that is offline or new as well. */
+static void test_reload_leaves_out_per_cpu(void **state)
+{
+	static const struct {
+		const char *cpus;
+		enum added added;
+		size_t rows, lingering;
+	} steps[] = {
+		{ "0-1", AT_ONCE, 4, 0 }, { "0-1", NEVER, 4, 2 }, { "0-1,9", LATER, 6, 0 }, { "0-1,9", NEVER, 6, 2 },
+		{ "0-1,9", LATER, 6, 0 }, { "0-1", AT_ONCE, 6, 0 }, { "0-1", NEVER, 6, 2 },
+	};
+	struct world *w = *state;
+
+	w->options.cgroup_per_cpu = true;
+	w->options.linger = 3600ULL * SECOND;
+	make_dir(w, "a");
+	make_dir(w, "b");
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	start(w);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		use_cgroups(w, steps[i].cpus, steps[i].added);
+		assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], steps[i].rows);
+		assert_int_equal(count_stats(w->count).lingering, steps[i].lingering);
+	}
+	fake_perf.clock += w->options.linger;
+	count_tick(w->count, NULL);
+	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 0);
+	assert_int_equal(count_stats(w->count).pushed_out, 0);
 }
 
 /* Of a CPU that is excluded from now on nobody wants to know any more. */
@@ -529,6 +595,7 @@ int main(void)
 		TEST(test_reload_hands_lifelines_over),
 		TEST(test_reload_keeps_what_waits),
 		TEST(test_cpus_come_and_go),
+		TEST(test_reload_leaves_out_per_cpu),
 		TEST(test_cpu_excluded),
 		TEST(test_cpu_goes_during_reload),
 		TEST(test_reload_keeps_states),

@@ -183,17 +183,25 @@ static char name[] = "context_switches", text[] = "context-switches", pmu_name[]
 
 static struct event software_event = { .metric = name, .text = text, .pmu = pmu_name, .scale = 1 };
 
-/* A plan of one event per CPU, that counts nothing. */
-static struct plan *make_plan(void)
+static char group_name[] = "work";
+static const struct group group = { .name = group_name };
+
+/* A plan of one event per CPU, that counts nothing: on the PMU, where it is not exact. */
+static struct plan *make_plan(bool exact)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));
+	struct scope_plan *scope;
 
 	assert_non_null(plan);
 	plan->refs = 1;
-	plan->scope[SCOPE_CPU].columns = calloc(1, sizeof(struct column));
-	assert_non_null(plan->scope[SCOPE_CPU].columns);
-	plan->scope[SCOPE_CPU].columns[0] = (struct column){ .scope = SCOPE_CPU, .event = &software_event, .set = 0 };
-	plan->scope[SCOPE_CPU].nr_columns = 1;
+	scope = &plan->scope[SCOPE_CPU];
+	scope->columns = calloc(1, sizeof(struct column));
+	scope->sets = calloc(1, sizeof(struct set));
+	assert_true(scope->columns && scope->sets);
+	scope->columns[0] = (struct column){ .scope = SCOPE_CPU, .event = &software_event, .set = 0 };
+	scope->sets[0] = (struct set){ .group = &group, .exact = exact, .columns = calloc(1, sizeof(size_t)), .nr = 1 };
+	assert_non_null(scope->sets[0].columns);
+	scope->nr_columns = scope->nr_sets = 1;
 	return plan;
 }
 
@@ -209,7 +217,7 @@ static struct row *take_cpu(struct ledger *ledger, int cpu)
 /* The peak of the sum is not the sum of the peaks: one CPU was busy after the other. */
 static void test_all_cpus_together(void **state)
 {
-	struct plan *plan = make_plan();
+	struct plan *plan = make_plan(true);
 	_cleanup_(ledger_freep) struct ledger *ledger = NULL, *next = NULL;
 	struct cpulist cpus = {};
 	struct row *rows[2];
@@ -227,15 +235,15 @@ static void test_all_cpus_together(void **state)
 	assert_near((double)trend_highest(&rows[0]->cells[0].trend), 500);
 	assert_near((double)trend_highest(&rows[1]->cells[0].trend), 500);
 	assert_near((double)rows[0]->cells[0].trend.average[TREND_1M], 250);
-	assert_near((double)trend_highest(&ledger->all_cpus[0]), 500);
-	assert_near((double)ledger->all_cpus[0].average[TREND_5M], 500);
+	assert_near((double)trend_highest(&ledger->all_cpus[0].trend), 500);
+	assert_near((double)ledger->all_cpus[0].trend.average[TREND_5M], 500);
 
 	/* A reload that counts the same goes on with all of it. */
 	assert_int_equal(ledger_new(&next, plan, 1), 0);
 	rows[0] = take_cpu(next, 0);
 	assert_int_equal(ledger_carry(next, ledger, false, &cpus, 104 * SECOND), 0);
 	assert_near((double)trend_highest(&rows[0]->cells[0].trend), 500);
-	assert_near((double)trend_highest(&next->all_cpus[0]), 500);
+	assert_near((double)trend_highest(&next->all_cpus[0].trend), 500);
 	rows[0]->cells[0].total += 50;
 	ledger_tick(next, 105 * SECOND);
 	assert_near(rows[0]->cells[0].rate, 50);
@@ -244,6 +252,107 @@ static void test_all_cpus_together(void **state)
 	/* The event is the test's own. */
 	ledger = ledger_free(ledger);
 	next = ledger_free(next);
+	plan_unref(plan);
+}
+
+/* A second of a row's set on one CPU. Without the PMU, covers is 0: counts come later, with all the seconds they are
+ * of. */
+static void run_set(struct row *row, uint64_t covers, uint64_t counts)
+{
+	row->times[0].enabled += SECOND;
+	row->times[0].running += covers ? SECOND : 0;
+	row->times[0].covered += covers * SECOND;
+	row->cells[0].total += counts;
+}
+
+static void assert_all(const struct row *row, double rate, double average, double highest)
+{
+	const struct cell *cell = &row->cells[0];
+
+	assert_int_equal(isnan(cell->rate), isnan(rate));
+	if (!isnan(rate))
+		assert_near(cell->rate, rate);
+	assert_near((double)cell->trend.average[TREND_1M], average);
+	assert_near((double)cell->trend.average[TREND_5M], average);
+	assert_int_equal(isnan(trend_highest(&cell->trend)), isnan(highest));
+	if (!isnan(highest))
+		assert_near((double)trend_highest(&cell->trend), highest);
+}
+
+/* Another has the PMU for a while: what is counted in it, by estimate, comes at once when that is over. */
+static void test_waiting(void **state)
+{
+	struct plan *plan = make_plan(false);
+	_cleanup_(ledger_freep) struct ledger *ledger = NULL;
+	uint64_t now = 1000 * SECOND;
+	struct row *row;
+
+	(void)state;
+	assert_int_equal(ledger_new(&ledger, plan, 1), 0);
+	row = take_cpu(ledger, 0);
+	ledger_tick(ledger, now);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 30; i++) {
+			run_set(row, 1, 100);
+			ledger_tick(ledger, now += SECOND);
+		}
+		assert_all(row, 100, 100, 100);
+		for (int i = 0; i < 90; i++) {
+			run_set(row, 0, 0);
+			ledger_tick(ledger, now += SECOND);
+		}
+		assert_all(row, NAN, 100, NAN);
+		assert_true(isnan(trend_highest(&ledger->all_cpus[0].trend)));
+		/* Where it is not enabled, nothing is waited for; counts come when it runs. */
+		for (int i = 0; i < 2 * round; i++)
+			ledger_tick(ledger, now += SECOND);
+		if (round == 1)
+			assert_near(row->cells[0].rate, 0);
+		run_set(row, 91, (uint64_t)91 * 100);
+		ledger_tick(ledger, now += SECOND);
+		assert_near(row->cells[0].rate, 100);
+		assert_near((double)trend_highest(&row->cells[0].trend), 100);
+		if (round == 0)
+			assert_all(row, 100, 100, 100);
+		assert_near((double)trend_highest(&ledger->all_cpus[0].trend), 100);
+	}
+
+	/* The averages know how long it was. */
+	for (int i = 0; i < 60; i++) {
+		run_set(row, 0, 0);
+		ledger_tick(ledger, now += SECOND);
+	}
+	run_set(row, 61, 0);
+	ledger_tick(ledger, now += SECOND);
+	assert_true((double)row->cells[0].trend.average[TREND_1M] < 40);
+	assert_true((double)ledger->all_cpus[0].trend.average[TREND_1M] < 40);
+
+	ledger = ledger_free(ledger);
+	plan_unref(plan);
+}
+
+/* A row of two CPUs, of which one waits: the other stands for it, and what comes at last is no burst. */
+static void test_waiting_on_one_cpu(void **state)
+{
+	struct plan *plan = make_plan(false);
+	_cleanup_(ledger_freep) struct ledger *ledger = NULL;
+	uint64_t now = 1000 * SECOND;
+	struct row *row;
+
+	(void)state;
+	assert_int_equal(ledger_new(&ledger, plan, 1), 0);
+	row = take_cpu(ledger, 0);
+	ledger_tick(ledger, now);
+	for (uint64_t i = 1; i <= 120; i++) {
+		bool waits = i % 60 != 0;
+
+		run_set(row, 1, 100);
+		run_set(row, waits ? 0 : 60, waits ? 0 : 6000);
+		ledger_tick(ledger, now += SECOND);
+		assert_all(row, 200, 200, 200);
+	}
+	assert_int_equal(row->cells[0].total, 24000);
+	ledger = ledger_free(ledger);
 	plan_unref(plan);
 }
 
@@ -259,6 +368,8 @@ int main(void)
 		cmocka_unit_test(test_highest_of_long_intervals),
 		cmocka_unit_test(test_not_measured),
 		cmocka_unit_test(test_all_cpus_together),
+		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_waiting_on_one_cpu),
 	};
 
 	return cmocka_run_group_tests_name("trend", tests, NULL, NULL);

@@ -641,6 +641,7 @@ static void test_pack(_unused_ void **state)
 	pack_text(&b, "1234567");
 	pack_text(&b, "12345678\xff");
 	pack_bytes(&b, "a\0b", 3);
+	pack_bytes(&b, "abcdefghij\0\0\0", 13);
 	assert_int_equal(b.len % 8, 0);
 	in = unpack_all(&b, b.len);
 	assert_int_equal(unpack_u64(&in), 0);
@@ -655,6 +656,8 @@ static void test_pack(_unused_ void **state)
 	memset(bytes, 'x', sizeof(bytes));
 	unpack_bytes(&in, bytes, sizeof(bytes));
 	assert_memory_equal(bytes, "a\0b\0\0\0\0\0\0\0", sizeof(bytes));
+	unpack_bytes(&in, bytes, sizeof(bytes));
+	assert_memory_equal(bytes, "abcdefghij", sizeof(bytes));
 	assert_int_equal(in.left, 0);
 	assert_false(in.bad);
 	assert_int_equal(unpack_u64(&in), 0);
