@@ -437,6 +437,18 @@ static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, co
 	}
 }
 
+/* Under that label: a cgroup can be mounted at a second place, and is counted at one. */
+bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
+{
+	int cpu = count->options.cgroup_per_cpu && count->cpus.nr > 0 ? count->cpus.cpu[0] : ROW_ALL_CPUS;
+	const struct row *row;
+
+	if (!count->engine->ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id))
+		return false;
+	row = ledger_find(count->ledger, cpu, cgroup->identity);
+	return row && row->identity->id == cgroup->identity->id;
+}
+
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		     struct reason *why)
 {
@@ -447,6 +459,8 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 
 	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
 		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
+	if (!had && ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id))
+		return reason_set(why, CGROUP_FAILED, "it is the same cgroup as another path shows, and counted there");
 	if (!had && count->nr_cgroups >= count->options.cgroup_max)
 		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",
 				  count->options.cgroup_max);
@@ -462,15 +476,12 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 	return CGROUP_COUNTED;
 }
 
-bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
-{
-	return count->engine->ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id);
-}
-
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger)
 {
 	uint64_t now = count_now();
 
+	if (!count_has_cgroup(count, cgroup))
+		return;
 	count->engine->ops->remove(count->engine, SCOPE_CGROUP, cgroup->identity->id, now);
 	count->nr_cgroups--;
 	end_cgroup_rows(count, cgroup, linger, now);

@@ -679,6 +679,51 @@ static void test_lingering_is_bounded(void **state)
 	assert_cell(w, ROW_ALL_CPUS, find_cgroup(w, "/c5"), 0, true, 0);
 }
 
+static void assert_counted_once(const struct world *w, const struct cgroup *cgroup, const struct cgroup *twin)
+{
+	struct reason why = {};
+
+	assert_int_equal(count_add_cgroup(w->count, w->tree, twin, &why), CGROUP_FAILED);
+	assert_non_null(strstr(why.text, "another path"));
+	count_remove_cgroup(w->count, twin, false);
+	assert_true(count_has_cgroup(w->count, cgroup));
+	assert_false(count_has_cgroup(w->count, twin));
+	assert_int_equal(count_room(w->count), 1);
+	assert_int_equal(fake_perf.nr_open, 6);
+}
+
+/* A cgroup that is mounted at a second place is counted at the first, also by the next count; where it ends there, it
+ * can be counted at the other. */
+static void test_one_cgroup_at_two_paths(void **state)
+{
+	struct world *w = *state;
+	struct count *from;
+	struct cgroup *a, twin;
+
+	w->options.cgroup_max = 2;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	make_dir(w, "a");
+	start(w);
+	a = add_cgroup(w, "/a");
+	twin = *a;
+	assert_int_equal(cgroup_identity_new(&twin.identity, a->identity->id, "/b"), 0);
+	assert_counted_once(w, a, &twin);
+
+	from = w->count;
+	w->options.cgroup_per_cpu = true;
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(count_succeed(w->count, from), 0);
+	(void)add_cgroup(w, "/a");
+	assert_int_equal(count_succeeded(w->count, from), 0);
+	count_free(from);
+	assert_counted_once(w, a, &twin);
+
+	count_remove_cgroup(w->count, a, false);
+	assert_int_equal(count_room(w->count), 2);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, &twin, &(struct reason){}), CGROUP_COUNTED);
+	cgroup_identity_unref(twin.identity);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -706,6 +751,7 @@ int main(void)
 		TEST(test_cgroup_life),
 		TEST(test_cgroup_expires),
 		TEST(test_lingering_is_bounded),
+		TEST(test_one_cgroup_at_two_paths),
 	};
 
 	return cmocka_run_group_tests_name("count", tests, NULL, NULL);
