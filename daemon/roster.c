@@ -340,8 +340,8 @@ void roster_retry(struct roster *roster)
 	roster->mending_began = count_now();
 }
 
-/* Those that `from` counts and that are wanted, in the tree's order, or by the rule where not all of them fit. What is
- * not wanted is dropped. NULL when there is no memory. */
+/* Those that `from` counts and that are wanted, by the rule. What is not wanted is dropped. NULL when there is no
+ * memory. */
 static struct cgroup **sort_counted(struct roster *roster, struct count *from, size_t *ret_nr)
 {
 	struct cgroup **counted = calloc(cgroup_tree_size(roster->tree) + 1, sizeof(struct cgroup *)), *cgroup;
@@ -356,26 +356,42 @@ static struct cgroup **sort_counted(struct roster *roster, struct count *from, s
 		else if (counted)
 			counted[nr++] = cgroup;
 	}
-	if (counted && nr > count_room(roster->count))
+	if (counted)
 		qsort(counted, nr, sizeof(struct cgroup *), compare_candidates);
 	*ret_nr = nr;
 	return counted;
 }
 
-void roster_move(struct roster *roster, struct count *to, struct count *from)
+/* It needs more files than there is room for, and `from` counts it still. */
+static bool wants_room(const struct cgroup *cgroup, const struct count *from)
+{
+	return cgroup->status == CGROUP_OVER_FDS && count_has_cgroup(from, cgroup);
+}
+
+int roster_move(struct roster *roster, struct count *to, struct count *from)
 {
 	_cleanup_(freep) struct cgroup **counted = NULL;
-	size_t nr;
+	size_t nr = 0;
+	int r;
 
 	end_ranking(roster);
 	roster->next_ranking = 0;
 	roster->count = to;
-	if (!roster->tree)
-		return;
 	/* Without memory they are opened anew, bit by bit, and lose what happens until then. */
-	counted = sort_counted(roster, from, &nr);
-	for (size_t i = 0; i < nr; i++)
+	if (roster->tree)
+		counted = sort_counted(roster, from, &nr);
+	/* The last give way to CPUs, and to those before them; they wait from now on. */
+	while (nr > 0 && !count_has_room_for_cpus(to))
+		count_remove_cgroup(from, counted[--nr], true);
+	r = count_add_cpus(to);
+	for (size_t i = 0; i < nr; i++) {
 		admit_one(roster, counted[i]);
+		while (nr > i + 1 && wants_room(counted[i], from)) {
+			count_remove_cgroup(from, counted[--nr], true);
+			admit_one(roster, counted[i]);
+		}
+	}
+	return r;
 }
 
 size_t roster_needed_fds(const struct roster *roster)

@@ -231,15 +231,27 @@ static size_t nr_fds(const struct count *count)
 	return nr;
 }
 
-/* Of the process, with those that are left to other use. */
+/* Of the process, with those that are left to other use. For what goes on in a successor, files that are still being
+ * closed have gone already: it would have to give way to them for good. */
 static uint64_t nr_taken_fds(const struct count *count)
 {
-	return nr_fds(count) + (count->from ? nr_fds(count->from) : 0) + closer_pending(count->options.closer) +
-	       count->options.fd_reserve;
+	size_t others = count->from ? nr_fds(count->from) : closer_pending(count->options.closer);
+
+	return nr_fds(count) + others + count->options.fd_reserve;
 }
 
+/* What needs no more goes on, however low the limit has become. */
 static bool has_room(const struct count *count, size_t fds)
 {
+	return fds == 0 || nr_taken_fds(count) + fds <= count->privilege->fd_limit;
+}
+
+bool count_has_room_for_cpus(const struct count *count)
+{
+	size_t fds = 0;
+
+	for (size_t i = 0; i < count->cpus.nr; i++)
+		fds += count->engine->ops->fds_needed(count->engine, SCOPE_CPU, (uint64_t)count->cpus.cpu[i]);
 	return nr_taken_fds(count) + fds <= count->privilege->fd_limit;
 }
 

@@ -66,6 +66,9 @@ int count_succeeded(struct count *count, struct count *from);
  * time for a successor. -ENOMEM. */
 int count_find_lost(const struct count *count, struct cpulist *ret);
 
+/* Is there room for all that is to be counted on CPUs, beside what is open? */
+bool count_has_room_for_cpus(const struct count *count);
+
 /* Opens the CPU scope's sets on all CPUs. Sets that can't be opened say so in their columns' states.
  * -ENOMEM. */
 int count_add_cpus(struct count *count);

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+
+/* One count after another where files are short: who goes on, and who gives way. */
+
+#include "count-world.h"
+#include "roster.h"
+
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* What happens in each cgroup. */
+enum {
+	BEFORE = 4,
+	MEANWHILE = 3,
+	AFTER = 5,
+	TOTAL = BEFORE + MEANWHILE + AFTER,
+};
+
+/* --- a count, and the next */
+
+struct moved {
+	struct world *w;
+	struct roster roster;
+	struct cgroup_filter filter;
+};
+
+/* The deepest give way first. */
+static const char *const labels[] = { "/", "/a", "/b", "/a/x", "/a/x/y" };
+
+static int setup(void **state)
+{
+	static char *all[] = { (char *)"**" };
+	struct moved *m = calloc(1, sizeof(*m));
+	void *w;
+
+	assert_non_null(m);
+	assert_int_equal(world_setup(&w), 0);
+	m->w = w;
+	m->w->options.linger = 0;
+	m->filter = (struct cgroup_filter){ .include = all, .nr_include = 1 };
+	make_dir(w, "a");
+	make_dir(w, "a/x");
+	make_dir(w, "a/x/y");
+	*state = m;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct moved *m = *state;
+	void *w = m->w;
+
+	roster_release(&m->roster);
+	m->w->count = count_free(m->w->count);
+	free(m);
+	return world_teardown(&w);
+}
+
+static void admit(struct moved *m)
+{
+	fake_perf.clock += 2U * SECOND;
+	while (roster_admit(&m->roster, UINT64_MAX))
+		;
+}
+
+/* In each cgroup, on the first CPU; CPUs have time as well, by which they are seen to be online. */
+static void run_all(const struct world *w, uint64_t by)
+{
+	const struct cgroup *cgroup;
+
+	for (size_t i = 0; i < w->cpus.nr; i++)
+		fake_run(0, w->cpus.cpu[i], 1000, 1000, by);
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(w->tree), in_all)
+		fake_run(cgroup->identity->id, 0, 1000, 1000, by);
+}
+
+/* With the groups that have been added, and /b found last; what is open and kept free leaves no file more. */
+static void begin(struct moved *m)
+{
+	const struct cgroup_observer observer = roster_observer(&m->roster);
+	struct world *w = m->w;
+	struct reason why;
+
+	make_plan(w);
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	roster_init(&m->roster, w->count);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(cgroup_tree_new(&w->tree, w->dir, &m->filter, &observer, &why), 0);
+	m->roster.tree = w->tree;
+	assert_int_equal(cgroup_tree_start(w->tree, &why), 0);
+	make_dir(w, "b");
+	assert_int_equal(cgroup_tree_follow(w->tree, UINT64_MAX, &why), 0);
+	admit(m);
+	assert_int_equal(m->roster.nr_status[CGROUP_COUNTED], ARRAY_SIZE(labels));
+	w->privilege.fd_limit = count_stats(w->count).fds + w->options.fd_reserve;
+	run_all(w, BEFORE);
+}
+
+/* The groups that have been added are counted from now on; something happens while the new count is made. */
+static struct count *prepare(struct moved *m)
+{
+	struct world *w = m->w;
+	struct count *from = w->count;
+
+	plan_unref(w->plan);
+	w->plan = NULL;
+	make_plan(w);
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(count_succeed(w->count, from), 0);
+	run_all(w, MEANWHILE);
+	return from;
+}
+
+/* What goes on counts all the time. */
+static void finish(struct moved *m, struct count *from)
+{
+	struct world *w = m->w;
+
+	assert_int_equal(roster_move(&m->roster, w->count, from), 0);
+	assert_int_equal(count_succeeded(w->count, from), 0);
+	count_free(from);
+	run_all(w, AFTER);
+	assert_int_equal(count_stats(w->count).fds, fake_perf.nr_open);
+}
+
+static void move(struct moved *m)
+{
+	finish(m, prepare(m));
+}
+
+static void use_cpus(const struct moved *m, const char *list)
+{
+	cpulist_release(&m->w->cpus);
+	assert_int_equal(cpulist_parse(&m->w->cpus, list), 0);
+}
+
+/* The first nr are counted, and have lost nothing; the others are left out, and say why. */
+static void assert_first_counted(const struct moved *m, size_t nr)
+{
+	struct world *w = m->w;
+
+	count_read(w->count);
+	for (size_t i = 0; i < ARRAY_SIZE(labels); i++) {
+		const struct cgroup *cgroup = find_cgroup(w, labels[i]);
+
+		if (cgroup->status != (i < nr ? CGROUP_COUNTED : CGROUP_OVER_FDS))
+			fail_msg("%s: %s", labels[i], cgroup_status_name((enum cgroup_status)cgroup->status));
+		if (i < nr)
+			assert_cell(w, ROW_ALL_CPUS, cgroup, 0, true, TOTAL);
+		else
+			assert_non_null(strstr(cgroup->why, "LimitNOFILE"));
+	}
+	assert_true(count_stats(w->count).fds + w->options.fd_reserve <= w->privilege.fd_limit);
+}
+
+/* --- files are short */
+
+/* A CPU goes, others take its room, and it comes back: those nearest to the root go on. */
+static void test_a_cpu_is_back(void **state)
+{
+	struct moved *m = *state;
+
+	use_cpus(m, "0-1");
+	add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+	begin(m);
+	use_cpus(m, "0-1,5");
+	add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+	move(m);
+	admit(m);
+	/* 5 × 4 files, and two lifelines: 6 each and three are room for three. */
+	assert_int_equal(m->w->privilege.fd_limit, 20 + 2 + m->w->options.fd_reserve);
+	assert_first_counted(m, 3);
+}
+
+/* Also where nothing can be taken over. */
+static void test_an_event_is_added(void **state)
+{
+	static const struct text_event more[] = { { "page-faults", SW, 2 }, { "b", SW, 5 }, { "c", SW, 6 } };
+
+	for (int group = 0; group < 2; group++) {
+		struct moved *m = *state;
+
+		add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+		begin(m);
+		add_group(m->w, SCOPE_CGROUP, "software", false, group ? software : more, group ? 2 : 3);
+		if (group)
+			add_group(m->w, SCOPE_CGROUP, "more", false, more + 2, 1);
+		move(m);
+		admit(m);
+		assert_first_counted(m, 3);
+		assert_int_equal(teardown(state), 0);
+		assert_int_equal(setup(state), 0);
+	}
+}
+
+/* Those of CPUs come before those of cgroups. */
+static void test_cpus_before_cgroups(void **state)
+{
+	struct moved *m = *state;
+
+	add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+	begin(m);
+	add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+	add_group(m->w, SCOPE_CPU, "core", false, cycles, 2);
+	move(m);
+	admit(m);
+	assert_int_equal(count_stats(m->w->count).cpus, 3);
+	assert_first_counted(m, 4);
+}
+
+/* More is left to other use: as many give way as it takes, and CPUs never. */
+static void test_more_is_kept_free(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct moved *m = *state;
+
+		add_group(m->w, SCOPE_CPU, "core", false, cycles, 2);
+		add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+		begin(m);
+		m->w->options.fd_reserve += i ? 1000 : 7;
+		add_group(m->w, SCOPE_CPU, "core", false, cycles, 2);
+		add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+		move(m);
+		admit(m);
+		assert_int_equal(count_stats(m->w->count).cpus, 3);
+		if (i)
+			assert_int_equal(m->roster.nr_status[CGROUP_OVER_FDS], ARRAY_SIZE(labels));
+		else
+			assert_first_counted(m, 3);
+		assert_int_equal(teardown(state), 0);
+		assert_int_equal(setup(state), 0);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_cpu_is_back),
+		TEST(test_an_event_is_added),
+		TEST(test_cpus_before_cgroups),
+		TEST(test_more_is_kept_free),
+	};
+
+	return cmocka_run_group_tests_name("move", tests, NULL, NULL);
+}
