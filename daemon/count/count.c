@@ -176,6 +176,8 @@ int count_succeed(struct count *count, struct count *from)
 	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
 		if (!is_excluded(count, from->known_cpus.cpu[i]))
 			r = cpulist_add(&count->known_cpus, from->known_cpus.cpu[i]);
+	/* One that was restored has none. */
+	from->engine->closer = count->engine->closer;
 	count->engine->ops->succeed(count->engine, from->engine, &count->lost);
 	count->from = from;
 	return r;

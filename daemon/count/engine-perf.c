@@ -290,13 +290,6 @@ static void station_remove(struct perf_engine *engine, struct station *station)
 	station_free(engine, station);
 }
 
-/* All of it is closed when this returns: somebody may wait for the room. */
-static void station_end(struct perf_engine *engine, struct station *station, uint64_t now)
-{
-	station_update(engine, station, now, true);
-	station_remove(engine, station);
-}
-
 /* Leaves what is slow to close to the closer: members before their leader. */
 static void hand_to_closer(struct perf_engine *engine, struct station *station)
 {
@@ -313,16 +306,22 @@ static void hand_to_closer(struct perf_engine *engine, struct station *station)
 	}
 }
 
+/* wait: until all of it is closed, for somebody needs the room. */
+static void station_end(struct perf_engine *engine, struct station *station, uint64_t now, bool wait)
+{
+	station_update(engine, station, now, true);
+	if (!wait)
+		hand_to_closer(engine, station);
+	station_remove(engine, station);
+}
+
 static void perf_remove(struct engine *base, enum scope scope, uint64_t id, uint64_t now)
 {
 	struct perf_engine *engine = perf_engine(base);
 	struct station *station = find_station(engine, scope, id);
 
-	if (!station)
-		return;
-	station_update(engine, station, now, true);
-	hand_to_closer(engine, station);
-	station_remove(engine, station);
+	if (station)
+		station_end(engine, station, now, false);
 }
 
 static void perf_finish(struct engine *base, uint64_t now)
@@ -330,7 +329,7 @@ static void perf_finish(struct engine *base, uint64_t now)
 	struct perf_engine *engine = perf_engine(base);
 
 	while (!TAILQ_EMPTY(&engine->stations))
-		station_end(engine, TAILQ_FIRST(&engine->stations), now);
+		station_end(engine, TAILQ_FIRST(&engine->stations), now, false);
 }
 
 /* --- taking over */
@@ -493,7 +492,7 @@ static int open_sets(struct perf_engine *engine, struct station *station, const 
 	int r = open_missing(engine, station, target, cpus, rows, why, !engine->from);
 
 	if (old)
-		station_end(engine->from, old, now);
+		station_end(engine->from, old, now, r < 0);
 	if (r < 0 && engine->from)
 		r = open_missing(engine, station, target, cpus, rows, why, true);
 	if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))
@@ -527,7 +526,7 @@ static int perf_add(struct engine *base, const struct engine_target *target, con
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = open_sets(engine, station, target, cpus, rows, now, why);
 	if (r < 0)
-		station_end(engine, station, now); /* what was inherited has its last counts */
+		station_end(engine, station, now, false); /* what was inherited has its last counts */
 	return r;
 }
 

@@ -80,7 +80,7 @@ struct engine_ops {
 	 * ns. */
 	void (*remove)(struct engine *engine, enum scope scope, uint64_t id, uint64_t now);
 
-	/* The same for all targets, and all is closed when it returns. */
+	/* The same for all targets. */
 	void (*finish)(struct engine *engine, uint64_t now);
 
 	/* Reads all targets. */
