@@ -80,6 +80,13 @@ static void unchoose(struct roster *roster, struct cgroup *cgroup)
 	cgroup->chosen = 0;
 }
 
+/* It is gone, and was not in time. */
+static void miss(struct roster *roster, struct cgroup *cgroup)
+{
+	roster->missed += !cgroup->accounted;
+	cgroup->accounted = true;
+}
+
 static void on_removed(void *userdata, struct cgroup *cgroup)
 {
 	struct roster *roster = userdata;
@@ -88,7 +95,7 @@ static void on_removed(void *userdata, struct cgroup *cgroup)
 	if (cgroup->status == CGROUP_COUNTED)
 		count_remove_cgroup(roster->count, cgroup, true);
 	if (cgroup->status == CGROUP_WAITING)
-		roster->missed += !cgroup->gone;
+		miss(roster, cgroup);
 	leave(roster, cgroup);
 }
 
@@ -121,8 +128,7 @@ static void admit_one(struct roster *roster, struct cgroup *cgroup)
 
 	if (r == -ENOENT) {
 		/* The tree is about to hear of it. */
-		roster->missed += !cgroup->gone;
-		cgroup->gone = true;
+		miss(roster, cgroup);
 		set_status(roster, cgroup, CGROUP_FAILED, "it was removed before it could be opened");
 	} else if (r < 0) {
 		set_status(roster, cgroup, CGROUP_FAILED, why.text);
@@ -351,6 +357,7 @@ static struct cgroup **sort_counted(struct roster *roster, struct count *from, s
 		set_status(roster, cgroup, first_status(roster, cgroup), NULL);
 		if (!count_has_cgroup(from, cgroup))
 			continue;
+		cgroup->accounted = true;
 		if (cgroup->status != CGROUP_WAITING)
 			count_remove_cgroup(from, cgroup, false);
 		else if (counted)

@@ -94,7 +94,7 @@ const struct self_metric self_metrics[] = {
 	CGROUPS(over_fds),
 	CGROUPS(failed),
 	CGROUPS(waiting),
-	COUNTER("cgroups_missed", cgroups_missed, "Cgroups that were gone before they could be counted."),
+	COUNTER("cgroups_missed", cgroups_missed, "Cgroups that were gone before they could be opened."),
 	COUNTER("cgroup_rescans", rescans, "Times the whole cgroup tree was read again."),
 	GAUGE("inotify_watches", watches, "Cgroup directories that are watched."),
 	GAUGE("inotify_watches_missing", watches_missing,

@@ -334,6 +334,39 @@ static void test_slow_files_in_the_way(void **state)
 	assert_int_equal(m->roster.nr_status[CGROUP_COUNTED], ARRAY_SIZE(labels));
 }
 
+/* --- what is gone */
+
+/* Its last counts are taken: it is not missed, heard of or not. */
+static void test_removed_meanwhile(void **state)
+{
+	struct moved *m = *state;
+	struct reason why;
+	struct count *from;
+	const struct row *row;
+
+	m->w->options.linger = 3600ULL * SECOND;
+	add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+	begin(m);
+	add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+	from = prepare(m);
+	remove_dir(m->w, "a/x/y");
+	finish(m, from);
+	row = row_of(m->w, ROW_ALL_CPUS, find_cgroup(m->w, "/a/x/y"));
+	assert_true(row->gone_at);
+	assert_int_equal(row->cells[0].total, BEFORE + MEANWHILE);
+	assert_int_equal(cgroup_tree_follow(m->w->tree, UINT64_MAX, &why), 0);
+	assert_int_equal(m->roster.missed, 0);
+
+	/* Nor is one that had to give way. */
+	m->w->privilege.fd_limit -= 7;
+	add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+	move(m);
+	assert_int_equal(find_cgroup(m->w, "/a/x")->status, CGROUP_WAITING);
+	remove_dir(m->w, "a/x");
+	assert_int_equal(cgroup_tree_follow(m->w->tree, UINT64_MAX, &why), 0);
+	assert_int_equal(m->roster.missed, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -345,6 +378,7 @@ int main(void)
 		TEST(test_slow_files),
 		TEST(test_slow_files_at_the_limit),
 		TEST(test_slow_files_in_the_way),
+		TEST(test_removed_meanwhile),
 	};
 
 	return cmocka_run_group_tests_name("move", tests, NULL, NULL);
