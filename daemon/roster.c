@@ -271,7 +271,13 @@ static bool rank(struct roster *roster, uint64_t end)
 	return false;
 }
 
-/* True where some are still to be tried again. */
+static void begin_mending(struct roster *roster)
+{
+	roster->is_mending = true;
+	roster->mending_began = count_now();
+}
+
+/* What is counted comes before those that wait. True where some are still to be tried again. */
 static bool mend(struct roster *roster, uint64_t end)
 {
 	struct cgroup *cgroup;
@@ -290,14 +296,15 @@ static bool mend(struct roster *roster, uint64_t end)
 
 static bool admit(struct roster *roster, uint64_t end)
 {
-	size_t room = count_room(roster->count), waiting = roster->nr_status[CGROUP_WAITING];
+	size_t room, waiting = roster->nr_status[CGROUP_WAITING];
 	bool more = false;
 
+	if (!roster->is_ranking && roster->is_mending && mend(roster, end))
+		return true;
+	room = count_room(roster->count);
 	/* Room for all, or for none, needs no choice. */
 	if (!roster->is_ranking && waiting > 0 && (room == 0 || room >= waiting + nr_left_out(roster)))
 		more = admit_waiting(roster, end);
-	else if (!roster->is_ranking && roster->is_mending)
-		more = mend(roster, end);
 	else if (roster_wants_ranking(roster))
 		more = rank(roster, end);
 	return more || roster->is_mending || roster_wants_ranking(roster);
@@ -342,8 +349,7 @@ void roster_retry(struct roster *roster)
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(roster->tree), in_all)
 		if (cgroup->status == CGROUP_FAILED)
 			set_status(roster, cgroup, CGROUP_WAITING, NULL);
-	roster->is_mending = true;
-	roster->mending_began = count_now();
+	begin_mending(roster);
 }
 
 /* Those that `from` counts and that are wanted, by the rule. What is not wanted is dropped. NULL when there is no
@@ -391,6 +397,11 @@ int roster_move(struct roster *roster, struct count *to, struct count *from)
 	while (nr > 0 && !count_has_room_for_cpus(to))
 		count_remove_cgroup(from, counted[--nr], true);
 	r = count_add_cpus(to);
+	/* To open all that is new would be a long turn of the loop: with room enough it is done bit by bit. */
+	if (count_room(to) >= nr) {
+		count_defer(to);
+		begin_mending(roster);
+	}
 	for (size_t i = 0; i < nr; i++) {
 		admit_one(roster, counted[i]);
 		while (nr > i + 1 && wants_room(counted[i], from)) {

@@ -31,7 +31,7 @@ struct roster {
 	bool is_ranking; /* they are being looked at, one after another */
 	uint64_t ranking_began, spent, next_ranking; /* CLOCK_MONOTONIC ns; ns of work; CLOCK_MONOTONIC ns */
 
-	bool is_mending; /* those that are counted, and not with all of their sets, are tried again */
+	bool is_mending; /* those that are counted, and not with all of their sets, are opened now, or tried again */
 	uint64_t mending_began;
 };
 

@@ -200,11 +200,17 @@ static void settle_cpus(struct count *count)
 		}
 }
 
+void count_defer(struct count *count)
+{
+	count->engine->defers = true;
+}
+
 int count_succeeded(struct count *count, struct count *from)
 {
 	uint64_t now = count_now();
 	int r;
 
+	count->engine->defers = false;
 	count->engine->ops->succeed(count->engine, NULL, NULL);
 	from->engine->ops->finish(from->engine, now);
 	count->from = NULL;

@@ -62,6 +62,10 @@ uint64_t count_now(void);
 int count_succeed(struct count *count, struct count *from);
 int count_succeeded(struct count *count, struct count *from);
 
+/* Until then: of a cgroup that goes on with all it has, what is only new (events, a CPU) is not opened at once, but
+ * when it is added once more, and its status has a sentence that says so. */
+void count_defer(struct count *count);
+
 /* Adds to ret the CPUs that have been offline since what counts on them was opened, as far as readings have shown:
  * time for a successor. -ENOMEM. */
 int count_find_lost(const struct count *count, struct cpulist *ret);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* One count after another where files are short, or slow to close: who goes on, and who gives way. */
+/* One count after another where files are short, many, or slow to close: who goes on, who gives way, and what waits. */
 
 #include "count-world.h"
 #include "roster.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include <setjmp.h>
@@ -274,6 +275,72 @@ static void test_more_is_kept_free(void **state)
 	}
 }
 
+/* --- there are many */
+
+static int refuse_cpu_5(const struct fake_event *event, int nr_members)
+{
+	(void)nr_members;
+	return event->cpu == 5 ? EBUSY : 0;
+}
+
+/* With room for all, what is only new is opened bit by bit, and what is counted is shown meanwhile; also where it
+ * turns out that it can't be opened. */
+static void test_new_ones_wait(void **state)
+{
+	for (int refuse = 0; refuse < 2; refuse++) {
+		struct moved *m = *state;
+		int nr_open, steps = 0;
+
+		use_cpus(m, "0-1");
+		add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+		begin(m);
+		m->w->privilege.fd_limit = 1000;
+		use_cpus(m, "0-1,5");
+		add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+		add_group(m->w, SCOPE_CGROUP, "core", false, cycles, 2);
+		nr_open = fake_perf.nr_open;
+		move(m);
+		assert_int_equal(fake_perf.nr_open, nr_open + 1); /* a lifeline */
+		assert_first_counted(m, ARRAY_SIZE(labels));
+		assert_cell(m->w, ROW_ALL_CPUS, find_cgroup(m->w, "/a"), 2, false, 0);
+		assert_non_null(strstr(find_cgroup(m->w, "/a")->why, "about to be opened"));
+		assert_true(roster_is_waiting(&m->roster));
+
+		fake_perf.refuse = refuse ? refuse_cpu_5 : NULL;
+		while (roster_admit(&m->roster, 0))
+			steps++;
+		assert_true(steps >= (int)ARRAY_SIZE(labels) - 1);
+		assert_false(roster_is_waiting(&m->roster));
+		count_read(m->w->count);
+		assert_cell(m->w, ROW_ALL_CPUS, find_cgroup(m->w, "/a"), 0, !refuse, TOTAL);
+		assert_cell(m->w, ROW_ALL_CPUS, find_cgroup(m->w, "/a"), 2, !refuse, 0);
+		if (refuse)
+			assert_non_null(strstr(find_cgroup(m->w, "/a")->why, "EBUSY"));
+		else
+			assert_null(find_cgroup(m->w, "/a")->why);
+		assert_int_equal(fake_perf.nr_open, refuse ? nr_open + 1 : 5 * 12 + 3);
+		assert_int_equal(teardown(state), 0);
+		assert_int_equal(setup(state), 0);
+	}
+}
+
+/* What replaces something does not wait, so that nothing is lost. */
+static void test_changed_ones_do_not_wait(void **state)
+{
+	static const struct text_event more[] = { { "page-faults", SW, 2 }, { "b", SW, 5 } };
+	struct moved *m = *state;
+
+	add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
+	add_group(m->w, SCOPE_CGROUP, "core", false, cycles, 2);
+	begin(m);
+	m->w->privilege.fd_limit = 1000;
+	add_group(m->w, SCOPE_CGROUP, "software", false, more, 2);
+	add_group(m->w, SCOPE_CGROUP, "core", false, cycles, 2);
+	move(m);
+	assert_int_equal(fake_perf.nr_open, 5 * 12 + 3);
+	assert_first_counted(m, ARRAY_SIZE(labels));
+}
+
 /* --- files are slow to close */
 
 static const struct text_event traced[] = { { "t", TP, 1 }, { "u", TP, 2 }, { "v", TP, 3 } };
@@ -375,6 +442,8 @@ int main(void)
 		TEST(test_an_event_is_added),
 		TEST(test_cpus_before_cgroups),
 		TEST(test_more_is_kept_free),
+		TEST(test_new_ones_wait),
+		TEST(test_changed_ones_do_not_wait),
 		TEST(test_slow_files),
 		TEST(test_slow_files_at_the_limit),
 		TEST(test_slow_files_in_the_way),
