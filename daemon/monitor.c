@@ -236,9 +236,8 @@ static int take_over(struct monitor *monitor, struct count *from)
 {
 	int r = count_succeed(monitor->count, from);
 
-	if (count_add_cpus(monitor->count) < 0)
+	if (roster_move(&monitor->roster, monitor->count, from) < 0)
 		r = -ENOMEM;
-	roster_move(&monitor->roster, monitor->count, from);
 	if (count_succeeded(monitor->count, from) < 0)
 		r = -ENOMEM;
 	count_free(from);

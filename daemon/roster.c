@@ -80,6 +80,13 @@ static void unchoose(struct roster *roster, struct cgroup *cgroup)
 	cgroup->chosen = 0;
 }
 
+/* It is gone, and was not in time. */
+static void miss(struct roster *roster, struct cgroup *cgroup)
+{
+	roster->missed += !cgroup->accounted;
+	cgroup->accounted = true;
+}
+
 static void on_removed(void *userdata, struct cgroup *cgroup)
 {
 	struct roster *roster = userdata;
@@ -88,7 +95,7 @@ static void on_removed(void *userdata, struct cgroup *cgroup)
 	if (cgroup->status == CGROUP_COUNTED)
 		count_remove_cgroup(roster->count, cgroup, true);
 	if (cgroup->status == CGROUP_WAITING)
-		roster->missed += !cgroup->gone;
+		miss(roster, cgroup);
 	leave(roster, cgroup);
 }
 
@@ -121,8 +128,7 @@ static void admit_one(struct roster *roster, struct cgroup *cgroup)
 
 	if (r == -ENOENT) {
 		/* The tree is about to hear of it. */
-		roster->missed += !cgroup->gone;
-		cgroup->gone = true;
+		miss(roster, cgroup);
 		set_status(roster, cgroup, CGROUP_FAILED, "it was removed before it could be opened");
 	} else if (r < 0) {
 		set_status(roster, cgroup, CGROUP_FAILED, why.text);
@@ -265,7 +271,13 @@ static bool rank(struct roster *roster, uint64_t end)
 	return false;
 }
 
-/* True where some are still to be tried again. */
+static void begin_mending(struct roster *roster)
+{
+	roster->is_mending = true;
+	roster->mending_began = count_now();
+}
+
+/* What is counted comes before those that wait. True where some are still to be tried again. */
 static bool mend(struct roster *roster, uint64_t end)
 {
 	struct cgroup *cgroup;
@@ -284,14 +296,15 @@ static bool mend(struct roster *roster, uint64_t end)
 
 static bool admit(struct roster *roster, uint64_t end)
 {
-	size_t room = count_room(roster->count), waiting = roster->nr_status[CGROUP_WAITING];
+	size_t room, waiting = roster->nr_status[CGROUP_WAITING];
 	bool more = false;
 
+	if (!roster->is_ranking && roster->is_mending && mend(roster, end))
+		return true;
+	room = count_room(roster->count);
 	/* Room for all, or for none, needs no choice. */
 	if (!roster->is_ranking && waiting > 0 && (room == 0 || room >= waiting + nr_left_out(roster)))
 		more = admit_waiting(roster, end);
-	else if (!roster->is_ranking && roster->is_mending)
-		more = mend(roster, end);
 	else if (roster_wants_ranking(roster))
 		more = rank(roster, end);
 	return more || roster->is_mending || roster_wants_ranking(roster);
@@ -336,12 +349,11 @@ void roster_retry(struct roster *roster)
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(roster->tree), in_all)
 		if (cgroup->status == CGROUP_FAILED)
 			set_status(roster, cgroup, CGROUP_WAITING, NULL);
-	roster->is_mending = true;
-	roster->mending_began = count_now();
+	begin_mending(roster);
 }
 
-/* Those that `from` counts and that are wanted, in the tree's order, or by the rule where not all of them fit. What is
- * not wanted is dropped. NULL when there is no memory. */
+/* Those that `from` counts and that are wanted, by the rule. What is not wanted is dropped. NULL when there is no
+ * memory. */
 static struct cgroup **sort_counted(struct roster *roster, struct count *from, size_t *ret_nr)
 {
 	struct cgroup **counted = calloc(cgroup_tree_size(roster->tree) + 1, sizeof(struct cgroup *)), *cgroup;
@@ -351,31 +363,53 @@ static struct cgroup **sort_counted(struct roster *roster, struct count *from, s
 		set_status(roster, cgroup, first_status(roster, cgroup), NULL);
 		if (!count_has_cgroup(from, cgroup))
 			continue;
+		cgroup->accounted = true;
 		if (cgroup->status != CGROUP_WAITING)
 			count_remove_cgroup(from, cgroup, false);
 		else if (counted)
 			counted[nr++] = cgroup;
 	}
-	if (counted && nr > count_room(roster->count))
+	if (counted)
 		qsort(counted, nr, sizeof(struct cgroup *), compare_candidates);
 	*ret_nr = nr;
 	return counted;
 }
 
-void roster_move(struct roster *roster, struct count *to, struct count *from)
+/* It needs more files than there is room for, and `from` counts it still. */
+static bool wants_room(const struct cgroup *cgroup, const struct count *from)
+{
+	return cgroup->status == CGROUP_OVER_FDS && count_has_cgroup(from, cgroup);
+}
+
+int roster_move(struct roster *roster, struct count *to, struct count *from)
 {
 	_cleanup_(freep) struct cgroup **counted = NULL;
-	size_t nr;
+	size_t nr = 0;
+	int r;
 
 	end_ranking(roster);
 	roster->next_ranking = 0;
 	roster->count = to;
-	if (!roster->tree)
-		return;
 	/* Without memory they are opened anew, bit by bit, and lose what happens until then. */
-	counted = sort_counted(roster, from, &nr);
-	for (size_t i = 0; i < nr; i++)
+	if (roster->tree)
+		counted = sort_counted(roster, from, &nr);
+	/* The last give way to CPUs, and to those before them; they wait from now on. */
+	while (nr > 0 && !count_has_room_for_cpus(to))
+		count_remove_cgroup(from, counted[--nr], true);
+	r = count_add_cpus(to);
+	/* To open all that is new would be a long turn of the loop: with room enough it is done bit by bit. */
+	if (count_room(to) >= nr) {
+		count_defer(to);
+		begin_mending(roster);
+	}
+	for (size_t i = 0; i < nr; i++) {
 		admit_one(roster, counted[i]);
+		while (nr > i + 1 && wants_room(counted[i], from)) {
+			count_remove_cgroup(from, counted[--nr], true);
+			admit_one(roster, counted[i]);
+		}
+	}
+	return r;
 }
 
 size_t roster_needed_fds(const struct roster *roster)

@@ -10,8 +10,9 @@
  * When not all can be counted, for [cgroup] max or for want of open files, the rule is: what is counted goes on. Room
  * goes to the cgroups nearest to the root, since with those below them they stand for the most, and of equally deep
  * ones to the busiest: by the CPU time they have used since they were last looked at (cpu.stat, where there is one).
- * Room that comes back is given out by the same rule. To look at many takes its time: it is bounded to a hundredth of
- * all time.
+ * Room that comes back is given out by the same rule. Where what is counted comes to need more (a CPU is back, a reload
+ * adds an event), the last by that rule give way. To look at many takes its time: it is bounded to a hundredth of all
+ * time.
  */
 
 #include "count/count.h"
@@ -22,7 +23,7 @@ struct roster {
 	struct count *count;
 	size_t nr_status[_CGROUP_STATUS_MAX];
 	struct cgroup_list waiting; /* those of that status, in the order in which they came to it */
-	uint64_t missed;	    /* cgroups gone before they could be opened */
+	uint64_t missed;	    /* cgroups that were gone when their turn to be opened came */
 
 	/* A ranking: those that have been chosen, best first, and are to be opened. */
 	struct cgroup **chosen; /* NULL in place of one that is gone meanwhile */
@@ -30,7 +31,7 @@ struct roster {
 	bool is_ranking; /* they are being looked at, one after another */
 	uint64_t ranking_began, spent, next_ranking; /* CLOCK_MONOTONIC ns; ns of work; CLOCK_MONOTONIC ns */
 
-	bool is_mending; /* those that are counted, and not with all of their sets, are tried again */
+	bool is_mending; /* those that are counted, and not with all of their sets, are opened now, or tried again */
 	uint64_t mending_began;
 };
 
@@ -51,9 +52,10 @@ bool roster_wants_ranking(const struct roster *roster);
 /* What failed once can work later: memory, files and PMUs are had by others too. */
 void roster_retry(struct roster *roster);
 
-/* Hands each cgroup that `from` counts over to `to`, which succeeds it and is the roster's count from now on. One that
- * is not wanted any more is dropped; those that have no room, by the rule, are left to `from`. */
-void roster_move(struct roster *roster, struct count *to, struct count *from);
+/* Hands what `from` counts over to `to`, which succeeds it and is the roster's count from now on: first CPUs, then
+ * cgroups, by the rule. One that is not wanted any more is dropped. Where `to` needs more room than there is, the last
+ * of them by the rule give way. -ENOMEM of count_add_cpus(). */
+int roster_move(struct roster *roster, struct count *to, struct count *from);
 
 /* The open files that counting everything wanted would take. */
 size_t roster_needed_fds(const struct roster *roster);

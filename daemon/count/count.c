@@ -142,6 +142,8 @@ int count_succeed(struct count *count, struct count *from)
 	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
 		if (!is_excluded(count, from->known_cpus.cpu[i]))
 			r = cpulist_add(&count->known_cpus, from->known_cpus.cpu[i]);
+	/* One that was restored has none. */
+	from->engine->closer = count->engine->closer;
 	count->engine->ops->succeed(count->engine, from->engine, &count->lost);
 	count->from = from;
 	return r;
@@ -164,11 +166,17 @@ static void settle_cpus(struct count *count)
 		}
 }
 
+void count_defer(struct count *count)
+{
+	count->engine->defers = true;
+}
+
 int count_succeeded(struct count *count, struct count *from)
 {
 	uint64_t now = count_now();
 	int r;
 
+	count->engine->defers = false;
 	count->engine->ops->succeed(count->engine, NULL, NULL);
 	from->engine->ops->finish(from->engine, now);
 	count->from = NULL;
@@ -195,15 +203,27 @@ static size_t nr_fds(const struct count *count)
 	return count->engine->stats.fds + lifelines_nr_open(&count->lifelines);
 }
 
-/* Of the process, with those that are left to other use. */
+/* Of the process, with those that are left to other use. For what goes on in a successor, files that are still being
+ * closed have gone already: it would have to give way to them for good. */
 static uint64_t nr_taken_fds(const struct count *count)
 {
-	return nr_fds(count) + (count->from ? nr_fds(count->from) : 0) + closer_pending(count->options.closer) +
-	       count->options.fd_reserve;
+	size_t others = count->from ? nr_fds(count->from) : closer_pending(count->options.closer);
+
+	return nr_fds(count) + others + count->options.fd_reserve;
 }
 
+/* What needs no more goes on, however low the limit has become. */
 static bool has_room(const struct count *count, size_t fds)
 {
+	return fds == 0 || nr_taken_fds(count) + fds <= count->privilege->fd_limit;
+}
+
+bool count_has_room_for_cpus(const struct count *count)
+{
+	size_t fds = 0;
+
+	for (size_t i = 0; i < count->cpus.nr; i++)
+		fds += count->engine->ops->fds_needed(count->engine, SCOPE_CPU, (uint64_t)count->cpus.cpu[i]);
 	return nr_taken_fds(count) + fds <= count->privilege->fd_limit;
 }
 
@@ -401,6 +421,18 @@ static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, co
 	}
 }
 
+/* Under that label: a cgroup can be mounted at a second place, and is counted at one. */
+bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
+{
+	int cpu = count->options.cgroup_per_cpu && count->cpus.nr > 0 ? count->cpus.cpu[0] : ROW_ALL_CPUS;
+	const struct row *row;
+
+	if (!count->engine->ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id))
+		return false;
+	row = ledger_find(count->ledger, cpu, cgroup->identity);
+	return row && row->identity->id == cgroup->identity->id;
+}
+
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		     struct reason *why)
 {
@@ -411,6 +443,8 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 
 	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
 		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
+	if (!had && ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id))
+		return reason_set(why, CGROUP_FAILED, "it is the same cgroup as another path shows, and counted there");
 	if (!had && count->nr_cgroups >= count->options.cgroup_max)
 		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",
 				  count->options.cgroup_max);
@@ -426,15 +460,12 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 	return CGROUP_COUNTED;
 }
 
-bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
-{
-	return count->engine->ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id);
-}
-
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger)
 {
 	uint64_t now = count_now();
 
+	if (!count_has_cgroup(count, cgroup))
+		return;
 	count->engine->ops->remove(count->engine, SCOPE_CGROUP, cgroup->identity->id, now);
 	count->nr_cgroups--;
 	end_cgroup_rows(count, cgroup, linger, now);

@@ -62,9 +62,16 @@ uint64_t count_now(void);
 int count_succeed(struct count *count, struct count *from);
 int count_succeeded(struct count *count, struct count *from);
 
+/* Until then: of a cgroup that goes on with all it has, what is only new (events, a CPU) is not opened at once, but
+ * when it is added once more, and its status has a sentence that says so. */
+void count_defer(struct count *count);
+
 /* Adds to ret the CPUs that have been offline since what counts on them was opened, as far as readings have shown:
  * time for a successor. -ENOMEM. */
 int count_find_lost(const struct count *count, struct cpulist *ret);
+
+/* Is there room for all that is to be counted on CPUs, beside what is open? */
+bool count_has_room_for_cpus(const struct count *count);
 
 /* Opens the CPU scope's sets on all CPUs. Sets that can't be opened say so in their columns' states.
  * -ENOMEM. */

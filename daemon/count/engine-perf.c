@@ -88,6 +88,7 @@ static int set_open(struct perf_engine *engine, struct set_readers **ret, const 
 
 	if (!readers)
 		return reason_set(why, -ENOMEM, "out of memory");
+	readers->deferred = false;
 	for (size_t i = 0; i < readers->nr && (r == 0 || r == -ENODEV); i++) {
 		struct reader *reader = &readers->readers[i];
 		size_t member;
@@ -174,6 +175,7 @@ static void station_update(struct perf_engine *engine, struct station *station, 
 			.set_at = i,
 			.at = at,
 			.last = last,
+			.deferred = station->sets[i] && station->sets[i]->deferred,
 			.finding = finding,
 			.stats = &engine->engine.stats,
 			.lost = &engine->lost_since,
@@ -290,13 +292,6 @@ static void station_remove(struct perf_engine *engine, struct station *station)
 	station_free(engine, station);
 }
 
-/* All of it is closed when this returns: somebody may wait for the room. */
-static void station_end(struct perf_engine *engine, struct station *station, uint64_t now)
-{
-	station_update(engine, station, now, true);
-	station_remove(engine, station);
-}
-
 /* Leaves what is slow to close to the closer: members before their leader. */
 static void hand_to_closer(struct perf_engine *engine, struct station *station)
 {
@@ -313,16 +308,22 @@ static void hand_to_closer(struct perf_engine *engine, struct station *station)
 	}
 }
 
+/* wait: until all of it is closed, for somebody needs the room. */
+static void station_end(struct perf_engine *engine, struct station *station, uint64_t now, bool wait)
+{
+	station_update(engine, station, now, true);
+	if (!wait)
+		hand_to_closer(engine, station);
+	station_remove(engine, station);
+}
+
 static void perf_remove(struct engine *base, enum scope scope, uint64_t id, uint64_t now)
 {
 	struct perf_engine *engine = perf_engine(base);
 	struct station *station = find_station(engine, scope, id);
 
-	if (!station)
-		return;
-	station_update(engine, station, now, true);
-	hand_to_closer(engine, station);
-	station_remove(engine, station);
+	if (station)
+		station_end(engine, station, now, false);
 }
 
 static void perf_finish(struct engine *base, uint64_t now)
@@ -330,7 +331,7 @@ static void perf_finish(struct engine *base, uint64_t now)
 	struct perf_engine *engine = perf_engine(base);
 
 	while (!TAILQ_EMPTY(&engine->stations))
-		station_end(engine, TAILQ_FIRST(&engine->stations), now);
+		station_end(engine, TAILQ_FIRST(&engine->stations), now, false);
 }
 
 /* --- taking over */
@@ -478,22 +479,50 @@ static size_t start_sets(struct perf_engine *engine, struct station *station, ui
 	return nr;
 }
 
+/* Leaves what is not open to a later add(); why says so. */
+static void defer_missing(const struct scope_plan *plan, struct station *station, struct reason *why)
+{
+	why->text[0] = '\0';
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		if (is_whole(station->sets[i]))
+			continue;
+		if (station->sets[i])
+			station->sets[i]->deferred = true;
+		reason_set(why, 0, "some of its events are about to be opened");
+	}
+}
+
+/* Is all taken over that was open of a cgroup, so that nothing is lost while the rest of it is not? */
+static bool may_defer(const struct perf_engine *engine, const struct station *old)
+{
+	const struct perf_engine *from = engine->from;
+
+	return engine->engine.defers && old && old->scope == SCOPE_CGROUP &&
+	       nr_open_fds(old, &from->engine.plan->scope[SCOPE_CGROUP]) == 0;
+}
+
 /*
  * Opens all sets of the target. What the preceding engine has open for it and is not taken over is read a
  * last time at the moment in which its replacement starts, or before that one is opened where there is no
  * room for both: of files, of breakpoints, of a PMU with one user. A set that can't be opened is left out, which
  * `why` then tells. A cgroup the kernel does not know ends it all, and so does a shortage, unless something was
- * taken over: that goes on.
+ * taken over: that goes on. Where nothing is replaced, what is new may be deferred.
  */
 static int open_sets(struct perf_engine *engine, struct station *station, const struct engine_target *target,
 		     const struct cpulist *cpus, struct row *const *rows, uint64_t now, struct reason *why)
 {
 	struct station *old = find_station(engine->from, target->scope, target->id);
 	size_t nr_inherited = inherit_sets(engine, station, cpus, rows), nr;
-	int r = open_missing(engine, station, target, cpus, rows, why, !engine->from);
+	int r;
 
+	if (nr_inherited > 0 && may_defer(engine, old)) {
+		defer_missing(&engine->engine.plan->scope[target->scope], station, why);
+		station_end(engine->from, old, now, false);
+		return 0;
+	}
+	r = open_missing(engine, station, target, cpus, rows, why, !engine->from);
 	if (old)
-		station_end(engine->from, old, now);
+		station_end(engine->from, old, now, r < 0);
 	if (r < 0 && engine->from)
 		r = open_missing(engine, station, target, cpus, rows, why, true);
 	if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))
@@ -527,7 +556,7 @@ static int perf_add(struct engine *base, const struct engine_target *target, con
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = open_sets(engine, station, target, cpus, rows, now, why);
 	if (r < 0)
-		station_end(engine, station, now); /* what was inherited has its last counts */
+		station_end(engine, station, now, false); /* what was inherited has its last counts */
 	return r;
 }
 

@@ -15,6 +15,7 @@
 struct set_readers {
 	size_t nr;
 	size_t nr_events;
+	bool deferred; /* what is not open has not been tried yet */
 	struct reader readers[];
 };
 

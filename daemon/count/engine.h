@@ -35,6 +35,7 @@ struct engine {
 	struct plan *plan;		     /* a reference */
 	const struct privilege *privilege;   /* borrowed */
 	struct closer *closer;		     /* of slow files, or NULL; borrowed */
+	bool defers; /* what is only new of a cgroup that goes on is opened when that is added once more */
 	struct finding *findings[_SCOPE_MAX]; /* one a set */
 	struct engine_stats stats;
 };
@@ -69,9 +70,9 @@ struct engine_ops {
 	/*
 	 * Starts counting a target, or what could not be opened of it before. rows[i] is fed by cpus->cpu[i];
 	 * they may all be the same row. Each set is opened on all of its CPUs or not at all, unless a part of it
-	 * was taken over; 0 where at least one is, with a sentence in why where another is not, or not all of it.
-	 * -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open. -ENOENT: the kernel knows no such cgroup. Other
-	 * errors: no set could be opened; why says.
+	 * was taken over; 0 where at least one is, with a sentence in why where another is not, or not all of it,
+	 * or not yet. -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open. -ENOENT: the kernel knows no such
+	 * cgroup. Other errors: no set could be opened; why says.
 	 */
 	int (*add)(struct engine *engine, const struct engine_target *target, const struct cpulist *cpus,
 		   struct row *const *rows, uint64_t now, struct reason *why);
@@ -80,7 +81,7 @@ struct engine_ops {
 	 * ns. */
 	void (*remove)(struct engine *engine, enum scope scope, uint64_t id, uint64_t now);
 
-	/* The same for all targets, and all is closed when it returns. */
+	/* The same for all targets. */
 	void (*finish)(struct engine *engine, uint64_t now);
 
 	/* Reads all targets. */

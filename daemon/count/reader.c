@@ -232,7 +232,7 @@ enum sight reader_update(struct reader *reader, const struct reading_context *co
 	if (reader->dead || reader->offline)
 		return SIGHT_NOTHING;
 	if (!reader_is_open(reader))
-		return SIGHT_LOST;
+		return context->deferred ? SIGHT_NOTHING : SIGHT_LOST;
 	if (!reader->started)
 		return SIGHT_NOTHING;
 	r = reader_read(reader, context->set->nr, context->buffer, &now, &context->finding->why);

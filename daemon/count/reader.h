@@ -38,6 +38,7 @@ struct reading_context {
 	size_t set_at; /* its number in the plan */
 	uint64_t at;   /* CLOCK_MONOTONIC ns */
 	bool last;     /* it is closed after it */
+	bool deferred; /* what is not open has not been tried yet: so far it was not counted either */
 	struct finding *finding;
 	struct engine_stats *stats;
 	struct cpulist *lost; /* gets CPUs on which groups turn out to have been taken apart */
@@ -46,7 +47,7 @@ struct reading_context {
 
 /* What a reading says about whether its row's cells are known. */
 enum sight {
-	SIGHT_NOTHING, /* nothing (more) has happened there: its CPU is, or was, offline, or it was not started */
+	SIGHT_NOTHING, /* nothing (more) has happened there: its CPU is, or was, offline, or it is not started yet */
 	SIGHT_NONE,    /* never enabled there: a true 0 */
 	SIGHT_PENDING, /* enabled and never run: unknown */
 	SIGHT_SEEN,

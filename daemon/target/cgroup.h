@@ -55,7 +55,7 @@ struct cgroup {
 	 * `why` at the end. */
 	int status;
 	char *why;
-	bool gone;	      /* it could not be opened any more */
+	bool accounted;	      /* what it did is known, or it is among those missed */
 	uint64_t usage, busy; /* CPU time in us: when it was last looked at; between then and the time before */
 	uint64_t looked_at;   /* CLOCK_MONOTONIC ns */
 	size_t chosen;	      /* its place among those to be counted next, from 1 */

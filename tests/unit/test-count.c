@@ -634,108 +634,49 @@ static void test_cgroup_unknown_or_gone(void **state)
 	assert_int_equal(fake_perf.nr_open, 0);
 }
 
-/* The last counts are read at removal and linger; made again under its path, its series go on. */
-static void test_cgroup_life(void **state)
+static void assert_counted_once(const struct world *w, const struct cgroup *cgroup, const struct cgroup *twin)
+{
+	struct reason why = {};
+
+	assert_int_equal(count_add_cgroup(w->count, w->tree, twin, &why), CGROUP_FAILED);
+	assert_non_null(strstr(why.text, "another path"));
+	count_remove_cgroup(w->count, twin, false);
+	assert_true(count_has_cgroup(w->count, cgroup));
+	assert_false(count_has_cgroup(w->count, twin));
+	assert_int_equal(count_room(w->count), 1);
+	assert_int_equal(fake_perf.nr_open, 6);
+}
+
+/* A cgroup that is mounted at a second place is counted at the first, also by the next count; where it ends there, it
+ * can be counted at the other. */
+static void test_one_cgroup_at_two_paths(void **state)
 {
 	struct world *w = *state;
-	struct cgroup *a;
-	struct cgroup_identity *old;
-	struct reason why;
-	uint64_t old_id;
+	struct count *from;
+	struct cgroup *a, twin;
 
-	w->options.linger = 3600ULL * SECOND;
+	w->options.cgroup_max = 2;
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	make_dir(w, "a");
 	start(w);
 	a = add_cgroup(w, "/a");
-	old = cgroup_identity_ref(a->identity);
-	old_id = old->id;
-	fake_run(old_id, 1, 1000, 1000, 5);
-	count_remove_cgroup(w->count, a, true);
-	assert_int_equal(fake_perf.nr_open, 0);
-	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 5);
-	assert_int_equal(count_stats(w->count).lingering, 1);
+	twin = *a;
+	assert_int_equal(cgroup_identity_new(&twin.identity, a->identity->id, "/b"), 0);
+	assert_counted_once(w, a, &twin);
 
-	/* A directory made before the old one goes has another inode. */
-	make_dir(w, "new");
-	remove_dir(w, "a");
-	assert_int_equal(renameat(w->root_fd, "new", w->root_fd, "a"), 0);
-	cgroup_tree_rescan(w->tree);
-	assert_int_equal(cgroup_tree_follow(w->tree, UINT64_MAX, &why), 0);
-	a = add_cgroup(w, "/a");
-	assert_true(a->identity->id != old_id);
-	fake_run(a->identity->id, 0, 1000, 1000, 2);
-	count_tick(w->count, NULL);
-	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 7);
-	assert_int_equal(count_stats(w->count).lingering, 0);
-	cgroup_identity_unref(old);
-}
+	from = w->count;
+	w->options.cgroup_per_cpu = true;
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(count_succeed(w->count, from), 0);
+	(void)add_cgroup(w, "/a");
+	assert_int_equal(count_succeeded(w->count, from), 0);
+	count_free(from);
+	assert_counted_once(w, a, &twin);
 
-static void test_cgroup_expires(void **state)
-{
-	struct world *w = *state;
-	struct cgroup *a;
-
-	w->options.linger = 1;
-	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
-	make_dir(w, "a");
-	start(w);
-	a = add_cgroup(w, "/a");
-	count_read(w->count);
-	count_remove_cgroup(w->count, a, true);
-	assert_non_null(ledger_find(count_ledger(w->count), ROW_ALL_CPUS, a->identity));
-	count_tick(w->count, NULL);
-	assert_null(ledger_find(count_ledger(w->count), ROW_ALL_CPUS, a->identity));
-	assert_int_equal(count_stats(w->count).lingering, 0);
-}
-
-/* Of many that come and go, no more linger than may be counted. */
-static void check_bounded(struct world *w, bool per_cpu)
-{
-	struct cgroup *cgroup;
-	char name[16];
-
-	w->options.cgroup_max = 3;
-	w->options.linger = 3600ULL * SECOND;
-	w->options.cgroup_per_cpu = per_cpu;
-	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
-	for (int i = 0; i < 8; i++) {
-		snprintf(name, sizeof(name), "c%d", i);
-		make_dir(w, name);
-	}
-	start(w);
-	for (int i = 0; i < 8; i++) {
-		snprintf(name, sizeof(name), "/c%d", i);
-		cgroup = add_cgroup(w, name);
-		count_remove_cgroup(w->count, cgroup, true);
-		assert_int_equal(count_stats(w->count).lingering, i < 3 ? i + 1 : 3);
-	}
-	assert_int_equal(count_stats(w->count).pushed_out, 5);
-	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], per_cpu ? 9 : 3);
-	assert_null(ledger_find(count_ledger(w->count), per_cpu ? 5 : ROW_ALL_CPUS, find_cgroup(w, "/c4")->identity));
-	assert_cell(w, per_cpu ? 0 : ROW_ALL_CPUS, find_cgroup(w, "/c5"), 0, true, 0);
-
-	/* One in the midst of them is there again. */
-	cgroup = add_cgroup(w, "/c6");
-	assert_int_equal(count_stats(w->count).lingering, 2);
-	count_remove_cgroup(w->count, cgroup, true);
-	assert_int_equal(count_stats(w->count).lingering, 3);
-	fake_perf.clock += w->options.linger;
-	count_tick(w->count, NULL);
-	assert_int_equal(count_stats(w->count).lingering, 0);
-	assert_int_equal(count_stats(w->count).pushed_out, 5);
-	assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], 0);
-}
-
-static void test_lingering_is_bounded(void **state)
-{
-	check_bounded(*state, false);
-}
-
-/* Cgroups are counted, and not their rows. */
-static void test_lingering_per_cpu_is_bounded(void **state)
-{
-	check_bounded(*state, true);
+	count_remove_cgroup(w->count, a, false);
+	assert_int_equal(count_room(w->count), 2);
+	assert_int_equal(count_add_cgroup(w->count, w->tree, &twin, &(struct reason){}), CGROUP_COUNTED);
+	cgroup_identity_unref(twin.identity);
 }
 
 int main(void)
@@ -763,10 +704,7 @@ int main(void)
 		TEST(test_cgroup_limits),
 		TEST(test_cgroup_max),
 		TEST(test_cgroup_unknown_or_gone),
-		TEST(test_cgroup_life),
-		TEST(test_cgroup_expires),
-		TEST(test_lingering_is_bounded),
-		TEST(test_lingering_per_cpu_is_bounded),
+		TEST(test_one_cgroup_at_two_paths),
 	};
 
 	return cmocka_run_group_tests_name("count", tests, NULL, NULL);
