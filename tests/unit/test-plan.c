@@ -281,7 +281,8 @@ static void test_plan_no_cpu(void **state)
 	make_plan(w);
 	column = w->plan->scope[SCOPE_CPU].columns;
 	assert_int_equal(column->state, EVENT_UNSUPPORTED);
-	assert_string_equal(column->why, "its PMU counts on CPU 1 only, which is offline or left alone by [cpu] exclude");
+	assert_string_equal(column->why,
+			    "its PMU counts on CPU 1 only, which is offline or left alone by [cpu] exclude");
 	assert_int_equal(fake_perf.nr_calls, 0);
 }
 
