@@ -130,7 +130,7 @@ static void pass(struct inherited *ret)
 
 static void add_cgroups(struct world *w)
 {
-	char label[8];
+	char label[16];
 
 	for (int i = 0; i < NR_CGROUPS; i++) {
 		(void)snprintf(label, sizeof(label), "/%d", i);
@@ -175,7 +175,7 @@ static void end(struct world *w, struct store *store)
 static struct store *begin(struct world *w, const char *folder)
 {
 	struct store *store;
-	char name[8];
+	char name[16];
 
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	for (int i = 0; i < NR_CGROUPS; i++) {
