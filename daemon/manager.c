@@ -5,6 +5,7 @@
 #include "access.h"
 #include "lag.h"
 #include "monitor.h"
+#include "said.h"
 #include "store.h"
 #include "util/buf.h"
 #include "util/log.h"
@@ -53,14 +54,13 @@ struct manager {
 	struct store *store;
 	sd_event_source *keep; /* a timer, armed while the store is behind */
 	uint64_t keep_ns;      /* what that took the last time */
-	int keep_error;	       /* what was said of it last */
 	struct lag lag;	       /* turns of the loop, in ns */
 	uint64_t next_tick;   /* CLOCK_MONOTONIC ns */
 	bool settled;	      /* all cgroups found at start have been opened */
 	struct plan *said_plan;		    /* a reference: the plan of which … */
 	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
-	char *tree_problem;   /* … and why not all of the cgroup tree is watched */
-	char *status;	      /* the last STATUS= sent */
+	struct said watching, reading, cpus, keeping; /* what it knows of the cgroup tree, CPUs and the store */
+	char *status; /* the last STATUS= sent */
 };
 
 struct manager *manager_free(struct manager *manager)
@@ -80,7 +80,10 @@ struct manager *manager_free(struct manager *manager)
 	plan_unref(manager->said_plan);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		free(manager->said[scope]);
-	free(manager->tree_problem);
+	said_release(&manager->watching);
+	said_release(&manager->reading);
+	said_release(&manager->cpus);
+	said_release(&manager->keeping);
 	free(manager->status);
 	sd_event_unref(manager->loop);
 	free(manager);
@@ -199,33 +202,29 @@ static void log_problems(const struct manager *manager)
 		log_warning("no cgroups: %s", machine->no_cgroups.text);
 }
 
-/* What has become of watching the tree, when it is another than was said last. */
+/* What has become of watching the tree. While it is read that is not known. */
 static void say_tree_problem(struct manager *manager)
 {
 	const struct cgroup_tree *tree = manager->monitor->tree;
 	const char *problem = tree ? cgroup_tree_problem(tree) : NULL;
 
-	if (strcmp(problem ? problem : "", manager->tree_problem ? manager->tree_problem : "") == 0)
-		return;
 	if (problem)
-		log_warning("%s", problem);
-	else
-		log_notice("all of the cgroup tree is watched again");
-	free(manager->tree_problem);
-	manager->tree_problem = problem ? strdup(problem) : NULL;
+		said_log(&manager->watching, LOG_WARNING, problem);
+	else if (tree && !cgroup_tree_has_more(tree))
+		said_over(&manager->watching, "all of the cgroup tree is watched again");
 }
 
 /* --- what outlives the daemon */
 
 static void say_kept(struct manager *manager, int r)
 {
-	if (r == manager->keep_error)
-		return;
-	manager->keep_error = r;
+	struct reason why;
+
+	reason_set(&why, 0, "not all that is counted can be kept for the next start: %s", strerror(-r));
 	if (r < 0)
-		log_warning("not all that is counted can be kept for the next start: %s", strerror(-r));
+		said_log(&manager->keeping, LOG_WARNING, why.text);
 	else
-		log_notice("all that is counted is kept for the next start again");
+		said_over(&manager->keeping, "all that is counted is kept for the next start again");
 }
 
 static void save(struct manager *manager)
@@ -297,7 +296,7 @@ static bool follow(struct manager *manager)
 	bool more = monitor_follow_cgroups(manager->monitor, FOLLOW_NS, &why);
 
 	if (why.text[0])
-		log_warning("%s", why.text);
+		said_log(&manager->reading, LOG_WARNING, why.text);
 	return more;
 }
 
@@ -356,7 +355,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)usec;
 	monitor_follow_cpus(manager->monitor, &news);
 	if (news.text[0])
-		log_notice("%s", news.text);
+		said_log(&manager->cpus, LOG_NOTICE, news.text);
 	say_tree_problem(manager);
 	keep_soon(manager);
 	wake_admit(manager);

@@ -314,8 +314,10 @@ static void tell_cpus(const struct monitor *monitor, const struct cpulist *lost,
 	_cleanup_(freep) char *now = cpulist_format(&monitor->machine->cpus), *were = cpulist_format(lost);
 
 	if (were && *were)
-		reason_set(news, 0, "CPU %s has been offline: counted anew, totals go on; CPUs counted now: %s", were,
-			   now ? now : "?");
+		reason_set(news, 0,
+			   "CPU %s has been offline, or an event does not start there: counted anew, totals go on; "
+			   "CPUs counted now: %s",
+			   were, now ? now : "?");
 	else
 		reason_set(news, 0, "CPUs have come or gone: counted now: %s", now ? now : "?");
 }

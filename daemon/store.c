@@ -5,6 +5,7 @@
 #include "chunk.h"
 #include "count/image.h"
 #include "machine.h"
+#include "util/file.h"
 #include "util/text.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ struct slot {
 struct slots {
 	struct slot *slots;
 	size_t nr, room;
-	bool failed;
+	bool failed; /* there are fewer, for want of memory */
 };
 
 struct store {
@@ -146,19 +147,20 @@ static void drop_chunk(uint64_t number)
 
 /* --- perf events and their chunks */
 
-static void slots_add(struct slots *slots, uint64_t id, int fd, struct chunk *chunk)
+/* False where there is no memory. */
+static bool slots_add(struct slots *slots, uint64_t id, int fd, struct chunk *chunk)
 {
 	if (slots->nr == slots->room) {
 		size_t room = slots->room ? 2 * slots->room : 64;
 		struct slot *more = reallocarray(slots->slots, room, sizeof(*more));
 
-		slots->failed |= !more;
 		if (!more)
-			return;
+			return false;
 		slots->slots = more;
 		slots->room = room;
 	}
 	slots->slots[slots->nr++] = (struct slot){ id, fd, chunk };
+	return true;
 }
 
 static int compare_slots(const void *a, const void *b)
@@ -176,7 +178,9 @@ static void slots_sort(struct slots *slots)
 
 static void gather(void *userdata, int fd, uint64_t id)
 {
-	slots_add(userdata, id, fd, NULL);
+	struct slots *slots = userdata;
+
+	slots->failed |= !slots_add(slots, id, fd, NULL);
 }
 
 static struct chunk *add_chunk(struct store *store, uint64_t number)
@@ -319,9 +323,9 @@ static int renew_chunks(struct store *store)
 
 	for (size_t i = 0; i < store->nr_chunks; i++) {
 		struct chunk *chunk = store->chunks[i];
-		int error = chunk->dirty && chunk->nr && nr < RENEW_MAX ? renew_chunk(store, chunk) : 0;
+		int error = chunk->fds && nr < RENEW_MAX ? renew_chunk(store, chunk) : 0;
 
-		nr += chunk->dirty || chunk->fds;
+		nr += !!chunk->fds;
 		free(chunk->fds);
 		chunk->fds = NULL;
 		r = error < 0 ? error : r;
@@ -371,18 +375,6 @@ static int keep_events(struct store *store, const struct count *count)
 }
 
 /* --- images */
-
-static int write_all(int fd, const char *bytes, size_t size)
-{
-	for (size_t at = 0; at < size;) {
-		ssize_t n = pwrite(fd, bytes + at, size - at, (off_t)at);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		at += n < 0 ? 0 : (size_t)n;
-	}
-	return 0;
-}
 
 static int make_image(struct store *store, const struct count *count)
 {
@@ -460,28 +452,11 @@ int store_keep(struct store *store, const struct count *count)
 	return r;
 }
 
-/* A whole file in the place of another, or none. */
 static int write_state_file(const struct store *store)
 {
-	_cleanup_(freep) char *new = NULL;
-	_cleanup_(closep) int fd = -1;
-	int r;
-
 	if (store->image.failed)
 		return -ENOMEM;
-	if (asprintf(&new, "%s.new", store->state_file) < 0) {
-		new = NULL;
-		return -ENOMEM;
-	}
-	fd = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return -errno;
-	r = write_all(fd, store->image.data, store->image.len);
-	if (r == 0 && (fsync(fd) < 0 || rename(new, store->state_file) < 0))
-		r = -errno;
-	if (r < 0)
-		(void)unlink(new);
-	return r;
+	return replace_file(store->state_file, 0600, true, store->image.data, store->image.len);
 }
 
 /* To the end, however long systemd takes. */
@@ -565,15 +540,15 @@ static void adopt_chunk(struct store *store, uint64_t number, int socket, struct
 	for (int i = 0; i < nr; i++) {
 		uint64_t id;
 
-		if (fd_pool_add(pool, fds[i], &id) < 0 || !chunk)
-			continue;
-		slots_add(&store->slots, id, -1, chunk);
-		chunk->nr++;
+		if (fd_pool_add(pool, fds[i], &id) >= 0 && chunk)
+			chunk->nr += slots_add(&store->slots, id, -1, chunk);
 	}
 	if (number > store->last_number)
 		store->last_number = number;
-	/* One that is not all its own is better made anew. */
-	if (chunk)
+	/* One that is not all its own is better made anew; one that nobody would know of is not left there. */
+	if (!chunk)
+		drop_chunk(number);
+	else
 		chunk->dirty = !is_alone(store, chunk) || !whole || chunk->nr < (size_t)nr;
 }
 
@@ -665,18 +640,18 @@ static void tell(const struct candidate *candidate, const struct count *count, c
 	uint64_t now = count_now(), age = now > candidate->info.saved_at ? now - candidate->info.saved_at : 0;
 	size_t open = count_stats(count).fds;
 
-	if (candidate->memory < 0)
-		reason_set(news, 0,
-			   "totals go on from %s, saved %.1f s ago; what happened since then has not been counted",
-			   candidate->what, (double)age / 1e9);
-	else if (pool->nr_missed)
+	if (pool->nr_missed == 0 && (open || candidate->memory >= 0))
+		reason_set(news, 0, "totals go on from %s, with all of %zu perf events, that have counted meanwhile",
+			   candidate->what, open);
+	else if (open || candidate->memory >= 0)
 		reason_set(news, 0,
 			   "totals go on from %s, saved %.1f s ago; of %zu perf events %zu were not kept, and what "
 			   "they would have counted since is missing",
 			   candidate->what, (double)age / 1e9, open + pool->nr_missed, pool->nr_missed);
 	else
-		reason_set(news, 0, "totals go on from %s, with all of %zu perf events, that have counted meanwhile",
-			   candidate->what, open);
+		reason_set(news, 0,
+			   "totals go on from %s, saved %.1f s ago; what happened since then has not been counted",
+			   candidate->what, (double)age / 1e9);
 }
 
 struct count *store_restore(struct store *store, struct inherited *inherited, uint64_t fd_reserve, struct reason *news,

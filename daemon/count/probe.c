@@ -265,6 +265,17 @@ static bool opens_as_member(const struct scope_plan *plan, const struct column *
 	return fd >= 0;
 }
 
+/* Which of the two it is, only those who know the machine can tell. */
+static int explain_no_cpu(struct column *column)
+{
+	_cleanup_(freep) char *cpus = cpulist_format(&column->event->cpus);
+	struct reason why;
+
+	reason_set(&why, 0, "its PMU counts on CPU %s only, which is offline or left alone by [cpu] exclude",
+		   cpus ? cpus : "?");
+	return column_set_state(column, EVENT_UNSUPPORTED, why.text);
+}
+
 int probe_column(struct scope_plan *plan, size_t at, const struct probe *probe)
 {
 	struct column *column = &plan->columns[at];
@@ -285,7 +296,7 @@ int probe_column(struct scope_plan *plan, size_t at, const struct probe *probe)
 	if (probe_cpus(&cpus, event, probe->cpus) < 0)
 		return -ENOMEM;
 	if (cpus.nr == 0)
-		return column_set_state(column, EVENT_UNSUPPORTED, "none of its PMU's CPUs is online");
+		return explain_no_cpu(column);
 
 	counting = find_counting(column, probe);
 	if (counting) {

@@ -274,6 +274,6 @@ int tracefs_save(const char *root, const char *file, struct reason *why)
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (saving.nr == 0)
 		return reason_set(why, -ENOENT, "%s/events: there are no tracepoints", root);
-	r = replace_file(file, 0644, list.data, list.len);
+	r = replace_file(file, 0644, false, list.data, list.len);
 	return r < 0 ? reason_set(why, r, "%s: %s", file, strerror(-r)) : saving.nr;
 }

@@ -69,8 +69,26 @@ static bool is_leaf(const struct stat *st)
 
 /* --- one name */
 
+/*
+ * Events say that a cgroup was made, and not which one. One is due for each that was found for an event, its own or one
+ * before it, and one at most for those that were found otherwise. Where there is one more, it is of a cgroup that
+ * nobody has seen.
+ */
+static void hear(struct cgroup_tree *tree, struct cgroup *parent, struct cgroup *known, const char *name)
+{
+	if (known && !known->told)
+		known->told = true;
+	else if (!mirror_would_want(tree, parent, name))
+		return;
+	else if (parent->ahead > 0)
+		parent->ahead--;
+	else
+		tree->stats.missed++;
+}
+
 /* A new one; what is in it is looked at by later steps. */
-static int add(struct cgroup_tree *tree, struct cgroup *parent, const char *name, int fd, uint64_t id)
+static int add(struct cgroup_tree *tree, struct cgroup *parent, const char *name, int fd, uint64_t id,
+	       enum cause cause)
 {
 	struct cgroup *c;
 	struct stat st;
@@ -79,6 +97,9 @@ static int add(struct cgroup_tree *tree, struct cgroup *parent, const char *name
 	r = mirror_add(tree, parent, name, fd, id, &c);
 	if (r < 0)
 		return r;
+	c->told = cause != CAUSE_SHOWN;
+	if (parent && cause == CAUSE_CHANGED)
+		parent->ahead += c->wanted;
 	/* Asked again, since it is watched only now. */
 	c->unread = fstat(fd, &st) < 0 || !is_leaf(&st);
 	if (c->unread && !tree->fresh)
@@ -88,7 +109,7 @@ static int add(struct cgroup_tree *tree, struct cgroup *parent, const char *name
 
 /* There is no directory at name below parent that could be opened. 0 where that is normal. */
 static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, struct cgroup *known,
-			   const char *name, bool expected, int error)
+			   const char *name, enum cause cause, int error)
 {
 	bool gone = error == -ENOENT || error == -ENOTDIR;
 
@@ -98,32 +119,34 @@ static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, stru
 	/* Permission is given without an event. */
 	if (error == -EACCES)
 		tree->incomplete = true;
+	if (gone && cause == CAUSE_MADE)
+		hear(tree, parent, known, name);
 	if (known) {
 		if (gone)
 			mirror_doom(tree, known);
-	} else if (!expected) {
+	} else if (cause == CAUSE_CHANGED) {
 		/* One of those left out has been removed. */
 		if (error != -ENOTDIR)
 			mirror_leave_in(tree, parent);
 	} else if (gone) {
-		tree->stats.missed += mirror_would_want(tree, parent, name);
+		tree->stats.missed += cause == CAUSE_SHOWN && mirror_would_want(tree, parent, name);
 	} else {
 		mirror_leave_out(tree, parent);
 	}
 	return 0;
 }
 
-static void replace(struct cgroup_tree *tree, struct cgroup *known, bool expected)
+static void replace(struct cgroup_tree *tree, struct cgroup *known, enum cause cause)
 {
 	tree->again.parent = known->parent;
-	tree->again.expected = expected;
+	tree->again.cause = cause == CAUSE_MADE ? CAUSE_CHANGED : cause; /* the event has been heard */
 	strcpy(tree->again.name, known->name);
 	mirror_doom(tree, known);
 }
 
 /* Brings the mirror in line with what stands at name below parent now. dir is the parent's directory, since by its
  * path another may be there; or it says why that can't be opened. */
-static int look_at(struct cgroup_tree *tree, struct cgroup *parent, int dir, const char *name, bool expected)
+static int look_at(struct cgroup_tree *tree, struct cgroup *parent, int dir, const char *name, enum cause cause)
 {
 	struct cgroup *known = mirror_find(tree, parent, name);
 	_cleanup_(closep) int fd = -1;
@@ -137,14 +160,16 @@ static int look_at(struct cgroup_tree *tree, struct cgroup *parent, int dir, con
 	if (r >= 0)
 		r = fd = open_directory(dir, name, O_PATH, &st);
 	if (r < 0)
-		return explain_absence(tree, parent, known, name, expected, r);
+		return explain_absence(tree, parent, known, name, cause, r);
 
+	if (known && cause == CAUSE_MADE)
+		hear(tree, parent, known, name);
 	if (known && known->identity->id == st.st_ino) {
 		known->seen = tree->readings;
 		return 0;
 	}
 	if (known) {
-		replace(tree, known, expected);
+		replace(tree, known, cause);
 		return 0;
 	}
 	if (tree->size >= tree->limit) {
@@ -152,15 +177,15 @@ static int look_at(struct cgroup_tree *tree, struct cgroup *parent, int dir, con
 		mirror_leave_out(tree, parent);
 		return 0;
 	}
-	return add(tree, parent, name, fd, st.st_ino);
+	return add(tree, parent, name, fd, st.st_ino, cause);
 }
 
-void look_at_change(struct cgroup_tree *tree, struct cgroup *parent, const char *name, bool expected)
+void look_at_change(struct cgroup_tree *tree, struct cgroup *parent, const char *name, enum cause cause)
 {
 	size_t left_out = tree->stats.left_out;
 	struct stat st;
 	_cleanup_(closep) int dir = look_open(tree, parent, O_PATH, &st);
-	int r = look_at(tree, parent, dir, name, expected);
+	int r = look_at(tree, parent, dir, name, cause);
 
 	if (r < 0)
 		look_failed(tree, r);
@@ -183,7 +208,7 @@ int look_at_root(struct cgroup_tree *tree)
 	if (fd < 0)
 		return fd;
 	if (!tree->root)
-		return add(tree, NULL, "", fd, st.st_ino);
+		return add(tree, NULL, "", fd, st.st_ino, CAUSE_SHOWN);
 	if (tree->root->identity->id != st.st_ino)
 		mirror_doom(tree, tree->root);
 	return 0;
@@ -191,7 +216,7 @@ int look_at_root(struct cgroup_tree *tree)
 
 static void look_again(struct cgroup_tree *tree)
 {
-	look_at_change(tree, steal_ptr(tree->again.parent), tree->again.name, tree->again.expected);
+	look_at_change(tree, steal_ptr(tree->again.parent), tree->again.name, tree->again.cause);
 }
 
 /* --- a directory */
@@ -269,9 +294,9 @@ static const struct dirent *next_directory(struct cgroup_tree *tree, bool *end)
 	return entry;
 }
 
-static void look_at_entry(struct cgroup_tree *tree, const char *name, bool expected)
+static void look_at_entry(struct cgroup_tree *tree, const char *name, enum cause cause)
 {
-	int r = look_at(tree, tree->reading.of, tree->reading.fd, name, expected);
+	int r = look_at(tree, tree->reading.of, tree->reading.fd, name, cause);
 
 	if (r < 0)
 		look_failed(tree, r);
@@ -305,7 +330,7 @@ static void unseen_step(struct cgroup_tree *tree)
 	if (c) {
 		reading->unseen = TAILQ_NEXT(c, in_parent);
 		if (c->seen != tree->readings)
-			look_at_entry(tree, c->name, false);
+			look_at_entry(tree, c->name, CAUSE_CHANGED);
 	} else if (reading->others) {
 		rewinddir(reading->dir);
 		reading->phase = READ_NEW;
@@ -322,7 +347,7 @@ static void new_step(struct cgroup_tree *tree)
 	struct cgroup *known = entry ? mirror_find(tree, tree->reading.of, entry->d_name) : NULL;
 
 	if (entry && !(known && known->seen == tree->readings))
-		look_at_entry(tree, entry->d_name, entry->d_type == DT_DIR);
+		look_at_entry(tree, entry->d_name, entry->d_type == DT_DIR ? CAUSE_SHOWN : CAUSE_CHANGED);
 	if (end)
 		look_end(tree);
 }

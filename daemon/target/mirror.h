@@ -20,6 +20,13 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 
+/* Why a name is looked at. */
+enum cause {
+	CAUSE_CHANGED, /* something has happened there, or may have */
+	CAUSE_SHOWN,   /* its directory has shown it */
+	CAUSE_MADE,    /* an event says that it was made */
+};
+
 /* A directory that is compared with the mirror, an entry a step. */
 struct reading {
 	struct cgroup *of; /* NULL: none is */
@@ -51,7 +58,7 @@ struct cgroup_tree {
 	} doomed;
 	struct {
 		struct cgroup *parent; /* NULL: nothing */
-		bool expected;
+		enum cause cause;
 		char name[NAME_MAX + 1];
 	} again; /* to be looked at once more, when what was known there is removed */
 	struct reading reading;
@@ -116,8 +123,8 @@ int look_open(const struct cgroup_tree *tree, const struct cgroup *c, int flags,
  * looked at again. */
 int look_at_root(struct cgroup_tree *tree);
 
-/* Looks at name below parent, where something has happened; expected: it was there a moment ago. */
-void look_at_change(struct cgroup_tree *tree, struct cgroup *parent, const char *name, bool expected);
+/* Looks at name below parent, where something has happened. */
+void look_at_change(struct cgroup_tree *tree, struct cgroup *parent, const char *name, enum cause cause);
 
 /* Begins to read a directory. */
 void look_into(struct cgroup_tree *tree, struct cgroup *c);

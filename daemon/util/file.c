@@ -7,6 +7,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <string.h>
 #include <sys/stat.h>
 
 int read_text_file(int dirfd, const char *path, size_t max, char **ret)
@@ -43,22 +45,31 @@ int read_text_file(int dirfd, const char *path, size_t max, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-static int write_all(int fd, const char *data, size_t n)
+int write_all(int fd, const char *data, size_t n)
 {
-	while (n > 0) {
-		ssize_t written = write(fd, data, n);
+	for (size_t at = 0; at < n;) {
+		ssize_t written = pwrite(fd, data + at, n - at, (off_t)at);
 
 		if (written < 0 && errno != EINTR)
 			return -errno;
-		if (written > 0) {
-			data += written;
-			n -= (size_t)written;
-		}
+		at += written < 0 ? 0 : (size_t)written;
 	}
 	return 0;
 }
 
-int replace_file(const char *path, mode_t mode, const char *data, size_t n)
+/* The folder's entries are on disk. */
+static int sync_folder_of(const char *path)
+{
+	_cleanup_(freep) char *copy = strdup(path);
+	_cleanup_(closep) int fd = -1;
+
+	if (!copy)
+		return -ENOMEM;
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
+int replace_file(const char *path, mode_t mode, bool durable, const char *data, size_t n)
 {
 	_cleanup_(freep) char *other = NULL;
 	_cleanup_(closep) int fd = -1;
@@ -72,9 +83,9 @@ int replace_file(const char *path, mode_t mode, const char *data, size_t n)
 	if (fd < 0)
 		return -errno;
 	r = write_all(fd, data, n);
-	if (r == 0 && (fchmod(fd, mode) < 0 || rename(other, path) < 0))
+	if (r == 0 && (fchmod(fd, mode) < 0 || (durable && fsync(fd) < 0) || rename(other, path) < 0))
 		r = -errno;
 	if (r < 0)
 		(void)unlink(other);
-	return r;
+	return r < 0 || !durable ? r : sync_folder_of(path);
 }

@@ -8,6 +8,7 @@
 
 #include "util/cleanup.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -21,9 +22,12 @@
  */
 int read_text_file(int dirfd, const char *path, size_t max, char **ret);
 
+/* Writes these bytes over a file's first ones. What a system call said. */
+int write_all(int fd, const char *data, size_t n);
+
 /*
  * Puts a new file with these bytes and this mode, whatever the umask, in the place of what is at path: who looks
- * finds the old one or the whole new one. Nothing that is there is followed or written to, so that root can do it in
- * a folder of another user's. What a system call said.
+ * finds the old one or the whole new one; where it is durable, also after the machine has failed. Nothing that is there
+ * is followed or written to, so that root can do it in a folder of another user's. What a system call said.
  */
-int replace_file(const char *path, mode_t mode, const char *data, size_t n);
+int replace_file(const char *path, mode_t mode, bool durable, const char *data, size_t n);

@@ -4,6 +4,7 @@ at the counters."""
 
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -53,11 +54,37 @@ def test_its_limits_are_in_force(service):
     assert files[1] == files[2] == str(min(1048576, hard_limit())), "what it may not have is cut to what there is"
     assert show(service, "MemoryMax", "TasksMax", "CPUQuotaPerSecUSec") == \
         {"MemoryMax": str(1 << 30), "TasksMax": "8", "CPUQuotaPerSecUSec": "500ms"}
+
+
+@pytest.mark.parametrize("controller, file, limit", [("memory", "memory.max", str(1 << 30)), ("pids", "pids.max", "8"),
+                                                     ("cpu", "cpu.max", "50000 100000")])
+def test_the_kernel_has_its_limits(service, controller, file, limit):
+    if controller not in service.run("cat", "/sys/fs/cgroup/cgroup.controllers").stdout.split():
+        pytest.skip(f"the container's cgroups have no {controller} controller: the host has it in version 1, or not")
     folder = "/sys/fs/cgroup" + show(service, "ControlGroup")
-    controllers = service.run("cat", "/sys/fs/cgroup/cgroup.controllers").stdout.split()
-    for controller, file, limit in (("memory", "memory.max", str(1 << 30)), ("pids", "pids.max", "8"),
-                                    ("cpu", "cpu.max", "50000 100000")):
-        assert controller not in controllers or service.run("cat", f"{folder}/{file}").stdout.strip() == limit
+    assert service.run("cat", f"{folder}/{file}").stdout.strip() == limit
+
+
+def test_it_needs_far_less_than_its_limits(service):
+    """Also where it is busy: clients side by side, each with an answer of its own kind, and reloads."""
+    paths = ["metrics", "api/v1/snapshot", "api/v1/events", "api/v1/cgroups", ""]
+    ask = "".join(f"(for i in $(seq 30); do curl -sf --compressed http://127.0.0.1:9753/{path} >/dev/null || exit 1; done) "
+                  f"& pids=\"$pids $!\"; " for path in paths)
+    clients = subprocess.Popen(["nsenter", f"--target={service.leader}", "--all", "sh", "-c",
+                                f"{ask} for pid in $pids; do wait $pid || exit 1; done"])
+    pid, most, reloads = show(service, "MainPID"), 0, 0
+    while clients.poll() is None or reloads < 3:
+        if reloads < 3:
+            service.run("systemctl", "reload", "perfmond")
+            reloads += 1
+        status = service.run("cat", f"/proc/{pid}/status").stdout
+        most = max(most, int(re.search(r"^Threads:\s+(\d+)$", status, re.M)[1]))
+    peak = int(re.search(r"^VmHWM:\s+(\d+) kB$", status, re.M)[1]) << 10
+    print(f"\nat most {most} threads of {show(service, 'TasksMax')}, {peak / 1e6:.1f} MB of "
+          f"{int(show(service, 'MemoryMax')) / 1e6:.0f} MB")
+    assert clients.returncode == 0 and value(service, "perfmond_reloads_total") == 3
+    assert most <= int(show(service, "TasksMax")) // 2
+    assert peak < int(show(service, "MemoryMax")) // 10
 
 
 def test_it_is_as_closed_as_it_says(service):

@@ -2,6 +2,7 @@
 """Cgroups are followed while they come and go, and those are counted that the config admits."""
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -74,6 +75,20 @@ def test_trees_made_by_several_at_once_are_found_whole(perfmond, cgroups):
     expected = {"/" + os.path.relpath(path, cgroups.mount) for path, _, _ in os.walk(cgroups.path)} - {cgroups.label}
     assert len(expected) == 3 * (1 + 15 * 3)
     until(lambda: counted(daemon.metrics(), cgroups.label) == expected, "all of the trees are counted")
+
+
+def test_what_goes_wrong_again_and_again_is_said_once(perfmond, cgroups):
+    """It has no file left with which to look, whatever is made."""
+    daemon = perfmond(config(cgroups.label + "/**"))
+    limits = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    for i in range(50):
+        cgroups.make(f"g{i}")
+        time.sleep(0.02)
+    daemon.wait_log("can't read the cgroup tree at .*: Too many open files")
+    assert daemon.log.count("can't read the cgroup tree") == 1
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, limits)
+    until(lambda: len(counted(daemon.metrics(), cgroups.label)) == 50, "all are found", 30)
 
 
 def test_a_removed_cgroup_lingers_then_goes(perfmond, cgroups, work, cpus):

@@ -188,6 +188,61 @@ static void test_short_life(_unused_ void **state)
 	watched_free(&w);
 }
 
+/* Each life but the last is over before anybody looks. */
+static void test_short_lives(_unused_ void **state)
+{
+	static char *const names[] = { (char *)"/new", (char *)"/left-out" };
+	struct cgroup_filter filter = admit_all;
+	struct watched w;
+
+	filter.exclude = names;
+	filter.nr_exclude = 2;
+	watched_make(&w);
+	cgroup_tree_set_filter(w.tree, &filter);
+	watched_mkdir(&w, "old");
+	watched_start(&w);
+	watched_expect(&w, "+/\n+/old\n");
+	watched_mkdir(&w, "a");
+	watched_rmdir(&w, "a");
+	watched_mkdir(&w, "a");
+	watched_mkdir(&w, "left-out");
+	watched_rmdir(&w, "left-out");
+	watched_mkdir(&w, "left-out");
+	watched_follow(&w);
+	watched_expect(&w, "+/a\n+/left-out\n");
+	assert_int_equal(cgroup_tree_stats(w.tree).missed, 1);
+
+	/* Those that are known, by an event or by a reading, are not among them. */
+	watched_remake(&w, "a");
+	watched_remake(&w, "old");
+	watched_follow(&w);
+	watched_expect(&w, "-/a\n+/a\n-/old\n+/old\n");
+	assert_int_equal(cgroup_tree_stats(w.tree).missed, 1);
+	watched_remake(&w, "a");
+	watched_remake(&w, "a");
+	watched_remake(&w, "a");
+	watched_follow(&w);
+	watched_expect(&w, "-/a\n+/a\n");
+	assert_int_equal(cgroup_tree_stats(w.tree).missed, 3);
+	watched_remake(&w, "a");
+	watched_remake(&w, "a");
+	watched_rmdir(&w, "a");
+	watched_follow(&w);
+	watched_expect(&w, "-/a\n");
+	assert_int_equal(cgroup_tree_stats(w.tree).missed, 5);
+
+	/* By a reading that comes before its event, or after. */
+	for (int i = 0; i < 8; i++) {
+		cgroup_tree_rescan(w.tree);
+		watched_mkdir(&w, "b");
+		watched_follow(&w);
+		watched_rmdir(&w, "b");
+		watched_follow(&w);
+	}
+	assert_int_equal(cgroup_tree_stats(w.tree).missed, 5);
+	watched_free(&w);
+}
+
 static void test_made_again(_unused_ void **state)
 {
 	struct watched w;
@@ -573,6 +628,38 @@ static void test_real(void **state)
 	assert_int_equal(cgroup_tree_stats(w->tree).watches, 3);
 }
 
+/* Whatever comes and goes between two looks: each was reported, or is counted as missed. */
+static void test_real_none_forgotten(void **state)
+{
+	static const char *const names[] = { "a", "d" };
+	struct real *real = *state;
+	struct watched *w = &real->w;
+	unsigned random = 1, made = 0, reported = 0;
+
+	if (!real_make(real))
+		skip();
+	watched_start(w);
+	watched_forget(w);
+	for (int i = 0; i < 20000; i++) {
+		char path[PATH_MAX + 16];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", real->path, names[watched_draw(&random, 2)]);
+		if (watched_draw(&random, 3) == 0) {
+			assert_true(cgroup_tree_follow(w->tree, 0, &w->why) >= 0);
+		} else if (watched_draw(&random, 2)) {
+			made += mkdir(path, 0755) == 0;
+		} else {
+			(void)rmdir(path);
+		}
+	}
+	watched_follow(w);
+	watched_compare(w, real->path);
+	for (size_t i = 0; i < w->log.len; i++)
+		reported += w->log.data[i] == '+';
+	assert_in_range(reported, 500, made - 500);
+	assert_int_equal(reported + cgroup_tree_stats(w->tree).missed, made);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -584,6 +671,7 @@ int main(void)
 		cmocka_unit_test(test_tree_made_at_once),
 		cmocka_unit_test(test_tree_removed_at_once),
 		cmocka_unit_test(test_short_life),
+		cmocka_unit_test(test_short_lives),
 		cmocka_unit_test(test_made_again),
 		cmocka_unit_test(test_renamed),
 		cmocka_unit_test(test_moved_away),
@@ -594,6 +682,7 @@ int main(void)
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_anything),
 		cmocka_unit_test_setup_teardown(test_real, enter_real, leave_real),
+		cmocka_unit_test_setup_teardown(test_real_none_forgotten, enter_real, leave_real),
 	};
 
 	return watched_run("cgroup", tests);

@@ -268,6 +268,24 @@ static void test_plan_absent_and_uncountable(void **state)
 	assert_int_equal(w->plan->scope[SCOPE_CGROUP].nr_sets, 0);
 }
 
+/* Offline, or excluded. */
+static void test_plan_no_cpu(void **state)
+{
+	static const struct text_event uncore[] = { { "x", UNCORE_TYPE, 9 } };
+	struct world *w = *state;
+	const struct column *column;
+
+	cpulist_release(&w->cpus);
+	assert_int_equal(cpulist_parse(&w->cpus, "0,5"), 0);
+	add_group(w, SCOPE_CPU, "uncore", false, uncore, 1);
+	make_plan(w);
+	column = w->plan->scope[SCOPE_CPU].columns;
+	assert_int_equal(column->state, EVENT_UNSUPPORTED);
+	assert_string_equal(column->why,
+			    "its PMU counts on CPU 1 only, which is offline or left alone by [cpu] exclude");
+	assert_int_equal(fake_perf.nr_calls, 0);
+}
+
 static void test_plan_no_cgroups(void **state)
 {
 	struct world *w = *state;
@@ -290,6 +308,7 @@ int main(void)
 		TEST(test_plan_same_series_twice),
 		TEST(test_plan_series_meet),
 		TEST(test_plan_absent_and_uncountable),
+		TEST(test_plan_no_cpu),
 		TEST(test_plan_no_cgroups),
 	};
 
