@@ -3,8 +3,10 @@
 at the counters."""
 
 import json
+import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -56,35 +58,72 @@ def test_its_limits_are_in_force(service):
         {"MemoryMax": str(1 << 30), "TasksMax": "8", "CPUQuotaPerSecUSec": "500ms"}
 
 
-@pytest.mark.parametrize("controller, file, limit", [("memory", "memory.max", str(1 << 30)), ("pids", "pids.max", "8"),
-                                                     ("cpu", "cpu.max", "50000 100000")])
-def test_the_kernel_has_its_limits(service, controller, file, limit):
-    if controller not in service.run("cat", "/sys/fs/cgroup/cgroup.controllers").stdout.split():
-        pytest.skip(f"the container's cgroups have no {controller} controller: the host has it in version 1, or not")
-    folder = "/sys/fs/cgroup" + show(service, "ControlGroup")
-    assert service.run("cat", f"{folder}/{file}").stdout.strip() == limit
+# What the unit asks for, by the controllers' files in version 2, and in version 1, where they are the host's.
+LIMITS = {"memory": ("memory.max", str(1 << 30), "memory.limit_in_bytes", str(1 << 30)),
+          "pids": ("pids.max", "8", "pids.max", "8"),
+          "cpu": ("cpu.max", "50000 100000", "cpu.cfs_quota_us", "50000")}
 
 
-def test_it_needs_far_less_than_its_limits(service):
+def host_pid(machine, pid):
+    """The number that a process of the container has outside."""
+    namespace = os.readlink(f"/proc/{machine.leader}/ns/pid")
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(folder / "ns/pid") == namespace and \
+                    re.search(r"^NSpid:.*\s(\d+)$", (folder / "status").read_text(), re.M)[1] == pid:
+                return folder.name
+        except OSError:
+            pass  # it has ended
+    raise AssertionError(f"no process {pid}")
+
+
+@pytest.fixture
+def limited(service):
+    """The service with its limits in force: by systemd where the container's cgroups have the controllers, and by
+    version 1 of them, on the host, where they are there."""
+    pid = show(service, "MainPID")
+    has = service.run("cat", "/sys/fs/cgroup/cgroup.controllers").stdout.split()
+    made = []
+    for controller, (file, limit, old_file, old_limit) in LIMITS.items():
+        if controller in has:
+            folder = "/sys/fs/cgroup" + show(service, "ControlGroup")
+            assert service.run("cat", f"{folder}/{file}").stdout.strip() == limit
+            continue
+        mount = Path("/sys/fs/cgroup") / controller
+        if not (mount / "cgroup.procs").exists():
+            pytest.skip(f"there is no {controller} controller, in version 1 or 2")
+        made.append(mount / f"perfmond-limits-{os.getpid()}")
+        made[-1].mkdir()
+        (made[-1] / old_file).write_text(old_limit)
+        (made[-1] / "cgroup.procs").write_text(host_pid(service, pid))
+    yield service
+    for folder in made:
+        for task in (folder / "cgroup.procs").read_text().split():
+            (folder.parent / "cgroup.procs").write_text(task)
+        folder.rmdir()
+
+
+def test_its_limits_leave_it_room(limited):
     """Also where it is busy: clients side by side, each with an answer of its own kind, and reloads."""
     paths = ["metrics", "api/v1/snapshot", "api/v1/events", "api/v1/cgroups", ""]
     ask = "".join(f"(for i in $(seq 30); do curl -sf --compressed http://127.0.0.1:9753/{path} >/dev/null || exit 1; done) "
                   f"& pids=\"$pids $!\"; " for path in paths)
-    clients = subprocess.Popen(["nsenter", f"--target={service.leader}", "--all", "sh", "-c",
+    clients = subprocess.Popen(["nsenter", f"--target={limited.leader}", "--all", "sh", "-c",
                                 f"{ask} for pid in $pids; do wait $pid || exit 1; done"])
-    pid, most, reloads = show(service, "MainPID"), 0, 0
+    pid, most, reloads = show(limited, "MainPID"), 0, 0
     while clients.poll() is None or reloads < 3:
         if reloads < 3:
-            service.run("systemctl", "reload", "perfmond")
+            limited.run("systemctl", "reload", "perfmond")
             reloads += 1
-        status = service.run("cat", f"/proc/{pid}/status").stdout
+        status = limited.run("cat", f"/proc/{pid}/status").stdout
         most = max(most, int(re.search(r"^Threads:\s+(\d+)$", status, re.M)[1]))
     peak = int(re.search(r"^VmHWM:\s+(\d+) kB$", status, re.M)[1]) << 10
-    print(f"\nat most {most} threads of {show(service, 'TasksMax')}, {peak / 1e6:.1f} MB of "
-          f"{int(show(service, 'MemoryMax')) / 1e6:.0f} MB")
-    assert clients.returncode == 0 and value(service, "perfmond_reloads_total") == 3
-    assert most <= int(show(service, "TasksMax")) // 2
-    assert peak < int(show(service, "MemoryMax")) // 10
+    print(f"\nat most {most} threads of {show(limited, 'TasksMax')}, {peak / 1e6:.1f} MB of "
+          f"{int(show(limited, 'MemoryMax')) / 1e6:.0f} MB")
+    assert clients.returncode == 0 and value(limited, "perfmond_reloads_total") == 3
+    assert show(limited, "MainPID") == pid, "nothing has ended it"
+    assert most <= int(show(limited, "TasksMax")) // 2
+    assert peak < int(show(limited, "MemoryMax")) // 10
 
 
 def test_it_is_as_closed_as_it_says(service):
