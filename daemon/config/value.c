@@ -4,6 +4,7 @@
 
 #include "config/list.h"
 #include "util/cpulist.h"
+#include "util/glob.h"
 #include "util/text.h"
 
 #include <arpa/inet.h>
@@ -271,6 +272,8 @@ static int check_word(const char *word, size_t n, enum value_type type, struct r
 				  "'%s' matches nothing, as the paths of cgroups begin with '/'; write "
 				  "'/%s' or '**/%s'",
 				  text_excerpt(excerpt, copy), excerpt, excerpt);
+	if (type == VALUE_GLOBS && n > GLOB_MAX)
+		return reason_set(why, -EINVAL, "'%s' is longer than %d bytes", text_excerpt(excerpt, copy), GLOB_MAX);
 	return 0;
 }
 

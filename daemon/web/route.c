@@ -5,6 +5,7 @@
 #include "expose/escape.h"
 #include "expose/expose.h"
 #include "expose/rendering.h"
+#include "util/glob.h"
 #include "util/gzip.h"
 #include "util/text.h"
 #include "web/accept.h"
@@ -49,6 +50,8 @@ void route_refuse(struct answer *ret, const char *target, unsigned status, const
 }
 
 /* --- parameters of a query */
+
+_Static_assert(PARAMETER_MAX <= GLOB_MAX, "every glob of a query is matched");
 
 static int take_scope(struct expose_query *query, const char *value, struct reason *why)
 {

@@ -8,6 +8,7 @@
 #include "configs.h"
 #include "util/cleanup.h"
 #include "util/file.h"
+#include "util/glob.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -575,6 +576,24 @@ static void test_errors(_unused_ void **state)
 	expect_same(config, untouched);
 }
 
+static void test_long_globs(_unused_ void **state)
+{
+	_cleanup_(config_freep) struct config *config = fresh_config();
+	struct reason why = {};
+	char text[GLOB_MAX + 64];
+	int n;
+
+	memset(text, 'a', sizeof(text));
+	n = sprintf(text, "[cgroup]\ninclude = /");
+	text[n] = 'a';
+	strcpy(text + n + GLOB_MAX - 1, "\n");
+	assert_int_equal(config_parse(config, "f", text, strlen(text), &why), 0);
+	strcpy(text + n + GLOB_MAX - 1, "a\n");
+	assert_int_equal(config_parse(config, "f", text, strlen(text), &why), -EINVAL);
+	assert_non_null(strstr(why.text, "f:2: include: '/aaa"));
+	assert_non_null(strstr(why.text, "' is longer than 1024 bytes"));
+}
+
 /* What stood before the error in the same text is not in force either. */
 static void test_untouched_on_failure(_unused_ void **state)
 {
@@ -630,6 +649,7 @@ int main(void)
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_set_listen),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_long_globs),
 		cmocka_unit_test(test_untouched_on_failure),
 		cmocka_unit_test(test_check),
 	};
