@@ -56,6 +56,8 @@ const struct config_key config_keys[] = {
 	  .offset = offsetof(struct config, request_timeout), .min = 1000 * MS, .max = HOUR, .bounds = "1s to 1h" },
 	{ .section = SECTION_WEB, .name = "answer_timeout", .type = VALUE_DURATION,
 	  .offset = offsetof(struct config, answer_timeout), .min = 1000 * MS, .max = HOUR, .bounds = "1s to 1h" },
+	{ .section = SECTION_WEB, .name = "idle_timeout", .type = VALUE_DURATION,
+	  .offset = offsetof(struct config, idle_timeout), .min = 1000 * MS, .max = HOUR, .bounds = "1s to 1h" },
 	{ .section = SECTION_WEB, .name = "max_unsent_bytes", .type = VALUE_SIZE,
 	  .offset = offsetof(struct config, max_unsent_bytes), .min = KIB * KIB, .max = 16 * KIB * KIB * KIB,
 	  .bounds = "1MiB to 16GiB" },

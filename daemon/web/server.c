@@ -14,9 +14,6 @@
 /* A body is thrown away; whoever sends more than that to GET is up to something. */
 #define DISCARD_MAX (1024U * 1024)
 
-/* An answer that takes longer makes room for others where there is none. */
-#define SLOW_US 1000000U
-
 /* When to come again, in seconds. */
 #define RETRY_AFTER "5"
 
@@ -388,7 +385,7 @@ static bool is_crowded(const struct server *server)
 	struct client *slowest;
 
 	while (clients->stats->unsent > server->options->max_unsent_bytes &&
-	       (slowest = clients_slowest(clients, SLOW_US)))
+	       (slowest = clients_slowest(clients)))
 		clients_drop(clients, slowest);
 	return clients->stats->unsent > server->options->max_unsent_bytes;
 }

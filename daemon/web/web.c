@@ -77,11 +77,11 @@ static bool has_room(struct web *web, const struct peer *peer)
 	const struct clients *clients = &web->shared.clients;
 
 	if (clients_of(clients, peer) >= web->options->max_connections_per_address &&
-	    !drop(web, clients_idlest(clients, peer))) {
+	    !drop(web, clients_spare_of(clients, peer))) {
 		clients->stats->refused_address++;
 		return false;
 	}
-	if (clients->nr >= web->options->max_connections && !drop(web, clients_greedy(clients, peer))) {
+	if (clients->nr >= web->options->max_connections && !drop(web, clients_spare_for(clients, peer))) {
 		clients->stats->refused_full++;
 		return false;
 	}
@@ -183,8 +183,9 @@ static void adopt(struct web *web, struct server *server, struct web_options *op
 			server_free(web->server);
 	}
 	web->server = server;
-	clients->patience[PHASE_REQUEST] = options->request_timeout / 1000;
-	clients->patience[PHASE_ANSWER] = options->answer_timeout / 1000;
+	clients_set_patience(clients, PHASE_REQUEST, options->request_timeout / 1000);
+	clients_set_patience(clients, PHASE_ANSWER, options->answer_timeout / 1000);
+	clients_set_patience(clients, PHASE_IDLE, options->idle_timeout / 1000);
 	set_users(web, options->users);
 	web_options_unref(web->options);
 	web->options = web_options_ref(options);

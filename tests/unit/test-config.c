@@ -59,6 +59,7 @@ static void test_defaults(_unused_ void **state)
 	assert_int_equal(config->max_header_bytes, 16 * 1024);
 	assert_int_equal(config->request_timeout, 10 * SECOND);
 	assert_int_equal(config->answer_timeout, 60 * SECOND);
+	assert_int_equal(config->idle_timeout, 120 * SECOND);
 	assert_int_equal(config->max_unsent_bytes, 64 * 1024 * 1024);
 	expect_list(&config->cpu_groups, "core|software");
 	assert_false(config->cpu_aggregate);
@@ -116,7 +117,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, and the headers of the groups. */
-	assert_int_equal(settings, 23 + 3 * 2);
+	assert_int_equal(settings, 24 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -201,6 +202,7 @@ static void test_web_keys(_unused_ void **state)
 							       "max_header_bytes = 2048\n"
 							       "request_timeout = 1s\n"
 							       "answer_timeout = 1h\n"
+							       "idle_timeout = 5min\n"
 							       "max_unsent_bytes = 1 GiB\n");
 
 	assert_string_equal(config->tls_certificate.text, "/etc/perfmond/cert.pem");
@@ -214,6 +216,7 @@ static void test_web_keys(_unused_ void **state)
 	assert_int_equal(config->max_header_bytes, 2048);
 	assert_int_equal(config->request_timeout, SECOND);
 	assert_int_equal(config->answer_timeout, 3600 * SECOND);
+	assert_int_equal(config->idle_timeout, 300 * SECOND);
 	assert_int_equal(config->max_unsent_bytes, 1024 * 1024 * 1024);
 	assert_int_equal(config_check(config, NULL), 0);
 	apply_as(config, "g", "[web]\nusers =\n");

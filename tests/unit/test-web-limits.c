@@ -159,6 +159,39 @@ static void test_slow_request(void **state)
 	assert_works(f);
 }
 
+/* Nor is the second request of a connection given more time; who sends nothing is idle for longer. */
+static void test_slow_second_request(void **state)
+{
+	static const char whole[] = "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	struct fixture *f = *state;
+	_cleanup_(closep) int slow = -1, idle = -1;
+	_cleanup_(freep) char *first = NULL, *second = NULL;
+	bool ended = false;
+	uint64_t start;
+
+	f->options->request_timeout = 1000000000U;
+	f->options->idle_timeout = 4000000000U;
+	fixture_restart(f);
+	slow = dial(f, 0);
+	idle = dial(f, 0);
+	send_text(f, slow, whole);
+	first = receive(f, slow, false);
+	send_text(f, idle, whole);
+	second = receive(f, idle, false);
+	start = now_ms();
+	while (!ended && now_ms() < start + 8000) {
+		(void)send(slow, "G", 1, MSG_NOSIGNAL);
+		ended = ends_within(f, slow, 100);
+	}
+	assert_true(ended && now_ms() - start >= 1000);
+	assert_int_equal(f->fake->stats.dropped_request, 1);
+	assert_int_equal(f->fake->stats.dropped_idle, 0);
+	assert_true(ends_within(f, idle, 8000));
+	assert_true(now_ms() - start >= 3900);
+	assert_int_equal(f->fake->stats.dropped_idle, 1);
+	assert_works(f);
+}
+
 /* Taking a little now and then does not prolong it either. */
 static void test_slow_answer(void **state)
 {
@@ -209,6 +242,40 @@ static void test_connections_of_an_address(void **state)
 	assert_int_equal(f->fake->stats.dropped_idle, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		safe_close(fds[i]);
+}
+
+/* One address has all it may have, and none is idle: what has been slow for a second makes room. */
+static void test_slow_ones_make_room(void **state)
+{
+	static const char part[] = "GET / HT", large[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	struct fixture *f = *state;
+	int fds[4], newcomers[4];
+
+	fixture_make_large(f);
+	for (size_t pass = 0; pass < 2; pass++) {
+		f->options->max_connections_per_address = pass ? 256 : ARRAY_SIZE(fds);
+		f->options->max_connections = pass ? ARRAY_SIZE(fds) : 256;
+		fixture_restart(f);
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+			fds[i] = dial(f, 0);
+			send_text(f, fds[i], i ? part : large);
+		}
+		assert_int_equal(f->fake->stats.connections, ARRAY_SIZE(fds));
+		for (uint64_t end = now_ms() + 1100; now_ms() < end;)
+			turn(f);
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+			newcomers[i] = dial(f, 0);
+			assert_false(ends_within(f, newcomers[i], 20));
+			/* The last is the one that does not take its answer, of which the kernel has some. */
+			assert_true(i == 3 || ends_within(f, fds[i + 1], 1000));
+		}
+		assert_int_equal(f->fake->stats.dropped_request, (pass + 1) * (ARRAY_SIZE(fds) - 1));
+		assert_int_equal(f->fake->stats.dropped_answer, pass + 1);
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+			safe_close(fds[i]);
+			safe_close(newcomers[i]);
+		}
+	}
 }
 
 /* With all connections taken by one address, others are served, and it has one less; with none idle, too. */
@@ -365,8 +432,10 @@ int main(void)
 		fixture_test(test_security_headers),
 		fixture_test(test_cors),
 		fixture_test(test_slow_request),
+		fixture_test(test_slow_second_request),
 		fixture_test(test_slow_answer),
 		fixture_test(test_connections_of_an_address),
+		fixture_test(test_slow_ones_make_room),
 		fixture_test(test_greedy_ones_make_room),
 		fixture_test(test_new_options),
 		fixture_test(test_password_is_needed),
