@@ -203,7 +203,7 @@ struct client *clients_add(struct clients *clients, int fd)
 		return NULL;
 	client->fd = fd;
 	client->peer = peer_of(fd);
-	client->by_loopback = peer_came_by_loopback(fd);
+	client->is_local = peer_is_local(fd);
 	client->clients = clients;
 	client->of = watch(clients, client) < 0 ? NULL : add_peer(clients, &client->peer);
 	if (!client->of) {

@@ -42,7 +42,7 @@ struct client {
 	sd_event_source *io; /* while it is idle: its next request begins */
 	void *owner; /* the server it is one of */
 	void *connection;
-	bool by_loopback;
+	bool is_local;
 	/* Its answer, which it has not taken yet as a whole: so many bytes of its own, or what others take too, which
 	 * is in the stats once. */
 	size_t unsent;

@@ -315,11 +315,13 @@ static bool has_large_headers(const struct server *server, struct MHD_Connection
 	return info && info->header_size > server->options->max_header_bytes;
 }
 
-/* What is asked under another name than this machine's own, over loopback, comes from somebody else's page. Old clients
- * say no name, and are no browsers. */
-static bool is_misdirected(const struct client *client, struct MHD_Connection *connection)
+/* What is asked under another name than this machine's own, over loopback, or on a Unix socket that something on
+ * loopback stands before, comes from somebody else's page. Not with TLS: for a page's name there is no certificate
+ * here. Old clients say no name, and are no browsers. */
+static bool is_misdirected(const struct server *server, const struct client *client, struct MHD_Connection *connection)
 {
-	const char *host = client->by_loopback ? header_of(connection, MHD_HTTP_HEADER_HOST) : NULL;
+	bool may_be = client->is_local && !server->options->tls;
+	const char *host = may_be ? header_of(connection, MHD_HTTP_HEADER_HOST) : NULL;
 
 	return host && !host_is_loopback(host);
 }
@@ -356,10 +358,10 @@ static bool refuse(struct server *server, struct client *client, struct MHD_Conn
 {
 	if (has_large_headers(server, connection))
 		route_refuse(answer, target, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large");
-	else if (is_misdirected(client, connection))
+	else if (is_misdirected(server, client, connection))
 		route_refuse(answer, target, MHD_HTTP_MISDIRECTED_REQUEST,
-			     "this was asked for under a name that is not this machine's own: over loopback, ask "
-			     "localhost, 127.0.0.1 or [::1]");
+			     "this was asked for under a name that is not this machine's own: over loopback and on a "
+			     "Unix socket, ask localhost, 127.0.0.1 or [::1]");
 	else
 		return false;
 	return true;
