@@ -301,17 +301,20 @@ static void test_many_slow_clients_share(void **state)
 	assert_int_equal(f->fake->snapshot->rendered[SNAPSHOT_JSON][SNAPSHOT_PLAIN]->users, 0);
 }
 
-/* Answers that nobody takes are bounded; when their connections end, there is room again. */
+/* Answers that nobody takes are bounded, where each is another one; when their connections end, there is room again. */
 static void test_unsent_answers_are_bounded(void **state)
 {
 	struct fixture *f = *state;
 	_cleanup_(freep) char *reply = NULL, *after = NULL;
+	char request[128];
 	int fds[40];
 
 	fixture_make_large(f);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		send_text(f, fds[i], "GET /api/v1/snapshot?limit=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+		(void)snprintf(request, sizeof(request), "GET /api/v1/snapshot?limit=%zu HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			       LARGE - 1 - i);
+		send_text(f, fds[i], request);
 		turn(f);
 	}
 	reply = receive(f, fds[ARRAY_SIZE(fds) - 1], false);
