@@ -47,7 +47,7 @@ struct client {
 	 * is in the stats once. */
 	size_t unsent;
 	struct blob *shared;
-	/* Of its request, while a password is checked, and then. */
+	/* Of its request, while a password is checked, and then; or while it waits for its turn. */
 	bool waits, has_verdict;
 	uint64_t number;
 	int verdict;

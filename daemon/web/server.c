@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <string.h>
+#include <time.h>
 
 /* A body is thrown away; whoever sends more than that to GET is up to something. */
 #define DISCARD_MAX (1024U * 1024)
@@ -17,12 +18,19 @@
 /* When to come again, in seconds. */
 #define RETRY_AFTER "5"
 
+/* A turn of the loop that has lasted for so long begins no more answers, µs. */
+#define TURN_US 20000U
+
+/* In the place of a password's number: the client waits for the loop's next turn. */
+#define NEXT_TURN UINT64_MAX
+
 struct server {
 	struct server_shared *shared;
 	struct web_options *options;
 	struct MHD_Daemon *daemon;
 	sd_event_source *io, *timer;
 	size_t nr;
+	bool has_waiting; /* for the next turn */
 	bool retired;
 };
 
@@ -42,14 +50,47 @@ static int arm_timer(struct server *server)
 	MHD_UNSIGNED_LONG_LONG ms;
 	int r;
 
-	if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
+	if (server->has_waiting)
+		ms = 0;
+	else if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
 		return sd_event_source_set_enabled(server->timer, SD_EVENT_OFF);
 	r = sd_event_source_set_time_relative(server->timer, (uint64_t)ms * 1000);
 	return r < 0 ? r : sd_event_source_set_enabled(server->timer, SD_EVENT_ONESHOT);
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
+}
+
+/* Whoever waited for it goes on. */
+static void begin_turn(struct server *server)
+{
+	struct server_shared *shared = server->shared;
+	struct clients *clients = &shared->clients;
+	uint64_t turn = 0;
+
+	(void)sd_event_get_iteration(shared->loop, &turn);
+	if (turn == shared->turn)
+		return;
+	shared->turn = turn;
+	shared->turn_end = now_us() + TURN_US;
+	if (!server->has_waiting)
+		return;
+	server->has_waiting = false;
+	for (struct client *client = clients_next(clients, NULL); client; client = clients_next(clients, client))
+		if (client->owner == server && client->waits && client->number == NEXT_TURN) {
+			client->waits = false;
+			MHD_resume_connection(client->connection);
+		}
+}
+
 void server_run(struct server *server)
 {
+	begin_turn(server);
 	if (MHD_run(server->daemon) != MHD_YES)
 		log_debug("HTTP: MHD_run() failed");
 	if (arm_timer(server) < 0)
@@ -392,6 +433,23 @@ static bool is_crowded(const struct server *server)
 	return clients->stats->unsent > server->options->max_unsent_bytes;
 }
 
+/* Until its verdict is there, or its turn. */
+static enum MHD_Result suspend(struct MHD_Connection *connection, struct client *client)
+{
+	client->waits = true;
+	MHD_suspend_connection(connection);
+	return MHD_YES;
+}
+
+static bool is_turn_over(struct server *server, struct client *client)
+{
+	if (now_us() < server->shared->turn_end)
+		return false;
+	server->has_waiting = true;
+	client->number = NEXT_TURN;
+	return true;
+}
+
 static enum MHD_Result respond(struct server *server, struct MHD_Connection *connection, struct request *request,
 			       const char *method)
 {
@@ -409,11 +467,8 @@ static enum MHD_Result respond(struct server *server, struct MHD_Connection *con
 	if (!refuse(server, client, connection, &answer, request->target) &&
 	    !answer_preflight(server, connection, method, &answer)) {
 		verdict = check_password(server, client, connection);
-		if (verdict == AUTH_WAIT) {
-			client->waits = true;
-			MHD_suspend_connection(connection);
-			return MHD_YES;
-		}
+		if (verdict == AUTH_WAIT || (verdict == AUTH_GOOD && is_turn_over(server, client)))
+			return suspend(connection, client);
 		head.crowded = is_crowded(server);
 		if (!refuse_password(&answer, request->target, verdict))
 			route_answer(&answer, &shared->source, &head);
