@@ -14,6 +14,11 @@
 /* … and so long after there was no file or no memory for one, it is tried again. */
 #define RETRY_US 1000000U
 
+/* What the kernel holds for a connection, of which it takes up to twice as much: what lies there counts as taken, and
+ * left to itself the kernel takes megabytes. */
+#define SEND_BYTES (256 * 1024)
+#define RECEIVE_BYTES (64 * 1024)
+
 struct listener {
 	struct web *web;
 	struct listening listening;
@@ -88,6 +93,12 @@ static bool has_room(struct web *web, const struct peer *peer)
 	return true;
 }
 
+static void bound_buffers(int fd)
+{
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ SEND_BYTES }, sizeof(int));
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){ RECEIVE_BYTES }, sizeof(int));
+}
+
 /* False: there is none left, or none can be taken. */
 static bool accept_one(struct listener *listener)
 {
@@ -104,6 +115,7 @@ static bool accept_one(struct listener *listener)
 			pause_for_a_while(web);
 		return errno == ECONNABORTED;
 	}
+	bound_buffers(fd);
 	peer = peer_of(fd);
 	if (has_room(web, &peer))
 		server_add(web->server, fd, &address.any, address.size);

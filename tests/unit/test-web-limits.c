@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -215,6 +216,42 @@ static void test_slow_answer(void **state)
 	assert_int_equal(f->fake->stats.unsent, 0);
 	assert_true(now_ms() - start >= 1000);
 	assert_works(f);
+}
+
+/* The daemon's end of a connection: it is in this process. */
+static int other_end(int fd)
+{
+	struct sockaddr_storage own, peer;
+	socklen_t own_size = sizeof(own), peer_size;
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &own_size), 0);
+	for (int other = 0; other < 1024; other++) {
+		peer_size = sizeof(peer);
+		if (getpeername(other, (struct sockaddr *)&peer, &peer_size) == 0 && peer_size == own_size &&
+		    memcmp(&own, &peer, own_size) == 0)
+			return other;
+	}
+	fail_msg("there is no other end");
+	return -1;
+}
+
+/* What the kernel has of an answer, which counts as taken, is bounded. */
+static void test_bytes_in_the_kernel(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(closep) int fd = -1;
+	int server, bytes = 0, limit = 0;
+
+	fixture_make_large(f);
+	fd = dial(f, 0);
+	send_text(f, fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	for (int i = 0; i < 100; i++)
+		turn(f);
+	server = other_end(fd);
+	assert_int_equal(ioctl(server, TIOCOUTQ, &bytes), 0);
+	assert_in_range(bytes, 1, 512 * 1024);
+	assert_int_equal(getsockopt(server, SOL_SOCKET, SO_RCVBUF, &limit, &(socklen_t){ sizeof(limit) }), 0);
+	assert_in_range(limit, 1, 128 * 1024);
 }
 
 /* --- how many */
@@ -436,6 +473,7 @@ int main(void)
 		fixture_test(test_slow_request),
 		fixture_test(test_slow_second_request),
 		fixture_test(test_slow_answer),
+		fixture_test(test_bytes_in_the_kernel),
 		fixture_test(test_connections_of_an_address),
 		fixture_test(test_slow_ones_make_room),
 		fixture_test(test_greedy_ones_make_room),
