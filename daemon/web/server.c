@@ -31,7 +31,7 @@ struct server {
 	sd_event_source *io, *timer;
 	size_t nr;
 	bool has_waiting; /* for the next turn */
-	bool retired;
+	bool retired, stopping;
 };
 
 /* Of one request, from its first line to the last byte of its answer. */
@@ -139,6 +139,25 @@ static void start_client(struct server *server, struct MHD_Connection *connectio
 	server->nr++;
 }
 
+static bool has_hung_up(const struct client *client)
+{
+	char byte;
+	ssize_t n = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* What is no request, libmicrohttpd answers by itself, of which it does not tell, and ends the connection. */
+static void end_client(struct server *server, struct client *client)
+{
+	struct clients *clients = &server->shared->clients;
+
+	if (client->phase == PHASE_REQUEST && !server->stopping && !has_hung_up(client))
+		clients->stats->dropped_malformed++;
+	clients_remove(clients, client);
+	server->nr--;
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
 			  enum MHD_ConnectionNotificationCode code)
 {
@@ -147,9 +166,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		start_client(server, connection, context);
 	} else if (*context) {
-		clients_remove(&server->shared->clients, *context);
+		end_client(server, *context);
 		*context = NULL;
-		server->nr--;
 	}
 }
 
@@ -198,7 +216,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 	*context = NULL;
 	if (client) {
 		clients_set_unsent(&server->shared->clients, client, 0, NULL);
-		clients_enter(&server->shared->clients, client, PHASE_IDLE);
+		if (client->phase == PHASE_ANSWER)
+			clients_enter(&server->shared->clients, client, PHASE_IDLE);
 	}
 	if (!request)
 		return;
@@ -602,6 +621,7 @@ struct server *server_free(struct server *server)
 	sd_event_source_disable_unref(server->io);
 	sd_event_source_disable_unref(server->timer);
 	if (server->daemon) {
+		server->stopping = true;
 		resume_all(server);
 		MHD_stop_daemon(server->daemon);
 	}

@@ -95,6 +95,47 @@ static void test_header_bytes(void **state)
 	assert_int_equal(f->fake->stats.requests[SELF_HTTP_431], 1);
 }
 
+/* What libmicrohttpd refuses by itself is counted by the connection; who goes away in the middle is no fault. */
+static void test_malformed(void **state)
+{
+	static const char *const texts[] = {
+		"\x16\x03\x01\x02\r\n\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+		"GET / HTTP/2.0\r\n\r\n",
+	};
+	struct fixture *f = *state;
+	_cleanup_(freep) char *large = malloc(100000), *own = NULL;
+	_cleanup_(closep) int fd = dial(f, 0);
+	int gone = dial(f, 0), silent = dial(f, 0);
+
+	memset(large, 'a', 99999);
+	large[99999] = '\0';
+	memcpy(large, "GET / HTTP/1.1\r\nX: ", 19);
+	send_text(f, fd, large);
+	assert_true(ends_within(f, fd, 1000) || recv(fd, large, 12, MSG_PEEK) == 12);
+	assert_int_equal(f->fake->stats.dropped_malformed, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		_cleanup_(closep) int other = dial(f, 0);
+
+		send_text(f, other, texts[i]);
+		for (uint64_t end = now_ms() + 2000; now_ms() < end && f->fake->stats.dropped_malformed < i + 2;)
+			turn(f);
+		assert_int_equal(f->fake->stats.dropped_malformed, i + 2);
+	}
+	send_text(f, gone, "GET / HT");
+	safe_close(gone);
+	safe_close(silent);
+	for (uint64_t end = now_ms() + 5000; now_ms() < end && f->fake->stats.connections > 0;)
+		turn(f);
+	own = exchange(f, "GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	gone = dial(f, 0);
+	send_text(f, gone, "GET / HT");
+	f->web = web_free(f->web);
+	safe_close(gone);
+	assert_int_equal(f->fake->stats.dropped_malformed, 4);
+	assert_int_equal(f->fake->stats.requests[SELF_HTTP_404], 1);
+	assert_int_equal(f->fake->stats.connections, 0);
+}
+
 static void test_security_headers(void **state)
 {
 	struct fixture *f = *state;
@@ -468,6 +509,7 @@ int main(void)
 		fixture_test(test_hosts),
 		fixture_test(test_host_on_a_unix_socket),
 		fixture_test(test_header_bytes),
+		fixture_test(test_malformed),
 		fixture_test(test_security_headers),
 		fixture_test(test_cors),
 		fixture_test(test_slow_request),
