@@ -120,6 +120,7 @@ int access_load(struct web_options **ret, const struct config *config, uint64_t 
 	options->max_unsent_bytes = config->max_unsent_bytes;
 	options->request_timeout = config->request_timeout;
 	options->answer_timeout = config->answer_timeout;
+	options->idle_timeout = config->idle_timeout;
 	*ret = steal_ptr(options);
 	return 0;
 }

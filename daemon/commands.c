@@ -6,8 +6,8 @@
 #include "event/tracefs.h"
 #include "expose/expose.h"
 #include "monitor.h"
+#include "util/glob.h"
 #include "util/log.h"
-#include "util/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -328,6 +328,10 @@ int command_list_events(const struct options *options)
 	glob = options->glob ? buf_steal(&b) : NULL;
 	if (options->glob && !glob) {
 		log_error("out of memory");
+		return EXIT_FAILURE;
+	}
+	if (glob && strlen(glob) > GLOB_MAX) {
+		log_error("the glob is too long");
 		return EXIT_FAILURE;
 	}
 

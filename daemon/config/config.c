@@ -30,6 +30,7 @@ static const char default_text[] =
 	"max_header_bytes = 16KiB\n"
 	"request_timeout = 10s\n"
 	"answer_timeout = 1min\n"
+	"idle_timeout = 2min\n"
 	"max_unsent_bytes = 64MiB\n"
 	"[cpu]\n"
 	"groups = core software\n"

@@ -64,7 +64,7 @@ struct config {
 	struct config_text cors_origin;
 	uint64_t max_connections, max_connections_per_address;
 	uint64_t max_header_bytes, max_unsent_bytes;
-	uint64_t request_timeout, answer_timeout; /* ns */
+	uint64_t request_timeout, answer_timeout, idle_timeout; /* ns */
 
 	/* [cpu] */
 	struct config_list cpu_groups; /* names of groups, each once */

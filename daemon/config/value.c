@@ -4,6 +4,7 @@
 
 #include "config/list.h"
 #include "util/cpulist.h"
+#include "util/glob.h"
 #include "util/text.h"
 
 #include <arpa/inet.h>
@@ -55,6 +56,8 @@ const struct config_key config_keys[] = {
 	  .offset = offsetof(struct config, request_timeout), .min = 1000 * MS, .max = HOUR, .bounds = "1s to 1h" },
 	{ .section = SECTION_WEB, .name = "answer_timeout", .type = VALUE_DURATION,
 	  .offset = offsetof(struct config, answer_timeout), .min = 1000 * MS, .max = HOUR, .bounds = "1s to 1h" },
+	{ .section = SECTION_WEB, .name = "idle_timeout", .type = VALUE_DURATION,
+	  .offset = offsetof(struct config, idle_timeout), .min = 1000 * MS, .max = HOUR, .bounds = "1s to 1h" },
 	{ .section = SECTION_WEB, .name = "max_unsent_bytes", .type = VALUE_SIZE,
 	  .offset = offsetof(struct config, max_unsent_bytes), .min = KIB * KIB, .max = 16 * KIB * KIB * KIB,
 	  .bounds = "1MiB to 16GiB" },
@@ -271,6 +274,8 @@ static int check_word(const char *word, size_t n, enum value_type type, struct r
 				  "'%s' matches nothing, as the paths of cgroups begin with '/'; write "
 				  "'/%s' or '**/%s'",
 				  text_excerpt(excerpt, copy), excerpt, excerpt);
+	if (type == VALUE_GLOBS && n > GLOB_MAX)
+		return reason_set(why, -EINVAL, "'%s' is longer than %d bytes", text_excerpt(excerpt, copy), GLOB_MAX);
 	return 0;
 }
 

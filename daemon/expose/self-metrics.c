@@ -46,7 +46,7 @@
 		.value = #member,                                                                  \
 	}
 #define REFUSED(member) CONNECTIONS(refused, member, "Connections not taken.")
-#define DROPPED(member) CONNECTIONS(dropped, member, "Connections ended since the client took too long.")
+#define DROPPED(member) CONNECTIONS(dropped, member, "Connections that were ended, not by the client.")
 
 const struct self_metric self_metrics[] = {
 	SECONDS(FAMILY_GAUGE, "start_time", start_time, "When the daemon was started, in seconds since the epoch."),
@@ -72,6 +72,7 @@ const struct self_metric self_metrics[] = {
 	DROPPED(request),
 	DROPPED(answer),
 	DROPPED(idle),
+	DROPPED(malformed),
 	HTTP_REQUESTS("200", SELF_HTTP_200),
 	HTTP_REQUESTS("400", SELF_HTTP_400),
 	HTTP_REQUESTS("401", SELF_HTTP_401),

@@ -2,7 +2,7 @@
 
 #include "expose/walk.h"
 
-#include "util/text.h"
+#include "util/glob.h"
 
 #include <errno.h>
 #include <math.h>
@@ -105,12 +105,30 @@ static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *fr
 
 /* --- what is asked for */
 
-static bool admits_event(const struct expose_query *query, const struct event *event)
+/* What a part of the query says; without one, all is admitted. */
+struct sieve {
+	bool on;
+	struct glob glob;
+};
+
+static void sieve_init(struct sieve *sieve, const char *glob)
 {
-	return !query->event || glob_match(query->event, event->metric) || glob_match(query->event, event->text);
+	sieve->on = glob;
+	if (glob)
+		glob_init(&sieve->glob, glob);
 }
 
-static int choose_columns(struct walk_table *table, const struct expose_query *query)
+static bool admits(struct sieve *sieve, const char *text)
+{
+	return !sieve->on || glob_matches(&sieve->glob, text);
+}
+
+static bool admits_event(struct sieve *sieve, const struct event *event)
+{
+	return admits(sieve, event->metric) || admits(sieve, event->text);
+}
+
+static int choose_columns(struct walk_table *table, struct sieve *events)
 {
 	size_t nr = table->table->nr_columns;
 
@@ -121,7 +139,7 @@ static int choose_columns(struct walk_table *table, const struct expose_query *q
 	for (size_t i = 0; i < nr; i++) {
 		const struct event *event = table->table->columns[i].column->event;
 
-		if (!admits_event(query, event))
+		if (!admits_event(events, event))
 			continue;
 		table->scales[table->nr_columns] = scale_of(event->scale);
 		table->columns[table->nr_columns++] = i;
@@ -130,18 +148,17 @@ static int choose_columns(struct walk_table *table, const struct expose_query *q
 }
 
 /* A ratio is asked for by its name, or by both of its parts. */
-static bool admits_derived(const struct walk_table *table, const struct expose_query *query,
-			   const struct derived *derived)
+static bool admits_derived(const struct walk_table *table, struct sieve *events, const struct derived *derived)
 {
 	const struct snapshot_column *columns = table->table->columns;
 
-	if (!query->event || glob_match(query->event, derived->name))
+	if (admits(events, derived->name))
 		return true;
-	return admits_event(query, columns[derived->over].column->event) &&
-	       (derived->under == NO_COLUMN || admits_event(query, columns[derived->under].column->event));
+	return admits_event(events, columns[derived->over].column->event) &&
+	       (derived->under == NO_COLUMN || admits_event(events, columns[derived->under].column->event));
 }
 
-static int choose_derived(struct walk_table *table, const struct expose_query *query)
+static int choose_derived(struct walk_table *table, struct sieve *events)
 {
 	struct derived_list *list = &table->derived;
 	size_t nr = 0;
@@ -149,7 +166,7 @@ static int choose_derived(struct walk_table *table, const struct expose_query *q
 	if (derived_find(list, table->table, table->scope) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < list->nr; i++)
-		if (admits_derived(table, query, &list->items[i]))
+		if (admits_derived(table, events, &list->items[i]))
 			list->items[nr++] = list->items[i];
 		else
 			free(list->items[i].name);
@@ -160,16 +177,18 @@ static int choose_derived(struct walk_table *table, const struct expose_query *q
 static int choose_rows(struct walk_table *table, const struct expose_query *query)
 {
 	size_t nr = table->table->nr_rows;
+	struct sieve cgroups;
 
 	table->rows = calloc(nr + 1, sizeof(*table->rows));
 	if (!table->rows)
 		return -ENOMEM;
 	if (query->without[table->scope])
 		return 0;
+	sieve_init(&cgroups, query->cgroup);
 	for (size_t i = 0; i < nr; i++) {
 		const struct cgroup_identity *identity = table->table->rows[i].identity;
 
-		if (!query->cgroup || !identity || glob_match(query->cgroup, identity->label))
+		if (!identity || admits(&cgroups, identity->label))
 			table->rows[table->nr_rows++] = i;
 	}
 	table->nr_matched = table->nr_rows;
@@ -248,6 +267,8 @@ static int sort_rows(struct walk_table *table, const char *sort)
 static int walk_table_init(struct walk_table *table, const struct snapshot *snapshot, enum scope scope,
 			   const struct expose_query *query)
 {
+	struct sieve events;
+
 	table->scope = scope;
 	table->table = &snapshot->table[scope];
 	if (scope == SCOPE_CPU && snapshot->options.aggregate) {
@@ -255,7 +276,8 @@ static int walk_table_init(struct walk_table *table, const struct snapshot *snap
 			return -ENOMEM;
 		table->table = &table->sums;
 	}
-	if (choose_columns(table, query) < 0 || choose_derived(table, query) < 0 || choose_rows(table, query) < 0)
+	sieve_init(&events, query->event);
+	if (choose_columns(table, &events) < 0 || choose_derived(table, &events) < 0 || choose_rows(table, query) < 0)
 		return -ENOMEM;
 	if (query->sort && sort_rows(table, query->sort) < 0)
 		return -ENOMEM;

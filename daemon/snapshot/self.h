@@ -34,6 +34,7 @@ struct self_web {
 	uint64_t dropped_request;	 /* connections: the request took too long */
 	uint64_t dropped_answer;	 /* … the answer was not taken in time */
 	uint64_t dropped_idle;		 /* … nothing was asked for long, or another needed the place */
+	uint64_t dropped_malformed;	 /* … what came was no request */
 };
 
 struct self {

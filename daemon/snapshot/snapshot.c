@@ -39,6 +39,10 @@ struct snapshot *snapshot_unref(struct snapshot *snapshot)
 	free(snapshot->tree_problem);
 	for (size_t i = 0; i < _SNAPSHOT_FORMAT_MAX * _SNAPSHOT_CODING_MAX; i++)
 		blob_unref(snapshot->rendered[i / _SNAPSHOT_CODING_MAX][i % _SNAPSHOT_CODING_MAX]);
+	for (size_t i = 0; i < snapshot->nr_answers; i++) {
+		free(snapshot->answers[i].question);
+		blob_unref(snapshot->answers[i].blob);
+	}
 	plan_unref(snapshot->plan);
 	free(snapshot);
 	return NULL;

@@ -80,6 +80,15 @@ enum snapshot_coding {
 	_SNAPSHOT_CODING_MAX,
 };
 
+/* Answers to questions about a part of it, the oldest first. */
+#define SNAPSHOT_ANSWERS 16
+
+struct snapshot_answer {
+	char *question;
+	enum snapshot_coding coding;
+	struct blob *blob;
+};
+
 struct snapshot {
 	unsigned refs;
 	uint64_t taken;	   /* when the counters were read, CLOCK_MONOTONIC ns: for its age */
@@ -91,7 +100,10 @@ struct snapshot {
 	size_t nr_cgroups;
 	char *tree_problem; /* why not all of the cgroup tree is watched, or NULL */
 	struct self self;
-	struct blob *rendered[_SNAPSHOT_FORMAT_MAX][_SNAPSHOT_CODING_MAX]; /* so far: of expose/rendering.h */
+	/* What was written from it so far: of expose/rendering.h. */
+	struct blob *rendered[_SNAPSHOT_FORMAT_MAX][_SNAPSHOT_CODING_MAX];
+	struct snapshot_answer answers[SNAPSHOT_ANSWERS];
+	size_t nr_answers;
 };
 
 /* Copies what count, the tree (or NULL) and the topology (or NULL) hold now. -ENOMEM. */

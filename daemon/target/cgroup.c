@@ -3,7 +3,7 @@
 #include "target/cgroup.h"
 
 #include "target/mirror.h"
-#include "util/text.h"
+#include "util/glob.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -24,15 +24,6 @@ int parse_duration(const char *text, uint64_t *ret_ns);
 int parse_size(const char *text, uint64_t *ret);
 
 /*
- * Glob over a path or a name: ? is one character, * any run of them, both without '/', [a-z] and
- * [!a-z] a class; ** is any run with '/'. A backslash is a plain character, since names of systemd's
- * units are full of them ("\x2d"); what is special is matched literally in a class ("[*]"). The whole text
- * has to match. Characters are those of UTF-8, and single bytes where the text is none. Bounded time: no
- * backtracking beyond the last * and the last **.
- */
-bool glob_match(const char *glob, const char *text);
-
-/*
  * Makes bytes valid UTF-8 without joining two that differ: a byte that is no part of a valid sequence
  * becomes U+FFFD and its two hex digits, and so do the bytes of a U+FFFD that is in the text. Cgroup
  * names are bytes; label values and JSON have to be UTF-8. To be freed; NULL when there is no memory.

@@ -20,7 +20,7 @@
 #define KEY_SIZE 32
 #define MARK_SIZE 32
 
-/* A keyed hash of a name and its password. */
+/* A keyed hash of a name, its password, and the hash that is to fit. */
 struct mark {
 	uint8_t bytes[MARK_SIZE];
 };
@@ -30,6 +30,7 @@ struct pending {
 	struct mark mark;
 	struct peer peer;
 	bool known; /* the user exists */
+	bool stale; /* the users have changed, and it was not asked for since */
 };
 
 struct auth {
@@ -45,15 +46,17 @@ struct auth {
 	struct penalty penalty;
 };
 
-static int make_mark(const struct auth *auth, const struct basic *basic, struct mark *ret)
+/* user NULL: there is none of that name. */
+static int make_mark(const struct auth *auth, const struct basic *basic, const struct user *user, struct mark *ret)
 {
 	gnutls_hmac_hd_t hmac;
 
 	if (gnutls_hmac_init(&hmac, GNUTLS_MAC_SHA256, auth->key, sizeof(auth->key)) < 0)
 		return -ENOMEM;
-	/* Names have no NUL: it stands between the two. */
+	/* None of them has a NUL: it stands between them. */
 	(void)gnutls_hmac(hmac, basic->name, strlen(basic->name) + 1);
-	(void)gnutls_hmac(hmac, basic->password, strlen(basic->password));
+	(void)gnutls_hmac(hmac, basic->password, strlen(basic->password) + 1);
+	(void)gnutls_hmac(hmac, user ? user->hash : "", user ? strlen(user->hash) : 0);
 	gnutls_hmac_deinit(hmac, ret->bytes);
 	return 0;
 }
@@ -80,7 +83,7 @@ static void remember(struct auth *auth, const struct mark *mark)
 		auth->nr_remembered++;
 }
 
-static const struct pending *find_pending(const struct auth *auth, const struct mark *mark)
+static struct pending *find_pending(struct auth *auth, const struct mark *mark)
 {
 	for (size_t i = 0; i < auth->nr_pending; i++)
 		if (is_same(&auth->pending[i].mark, mark))
@@ -105,10 +108,9 @@ static enum auth_verdict refuse(const struct peer *peer)
 }
 
 /* A user that does not exist has a hash as well, so that both take as long. */
-static enum auth_verdict submit(struct auth *auth, const struct basic *basic, const struct mark *mark,
-				const struct peer *peer, uint64_t *number)
+static enum auth_verdict submit(struct auth *auth, const struct basic *basic, const struct user *user,
+				const struct mark *mark, const struct peer *peer, uint64_t *number)
 {
-	const struct user *user = users_find(auth->users, basic->name);
 	int r;
 
 	if (!penalty_add(&auth->penalty, peer, now_ns()))
@@ -127,16 +129,18 @@ static enum auth_verdict submit(struct auth *auth, const struct basic *basic, co
 
 static enum auth_verdict check(struct auth *auth, const struct basic *basic, const struct peer *peer, uint64_t *number)
 {
-	const struct pending *pending;
+	const struct user *user = users_find(auth->users, basic->name);
+	struct pending *pending;
 	struct mark mark;
 
-	if (make_mark(auth, basic, &mark) < 0)
+	if (make_mark(auth, basic, user, &mark) < 0)
 		return AUTH_BUSY;
 	if (is_remembered(auth, &mark))
 		return AUTH_GOOD;
 	pending = find_pending(auth, &mark);
 	if (!pending)
-		return submit(auth, basic, &mark, peer, number);
+		return submit(auth, basic, user, &mark, peer, number);
+	pending->stale = false;
 	*number = pending->number;
 	return AUTH_WAIT;
 }
@@ -163,7 +167,6 @@ static void on_hashed(void *userdata, uint64_t number, bool same)
 
 	while (i < auth->nr_pending && auth->pending[i].number != number)
 		i++;
-	/* The users have changed since. */
 	if (i == auth->nr_pending)
 		return;
 	pending = auth->pending[i];
@@ -177,15 +180,15 @@ static void on_hashed(void *userdata, uint64_t number, bool same)
 
 		log_notice("HTTP: a wrong name or password from %s", peer_text(&pending.peer, text));
 	}
-	auth->done(auth->userdata, number, same ? AUTH_GOOD : AUTH_WRONG);
+	if (!pending.stale)
+		auth->done(auth->userdata, number, same ? AUTH_GOOD : AUTH_WRONG);
 }
 
 void auth_set_users(struct auth *auth, const struct users *users)
 {
 	auth->users = users;
-	explicit_bzero(auth->remembered, sizeof(auth->remembered));
-	auth->nr_remembered = auth->next_remembered = 0;
-	auth->nr_pending = 0;
+	for (size_t i = 0; i < auth->nr_pending; i++)
+		auth->pending[i].stale = true;
 }
 
 int auth_new(struct auth **ret, sd_event *loop, auth_done_t done, void *userdata)

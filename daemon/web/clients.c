@@ -4,13 +4,9 @@
 
 #include "util/hash.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
-
-/* Prometheus comes every minute at the least; longer ones connect again. */
-#define IDLE_US 120000000U
 
 /* In µs: how late a connection may be ended. */
 #define ACCURACY 100000U
@@ -43,6 +39,11 @@ static void arm(struct clients *clients, uint64_t when)
 		clients->armed = when;
 }
 
+static uint64_t deadline_of(const struct clients *clients, const struct client *client)
+{
+	return client->since + clients->patience[client->phase];
+}
+
 /* The head of a list is the first of its phase whose time comes. */
 static uint64_t next_deadline(const struct clients *clients)
 {
@@ -51,8 +52,8 @@ static uint64_t next_deadline(const struct clients *clients)
 	for (size_t i = 0; i < _PHASE_MAX; i++) {
 		const struct client *first = TAILQ_FIRST(&clients->phases[i]);
 
-		if (first && first->deadline < next)
-			next = first->deadline;
+		if (first && deadline_of(clients, first) < next)
+			next = deadline_of(clients, first);
 	}
 	return next;
 }
@@ -76,7 +77,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	for (size_t i = 0; i < _PHASE_MAX; i++) {
 		struct client *first;
 
-		while ((first = TAILQ_FIRST(&clients->phases[i])) && first->deadline <= now)
+		while ((first = TAILQ_FIRST(&clients->phases[i])) && deadline_of(clients, first) <= now)
 			clients_drop(clients, first);
 	}
 	clients->armed = UINT64_MAX;
@@ -90,7 +91,7 @@ int clients_init(struct clients *clients, sd_event *loop, struct self_web *stats
 {
 	int r;
 
-	*clients = (struct clients){ .armed = UINT64_MAX, .stats = stats, .patience[PHASE_IDLE] = IDLE_US };
+	*clients = (struct clients){ .armed = UINT64_MAX, .stats = stats };
 	TAILQ_INIT(&clients->dropped);
 	for (size_t i = 0; i < _PHASE_MAX; i++)
 		TAILQ_INIT(&clients->phases[i]);
@@ -103,6 +104,16 @@ void clients_release(struct clients *clients)
 	clients->timer = sd_event_source_disable_unref(clients->timer);
 }
 
+void clients_set_patience(struct clients *clients, enum phase phase, uint64_t us)
+{
+	uint64_t next;
+
+	clients->patience[phase] = us;
+	next = next_deadline(clients);
+	if (next < clients->armed)
+		arm(clients, next);
+}
+
 /* --- addresses */
 
 static struct peer_count *find_peer(const struct clients *clients, const struct peer *peer)
@@ -113,23 +124,24 @@ static struct peer_count *find_peer(const struct clients *clients, const struct 
 	return found;
 }
 
-static int add_peer(struct clients *clients, const struct peer *peer)
+/* Counts one more. NULL: no memory. */
+static const struct peer_count *add_peer(struct clients *clients, const struct peer *peer)
 {
 	struct peer_count *count = find_peer(clients, peer);
 
 	if (!count) {
 		count = calloc(1, sizeof(*count));
 		if (!count)
-			return -ENOMEM;
+			return NULL;
 		count->peer = *peer;
 		HASH_ADD(hh, clients->peers, peer, sizeof(count->peer), count);
 		if (!count->hh.tbl) {
 			free(count);
-			return -ENOMEM;
+			return NULL;
 		}
 	}
 	count->nr++;
-	return 0;
+	return count;
 }
 
 static void remove_peer(struct clients *clients, const struct peer *peer)
@@ -147,11 +159,40 @@ static void remove_peer(struct clients *clients, const struct peer *peer)
 static void insert(struct clients *clients, struct client *client, enum phase phase)
 {
 	client->phase = phase;
-	client->deadline = now_us() + clients->patience[phase];
+	client->since = now_us();
 	TAILQ_INSERT_TAIL(&clients->phases[phase], client, in_phase);
 	/* Where it is armed for something earlier, it is looked at then. */
-	if (client->deadline < clients->armed)
-		arm(clients, client->deadline);
+	if (deadline_of(clients, client) < clients->armed)
+		arm(clients, deadline_of(clients, client));
+}
+
+/* An idle one sends, of which libmicrohttpd tells only when there is a whole line. */
+static int on_bytes(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct client *client = userdata;
+	char byte;
+
+	(void)revents;
+	if (client->phase == PHASE_IDLE && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		clients_enter(client->clients, client, PHASE_REQUEST);
+	return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+}
+
+static int watch(struct clients *clients, struct client *client)
+{
+	sd_event *loop = sd_event_source_get_event(clients->timer);
+	int r = sd_event_add_io(loop, &client->io, client->fd, EPOLLIN, on_bytes, client);
+
+	/* Before libmicrohttpd has taken what there is. */
+	if (r >= 0)
+		r = sd_event_source_set_priority(client->io, SD_EVENT_PRIORITY_NORMAL - 1);
+	return r < 0 ? r : sd_event_source_set_enabled(client->io, SD_EVENT_OFF);
+}
+
+static void client_free(struct client *client)
+{
+	sd_event_source_disable_unref(client->io);
+	free(client);
 }
 
 struct client *clients_add(struct clients *clients, int fd)
@@ -162,9 +203,11 @@ struct client *clients_add(struct clients *clients, int fd)
 		return NULL;
 	client->fd = fd;
 	client->peer = peer_of(fd);
-	client->by_loopback = peer_came_by_loopback(fd);
-	if (add_peer(clients, &client->peer) < 0) {
-		free(client);
+	client->is_local = peer_is_local(fd);
+	client->clients = clients;
+	client->of = watch(clients, client) < 0 ? NULL : add_peer(clients, &client->peer);
+	if (!client->of) {
+		client_free(client);
 		return NULL;
 	}
 	insert(clients, client, PHASE_REQUEST);
@@ -180,7 +223,7 @@ void clients_remove(struct clients *clients, struct client *client)
 	remove_peer(clients, &client->peer);
 	clients->nr--;
 	clients->stats->connections--;
-	free(client);
+	client_free(client);
 }
 
 void clients_enter(struct clients *clients, struct client *client, enum phase phase)
@@ -189,6 +232,8 @@ void clients_enter(struct clients *clients, struct client *client, enum phase ph
 		return;
 	TAILQ_REMOVE(&clients->phases[client->phase], client, in_phase);
 	insert(clients, client, phase);
+	/* Where it can't be watched, its time begins with the line. */
+	(void)sd_event_source_set_enabled(client->io, phase == PHASE_IDLE ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
 void clients_drop(struct clients *clients, struct client *client)
@@ -224,42 +269,49 @@ size_t clients_of(const struct clients *clients, const struct peer *peer)
 	return count ? count->nr : 0;
 }
 
-static struct client *first_of(const struct clients *clients, enum phase phase, const struct peer *peer)
+/* The first that can be spared, of that peer (or NULL) or of any that has more connections than so many: who is idle,
+ * or has been at what it is at for so long. */
+static struct client *spare(const struct clients *clients, const struct peer_count *of, size_t more_than,
+			    uint64_t us)
 {
+	static const enum phase order[] = { PHASE_IDLE, PHASE_REQUEST, PHASE_ANSWER };
+	uint64_t now = now_us();
 	struct client *client;
 
-	TAILQ_FOREACH(client, &clients->phases[phase], in_phase)
-		if (peer_is_same(&client->peer, peer))
-			return client;
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+		TAILQ_FOREACH(client, &clients->phases[order[i]], in_phase) {
+			if (client->phase != PHASE_IDLE && client->since + us > now)
+				break;
+			if (!client->waits && (client->of == of || client->of->nr > more_than))
+				return client;
+		}
 	return NULL;
 }
 
-struct client *clients_idlest(const struct clients *clients, const struct peer *peer)
+struct client *clients_spare_of(const struct clients *clients, const struct peer *peer)
 {
-	return first_of(clients, PHASE_IDLE, peer);
+	return spare(clients, find_peer(clients, peer), SIZE_MAX, CLIENT_SLOW_US);
 }
 
-struct client *clients_greedy(const struct clients *clients, const struct peer *newcomer)
+struct client *clients_spare_for(const struct clients *clients, const struct peer *newcomer)
 {
-	const struct peer_count *most = clients->peers;
-	struct client *client;
+	const struct peer_count *most = clients->peers, *own = find_peer(clients, newcomer);
+	size_t nr = own ? own->nr : 0;
+	struct client *client = NULL;
 
 	for (const struct peer_count *count = most; count; count = count->hh.next)
 		if (count->nr > most->nr)
 			most = count;
-	if (!most || most->nr <= clients_of(clients, newcomer) + 1)
-		return NULL;
-	client = first_of(clients, PHASE_IDLE, &most->peer);
-	if (!client)
-		client = first_of(clients, PHASE_REQUEST, &most->peer);
-	return client ?: first_of(clients, PHASE_ANSWER, &most->peer);
+	if (most && most->nr > nr + 1)
+		client = spare(clients, most, SIZE_MAX, 0);
+	return client ?: spare(clients, own, nr, CLIENT_SLOW_US);
 }
 
-struct client *clients_slowest(const struct clients *clients, uint64_t us)
+struct client *clients_slowest(const struct clients *clients)
 {
 	struct client *client = TAILQ_FIRST(&clients->phases[PHASE_ANSWER]);
 
-	return client && now_us() + clients->patience[PHASE_ANSWER] >= client->deadline + us ? client : NULL;
+	return client && client->since + CLIENT_SLOW_US <= now_us() ? client : NULL;
 }
 
 void clients_set_unsent(struct clients *clients, struct client *client, size_t bytes, struct blob *shared)

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * The connections, and how long each may take for what it is at: to send a request, from the first byte of a connection
- * on or the request's first line; to take an answer; to be idle between two. Bytes that trickle don't prolong it.
+ * The connections, and how long each may take for what it is at: to send a request, from the connection's beginning or
+ * the request's first byte on; to take an answer; to be idle between two. Bytes that trickle don't prolong it.
  *
  * All in a phase have the same patience, so that the first of its list is the first to run out: one timer of the loop
  * does for all. A connection whose time has come is shut down, by which libmicrohttpd learns of it.
  *
- * Where there are too many, whose address has the most gives one up: so many connections from few addresses keep
- * nobody else out.
+ * Where there are too many, whose address has the most gives one up, and of equal ones who is idle or slow: so neither
+ * many connections from few addresses nor slow ones from many keep anybody out.
  */
 
 #include "snapshot/self.h"
@@ -19,6 +19,9 @@
 #include <stddef.h>
 #include <sys/queue.h>
 #include <systemd/sd-event.h>
+
+/* In µs: who has been at a request or an answer for longer gives its place to others. */
+#define CLIENT_SLOW_US 1000000U
 
 enum phase {
 	PHASE_REQUEST,
@@ -31,17 +34,20 @@ enum phase {
 struct client {
 	TAILQ_ENTRY(client) in_phase;
 	enum phase phase;
-	uint64_t deadline; /* CLOCK_MONOTONIC µs */
-	int fd;		   /* libmicrohttpd's */
+	uint64_t since; /* CLOCK_MONOTONIC µs: when it came to that */
+	int fd;		/* libmicrohttpd's */
 	struct peer peer;
+	const struct peer_count *of; /* that peer's */
+	struct clients *clients;
+	sd_event_source *io; /* while it is idle: its next request begins */
 	void *owner; /* the server it is one of */
 	void *connection;
-	bool by_loopback;
+	bool is_local;
 	/* Its answer, which it has not taken yet as a whole: so many bytes of its own, or what others take too, which
 	 * is in the stats once. */
 	size_t unsent;
 	struct blob *shared;
-	/* Of its request, while a password is checked, and then. */
+	/* Of its request, while a password is checked, and then; or while it waits for its turn. */
 	bool waits, has_verdict;
 	uint64_t number;
 	int verdict;
@@ -54,7 +60,7 @@ struct peer_count;
 struct clients {
 	struct client_list phases[_PHASE_MAX];
 	struct client_list dropped;
-	uint64_t patience[_PHASE_MAX]; /* µs */
+	uint64_t patience[_PHASE_MAX]; /* µs: clients_set_patience() */
 	size_t nr;
 	struct peer_count *peers; /* uthash: how many each address has */
 	sd_event_source *timer;
@@ -66,6 +72,8 @@ struct clients {
 int clients_init(struct clients *clients, sd_event *loop, struct self_web *stats);
 /* All of them have to be gone. */
 void clients_release(struct clients *clients);
+/* So many µs from when a client came to that phase. */
+void clients_set_patience(struct clients *clients, enum phase phase, uint64_t us);
 
 /* Takes a new connection up, in PHASE_REQUEST; NULL: no memory. */
 struct client *clients_add(struct clients *clients, int fd);
@@ -76,13 +84,15 @@ void clients_enter(struct clients *clients, struct client *client, enum phase ph
 void clients_drop(struct clients *clients, struct client *client);
 
 size_t clients_of(const struct clients *clients, const struct peer *peer);
-/* Who has been idle the longest, of that peer; NULL: nobody. */
-struct client *clients_idlest(const struct clients *clients, const struct peer *peer);
-/* Whom to drop for a newcomer: of the peer that has the most, if that is more than the newcomer's would have then, who
- * is idle, or else the slowest. NULL: nobody. */
-struct client *clients_greedy(const struct clients *clients, const struct peer *newcomer);
-/* Who has been taking an answer the longest, if for so long already (µs); NULL: nobody. */
-struct client *clients_slowest(const struct clients *clients, uint64_t us);
+/* Whom to drop for another one of that peer's: of those it has, who has been idle the longest, or else slow, at a
+ * request or at an answer. NULL: nobody. Whose password is checked is not slow by itself. */
+struct client *clients_spare_of(const struct clients *clients, const struct peer *peer);
+/* Whom to drop for a newcomer where all places are taken: of the peer that has the most, if that is more than the
+ * newcomer's would have then, whoever it is; or else, of the newcomer's own and of those that have as many, who is idle
+ * or slow. NULL: nobody. */
+struct client *clients_spare_for(const struct clients *clients, const struct peer *newcomer);
+/* Who has been taking an answer the longest, if that is slow; NULL: nobody. */
+struct client *clients_slowest(const struct clients *clients);
 /* Its answer is under way: so many bytes of its own, or a part in what is shared; or none any more (0 and NULL). */
 void clients_set_unsent(struct clients *clients, struct client *client, size_t bytes, struct blob *shared);
 

@@ -15,6 +15,7 @@ struct web_options *web_options_new(void)
 			.max_unsent_bytes = 64 * 1024 * 1024,
 			.request_timeout = 10000000000U,
 			.answer_timeout = 60000000000U,
+			.idle_timeout = 120000000000U,
 		};
 	return options;
 }

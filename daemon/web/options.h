@@ -19,7 +19,7 @@ struct web_options {
 	unsigned max_connections, max_connections_per_address;
 	size_t max_header_bytes; /* the request line included */
 	size_t max_unsent_bytes; /* of answers on all connections together */
-	uint64_t request_timeout, answer_timeout; /* ns */
+	uint64_t request_timeout, answer_timeout, idle_timeout; /* ns */
 };
 
 /* With one reference, and limits that are the config's defaults. NULL: no memory. */

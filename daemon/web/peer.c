@@ -73,7 +73,7 @@ char *peer_text(const struct peer *peer, char out[static PEER_TEXT_MAX])
 	return out;
 }
 
-bool peer_came_by_loopback(int fd)
+bool peer_is_local(int fd)
 {
 	struct address address = { .size = sizeof(address.room) };
 	const struct in_addr *v4;
@@ -83,5 +83,6 @@ bool peer_came_by_loopback(int fd)
 	v4 = v4_of(&address);
 	if (v4)
 		return ntohl(v4->s_addr) >> 24 == IN_LOOPBACKNET;
-	return address.any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address.v6.sin6_addr);
+	return address.any.sa_family == AF_UNIX ||
+	       (address.any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address.v6.sin6_addr));
 }

@@ -22,5 +22,5 @@ bool peer_is_same(const struct peer *a, const struct peer *b);
 #define PEER_TEXT_MAX 64
 char *peer_text(const struct peer *peer, char out[static PEER_TEXT_MAX]);
 
-/* Is this machine's end a loopback address? Nobody but the machine itself can get there. */
-bool peer_came_by_loopback(int fd);
+/* Is this machine's end a loopback address, or a Unix socket? Nobody but the machine itself can get there. */
+bool peer_is_local(int fd);

@@ -5,6 +5,7 @@
 #include "expose/escape.h"
 #include "expose/expose.h"
 #include "expose/rendering.h"
+#include "util/glob.h"
 #include "util/gzip.h"
 #include "util/text.h"
 #include "web/accept.h"
@@ -49,6 +50,8 @@ void route_refuse(struct answer *ret, const char *target, unsigned status, const
 }
 
 /* --- parameters of a query */
+
+_Static_assert(PARAMETER_MAX <= GLOB_MAX, "every glob of a query is matched");
 
 static int take_scope(struct expose_query *query, const char *value, struct reason *why)
 {
@@ -128,11 +131,10 @@ struct question {
 	const struct request_head *head;
 	const char *path;
 	struct expose_query query;
-	bool filtered; /* there are parameters */
 	struct snapshot *snapshot; /* where the route wants one */
 };
 
-static int answer_page(struct answer *ret, const struct question *question)
+static int answer_page(struct answer *ret, struct question *question)
 {
 	(void)question;
 	return page_write(&ret->body);
@@ -157,7 +159,7 @@ static int answer_whole(struct answer *ret, const struct question *question, enu
 	return 0;
 }
 
-static int answer_metrics(struct answer *ret, const struct question *question)
+static int answer_metrics(struct answer *ret, struct question *question)
 {
 	static const struct media offers[] = {
 		[SNAPSHOT_PROMETHEUS] = { "text/plain", "0.0.4" },
@@ -170,10 +172,64 @@ static int answer_metrics(struct answer *ret, const struct question *question)
 	return answer_whole(ret, question, (enum snapshot_format)chosen);
 }
 
-static int answer_snapshot(struct answer *ret, const struct question *question)
+/* As text, in which equal questions are equal, and others differ whatever is in their globs. */
+static char *text_of(const struct question *question)
 {
 	const struct expose_query *query = &question->query;
+	const char *const parts[] = { query->cgroup, query->event, query->sort };
+	struct buf text = {};
+
+	buf_printf(&text, "%s %zu", question->path, query->limit);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		buf_printf(&text, " %d", query->without[scope]);
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		buf_printf(&text, " %zu:%s", parts[i] ? strlen(parts[i]) : 0, parts[i] ?: "");
+	return buf_steal(&text);
+}
+
+/* What write() answers, for all who ask for the same. */
+static int answer_part(struct answer *ret, const struct question *question, rendering_writer write, bool *written)
+{
+	enum snapshot_coding coding = coding_of(question);
+	_cleanup_(freep) char *text = text_of(question);
+	int r = -ENOMEM;
+
+	if (text)
+		r = rendering_ask(&ret->shared, question->snapshot, text, coding, write, question, written);
+	if (r == 0)
+		ret->encoding = coding == SNAPSHOT_GZIP ? "gzip" : NULL;
+	return r;
+}
+
+static int write_snapshot(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	const struct question *question = userdata;
+
+	return expose_json_snapshot(out, snapshot, &question->query);
+}
+
+static bool is_whole(const struct expose_query *query)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		if (query->without[scope])
+			return false;
+	return !query->cgroup && !query->event && !query->sort && query->limit == 0;
+}
+
+/* A limit that cuts nothing off is none. */
+static void drop_limit(struct expose_query *query, const struct snapshot *snapshot)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		if (!query->without[scope] && query->limit < snapshot->table[scope].nr_rows)
+			return;
+	query->limit = 0;
+}
+
+static int answer_snapshot(struct answer *ret, struct question *question)
+{
+	struct expose_query *query = &question->query;
 	struct reason why;
+	bool written;
 	int r;
 
 	if (query->sort && !expose_has_event(question->snapshot, query, query->sort)) {
@@ -181,37 +237,63 @@ static int answer_snapshot(struct answer *ret, const struct question *question)
 		answer_error(ret, question->path, MHD_HTTP_BAD_REQUEST, why.text);
 		return 0;
 	}
-	if (!question->filtered)
+	drop_limit(query, question->snapshot);
+	if (is_whole(query))
 		return answer_whole(ret, question, SNAPSHOT_JSON);
-	r = expose_json_snapshot(&ret->body, question->snapshot, query);
+	r = answer_part(ret, question, write_snapshot, &written);
 	if (r == 0)
-		question->source->scraped(question->source->userdata, true);
+		question->source->scraped(question->source->userdata, written);
 	return r;
 }
 
-static int answer_events(struct answer *ret, const struct question *question)
+static int write_events(struct buf *out, const struct snapshot *snapshot, const void *userdata)
 {
-	return expose_json_events(&ret->body, question->snapshot);
+	(void)userdata;
+	return expose_json_events(out, snapshot);
 }
 
-static int answer_cgroups(struct answer *ret, const struct question *question)
+static int answer_events(struct answer *ret, struct question *question)
 {
-	return expose_json_cgroups(&ret->body, question->snapshot);
+	bool written;
+
+	return answer_part(ret, question, write_events, &written);
 }
 
-static int answer_status(struct answer *ret, const struct question *question)
+static int write_cgroups(struct buf *out, const struct snapshot *snapshot, const void *userdata)
 {
-	return expose_json_status(&ret->body, question->snapshot, question->source->about);
+	(void)userdata;
+	return expose_json_cgroups(out, snapshot);
 }
 
-static int answer_healthy(struct answer *ret, const struct question *question)
+static int answer_cgroups(struct answer *ret, struct question *question)
+{
+	bool written;
+
+	return answer_part(ret, question, write_cgroups, &written);
+}
+
+static int write_status(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	const struct question *question = userdata;
+
+	return expose_json_status(out, snapshot, question->source->about);
+}
+
+static int answer_status(struct answer *ret, struct question *question)
+{
+	bool written;
+
+	return answer_part(ret, question, write_status, &written);
+}
+
+static int answer_healthy(struct answer *ret, struct question *question)
 {
 	(void)question;
 	buf_str(&ret->body, "healthy\n");
 	return 0;
 }
 
-static int answer_ready(struct answer *ret, const struct question *question)
+static int answer_ready(struct answer *ret, struct question *question)
 {
 	struct reason why = {};
 
@@ -230,7 +312,7 @@ struct route {
 	bool needs_snapshot;
 	bool gzip; /* where that is asked for */
 	const struct parameter_rule *parameters; /* NULL: a query is ignored */
-	int (*answer)(struct answer *ret, const struct question *question);
+	int (*answer)(struct answer *ret, struct question *question);
 };
 
 static const struct route routes[] = {
@@ -273,7 +355,7 @@ static int compress(struct answer *ret)
 	return 0;
 }
 
-static int answer_by(const struct route *route, struct answer *ret, const struct question *question)
+static int answer_by(const struct route *route, struct answer *ret, struct question *question)
 {
 	int r;
 
@@ -323,7 +405,6 @@ static void answer_route(struct answer *ret, const struct route *route, struct q
 		r = target_parameters(question->head->target, &parameters, &why);
 		if (r == 0)
 			r = take_parameters(&question->query, &parameters, route->parameters, &why);
-		question->filtered = parameters.nr > 0;
 	}
 	if (r == -ENOMEM)
 		out_of_memory(ret, question->path);

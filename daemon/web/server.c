@@ -10,15 +10,19 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <string.h>
+#include <time.h>
 
 /* A body is thrown away; whoever sends more than that to GET is up to something. */
 #define DISCARD_MAX (1024U * 1024)
 
-/* An answer that takes longer makes room for others where there is none. */
-#define SLOW_US 1000000U
-
 /* When to come again, in seconds. */
 #define RETRY_AFTER "5"
+
+/* A turn of the loop that has lasted for so long begins no more answers, µs. */
+#define TURN_US 20000U
+
+/* In the place of a password's number: the client waits for the loop's next turn. */
+#define NEXT_TURN UINT64_MAX
 
 struct server {
 	struct server_shared *shared;
@@ -26,7 +30,8 @@ struct server {
 	struct MHD_Daemon *daemon;
 	sd_event_source *io, *timer;
 	size_t nr;
-	bool retired;
+	bool has_waiting; /* for the next turn */
+	bool retired, stopping;
 };
 
 /* Of one request, from its first line to the last byte of its answer. */
@@ -45,14 +50,47 @@ static int arm_timer(struct server *server)
 	MHD_UNSIGNED_LONG_LONG ms;
 	int r;
 
-	if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
+	if (server->has_waiting)
+		ms = 0;
+	else if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
 		return sd_event_source_set_enabled(server->timer, SD_EVENT_OFF);
 	r = sd_event_source_set_time_relative(server->timer, (uint64_t)ms * 1000);
 	return r < 0 ? r : sd_event_source_set_enabled(server->timer, SD_EVENT_ONESHOT);
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
+}
+
+/* Whoever waited for it goes on. */
+static void begin_turn(struct server *server)
+{
+	struct server_shared *shared = server->shared;
+	struct clients *clients = &shared->clients;
+	uint64_t turn = 0;
+
+	(void)sd_event_get_iteration(shared->loop, &turn);
+	if (turn == shared->turn)
+		return;
+	shared->turn = turn;
+	shared->turn_end = now_us() + TURN_US;
+	if (!server->has_waiting)
+		return;
+	server->has_waiting = false;
+	for (struct client *client = clients_next(clients, NULL); client; client = clients_next(clients, client))
+		if (client->owner == server && client->waits && client->number == NEXT_TURN) {
+			client->waits = false;
+			MHD_resume_connection(client->connection);
+		}
+}
+
 void server_run(struct server *server)
 {
+	begin_turn(server);
 	if (MHD_run(server->daemon) != MHD_YES)
 		log_debug("HTTP: MHD_run() failed");
 	if (arm_timer(server) < 0)
@@ -101,6 +139,25 @@ static void start_client(struct server *server, struct MHD_Connection *connectio
 	server->nr++;
 }
 
+static bool has_hung_up(const struct client *client)
+{
+	char byte;
+	ssize_t n = recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* What is no request, libmicrohttpd answers by itself, of which it does not tell, and ends the connection. */
+static void end_client(struct server *server, struct client *client)
+{
+	struct clients *clients = &server->shared->clients;
+
+	if (client->phase == PHASE_REQUEST && !server->stopping && !has_hung_up(client))
+		clients->stats->dropped_malformed++;
+	clients_remove(clients, client);
+	server->nr--;
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
 			  enum MHD_ConnectionNotificationCode code)
 {
@@ -109,9 +166,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		start_client(server, connection, context);
 	} else if (*context) {
-		clients_remove(&server->shared->clients, *context);
+		end_client(server, *context);
 		*context = NULL;
-		server->nr--;
 	}
 }
 
@@ -160,7 +216,8 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 	*context = NULL;
 	if (client) {
 		clients_set_unsent(&server->shared->clients, client, 0, NULL);
-		clients_enter(&server->shared->clients, client, PHASE_IDLE);
+		if (client->phase == PHASE_ANSWER)
+			clients_enter(&server->shared->clients, client, PHASE_IDLE);
 	}
 	if (!request)
 		return;
@@ -318,11 +375,13 @@ static bool has_large_headers(const struct server *server, struct MHD_Connection
 	return info && info->header_size > server->options->max_header_bytes;
 }
 
-/* What is asked under another name than this machine's own, over loopback, comes from somebody else's page. Old clients
- * say no name, and are no browsers. */
-static bool is_misdirected(const struct client *client, struct MHD_Connection *connection)
+/* What is asked under another name than this machine's own, over loopback, or on a Unix socket that something on
+ * loopback stands before, comes from somebody else's page. Not with TLS: for a page's name there is no certificate
+ * here. Old clients say no name, and are no browsers. */
+static bool is_misdirected(const struct server *server, const struct client *client, struct MHD_Connection *connection)
 {
-	const char *host = client->by_loopback ? header_of(connection, MHD_HTTP_HEADER_HOST) : NULL;
+	bool may_be = client->is_local && !server->options->tls;
+	const char *host = may_be ? header_of(connection, MHD_HTTP_HEADER_HOST) : NULL;
 
 	return host && !host_is_loopback(host);
 }
@@ -359,10 +418,10 @@ static bool refuse(struct server *server, struct client *client, struct MHD_Conn
 {
 	if (has_large_headers(server, connection))
 		route_refuse(answer, target, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large");
-	else if (is_misdirected(client, connection))
+	else if (is_misdirected(server, client, connection))
 		route_refuse(answer, target, MHD_HTTP_MISDIRECTED_REQUEST,
-			     "this was asked for under a name that is not this machine's own: over loopback, ask "
-			     "localhost, 127.0.0.1 or [::1]");
+			     "this was asked for under a name that is not this machine's own: over loopback and on a "
+			     "Unix socket, ask localhost, 127.0.0.1 or [::1]");
 	else
 		return false;
 	return true;
@@ -388,9 +447,26 @@ static bool is_crowded(const struct server *server)
 	struct client *slowest;
 
 	while (clients->stats->unsent > server->options->max_unsent_bytes &&
-	       (slowest = clients_slowest(clients, SLOW_US)))
+	       (slowest = clients_slowest(clients)))
 		clients_drop(clients, slowest);
 	return clients->stats->unsent > server->options->max_unsent_bytes;
+}
+
+/* Until its verdict is there, or its turn. */
+static enum MHD_Result suspend(struct MHD_Connection *connection, struct client *client)
+{
+	client->waits = true;
+	MHD_suspend_connection(connection);
+	return MHD_YES;
+}
+
+static bool is_turn_over(struct server *server, struct client *client)
+{
+	if (now_us() < server->shared->turn_end)
+		return false;
+	server->has_waiting = true;
+	client->number = NEXT_TURN;
+	return true;
 }
 
 static enum MHD_Result respond(struct server *server, struct MHD_Connection *connection, struct request *request,
@@ -410,11 +486,8 @@ static enum MHD_Result respond(struct server *server, struct MHD_Connection *con
 	if (!refuse(server, client, connection, &answer, request->target) &&
 	    !answer_preflight(server, connection, method, &answer)) {
 		verdict = check_password(server, client, connection);
-		if (verdict == AUTH_WAIT) {
-			client->waits = true;
-			MHD_suspend_connection(connection);
-			return MHD_YES;
-		}
+		if (verdict == AUTH_WAIT || (verdict == AUTH_GOOD && is_turn_over(server, client)))
+			return suspend(connection, client);
 		head.crowded = is_crowded(server);
 		if (!refuse_password(&answer, request->target, verdict))
 			route_answer(&answer, &shared->source, &head);
@@ -548,6 +621,7 @@ struct server *server_free(struct server *server)
 	sd_event_source_disable_unref(server->io);
 	sd_event_source_disable_unref(server->timer);
 	if (server->daemon) {
+		server->stopping = true;
 		resume_all(server);
 		MHD_stop_daemon(server->daemon);
 	}

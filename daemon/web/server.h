@@ -6,7 +6,8 @@
  *
  * It runs in external epoll mode, without threads: its epoll fd is an I/O source of the loop, its timeout a timer. It
  * does not listen; it is given connections. A request is looked at in the order of what it costs: the size of its
- * headers, its Host, its password, which may suspend it for a while, and then its route.
+ * headers, its Host, its password, which may suspend it for a while, and then its route. What would make a turn of the
+ * loop too long waits for the next one, so that counting goes on in between.
  */
 
 #include "web/auth.h"
@@ -21,6 +22,7 @@ struct server_shared {
 	struct web_source source;
 	struct clients clients;
 	struct auth *auth;
+	uint64_t turn, turn_end; /* the loop's iteration, and when (CLOCK_MONOTONIC µs) nothing more is begun in it */
 };
 
 struct server;

@@ -14,6 +14,11 @@
 /* … and so long after there was no file or no memory for one, it is tried again. */
 #define RETRY_US 1000000U
 
+/* What the kernel holds for a connection, of which it takes up to twice as much: what lies there counts as taken, and
+ * left to itself the kernel takes megabytes. */
+#define SEND_BYTES (256 * 1024)
+#define RECEIVE_BYTES (64 * 1024)
+
 struct listener {
 	struct web *web;
 	struct listening listening;
@@ -77,15 +82,21 @@ static bool has_room(struct web *web, const struct peer *peer)
 	const struct clients *clients = &web->shared.clients;
 
 	if (clients_of(clients, peer) >= web->options->max_connections_per_address &&
-	    !drop(web, clients_idlest(clients, peer))) {
+	    !drop(web, clients_spare_of(clients, peer))) {
 		clients->stats->refused_address++;
 		return false;
 	}
-	if (clients->nr >= web->options->max_connections && !drop(web, clients_greedy(clients, peer))) {
+	if (clients->nr >= web->options->max_connections && !drop(web, clients_spare_for(clients, peer))) {
 		clients->stats->refused_full++;
 		return false;
 	}
 	return true;
+}
+
+static void bound_buffers(int fd)
+{
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ SEND_BYTES }, sizeof(int));
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){ RECEIVE_BYTES }, sizeof(int));
 }
 
 /* False: there is none left, or none can be taken. */
@@ -104,6 +115,7 @@ static bool accept_one(struct listener *listener)
 			pause_for_a_while(web);
 		return errno == ECONNABORTED;
 	}
+	bound_buffers(fd);
 	peer = peer_of(fd);
 	if (has_room(web, &peer))
 		server_add(web->server, fd, &address.any, address.size);
@@ -183,8 +195,9 @@ static void adopt(struct web *web, struct server *server, struct web_options *op
 			server_free(web->server);
 	}
 	web->server = server;
-	clients->patience[PHASE_REQUEST] = options->request_timeout / 1000;
-	clients->patience[PHASE_ANSWER] = options->answer_timeout / 1000;
+	clients_set_patience(clients, PHASE_REQUEST, options->request_timeout / 1000);
+	clients_set_patience(clients, PHASE_ANSWER, options->answer_timeout / 1000);
+	clients_set_patience(clients, PHASE_IDLE, options->idle_timeout / 1000);
 	set_users(web, options->users);
 	web_options_unref(web->options);
 	web->options = web_options_ref(options);

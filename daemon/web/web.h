@@ -9,8 +9,9 @@
  * old one ends when its connections have had their answers. Nothing a client does blocks: an answer is written into a
  * buffer at once and sent as the client takes it.
  *
- * Beyond the limit of connections, the address that has the most gives one up for a newcomer's that has less; and one
- * that has all it may have gives up one that is idle, or is refused.
+ * Beyond the limit of connections, the address that has the most gives one up for a newcomer's that has less, and of
+ * equal ones who is idle or slow; one that has all it may have gives up one of its own that is. Only where there is
+ * none is a newcomer refused.
  */
 
 #include "snapshot/about.h"

@@ -11,6 +11,7 @@
 #include "target/identity.h"
 #include "util/buf.h"
 #include "util/cpulist.h"
+#include "util/glob.h"
 #include "util/mountinfo.h"
 #include "util/text.h"
 
@@ -94,7 +95,7 @@ static void fuzz_glob(char *text)
 	char *glob = strsep(&text, "\n"), *escaped, *at, *around;
 	bool match;
 
-	if (!text)
+	if (!text || strlen(glob) + 2 > GLOB_MAX || 3 * strlen(text) > GLOB_MAX)
 		return;
 	match = glob_match(glob, text);
 	CHECK(glob_match("**", text));

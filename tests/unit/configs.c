@@ -59,6 +59,7 @@ void expect_same(const struct config *a, const struct config *b)
 	assert_int_equal(a->max_header_bytes, b->max_header_bytes);
 	assert_int_equal(a->request_timeout, b->request_timeout);
 	assert_int_equal(a->answer_timeout, b->answer_timeout);
+	assert_int_equal(a->idle_timeout, b->idle_timeout);
 	assert_int_equal(a->max_unsent_bytes, b->max_unsent_bytes);
 	expect_same_list(&a->cpu_groups, &b->cpu_groups);
 	assert_int_equal(a->cpu_aggregate, b->cpu_aggregate);

@@ -8,6 +8,7 @@
 #include "configs.h"
 #include "util/cleanup.h"
 #include "util/file.h"
+#include "util/glob.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +59,7 @@ static void test_defaults(_unused_ void **state)
 	assert_int_equal(config->max_header_bytes, 16 * 1024);
 	assert_int_equal(config->request_timeout, 10 * SECOND);
 	assert_int_equal(config->answer_timeout, 60 * SECOND);
+	assert_int_equal(config->idle_timeout, 120 * SECOND);
 	assert_int_equal(config->max_unsent_bytes, 64 * 1024 * 1024);
 	expect_list(&config->cpu_groups, "core|software");
 	assert_false(config->cpu_aggregate);
@@ -115,7 +117,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, and the headers of the groups. */
-	assert_int_equal(settings, 23 + 3 * 2);
+	assert_int_equal(settings, 24 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -200,6 +202,7 @@ static void test_web_keys(_unused_ void **state)
 							       "max_header_bytes = 2048\n"
 							       "request_timeout = 1s\n"
 							       "answer_timeout = 1h\n"
+							       "idle_timeout = 5min\n"
 							       "max_unsent_bytes = 1 GiB\n");
 
 	assert_string_equal(config->tls_certificate.text, "/etc/perfmond/cert.pem");
@@ -213,6 +216,7 @@ static void test_web_keys(_unused_ void **state)
 	assert_int_equal(config->max_header_bytes, 2048);
 	assert_int_equal(config->request_timeout, SECOND);
 	assert_int_equal(config->answer_timeout, 3600 * SECOND);
+	assert_int_equal(config->idle_timeout, 300 * SECOND);
 	assert_int_equal(config->max_unsent_bytes, 1024 * 1024 * 1024);
 	assert_int_equal(config_check(config, NULL), 0);
 	apply_as(config, "g", "[web]\nusers =\n");
@@ -575,6 +579,24 @@ static void test_errors(_unused_ void **state)
 	expect_same(config, untouched);
 }
 
+static void test_long_globs(_unused_ void **state)
+{
+	_cleanup_(config_freep) struct config *config = fresh_config();
+	struct reason why = {};
+	char text[GLOB_MAX + 64];
+	int n;
+
+	memset(text, 'a', sizeof(text));
+	n = sprintf(text, "[cgroup]\ninclude = /");
+	text[n] = 'a';
+	strcpy(text + n + GLOB_MAX - 1, "\n");
+	assert_int_equal(config_parse(config, "f", text, strlen(text), &why), 0);
+	strcpy(text + n + GLOB_MAX - 1, "a\n");
+	assert_int_equal(config_parse(config, "f", text, strlen(text), &why), -EINVAL);
+	assert_non_null(strstr(why.text, "f:2: include: '/aaa"));
+	assert_non_null(strstr(why.text, "' is longer than 1024 bytes"));
+}
+
 /* What stood before the error in the same text is not in force either. */
 static void test_untouched_on_failure(_unused_ void **state)
 {
@@ -630,6 +652,7 @@ int main(void)
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_set_listen),
 		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_long_globs),
 		cmocka_unit_test(test_untouched_on_failure),
 		cmocka_unit_test(test_check),
 	};

@@ -155,6 +155,107 @@ static void test_compressed_alone(void **state)
 	snapshot_unref(s);
 }
 
+/* --- questions */
+
+struct answer {
+	size_t bytes;
+	unsigned nr; /* times it was written */
+	bool fails;
+};
+
+static int write_answer(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	struct answer *answer = (struct answer *)(uintptr_t)userdata;
+
+	(void)snapshot;
+	answer->nr++;
+	for (size_t i = 0; i < answer->bytes; i++)
+		buf_char(out, 'x');
+	if (answer->fails)
+		buf_release(out);
+	return answer->fails ? -ENOMEM : 0;
+}
+
+/* Of its length alone, and whether it was written for that. */
+static size_t ask(struct snapshot *s, struct answer *answer, unsigned n, enum snapshot_coding coding, bool *written)
+{
+	char question[16];
+	struct blob *blob;
+	size_t len;
+
+	(void)snprintf(question, sizeof(question), "%u", n);
+	assert_int_equal(rendering_ask(&blob, s, question, coding, write_answer, answer, written), 0);
+	len = blob->len;
+	assert_true(blob->refs >= 2);
+	blob_unref(blob);
+	return len;
+}
+
+/* The last ones are kept, each in its coding; one compressed is made of the plain one that is there. */
+static void test_questions(void **state)
+{
+	struct snapshot *s = small_snapshot();
+	struct answer answer = { .bytes = 1000 };
+	bool written;
+
+	(void)state;
+	for (unsigned i = 0; i < 3 * SNAPSHOT_ANSWERS; i++) {
+		assert_int_equal(ask(s, &answer, i, SNAPSHOT_PLAIN, &written), 1000);
+		assert_true(written);
+		assert_int_equal(ask(s, &answer, i, SNAPSHOT_PLAIN, &written), 1000);
+		assert_false(written);
+	}
+	assert_int_equal(answer.nr, 3 * SNAPSHOT_ANSWERS);
+	for (unsigned i = 2 * SNAPSHOT_ANSWERS; i < 3 * SNAPSHOT_ANSWERS; i++)
+		(void)ask(s, &answer, i, SNAPSHOT_PLAIN, &written);
+	assert_int_equal(answer.nr, 3 * SNAPSHOT_ANSWERS);
+	assert_in_range(ask(s, &answer, 3 * SNAPSHOT_ANSWERS - 1, SNAPSHOT_GZIP, &written), 1, 999);
+	assert_false(written);
+	(void)ask(s, &answer, 0, SNAPSHOT_GZIP, &written);
+	assert_true(written);
+	(void)ask(s, &answer, 0, SNAPSHOT_GZIP, &written);
+	assert_int_equal(answer.nr, 3 * SNAPSHOT_ANSWERS + 1);
+	snapshot_unref(s);
+}
+
+/* Large ones are forgotten sooner, but for the last. */
+static void test_large_answers(void **state)
+{
+	struct snapshot *s = small_snapshot();
+	struct answer answer = { .bytes = RENDERING_BYTES / 4 }, small = { .bytes = 1 };
+	bool written;
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++)
+		(void)ask(s, &answer, i, SNAPSHOT_PLAIN, &written);
+	for (unsigned i = 4; i >= 1; i--)
+		(void)ask(s, &answer, i, SNAPSHOT_PLAIN, &written);
+	assert_int_equal(answer.nr, 5);
+	answer = (struct answer){ .bytes = 2 * RENDERING_BYTES };
+	for (unsigned i = 0; i < 5; i++)
+		(void)ask(s, &answer, 9, SNAPSHOT_PLAIN, &written);
+	assert_int_equal(answer.nr, 1);
+	assert_int_equal(s->nr_answers, 1);
+	(void)ask(s, &small, 10, SNAPSHOT_PLAIN, &written);
+	assert_int_equal(s->nr_answers, 1);
+	snapshot_unref(s);
+}
+
+static void test_no_answer(void **state)
+{
+	struct snapshot *s = small_snapshot();
+	struct answer answer = { .bytes = 10, .fails = true };
+	struct blob *blob = NULL;
+	bool written;
+
+	(void)state;
+	for (int coding = 0; coding < _SNAPSHOT_CODING_MAX; coding++)
+		assert_int_equal(rendering_ask(&blob, s, "?", coding, write_answer, &answer, &written), -ENOMEM);
+	assert_null(blob);
+	assert_int_equal(s->nr_answers, 0);
+	snapshot_unref(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +263,9 @@ int main(void)
 		cmocka_unit_test(test_blob),
 		cmocka_unit_test(test_once),
 		cmocka_unit_test(test_compressed_alone),
+		cmocka_unit_test(test_questions),
+		cmocka_unit_test(test_large_answers),
+		cmocka_unit_test(test_no_answer),
 	};
 
 	return cmocka_run_group_tests_name("rendering", tests, NULL, NULL);

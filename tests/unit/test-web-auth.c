@@ -291,6 +291,15 @@ static enum auth_verdict ask(struct world *w, const char *header, const struct p
 	return w->verdict;
 }
 
+/* "ada:" and two bytes that differ for each number. */
+static char *made_header(unsigned n)
+{
+	char *header;
+
+	assert_true(asprintf(&header, "Basic YWRhOm%c%c", (int)('A' + n % 26), (int)('a' + n / 26)) > 0);
+	return header;
+}
+
 static void test_nobody_is_asked(void **state)
 {
 	struct world *w = *state;
@@ -354,6 +363,65 @@ static void test_new_users_while_one_waits(void **state)
 	auth_set_users(w->auth, NULL);
 }
 
+/* A reload: who is the same comes in at once, whatever others have done from there; who has a new hash is asked. */
+static void test_the_same_users_again(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(users_freep) struct users *again = NULL, *new_bob = NULL;
+	const struct peer peer = made_peer(1);
+	uint64_t number;
+
+	assert_int_equal(ask(w, ADA, &peer), AUTH_GOOD);
+	assert_int_equal(ask(w, BOB, &peer), AUTH_GOOD);
+	for (unsigned i = 0; i < 2 * PENALTY_BURST; i++) {
+		_cleanup_(freep) char *header = made_header(i);
+
+		(void)auth_check(w->auth, header, &peer, &number);
+	}
+	assert_int_equal(users_parse(&again, "f", TWO_USERS, NULL), 0);
+	auth_set_users(w->auth, again);
+	assert_int_equal(auth_check(w->auth, ADA, &peer, &number), AUTH_GOOD);
+	assert_int_equal(auth_check(w->auth, BOB, &peer, &number), AUTH_GOOD);
+
+	/* The password "pass:word" becomes "engine", and back. */
+	assert_int_equal(users_parse(&new_bob, "f", "ada:" HASH_ENGINE "\nbob:" HASH_ENGINE, NULL), 0);
+	auth_set_users(w->auth, new_bob);
+	assert_int_equal(auth_check(w->auth, ADA, &peer, &number), AUTH_GOOD);
+	assert_int_equal(auth_check(w->auth, BOB, &peer, &number), AUTH_TOO_MANY);
+	auth_set_users(w->auth, again);
+	assert_int_equal(auth_check(w->auth, BOB, &peer, &number), AUTH_GOOD);
+	auth_set_users(w->auth, NULL);
+}
+
+/* Reloads while one is hashed: it waits for the same, told once, and no reload counts as wrong. */
+static void test_the_same_users_while_one_waits(void **state)
+{
+	struct world *w = *state;
+	_cleanup_(users_freep) struct users *again = NULL;
+	const struct peer peer = made_peer(1);
+	uint64_t first, number;
+
+	assert_int_equal(users_parse(&again, "f", TWO_USERS, NULL), 0);
+	assert_int_equal(auth_check(w->auth, ADA, &peer, &first), AUTH_WAIT);
+	for (unsigned i = 0; i < 3 * PENALTY_BURST; i++) {
+		auth_set_users(w->auth, i % 2 ? w->users : again);
+		assert_int_equal(auth_check(w->auth, ADA, &peer, &number), AUTH_WAIT);
+		assert_int_equal(number, first);
+	}
+	while (!w->told)
+		assert_true(sd_event_run(w->loop, 10000000) > 0);
+	assert_int_equal(w->verdict, AUTH_GOOD);
+	assert_int_equal(auth_check(w->auth, ADA, &peer, &number), AUTH_GOOD);
+	assert_int_equal(w->told, 1);
+	/* All of its tries are there again. */
+	for (unsigned i = 0; i < PENALTY_BURST; i++) {
+		_cleanup_(freep) char *header = made_header(i);
+
+		assert_int_equal(auth_check(w->auth, header, &peer, &number), AUTH_WAIT);
+	}
+	auth_set_users(w->auth, NULL);
+}
+
 /* The same password at once is one hash, and one number. */
 static void test_the_same_at_once(void **state)
 {
@@ -369,15 +437,6 @@ static void test_the_same_at_once(void **state)
 		assert_true(sd_event_run(w->loop, 10000000) > 0);
 	assert_int_equal(w->verdict, AUTH_GOOD);
 	assert_int_equal(auth_check(w->auth, ADA, &peer, &again), AUTH_GOOD);
-}
-
-/* "ada:" and two bytes that differ for each number. */
-static char *made_header(unsigned n)
-{
-	char *header;
-
-	assert_true(asprintf(&header, "Basic YWRhOm%c%c", (int)('A' + n % 26), (int)('a' + n / 26)) > 0);
-	return header;
 }
 
 /* An address that is wrong too often has to wait, and others do not; who is remembered comes in all the same. */
@@ -454,6 +513,8 @@ int main(void)
 		world_test(test_passwords),
 		world_test(test_new_users_forget),
 		world_test(test_new_users_while_one_waits),
+		world_test(test_the_same_users_again),
+		world_test(test_the_same_users_while_one_waits),
 		world_test(test_the_same_at_once),
 		world_test(test_guessing),
 		world_test(test_full_queue),

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -59,16 +60,18 @@ static void test_hosts(void **state)
 	assert_int_equal(f->fake->stats.requests[SELF_HTTP_200], 2);
 }
 
-/* No browser gets to a Unix socket, and what stands before it has names of its own. */
+/* What stands before a Unix socket on loopback can be got at by a browser. */
 static void test_host_on_a_unix_socket(void **state)
 {
 	struct fixture *f = *state;
-	_cleanup_(freep) char *path = NULL, *reply = NULL;
+	_cleanup_(freep) char *path = NULL, *other = NULL, *own = NULL;
 
 	assert_true(asprintf(&path, "%s/s", f->folder) > 0);
 	fixture_start_one(f, path);
-	reply = exchange(f, "GET /-/healthy HTTP/1.1\r\nHost: any.example\r\n\r\n");
-	assert_int_equal(status_of(reply), 200);
+	other = exchange(f, "GET /-/healthy HTTP/1.1\r\nHost: any.example\r\n\r\n");
+	assert_int_equal(status_of(other), 421);
+	own = exchange(f, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	assert_int_equal(status_of(own), 200);
 	f->web = web_free(f->web);
 }
 
@@ -90,6 +93,47 @@ static void test_header_bytes(void **state)
 		assert_int_equal(status_of(reply), size <= 2048 ? 200 : 431);
 	}
 	assert_int_equal(f->fake->stats.requests[SELF_HTTP_431], 1);
+}
+
+/* What libmicrohttpd refuses by itself is counted by the connection; who goes away in the middle is no fault. */
+static void test_malformed(void **state)
+{
+	static const char *const texts[] = {
+		"\x16\x03\x01\x02\r\n\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+		"GET / HTTP/2.0\r\n\r\n",
+	};
+	struct fixture *f = *state;
+	_cleanup_(freep) char *large = malloc(100000), *own = NULL;
+	_cleanup_(closep) int fd = dial(f, 0);
+	int gone = dial(f, 0), silent = dial(f, 0);
+
+	memset(large, 'a', 99999);
+	large[99999] = '\0';
+	memcpy(large, "GET / HTTP/1.1\r\nX: ", 19);
+	send_text(f, fd, large);
+	assert_true(ends_within(f, fd, 1000) || recv(fd, large, 12, MSG_PEEK) == 12);
+	assert_int_equal(f->fake->stats.dropped_malformed, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		_cleanup_(closep) int other = dial(f, 0);
+
+		send_text(f, other, texts[i]);
+		for (uint64_t end = now_ms() + 2000; now_ms() < end && f->fake->stats.dropped_malformed < i + 2;)
+			turn(f);
+		assert_int_equal(f->fake->stats.dropped_malformed, i + 2);
+	}
+	send_text(f, gone, "GET / HT");
+	safe_close(gone);
+	safe_close(silent);
+	for (uint64_t end = now_ms() + 5000; now_ms() < end && f->fake->stats.connections > 0;)
+		turn(f);
+	own = exchange(f, "GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	gone = dial(f, 0);
+	send_text(f, gone, "GET / HT");
+	f->web = web_free(f->web);
+	safe_close(gone);
+	assert_int_equal(f->fake->stats.dropped_malformed, 4);
+	assert_int_equal(f->fake->stats.requests[SELF_HTTP_404], 1);
+	assert_int_equal(f->fake->stats.connections, 0);
 }
 
 static void test_security_headers(void **state)
@@ -159,6 +203,39 @@ static void test_slow_request(void **state)
 	assert_works(f);
 }
 
+/* Nor is the second request of a connection given more time; who sends nothing is idle for longer. */
+static void test_slow_second_request(void **state)
+{
+	static const char whole[] = "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	struct fixture *f = *state;
+	_cleanup_(closep) int slow = -1, idle = -1;
+	_cleanup_(freep) char *first = NULL, *second = NULL;
+	bool ended = false;
+	uint64_t start;
+
+	f->options->request_timeout = 1000000000U;
+	f->options->idle_timeout = 4000000000U;
+	fixture_restart(f);
+	slow = dial(f, 0);
+	idle = dial(f, 0);
+	send_text(f, slow, whole);
+	first = receive(f, slow, false);
+	send_text(f, idle, whole);
+	second = receive(f, idle, false);
+	start = now_ms();
+	while (!ended && now_ms() < start + 8000) {
+		(void)send(slow, "G", 1, MSG_NOSIGNAL);
+		ended = ends_within(f, slow, 100);
+	}
+	assert_true(ended && now_ms() - start >= 1000);
+	assert_int_equal(f->fake->stats.dropped_request, 1);
+	assert_int_equal(f->fake->stats.dropped_idle, 0);
+	assert_true(ends_within(f, idle, 8000));
+	assert_true(now_ms() - start >= 3900);
+	assert_int_equal(f->fake->stats.dropped_idle, 1);
+	assert_works(f);
+}
+
 /* Taking a little now and then does not prolong it either. */
 static void test_slow_answer(void **state)
 {
@@ -180,6 +257,42 @@ static void test_slow_answer(void **state)
 	assert_int_equal(f->fake->stats.unsent, 0);
 	assert_true(now_ms() - start >= 1000);
 	assert_works(f);
+}
+
+/* The daemon's end of a connection: it is in this process. */
+static int other_end(int fd)
+{
+	struct sockaddr_storage own, peer;
+	socklen_t own_size = sizeof(own), peer_size;
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &own_size), 0);
+	for (int other = 0; other < 1024; other++) {
+		peer_size = sizeof(peer);
+		if (getpeername(other, (struct sockaddr *)&peer, &peer_size) == 0 && peer_size == own_size &&
+		    memcmp(&own, &peer, own_size) == 0)
+			return other;
+	}
+	fail_msg("there is no other end");
+	return -1;
+}
+
+/* What the kernel has of an answer, which counts as taken, is bounded. */
+static void test_bytes_in_the_kernel(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(closep) int fd = -1;
+	int server, bytes = 0, limit = 0;
+
+	fixture_make_large(f);
+	fd = dial(f, 0);
+	send_text(f, fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	for (int i = 0; i < 100; i++)
+		turn(f);
+	server = other_end(fd);
+	assert_int_equal(ioctl(server, TIOCOUTQ, &bytes), 0);
+	assert_in_range(bytes, 1, 512 * 1024);
+	assert_int_equal(getsockopt(server, SOL_SOCKET, SO_RCVBUF, &limit, &(socklen_t){ sizeof(limit) }), 0);
+	assert_in_range(limit, 1, 128 * 1024);
 }
 
 /* --- how many */
@@ -209,6 +322,40 @@ static void test_connections_of_an_address(void **state)
 	assert_int_equal(f->fake->stats.dropped_idle, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		safe_close(fds[i]);
+}
+
+/* One address has all it may have, and none is idle: what has been slow for a second makes room. */
+static void test_slow_ones_make_room(void **state)
+{
+	static const char part[] = "GET / HT", large[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	struct fixture *f = *state;
+	int fds[4], newcomers[4];
+
+	fixture_make_large(f);
+	for (size_t pass = 0; pass < 2; pass++) {
+		f->options->max_connections_per_address = pass ? 256 : ARRAY_SIZE(fds);
+		f->options->max_connections = pass ? ARRAY_SIZE(fds) : 256;
+		fixture_restart(f);
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+			fds[i] = dial(f, 0);
+			send_text(f, fds[i], i ? part : large);
+		}
+		assert_int_equal(f->fake->stats.connections, ARRAY_SIZE(fds));
+		for (uint64_t end = now_ms() + 1100; now_ms() < end;)
+			turn(f);
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+			newcomers[i] = dial(f, 0);
+			assert_false(ends_within(f, newcomers[i], 20));
+			/* The last is the one that does not take its answer, of which the kernel has some. */
+			assert_true(i == 3 || ends_within(f, fds[i + 1], 1000));
+		}
+		assert_int_equal(f->fake->stats.dropped_request, (pass + 1) * (ARRAY_SIZE(fds) - 1));
+		assert_int_equal(f->fake->stats.dropped_answer, pass + 1);
+		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+			safe_close(fds[i]);
+			safe_close(newcomers[i]);
+		}
+	}
 }
 
 /* With all connections taken by one address, others are served, and it has one less; with none idle, too. */
@@ -362,11 +509,15 @@ int main(void)
 		fixture_test(test_hosts),
 		fixture_test(test_host_on_a_unix_socket),
 		fixture_test(test_header_bytes),
+		fixture_test(test_malformed),
 		fixture_test(test_security_headers),
 		fixture_test(test_cors),
 		fixture_test(test_slow_request),
+		fixture_test(test_slow_second_request),
 		fixture_test(test_slow_answer),
+		fixture_test(test_bytes_in_the_kernel),
 		fixture_test(test_connections_of_an_address),
+		fixture_test(test_slow_ones_make_room),
 		fixture_test(test_greedy_ones_make_room),
 		fixture_test(test_new_options),
 		fixture_test(test_password_is_needed),

@@ -479,6 +479,59 @@ static void test_long_query(void **state)
 	check_error(fake, "GET", target, 400, true, "unknown query parameter");
 }
 
+/* Is the first question's answer the second one's, too? */
+static bool is_one_answer(struct fake_source *fake, const char *one, const char *other, const char *encoding)
+{
+	struct request_head head = { .method = "GET", .target = one, .accept_encoding = encoding };
+	_cleanup_(answer_release) struct answer first = {}, second = {};
+
+	route_answer(&first, &fake->source, &head);
+	head.target = other;
+	route_answer(&second, &fake->source, &head);
+	assert_int_equal(first.status, 200);
+	assert_non_null(first.shared);
+	assert_non_null(second.shared);
+	assert_int_equal(!encoding, !first.encoding);
+	assert_int_equal(!first.encoding, !second.encoding);
+	return first.shared == second.shared;
+}
+
+/* The same is written once, and compressed once, however it is put; what differs in anything is not the same. */
+static void test_equal_questions(void **state)
+{
+	static const struct {
+		const char *one, *other;
+		bool equal;
+	} cases[] = {
+		{ "/api/v1/events", "/api/v1/events?", true },
+		{ "/api/v1/cgroups", "/api/v1/c%67roups", true },
+		{ "/api/v1/status", "/api/v1/status", true },
+		{ "/api/v1/status", "/api/v1/events", false },
+		{ "/api/v1/snapshot", "/api/v1/snapshot?limit=3", true },
+		{ "/api/v1/snapshot?limit=3", "/api/v1/snapshot?limit=9999999", true },
+		{ "/api/v1/snapshot?limit=2", "/api/v1/snapshot?limit=3", false },
+		{ "/api/v1/snapshot?limit=2&scope=cgroup", "/api/v1/snapshot?scope=cgroup&limit=2", true },
+		{ "/api/v1/snapshot?limit=1&scope=cpu", "/api/v1/snapshot?scope=cpu", true },
+		{ "/api/v1/snapshot?scope=cpu", "/api/v1/snapshot?scope=cgroup", false },
+		{ "/api/v1/snapshot?scope=cpu", "/api/v1/snapshot", false },
+		{ "/api/v1/snapshot?cgroup=%2fa", "/api/v1/snapshot?cgroup=/a", true },
+		{ "/api/v1/snapshot?cgroup=/a", "/api/v1/snapshot?event=/a", false },
+		{ "/api/v1/snapshot?cgroup=a%202:bb", "/api/v1/snapshot?cgroup=a&event=bb", false },
+		{ "/api/v1/snapshot?sort=page_faults", "/api/v1/snapshot?sort=page-faults", false },
+	};
+	struct fake_source *fake = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		for (int gzip = 0; gzip < 2; gzip++)
+			if (is_one_answer(fake, cases[i].one, cases[i].other, gzip ? "gzip" : NULL) != cases[i].equal)
+				fail_msg("%s and %s", cases[i].one, cases[i].other);
+	fake->nr_written = fake->nr_scraped = 0;
+	for (int i = 0; i < 10; i++)
+		assert_true(is_one_answer(fake, "/api/v1/snapshot?cgroup=/c", "/api/v1/snapshot?cgroup=/c", NULL));
+	assert_int_equal(fake->nr_scraped, 20);
+	assert_int_equal(fake->nr_written, 1);
+}
+
 static void test_good_queries(void **state)
 {
 	static const struct {
@@ -618,6 +671,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_methods, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_queries, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_query, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_equal_questions, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_good_queries, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_snapshot, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_ready, setup, teardown),

@@ -301,17 +301,20 @@ static void test_many_slow_clients_share(void **state)
 	assert_int_equal(f->fake->snapshot->rendered[SNAPSHOT_JSON][SNAPSHOT_PLAIN]->users, 0);
 }
 
-/* Answers that nobody takes are bounded; when their connections end, there is room again. */
+/* Answers that nobody takes are bounded, where each is another one; when their connections end, there is room again. */
 static void test_unsent_answers_are_bounded(void **state)
 {
 	struct fixture *f = *state;
 	_cleanup_(freep) char *reply = NULL, *after = NULL;
+	char request[128];
 	int fds[40];
 
 	fixture_make_large(f);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		send_text(f, fds[i], "GET /api/v1/snapshot?limit=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+		(void)snprintf(request, sizeof(request),
+			       "GET /api/v1/snapshot?limit=%zu HTTP/1.1\r\nHost: localhost\r\n\r\n", LARGE - 1 - i);
+		send_text(f, fds[i], request);
 		turn(f);
 	}
 	reply = receive(f, fds[ARRAY_SIZE(fds) - 1], false);
@@ -327,6 +330,76 @@ static void test_unsent_answers_are_bounded(void **state)
 		turn(f);
 	after = get(f, "GET", "/metrics");
 	assert_int_equal(status_of(after), 200);
+}
+
+/* Many who ask different things at once are answered one after the other, with turns of the loop in between. */
+static void test_many_at_once_take_turns(void **state)
+{
+	struct fixture *f = *state;
+	unsigned written = 0;
+	char request[128];
+	int fds[16];
+
+	fixture_make_large(f);
+	f->options->max_unsent_bytes = (size_t)1 << 30;
+	fixture_restart(f);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = dial(f, 0);
+		turn(f);
+	}
+	for (int i = 0; i < 1000 && f->fake->stats.connections < ARRAY_SIZE(fds); i++)
+		turn(f);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		int n = snprintf(request, sizeof(request),
+				 "GET /api/v1/snapshot?limit=%zu HTTP/1.1\r\nHost: localhost\r\n\r\n", LARGE - 1 - i);
+
+		assert_int_equal(send(fds[i], request, (size_t)n, 0), n);
+	}
+	for (int i = 0; i < 5000 && f->fake->nr_written < ARRAY_SIZE(fds); i++) {
+		written = f->fake->nr_written;
+		turn(f);
+		assert_in_range(f->fake->nr_written - written, 0, ARRAY_SIZE(fds) / 2);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		_cleanup_(freep) char *reply = receive(f, fds[i], false);
+
+		assert_int_equal(status_of(reply), 200);
+		safe_close(fds[i]);
+	}
+	assert_int_equal(f->fake->nr_scraped, ARRAY_SIZE(fds));
+	assert_idle(f);
+}
+
+/* Who waits for its turn goes away, and the web ends meanwhile. */
+static void test_gone_before_its_turn(void **state)
+{
+	struct fixture *f = *state;
+	int fds[8];
+
+	fixture_make_large(f);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = dial(f, 0);
+		turn(f);
+	}
+	for (int i = 0; i < 1000 && f->fake->stats.connections < ARRAY_SIZE(fds); i++)
+		turn(f);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		char request[128];
+		int n = snprintf(request, sizeof(request),
+				 "GET /api/v1/snapshot?limit=%zu HTTP/1.1\r\nHost: localhost\r\n\r\n", LARGE - 1 - i);
+
+		assert_int_equal(send(fds[i], request, (size_t)n, 0), n);
+	}
+	for (int i = 0; i < 1000 && f->fake->nr_written == 0; i++)
+		turn(f);
+	assert_in_range(f->fake->nr_written, 1, ARRAY_SIZE(fds) - 1);
+	for (size_t i = 0; i < ARRAY_SIZE(fds) / 2; i++)
+		safe_close(fds[i]);
+	turn(f);
+	f->web = web_free(f->web);
+	assert_int_equal(f->fake->stats.connections, 0);
+	for (size_t i = ARRAY_SIZE(fds) / 2; i < ARRAY_SIZE(fds); i++)
+		safe_close(fds[i]);
 }
 
 static void test_negotiation(void **state)
@@ -442,6 +515,8 @@ int main(void)
 		fixture_test(test_slow_clients),
 		fixture_test(test_many_slow_clients_share),
 		fixture_test(test_unsent_answers_are_bounded),
+		fixture_test(test_many_at_once_take_turns),
+		fixture_test(test_gone_before_its_turn),
 		fixture_test(test_negotiation),
 		fixture_test(test_client_goes_away),
 		fixture_test(test_connection_limit),
