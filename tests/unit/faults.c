@@ -2,12 +2,11 @@
 
 #include "faults.h"
 
+#include "no-memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct faults faults;
 
@@ -89,16 +88,23 @@ static int ask_of_perf(enum fake_call call)
 	return ask((int)call);
 }
 
+static bool ask_of_memory(void)
+{
+	return ask(FAULT_MEMORY) != 0;
+}
+
 void faults_begin(int kind, long left, int error)
 {
 	faults = (struct faults){ .on = true, .kind = kind, .left = left, .error = error };
 	fake_perf.fault = ask_of_perf;
+	memory_fails = ask_of_memory;
 }
 
 void faults_begin_random(uint64_t seed, unsigned one_in)
 {
 	faults = (struct faults){ .on = true, .one_in = one_in, .seed = seed };
 	fake_perf.fault = ask_of_perf;
+	memory_fails = ask_of_memory;
 }
 
 void faults_end(void)
@@ -108,67 +114,8 @@ void faults_end(void)
 
 /* --- the C library */
 
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_calloc(size_t nr, size_t size);
-void *__wrap_calloc(size_t nr, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__real_reallocarray(void *p, size_t nr, size_t size);
-void *__wrap_reallocarray(void *p, size_t nr, size_t size);
-char *__real_strdup(const char *s);
-char *__wrap_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-char *__wrap_strndup(const char *s, size_t n);
-int __wrap_asprintf(char **ret, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int __wrap_open(const char *path, int flags, ...);
 int __real_open(const char *path, int flags, ...);
-
-void *__wrap_malloc(size_t size)
-{
-	return ask(FAULT_MEMORY) ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t nr, size_t size)
-{
-	return ask(FAULT_MEMORY) ? NULL : __real_calloc(nr, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-	return ask(FAULT_MEMORY) ? NULL : __real_realloc(p, size);
-}
-
-void *__wrap_reallocarray(void *p, size_t nr, size_t size)
-{
-	return ask(FAULT_MEMORY) ? NULL : __real_reallocarray(p, nr, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return ask(FAULT_MEMORY) ? NULL : __real_strdup(s);
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-	return ask(FAULT_MEMORY) ? NULL : __real_strndup(s, n);
-}
-
-/* The pointer is undefined then: nothing may look at it. */
-int __wrap_asprintf(char **ret, const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	if (ask(FAULT_MEMORY)) {
-		*ret = (char *)1;
-		return -1;
-	}
-	va_start(ap, format);
-	n = vasprintf(ret, format, ap);
-	va_end(ap);
-	return n;
-}
 
 int __wrap_open(const char *path, int flags, ...)
 {

@@ -2,11 +2,8 @@
 #pragma once
 
 /*
- * Faults in a played kernel (fake-perf.h) and in the C library's memory: call number n of a kind fails once, or any
- * call at random. A program that uses it is linked with what fake-perf.h says, and
- *
- *   -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=reallocarray -Wl,--wrap=strdup
- *   -Wl,--wrap=strndup -Wl,--wrap=asprintf -Wl,--wrap=open
+ * Faults in a played kernel (fake-perf.h), in opening directories and in memory (no-memory.h): call number n of a kind
+ * fails once, or any call at random. A program that uses it is linked with WITH_FAULTS of Makefile.am.
  */
 
 #include "fake-perf.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Every allocation of the event room fails once. It is linked with --wrap for the functions below, so that
- * the calls of the code under test, and not those of libc or a sanitizer, come here.
- */
+/* Every allocation of the event room fails once. */
 
 #include "event/event.h"
 #include "event/tracefs.h"
 #include "machines.h"
+#include "no-memory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,42 +24,6 @@ static unsigned countdown;
 static bool fails(void)
 {
 	return countdown && --countdown == 0;
-}
-
-#define WRAP(type, name, arguments, call)                                                                 \
-	type __real_##name arguments;                                                                     \
-	type __wrap_##name arguments;                                                                     \
-	type __wrap_##name arguments                                                                      \
-	{                                                                                                 \
-		return fails() ? NULL : __real_##name call;                                               \
-	}
-
-WRAP(void *, malloc, (size_t size), (size))
-WRAP(void *, calloc, (size_t nr, size_t size), (nr, size))
-WRAP(void *, realloc, (void *old, size_t size), (old, size))
-WRAP(void *, reallocarray, (void *old, size_t nr, size_t size), (old, nr, size))
-WRAP(char *, strdup, (const char *text), (text))
-WRAP(char *, strndup, (const char *text, size_t size), (text, size))
-
-int __real_vasprintf(char **ret, const char *format, va_list ap) _printf_(2, 0);
-int __wrap_vasprintf(char **ret, const char *format, va_list ap) _printf_(2, 0);
-int __wrap_vasprintf(char **ret, const char *format, va_list ap)
-{
-	/* What it leaves behind on failure is undefined: nothing that may be used. */
-	*ret = (char *)-1;
-	return fails() ? -1 : __real_vasprintf(ret, format, ap);
-}
-
-int __wrap_asprintf(char **ret, const char *format, ...) _printf_(2, 3);
-int __wrap_asprintf(char **ret, const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vasprintf(ret, format, ap);
-	va_end(ap);
-	return n;
 }
 
 static int ignore_listing(_unused_ void *userdata, _unused_ const struct event_listing *listing)
@@ -215,5 +177,6 @@ int main(void)
 	/* libpfm's tables of PMUs that are not there (libpfm(3)). */
 	if (setenv("LIBPFM_ENCODE_INACTIVE", "1", 1) < 0)
 		abort();
+	memory_fails = fails;
 	return cmocka_run_group_tests_name("event memory", tests, NULL, NULL);
 }

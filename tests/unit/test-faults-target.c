@@ -4,9 +4,10 @@
  * target/ where system calls and allocations fail: each one that a scenario makes, one after the other, with each
  * error that its manual page has, and all from that one on. Whatever fails, nothing crashes or leaks, nothing that
  * stands is reported as removed, what is not seen is said to be so, and one rescan puts it right. Linked with
- * -Wl,--wrap= for the functions below.
+ * -Wl,--wrap= for the functions below, and WITHOUT_MEMORY.
  */
 
+#include "no-memory.h"
 #include "target/busy.h"
 #include "target/cpu.h"
 #include "target/mount.h"
@@ -108,22 +109,6 @@ int __real_inotify_add_watch(int fd, const char *path, uint32_t mask);
 int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
 int __real_inotify_rm_watch(int fd, int wd);
 int __wrap_inotify_rm_watch(int fd, int wd);
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_calloc(size_t nr, size_t size);
-void *__wrap_calloc(size_t nr, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__real_reallocarray(void *p, size_t nr, size_t size);
-void *__wrap_reallocarray(void *p, size_t nr, size_t size);
-char *__real_strdup(const char *s);
-char *__wrap_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-char *__wrap_strndup(const char *s, size_t n);
-void *__real_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
-void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
-int __wrap_asprintf(char **ret, const char *format, ...) _printf_(2, 3);
-int __wrap___asprintf_chk(char **ret, int flag, const char *format, ...) _printf_(3, 4);
 
 int __wrap_open(const char *path, int flags, mode_t mode)
 {
@@ -188,61 +173,9 @@ int __wrap_inotify_rm_watch(int fd, int wd)
 	return fails(RM_WATCH) ? -1 : r;
 }
 
-void *__wrap_malloc(size_t size)
+static bool fails_for_memory(void)
 {
-	return fails(MEMORY) ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t nr, size_t size)
-{
-	return fails(MEMORY) ? NULL : __real_calloc(nr, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-	return fails(MEMORY) ? NULL : __real_realloc(p, size);
-}
-
-void *__wrap_reallocarray(void *p, size_t nr, size_t size)
-{
-	return fails(MEMORY) ? NULL : __real_reallocarray(p, nr, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return fails(MEMORY) ? NULL : __real_strdup(s);
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-	return fails(MEMORY) ? NULL : __real_strndup(s, n);
-}
-
-void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
-{
-	return fails(MEMORY) ? NULL : __real_tsearch(key, root, compare);
-}
-
-/* asprintf(3) leaves the pointer undefined where it fails. */
-#define ASPRINTF(ret, format)                                                                      \
-	({                                                                                         \
-		va_list _ap;                                                                       \
-		int _r;                                                                            \
-		va_start(_ap, format);                                                             \
-		*(ret) = (char *)-1;                                                               \
-		_r = fails(MEMORY) ? -1 : vasprintf(ret, format, _ap);                             \
-		va_end(_ap);                                                                       \
-		_r;                                                                                \
-	})
-
-int __wrap_asprintf(char **ret, const char *format, ...)
-{
-	return ASPRINTF(ret, format);
-}
-
-int __wrap___asprintf_chk(char **ret, _unused_ int flag, const char *format, ...)
-{
-	return ASPRINTF(ret, format);
+	return fails(MEMORY);
 }
 
 static unsigned nr_fds(void)
@@ -552,5 +485,6 @@ int main(void)
 		cmocka_unit_test(test_tree),
 	};
 
+	memory_fails = fails_for_memory;
 	return cmocka_run_group_tests_name("faults-target", tests, NULL, NULL);
 }

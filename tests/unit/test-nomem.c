@@ -2,10 +2,11 @@
 
 /*
  * Allocations that fail, one after the other, in config: each time -ENOMEM comes back, nothing is lost and
- * nothing is half done. Linked with -Wl,--wrap= for the functions below.
+ * nothing is half done.
  */
 
 #include "config/config.h"
+#include "no-memory.h"
 #include "scratch.h"
 
 #include <errno.h>
@@ -27,49 +28,6 @@ static bool fails(void)
 		return false;
 	failed = true;
 	return true;
-}
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_calloc(size_t nr, size_t size);
-void *__wrap_calloc(size_t nr, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__real_reallocarray(void *p, size_t nr, size_t size);
-void *__wrap_reallocarray(void *p, size_t nr, size_t size);
-char *__real_strdup(const char *s);
-char *__wrap_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-char *__wrap_strndup(const char *s, size_t n);
-
-void *__wrap_malloc(size_t size)
-{
-	return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t nr, size_t size)
-{
-	return fails() ? NULL : __real_calloc(nr, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-	return fails() ? NULL : __real_realloc(p, size);
-}
-
-void *__wrap_reallocarray(void *p, size_t nr, size_t size)
-{
-	return fails() ? NULL : __real_reallocarray(p, nr, size);
-}
-
-char *__wrap_strdup(const char *s)
-{
-	return fails() ? NULL : __real_strdup(s);
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-	return fails() ? NULL : __real_strndup(s, n);
 }
 
 /* The next call is tried with its first allocation failing, then its second, … until none fails. */
@@ -192,5 +150,6 @@ int main(void)
 		cmocka_unit_test(test_config_set_listen),
 	};
 
+	memory_fails = fails;
 	return cmocka_run_group_tests_name("nomem", tests, NULL, NULL);
 }
