@@ -327,6 +327,22 @@ class Repeated:
         self.thread.join()
 
 
+class Stalls:
+    """For how long others have to wait for a CPU while something is measured: by that much a busy machine alone can
+    make an answer late. There is a helper on each CPU that sleeps and looks when it is woken up."""
+
+    def __init__(self, work):
+        self.helpers = [work(cpu=cpu) for cpu in online_cpus()]
+        for helper in self.helpers:
+            helper.begin("stalls")
+
+    def end(self):
+        """The longest one, in seconds."""
+        for helper in self.helpers:
+            helper.begin("")
+        return max(helper.finish() for helper in self.helpers) / 1e9
+
+
 def perf_stat(*args):
     """perf stat, in the background; call the result to end it and get {event: value}."""
     (control, tell), (listen, ack) = os.pipe(), os.pipe()

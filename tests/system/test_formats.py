@@ -260,7 +260,7 @@ def test_a_daemon_that_was_stopped(counted):
 
 def test_rates_over_a_reload(counted):
     daemon, group, helper = counted
-    helper.do("faults 2000")
+    helper.do("faults 20000")
 
     def seen():
         event = event_of(daemon, group)
