@@ -89,7 +89,8 @@ class Intervals:
     def __init__(self, daemon, group, interval, event="context_switches"):
         self.daemon, self.group, self.interval, self.event = daemon, group, interval, event
         self.counter = Counter(group.path)
-        self.asked, self.rate, self.edge, self.checked = None, None, None, []
+        self.asked, self.rate, self.edge = None, None, None
+        self.rates, self.checked = [], []  # all that were said; the lengths of the intervals that were compared
         self.poll()
 
     def read(self):
@@ -105,6 +106,7 @@ class Intervals:
         ended = rate != self.rate
         if ended:
             assert rate is not None and math.isfinite(rate) and rate >= 0
+            self.rates.append(rate)
             edge = self.Edge(still or self.asked, high) if self.asked else None
             self._check(edge, rate, 0 if still is None else still.time - self.asked.time)
             self.edge = edge

@@ -5,6 +5,7 @@ import http.server
 import json
 import re
 import shutil
+import ssl
 import subprocess
 import threading
 import time
@@ -17,8 +18,6 @@ from counter import Counter, Recorder
 from harness import FRESH, Repeated, free_port, until
 from prometheus import job, promtool
 
-# As `htpasswd -nB` makes it, with little work.
-SECRET = "$2b$04$QcmCz5KaDyjIJWcKQ5KF9OoIjTJ5V.CaZVoxBZ1g7a7GnJb3P/0Km"
 pytestmark = pytest.mark.once
 
 
@@ -88,15 +87,17 @@ def recorder():
 
 @pytest.fixture
 def listener():
-    """Stands between the server and a daemon: passes each scrape on as it came, and keeps what was said."""
+    """Stands between the server and a daemon: passes each scrape on as it came, and keeps what was said. With TLS it
+    has the daemon's own certificate."""
     running = []
 
-    def start(daemon):
+    def start(daemon, files=None):
         heard = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):  # pylint: disable=invalid-name
-                answer = requests.get(daemon.url + self.path, headers=dict(self.headers), stream=True, timeout=10)
+                answer = requests.get(daemon.url + self.path, headers=dict(self.headers), stream=True, timeout=10,
+                                      verify=daemon.access.get("verify", True))
                 body = answer.raw.read(decode_content=False)
                 heard.append((dict(self.headers), answer))
                 self.send_response(answer.status_code)
@@ -111,9 +112,13 @@ def listener():
                 pass
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if files:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(files.certificate, files.key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         running.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}", heard
+        return f"{'https' if files else 'http'}://127.0.0.1:{server.server_port}", heard
 
     yield start
     for server in running:
@@ -146,26 +151,26 @@ def test_promtool_finds_nothing_to_complain_about(perfmond, cgroups):
     assert done.returncode == 0 and done.stdout + done.stderr == "", done.stdout + done.stderr
 
 
-def test_tls_and_a_password(perfmond, tmp_path, prometheus):
-    """The job that conf/prometheus/scrape.yml has for it."""
+def test_tls_and_a_password(perfmond, files, tmp_path, prometheus, listener):
+    """The job that conf/prometheus/scrape.yml has for it; what it is sent is compressed as well."""
     text = (Path(__file__).parents[2] / "conf/prometheus/scrape.yml").read_text(encoding="utf-8")
-    certificate, key, users = (tmp_path / name for name in ("perfmond-ca.pem", "key.pem", "users"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-subj", "/CN=perfmond", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2",
-                    "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
-    users.write_text(f"prometheus:{SECRET}\n")
+    files.write_users(prometheus="secret")
+    shutil.copy(files.certificate, tmp_path / "perfmond-ca.pem")
     (tmp_path / "perfmond-password").write_text("secret")
-    port = free_port()
-    daemon = perfmond(f"[web]\nlisten = 127.0.0.1:{port}\ntls_certificate = {certificate}\ntls_key = {key}\n"
-                      f"users = {users}\n", ready=False)
-    daemon.wait_log("listening on https://")
+    daemon = perfmond("[web]\nlisten = 127.0.0.1:0\n" + files.tls + files.auth,
+                      access={"verify": str(files.certificate), "auth": ("prometheus", "secret")})
+    target, heard = listener(daemon, files)
 
     block = re.search(r"^#  - job_name: perfmond-tls\n(?:#  .*\n)+", text, re.M)[0]
-    jobs = re.sub(r"targets: \[.*\]", f"targets: ['127.0.0.1:{port}']",
+    jobs = re.sub(r"targets: \[.*\]", f"targets: ['{target.removeprefix('https://')}']",
                   re.sub(r"^#", "", block, flags=re.M).replace("/etc/prometheus", str(tmp_path)))
     server = prometheus(jobs)
     until(lambda: server.query('up{job="perfmond-tls"} == 1'), "a scrape", 30)
     assert server.query("perfmond_up")
+    headers, answer = heard[-1]
+    assert headers["Authorization"].startswith("Basic ") and headers["Accept-Encoding"] == "gzip"
+    assert answer.status_code == 200 and answer.headers["Content-Encoding"] == "gzip"
+    assert requests.get(f"{daemon.url}/metrics", verify=str(files.certificate), timeout=10).status_code == 401
 
 
 def test_a_unix_socket(perfmond, tmp_path):
