@@ -287,9 +287,13 @@ class Work:
     def is_asleep(self):
         return all(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S" for pid in self.pids)
 
+    def wait_asleep(self):
+        """Going to sleep is a context switch, and comes after the answer."""
+        until(self.is_asleep, "the helper sleeps")
+
     def switches(self):
         """The kernel's own count of context switches of all its tasks, once all of them sleep."""
-        until(self.is_asleep, "the helper sleeps")
+        self.wait_asleep()
         total = 0
         for pid in self.pids:
             status = Path(f"/proc/{pid}/status").read_text()
@@ -298,7 +302,7 @@ class Work:
 
     def faults(self):
         """The kernel's own count of page faults, minor and major."""
-        until(self.is_asleep, "the helper sleeps")
+        self.wait_asleep()
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[7]) + int(fields[9])
 

@@ -182,11 +182,13 @@ def test_a_cgroup_as_perf_stat_counts_it(perfmond, cgroups, work, cpus):
     daemon = perfmond(config(cgroups, events, per_cpu="no"))
 
     # Before, and when all is done, the cgroup sleeps: both see the same work, whenever they began.
+    helper.wait_asleep()
     before = daemon.fresh()
     perf = perf_stat("-e", events, "-G", ",".join([group.label.lstrip("/")] * 3))
     helper.do("faults 2000")
     helper.do("switches 2000")
     helper.do("cpu 300")
+    helper.wait_asleep()
     theirs, delta = perf(), Delta(before, daemon.fresh())
 
     assert delta.of("perf_cgroup_page_faults_total", cgroup=group.label) == theirs["page-faults"]
