@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import harness
+from credentials import Files
 from fdstore import FdStore, Service
 from prometheus import Prometheus
 
@@ -121,6 +122,11 @@ def binary_for_all(privileged, tmp_path_factory):
     os.chmod(binary, 0o755)
     # A coverage build could not write its counts there.
     return lambda prefix: {"prefix": prefix, "binary": binary, "env": {"GCOV_PREFIX": "/nonexistent"}}
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
 
 
 @pytest.fixture

@@ -1,10 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Perf events of the tests' own, as a second opinion: page faults and context switches of a cgroup, or of CPUs."""
+"""Perf events of the tests' own, as a second opinion: page faults and context switches of a cgroup, or of CPUs; and
+what the daemon says of a moment or of an interval, compared with them.
 
+Nobody can read two counters at the same time. Each of the daemon's numbers therefore stands between two readings of
+the tests' own, one from before and one from after it, however long a busy machine takes in between.
+"""
+
+import collections
 import ctypes
+import math
 import os
 import platform
+import signal
 import struct
+import threading
+import time
+from pathlib import Path
+
+from harness import until
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}[platform.machine()]
 PERF_TYPE_SOFTWARE, ATTR_SIZE = 1, 112
@@ -35,3 +48,107 @@ class Counter:
         for fds in self.fds.values():
             for fd in fds:
                 os.close(fd)
+
+
+class Recorder:
+    """Reads a Counter all the time, in a thread of its own, to know later what it had come to at some moment."""
+
+    Row = collections.namedtuple("Row", "before counts after")  # time.time() around the reading
+
+    def __init__(self, counter, period=0.02):
+        self.counter, self.rows, self.ending = counter, [], threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(period,), daemon=True)
+        self.thread.start()
+
+    def _run(self, period):
+        while not self.ending.wait(period):
+            self.rows.append(self.Row(time.time(), self.counter.read(), time.time()))
+
+    def between(self, name, start, end):
+        """What an event had come to at a moment of which no more is known than this: (at least, at most)."""
+        return (max(row.counts[name] for row in self.rows if row.after <= start),
+                min(row.counts[name] for row in self.rows if row.before >= end))
+
+    def stop(self):
+        self.ending.set()
+        self.thread.join()
+        self.counter.close()
+
+
+class Intervals:
+    """The rates that the daemon says, asked for again and again: where the answer changes, an interval has ended
+    between the question before and this one. From one such edge to the next the rate has to be that of a Counter.
+
+    Where the machine was too busy for questions to come often enough, more than one interval may have ended in
+    between: such an edge only begins the next one.
+    """
+
+    Reading = collections.namedtuple("Reading", "time count")
+    Edge = collections.namedtuple("Edge", "low high")
+
+    def __init__(self, daemon, group, interval, event="context_switches"):
+        self.daemon, self.group, self.interval, self.event = daemon, group, interval, event
+        self.counter = Counter(group.path)
+        self.asked, self.rate, self.edge = None, None, None
+        self.rates, self.checked = [], []  # all that were said; the lengths of the intervals that were compared
+        self.poll()
+
+    def read(self):
+        return self.Reading(time.monotonic(), self.counter.read()[self.event])
+
+    def row(self):
+        rows = self.daemon.json("/api/v1/snapshot", cgroup=self.group.label)["cgroups"]
+        return rows[0]["events"][self.event] if rows else {"rate": None}
+
+    def poll(self, still=None):
+        """Asks once, and returns whether an interval has ended. `still`: a reading up to which none can have."""
+        low, rate, high = self.read(), self.row()["rate"], self.read()
+        ended = rate != self.rate
+        if ended:
+            assert rate is not None and math.isfinite(rate) and rate >= 0
+            self.rates.append(rate)
+            edge = self.Edge(still or self.asked, high) if self.asked else None
+            self._check(edge, rate, 0 if still is None else still.time - self.asked.time)
+            self.edge = edge
+        self.asked, self.rate = low, rate
+        return ended
+
+    def _check(self, edge, rate, stopped):
+        """Of the interval that an edge ends. The daemon was stopped for so many seconds of it."""
+        if not self.edge or not edge or max(e.high.time - e.low.time for e in (self.edge, edge)) > self.interval / 2 \
+                or edge.high.time - self.edge.low.time - stopped > self.interval * 1.75:
+            return
+        least = (edge.low.count - self.edge.high.count) / (edge.high.time - self.edge.low.time)
+        most = (edge.high.count - self.edge.low.count) / (edge.low.time - self.edge.high.time)
+        assert least <= rate * 1.000001 and rate <= most * 1.000001, f"{rate} is not from {least} to {most}"
+        self.checked.append(edge.low.time - self.edge.high.time)
+
+    def follow(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.poll()
+            time.sleep(0.01)
+
+    def _stop_after_an_edge(self):
+        """SIGSTOP, at a moment when the next interval's end is not near."""
+        until(self.poll, "an interval ends")
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        stat = Path(f"/proc/{self.daemon.pid}/stat")
+        until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
+        return self.edge and time.monotonic() - self.edge.low.time < self.interval / 2
+
+    def stop_daemon(self, seconds):
+        """With SIGSTOP, for so long, within an interval that is compared then."""
+        while not self._stop_after_an_edge():
+            self.daemon.process.send_signal(signal.SIGCONT)
+        try:
+            time.sleep(seconds)
+        finally:
+            still = self.read()
+            self.daemon.process.send_signal(signal.SIGCONT)
+        checked = len(self.checked)
+        self.poll(still)
+        return len(self.checked) > checked
+
+    def close(self):
+        self.counter.close()

@@ -86,7 +86,9 @@ class FdStore:
             self.remove(name)
 
     def names(self, prefix=""):
-        return sorted(name for name, _ in self.entries if name.startswith(prefix))
+        """In the order of their numbers."""
+        found = [name for name, _ in self.entries if name.startswith(prefix)]
+        return sorted(found, key=lambda name: (name.rstrip("0123456789"), int("0" + re.search(r"\d*$", name)[0])))
 
     def fd(self, name):
         return next(fd for have, fd in self.entries if have == name)

@@ -255,7 +255,7 @@ class Work:
 
     def __init__(self, cgroup=None, cpu=None, program=WORK):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        self.pids = [self.process.pid]
+        self.pids, self.busy = [self.process.pid], False
         if cgroup:
             cgroup.add(self.process.pid)
         if cpu is not None:
@@ -270,6 +270,7 @@ class Work:
         self.do("switches 10")
 
     def begin(self, command):
+        self.busy = True
         self.process.stdin.write(command + "\n")
 
     def is_done(self):
@@ -278,6 +279,7 @@ class Work:
 
     def finish(self):
         answer = self.process.stdout.readline().split(maxsplit=1)
+        self.busy = False
         assert answer and answer[0] == "ok", f"work: {answer}"
         return int(answer[1])
 
@@ -288,9 +290,13 @@ class Work:
     def is_asleep(self):
         return all(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S" for pid in self.pids)
 
+    def wait_asleep(self):
+        """Going to sleep is a context switch, and comes after the answer."""
+        until(self.is_asleep, "the helper sleeps")
+
     def switches(self):
         """The kernel's own count of context switches of all its tasks, once all of them sleep."""
-        until(self.is_asleep, "the helper sleeps")
+        self.wait_asleep()
         total = 0
         for pid in self.pids:
             status = Path(f"/proc/{pid}/status").read_text()
@@ -299,29 +305,71 @@ class Work:
 
     def faults(self):
         """The kernel's own count of page faults, minor and major."""
-        until(self.is_asleep, "the helper sleeps")
+        self.wait_asleep()
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[7]) + int(fields[9])
 
     def stop(self):
+        """What nobody has waited for is given up."""
+        if self.busy:
+            self.process.kill()
         self.process.stdin.close()
         self.process.wait(10)
 
 
+class Repeated:
+    """A helper's command, again and again in the background, until end()."""
+
+    def __init__(self, helper, command):
+        self.helper, self.command, self.ending = helper, command, False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.ending:
+            self.helper.do(self.command)
+
+    def end(self):
+        self.ending = True
+        self.thread.join()
+
+
+class Stalls:
+    """For how long others have to wait for a CPU while something is measured: by that much a busy machine alone can
+    make an answer late. There is a helper on each CPU that sleeps and looks when it is woken up."""
+
+    def __init__(self, work):
+        self.helpers = [work(cpu=cpu) for cpu in online_cpus()]
+        for helper in self.helpers:
+            helper.begin("stalls")
+
+    def end(self):
+        """The longest one, in seconds."""
+        for helper in self.helpers:
+            helper.begin("")
+        return max(helper.finish() for helper in self.helpers) / 1e9
+
+
 def perf_stat(*args):
     """perf stat, in the background; call the result to end it and get {event: value}."""
-    process = subprocess.Popen(["perf", "stat", "-x,", "-a", *args], stdin=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
+    (control, tell), (listen, ack) = os.pipe(), os.pipe()
+    # It counts nothing (-D -1) before it is told to, and says when it does.
+    process = subprocess.Popen(["perf", "stat", "-x,", "-a", "-D", "-1", "--control", f"fd:{control},{ack}", *args],
+                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, pass_fds=(control, ack))
+    for fd in (control, ack):
+        os.close(fd)
 
     def finish():
         process.send_signal(signal.SIGINT)
         _, text = process.communicate(timeout=30)
+        for fd in (tell, listen):
+            os.close(fd)
         assert process.returncode in (0, -signal.SIGINT), text
         rows = [line.split(",") for line in text.splitlines() if line and not line.startswith("#")]
         return {row[2]: float(row[0]) for row in rows if len(row) > 2}
 
-    time.sleep(1)  # it has begun
-    assert process.poll() is None, process.stderr.read()
+    os.write(tell, b"enable\n")
+    assert os.read(listen, 100).startswith(b"ack"), process.communicate()[1]
     return finish
 
 

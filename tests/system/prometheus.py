@@ -44,9 +44,16 @@ scrape_configs:
         assert answer["status"] == "success", f"{params}: {answer}"
         return answer["data"]
 
-    def query(self, expression):
-        """(labels, value) of each series, now."""
-        return [(row["metric"], float(row["value"][1])) for row in self.get("query", query=expression)["result"]]
+    def query(self, expression, **params):
+        """(labels, value) of each series, now or at a `time`."""
+        return [(row["metric"], float(row["value"][1]))
+                for row in self.get("query", query=expression, **params)["result"]]
+
+    def samples(self, selector, **params):
+        """[(time, value)] of the one series, as they were scraped; `selector` has a range."""
+        result = self.get("query", query=selector, **params)["result"]
+        assert len(result) <= 1, f"{selector} is ambiguous: {result}"
+        return [(at, float(value)) for at, value in result[0]["values"]] if result else []
 
     def stop(self):
         self.process.terminate()

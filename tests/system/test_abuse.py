@@ -2,21 +2,22 @@
 """Clients that are slow, broken or hostile: others are answered meanwhile, memory stays under a bound, and nothing
 is left behind. Bad clients come from 127.0.0.x, the scrapes from 127.0.0.1."""
 
+import base64
 import os
 import random
 import re
 import socket
 import ssl
 import struct
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from harness import PATIENCE, SANITIZED, Metrics, until
+from harness import PATIENCE, SANITIZED, Metrics, Stalls, until
 
-# No answer to a good client may take longer; how long it took is printed.
+# Others are to be answered within a second: nine of ten scrapes have to be, whatever a busy machine adds to it, and none
+# may take longer than this. How long they took is printed.
 SEVERAL_SECONDS = 30 if SANITIZED else 8
 
 # What bad clients may make the daemon grow by: 64 MiB of answers, the kernel's buffers aside, and some for connections
@@ -69,42 +70,61 @@ def resident(daemon):
     return int(Path(f"/proc/{daemon.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-def files(daemon):
+def files_of(daemon):
     return len(os.listdir(f"/proc/{daemon.pid}/fd"))
 
 
 class Watch:
-    """Scrapes in between: how long the slowest took, and how much memory there was at most."""
+    """Scrapes in between: how long they took, how many were refused, and how much memory there was at most."""
 
-    def __init__(self, daemon):
-        self.daemon, self.slowest, self.peak = daemon, 0, 0
+    def __init__(self, daemon, stalls):
+        self.daemon, self.stalls = daemon, stalls
+        self.took, self.refused, self.peak = [], 0, 0
         daemon.metrics()
-        self.files, self.resident = files(daemon), resident(daemon)
+        self.files, self.resident = files_of(daemon), resident(daemon)
+
+    def ask(self):
+        """A scrape, or None where all that may be unsent is held by others."""
+        start = time.monotonic()
+        answer = self.daemon.get("/metrics")
+        self.took.append(time.monotonic() - start)
+        assert answer.status_code in (200, 503), answer.text
+        assert self.took[-1] < SEVERAL_SECONDS
+        self.peak = max(self.peak, resident(self.daemon))
+        assert self.peak - self.resident < GROWTH_MAX
+        if answer.status_code == 200:
+            return Metrics(answer.text)
+        self.refused += 1
+        return None
 
     def scrape(self):
-        start = time.monotonic()
-        metrics = self.daemon.metrics()
-        took = time.monotonic() - start
-        assert took < SEVERAL_SECONDS
-        self.slowest, self.peak = max(self.slowest, took), max(self.peak, resident(self.daemon))
-        assert self.peak - self.resident < GROWTH_MAX
+        metrics = self.ask()
+        assert metrics, "it is not refused"
         return metrics
 
     def end(self):
-        """All is as it was, as soon as the connections are gone."""
+        """Others had their answers within a second, and all is as it was, as soon as the connections are gone."""
+        stall = self.stalls.end()
+        late = [took for took in self.took if took > 1 + stall]
+        assert len(late) <= len(self.took) / 10, f"{len(late)} of {len(self.took)} scrapes took {late}, not {stall}"
         until(lambda: self.scrape().value("perfmond_connections") == 1, "the connections are gone", 30)
-        until(lambda: files(self.daemon) <= self.files, "the files are closed")
+        until(lambda: files_of(self.daemon) <= self.files, "the files are closed")
         metrics = self.scrape()
         assert metrics.value("perfmond_unsent_bytes") == 0
-        print(f" slowest scrape {self.slowest * 1000:.0f} ms, loop lag"
+        print(f" slowest of {len(self.took)} scrapes {max(self.took) * 1000:.0f} ms, {self.refused} refused, loop lag"
               f" {metrics.value('perfmond_loop_lag_seconds') * 1000:.0f} ms, memory {self.resident >> 20} MiB, at most"
               f" {self.peak >> 20} MiB, in the end {resident(self.daemon) >> 20} MiB", end="")
         return metrics
 
 
 @pytest.fixture
-def watch(daemon):
-    return Watch(daemon)
+def watching(work):
+    return lambda daemon: Watch(daemon, Stalls(work))
+
+
+@pytest.fixture
+def watch(daemon, watching):
+    return watching(daemon)
 
 
 def close_all(sockets):
@@ -146,33 +166,34 @@ def test_a_thousand_slow_senders_from_one_address(daemon, watch):
     watch.end()
 
 
-def test_a_thousand_slow_readers(perfmond, cgroups):
+def test_a_thousand_slow_readers(perfmond, cgroups, watching):
     """Each asks for a large answer and hardly takes it."""
     for i in range(300):
         cgroups.make("a-cgroup-with-a-name-that-makes-answers-long-" * 3 + str(i))
     daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n[web]\nanswer_timeout = 5s\nmax_unsent_bytes = 16MiB\n")
-    watch = Watch(daemon)
+    watch = watching(daemon)
     sockets = [begin(daemon, 2 + i % 50, small=True) for i in range(1000)]
     try:
         end = time.monotonic() + 8
         for s in sockets:
             send_some(s, (GET % b"/api/v1/snapshot") * 5)
-        while time.monotonic() < end:
+
+        def read_slowly():
             for s in sockets[::10]:
                 try:
                     s.recv(10)
                 except (BlockingIOError, ConnectionError):
                     pass
-            # 503 for a moment, where slow ones hold all that may be unsent
-            start = time.monotonic()
-            until(lambda: daemon.get("/metrics").status_code == 200, "a scrape is answered")
-            watch.slowest = max(watch.slowest, time.monotonic() - start)
-            watch.peak = max(watch.peak, resident(daemon))
-        assert watch.peak - watch.resident < GROWTH_MAX and watch.slowest < SEVERAL_SECONDS
+            metrics = watch.ask()
+            return metrics and metrics.value("perfmond_connections_dropped_total", reason="answer") > 0 and \
+                time.monotonic() > end
+
+        until(read_slowly, "their time is up", 8 + PATIENCE)
     finally:
         close_all(sockets)
+    # Slow ones can hold all that may be unsent for a second; then they make room.
+    assert watch.refused <= len(watch.took) / 10
     metrics = watch.end()
-    assert metrics.value("perfmond_connections_dropped_total", reason="answer") > 0
     assert metrics.value("perfmond_connections_refused_total", reason="full") > 0
 
 
@@ -228,15 +249,17 @@ def test_pipelining(daemon, watch):
 
 # --- broken ones
 
-def test_gone_in_the_middle_of_a_large_answer(perfmond, cgroups):
-    for i in range(1200):
-        cgroups.make("a-cgroup-with-a-name-that-makes-answers-long-" * 5 + str(i))
+def test_gone_in_the_middle_of_a_large_answer(perfmond, cgroups, cpus, watching):
+    name = "a-cgroup-with-a-name-that-makes-answers-long-" * 5
+    parent = cgroups.make(name)
+    for i in range(2000 // len(cpus)):
+        parent.make(name + str(i))
     daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\nper_cpu = yes\ngroups = many\n[group \"many\"]\nevents ="
                       " page-faults, minor-faults, major-faults, context-switches, cpu-migrations, task-clock, cpu-clock,"
                       " alignment-faults, emulation-faults\n")
-    watch = Watch(daemon)
+    watch = watching(daemon)
     size = len(daemon.get("/metrics").content)
-    assert size > 5 << 20, "it is large enough to be taken in pieces"
+    assert size >= 10_000_000, "it is large enough to be taken in pieces"
     for i in range(20):
         with connect(daemon, small=True) as s:
             s.sendall(GET % b"/metrics")
@@ -248,65 +271,69 @@ def test_gone_in_the_middle_of_a_large_answer(perfmond, cgroups):
     watch.end()
 
 
+# The statuses that each of them may be answered with; none: it is not answered.
 BROKEN = {
-    "a body on GET": b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n0123456789",
-    "a body that never comes": b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n012",
-    "two lengths": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-    "a length too large": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-    "chunks on GET": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
-    "a chunk too large": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
-    "a negative chunk": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
-    "no chunk": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
-    "chunks and a length": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
-                           b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n",
-    "dots": GET % b"/../../../../etc/passwd",
-    "escaped dots": GET % b"/%2e%2e/%2e%2e/etc/passwd",
-    "backslashes": GET % b"/..\\..\\etc\\passwd",
-    "a NUL in the path": GET % b"/metrics%00.html",
-    "no path": b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "an asterisk": GET % b"*",
-    "another scheme": GET % b"file:///etc/passwd",
-    "CONNECT": b"CONNECT localhost:22 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "bytes that are no UTF-8": GET % b"/api/v1/snapshot?cgroup=\xff\xfe\xc3\x28",
-    "escaped bytes that are none": GET % b"/api/v1/snapshot?cgroup=%ff%fe%c3%28",
-    "overlong UTF-8": GET % b"/api/v1/snapshot?cgroup=%c0%af%e0%80%af",
-    "surrogates": GET % b"/api/v1/snapshot?cgroup=%ed%a0%80",
-    "many parameters": GET % (b"/api/v1/snapshot?" + b"&".join(b"a%d=1" % i for i in range(500))),
-    "many headers": b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a: b\r\n" * 5000 + b"\r\n",
-    "a long header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100000 + b"\r\n\r\n",
-    "a folded header": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\tc\r\n\r\n",
-    "a long line": b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) * 4,
-    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
-    "another host": b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n",
-    "an authorization": b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + b"A" * 8000 + b"\r\n\r\n",
+    "a body on GET": ("200", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n0123456789"),
+    "a body that never comes": ("", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n012"),
+    "two lengths": ("200 400", b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
+    "a length too large": ("413", b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
+    "chunks on GET": ("200", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+    "a chunk too large": ("413 400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n"),
+    "a negative chunk": ("400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n"),
+    "no chunk": ("400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n"),
+    "chunks and a length": ("405", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+                           b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n"),
+    "dots": ("404", GET % b"/../../../../etc/passwd"),
+    "escaped dots": ("404", GET % b"/%2e%2e/%2e%2e/etc/passwd"),
+    "backslashes": ("404", GET % b"/..\\..\\etc\\passwd"),
+    "a NUL in the path": ("400", GET % b"/metrics%00.html"),
+    "no path": ("400", b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    "an asterisk": ("404", GET % b"*"),
+    "another scheme": ("404", GET % b"file:///etc/passwd"),
+    "CONNECT": ("405", b"CONNECT localhost:22 HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    "bytes that are no UTF-8": ("400", GET % b"/api/v1/snapshot?cgroup=\xff\xfe\xc3\x28"),
+    "escaped bytes that are none": ("400", GET % b"/api/v1/snapshot?cgroup=%ff%fe%c3%28"),
+    "overlong UTF-8": ("400", GET % b"/api/v1/snapshot?cgroup=%c0%af%e0%80%af"),
+    "surrogates": ("400", GET % b"/api/v1/snapshot?cgroup=%ed%a0%80"),
+    "many parameters": ("400", GET % (b"/api/v1/snapshot?" + b"&".join(b"a%d=1" % i for i in range(500)))),
+    "many headers": ("431", b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a: b\r\n" * 5000 + b"\r\n"),
+    "a long header": ("431", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100000 + b"\r\n\r\n"),
+    "a folded header": ("200 400", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\tc\r\n\r\n"),
+    "a long line": ("414", b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    "TLS": ("", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) * 4),
+    "HTTP/2": ("505", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
+    "another host": ("421", b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+    "an authorization": ("200", b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + b"A" * 8000 + b"\r\n\r\n"),
 }
 
 
-@pytest.mark.parametrize("request_bytes", BROKEN.values(), ids=BROKEN)
-def test_broken_requests(daemon, watch, request_bytes):
-    """An answer that is one, or none; never what was not asked for."""
+@pytest.mark.parametrize("statuses, request_bytes", BROKEN.values(), ids=BROKEN)
+def test_broken_requests(daemon, watch, statuses, request_bytes):
+    """What there has to be for an answer, or none; never what was not asked for."""
     with connect(daemon) as s:
-        s.settimeout(0.5)
         answer = b""
         try:
             s.sendall(request_bytes)
-            while part := s.recv(65536):
+            # Nothing more comes, where something is there already or nothing may be.
+            while part := receive(s, 0.3 if answer or not statuses else PATIENCE):
                 answer += part
         except (ConnectionError, TimeoutError):
             pass
-    assert answer == b"" or re.match(rb"HTTP/1\.[01] [245]\d\d ", answer)
+    found = re.findall(rb"HTTP/1\.[01] (\d\d\d) ", answer)
+    assert {status.decode() for status in found} <= set(statuses.split()) and bool(found) == bool(statuses), answer
     assert b"root:x:" not in answer, "a file of the machine"
     watch.end()
 
 
-def test_tls_garbage(perfmond, tmp_path):
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem", "-days", "2", "-subj", "/CN=x",
-                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    daemon = perfmond(f"[cgroup]\ngroups =\n[web]\nlisten = 127.0.0.1:0\ntls_certificate = {tmp_path}/cert.pem\n"
-                      f"tls_key = {tmp_path}/key.pem\nrequest_timeout = 3s\n", access={"verify": str(tmp_path / "cert.pem")})
-    watch = Watch(daemon)
+def receive(s, patience):
+    s.settimeout(patience)
+    return s.recv(65536)
+
+
+def test_tls_garbage(perfmond, files, watching):
+    daemon = perfmond("[cgroup]\ngroups =\n[web]\nlisten = 127.0.0.1:0\nrequest_timeout = 3s\n" + files.tls,
+                      access={"verify": str(files.certificate)})
+    watch = watching(daemon)
     noise = random.Random(1)
     hello = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl._create_unverified_context().wrap_bio(*hello)
@@ -330,22 +357,33 @@ def test_tls_garbage(perfmond, tmp_path):
 
 # --- at random
 
+# Of the user, of another, of one who is wrong, and of none.
+SECRETS = [b"Basic " + base64.b64encode(pair) + b"\r\n" for pair in (b"ada:engine", b"bob:builder", b"ada:Engine")]
+SECRETS += [b"Basic YTpi", b"Basic YTpiOg\r\n", b"Basic " + b"=" * 50 + b"\r\n", b"Basic\r\n", b"Bearer x\r\n",
+            b"basic   " + base64.b64encode(b"a" * 3000 + b":" + b"\0" * 300) + b"\r\n"]
+
 PIECES = [b"GET", b"HEAD", b"POST", b"OPTIONS", b" ", b"/", b"/metrics", b"/api/v1/snapshot", b"/api/v1/events", b"?",
           b"&", b"=", b"scope=cpu", b"cgroup=/**", b"event=*", b"sort=page_faults", b"limit=3", b"%", b"%41", b"%ff",
           b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", b"Host: localhost\r\n", b"Host: x\r\n", b"Connection: close\r\n",
           b"Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5,*/*;q=0.1\r\n",
           b"Accept-Encoding: gzip, deflate;q=0\r\n", b"Accept: ;;q=\r\n", b"Content-Length: 5\r\n", b"12345",
-          b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"Authorization: Basic YTpi\r\n",
+          b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"Authorization: ", *SECRETS,
           b"Origin: http://a\r\n", b"Expect: 100-continue\r\n", b"\r\n", b"\r\n\r\n", b"\n", b"\0", b"\xff", b":", b"a" * 300]
 
-WHOLE = [GET % path for path in (b"/", b"/metrics", b"/api/v1/snapshot?limit=2", b"/api/v1/status", b"/none")]
+PATHS = [b"/", b"/metrics", b"/api/v1/snapshot?limit=2", b"/api/v1/status", b"/none"]
+
+
+def choose_secret(dice):
+    """Mostly the right one: it lets requests through to all else."""
+    return SECRETS[0] if dice.random() < 0.6 else dice.choice(SECRETS)
 
 
 def make_request(dice):
     """Whole ones with some bytes changed, or pieces put together."""
     if dice.random() < 0.4:
         return b"".join(dice.choices(PIECES, k=dice.randrange(1, 25)))
-    data = bytearray(b"".join(dice.choices(WHOLE, k=dice.randrange(1, 4))))
+    data = bytearray(b"".join(GET.replace(b"\r\n\r\n", b"\r\nAuthorization: " + choose_secret(dice) + b"\r\n") %
+                              dice.choice(PATHS) for _ in range(dice.randrange(1, 4))))
     for _ in range(dice.randrange(6)):
         at = dice.randrange(len(data))
         change = dice.randrange(3)
@@ -359,13 +397,17 @@ def make_request(dice):
     return bytes(data)
 
 
-def test_requests_at_random(perfmond):
+def test_requests_at_random(perfmond, cgroups, files, watching):
     """Seeded: a failure names its seed. A sanitizer has its say at the daemon's end."""
     seed = int(os.environ.get("ABUSE_SEED", time.time_ns() % 1000000))
     dice = random.Random(seed)
-    daemon = perfmond("[web]\nlisten = 127.0.0.1:0\ncors_origin = http://a\nrequest_timeout = 2s\n")
-    watch = Watch(daemon)
+    for i in range(10):
+        cgroups.make(f"a{i}")
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n[web]\nlisten = 127.0.0.1:0\n"
+                      "cors_origin = http://a\nrequest_timeout = 2s\n" + files.auth, access={"auth": ("ada", "engine")})
+    watch = watching(daemon)
     print(f" seed {seed}", end="")
+    before = {labels["code"]: value for labels, value in watch.scrape().all("perfmond_http_requests_total")}
     sockets, nr, end = [], 0, time.monotonic() + 15
     while time.monotonic() < end:
         s = begin(daemon, 2 + nr % 30)
@@ -383,5 +425,7 @@ def test_requests_at_random(perfmond):
     close_all(sockets)
     print(f", {nr} requests,", end="")
     assert nr > 200
-    watch.end()
-    assert isinstance(watch.scrape(), Metrics)
+    metrics = watch.end()
+    answered = {code: metrics.value("perfmond_http_requests_total", code=code) - was for code, was in before.items()}
+    print(f" {answered}", end="")
+    assert all(answered[code] > 0 for code in ("200", "400", "401", "404", "429")), answered

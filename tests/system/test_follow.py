@@ -161,29 +161,21 @@ def test_max_bounds_what_is_counted(perfmond, cgroups):
     assert daemon.metrics().value("perfmond_cgroups", state="counted") == 4
 
 
-@pytest.fixture
-def short_queues():
-    """inotify queues that are made meanwhile hold 20 events."""
-    path = Path("/proc/sys/fs/inotify/max_queued_events")
-    before = path.read_text()
-
-    def restore():
-        path.write_text(before)
-
-    path.write_text("20")
-    yield restore
-    restore()
-
-
-def test_a_queue_overflow_loses_nothing(perfmond, cgroups, short_queues):
+def test_a_queue_overflow_loses_nothing(perfmond, cgroups):
+    queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    if queue > 500000:
+        pytest.skip(f"an inotify queue holds {queue} events, which are too many to be made")
     for i in range(30):
         cgroups.make(f"old{i}")
     daemon = perfmond(config(cgroups.label + "/**", linger="0s"))
-    short_queues()
     assert daemon.metrics().value("perfmond_inotify_overflows_total") == 0
 
     daemon.process.send_signal(signal.SIGSTOP)
     try:
+        # It is full then, and what is done behind that is not heard of.
+        for _ in range(queue // 2 + 10):
+            (cgroups.path / "brief").mkdir()
+            (cgroups.path / "brief").rmdir()
         for i in range(40):
             os.makedirs(cgroups.path / f"new{i}/child")
         for i in range(0, 30, 2):

@@ -123,8 +123,11 @@ class Story:
         return self.helper.faults(), self.helper.switches()
 
     def work_on(self, cpu):
+        """The page faults there were, all of them on that CPU: the move can have some of its own."""
+        before = self.helper.faults()
         for command in (f"pin {cpu}", "faults 1000", "switches 500"):
             self.helper.do(command)
+        return self.helper.faults() - before
 
     def done(self):
         """(page faults, switches) since it began."""
@@ -153,7 +156,7 @@ def test_off_and_back(switch, perfmond, cgroups, work, cpus, per_cpu, groups):
     until(lambda: daemon.metrics().value("perfmond_cpus_offline") == 1, "it is seen", SOON)
     away = daemon.fresh()
     assert not groups or away.value("perfmond_cpus") == len(cpus) - 1
-    story.work_on(cpus[0])
+    faults = story.work_on(cpus[0])
     later = daemon.fresh()
     assert_none_fell(before, away)
     assert_none_fell(away, later)
@@ -162,13 +165,12 @@ def test_off_and_back(switch, perfmond, cgroups, work, cpus, per_cpu, groups):
         assert later.value(CPU_FAULTS, cpu=switch.label) == away.value(CPU_FAULTS, cpu=switch.label)
     if per_cpu == "yes":
         assert Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=switch.label) == 0
-        # The move to that CPU can have a fault or two of its own.
-        assert 0 <= Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=str(cpus[0])) - 1000 < 5
+        assert Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=str(cpus[0])) == faults >= 1000
 
     switch.on()
     back = wait_counted_again(daemon)
     assert not groups or back.value("perfmond_cpus") == len(cpus)
-    story.work_on(switch.cpu)
+    faults = story.work_on(switch.cpu)
     end = daemon.fresh()
     assert_none_fell(later, back)
     assert_none_fell(back, end)
@@ -176,7 +178,7 @@ def test_off_and_back(switch, perfmond, cgroups, work, cpus, per_cpu, groups):
     if groups:
         assert Delta(back, end).of(CPU_FAULTS, cpu=switch.label) >= 1000
     if per_cpu == "yes":
-        assert Delta(back, end).of(FAULTS, cgroup=story.group.label, cpu=switch.label) == 1000
+        assert Delta(back, end).of(FAULTS, cgroup=story.group.label, cpu=switch.label) == faults >= 1000
     assert end.value("perfmond_reloads_total") == 0
     assert {end.state("page_faults", scope) for scope in (["cpu"] if groups else []) + ["cgroup"]} == {"ok"}
 
@@ -262,10 +264,10 @@ def test_cgroups_made_while_it_is_away(switch, perfmond, cgroups, work, cpus):
     switch.on()
     back = wait_counted_again(daemon)
     assert back.value(FAULTS, cgroup=story.group.label, cpu=switch.label) == 0
-    story.work_on(switch.cpu)
+    faults = story.work_on(switch.cpu)
     end = daemon.fresh()
     assert story.counted(start, end) == story.done()
-    assert end.value(FAULTS, cgroup=story.group.label, cpu=switch.label) == 1000
+    assert end.value(FAULTS, cgroup=story.group.label, cpu=switch.label) == faults >= 1000
 
 
 def test_started_while_it_is_away(one_cpu_away, perfmond, cgroups, work, cpus):
@@ -322,9 +324,9 @@ def test_an_excluded_cpu_is_not_counted_at_all(perfmond, cgroups, work, cpus):
     start = daemon.fresh()
     assert start.value("perfmond_cpus") == len(cpus) - 1
     story.work_on(left)
-    story.work_on(counted)
+    faults = story.work_on(counted)
     end = daemon.fresh()
-    assert Delta(start, end).of(FAULTS, cgroup=story.group.label, cpu=str(counted)) == 1000
+    assert Delta(start, end).of(FAULTS, cgroup=story.group.label, cpu=str(counted)) == faults >= 1000
     for name in (FAULTS, SWITCHES, CPU_FAULTS):
         assert end.all(name) and not end.all(name, cpu=str(left)), "absent, not 0"
 

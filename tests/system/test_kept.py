@@ -290,7 +290,7 @@ def dying(cgroups):
 
 def wait_dead(cgroups):
     if (cgroups.path / "cgroup.stat").exists():
-        until(lambda: dying(cgroups) == 0, "no removed cgroup is kept by its perf events", 5)
+        until(lambda: dying(cgroups) == 0, "no removed cgroup is kept by its perf events", 30)
 
 
 def test_the_fd_store_stays_small(service, store, cgroups, cpus):

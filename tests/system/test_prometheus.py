@@ -5,6 +5,7 @@ import http.server
 import json
 import re
 import shutil
+import ssl
 import subprocess
 import threading
 import time
@@ -13,54 +14,90 @@ from pathlib import Path
 import pytest
 import requests
 
-from harness import free_port, until
+from counter import Counter, Recorder
+from harness import FRESH, Repeated, free_port, until
 from prometheus import job, promtool
 
-# As `htpasswd -nB` makes it, with little work.
-SECRET = "$2b$04$QcmCz5KaDyjIJWcKQ5KF9OoIjTJ5V.CaZVoxBZ1g7a7GnJb3P/0Km"
 pytestmark = pytest.mark.once
 
 
-def test_the_rate_of_a_known_load(perfmond, cgroups, work, cpus, prometheus):
-    """400 sleeps a second in a cgroup, which are as many switches by the kernel's own count."""
-    group = cgroups.make("load")
-    helper = work(group, cpus[-1])
+# The server may date a scrape by so much earlier or later, so that all are a second apart.
+ALIGNED = 0.003
+
+
+def assert_as_recorded(samples, took, recorder):
+    """Between any two scrapes a total rises by what was counted meanwhile. What a scrape shows was read while it was
+    answered, or up to 100 ms before."""
+    bounds = [recorder.between("context_switches", at - ALIGNED - FRESH, at + ALIGNED + took[at]) for at, _ in samples]
+    for i, (low, high) in enumerate(bounds):
+        for k, (other_low, other_high) in enumerate(bounds[:i]):
+            assert low - other_high <= samples[i][1] - samples[k][1] <= high - other_low, (samples, bounds)
+
+
+def test_the_rate_of_a_known_load(perfmond, cgroups, work, cpus, prometheus, recorder):
+    """Some 400 sleeps a second in a cgroup: each scrape has what was counted until then, and rate() is made of it."""
+    group, cpu = cgroups.make("load"), cpus[-1]
+    helper = work(group, cpu)
+    recorders = recorder(folder=group.path), recorder(cpus=[cpu])
     daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n")
-    query = prometheus(job(daemon.url)).query
+    server = prometheus(job(daemon.url))
+    ticks = Repeated(helper, "ticks 400 500")
+    selectors = (f'perf_cgroup_context_switches_total{{cgroup="{group.label}"}}',
+                 f'perf_cpu_context_switches_total{{cpu="{cpu}"}}')
+
+    def window():
+        """A moment right after a scrape, with ten seconds before it in which none was left out."""
+        now = server.samples(selectors[0] + "[1m]")
+        return now[-1][0] if len(now) > 13 and now[-1][0] - now[-11][0] < 10.1 else None
+
     # The server takes a few seconds from being ready to its first scrape.
-    until(lambda: query('up{job="perfmond"} == 1'), "the first scrape", 30)
+    at = until(window, "scrapes for ten seconds", 40)
+    took = dict(server.samples("scrape_duration_seconds[10s]", time=at))
+    time.sleep(0.5)  # the recorders have gone on
+    ticks.end()
+    for selector, counted in zip(selectors, recorders):
+        samples = server.samples(selector + "[10s]", time=at)
+        assert len(samples) >= 10
+        assert_as_recorded(samples, took, counted)
+        rise, seconds = samples[-1][1] - samples[0][1], samples[-1][0] - samples[0][0]
+        assert rise > 400, "there is something to be seen"
+        rates = server.query(f"rate({selector}[10s])", time=at)
+        assert len(rates) == 1 and rates[0][1] == pytest.approx(rise / seconds, rel=0.01)
+        if selector == selectors[0]:
+            joined = server.query(f"rate({selector}[10s]) * on (cgroup) group_left (id) perf_cgroup_info", time=at)
+            assert joined[0][0]["id"] and joined[0][1] == rates[0][1]
+            assert rates[0][0]["cgroup"] == group.label
+    assert server.query("up", time=at)[0][1] == 1
+    assert server.query("resets(perfmond_reads_total[10s])", time=at)[0][1] == 0
+    assert server.query("max(scrape_samples_scraped)", time=at)[0][1] > 20
 
-    switches, start = helper.switches(), time.monotonic()
-    helper.begin("ticks 400 16000")
-    time.sleep(13)
-    selector = f'perf_cgroup_context_switches_total{{cgroup="{group.label}"}}'
-    rates = query(f"rate({selector}[10s])")
-    other = query(f'sum by (cpu) (rate(perf_cpu_context_switches_total{{cpu="{cpus[-1]}"}}[10s]))')
-    helper.finish()
-    rate = (helper.switches() - switches) / (time.monotonic() - start)
 
-    assert rate == pytest.approx(400, rel=0.05), "the load is what it should be"
-    assert len(rates) == 1 and rates[0][0]["cgroup"] == group.label
-    assert rates[0][1] == pytest.approx(rate, rel=0.05)
-    assert other[0][1] >= rate * 0.95
-    assert query("up")[0][1] == 1
-    joined = query(f"rate({selector}[10s]) * on (cgroup) group_left (id) perf_cgroup_info")
-    assert joined[0][0]["id"] and joined[0][1] == pytest.approx(rate, rel=0.1)
-    assert query("resets(perfmond_reads_total[10s])")[0][1] == 0
-    assert query('max(scrape_samples_scraped)')[0][1] > 20
+@pytest.fixture
+def recorder():
+    started = []
+
+    def start(**kwargs):
+        started.append(Recorder(Counter(**kwargs)))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
 
 
 @pytest.fixture
 def listener():
-    """Stands between the server and a daemon: passes each scrape on as it came, and keeps what was said."""
+    """Stands between the server and a daemon: passes each scrape on as it came, and keeps what was said. With TLS it
+    has the daemon's own certificate."""
     running = []
 
-    def start(daemon):
+    def start(daemon, files=None):
         heard = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):  # pylint: disable=invalid-name
-                answer = requests.get(daemon.url + self.path, headers=dict(self.headers), stream=True, timeout=10)
+                answer = requests.get(daemon.url + self.path, headers=dict(self.headers), stream=True, timeout=10,
+                                      verify=daemon.access.get("verify", True))
                 body = answer.raw.read(decode_content=False)
                 heard.append((dict(self.headers), answer))
                 self.send_response(answer.status_code)
@@ -75,9 +112,13 @@ def listener():
                 pass
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if files:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(files.certificate, files.key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         running.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}", heard
+        return f"{'https' if files else 'http'}://127.0.0.1:{server.server_port}", heard
 
     yield start
     for server in running:
@@ -110,26 +151,26 @@ def test_promtool_finds_nothing_to_complain_about(perfmond, cgroups):
     assert done.returncode == 0 and done.stdout + done.stderr == "", done.stdout + done.stderr
 
 
-def test_tls_and_a_password(perfmond, tmp_path, prometheus):
-    """The job that conf/prometheus/scrape.yml has for it."""
+def test_tls_and_a_password(perfmond, files, tmp_path, prometheus, listener):
+    """The job that conf/prometheus/scrape.yml has for it; what it is sent is compressed as well."""
     text = (Path(__file__).parents[2] / "conf/prometheus/scrape.yml").read_text(encoding="utf-8")
-    certificate, key, users = (tmp_path / name for name in ("perfmond-ca.pem", "key.pem", "users"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-subj", "/CN=perfmond", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2",
-                    "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
-    users.write_text(f"prometheus:{SECRET}\n")
+    files.write_users(prometheus="secret")
+    shutil.copy(files.certificate, tmp_path / "perfmond-ca.pem")
     (tmp_path / "perfmond-password").write_text("secret")
-    port = free_port()
-    daemon = perfmond(f"[web]\nlisten = 127.0.0.1:{port}\ntls_certificate = {certificate}\ntls_key = {key}\n"
-                      f"users = {users}\n", ready=False)
-    daemon.wait_log("listening on https://")
+    daemon = perfmond("[web]\nlisten = 127.0.0.1:0\n" + files.tls + files.auth,
+                      access={"verify": str(files.certificate), "auth": ("prometheus", "secret")})
+    target, heard = listener(daemon, files)
 
     block = re.search(r"^#  - job_name: perfmond-tls\n(?:#  .*\n)+", text, re.M)[0]
-    jobs = re.sub(r"targets: \[.*\]", f"targets: ['127.0.0.1:{port}']",
+    jobs = re.sub(r"targets: \[.*\]", f"targets: ['{target.removeprefix('https://')}']",
                   re.sub(r"^#", "", block, flags=re.M).replace("/etc/prometheus", str(tmp_path)))
     server = prometheus(jobs)
     until(lambda: server.query('up{job="perfmond-tls"} == 1'), "a scrape", 30)
     assert server.query("perfmond_up")
+    headers, answer = heard[-1]
+    assert headers["Authorization"].startswith("Basic ") and headers["Accept-Encoding"] == "gzip"
+    assert answer.status_code == 200 and answer.headers["Content-Encoding"] == "gzip"
+    assert requests.get(f"{daemon.url}/metrics", verify=str(files.certificate), timeout=10).status_code == 401
 
 
 def test_a_unix_socket(perfmond, tmp_path):

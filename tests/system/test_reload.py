@@ -7,7 +7,7 @@ import time
 import pytest
 import requests
 
-from harness import free_port, until
+from harness import Reference, free_port, until
 
 SWITCHES, FAULTS = "perf_cgroup_context_switches_total", "perf_cgroup_page_faults_total"
 
@@ -57,12 +57,12 @@ def test_reloading_the_same_loses_nothing(perfmond, cgroups, work, cpus):
     group = cgroups.make("busy")
     helper = work(group, cpus[0])
     daemon = perfmond(config(cgroups))
-    before = daemon.fresh().value(FAULTS, cgroup=group.label)
+    before, reference = daemon.fresh().value(FAULTS, cgroup=group.label), Reference(group)
     helper.begin("faults 300000")  # goes on while the config is reloaded
     for _ in range(5):
         daemon.reload(config(cgroups))
     helper.finish()
-    assert daemon.fresh().value(FAULTS, cgroup=group.label) - before == 300000
+    assert daemon.fresh().value(FAULTS, cgroup=group.label) - before == reference.read() >= 300000
 
 
 def test_filters_change(perfmond, cgroups, work, cpus):
@@ -123,10 +123,11 @@ def test_a_config_that_has_vanished_changes_nothing(perfmond, cgroups):
 def test_the_interval_changes(perfmond, cgroups):
     daemon = perfmond(config(cgroups) + "[daemon]\ninterval = 1h\n")
     daemon.reload(config(cgroups) + "[daemon]\ninterval = 50ms\n")
-    first = daemon.metrics().value("perfmond_reads_total")
-    assert daemon.metrics().value("perfmond_interval_seconds") == 0.05
+    start, first = time.monotonic(), daemon.metrics()
+    assert first.value("perfmond_interval_seconds") == 0.05
     time.sleep(1)
-    assert 10 <= daemon.metrics().value("perfmond_reads_total") - first <= 40
+    reads = daemon.metrics().value("perfmond_reads_total") - first.value("perfmond_reads_total")
+    assert 10 <= reads <= (time.monotonic() - start) / 0.05 + 3
 
 
 def test_the_address_changes(perfmond, cgroups):

@@ -5,34 +5,25 @@ what happens while it is down."""
 import random
 import re
 import socket
-import threading
 import time
 
 import pytest
 
 from counter import Counter
 from fdstore import EVENTS, FAULTS, SWITCHES, WENT_ON, config
-from harness import FRESH, SANITIZED, free_port, until
+from harness import FRESH, SANITIZED, Repeated, free_port, until
 
 
 class Load:
-    """Page faults without end, by a helper in the background."""
+    """Page faults without end in a cgroup, and how many there were."""
 
-    def __init__(self, helper):
-        self.helper, self.ending = helper, False
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.before = helper.faults()
-        self.thread.start()
-
-    def _run(self):
-        while not self.ending:
-            self.helper.do("faults 2000")
+    def __init__(self, helper, group):
+        self.counter = Counter(group.path)
+        self.faults = Repeated(helper, "faults 2000")
 
     def end(self):
-        """How many there were, by the kernel's own count."""
-        self.ending = True
-        self.thread.join()
-        return self.helper.faults() - self.before
+        self.faults.end()
+        return self.counter.read()["page_faults"]
 
 
 # --- nothing is lost
@@ -74,7 +65,7 @@ def test_killed_at_any_moment(service, cgroups, work, cpus):
     service.start(config(cgroups, interval="20ms"))
     service.wait_kept()
     first = service.fresh()
-    loads = [Load(helper) for helper in helpers]
+    loads = [Load(helper, group) for helper, group in zip(helpers, groups)]
     unready = 0
     for turn in range(20 if SANITIZED else 60):
         if turn % 3 == 0:
@@ -116,9 +107,10 @@ def bracket(service, counters):
 
 def test_cpus_are_counted_on(service, cgroups, work, cpus):
     """All that happens on them, over stops and kills."""
-    loads = [Load(work(cgroups.make(f"busy{cpu}"), cpu)) for cpu in cpus]
+    loads = [Repeated(work(cgroups.make(f"busy{cpu}"), cpu), "faults 2000") for cpu in cpus]
     counters = {cpu: Counter(cpus=[cpu]) for cpu in cpus}
-    service.start(config(cgroups))
+    # A tick just before a scrape would be what it shows.
+    service.start(config(cgroups, interval="1h"))
     service.wait_kept()
     first = bracket(service, counters)
     for turn in range(10):

@@ -10,6 +10,8 @@
  *   faults N       touches N fresh pages, one by one: N page faults
  *   switches N     N round trips over a pair of pipes to the partner: on one CPU at least 2 N switches
  *   ticks HZ MS    sleeps HZ times a second for MS milliseconds: about HZ switches a second
+ *   stalls         sleeps for 1 ms again and again until there is another line of input, which it takes; answers by how
+ *                  many ns it was woken up late at most
  *   cpu MS         works until the thread has used MS milliseconds of CPU; answers the ns used
  *   getppid N      calls getppid(2) N times
  *   tsc            answers the CPU's time stamp counter
@@ -31,6 +33,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +142,22 @@ static int do_ticks(uint64_t hz, uint64_t ms)
 			;
 	}
 	return 0;
+}
+
+static uint64_t do_stalls(void)
+{
+	const struct timespec ms = { .tv_nsec = NS_PER_MS };
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	uint64_t longest = NS_PER_MS;
+
+	while (poll(&input, 1, 0) == 0) {
+		uint64_t start = clock_ns(CLOCK_MONOTONIC), slept;
+
+		(void)nanosleep(&ms, NULL);
+		slept = clock_ns(CLOCK_MONOTONIC) - start;
+		longest = slept > longest ? slept : longest;
+	}
+	return longest - NS_PER_MS;
 }
 
 static uint64_t do_cpu(uint64_t ms)
@@ -294,6 +313,8 @@ static int run_command(struct partner *partner, const struct command *command, u
 		r = do_switches(partner, first);
 	} else if (strcmp(name, "ticks") == 0) {
 		r = do_ticks(first, second);
+	} else if (strcmp(name, "stalls") == 0) {
+		*answer = do_stalls();
 	} else if (strcmp(name, "cpu") == 0) {
 		*answer = do_cpu(first);
 	} else if (strcmp(name, "getppid") == 0) {
@@ -323,6 +344,8 @@ int main(void)
 	struct partner partner = {};
 	char line[PATH_MAX + 128];
 
+	/* What is there to be read is not hidden in a buffer. */
+	(void)setvbuf(stdin, NULL, _IONBF, 0);
 	/* One page, one fault: none of them backed by a larger page. */
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0)
 		return EXIT_FAILURE;
