@@ -83,12 +83,12 @@ class Leftovers:
         self.fds, self.dying, self.errors = self.read_fds(), top.dying(), self.read_errors()
 
     def read_settled(self):
-        """None where there was something else a moment later."""
+        """None while somebody else's cgroups come and go: then not each is watched."""
         gauges = self.read_gauges()
-        return gauges if gauges == self.read_gauges() else None
+        return gauges if gauges[0] == 0 else None
 
     def read_gauges(self):
-        metrics = self.daemon.metrics()
+        metrics = self.daemon.fresh()
         # Others may make cgroups too: each is watched once.
         unwatched = nr_cgroups(self.top.mount) - metrics.value("perfmond_inotify_watches")
         return [unwatched, metrics.value("perfmond_open_events")] + \
@@ -121,11 +121,12 @@ def test_ten_thousand_come_work_and_go(perfmond, cgroups, work, cpus):
     churned, stayed = Reference(churn.top), Reference(stays)
     perf = perf_stat("-e", "page-faults", "-G", churn.top.label.lstrip("/"))
 
-    begun, resident = churn.begin(nr, pages, 4000), []
+    begun, resident, others = churn.begin(nr, pages, 4000), [], []
     while not churn.is_done():
         helper.do("faults 500")
         time.sleep(0.2)
         resident.append(daemon.resident())
+        others.append(daemon.metrics().value("perfmond_cgroups", state="excluded"))
     rate = churn.finish(begun)
     theirs, delta = perf(), Delta(before, daemon.fresh())
     describe(daemon, delta, rate)
@@ -137,7 +138,9 @@ def test_ten_thousand_come_work_and_go(perfmond, cgroups, work, cpus):
     assert delta.of(NAME, cgroup=stays.label) == stayed.read() > 0
     leftovers.assert_none()
     half = len(resident) // 2
-    assert SANITIZED or max(resident[half:]) <= max(resident[:half]) + 2**20, f"memory grows: {resident}"
+    # It knows of those that others make, too, of whom there are none on a quiet machine.
+    room = 2**20 + 4096 * (max(others) - min(others))
+    assert SANITIZED or max(resident[half:]) <= max(resident[:half]) + room, f"memory grows: {resident}, {others}"
 
 
 def test_as_fast_as_they_can_be_made(perfmond, cgroups, work, cpus):

@@ -284,8 +284,8 @@ sys.stdin.read()
 
 
 class Hog:
-    """Uses up inotify watches but for `leave` of them, or with leave=None all inotify instances. `used`: what the
-    user has watched already."""
+    """Uses up inotify watches but for `leave` of them, or with leave=None all inotify instances. `used` says what the
+    user has watched already, which changes as others' cgroups come and go."""
 
     def __init__(self, user, folder, leave, used):
         instances, watches = [int(Path(f"/proc/sys/fs/inotify/max_user_{what}").read_text())
@@ -294,11 +294,14 @@ class Hog:
             instances = min(instances - 2, 100)
             for i in range(watches // instances + 1):
                 (folder / f"f{i}").touch()
+        before = used()
         self.process = subprocess.Popen(
             [*as_user(user), sys.executable, "-c", HOG, folder, str(instances), str(-1 if leave is None else leave)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         got = [int(nr) for nr in self.process.stdout.readline().split()]
-        assert got == [instances, 0 if leave is None else watches - used], f"the user has others: {got}"
+        had = sorted((before, used()))
+        assert got[0] == instances, f"the user has others: {got}"
+        assert leave is None or watches - had[1] <= got[1] <= watches - had[0], f"the user has others: {got}, {had}"
 
     def stop(self):
         self.process.stdin.close()
@@ -319,7 +322,7 @@ def hog(binary_for_all, tmp_path, user):
     for part in (tmp_path, folder):
         os.chmod(part, 0o755)
 
-    def start(leave=None, used=0):
+    def start(leave=None, used=lambda: 0):
         hogs.append(Hog(user, folder, leave, used))
         return hogs[-1]
 
@@ -367,8 +370,7 @@ def test_watches_run_out_and_come_back(perfmond, hog, as_the_hog, cgroups):
     """While it runs: the log says so then. When there are watches again they are used."""
     daemon = perfmond(config(cgroups), **as_the_hog)
     assert daemon.metrics().value("perfmond_inotify_watches_missing") == 0
-    used = int(daemon.metrics().value("perfmond_inotify_watches"))
-    hog = hog(leave=0, used=used)
+    hog = hog(leave=0, used=lambda: int(daemon.metrics().value("perfmond_inotify_watches")))
     cgroups.make("a").make("inner")
     until(lambda: daemon.metrics().value("perfmond_inotify_watches_missing") > 0, "there are none left")
     daemon.wait_log(r"inotify watches have run out: raise fs\.inotify\.max_user_watches", 15)
