@@ -332,29 +332,36 @@ static void test_unsent_answers_are_bounded(void **state)
 	assert_int_equal(status_of(after), 200);
 }
 
-/* Many who ask different things at once are answered one after the other, with turns of the loop in between. */
-static void test_many_at_once_take_turns(void **state)
+/* Connections that are all there before each asks for a large answer of its own. */
+static void ask_at_once(struct fixture *f, int *fds, size_t nr)
 {
-	struct fixture *f = *state;
-	unsigned written = 0;
 	char request[128];
-	int fds[16];
 
-	fixture_make_large(f);
-	f->options->max_unsent_bytes = (size_t)1 << 30;
-	fixture_restart(f);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+	for (size_t i = 0; i < nr; i++) {
 		fds[i] = dial(f, 0);
 		turn(f);
 	}
-	for (int i = 0; i < 1000 && f->fake->stats.connections < ARRAY_SIZE(fds); i++)
+	for (int i = 0; i < 1000 && f->fake->stats.connections < nr; i++)
 		turn(f);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+	for (size_t i = 0; i < nr; i++) {
 		int n = snprintf(request, sizeof(request),
 				 "GET /api/v1/snapshot?limit=%zu HTTP/1.1\r\nHost: localhost\r\n\r\n", LARGE - 1 - i);
 
 		assert_int_equal(send(fds[i], request, (size_t)n, 0), n);
 	}
+}
+
+/* Many who ask different things at once are answered one after the other, with turns of the loop in between. */
+static void test_many_at_once_take_turns(void **state)
+{
+	struct fixture *f = *state;
+	unsigned written = 0;
+	int fds[16];
+
+	fixture_make_large(f);
+	f->options->max_unsent_bytes = (size_t)1 << 30;
+	fixture_restart(f);
+	ask_at_once(f, fds, ARRAY_SIZE(fds));
 	for (int i = 0; i < 5000 && f->fake->nr_written < ARRAY_SIZE(fds); i++) {
 		written = f->fake->nr_written;
 		turn(f);
@@ -377,19 +384,7 @@ static void test_gone_before_its_turn(void **state)
 	int fds[8];
 
 	fixture_make_large(f);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = dial(f, 0);
-		turn(f);
-	}
-	for (int i = 0; i < 1000 && f->fake->stats.connections < ARRAY_SIZE(fds); i++)
-		turn(f);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		char request[128];
-		int n = snprintf(request, sizeof(request),
-				 "GET /api/v1/snapshot?limit=%zu HTTP/1.1\r\nHost: localhost\r\n\r\n", LARGE - 1 - i);
-
-		assert_int_equal(send(fds[i], request, (size_t)n, 0), n);
-	}
+	ask_at_once(f, fds, ARRAY_SIZE(fds));
 	for (int i = 0; i < 1000 && f->fake->nr_written == 0; i++)
 		turn(f);
 	assert_in_range(f->fake->nr_written, 1, ARRAY_SIZE(fds) - 1);
