@@ -116,6 +116,10 @@ def test_town(played, browser):
     row = browser.row("checkout")
     assert number(row["ipc"]) == pytest.approx(number(row["instructions"]) / number(row["cycles"]), rel=0.02)
     assert len(browser.run("return document.querySelectorAll('.cpu')")) == 9
+    marks = dict(browser.run("return [...document.querySelectorAll('.cpu.all > span:has(.what)')].map((cell) => "
+                             "[cell.querySelector('.what').textContent, cell.querySelector('.mark').textContent])"))
+    assert {what for what, mark in marks.items() if mark} == {"cache misses", "branch misses"}, "sums have it, too"
+    assert {"CPU use", "IPC", "cycles"} <= marks.keys()
     assert "a problem, in a <b>sentence</b>" in browser.text("#notes ul")
     assert "power/energy-gpu/: not counted, unsupported: PMU 'power'" in browser.text("#notes ul")
     assert browser.text("#notes summary") == "1 problem, 1 event not counted"
