@@ -112,11 +112,15 @@ def test_task_clock_is_cpu_time(perfmond, cgroups, work, cpus):
     helper = work(group, cpu)
     daemon = perfmond(config(cgroups, "task-clock, cpu-clock", per_cpu="no"))
 
-    before, usage_before = daemon.fresh(), group.usage_usec()
-    used = helper.do("cpu 500") / 1e9
-    usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
-
-    counted = delta.of("perf_cgroup_task_clock_seconds_total", cgroup=group.label)
+    # What a hypervisor takes away while it runs is in perf's time and not in the usage: then it is tried again.
+    for _ in range(20):
+        before, usage_before = daemon.fresh(), group.usage_usec()
+        used = helper.do("cpu 500") / 1e9
+        usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
+        counted = delta.of("perf_cgroup_task_clock_seconds_total", cgroup=group.label)
+        assert counted >= 0.99 * usage
+        if counted <= 1.01 * usage:
+            break
     assert counted == pytest.approx(usage, rel=0.01)
     assert counted == pytest.approx(used, rel=0.01)
     assert delta.of("perf_cgroup_cpu_clock_seconds_total", cgroup=group.label) == pytest.approx(usage, rel=0.01)
