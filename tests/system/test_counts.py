@@ -167,13 +167,17 @@ def test_tsc_per_cgroup_is_its_cpu_time(perfmond, cgroups, work, cpus, tsc):
     helper = work(group, cpus[-1])
     daemon = perfmond(config(cgroups, "tsc=msr/tsc/", per_cpu="no"))
 
-    start, start_tsc = time.monotonic(), tsc()
-    before, usage_before = daemon.fresh(), group.usage_usec()
-    helper.do("cpu 500")
-    usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
-    frequency = (tsc() - start_tsc) / (time.monotonic() - start)
-
-    ticks = delta.of("perf_cgroup_tsc_total", cgroup=group.label)
+    # As above, for the time that a hypervisor takes.
+    for _ in range(20):
+        start, start_tsc = time.monotonic(), tsc()
+        before, usage_before = daemon.fresh(), group.usage_usec()
+        helper.do("cpu 500")
+        usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
+        frequency = (tsc() - start_tsc) / (time.monotonic() - start)
+        ticks = delta.of("perf_cgroup_tsc_total", cgroup=group.label)
+        assert ticks >= 0.99 * usage * frequency
+        if ticks <= 1.01 * usage * frequency:
+            break
     assert ticks == pytest.approx(usage * frequency, rel=0.01)
 
 
