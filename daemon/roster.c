@@ -80,13 +80,6 @@ static void unchoose(struct roster *roster, struct cgroup *cgroup)
 	cgroup->chosen = 0;
 }
 
-/* It is gone, and was not in time. */
-static void miss(struct roster *roster, struct cgroup *cgroup)
-{
-	roster->missed += !cgroup->accounted;
-	cgroup->accounted = true;
-}
-
 static void on_removed(void *userdata, struct cgroup *cgroup)
 {
 	struct roster *roster = userdata;
@@ -94,8 +87,7 @@ static void on_removed(void *userdata, struct cgroup *cgroup)
 	unchoose(roster, cgroup);
 	if (cgroup->status == CGROUP_COUNTED)
 		count_remove_cgroup(roster->count, cgroup, true);
-	if (cgroup->status == CGROUP_WAITING)
-		miss(roster, cgroup);
+	roster->missed += cgroup->status != CGROUP_EXCLUDED && !cgroup->accounted;
 	leave(roster, cgroup);
 }
 
@@ -126,15 +118,8 @@ static void admit_one(struct roster *roster, struct cgroup *cgroup)
 	struct reason why = {};
 	int r = count_add_cgroup(roster->count, roster->tree, cgroup, &why);
 
-	if (r == -ENOENT) {
-		/* The tree is about to hear of it. */
-		miss(roster, cgroup);
-		set_status(roster, cgroup, CGROUP_FAILED, "it was removed before it could be opened");
-	} else if (r < 0) {
-		set_status(roster, cgroup, CGROUP_FAILED, why.text);
-	} else {
-		set_status(roster, cgroup, (enum cgroup_status)r, why.text[0] ? why.text : NULL);
-	}
+	set_status(roster, cgroup, r < 0 ? CGROUP_FAILED : (enum cgroup_status)r, why.text[0] ? why.text : NULL);
+	cgroup->accounted |= count_is_counted(roster->count, cgroup->identity);
 }
 
 /* All that wait are left out for the reason that one of them was. */

@@ -23,7 +23,7 @@ struct roster {
 	struct count *count;
 	size_t nr_status[_CGROUP_STATUS_MAX];
 	struct cgroup_list waiting; /* those of that status, in the order in which they came to it */
-	uint64_t missed;	    /* cgroups that were gone when their turn to be opened came */
+	uint64_t missed;	    /* cgroups that were wanted, and are gone without ever having been counted */
 
 	/* A ranking: those that have been chosen, best first, and are to be opened. */
 	struct cgroup **chosen; /* NULL in place of one that is gone meanwhile */

@@ -411,8 +411,9 @@ static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, co
 	case -ENFILE:
 		return CGROUP_OVER_FDS;
 	case -ENOENT:
+		/* Also while it is being removed: the kernel forgets the cgroup before the directory. */
 		if (cgroup_is_gone(tree, cgroup))
-			return error;
+			return reason_set(why, error, "it was removed before it could be opened");
 		return reason_set(why, CGROUP_FAILED,
 				  "the kernel has no perf accounting for it (ENOENT): on a cgroup2 mount without any "
 				  "controller in use, enable one in the root's cgroup.subtree_control");
@@ -421,13 +422,17 @@ static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, co
 	}
 }
 
-/* Under that label: a cgroup can be mounted at a second place, and is counted at one. */
+bool count_is_counted(const struct count *count, const struct cgroup_identity *identity)
+{
+	return count->engine->ops->has(count->engine, SCOPE_CGROUP, identity->id);
+}
+
 bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
 {
 	int cpu = count->options.cgroup_per_cpu && count->cpus.nr > 0 ? count->cpus.cpu[0] : ROW_ALL_CPUS;
 	const struct row *row;
 
-	if (!count->engine->ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id))
+	if (!count_is_counted(count, cgroup->identity))
 		return false;
 	row = ledger_find(count->ledger, cpu, cgroup->identity);
 	return row && row->identity->id == cgroup->identity->id;
@@ -443,7 +448,7 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 
 	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
 		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
-	if (!had && ops->has(count->engine, SCOPE_CGROUP, cgroup->identity->id))
+	if (!had && count_is_counted(count, cgroup->identity))
 		return reason_set(why, CGROUP_FAILED, "it is the same cgroup as another path shows, and counted there");
 	if (!had && count->nr_cgroups >= count->options.cgroup_max)
 		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",

@@ -89,7 +89,10 @@ size_t count_room(const struct count *count);
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		     struct reason *why);
 
+/* Under that label: a cgroup can be mounted at a second place as well, and is counted at one. */
 bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup);
+/* Under whatever label. */
+bool count_is_counted(const struct count *count, const struct cgroup_identity *identity);
 
 /* Reads the cgroup's counters a last time, closes them, and lets its rows linger (or drops them, where
  * it is still there but no longer wanted). */

@@ -55,7 +55,7 @@ struct cgroup {
 	 * `why` at the end. */
 	int status;
 	char *why;
-	bool accounted;	      /* what it did is known, or it is among those missed */
+	bool accounted;	      /* it is counted, or has been for a while: not missed when it goes */
 	uint64_t usage, busy; /* CPU time in us: when it was last looked at; between then and the time before */
 	uint64_t looked_at;   /* CLOCK_MONOTONIC ns */
 	size_t chosen;	      /* its place among those to be counted next, from 1 */

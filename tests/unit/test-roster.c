@@ -476,25 +476,52 @@ static void test_retry(void **state)
 	assert_int_equal(fake_perf.nr_calls, calls);
 }
 
-/* Gone before they could be opened: heard of or not. */
+static int refuse_cgroups(const struct fake_event *event, _unused_ int nr_members)
+{
+	return event->cgroup ? ENOENT : 0;
+}
+
+/* Gone without having been counted: heard of before their turn, at their turn, or only as the kernel forgot them while
+ * their directories still stood. */
 static void test_missed(void **state)
 {
-	static const char *const dirs[] = { "a", "b", NULL };
+	static const char *const dirs[] = { "a", "b", "c", NULL };
 	struct rostered *r = *state;
 
 	begin(r, dirs, 100);
 	remove_dir(r->w, "a");
 	follow(r);
 	assert_int_equal(r->roster.missed, 1);
+
 	remove_dir(r->w, "b");
+	fake_perf.refuse = refuse_cgroups;
 	admit(r);
-	assert_int_equal(r->roster.missed, 2);
 	expect(r, "/b", CGROUP_FAILED);
+	assert_non_null(strstr(find_cgroup(r->w, "/b")->why, "it was removed"));
+	expect(r, "/c", CGROUP_FAILED);
 	roster_retry(&r->roster);
 	admit(r);
+	assert_int_equal(r->roster.missed, 1);
+	remove_dir(r->w, "c");
 	follow(r);
-	assert_int_equal(r->roster.missed, 2);
-	assert_int_equal(r->roster.nr_status[CGROUP_COUNTED], 1);
+	assert_int_equal(r->roster.missed, 3);
+}
+
+/* For want of room, all their lives; one that was counted for a part of its life is not missed. */
+static void test_left_out_and_gone(void **state)
+{
+	static const char *const dirs[] = { "a", "b", "c", NULL };
+	struct rostered *r = *state;
+
+	begin(r, dirs, 2);
+	admit(r);
+	expect(r, "/b", CGROUP_OVER_MAX);
+	remove_dir(r->w, "c");
+	follow(r);
+	assert_int_equal(r->roster.missed, 1);
+	remove_dir(r->w, "a");
+	follow(r);
+	assert_int_equal(r->roster.missed, 1);
 }
 
 /* Each allocation fails once, on the way from the first reading of the tree to a reload: in the end all are counted. */
@@ -637,6 +664,7 @@ int main(void)
 		TEST(test_filter),
 		TEST(test_retry),
 		TEST(test_missed),
+		TEST(test_left_out_and_gone),
 		TEST(test_no_memory),
 		TEST(test_anything),
 	};
