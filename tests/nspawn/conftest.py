@@ -88,15 +88,23 @@ class Machine:
             env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
 
     def wait_booted(self):
-        def leader():
-            if self.process.poll() is not None:
-                raise NoContainer("systemd-nspawn has ended")
-            pid = self.process.pid
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            return int(children[0]) if children else None
-        self.leader = until(leader, "the container's init")
+        self.leader = until(self.find_leader, "the container's init")
         until(lambda: self.run("test", "-S", "/run/systemd/private", check=False).returncode == 0, "its systemd")
         self.run("systemctl", "is-system-running", "--wait", check=False)
+
+    def find_leader(self):
+        """Its PID 1. Before that, systemd-nspawn has a child that makes it, and ends."""
+        if self.process.poll() is not None:
+            raise NoContainer("systemd-nspawn has ended")
+        pid = self.process.pid
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            try:
+                status = Path(f"/proc/{child}/status").read_text()
+            except OSError:
+                continue
+            if re.search(r"^NSpid:(\t\d+)+\t1$", status, re.M):
+                return int(child)
+        return None
 
     def run(self, *command, check=True, timeout=60):
         """A command in the container."""
@@ -153,12 +161,12 @@ def machine(tmp_path_factory):
             pytest.skip(f"no cgroup can be made for a container: {error}")
         try:
             machine.wait_booted()
+            yield machine
         except NoContainer as error:
-            machine.stop()
             last = (folder / "log").read_text().strip().splitlines()[-1:]
             pytest.skip(f"a container can't be run here: {error}: {' '.join(last)}")
-        yield machine
-        machine.stop()
+        finally:
+            machine.stop()
 
 
 # --- the service
