@@ -247,6 +247,9 @@ __attribute__((noinline)) static int sought_after(int n)
 	return n + 1;
 }
 
+/* A breakpoint, of a uprobe that somebody has at the function meanwhile, is so long: in memory, and not in the file. */
+#define BREAKPOINT 4
+
 /* The bytes at the offset in the file are those of the function in memory. */
 static void check_code(const char *path, const char *name, const void *function)
 {
@@ -259,7 +262,7 @@ static void check_code(const char *path, const char *name, const void *function)
 	if (elf_symbol_find(&symbol, fd, name, &why) < 0)
 		fail_msg("%s: %s", name, why.text);
 	assert_int_equal(pread(fd, bytes, sizeof(bytes), (off_t)symbol.offset), sizeof(bytes));
-	assert_memory_equal(bytes, function, sizeof(bytes));
+	assert_memory_equal(bytes + BREAKPOINT, (const char *)function + BREAKPOINT, sizeof(bytes) - BREAKPOINT);
 }
 
 /* Offsets that somebody writes as numbers. */
