@@ -231,17 +231,40 @@ static int start_tree(struct monitor *monitor, struct reason *why)
 	return 0;
 }
 
-/* The monitor's count takes over from another, which goes. -ENOMEM: not all totals could be carried. */
-static int take_over(struct monitor *monitor, struct count *from)
+/* Of the CPUs on which nothing counted any more, those that are there have been offline. */
+static void tell_lost(const struct monitor *monitor, const struct cpulist *lost, struct reason *why)
+{
+	_cleanup_(cpulist_release) struct cpulist back = {};
+	_cleanup_(freep) char *now = NULL, *were = NULL;
+
+	for (size_t i = 0; i < lost->nr; i++)
+		if (cpulist_has(&monitor->machine->cpus, lost->cpu[i]))
+			(void)cpulist_add(&back, lost->cpu[i]);
+	if (back.nr == 0)
+		return;
+	were = cpulist_format(&back);
+	now = cpulist_format(&monitor->machine->cpus);
+	reason_set(why, 0,
+		   "CPU %s has been offline, or an event does not start there: counted anew, totals go on; "
+		   "CPUs counted now: %s",
+		   were ? were : "?", now ? now : "?");
+}
+
+/* The monitor's count takes over from another, which goes. Where totals could not be carried, or CPUs have been
+ * offline, why says so. */
+static void take_over(struct monitor *monitor, struct count *from, struct reason *why)
 {
 	int r = count_succeed(monitor->count, from);
 
+	if (!why->text[0])
+		tell_lost(monitor, count_lost(monitor->count), why);
 	if (roster_move(&monitor->roster, monitor->count, from) < 0)
 		r = -ENOMEM;
 	if (count_succeeded(monitor->count, from) < 0)
 		r = -ENOMEM;
 	count_free(from);
-	return r;
+	if (r < 0)
+		reason_set(why, 0, "out of memory: some totals start anew");
 }
 
 int monitor_start(struct monitor *monitor, struct reason *why)
@@ -253,8 +276,8 @@ int monitor_start(struct monitor *monitor, struct reason *why)
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (monitor->machine->mount.path)
 		r = start_tree(monitor, why);
-	if (r == 0 && monitor->restored && take_over(monitor, steal_ptr(monitor->restored)) < 0)
-		reason_set(why, 0, "out of memory: some totals start anew");
+	if (r == 0 && monitor->restored)
+		take_over(monitor, steal_ptr(monitor->restored), why);
 	return r;
 }
 
@@ -309,24 +332,12 @@ static int renew_cpus(struct monitor *monitor, struct reason *why)
 	return r;
 }
 
-static void tell_cpus(const struct monitor *monitor, const struct cpulist *lost, struct reason *news)
-{
-	_cleanup_(freep) char *now = cpulist_format(&monitor->machine->cpus), *were = cpulist_format(lost);
-
-	if (were && *were)
-		reason_set(news, 0,
-			   "CPU %s has been offline, or an event does not start there: counted anew, totals go on; "
-			   "CPUs counted now: %s",
-			   were, now ? now : "?");
-	else
-		reason_set(news, 0, "CPUs have come or gone: counted now: %s", now ? now : "?");
-}
-
 /* A CPU that went and came between two looks at the list shows by what is counted on it. That can't be told from an
  * event that does not start, and is done again at times only. */
 void monitor_follow_cpus(struct monitor *monitor, struct reason *news)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
+	_cleanup_(freep) char *text = NULL;
 	uint64_t now = count_now();
 
 	news->text[0] = '\0';
@@ -341,8 +352,10 @@ void monitor_follow_cpus(struct monitor *monitor, struct reason *news)
 		reason_prefix(news, 0, "CPUs have come or gone, and can't be looked at yet");
 		return;
 	}
-	if (!news->text[0])
-		tell_cpus(monitor, &lost, news);
+	if (news->text[0])
+		return;
+	text = cpulist_format(&monitor->machine->cpus);
+	reason_set(news, 0, "CPUs have come or gone: counted now: %s", text ? text : "?");
 }
 
 /* Events that could not be counted because the PMU was busy, or files or memory short, are tried again; where
@@ -554,8 +567,7 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 		cgroup_tree_set_filter(monitor->tree, &monitor->filter);
 	else if (monitor->machine->mount.path)
 		(void)start_tree(monitor, why);
-	if (take_over(monitor, from) < 0)
-		reason_set(why, 0, "out of memory: some totals start anew");
+	take_over(monitor, from, why);
 	monitor->latest = snapshot_unref(monitor->latest);
 	reload_free(reload);
 }

@@ -44,7 +44,7 @@ struct monitor *monitor_free(struct monitor *monitor);
 DEFINE_CLEANUP(struct monitor *, monitor_free)
 
 /* Opens the CPUs and reads the cgroup tree; cgroups are then waiting. -ENOMEM. 0 with a sentence in why: a
- * part of the tree is missing. */
+ * part of the tree is missing, or CPUs have been offline since what goes on was opened. */
 int monitor_start(struct monitor *monitor, struct reason *why);
 
 /* Opens waiting cgroups for about budget ns (UINT64_MAX: all); true where some are still waiting. */
@@ -76,7 +76,7 @@ struct reload *reload_free(struct reload *reload);
 DEFINE_CLEANUP(struct reload *, reload_free)
 
 /* Puts it in force and frees it. What stays configured goes on counting. A sentence in why, which is empty
- * otherwise, says what was lost for want of memory. */
+ * otherwise, says what was lost for want of memory, or by CPUs that have been offline. */
 void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why);
 
 /* The limit of open files that would do for everything that is wanted, and all else. */

@@ -149,6 +149,11 @@ int count_succeed(struct count *count, struct count *from)
 	return r;
 }
 
+const struct cpulist *count_lost(const struct count *count)
+{
+	return &count->lost;
+}
+
 /* Rows of CPUs that the engine does not count: of one that is excluded nobody wants to know, one that could not be
  * opened is not measured, and of one that is offline nothing more can come. */
 static void settle_cpus(struct count *count)

@@ -62,6 +62,9 @@ uint64_t count_now(void);
 int count_succeed(struct count *count, struct count *from);
 int count_succeeded(struct count *count, struct count *from);
 
+/* Until then: CPUs that turned out to have been offline since what `from` has there was opened (borrowed). */
+const struct cpulist *count_lost(const struct count *count);
+
 /* Until then: of a cgroup that goes on with all it has, what is only new (events, a CPU) is not opened at once, but
  * when it is added once more, and its status has a sentence that says so. */
 void count_defer(struct count *count);
