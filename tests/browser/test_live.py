@@ -330,10 +330,9 @@ def test_only_from_here(town):
         tried((node) => { node.innerHTML = '<img src=x onerror="window.injected = 2">'; }, 'p');
         tried((node) => { node.src = 'http://127.0.0.1:1/x.png'; }, 'img');
     """)
-    time.sleep(0.3)
-    assert browser.run("return window.injected === undefined")
     for blocked in ("TrustedScript", "TrustedHTML", "Loading the image 'http://127.0.0.1:1/x.png' violates"):
-        assert any(blocked in line for line in browser.complaints()), blocked
+        harness.until(lambda text=blocked: any(text in line for line in browser.complaints()), blocked)
+    assert browser.run("return window.injected === undefined")
     browser.console.clear()
 
 
@@ -406,6 +405,9 @@ def test_many(perfmond, cgroups, work, browser, record_property):
                       "events = task-clock, context-switches, page-faults\n")
     browser.open(daemon.url)
     harness.until(lambda: browser.text("#count") == "2,002 cgroups", "all are there", 60)
+    # With the first rates comes a column, and with that all rows anew.
+    harness.until(lambda: browser.run("return Boolean(document.querySelector('.head button[data-key=cpus_utilized]'))"),
+                  "an interval has ended")
     worker.begin("ticks 300 20000")
     browser.run("document.querySelectorAll('.row').forEach((row) => { row.before = true; })")
     times = browser.refreshes(8)

@@ -57,7 +57,7 @@ def cgroup_parents():
     return parents
 
 
-def until(condition, what, timeout=20):
+def until(condition, what, timeout=60):
     end = time.monotonic() + timeout
     while not (result := condition()):
         assert time.monotonic() < end, f"waited in vain: {what}"
@@ -88,9 +88,9 @@ class Machine:
             env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
 
     def wait_booted(self):
-        self.leader = until(self.find_leader, "the container's init")
-        until(lambda: self.run("test", "-S", "/run/systemd/private", check=False).returncode == 0, "its systemd")
-        self.run("systemctl", "is-system-running", "--wait", check=False)
+        self.leader = until(self.find_leader, "the container's init", 120)
+        until(lambda: self.run("test", "-S", "/run/systemd/private", check=False).returncode == 0, "its systemd", 120)
+        self.run("systemctl", "is-system-running", "--wait", check=False, timeout=300)
 
     def find_leader(self):
         """Its PID 1. Before that, systemd-nspawn has a child that makes it, and ends."""

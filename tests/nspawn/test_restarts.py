@@ -61,6 +61,12 @@ print(json.dumps({"scrapes": scrapes, "series": len(seen), "fell": fell[:5]}))
 """
 
 
+def find_cgroup(machine, unit):
+    """The unit's in cgroup2, which can be frozen."""
+    return next(Path(path) for top in machine.cgroups for path, _, files in os.walk(top)
+                if Path(path).name == unit and "cgroup.freeze" in files)
+
+
 class Busy:
     """A service with work to do, whose counters are compared while it is frozen."""
 
@@ -68,8 +74,7 @@ class Busy:
         self.machine, self.unit = machine, unit
         machine.run("systemd-run", "--quiet", f"--unit={unit}", "python3", "-c", LOAD)
         self.label = f"/system.slice/{unit}"
-        self.folder = next(path for top in machine.cgroups for path in top.rglob(unit) if path.is_dir()
-                           and (path / "cgroup.freeze").exists())
+        self.folder = find_cgroup(machine, unit)
         self.counter = Counter(self.folder)
         self.before = None
 
@@ -193,7 +198,7 @@ def test_a_hundred_restarts(installed, counting):
 
 def test_kills(installed, counting):
     """SIGKILL ten times, and once by the watchdog."""
-    busy, watch = counting("WatchdogSec=2s\n"), Watch(installed)
+    busy, watch = counting("WatchdogSec=5s\n"), Watch(installed)
     wait_kept(installed)
     for turn in range(10):
         pid = show(installed, "MainPID")
@@ -300,8 +305,7 @@ class Other:
         self.slice = self.counter_of("other.slice")
 
     def counter_of(self, unit):
-        return Counter(next(path for top in self.machine.cgroups for path in top.rglob(unit) if path.is_dir()
-                            and (path / "cgroup.freeze").exists()))
+        return Counter(find_cgroup(self.machine, unit))
 
     def shown(self):
         """The daemon's totals, read afresh; None where there are none."""
@@ -314,9 +318,13 @@ class Other:
         self.machine.run("systemctl", "start", "other")
         # The shell has come to its open(), and the daemon to its counters.
         until(lambda: self.is_still() and self.shown(), "it waits, and is counted")
-        self.forget()
-        self.counter = self.counter_of("other.service")
-        return self.shown(), self.slice.read()
+        while True:
+            self.forget()
+            everybody, self.counter = self.slice.read(), self.counter_of("other.service")
+            shown = self.shown()
+            # It may have been still for want of a CPU.
+            if self.slice.read() == everybody:
+                return shown, everybody
 
     def forget(self):
         if self.counter:
@@ -373,7 +381,7 @@ def test_a_service_that_is_restarted(installed, counting, other, down):
             another(installed, pid)
         until(other.is_still, "it is gone, or waits")
         watch.look()
-        did, after, shown = other.counter.read(), other.slice.read(), other.shown()
+        did, shown, after = other.counter.read(), other.shown(), other.slice.read()
         rise = {name: shown[name] - before[name] for name in EVENTS}
         # Of a life that has begun meanwhile, the beginning may be in it.
         most = {name: after[name] - everybody[name] for name in EVENTS} if how == "restart" else did

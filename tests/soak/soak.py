@@ -249,7 +249,8 @@ class Soak:
         self.subjects = [Subject(name, Path(self.folder.name), self.top, state, self.log)
                          for name in ("lasting", "restarted")]
         self.lasting, self.restarted = self.subjects
-        self.at_start = [self.left(subject) for subject in self.subjects]
+        self.at_start = [until(lambda s=subject: self.left_alone(s), "nobody else's cgroups come or go")
+                         for subject in self.subjects]
         self.expected = {}
 
     # --- work of known size
@@ -324,6 +325,11 @@ class Soak:
         files = {kind: nr for kind, nr in subject.daemon.fds().items() if not kind.startswith("socket")}
         unwatched = nr_cgroups(self.top.mount) - values["perfmond_inotify_watches"]
         return files, unwatched, values["perfmond_open_events"]
+
+    def left_alone(self, subject):
+        """The same; None while somebody else's cgroups come or go, and not each is watched."""
+        left = self.left(subject)
+        return left if left[1] == 0 else None
 
     def settle(self):
         """Nothing lingers, the config is that of the start, and what was opened for others is closed."""

@@ -6,8 +6,10 @@ folder of the programs prometheus and promtool.
 """
 
 import collections
+import contextlib
 import ctypes
 import os
+import random
 import re
 import resource
 import select
@@ -288,7 +290,9 @@ class Work:
         return self.finish()
 
     def is_asleep(self):
-        return all(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S" for pid in self.pids)
+        """A task is shown as asleep a moment before it is off its CPU, and that switch is counted."""
+        return all(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S" and
+                   not Path(f"/proc/{pid}/syscall").read_text().startswith("running") for pid in self.pids)
 
     def wait_asleep(self):
         """Going to sleep is a context switch, and comes after the answer."""
@@ -470,9 +474,12 @@ def nr_cgroups(mount):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """None of those that the kernel gives out by itself (ip_local_port_range): nobody gets it meanwhile."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def online_cpus():

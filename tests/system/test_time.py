@@ -68,7 +68,7 @@ def test_stopped_for_seconds(perfmond, cgroups, work, cpus):
     start = daemon.fresh()
     load.begin()
     intervals = Intervals(daemon, load.group, 0.5)
-    intervals.follow(1)
+    until(lambda: intervals.follow(0.5) or intervals.checked, "an interval is compared")
     until(lambda: intervals.stop_daemon(3), "the interval in which it is stopped is compared", 20)
     after = len(intervals.checked)
     assert after > 1 and intervals.checked[-1] >= 3
@@ -87,18 +87,19 @@ def test_stopped_for_seconds(perfmond, cgroups, work, cpus):
 def test_what_was_missed_is_not_made_up_for(perfmond, cgroups):
     """Twenty ticks did not happen; they don't come all at once afterwards."""
     daemon = perfmond(config(cgroups, interval="100ms"))
-    first, start = daemon.metrics().value("perfmond_reads_total"), time.monotonic()
+    start, first = time.monotonic(), daemon.metrics().value("perfmond_reads_total")
     daemon.process.send_signal(signal.SIGSTOP)
     stopped = time.monotonic()
     time.sleep(2)
     before = daemon.lines.copy()
-    daemon.process.send_signal(signal.SIGCONT)
     went_on = time.monotonic()
+    daemon.process.send_signal(signal.SIGCONT)
     time.sleep(1)
     reads = daemon.metrics().value("perfmond_reads_total") - first
     elapsed = stopped - start + time.monotonic() - went_on
     # Ten a second; one that it wakes up to, and one of the scrape itself.
-    assert 5 <= reads <= elapsed / 0.1 + 3
+    assert reads <= elapsed / 0.1 + 3
+    until(lambda: daemon.metrics().value("perfmond_reads_total") - first >= 5, "it goes on")
     assert daemon.lines == before, "nothing to complain about"
 
 
@@ -296,5 +297,5 @@ def test_however_long_the_machine_is_up(perfmond, cgroups, work, cpus, up_for):
     assert Delta(start, end).of(SWITCHES, cgroup=load.group.label) == switches
     assert 0 < daemon.json("/api/v1/status")["uptime_seconds"] < 60
     assert end.value("perfmond_start_time_seconds") == pytest.approx(time.time(), abs=60)
-    assert 15 <= end.value("perfmond_reads_total") <= end.value("perfmond_scrapes_total") + \
+    assert 5 <= end.value("perfmond_reads_total") <= end.value("perfmond_scrapes_total") + \
         (time.monotonic() - started) / 0.2 + 3

@@ -65,7 +65,7 @@ def sockets(privileged, tmp_path):
 def test_labels(sockets):
     metrics = Metrics(sockets("prometheus"))
     ticks = [metrics.value("perf_cpu_msr_tsc_total", cpu=str(cpu), package="3", die=str(cpu)) for cpu in range(2)]
-    assert ticks[0] > 1e8 and ticks[1] == pytest.approx(ticks[0], rel=0.1)
+    assert ticks[0] > 1e8 and ticks[1] == pytest.approx(ticks[0], rel=0.5)
     for labels, _ in metrics.all("perf_cpu_context_switches_total"):
         assert set(labels) == {"cpu"}
 

@@ -220,9 +220,9 @@ static void test_slow_second_request(void **state)
 	idle = dial(f, 0);
 	send_text(f, slow, whole);
 	first = receive(f, slow, false);
+	start = now_ms();
 	send_text(f, idle, whole);
 	second = receive(f, idle, false);
-	start = now_ms();
 	while (!ended && now_ms() < start + 8000) {
 		(void)send(slow, "G", 1, MSG_NOSIGNAL);
 		ended = ends_within(f, slow, 100);
@@ -459,7 +459,7 @@ static void test_others_while_one_is_hashed(void **state)
 	_cleanup_(freep) char *reply = NULL, *late = NULL;
 	size_t answered = 0;
 
-	need_password(f, "12");
+	need_password(f, "14");
 	waits = dial(f, 0);
 	leaves = dial(f, 0);
 	send_text(f, waits, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n" ADA "\r\n");
@@ -493,7 +493,7 @@ static void test_new_users_meanwhile(void **state)
 	_cleanup_(closep) int fd = -1;
 	_cleanup_(freep) char *reply = NULL;
 
-	need_password(f, "12");
+	need_password(f, "14");
 	fd = dial(f, 0);
 	send_text(f, fd, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n" ADA "\r\n");
 	for (size_t i = 0; i < 5; i++)

@@ -308,23 +308,32 @@ static void test_unsent_answers_are_bounded(void **state)
 	_cleanup_(freep) char *reply = NULL, *after = NULL;
 	char request[128];
 	int fds[40];
+	size_t nr = 0;
 
 	fixture_make_large(f);
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = dial(f, 0);
-		(void)snprintf(request, sizeof(request),
-			       "GET /api/v1/snapshot?limit=%zu HTTP/1.1\r\nHost: localhost\r\n\r\n", LARGE - 1 - i);
-		send_text(f, fds[i], request);
-		turn(f);
-	}
-	reply = receive(f, fds[ARRAY_SIZE(fds) - 1], false);
+	/* Two are too much. Who has been at it for a second makes room: where this process had to wait for so long, it
+	 * is tried again. */
+	f->options->max_unsent_bytes = 8 * 1024 * 1024;
+	fixture_restart(f);
+	do {
+		for (int i = 0; i < 2; i++, nr++) {
+			fds[nr] = dial(f, 0);
+			(void)snprintf(request, sizeof(request),
+				       "GET /api/v1/snapshot?limit=%zu HTTP/1.1\r\nHost: localhost\r\n\r\n",
+				       LARGE - 1 - nr);
+			send_text(f, fds[nr], request);
+			turn(f);
+		}
+		free(reply);
+		reply = get(f, "GET", "/api/v1/snapshot");
+	} while (status_of(reply) == 200 && nr < ARRAY_SIZE(fds));
 	assert_int_equal(status_of(reply), 503);
 	assert_non_null(strstr(reply, "\r\n\r\n{\"error\":\"too many answers wait for slow clients; "
 				      "try again later\"}\n"));
 	/* What is short is answered all the same. */
 	assert_works(f);
 
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+	for (size_t i = 0; i < nr; i++)
 		safe_close(fds[i]);
 	for (size_t i = 0; i < 20; i++)
 		turn(f);
