@@ -97,6 +97,9 @@ union event_attr {
 	};
 };
 
+/* What stands behind its metric in the name that its series share: its unit; "" where the metric ends with that. */
+const char *event_series_unit(const struct event *event);
+
 /* The name its series share: metric, with the unit at its end ("task_clock_seconds"), which is there once. To
  * be freed; NULL when there is no memory. */
 char *event_series_name(const struct event *event);

@@ -24,6 +24,8 @@ struct families {
 	const struct family_writer *writer;
 	void *userdata;
 	struct row_labels rows[_SCOPE_MAX];
+	struct buf labels;    /* of what is at hand: a column, a group, a sample of the daemon's own */
+	struct buf help;      /* of the family at hand, where it is made */
 	struct family family; /* at hand */
 	bool begun;	      /* … and has a sample */
 };
@@ -34,6 +36,19 @@ static void families_release(struct families *f)
 		buf_release(&f->rows[scope].text);
 		free(f->rows[scope].at);
 	}
+	buf_release(&f->labels);
+	buf_release(&f->help);
+}
+
+static struct buf *begin_labels(struct families *f)
+{
+	f->labels.len = 0;
+	return &f->labels;
+}
+
+static struct label_text text_of(const struct buf *labels)
+{
+	return labels->len ? (struct label_text){ labels->data, labels->len } : no_labels;
 }
 
 static void put_family(struct families *f, const struct family *family)
@@ -56,20 +71,19 @@ static void put_sample(struct families *f, const struct series *series, uint64_t
 	f->writer->sample(f->userdata, series, count, scale);
 }
 
-/* A sample of the daemon's own, with labels made for it alone, which are then released. */
-static int put_single(struct families *f, struct buf *labels, uint64_t count, const struct scale *scale)
+/* A sample of the daemon's own, with labels made for it alone. */
+static int put_single(struct families *f, const struct buf *labels, uint64_t count, const struct scale *scale)
 {
 	const struct series series = {
 		.target = no_labels,
-		.own = { labels->len ? labels->data : "", labels->len },
+		.own = text_of(labels),
 		.since = f->walk->snapshot->self.start_time,
 	};
-	int r = labels->failed ? -ENOMEM : 0;
 
-	if (r == 0)
-		put_sample(f, &series, count, scale);
-	buf_release(labels);
-	return r;
+	if (labels->failed)
+		return -ENOMEM;
+	put_sample(f, &series, count, scale);
+	return 0;
 }
 
 /* --- rows' labels */
@@ -125,28 +139,35 @@ static struct series row_series(const struct families *f, const struct walk_tabl
 
 /* A column and the family it belongs to. */
 struct member {
-	char *family;
+	const char *family;
+	size_t at;     /* where that begins in the list's names */
 	size_t column; /* number of those asked for */
 };
 
 struct member_list {
 	struct member *items;
 	size_t nr;
+	struct buf names;
 };
 
 static void member_list_release(struct member_list *list)
 {
-	for (size_t i = 0; i < list->nr; i++)
-		free(list->items[i].family);
+	buf_release(&list->names);
 	free(list->items);
 }
 
-static char *event_family_name(enum scope scope, const struct event *event)
+/* As in "perf_cgroup_task_clock_seconds". */
+static void add_family_name(struct buf *names, enum scope scope, const struct event *event)
 {
-	_cleanup_(freep) char *series = event_series_name(event);
-	char *name;
+	const char *unit = event_series_unit(event);
 
-	return !series || asprintf(&name, "perf_%s_%s", scope_name(scope), series) < 0 ? NULL : name;
+	buf_str(names, "perf_");
+	buf_str(names, scope_name(scope));
+	buf_char(names, '_');
+	buf_str(names, event->metric);
+	buf_str(names, *unit ? "_" : "");
+	buf_str(names, unit);
+	buf_char(names, '\0');
 }
 
 static int compare_members(const void *a, const void *b)
@@ -167,10 +188,13 @@ static int find_members(struct member_list *ret, const struct walk_table *table)
 		struct member *member = &ret->items[ret->nr];
 
 		member->column = ret->nr;
-		member->family = event_family_name(table->scope, walk_event(table, ret->nr));
-		if (!member->family)
-			return -ENOMEM;
+		member->at = ret->names.len;
+		add_family_name(&ret->names, table->scope, walk_event(table, ret->nr));
 	}
+	if (ret->names.failed)
+		return -ENOMEM;
+	for (size_t i = 0; i < ret->nr; i++)
+		ret->items[i].family = ret->names.data + ret->items[i].at;
 	qsort(ret->items, ret->nr, sizeof(*ret->items), compare_members);
 	return 0;
 }
@@ -186,18 +210,20 @@ static const char *scope_help(const struct families *f, enum scope scope, const 
 					      "on the CPU, for all processes";
 }
 
-static char *event_help(const struct families *f, enum scope scope, const struct column *column)
+/* Until the next one; NULL when there is no memory. */
+static const char *event_help(struct families *f, enum scope scope, const struct column *column)
 {
 	const char *unit = event_unit_name(column->event->unit);
 	const char *const parts[] = {
 		"Event ", column->event->text, " of group ", column->group->name, *unit ? ", in " : "", unit,
 		", counted ", scope_help(f, scope, column->event), ".",
 	};
-	struct buf help = {};
 
+	f->help.len = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-		buf_str(&help, parts[i]);
-	return buf_steal(&help);
+		buf_str(&f->help, parts[i]);
+	buf_char(&f->help, '\0');
+	return f->help.failed ? NULL : f->help.data;
 }
 
 /* One of the numbers of a cell, as the sample of the family at hand. */
@@ -224,19 +250,16 @@ static void put_peak(struct families *f, const struct series *series, const stru
 static int put_column(struct families *f, const struct walk_table *table, size_t column, put_cell *put)
 {
 	const struct event *event = walk_event(table, column);
-	_cleanup_(buf_release) struct buf own = {};
-	struct label_text text = no_labels;
+	struct buf *own = begin_labels(f);
 
-	if (event->by_pmu) {
-		f->writer->label(&own, "pmu", event->pmu);
-		text = (struct label_text){ own.data, own.len };
-	}
-	if (own.failed)
+	if (event->by_pmu)
+		f->writer->label(own, "pmu", event->pmu);
+	if (own->failed)
 		return -ENOMEM;
 	for (size_t i = 0; i < table->nr_rows; i++) {
 		const struct snapshot_cell *cell =
 			snapshot_cell(table->table, table->rows[i], table->columns[column]);
-		const struct series series = row_series(f, table, i, event->uncore, text);
+		const struct series series = row_series(f, table, i, event->uncore, text_of(own));
 
 		if (cell->measured)
 			put(f, &series, cell, &table->scales[column]);
@@ -304,7 +327,7 @@ static int put_event_families(struct families *f, const struct walk_table *table
 			      size_t nr)
 {
 	const struct column *first = table->table->columns[table->columns[members[0].column]].column;
-	_cleanup_(freep) char *help = event_help(f, table->scope, first);
+	const char *help = event_help(f, table->scope, first);
 	int r;
 
 	if (!help)
@@ -430,17 +453,18 @@ static bool group_times(const struct group_part *part, const struct snapshot_tab
 static int put_group_times(struct families *f, const struct walk_table *table, size_t first, bool running)
 {
 	_cleanup_(group_part_release) struct group_part part = {};
-	_cleanup_(buf_release) struct buf own = {};
+	struct buf *own = begin_labels(f);
 	const struct scale scale = SCALE_NS;
 
 	if (find_group(&part, table, first) < 0)
 		return -ENOMEM;
-	f->writer->label(&own, "group", part.name);
-	if (own.failed)
+	if (part.nr_columns == 0)
+		return 0;
+	f->writer->label(own, "group", part.name);
+	if (own->failed)
 		return -ENOMEM;
-	for (size_t i = 0; part.nr_columns && i < table->nr_rows; i++) {
-		const struct series series =
-			row_series(f, table, i, false, (struct label_text){ own.data, own.len });
+	for (size_t i = 0; i < table->nr_rows; i++) {
+		const struct series series = row_series(f, table, i, false, text_of(own));
 		struct snapshot_times times;
 
 		if (group_times(&part, table->table, table->rows[i], &times))
@@ -466,15 +490,15 @@ static int put_state(struct families *f, const struct snapshot_column *column)
 {
 	const struct event *event = column->column->event;
 	const struct scale one = SCALE_ONE;
-	struct buf labels = {};
+	struct buf *labels = begin_labels(f);
 
-	f->writer->label(&labels, "scope", scope_name(column->column->scope));
-	f->writer->label(&labels, "group", column->column->group->name);
-	f->writer->label(&labels, "event", event->metric);
-	f->writer->label(&labels, "state", event_state_name(column->state));
+	f->writer->label(labels, "scope", scope_name(column->column->scope));
+	f->writer->label(labels, "group", column->column->group->name);
+	f->writer->label(labels, "event", event->metric);
+	f->writer->label(labels, "state", event_state_name(column->state));
 	if (event->by_pmu)
-		f->writer->label(&labels, "pmu", event->pmu);
-	return put_single(f, &labels, 1, &one);
+		f->writer->label(labels, "pmu", event->pmu);
+	return put_single(f, labels, 1, &one);
 }
 
 static int put_states(struct families *f)
@@ -510,16 +534,16 @@ static int put_identity(struct families *f, const struct cgroup_identity *identi
 		{ "pod_uid", identity->pod_uid },
 	};
 	const struct scale one = SCALE_ONE;
-	struct buf text = {};
+	struct buf *text = begin_labels(f);
 	char id[24];
 
 	(void)snprintf(id, sizeof(id), "%" PRIu64, identity->id);
-	f->writer->label(&text, "cgroup", identity->label);
-	f->writer->label(&text, "id", id);
+	f->writer->label(text, "cgroup", identity->label);
+	f->writer->label(text, "id", id);
 	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
 		if (labels[i].value)
-			f->writer->label(&text, labels[i].name, labels[i].value);
-	return put_single(f, &text, 1, &one);
+			f->writer->label(text, labels[i].name, labels[i].value);
+	return put_single(f, text, 1, &one);
 }
 
 /* By label; of one label, what is there before what is gone. */
@@ -581,14 +605,14 @@ static int put_build(struct families *f)
 	static const struct family build = { "perfmond_build", FAMILY_INFO, "", "The daemon's version." };
 	static const struct family up = { "perfmond_up", FAMILY_GAUGE, "", "1: the daemon answers." };
 	const struct scale one = SCALE_ONE;
-	struct buf labels = {}, no_label = {};
+	struct buf *labels = begin_labels(f);
 
 	put_family(f, &build);
-	f->writer->label(&labels, "version", PACKAGE_VERSION);
-	if (put_single(f, &labels, 1, &one) < 0)
+	f->writer->label(labels, "version", PACKAGE_VERSION);
+	if (put_single(f, labels, 1, &one) < 0)
 		return -ENOMEM;
 	put_family(f, &up);
-	return put_single(f, &no_label, 1, &one);
+	return put_single(f, begin_labels(f), 1, &one);
 }
 
 static int put_self(struct families *f)
@@ -599,15 +623,15 @@ static int put_self(struct families *f)
 		return -ENOMEM;
 	for (size_t i = 0; i < self_metrics_size; i++) {
 		const struct self_metric *metric = &self_metrics[i];
-		struct buf labels = {};
+		struct buf *labels = begin_labels(f);
 		uint64_t value;
 
 		memcpy(&value, (const char *)&f->walk->snapshot->self + metric->offset, sizeof(value));
 		if (i == 0 || strcmp(metric->family.name, self_metrics[i - 1].family.name))
 			put_family(f, &metric->family);
 		if (metric->label)
-			f->writer->label(&labels, metric->label, metric->value);
-		if (put_single(f, &labels, value, metric->nanoseconds ? &ns : &one) < 0)
+			f->writer->label(labels, metric->label, metric->value);
+		if (put_single(f, labels, value, metric->nanoseconds ? &ns : &one) < 0)
 			return -ENOMEM;
 	}
 	return 0;
