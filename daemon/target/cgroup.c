@@ -89,7 +89,7 @@ static void handle_event(struct cgroup_tree *tree, const struct inotify_event *e
 
 	if (event->mask & IN_Q_OVERFLOW) {
 		tree->stats.overflows++;
-		tree->rescan_due = true;
+		tree->rescan_due = tree->lost = true;
 		return;
 	}
 
@@ -152,6 +152,8 @@ static void begin_rescan(struct cgroup_tree *tree)
 {
 	tree->stats.rescans++;
 	tree->rescan_due = false;
+	tree->after_loss = tree->lost;
+	tree->lost = false;
 	/* It makes up for what failed so far. */
 	tree->incomplete = false;
 	tree->error = 0;

@@ -71,7 +71,8 @@ struct cgroup {
 	int watch;	       /* inotify's watch descriptor, or -1 */
 	unsigned left_out;     /* directories in it that are not in the tree, at the last reading */
 	bool unread;	       /* has directories in it that have not been looked at yet */
-	bool told;	       /* the event that says that it was made has come, or is due */
+	bool told;	       /* the event that says that it was made has come, or its parent's `ahead` has it */
+	bool due;	       /* otherwise it is still to come: a rescan was quicker */
 	unsigned ahead;	       /* events that are due for those found in it before */
 	uint64_t read, seen;   /* number of the last reading of it, and of the last one that met it */
 };

@@ -98,6 +98,7 @@ static int add(struct cgroup_tree *tree, struct cgroup *parent, const char *name
 	if (r < 0)
 		return r;
 	c->told = cause != CAUSE_SHOWN;
+	c->due = cause == CAUSE_SHOWN && tree->reading.ahead;
 	if (parent && cause == CAUSE_CHANGED)
 		parent->ahead += c->wanted;
 	/* Asked again, since it is watched only now. */
@@ -129,7 +130,10 @@ static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, stru
 		if (error != -ENOTDIR)
 			mirror_leave_in(tree, parent);
 	} else if (gone) {
-		tree->stats.missed += cause == CAUSE_SHOWN && mirror_would_want(tree, parent, name);
+		if (cause == CAUSE_SHOWN && mirror_would_want(tree, parent, name)) {
+			tree->stats.missed++;
+			parent->ahead += tree->reading.ahead;
+		}
 	} else {
 		mirror_leave_out(tree, parent);
 	}
@@ -257,6 +261,8 @@ static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct readi
 
 void look_into(struct cgroup_tree *tree, struct cgroup *c)
 {
+	/* No event tells of what was there before the watch. */
+	bool watched = c->watch >= 0 && !c->unread && !tree->after_loss;
 	struct reading reading;
 	int r;
 
@@ -271,6 +277,7 @@ void look_into(struct cgroup_tree *tree, struct cgroup *c)
 	if (r < 0)
 		return;
 
+	reading.ahead = watched;
 	tree->reading = reading;
 	c->unread = false;
 	c->read = ++tree->readings;

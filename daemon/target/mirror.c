@@ -155,6 +155,8 @@ void mirror_leave_in(struct cgroup_tree *tree, struct cgroup *parent)
 static void remove_one(struct cgroup_tree *tree, struct cgroup *c)
 {
 	drop_watch(tree, c);
+	if (c->parent && c->due && !c->told)
+		c->parent->ahead += c->wanted;
 	(void)tdelete(c, &tree->by_name, compare_names);
 	/* Those who were about to come here go on behind it. */
 	if (tree->fresh == c)

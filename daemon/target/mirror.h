@@ -35,6 +35,7 @@ struct reading {
 	enum reading_phase { READ_KNOWN, READ_UNSEEN, READ_NEW } phase;
 	struct cgroup *unseen; /* the child that is looked at next */
 	bool others;	       /* it shows some that are not known */
+	bool ahead;	       /* … and events are due for those: it has been watched before, and none were lost */
 };
 
 struct cgroup_tree {
@@ -66,6 +67,7 @@ struct cgroup_tree {
 
 	/* A rescan. Those read in an earlier reading than `due` have to be read. */
 	bool rescan_due, at_root;
+	bool lost, after_loss; /* events were lost since the last one began; and before it did */
 	struct cgroup *rescan; /* the next to be read; NULL, and not at_root: none goes on */
 	uint64_t readings, due;
 
