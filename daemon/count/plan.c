@@ -3,6 +3,7 @@
 #include "count/plan.h"
 
 #include "count/probe.h"
+#include "util/buf.h"
 
 #include <errno.h>
 #include <string.h>
@@ -276,7 +277,10 @@ static int check_names(const struct scope_plan *plan, struct reason *why)
 	int r = series ? 0 : -ENOMEM;
 
 	for (; r == 0 && nr < plan->nr_columns; nr++) {
-		series[nr] = event_series_name(plan->columns[nr].event);
+		struct buf name = {};
+
+		event_series_name(&name, plan->columns[nr].event);
+		series[nr] = buf_steal(&name);
 		r = series[nr] ? check_name(plan, nr, series, why) : -ENOMEM;
 	}
 	while (nr > 0)

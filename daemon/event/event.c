@@ -33,22 +33,18 @@ void event_list_release(struct event_list *list)
 	*list = (struct event_list){};
 }
 
-const char *event_series_unit(const struct event *event)
+void event_series_name(struct buf *out, const struct event *event)
 {
 	const char *unit = event_unit_name(event->unit);
 	size_t metric_length = strlen(event->metric), length = strlen(unit);
 	bool has_unit = metric_length >= length && strcmp(event->metric + metric_length - length, unit) == 0 &&
 			(metric_length == length || event->metric[metric_length - length - 1] == '_');
 
-	return has_unit ? "" : unit;
-}
-
-char *event_series_name(const struct event *event)
-{
-	const char *unit = event_series_unit(event);
-	char *name;
-
-	return asprintf(&name, "%s%s%s", event->metric, *unit ? "_" : "", unit) < 0 ? NULL : name;
+	buf_str(out, event->metric);
+	if (!*unit || has_unit)
+		return;
+	buf_char(out, '_');
+	buf_str(out, unit);
 }
 
 void event_attr(union event_attr *ret, const struct event *event)

@@ -32,6 +32,7 @@
 
 #include "event/pmu.h"
 #include "event/unit.h"
+#include "util/buf.h"
 #include "util/reason.h"
 
 #include <linux/perf_event.h>
@@ -97,12 +98,8 @@ union event_attr {
 	};
 };
 
-/* What stands behind its metric in the name that its series share: its unit; "" where the metric ends with that. */
-const char *event_series_unit(const struct event *event);
-
-/* The name its series share: metric, with the unit at its end ("task_clock_seconds"), which is there once. To
- * be freed; NULL when there is no memory. */
-char *event_series_name(const struct event *event);
+/* Adds the name its series share: metric, with the unit at its end ("task_clock_seconds"), which is there once. */
+void event_series_name(struct buf *out, const struct event *event);
 
 /* What perf_event_open(2) is to be given for the event, size included: the larger one only where config3 is
  * used, which an older kernel then refuses (E2BIG). Not to outlive the event, which it may point into. */

@@ -159,14 +159,10 @@ static void member_list_release(struct member_list *list)
 /* As in "perf_cgroup_task_clock_seconds". */
 static void add_family_name(struct buf *names, enum scope scope, const struct event *event)
 {
-	const char *unit = event_series_unit(event);
-
 	buf_str(names, "perf_");
 	buf_str(names, scope_name(scope));
 	buf_char(names, '_');
-	buf_str(names, event->metric);
-	buf_str(names, *unit ? "_" : "");
-	buf_str(names, unit);
+	event_series_name(names, event);
 	buf_char(names, '\0');
 }
 

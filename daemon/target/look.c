@@ -236,6 +236,8 @@ void look_end(struct cgroup_tree *tree)
 
 static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct reading *ret)
 {
+	/* No event tells of what was there before the watch. */
+	bool watched = c->watch >= 0 && !c->unread && !tree->after_loss;
 	_cleanup_(closep) int fd = -1;
 	struct stat st;
 
@@ -248,7 +250,13 @@ static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct readi
 			return -errno;
 	}
 
-	*ret = (struct reading){ .of = c, .fd = fd, .phase = READ_UNSEEN, .unseen = TAILQ_FIRST(&c->children) };
+	*ret = (struct reading){
+		.of = c,
+		.fd = fd,
+		.phase = READ_UNSEEN,
+		.unseen = TAILQ_FIRST(&c->children),
+		.ahead = watched,
+	};
 	if (!is_leaf(&st)) {
 		ret->phase = ret->unseen ? READ_KNOWN : READ_NEW;
 		ret->dir = fdopendir(fd);
@@ -261,8 +269,6 @@ static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct readi
 
 void look_into(struct cgroup_tree *tree, struct cgroup *c)
 {
-	/* No event tells of what was there before the watch. */
-	bool watched = c->watch >= 0 && !c->unread && !tree->after_loss;
 	struct reading reading;
 	int r;
 
@@ -277,7 +283,6 @@ void look_into(struct cgroup_tree *tree, struct cgroup *c)
 	if (r < 0)
 		return;
 
-	reading.ahead = watched;
 	tree->reading = reading;
 	c->unread = false;
 	c->read = ++tree->readings;

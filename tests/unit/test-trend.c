@@ -279,18 +279,26 @@ static void assert_all(const struct row *row, double rate, double average, doubl
 		assert_near((double)trend_highest(&cell->trend), highest);
 }
 
+/* A row in a ledger that has just begun. */
+static struct row *begin_row(struct ledger **ret, struct plan *plan, uint64_t now)
+{
+	struct row *row;
+
+	assert_int_equal(ledger_new(ret, plan, 1), 0);
+	row = take_cpu(*ret, 0);
+	ledger_tick(*ret, now);
+	return row;
+}
+
 /* Another has the PMU for a while: what is counted in it, by estimate, comes at once when that is over. */
 static void test_waiting(void **state)
 {
 	struct plan *plan = make_plan(false);
 	_cleanup_(ledger_freep) struct ledger *ledger = NULL;
 	uint64_t now = 1000 * SECOND;
-	struct row *row;
+	struct row *row = begin_row(&ledger, plan, now);
 
 	(void)state;
-	assert_int_equal(ledger_new(&ledger, plan, 1), 0);
-	row = take_cpu(ledger, 0);
-	ledger_tick(ledger, now);
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < 30; i++) {
 			run_set(row, 1, 100);
@@ -337,12 +345,9 @@ static void test_waiting_on_one_cpu(void **state)
 	struct plan *plan = make_plan(false);
 	_cleanup_(ledger_freep) struct ledger *ledger = NULL;
 	uint64_t now = 1000 * SECOND;
-	struct row *row;
+	struct row *row = begin_row(&ledger, plan, now);
 
 	(void)state;
-	assert_int_equal(ledger_new(&ledger, plan, 1), 0);
-	row = take_cpu(ledger, 0);
-	ledger_tick(ledger, now);
 	for (uint64_t i = 1; i <= 120; i++) {
 		bool waits = i % 60 != 0;
 
