@@ -378,16 +378,17 @@ static int take_cgroup_rows(struct count *count, const struct cgroup *cgroup)
 static int open_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		       struct reason *why)
 {
-	_cleanup_(closep) int fd = cgroup_open(tree, cgroup);
+	bool root = cgroup->identity->id == CGROUP_ROOT_ID;
+	_cleanup_(closep) int fd = root ? -1 : cgroup_open(tree, cgroup);
 	const struct engine_target target = {
 		.scope = SCOPE_CGROUP,
 		.id = cgroup->identity->id,
 		.label = cgroup->identity->label,
 		.cgroup_fd = fd,
-		.idles = cgroup->identity->id == CGROUP_ROOT_ID,
+		.idles = root,
 	};
 
-	if (fd < 0)
+	if (!root && fd < 0)
 		return reason_set(why, fd, "its directory can't be opened: %s", strerror(-fd));
 	if (take_cgroup_rows(count, cgroup) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");

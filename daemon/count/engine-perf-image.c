@@ -10,7 +10,8 @@ enum {
 	FLAG_STILL = 1 << 1,
 	FLAG_OFFLINE = 1 << 2,
 	FLAG_DEAD = 1 << 3,
-	FLAGS = FLAG_STARVED | FLAG_STILL | FLAG_OFFLINE | FLAG_DEAD,
+	FLAG_SHARED = 1 << 4, /* as all readers of its set are */
+	FLAGS = FLAG_STARVED | FLAG_STILL | FLAG_OFFLINE | FLAG_DEAD | FLAG_SHARED,
 };
 
 /* --- saving */
@@ -18,15 +19,18 @@ enum {
 /* A reader that is open has been started. One that is not, and could be, is to be opened by who comes. Those of probes
  * do not outlive the daemon: whoever held them meanwhile would have to wait for each when it is closed, and that is
  * systemd itself. */
-static bool is_saved(const struct reader *reader)
+static bool is_saved(const struct set_readers *readers, size_t i)
 {
-	return reader_is_open(reader) || reader->offline;
+	const struct reader *reader = &readers->readers[i];
+
+	return readers->shared || reader_is_open(reader) || reader->offline;
 }
 
-static void save_reader(struct buf *out, const struct reader *reader, size_t nr_events)
+static void save_reader(struct buf *out, const struct reader *reader, bool shared, size_t nr_events)
 {
 	pack_u64(out, (reader->starved ? FLAG_STARVED : 0) | (reader->still ? FLAG_STILL : 0) |
-			      (reader->offline ? FLAG_OFFLINE : 0) | (reader->dead ? FLAG_DEAD : 0));
+			      (reader->offline ? FLAG_OFFLINE : 0) | (reader->dead ? FLAG_DEAD : 0) |
+			      (shared ? FLAG_SHARED : 0));
 	pack_u64(out, reader->enabled);
 	pack_u64(out, reader->running);
 	pack_u64(out, reader->read_at);
@@ -45,16 +49,16 @@ static void save_set(struct buf *out, const struct set_readers *readers)
 	size_t nr = 0;
 
 	for (size_t i = 0; readers && i < readers->nr; i++)
-		nr += is_saved(&readers->readers[i]);
+		nr += is_saved(readers, i);
 	pack_u64(out, nr);
 	for (size_t i = 0; nr && i < readers->nr; i++)
-		if (is_saved(&readers->readers[i])) {
+		if (is_saved(readers, i)) {
 			pack_u64(out, (uint64_t)readers->readers[i].cpu);
 			pack_u64(out, readers->readers[i].row->number);
 		}
 	for (size_t i = 0; nr && i < readers->nr; i++)
-		if (is_saved(&readers->readers[i]))
-			save_reader(out, &readers->readers[i], readers->nr_events);
+		if (is_saved(readers, i))
+			save_reader(out, &readers->readers[i], readers->shared, readers->nr_events);
 }
 
 void perf_save(const struct engine *base, struct buf *out)
@@ -118,11 +122,14 @@ static void take_fds(struct reader *reader, size_t nr, struct fd_pool *fds, stru
 		reader_close(reader, nr, stats);
 }
 
-static void get_reader(const struct restoring *restoring, struct reader *reader, size_t nr)
+static void get_reader(const struct restoring *restoring, struct set_readers *readers, struct reader *reader, size_t nr)
 {
 	struct unpack *in = restoring->in;
 	uint64_t flags = unpack_at_most(in, FLAGS);
 
+	if (reader != readers->readers && readers->shared != (bool)(flags & FLAG_SHARED))
+		in->bad = true;
+	readers->shared = flags & FLAG_SHARED;
 	reader->starved = flags & FLAG_STARVED;
 	reader->still = flags & FLAG_STILL;
 	/* All that was counted by what is dead has been read: its events are needed no more. */
@@ -139,7 +146,7 @@ static void get_reader(const struct restoring *restoring, struct reader *reader,
 		reader->ids[i] = unpack_u64(in);
 		reader->base.values[i] = unpack_u64(in);
 	}
-	if (!in->bad && !reader->offline)
+	if (!in->bad && !reader->offline && !readers->shared)
 		take_fds(reader, nr, restoring->fds, &restoring->engine->engine.stats);
 }
 
@@ -172,7 +179,7 @@ static int get_set(const struct restoring *restoring, struct set_readers **ret, 
 	if (!*ret)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr; i++)
-		get_reader(restoring, &(*ret)->readers[i], set->nr);
+		get_reader(restoring, *ret, &(*ret)->readers[i], set->nr);
 	return restoring->in->bad ? -EBADMSG : 0;
 }
 
@@ -216,6 +223,10 @@ static int get_station(const struct restoring *restoring)
 		return -ENOMEM;
 	for (size_t i = 0; i < plan->nr_sets && r == 0; i++)
 		r = get_set(restoring, &station->sets[i], target.scope, &plan->sets[i]);
+	for (size_t i = 0; i < plan->nr_sets && r == 0; i++)
+		if (station->sets[i] && station->sets[i]->shared && 
+		    !set_is_shared(restoring->engine, target.scope, target.id, i))
+			r = -EBADMSG;
 	return r;
 }
 

@@ -37,7 +37,7 @@ struct set_readers *set_readers_new(const struct set *set, const struct cpulist 
 	return readers;
 }
 
-static void set_readers_free(struct set_readers *readers, struct engine_stats *stats)
+void set_readers_free(struct set_readers *readers, struct engine_stats *stats)
 {
 	if (!readers)
 		return;
@@ -58,7 +58,7 @@ static size_t nr_open(const struct set_readers *readers)
 /* Is all of it open, or was, that can be? */
 static bool is_whole(const struct set_readers *readers)
 {
-	for (size_t i = 0; readers && i < readers->nr; i++)
+	for (size_t i = 0; readers && !readers->shared && i < readers->nr; i++)
 		if (!reader_is_open(&readers->readers[i]) && !readers->readers[i].offline)
 			return false;
 	return readers;
@@ -146,19 +146,26 @@ static void settle_row(struct row *row, const struct set *set, unsigned sights)
 			row->cells[set->columns[i]].measured &= row->cells[set->columns[i]].total > 0;
 }
 
-static void set_update(struct set_readers *readers, const struct reading_context *context)
+void set_readers_settle(struct set_readers *readers, const struct set *set)
 {
 	unsigned sights = 0;
 
 	for (size_t i = 0; i < readers->nr; i++) {
 		struct row *row = readers->readers[i].row;
 
-		sights |= 1U << reader_update(&readers->readers[i], context);
+		sights |= 1U << readers->readers[i].sight;
 		if (i + 1 < readers->nr && readers->readers[i + 1].row == row)
 			continue;
-		settle_row(row, context->set, sights);
+		settle_row(row, set, sights);
 		sights = 0;
 	}
+}
+
+static void set_update(struct set_readers *readers, const struct reading_context *context)
+{
+	for (size_t i = 0; i < readers->nr; i++)
+		readers->readers[i].sight = reader_update(&readers->readers[i], context);
+	set_readers_settle(readers, context->set);
 }
 
 /* --- stations */
@@ -170,7 +177,10 @@ static void station_update(struct perf_engine *engine, struct station *station, 
 
 	for (size_t i = 0; i < plan->nr_sets; i++) {
 		struct finding *finding = &engine->engine.findings[station->scope][i];
+		struct sink also = {};
+		struct reader *fed = root_find_fed(engine, station, i, &also);
 		const struct reading_context context = {
+			.also = also,
 			.set = &plan->sets[i],
 			.set_at = i,
 			.at = at,
@@ -183,9 +193,11 @@ static void station_update(struct perf_engine *engine, struct station *station, 
 		};
 		uint64_t before = finding->running;
 
-		if (!station->sets[i])
+		if (!station->sets[i] || station->sets[i]->shared)
 			continue;
 		set_update(station->sets[i], &context);
+		if (fed)
+			fed->sight = station->sets[i]->readers[0].sight;
 		if (!station->idles)
 			finding->busy += finding->running - before;
 	}
@@ -232,7 +244,7 @@ struct station *station_new(struct perf_engine *engine, const struct engine_targ
 	return station;
 }
 
-static struct station *find_station(const struct perf_engine *engine, enum scope scope, uint64_t id)
+struct station *perf_find_station(const struct perf_engine *engine, enum scope scope, uint64_t id)
 {
 	struct station *station = NULL;
 
@@ -242,15 +254,16 @@ static struct station *find_station(const struct perf_engine *engine, enum scope
 }
 
 /* The fds of a station that has all that can be open. */
-static size_t nr_fds_of(const struct scope_plan *plan, enum scope scope, uint64_t id)
+static size_t nr_fds_of(const struct perf_engine *engine, enum scope scope, uint64_t id)
 {
+	const struct scope_plan *plan = &engine->engine.plan->scope[scope];
 	size_t nr = 0;
 
 	for (size_t i = 0; i < plan->nr_sets; i++)
-		if (scope == SCOPE_CGROUP)
+		if (scope == SCOPE_CPU)
+			nr += cpulist_has(&plan->sets[i].cpus, (int)id) ? plan->sets[i].nr : 0;
+		else if (!set_is_shared(engine, scope, id, i))
 			nr += plan->sets[i].nr * plan->sets[i].cpus.nr;
-		else if (cpulist_has(&plan->sets[i].cpus, (int)id))
-			nr += plan->sets[i].nr;
 	return nr;
 }
 
@@ -267,17 +280,17 @@ static size_t perf_fds_needed(const struct engine *base, enum scope scope, uint6
 {
 	const struct perf_engine *engine = perf_engine_const(base);
 	const struct scope_plan *plan = &base->plan->scope[scope];
-	size_t needed = nr_fds_of(plan, scope, id), open = nr_open_fds(find_station(engine, scope, id), plan);
+	size_t needed = nr_fds_of(engine, scope, id), open = nr_open_fds(perf_find_station(engine, scope, id), plan);
 
 	/* Of the preceding engine, what is not taken over is closed first. */
 	if (engine->from)
-		open += nr_open_fds(find_station(engine->from, scope, id), &engine->from->engine.plan->scope[scope]);
+		open += nr_open_fds(perf_find_station(engine->from, scope, id), &engine->from->engine.plan->scope[scope]);
 	return needed > open ? needed - open : 0;
 }
 
 static bool perf_has(const struct engine *base, enum scope scope, uint64_t id)
 {
-	return find_station(perf_engine_const(base), scope, id) != NULL;
+	return perf_find_station(perf_engine_const(base), scope, id) != NULL;
 }
 
 static bool is_shortage(int error)
@@ -320,7 +333,7 @@ static void station_end(struct perf_engine *engine, struct station *station, uin
 static void perf_remove(struct engine *base, enum scope scope, uint64_t id, uint64_t now)
 {
 	struct perf_engine *engine = perf_engine(base);
-	struct station *station = find_station(engine, scope, id);
+	struct station *station = perf_find_station(engine, scope, id);
 
 	if (station)
 		station_end(engine, station, now, false);
@@ -366,13 +379,13 @@ static size_t inherit_sets(struct perf_engine *engine, struct station *station, 
 			   struct row *const *rows)
 {
 	const struct scope_plan *plan = &engine->engine.plan->scope[station->scope];
-	struct station *old = find_station(engine->from, station->scope, station->id);
+	struct station *old = perf_find_station(engine->from, station->scope, station->id);
 	size_t nr = 0;
 
 	for (size_t i = 0; old && i < plan->nr_sets; i++) {
 		size_t heir = engine->heirs[station->scope][i], taken;
 
-		if (heir == NO_SET || nr_open(old->sets[heir]) == 0)
+		if (heir == NO_SET || station->sets[i] || nr_open(old->sets[heir]) == 0)
 			continue;
 		station->sets[i] = set_readers_new(&plan->sets[i], cpus, rows);
 		if (!station->sets[i])
@@ -421,7 +434,7 @@ static void perf_succeed(struct engine *base, struct engine *from, const struct 
 static enum life perf_life(const struct engine *base, int cpu)
 {
 	const struct perf_engine *engine = perf_engine_const(base);
-	const struct station *station = find_station(engine, SCOPE_CPU, (uint64_t)cpu);
+	const struct station *station = perf_find_station(engine, SCOPE_CPU, (uint64_t)cpu);
 	enum life life = LIFE_UNKNOWN;
 
 	if (cpulist_has(&engine->lost_since, cpu))
@@ -511,10 +524,13 @@ static bool may_defer(const struct perf_engine *engine, const struct station *ol
 static int open_sets(struct perf_engine *engine, struct station *station, const struct engine_target *target,
 		     const struct cpulist *cpus, struct row *const *rows, uint64_t now, struct reason *why)
 {
-	struct station *old = find_station(engine->from, target->scope, target->id);
-	size_t nr_inherited = inherit_sets(engine, station, cpus, rows), nr;
-	int r;
+	struct station *old = perf_find_station(engine->from, target->scope, target->id);
+	size_t nr_inherited, nr;
+	int r = root_share_sets(engine, station, old, cpus, rows);
 
+	if (r < 0)
+		return reason_set(why, r, "out of memory");
+	nr_inherited = inherit_sets(engine, station, cpus, rows);
 	if (nr_inherited > 0 && may_defer(engine, old)) {
 		defer_missing(&engine->engine.plan->scope[target->scope], station, why);
 		station_end(engine->from, old, now, false);
@@ -546,7 +562,7 @@ static int perf_add(struct engine *base, const struct engine_target *target, con
 		    struct row *const *rows, uint64_t now, struct reason *why)
 {
 	struct perf_engine *engine = perf_engine(base);
-	struct station *station = find_station(engine, target->scope, target->id);
+	struct station *station = perf_find_station(engine, target->scope, target->id);
 	int r;
 
 	if (station)
@@ -569,6 +585,7 @@ static void perf_read(struct engine *base, uint64_t now)
 		station_update(engine, station, now, false);
 		settle_closed(engine, station);
 	}
+	root_settle(engine);
 }
 
 static void perf_each_fd(const struct engine *base, void (*each)(void *userdata, int fd, uint64_t id), void *userdata)
@@ -604,6 +621,7 @@ static void perf_destroy(struct engine *base)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		free(base->findings[scope]);
 		free(engine->heirs[scope]);
+		free(engine->shared[scope]);
 	}
 	cpulist_release(&engine->lost_since);
 	plan_unref(base->plan);
@@ -629,7 +647,8 @@ static int perf_create(struct engine **ret, struct plan *plan, const struct priv
 
 		engine->engine.findings[scope] = calloc(sp->nr_sets + 1, sizeof(struct finding));
 		engine->heirs[scope] = calloc(sp->nr_sets + 1, sizeof(size_t));
-		failed |= !engine->engine.findings[scope] || !engine->heirs[scope];
+		engine->shared[scope] = calloc(sp->nr_sets + 1, sizeof(size_t));
+		failed |= !engine->engine.findings[scope] || !engine->heirs[scope] || !engine->shared[scope];
 		for (size_t i = 0; i < sp->nr_sets; i++)
 			if (sp->sets[i].nr > largest)
 				largest = sp->sets[i].nr;
@@ -639,6 +658,7 @@ static int perf_create(struct engine **ret, struct plan *plan, const struct priv
 		perf_destroy(&engine->engine);
 		return -ENOMEM;
 	}
+	root_find_shared(engine);
 	*ret = &engine->engine;
 	return 0;
 }

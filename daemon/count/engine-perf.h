@@ -2,10 +2,15 @@
 #pragma once
 
 /*
- * The engine of the kernel's own perf events, from inside: engine-perf.c counts, engine-perf-image.c writes what is
- * open into an image and makes it again.
+ * The engine of the kernel's own perf events, from inside: engine-perf.c counts, engine-perf-root.c has the root
+ * cgroup counted by the CPUs' events, engine-perf-image.c writes what is open into an image and makes it again.
  *
  * A station is a target that is counted. It has the readers of each set of its scope's plan, one a CPU.
+ *
+ * The root cgroup has all tasks, so that its counts are those of all CPUs. Where a set of the CPUs counts the same as a
+ * set of cgroups (plan_find_cpu_set()), no event is opened for the root: its set is shared, and each reading of the
+ * CPUs' set is added to the root's row as well. Its other sets are opened as the CPUs' are, without a cgroup: the times
+ * of cgroup events stand still where no other cgroup ever runs (kernel 6.18).
  */
 
 #include "count/reader.h"
@@ -16,6 +21,7 @@ struct set_readers {
 	size_t nr;
 	size_t nr_events;
 	bool deferred; /* what is not open has not been tried yet */
+	bool shared;   /* of the root cgroup: nothing is open, the CPUs' readings feed it */
 	struct reader readers[];
 };
 
@@ -38,6 +44,7 @@ struct perf_engine {
 	struct perf_engine *from;   /* the engine this one succeeds, or NULL */
 	const struct cpulist *lost; /* then: CPUs that have been offline since `from` opened what is on them */
 	size_t *heirs[_SCOPE_MAX];  /* one a set: the equal set of `from`, or NO_SET */
+	size_t *shared[_SCOPE_MAX]; /* one a set: the other scope's that counts the same in the root cgroup, or NO_SET */
 	uint64_t *buffer;	    /* for readings of the largest set */
 };
 
@@ -56,6 +63,25 @@ struct station *station_new(struct perf_engine *engine, const struct engine_targ
 			    size_t nr_rows);
 /* Readers, none of them open, for those of the set's CPUs that are among cpus; NULL when there is no memory. */
 struct set_readers *set_readers_new(const struct set *set, const struct cpulist *cpus, struct row *const *rows);
+
+void set_readers_free(struct set_readers *readers, struct engine_stats *stats);
+/* Settles whether the cells of its rows are measured, by what was seen on each of their CPUs. */
+void set_readers_settle(struct set_readers *readers, const struct set *set);
+
+struct station *perf_find_station(const struct perf_engine *engine, enum scope scope, uint64_t id);
+
+/* Works out which sets are shared, once. */
+void root_find_shared(struct perf_engine *engine);
+/* Is the target the root cgroup, and does a set of the CPUs stand for its set of that number? */
+bool set_is_shared(const struct perf_engine *engine, enum scope scope, uint64_t id, size_t set);
+/* Makes the shared sets of the root's station; old: its station in the preceding engine, or NULL. -ENOMEM. */
+int root_share_sets(struct perf_engine *engine, struct station *station, struct station *old,
+		    const struct cpulist *cpus, struct row *const *rows);
+/* The root's reader that the CPU's set feeds as well, and where its readings go; NULL where there is none. */
+struct reader *root_find_fed(const struct perf_engine *engine, const struct station *cpu, size_t set,
+			     struct sink *ret);
+/* Settles the root's rows, after all CPUs have been read. */
+void root_settle(struct perf_engine *engine);
 
 /* Of engine_ops. */
 void perf_save(const struct engine *engine, struct buf *out);

@@ -19,6 +19,7 @@ struct finding {
 	uint64_t enabled, running; /* ns, since the finding was last looked at */
 	uint64_t busy;		   /* of running, what is of targets that do not idle */
 	bool ever_enabled, ever_ran;
+	bool timeless; /* counts rose while the running time stood still, since the finding was last looked at */
 	uint64_t failures; /* targets or readings that failed since then */
 	struct reason why; /* the last failure's sentence */
 	struct reason lasting; /* of a set that is not open on some CPU: stays until the next plan */
@@ -45,7 +46,7 @@ struct engine_target {
 	enum scope scope;
 	uint64_t id;	 /* the CPU's number, or the cgroup's id */
 	const char *label; /* for sentences; "" for a CPU */
-	int cgroup_fd;	 /* -1 for a CPU */
+	int cgroup_fd;	 /* -1 for a CPU, and for the root cgroup: both have all tasks */
 	bool idles;	 /* idle time is in its time: a CPU, or the root cgroup, which has the idle tasks */
 };
 

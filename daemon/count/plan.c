@@ -433,6 +433,32 @@ size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, cons
 	return NO_SET;
 }
 
+/* Members alike, in the same order, opened with the same attributes on the same CPUs: only the scope differs. */
+static bool counts_the_same(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
+			    const struct set *b)
+{
+	if (a->nr != b->nr || !cpulist_equal(&a->cpus, &b->cpus))
+		return false;
+	for (size_t i = 0; i < a->nr; i++) {
+		struct perf_event_attr a_attr = set_attr(a_plan, a, i), b_attr = set_attr(b_plan, b, i);
+
+		if (!event_equal(a_plan->columns[a->columns[i]].event, b_plan->columns[b->columns[i]].event) ||
+		    memcmp(&a_attr, &b_attr, sizeof(a_attr)) != 0)
+			return false;
+	}
+	return true;
+}
+
+size_t plan_find_cpu_set(const struct plan *plan, const struct set *cgroup_set)
+{
+	const struct scope_plan *cpus = &plan->scope[SCOPE_CPU], *cgroups = &plan->scope[SCOPE_CGROUP];
+
+	for (size_t i = 0; i < cpus->nr_sets; i++)
+		if (counts_the_same(cgroups, cgroup_set, cpus, &cpus->sets[i]))
+			return i;
+	return NO_SET;
+}
+
 static size_t nr_fds(const struct scope_plan *plan)
 {
 	size_t nr = 0;

@@ -94,6 +94,10 @@ struct plan {
 	struct scope_plan scope[_SCOPE_MAX];
 };
 
+/* The number of the CPUs' set that opens the same events on the same CPUs as a set of cgroups: what it counts is the
+ * root cgroup's count too. NO_SET. */
+size_t plan_find_cpu_set(const struct plan *plan, const struct set *cgroup_set);
+
 /*
  * Makes a plan; takes what is in groups over (also on failure). cpus are the online ones. cgroup_fd is
  * the hierarchy's root, to try events on; where it is -1, no_cgroups says why and all events of that

@@ -179,24 +179,66 @@ static uint64_t bounded(uint64_t from, uint64_t to, uint64_t elapsed)
 	return delta <= elapsed + CLOCK_SLACK_NS ? delta : elapsed;
 }
 
+static struct sink own_sink(const struct reader *reader, const struct reading_context *context)
+{
+	return (struct sink){
+		.row = reader->row,
+		.set = context->set,
+		.set_at = context->set_at,
+		.finding = context->finding,
+	};
+}
+
+static void sink_times(const struct sink *sink, uint64_t enabled, uint64_t running)
+{
+	if (!sink->row)
+		return;
+	sink->row->times[sink->set_at].enabled += enabled;
+	sink->row->times[sink->set_at].running += running;
+	sink->finding->enabled += enabled;
+	sink->finding->running += running;
+}
+
+static void sink_counts(const struct sink *sink, const uint64_t *deltas, uint64_t covered)
+{
+	if (!sink->row)
+		return;
+	for (size_t i = 0; i < sink->set->nr; i++)
+		sink->row->cells[sink->set->columns[i]].total += deltas[i];
+	sink->row->times[sink->set_at].covered += covered;
+}
+
+/* counted: since the baseline. Times of cgroup events stand still at times while they count (kernel 6.18). */
+static void sink_seen(const struct sink *sink, const struct reading *now, bool still, bool counted)
+{
+	if (!sink->row)
+		return;
+	sink->finding->ever_enabled |= now->enabled > 0;
+	sink->finding->ever_ran |= now->running > 0 || counted;
+	sink->finding->timeless |= still && counted;
+}
+
+static void sink_failure(const struct sink *sink, const struct reason *why)
+{
+	if (!sink->row)
+		return;
+	sink->finding->failures++;
+	sink->finding->why = *why;
+}
+
 /* Adds to the times that are exposed. */
 static void add_times(struct reader *reader, const struct reading *now, const struct reading_context *context)
 {
-	struct set_times *times = &reader->row->times[context->set_at];
-	struct finding *finding = context->finding;
+	const struct sink own = own_sink(reader, context);
 	uint64_t elapsed = context->at > reader->read_at ? context->at - reader->read_at : 0;
 	uint64_t enabled = bounded(reader->enabled, now->enabled, elapsed);
 	uint64_t running = bounded(reader->running, now->running, elapsed);
 
 	running = running < enabled ? running : enabled;
-	times->enabled += enabled;
-	times->running += running;
-	finding->enabled += enabled;
-	finding->running += running;
+	sink_times(&own, enabled, running);
+	sink_times(&context->also, enabled, running);
 	if (elapsed > STILL_NS)
 		reader->still = now->enabled == reader->enabled;
-	finding->ever_enabled |= now->enabled > 0;
-	finding->ever_ran |= now->running > 0;
 	reader->enabled = now->enabled;
 	reader->running = now->running;
 	reader->read_at = context->at;
@@ -204,15 +246,16 @@ static void add_times(struct reader *reader, const struct reading *now, const st
 
 static void add_counts(struct reader *reader, const struct reading *now, const struct reading_context *context)
 {
+	const struct sink own = own_sink(reader, context);
 	const struct set *set = context->set;
-	uint64_t *deltas = context->buffer + 3 + 3 * set->nr, enabled = reader->base.enabled;
+	uint64_t *deltas = context->buffer + 3 + 3 * set->nr, enabled = reader->base.enabled, covered;
 	uint64_t elapsed = context->at > reader->base_at ? context->at - reader->base_at : 0;
 
 	switch (estimate(&reader->base, now, set->nr, set->exact, deltas)) {
 	case ESTIMATE_COUNTED:
-		for (size_t i = 0; i < set->nr; i++)
-			reader->row->cells[set->columns[i]].total += deltas[i];
-		reader->row->times[context->set_at].covered += bounded(enabled, now->enabled, elapsed);
+		covered = bounded(enabled, now->enabled, elapsed);
+		sink_counts(&own, deltas, covered);
+		sink_counts(&context->also, deltas, covered);
 		reader->base_at = context->at;
 		break;
 	case ESTIMATE_UNOBSERVED:
@@ -223,10 +266,21 @@ static void add_counts(struct reader *reader, const struct reading *now, const s
 	}
 }
 
+static bool has_counted(const struct baseline *base, const struct reading *now, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (now->values[i] > base->values[i])
+			return true;
+	return false;
+}
+
 enum sight reader_update(struct reader *reader, const struct reading_context *context)
 {
+	const struct sink own = own_sink(reader, context);
+	struct reason why;
 	struct reading now;
 	uint64_t elapsed;
+	bool still, counted;
 	int r;
 
 	if (reader->dead || reader->offline)
@@ -235,10 +289,11 @@ enum sight reader_update(struct reader *reader, const struct reading_context *co
 		return context->deferred ? SIGHT_NOTHING : SIGHT_LOST;
 	if (!reader->started)
 		return SIGHT_NOTHING;
-	r = reader_read(reader, context->set->nr, context->buffer, &now, &context->finding->why);
+	r = reader_read(reader, context->set->nr, context->buffer, &now, &why);
 	if (r < 0) {
 		context->stats->read_errors++;
-		context->finding->failures++;
+		sink_failure(&own, &why);
+		sink_failure(&context->also, &why);
 		return SIGHT_LOST;
 	}
 	if (reader->dead)
@@ -246,6 +301,10 @@ enum sight reader_update(struct reader *reader, const struct reading_context *co
 	elapsed = context->at > reader->base_at ? context->at - reader->base_at : 0;
 	now.most = elapsed + CLOCK_SLACK_NS;
 	now.brief = elapsed < BRIEF_NS && !context->last && !reader->dead;
+	still = now.running == reader->base.running;
+	counted = has_counted(&reader->base, &now, context->set->nr);
+	sink_seen(&own, &now, still, counted);
+	sink_seen(&context->also, &now, still, counted);
 	add_times(reader, &now, context);
 	add_counts(reader, &now, context);
 

@@ -15,6 +15,15 @@
 #include "count/engine.h"
 #include "count/estimate.h"
 
+/* What a reading says about whether its row's cells are known. */
+enum sight {
+	SIGHT_NOTHING, /* nothing (more) has happened there: its CPU is, or was, offline, or it is not started yet */
+	SIGHT_NONE,    /* never enabled there: a true 0 */
+	SIGHT_PENDING, /* enabled and never run: unknown */
+	SIGHT_SEEN,
+	SIGHT_LOST,    /* could not be opened, or not be read */
+};
+
 struct reader {
 	struct row *row;
 	int cpu;
@@ -30,10 +39,20 @@ struct reader {
 	bool offline; /* not open: its CPU was offline when that was tried */
 	bool dead;    /* nothing more comes: its CPU has been offline, and all has been read; or another has it now */
 	bool still;   /* no time went by between the last two readings, which of a CPU says the same */
+	enum sight sight; /* of the last reading, where that is the CPU's and feeds this one's row as well */
+};
+
+/* A row's set, to which a reading is added, and the finding that hears of it. */
+struct sink {
+	struct row *row; /* NULL: none */
+	const struct set *set;
+	size_t set_at; /* its number in the plan */
+	struct finding *finding;
 };
 
 /* What readings of a set need beside the reader. */
 struct reading_context {
+	struct sink also; /* a second one, of a set with the same members: a CPU feeds the root cgroup */
 	const struct set *set;
 	size_t set_at; /* its number in the plan */
 	uint64_t at;   /* CLOCK_MONOTONIC ns */
@@ -43,15 +62,6 @@ struct reading_context {
 	struct engine_stats *stats;
 	struct cpulist *lost; /* gets CPUs on which groups turn out to have been taken apart */
 	uint64_t *buffer; /* 3 + 4 × the set's members */
-};
-
-/* What a reading says about whether its row's cells are known. */
-enum sight {
-	SIGHT_NOTHING, /* nothing (more) has happened there: its CPU is, or was, offline, or it is not started yet */
-	SIGHT_NONE,    /* never enabled there: a true 0 */
-	SIGHT_PENDING, /* enabled and never run: unknown */
-	SIGHT_SEEN,
-	SIGHT_LOST,    /* could not be opened, or not be read */
 };
 
 static inline bool reader_is_open(const struct reader *reader)

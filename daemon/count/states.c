@@ -69,6 +69,10 @@ static void update_set(struct set_state *state, struct finding *finding, const s
 			reason_set(&state->why, 0,
 				   "it shares the PMU and ran %.0f %% of the last interval: totals are estimated",
 				   100 * share);
+		else if (finding->timeless)
+			reason_set(&state->why, 0,
+				   "it counts, but the kernel's running time of it stands still, so that its counts can't be "
+				   "scaled: totals wait until that time goes on");
 		else
 			reason_set(&state->why, 0,
 				   "it did not get the PMU in the last interval: totals wait until it does");
@@ -158,6 +162,7 @@ void states_update(struct states *states, struct engine *engine, struct ledger *
 			update_stalls(states, (enum scope)scope, set, finding, ledger->counted[scope],
 				      busy_time(set, finding, (enum scope)scope, cpus, busy));
 			finding->enabled = finding->running = finding->busy = finding->failures = 0;
+			finding->timeless = false;
 		}
 		memset(ledger->counted[scope], 0, plan->nr_columns * sizeof(uint64_t));
 		join_whys(states, (enum scope)scope);
