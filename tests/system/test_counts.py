@@ -167,11 +167,11 @@ def test_tsc_per_cgroup_is_its_cpu_time(perfmond, cgroups, work, cpus, tsc):
     helper = work(group, cpus[-1])
     daemon = perfmond(config(cgroups, "tsc=msr/tsc/", per_cpu="no"))
 
-    # As above, for the time that a hypervisor takes.
-    for _ in range(60):
+    # As above, for the time that a hypervisor takes: it seldom takes some of a short while.
+    for _ in range(240):
         start, start_tsc = time.monotonic(), tsc()
         before, usage_before = daemon.fresh(), group.usage_usec()
-        helper.do("cpu 200")
+        helper.do("cpu 50")
         usage, delta = (group.usage_usec() - usage_before) / 1e6, Delta(before, daemon.fresh())
         frequency = (tsc() - start_tsc) / (time.monotonic() - start)
         ticks = delta.of("perf_cgroup_tsc_total", cgroup=group.label)
