@@ -134,7 +134,8 @@ def test_a_config_that_is_a_pipe(write, perfmond, tmp_path):
 
 
 def test_the_example_is_the_defaults(privileged, tmp_path):
-    """conf/perfmond.conf with its comments taken away is accepted and changes nothing."""
+    """conf/perfmond.conf with its comments taken away is accepted and changes nothing. What a PMU that is shared makes
+    of an event changes by itself."""
     example = (Path(__file__).parents[2] / "conf/perfmond.conf").read_text(encoding="utf-8")
     settings = re.sub(r"^#(\[|\w)", r"\1", example, flags=re.M)
     assert settings.count("\n[") >= 6 or settings.count("[group") >= 3
@@ -143,7 +144,10 @@ def test_the_example_is_the_defaults(privileged, tmp_path):
 
     def check(name):
         text = run("--check", f"--config={tmp_path}/{name}.conf").stdout
-        return re.sub(r"\d+ (found|counted|for counting)", r"N \1", text)  # cgroups come and go
+        text = re.sub(r"\d+ (found|counted|for counting)|(a limit of) \d+", r"N \1\2", text)  # cgroups come and go
+        text = re.sub(r" (ok|multiplexed|never_scheduled|stalled)( \[\d+\])?$", " opened", text, flags=re.M)
+        return re.sub(r" \[\d+\]$|^\[\d+\] .*\n|^.* the events above can.t be counted$|^all that is configured .*$", "",
+                      text, flags=re.M).rstrip()
 
     assert check("all") == check("none") != ""
 
