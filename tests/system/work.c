@@ -13,6 +13,7 @@
  *   stalls         sleeps for 1 ms again and again until there is another line of input, which it takes; answers by how
  *                  many ns it was woken up late at most
  *   cpu MS         works until the thread has used MS milliseconds of CPU; answers the ns used
+ *   instructions N runs N instructions in user mode, rounded up to thousands; answers how many
  *   getppid N      calls getppid(2) N times
  *   tsc            answers the CPU's time stamp counter
  *   watched        answers the address of a variable of 8 bytes
@@ -172,6 +173,30 @@ static uint64_t do_cpu(uint64_t ms)
 	return used;
 }
 
+/* Turns of a loop of a thousand instructions, nearly all of them additions that wait for each other. */
+#if defined(__x86_64__)
+#define THOUSAND_INSTRUCTIONS "1: .rept 998\n\tadd %%rax, %%rax\n\t.endr\n\tsub $1, %0\n\tjnz 1b"
+#define CLOBBERED "rax", "cc"
+#elif defined(__aarch64__)
+#define THOUSAND_INSTRUCTIONS "1: .rept 998\n\tadd x9, x9, x9\n\t.endr\n\tsubs %0, %0, #1\n\tb.ne 1b"
+#define CLOBBERED "x9", "cc"
+#endif
+
+static int do_instructions(uint64_t nr, uint64_t *ret)
+{
+#ifdef THOUSAND_INSTRUCTIONS
+	uint64_t turns = nr / 1000 + (nr % 1000 > 0 || nr == 0);
+
+	*ret = turns * 1000;
+	__asm__ volatile(THOUSAND_INSTRUCTIONS : "+r"(turns) : : CLOBBERED);
+	return 0;
+#else
+	(void)nr;
+	(void)ret;
+	return -EOPNOTSUPP;
+#endif
+}
+
 static void do_getppid(uint64_t nr)
 {
 	for (uint64_t i = 0; i < nr; i++)
@@ -317,6 +342,8 @@ static int run_command(struct partner *partner, const struct command *command, u
 		*answer = do_stalls();
 	} else if (strcmp(name, "cpu") == 0) {
 		*answer = do_cpu(first);
+	} else if (strcmp(name, "instructions") == 0) {
+		r = do_instructions(first, answer);
 	} else if (strcmp(name, "getppid") == 0) {
 		do_getppid(first);
 	} else if (strcmp(name, "tsc") == 0) {
