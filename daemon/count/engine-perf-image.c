@@ -224,7 +224,7 @@ static int get_station(const struct restoring *restoring)
 	for (size_t i = 0; i < plan->nr_sets && r == 0; i++)
 		r = get_set(restoring, &station->sets[i], target.scope, &plan->sets[i]);
 	for (size_t i = 0; i < plan->nr_sets && r == 0; i++)
-		if (station->sets[i] && station->sets[i]->shared && 
+		if (station->sets[i] && station->sets[i]->shared &&
 		    !set_is_shared(restoring->engine, target.scope, target.id, i))
 			r = -EBADMSG;
 	return r;

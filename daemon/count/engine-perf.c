@@ -284,7 +284,8 @@ static size_t perf_fds_needed(const struct engine *base, enum scope scope, uint6
 
 	/* Of the preceding engine, what is not taken over is closed first. */
 	if (engine->from)
-		open += nr_open_fds(perf_find_station(engine->from, scope, id), &engine->from->engine.plan->scope[scope]);
+		open += nr_open_fds(perf_find_station(engine->from, scope, id),
+				    &engine->from->engine.plan->scope[scope]);
 	return needed > open ? needed - open : 0;
 }
 

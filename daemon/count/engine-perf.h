@@ -44,7 +44,7 @@ struct perf_engine {
 	struct perf_engine *from;   /* the engine this one succeeds, or NULL */
 	const struct cpulist *lost; /* then: CPUs that have been offline since `from` opened what is on them */
 	size_t *heirs[_SCOPE_MAX];  /* one a set: the equal set of `from`, or NO_SET */
-	size_t *shared[_SCOPE_MAX]; /* one a set: the other scope's that counts the same in the root cgroup, or NO_SET */
+	size_t *shared[_SCOPE_MAX]; /* one a set: the other scope's that counts the same in the root, or NO_SET */
 	uint64_t *buffer;	    /* for readings of the largest set */
 };
 

@@ -71,8 +71,8 @@ static void update_set(struct set_state *state, struct finding *finding, const s
 				   100 * share);
 		else if (finding->timeless)
 			reason_set(&state->why, 0,
-				   "it counts, but the kernel's running time of it stands still, so that its counts can't be "
-				   "scaled: totals wait until that time goes on");
+				   "it counts, but the kernel's running time of it stands still, so that its counts "
+				   "can't be scaled: totals wait until that time goes on");
 		else
 			reason_set(&state->why, 0,
 				   "it did not get the PMU in the last interval: totals wait until it does");
