@@ -163,7 +163,7 @@ static bool get_places(const struct restoring *restoring, enum scope scope, cons
 	return !restoring->in->bad;
 }
 
-static int get_set(const struct restoring *restoring, struct set_readers **ret, enum scope scope, const struct set *set)
+static int get_set(const struct restoring *restoring, struct set_readers **ret, enum scope scope, struct set *set)
 {
 	size_t nr = unpack_nr(restoring->in, 2 * sizeof(uint64_t));
 	_cleanup_(freep) struct row **rows = calloc(nr + 1, sizeof(*rows));
@@ -178,8 +178,10 @@ static int get_set(const struct restoring *restoring, struct set_readers **ret, 
 	*ret = set_readers_new(set, &cpus, rows);
 	if (!*ret)
 		return -ENOMEM;
-	for (size_t i = 0; i < nr; i++)
+	for (size_t i = 0; i < nr; i++) {
 		get_reader(restoring, *ret, &(*ret)->readers[i], set->nr);
+		set->closed = set->closed && !reader_is_open(&(*ret)->readers[i]);
+	}
 	return restoring->in->bad ? -EBADMSG : 0;
 }
 
@@ -208,7 +210,7 @@ static int get_station(const struct restoring *restoring)
 		.idles = unpack_at_most(in, 1),
 	};
 	size_t nr_rows = unpack_nr(in, sizeof(uint64_t));
-	const struct scope_plan *plan = &engine->plan->scope[target.scope];
+	struct scope_plan *plan = &engine->plan->scope[target.scope];
 	_cleanup_(freep) struct row **rows = NULL;
 	struct station *station;
 	int r;
@@ -230,6 +232,16 @@ static int get_station(const struct restoring *restoring)
 	return r;
 }
 
+/* The root cgroup has no events of its own where the CPUs' are its too (plan_find_cpu_set()). */
+static void open_shared(struct plan *plan)
+{
+	struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP];
+
+	for (size_t i = 0; i < cgroups->nr_sets; i++)
+		if (set_is_open(&plan->scope[SCOPE_CPU], plan_find_cpu_set(plan, &cgroups->sets[i])))
+			cgroups->sets[i].closed = false;
+}
+
 int perf_restore(struct engine *engine, struct unpack *in, struct row *const *rows, size_t nr_rows,
 		 struct fd_pool *fds)
 {
@@ -245,5 +257,7 @@ int perf_restore(struct engine *engine, struct unpack *in, struct row *const *ro
 
 	for (size_t i = 0; i < nr && r == 0; i++)
 		r = get_station(&restoring);
+	if (r == 0)
+		open_shared(engine->plan);
 	return r;
 }

@@ -314,6 +314,7 @@ static int get_set(struct unpack *in, struct scope_plan *plan, size_t at)
 	if (nr == 0)
 		return -EBADMSG;
 	set->group = plan->columns[set->columns[0]].group;
+	set->closed = true;
 	return 0;
 }
 

@@ -332,7 +332,8 @@ static int hold_pinned(const struct scope_plan *plan, const struct probe *probe,
 
 	for (size_t i = 0; i < plan->nr_sets && r == 0; i++)
 		if (plan->sets[i].pinned &&
-		    !(probe->counting && set_find_equal(plan, &plan->sets[i], probe->counting) != NO_SET))
+		    !(probe->counting &&
+		      set_is_open(probe->counting, set_find_equal(plan, &plan->sets[i], probe->counting))))
 			r = probe_hold(plan, &plan->sets[i], held);
 	return r;
 }
@@ -412,6 +413,16 @@ size_t column_find_equal(const struct column *column, const struct scope_plan *p
 		if (column_equal(column, &plan->columns[i]))
 			return i;
 	return NO_COLUMN;
+}
+
+bool set_is_open(const struct scope_plan *plan, size_t set)
+{
+	return set != NO_SET && !plan->sets[set].closed;
+}
+
+bool column_is_open(const struct scope_plan *plan, size_t column)
+{
+	return column != NO_COLUMN && set_is_open(plan, plan->columns[column].set);
 }
 
 static bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,

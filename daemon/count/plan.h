@@ -64,6 +64,7 @@ struct set {
 	bool uncore;	     /* a device's events */
 	bool pinned, exclusive; /* one of its events asks for it; it is then never split */
 	bool part;		/* of a group that was split */
+	bool closed;		/* of a plan that was read back: not an event of it is open, so far */
 };
 
 struct scope_plan {
@@ -84,6 +85,10 @@ bool set_has_probe(const struct scope_plan *plan, const struct set *set);
 bool column_equal(const struct column *a, const struct column *b);
 /* The number of the plan's column that is equal, of which there is one at most; NO_COLUMN. */
 size_t column_find_equal(const struct column *column, const struct scope_plan *plan);
+
+/* Is the plan's column, or set (or NO_COLUMN, NO_SET), counted, and open? */
+bool column_is_open(const struct scope_plan *plan, size_t column);
+bool set_is_open(const struct scope_plan *plan, size_t set);
 
 /* The number of b_plan's set that stands for the same thing: leader and members alike, on whatever CPUs; NO_SET. */
 size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan);

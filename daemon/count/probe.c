@@ -217,7 +217,7 @@ static const struct column *find_counting(const struct column *column, const str
 {
 	size_t at = probe->counting ? column_find_equal(column, probe->counting) : NO_COLUMN;
 
-	return at != NO_COLUMN && probe->counting->columns[at].set != NO_SET ? &probe->counting->columns[at] : NULL;
+	return probe->counting && column_is_open(probe->counting, at) ? &probe->counting->columns[at] : NULL;
 }
 
 static int explain_column(struct column *column, const struct probe *probe, int cpu, int error)
@@ -415,7 +415,7 @@ int probe_set(struct scope_plan *plan, const struct set *set, const struct probe
 {
 	/* Pinned and exclusive are all or nothing, in their own words. */
 	bool whole = set->pinned || set->exclusive, may_split = set->group->split && !whole;
-	bool counting = probe->counting && set_find_equal(plan, set, probe->counting) != NO_SET;
+	bool counting = probe->counting && set_is_open(probe->counting, set_find_equal(plan, set, probe->counting));
 	_cleanup_(freep) int *fds = calloc(set->nr, sizeof(*fds));
 	size_t opened = set->nr;
 	int error = 0;
