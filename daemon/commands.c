@@ -79,10 +79,24 @@ static void print_pmus(const struct machine *machine)
 		       "each CPU (sysctl kernel.nmi_watchdog=0 gives it back)\n");
 }
 
+static void print_privileges(const struct privilege *privilege)
+{
+	const char *sys_admin = privilege->raises_sys_admin ? "raised for what needs it" :
+				privilege->cap_sys_admin    ? "yes" :
+							      "no";
+
+	if (privilege->paranoid == PARANOID_UNKNOWN)
+		printf("privileges: kernel.perf_event_paranoid can't be read");
+	else
+		printf("privileges: kernel.perf_event_paranoid is %d", privilege->paranoid);
+	printf(", CAP_PERFMON: %s, CAP_SYS_ADMIN: %s%s: %s\n", privilege->cap_perfmon ? "yes" : "no", sys_admin,
+	       privilege->wants_sys_admin ? ", which this kernel wants for every event" : "",
+	       privilege_may_count_cpus(privilege) ? "may count whole CPUs" : "may NOT count whole CPUs");
+}
+
 static void print_machine(const struct monitor *monitor)
 {
 	const struct machine *machine = monitor->machine;
-	const struct privilege *privilege = &machine->privilege;
 	_cleanup_(freep) char *online = cpulist_format(&machine->online), *cpus = cpulist_format(&machine->cpus);
 	struct utsname name = {};
 
@@ -92,13 +106,7 @@ static void print_machine(const struct monitor *monitor)
 	if (machine->cpus.nr < machine->online.nr)
 		printf(", %zu counted (%s)", machine->cpus.nr, cpus ? cpus : "?");
 	printf("\n");
-	if (privilege->paranoid == PARANOID_UNKNOWN)
-		printf("privileges: kernel.perf_event_paranoid can't be read");
-	else
-		printf("privileges: kernel.perf_event_paranoid is %d", privilege->paranoid);
-	printf(", CAP_PERFMON: %s, CAP_SYS_ADMIN: %s: %s\n", privilege->cap_perfmon ? "yes" : "no",
-	       privilege->cap_sys_admin ? "yes" : "no",
-	       privilege_may_count_cpus(privilege) ? "may count whole CPUs" : "may NOT count whole CPUs");
+	print_privileges(&machine->privilege);
 	print_pmus(machine);
 	printf("tracefs: %s\n", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
 	if (machine->mount.path)
@@ -112,7 +120,7 @@ static void print_machine(const struct monitor *monitor)
 	printf("open files: %zu for counting (%zu a cgroup); all that is wanted takes a limit of %zu, it is %" PRIu64
 	       "\n",
 	       count_stats(monitor->count).fds, plan_fds_per_cgroup(count_plan(monitor->count)),
-	       monitor_needed_fds(monitor), privilege->fd_limit);
+	       monitor_needed_fds(monitor), machine->privilege.fd_limit);
 }
 
 /* The reasons that events have, each once. */

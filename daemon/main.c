@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "commands.h"
+#include "count/privilege.h"
 #include "manager.h"
 #include "util/log.h"
 
@@ -26,9 +27,12 @@ static int run(const struct options *options)
 int main(int argc, char **argv)
 {
 	_cleanup_(options_release) struct options options = {};
+	struct reason why;
 
 	if (options_parse(&options, argc, argv) < 0)
 		return EXIT_FAILURE;
+	if (privilege_set_aside(&why) < 0)
+		log_warning("%s", why.text);
 
 	switch (options.command) {
 	case COMMAND_CHECK:

@@ -2,10 +2,11 @@
 
 #include "count/lifeline.h"
 
+#include "count/privilege.h"
+
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 
 /* Over less, the time between two readings says nothing. */
 #define STILL_NS 10000000U
@@ -18,13 +19,13 @@ void lifeline_open(struct lifeline *ret, int cpu, uint64_t now)
 		.config = PERF_COUNT_SW_DUMMY,
 		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 	};
-	long fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = privilege_open_event(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	*ret = (struct lifeline){
 		.cpu = cpu,
-		.fd = (int)fd,
+		.fd = fd < 0 ? -1 : fd,
 		.read_at = now,
-		.broken = fd < 0 && errno == ENODEV,
+		.broken = fd == -ENODEV,
 	};
 	if (fd >= 0 && ioctl(ret->fd, PERF_EVENT_IOC_ID, &ret->id) < 0)
 		lifeline_close(ret);

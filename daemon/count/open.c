@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 
 const char *scope_name(enum scope scope)
 {
@@ -48,19 +47,19 @@ static int open_event(union event_attr *attr, int cpu, int cgroup_fd, int group_
 {
 	unsigned long flags = PERF_FLAG_FD_CLOEXEC | (cgroup_fd >= 0 ? PERF_FLAG_PID_CGROUP : 0);
 	uint32_t size = attr->attr.size;
-	long fd = syscall(SYS_perf_event_open, attr, cgroup_fd, cpu, group_fd, flags);
+	int fd = privilege_open_event(&attr->attr, cgroup_fd, cpu, group_fd, flags);
 
 	/* E2BIG: the kernel has put the size it knows into attr. */
-	if (fd < 0 && errno == E2BIG && attr->attr.size < size) {
+	if (fd == -E2BIG && attr->attr.size < size) {
 		uint32_t known = attr->attr.size;
 
 		attr->attr.size = size;
 		if (!fits_size(attr, known))
 			return -E2BIG;
 		attr->attr.size = known;
-		fd = syscall(SYS_perf_event_open, attr, cgroup_fd, cpu, group_fd, flags);
+		fd = privilege_open_event(&attr->attr, cgroup_fd, cpu, group_fd, flags);
 	}
-	return fd < 0 ? -errno : (int)fd;
+	return fd;
 }
 
 int perf_open(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd, int group_fd)
@@ -102,30 +101,24 @@ static enum event_state explain_denied(int error, const struct event *event, con
 {
 	const char *errname = error == -EPERM ? "EPERM" : "EACCES";
 
-	if (!privilege_may_count_cpus(privilege) && privilege->paranoid != PARANOID_UNKNOWN)
-		reason_set(why, 0,
-			   "not permitted: give the process CAP_PERFMON (kernel.perf_event_paranoid is %d, and without "
-			   "the capability system-wide counting needs 0 or less)",
-			   privilege->paranoid);
-	else if (!privilege_may_count_cpus(privilege))
-		reason_set(why, 0, "not permitted: give the process CAP_PERFMON");
-	else if (privilege->paranoid >= 4 && privilege->paranoid != PARANOID_UNKNOWN)
-		reason_set(why, 0,
-			   "not permitted (%s) in spite of CAP_PERFMON: kernel.perf_event_paranoid is %d, which "
-			   "distribution kernels take for CAP_SYS_ADMIN only; set it to 3 or less",
-			   errname, privilege->paranoid);
-	else if (!privilege->cap_sys_admin && strcmp(event->pmu, "uprobe") == 0)
-		reason_set(why, 0,
-			   "refused (%s): this kernel wants CAP_SYS_ADMIN for uprobes, as newer ones do; CAP_PERFMON "
-			   "is not enough",
-			   errname);
+	if (!privilege_may_count_cpus(privilege)) {
+		privilege_explain(privilege, why);
+		reason_prefix(why, 0, "not permitted");
+	} else if (!privilege->cap_sys_admin && strcmp(event->pmu, "uprobe") == 0)
+		reason_set(why, 0, "refused (%s): this kernel wants CAP_SYS_ADMIN for uprobes, as newer ones do: %s",
+			   errname, privilege_sys_admin_hint(privilege));
 	else if (!privilege->cap_sys_admin && event->attr.type == PERF_TYPE_BREAKPOINT)
-		reason_set(why, 0, "refused (%s): a breakpoint on a kernel address needs CAP_SYS_ADMIN", errname);
+		reason_set(why, 0, "refused (%s): a breakpoint on a kernel address needs CAP_SYS_ADMIN: %s", errname,
+			   privilege_sys_admin_hint(privilege));
+	else if (!privilege->cap_sys_admin && !privilege->cap_perfmon)
+		reason_set(why, 0, "refused (%s): this event needs CAP_PERFMON, also where whole CPUs may be counted "
+			   "without, as here (kernel.perf_event_paranoid is %d)",
+			   errname, privilege->paranoid);
 	else
 		reason_set(why, 0,
-			   "refused (%s) in spite of CAP_PERFMON: a seccomp filter (a container runtime's, or "
+			   "refused (%s) in spite of %s: a seccomp filter (a container runtime's, or "
 			   "SystemCallFilter=) or a security module forbids perf_event_open",
-			   errname);
+			   errname, privilege->cap_sys_admin ? "CAP_SYS_ADMIN" : "CAP_PERFMON");
 	return EVENT_DENIED;
 }
 

@@ -44,8 +44,10 @@ static json_t *privileges_of(const struct privilege *privilege)
 {
 	json_t *paranoid = privilege->paranoid == PARANOID_UNKNOWN ? json_null() : json_integer(privilege->paranoid);
 
-	return json_pack("{s:o, s:o, s:b}", "perf_event_paranoid", paranoid, "capabilities",
-			 capabilities_of(privilege), "may_count_cpus", privilege_may_count_cpus(privilege));
+	return json_pack("{s:o, s:o, s:b, s:b, s:b}", "perf_event_paranoid", paranoid, "capabilities",
+			 capabilities_of(privilege), "raises_sys_admin", privilege->raises_sys_admin,
+			 "kernel_wants_sys_admin", privilege->wants_sys_admin, "may_count_cpus",
+			 privilege_may_count_cpus(privilege));
 }
 
 static json_t *list_of(const struct cpulist *cpus)
@@ -172,14 +174,23 @@ static bool add_numbers(json_t *problems, const struct self *self)
 	return true;
 }
 
+static bool add_privilege(json_t *problems, const struct privilege *privilege)
+{
+	struct reason why;
+
+	if (privilege_may_count_cpus(privilege))
+		return true;
+	privilege_explain(privilege, &why);
+	reason_prefix(&why, 0, "this process may not count whole CPUs and cgroups");
+	return add_problem(problems, why.text);
+}
+
 static json_t *problems_of(const struct snapshot *snapshot, const struct about *about)
 {
 	_cleanup_(json_decref_pointer) json_t *problems = json_array();
-	static const char no_privilege[] = "this process may not count whole CPUs and cgroups: give it CAP_PERFMON, "
-					   "or set the sysctl kernel.perf_event_paranoid to 0";
 	const struct pmu_catalogue *pmus = about->env->pmus;
 
-	if (!privilege_may_count_cpus(about->privilege) && !add_problem(problems, no_privilege))
+	if (!add_privilege(problems, about->privilege))
 		return NULL;
 	if (!add_problem(problems, about->mount ? NULL : about->no_cgroups) ||
 	    !add_problem(problems, about->env->tracefs ? NULL : about->env->tracefs_problem))

@@ -46,7 +46,8 @@ def test_it_has_one_capability_and_a_user_of_its_own(service):
     assert int(re.search(r"Uid:\s+(\d+)", status)[1]) not in (0, 65534)
     answer = json.loads(service.run("curl", "-sf", "http://127.0.0.1:9753/api/v1/status").stdout)
     assert answer["privileges"] == {"perf_event_paranoid": answer["privileges"]["perf_event_paranoid"],
-                                    "capabilities": ["CAP_PERFMON"], "may_count_cpus": True}
+                                    "capabilities": ["CAP_PERFMON"], "raises_sys_admin": False,
+                                    "kernel_wants_sys_admin": False, "may_count_cpus": True}
     assert answer["cgroups"]["mount"]["path"] == "/sys/fs/cgroup"
 
 

@@ -149,6 +149,10 @@ static long fake_open(struct perf_event_attr *attr, int pid, int cpu, int group_
 	if (flags & PERF_FLAG_PID_CGROUP) {
 		assert_int_equal(fstat(pid, &st), 0);
 		event->cgroup = st.st_ino;
+	} else if (pid == 0) {
+		/* Of the process itself: a look at what it may do. */
+		assert_int_equal(cpu, -1);
+		assert_true(attr->exclude_kernel);
 	} else {
 		assert_int_equal(pid, -1);
 	}

@@ -680,6 +680,8 @@ static void test_status(void **state)
 	assert_size(json, "privileges.capabilities", 1);
 	assert_text(json, "privileges.capabilities.0", "CAP_PERFMON");
 	assert_true(json_is_true(at(json, "privileges.may_count_cpus")));
+	assert_true(json_is_false(at(json, "privileges.raises_sys_admin")));
+	assert_true(json_is_false(at(json, "privileges.kernel_wants_sys_admin")));
 	assert_number(json, "files.events", 40);
 	assert_number(json, "files.limit", 1024);
 	assert_text(json, "cpus", "0-1,3");
@@ -734,6 +736,33 @@ static void test_status_of_the_unprivileged(void **state)
 	assert_text(json, "problems.1", "no cgroup file system is mounted");
 }
 
+/* What a distribution's kernel wants is the first of the problems. */
+static void test_status_on_a_patched_kernel(void **state)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
+	_cleanup_(json_free) json_t *json = NULL, *raised = NULL;
+	struct made_machine m;
+	const char *problem;
+
+	(void)state;
+	make_machine(&m);
+	m.privilege.paranoid = 3;
+	m.privilege.wants_sys_admin = true;
+	json = status_json(s, &m);
+	assert_true(json_is_true(at(json, "privileges.kernel_wants_sys_admin")));
+	assert_true(json_is_false(at(json, "privileges.may_count_cpus")));
+	problem = json_string_value(at(json, "problems.0"));
+	assert_non_null(strstr(problem, "this process may not count whole CPUs and cgroups: "
+					"kernel.perf_event_paranoid is 3"));
+	assert_non_null(strstr(problem, "60-perfmond.conf"));
+
+	m.privilege.cap_sys_admin = m.privilege.raises_sys_admin = true;
+	raised = status_json(s, &m);
+	assert_true(json_is_true(at(raised, "privileges.raises_sys_admin")));
+	assert_true(json_is_true(at(raised, "privileges.may_count_cpus")));
+	assert_text(raised, "problems.0", "tracefs is not mounted");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -757,6 +786,7 @@ int main(void)
 		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_status_of_the_unprivileged),
+		cmocka_unit_test(test_status_on_a_patched_kernel),
 	};
 
 	return cmocka_run_group_tests_name("expose-json", tests, NULL, NULL);
