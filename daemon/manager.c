@@ -61,6 +61,7 @@ struct manager {
 	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
 	struct said watching, reading, cpus, keeping; /* what it knows of the cgroup tree, CPUs and the store */
 	char *status; /* the last STATUS= sent */
+	bool idle;    /* nothing is counted, as that says */
 };
 
 struct manager *manager_free(struct manager *manager)
@@ -180,14 +181,20 @@ static void forget_said(struct manager *manager)
 static void say_states(struct manager *manager)
 {
 	struct reason status;
+	bool counting;
 
 	for (int scope = 0; follow_plan(manager) == 0 && scope < _SCOPE_MAX; scope++)
 		log_states(manager, (enum scope)scope);
 
-	monitor_describe(manager->monitor, &status);
+	counting = monitor_describe(manager->monitor, &status);
 	if (manager->status && strcmp(manager->status, status.text) == 0)
 		return;
 	(void)sd_notifyf(0, "STATUS=Counting %s", status.text);
+	if (!counting)
+		log_warning("counting %s", status.text);
+	else if (manager->idle)
+		log_notice("counting %s", status.text);
+	manager->idle = !counting;
 	free(manager->status);
 	manager->status = strdup(status.text);
 }
@@ -287,7 +294,8 @@ static void settle(struct manager *manager)
 		return;
 	manager->settled = true;
 	tick(manager);
-	log_info("counting %s", manager->status ? manager->status : "");
+	if (!manager->idle)
+		log_info("counting %s", manager->status ? manager->status : "");
 }
 
 static bool follow(struct manager *manager)
@@ -353,7 +361,7 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	int r;
 
 	(void)usec;
-	monitor_follow_cpus(manager->monitor, &news);
+	monitor_follow_machine(manager->monitor, &news);
 	if (news.text[0])
 		said_log(&manager->cpus, LOG_NOTICE, news.text);
 	say_tree_problem(manager);

@@ -321,8 +321,8 @@ static int look_at_machine(const struct monitor *monitor, const struct config *c
 	return r;
 }
 
-/* CPUs have come or gone, or have been offline: what a reload of the same config would do is done. */
-static int renew_cpus(struct monitor *monitor, struct reason *why)
+/* What a reload of the same config would do, on the machine as it is by now. */
+static int renew_machine(struct monitor *monitor, struct reason *why)
 {
 	struct reload *reload;
 	int r = look_at_machine(monitor, monitor->config, &reload, why);
@@ -332,22 +332,36 @@ static int renew_cpus(struct monitor *monitor, struct reason *why)
 	return r;
 }
 
+/* What was denied is tried again. What is open goes on, whatever the level. */
+static void follow_privileges(struct monitor *monitor, struct reason *news)
+{
+	const struct privilege *privilege = &monitor->machine->privilege;
+	struct reason why;
+
+	if (!privilege_has_changed(privilege, PROCFS) || renew_machine(monitor, &why) < 0)
+		return;
+	privilege = &monitor->machine->privilege;
+	*news = why;
+	if (!why.text[0])
+		reason_set(news, 0, "kernel.perf_event_paranoid is %d by now: what was denied has been tried again",
+			   privilege->paranoid);
+}
+
 /* A CPU that went and came between two looks at the list shows by what is counted on it. That can't be told from an
  * event that does not start, and is done again at times only. */
-void monitor_follow_cpus(struct monitor *monitor, struct reason *news)
+static void follow_cpus(struct monitor *monitor, struct reason *news)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 	_cleanup_(freep) char *text = NULL;
 	uint64_t now = count_now();
 
-	news->text[0] = '\0';
 	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
 	(void)count_find_lost(monitor->count, &lost);
 	if (!monitor->cpus_changed && (lost.nr == 0 || now < monitor->cpus_renewed + RESCAN_NS))
 		return;
 	monitor->cpus_renewed = now;
 	monitor->cpus_changed = false;
-	if (renew_cpus(monitor, news) < 0) {
+	if (renew_machine(monitor, news) < 0) {
 		monitor->cpus_changed = true;
 		reason_prefix(news, 0, "CPUs have come or gone, and can't be looked at yet");
 		return;
@@ -356,6 +370,14 @@ void monitor_follow_cpus(struct monitor *monitor, struct reason *news)
 		return;
 	text = cpulist_format(&monitor->machine->cpus);
 	reason_set(news, 0, "CPUs have come or gone: counted now: %s", text ? text : "?");
+}
+
+void monitor_follow_machine(struct monitor *monitor, struct reason *news)
+{
+	news->text[0] = '\0';
+	follow_cpus(monitor, news);
+	if (!news->text[0])
+		follow_privileges(monitor, news);
 }
 
 /* Events that could not be counted because the PMU was busy, or files or memory short, are tried again; where
@@ -497,24 +519,58 @@ int monitor_snapshot(struct monitor *monitor, uint64_t max_age, struct snapshot 
 	return 0;
 }
 
-void monitor_describe(const struct monitor *monitor, struct reason *ret)
+/* How many of a scope's events are counted. *lack is why one is not: the first that is denied goes before others. */
+static size_t nr_counting(const struct monitor *monitor, enum scope scope, const char **lack, bool *denied)
 {
-	size_t counted[_SCOPE_MAX] = {}, all[_SCOPE_MAX];
+	size_t counting = 0;
 
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		const struct scope_plan *plan = &count_plan(monitor->count)->scope[scope];
+	for (size_t i = 0; i < count_plan(monitor->count)->scope[scope].nr_columns; i++) {
+		const char *why;
+		enum event_state state = count_column_state(monitor->count, scope, i, &why);
 
-		all[scope] = plan->nr_columns;
-		for (size_t i = 0; i < plan->nr_columns; i++) {
-			const char *why;
-			enum event_state state = count_column_state(monitor->count, (enum scope)scope, i, &why);
-
-			counted[scope] += state == EVENT_OK || state == EVENT_MULTIPLEXED;
+		if (state == EVENT_OK || state == EVENT_MULTIPLEXED) {
+			counting++;
+			continue;
 		}
+		if (!*lack || (state == EVENT_DENIED && !*denied))
+			*lack = why;
+		*denied |= state == EVENT_DENIED;
 	}
-	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups", counted[SCOPE_CPU],
-		   all[SCOPE_CPU], count_stats(monitor->count).cpus, counted[SCOPE_CGROUP], all[SCOPE_CGROUP],
-		   monitor->roster.nr_status[CGROUP_COUNTED], monitor->tree ? cgroup_tree_size(monitor->tree) : 0);
+	return counting;
+}
+
+/* Why there are cgroups to be counted, and none is; NULL where that is not so. */
+static const char *find_why_left_out(const struct monitor *monitor)
+{
+	const struct cgroup *cgroup;
+
+	if (!monitor->tree || monitor->roster.nr_status[CGROUP_COUNTED] || monitor->roster.nr_status[CGROUP_WAITING])
+		return NULL;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
+		if (cgroup->why)
+			return cgroup->why;
+	return NULL;
+}
+
+bool monitor_describe(const struct monitor *monitor, struct reason *ret)
+{
+	const struct plan *plan = count_plan(monitor->count);
+	const char *lack = NULL;
+	bool denied = false;
+	size_t on_cpus = nr_counting(monitor, SCOPE_CPU, &lack, &denied);
+	size_t in_cgroups = nr_counting(monitor, SCOPE_CGROUP, &lack, &denied);
+
+	if (on_cpus == 0 && in_cgroups > 0)
+		lack = find_why_left_out(monitor);
+	if (on_cpus == 0 && (in_cgroups == 0 || lack)) {
+		reason_set(ret, 0, "nothing: %s", lack ? lack : "the config names no event");
+		return false;
+	}
+	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups", on_cpus,
+		   plan->scope[SCOPE_CPU].nr_columns, count_stats(monitor->count).cpus, in_cgroups,
+		   plan->scope[SCOPE_CGROUP].nr_columns, monitor->roster.nr_status[CGROUP_COUNTED],
+		   monitor->tree ? cgroup_tree_size(monitor->tree) : 0);
+	return true;
 }
 
 /* --- one count after another */
@@ -551,6 +607,17 @@ static void exchange(struct monitor *monitor, struct reload *reload)
 	reload->config = reload->config ? config : NULL;
 }
 
+/* Open events go on where the kernel has come to refuse any more of them. */
+static void tell_shut_out(const struct monitor *monitor, struct reason *why)
+{
+	const struct privilege *privilege = &monitor->machine->privilege;
+
+	if (why->text[0] || privilege_may_count_cpus(privilege) || plan_nr_counted(count_plan(monitor->count)) == 0)
+		return;
+	privilege_explain(privilege, why);
+	reason_prefix(why, 0, "what is counted goes on, and nothing new can be counted");
+}
+
 void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why)
 {
 	struct count *from = monitor->count;
@@ -568,6 +635,7 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 	else if (monitor->machine->mount.path)
 		(void)start_tree(monitor, why);
 	take_over(monitor, from, why);
+	tell_shut_out(monitor, why);
 	monitor->latest = snapshot_unref(monitor->latest);
 	reload_free(reload);
 }

@@ -56,9 +56,10 @@ bool monitor_is_waiting(const struct monitor *monitor);
 bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why);
 bool monitor_is_behind(const struct monitor *monitor);
 
-/* Looks whether CPUs have come or gone, which costs a read(2), or have been offline, as the last reading has shown;
- * opens anew what has to be. news is what somebody should know, or empty. */
-void monitor_follow_cpus(struct monitor *monitor, struct reason *news);
+/* Looks whether CPUs have come or gone, which costs a read(2), or have been offline, as the last reading has shown, and
+ * whether kernel.perf_event_paranoid is another; opens anew what has to be. news is what somebody should know, or
+ * empty. */
+void monitor_follow_machine(struct monitor *monitor, struct reason *news);
 
 /* Ends an interval. */
 void monitor_tick(struct monitor *monitor);
@@ -76,11 +77,12 @@ struct reload *reload_free(struct reload *reload);
 DEFINE_CLEANUP(struct reload *, reload_free)
 
 /* Puts it in force and frees it. What stays configured goes on counting. A sentence in why, which is empty
- * otherwise, says what was lost for want of memory, or by CPUs that have been offline. */
+ * otherwise, says what was lost for want of memory, or by CPUs that have been offline, or that nothing new can be
+ * counted. */
 void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why);
 
 /* The limit of open files that would do for everything that is wanted, and all else. */
 size_t monitor_needed_fds(const struct monitor *monitor);
 
-/* One line of what is counted, for people: "4 of 8 events per CPU on 2 CPUs, …". */
-void monitor_describe(const struct monitor *monitor, struct reason *ret);
+/* One line of what is counted, for people: "4 of 8 events on 2 CPUs, …"; or "nothing: " and why, and false. */
+bool monitor_describe(const struct monitor *monitor, struct reason *ret);
