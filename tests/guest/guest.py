@@ -25,6 +25,7 @@ ARM64 = Path(os.environ["GUEST"]) / "arm64"
 LIBRARIES = [ARM64 / "lib/aarch64-linux-gnu", ARM64 / "usr/lib/aarch64-linux-gnu"]
 LOADER = "lib/ld-linux-aarch64.so.1"
 LOAD = Path(PERFMOND).parent / "tests/guest/load"
+SETPRIV = ARM64 / "usr/bin/setpriv"
 
 # In the order in which they are loaded.
 MODULES = ["virtio_ring", "virtio", "virtio_mmio", "virtio_console"]
@@ -84,7 +85,7 @@ def needed(program):
 
 def copy_libraries(program, to):
     """Those that the program needs, and those that they need."""
-    to.mkdir(parents=True)
+    to.mkdir(parents=True, exist_ok=True)
     missing = needed(program)
     while missing:
         name = missing.pop()
@@ -96,16 +97,17 @@ def copy_libraries(program, to):
 
 
 def make_initramfs(folder):
-    """The guest's root: busybox, perfmond with its libraries, the load; packed by cpio."""
+    """The guest's root: busybox, perfmond and setpriv with their libraries, the load; packed by cpio."""
     root, initramfs = folder / "root", folder / "initramfs"
     for name in ("bin", "lib", "modules"):
         (root / name).mkdir(parents=True)
     shutil.copy(Path(__file__).parent / "init", root / "init")
     shutil.copy(ARM64 / "bin/busybox", root / "bin")
-    shutil.copy(PERFMOND, root / "bin")
-    shutil.copy(LOAD, root / "bin")
+    for program in (PERFMOND, LOAD, SETPRIV):
+        shutil.copy(program, root / "bin")
     shutil.copy(ARM64 / LOADER, root / LOADER)
-    copy_libraries(PERFMOND, root / "lib/aarch64-linux-gnu")
+    for program in (PERFMOND, SETPRIV):
+        copy_libraries(program, root / "lib/aarch64-linux-gnu")
     for name in MODULES:
         shutil.copy(next((ARM64 / "lib/modules").rglob(f"{name}.ko")), root / "modules")
     os.chmod(root / "init", 0o755)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Capabilities, on this machine's kernel: CAP_SYS_ADMIN is in force for what needs it alone, and where nothing is
+counted, systemd and the log are told. tests/guest/test_privileges.py has a kernel that wants it for everything."""
+
+import os
+import platform
+import re
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import WORK, as_user, until
+from test_probes import Counted, config, needs_pmu
+
+CAP_SYS_ADMIN, CAP_PERFMON = 1 << 21, 1 << 38
+
+# Runs a command under a seccomp filter that does this at each capset(2).
+FILTERED = f"""
+import ctypes, os, struct, sys
+CAPSET = {{"x86_64": 126, "aarch64": 91}}["{platform.machine()}"]
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, CAPSET), (0x06, 0, 0, int(sys.argv[1], 16)), (0x06, 0, 0, 0x7fff0000)]
+filter = b"".join(struct.pack("HBBI", *line) for line in code)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.cast(filter, ctypes.c_void_p).value))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+EPERM, KILL = "50001", "80000000"
+
+
+def filtered(action):
+    return ["/usr/bin/python3", "-c", FILTERED, action]
+
+
+def sets(daemon):
+    """Of all its threads."""
+    texts = [(task / "status").read_text() for task in Path(f"/proc/{daemon.pid}/task").iterdir()]
+    return {name: {int(re.search(rf"^{name}:\s+(\w+)$", text, re.M)[1], 16) for text in texts}
+            for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
+
+
+@pytest.fixture
+def as_nobody(perfmond, binary_for_all, tmp_path):
+    """Starts daemons as another user with capabilities."""
+    os.chmod(tmp_path, 0o755)
+
+    def start(text, caps, *prefix, env=None):
+        more = binary_for_all([*as_user(65534, caps), *prefix])
+        return perfmond(text, **{**more, "env": {**more["env"], **(env or {})}})
+    return start
+
+
+@pytest.fixture
+def probed(cgroups, work, tmp_path):
+    """A program that everyone can read, in a cgroup: (the helper, the cgroup, the config that counts its function)."""
+    needs_pmu("uprobe")
+    group = cgroups.make("probed")
+    program = shutil.copy(WORK, tmp_path / "program")
+    os.chmod(program, 0o755)
+    text = config(cgroups, f"probed=uprobe:{program}:probed, page-faults")
+    return work(group, program=program), group, text
+
+
+def test_root_has_it_in_force_for_nothing(perfmond, probed):
+    mine = int(re.search(r"^CapPrm:\s+(\w+)$", Path("/proc/self/status").read_text(), re.M)[1], 16)
+    if not mine & CAP_SYS_ADMIN:
+        pytest.skip("root has no CAP_SYS_ADMIN here")
+    helper, group, text = probed
+    daemon = perfmond(text)
+    counted = Counted(daemon, "probed")
+    helper.do("probed 321")
+    assert counted.now(group) == (321, 321)
+    assert sets(daemon)["CapPrm"] == {mine} and sets(daemon)["CapEff"] == {mine & ~CAP_SYS_ADMIN}
+    answer = daemon.json("/api/v1/status")["privileges"]
+    assert answer["raises_sys_admin"] and "CAP_SYS_ADMIN" not in answer["capabilities"]
+
+
+def test_it_is_raised_for_a_uprobe(as_nobody, probed):
+    """As sys-admin.conf gives it: CPUs, cgroups, a reload, and nothing in force meanwhile."""
+    helper, group, text = probed
+    daemon = as_nobody(text, "+perfmon +sys_admin")
+    here = {"CapInh": {CAP_PERFMON}, "CapPrm": {CAP_PERFMON | CAP_SYS_ADMIN}, "CapEff": {CAP_PERFMON},
+            "CapAmb": {CAP_PERFMON}}
+    assert sets(daemon) == here
+    counted = Counted(daemon, "probed")
+    helper.do("probed 777")
+    assert counted.now(group) == (777, 777)
+    daemon.reload(text + "[web]\nlisten = 127.0.0.1:0\n")
+    helper.do("probed 23")
+    assert counted.now(group) == (800, 800)
+    assert sets(daemon) == here
+
+
+def test_what_is_said_without_it(as_nobody, probed):
+    """CAP_PERFMON is enough on older kernels."""
+    helper, group, text = probed
+    daemon = as_nobody(text, "+perfmon")
+    event = next(event for event in daemon.json("/api/v1/events")["events"] if event["event"] == "probed")
+    if event["state"] == "denied":
+        assert "wants CAP_SYS_ADMIN for uprobes" in event["reason"] and "sys-admin.conf" in event["reason"]
+        assert "seccomp" not in event["reason"]
+    else:
+        assert event["state"] == "ok"
+    assert daemon.metrics().state("page_faults") == "ok"
+
+
+def test_where_capset_is_forbidden(as_nobody, probed):
+    """It can't be set aside then: it stays in force, which is said, and all is counted."""
+    helper, group, text = probed
+    daemon = as_nobody(text, "+perfmon +sys_admin", *filtered(EPERM))
+    assert sets(daemon)["CapEff"] == {CAP_PERFMON | CAP_SYS_ADMIN}
+    daemon.wait_log("CAP_SYS_ADMIN stays in force all the time: capset: .*SystemCallFilter=capset")
+    counted = Counted(daemon, "probed")
+    helper.do("probed 55")
+    assert counted.now(group) == (55, 55)
+    assert daemon.json("/api/v1/status")["privileges"]["capabilities"] == ["CAP_PERFMON", "CAP_SYS_ADMIN"]
+
+
+def test_capset_is_not_called_in_vain(as_nobody, probed):
+    """As the unit forbids it: a process without CAP_SYS_ADMIN, to which some events are denied, never calls it."""
+    _, _, text = probed
+    daemon = as_nobody(text, "+perfmon", *filtered(KILL))
+    assert daemon.metrics().state("page_faults") == "ok"
+    daemon.reload(text + "[web]\nlisten = 127.0.0.1:0\n")
+    assert daemon.process.poll() is None
+
+
+def test_capabilities_of_a_user_namespace(perfmond):
+    """Root there has all of them, and perf events do not care."""
+    prefix = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no user namespace can be made here")
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 0:
+        pytest.skip("kernel.perf_event_paranoid lets everyone count whole CPUs")
+    daemon = perfmond("", prefix=prefix)
+    assert daemon.metrics().state("context_switches") == "denied"
+    reasons = {event["reason"] for event in daemon.json("/api/v1/events")["events"] if event["state"] == "denied"}
+    assert len(reasons) == 1 and "user namespace" in reasons.pop()
+
+
+# --- nothing is counted, and somebody is told
+
+def statuses(store):
+    store.settle()
+    return [value for key, value in store.said if key == "STATUS"]
+
+
+def wait_status(store, pattern):
+    until(lambda: statuses(store) and re.match(pattern, statuses(store)[-1]), pattern)
+
+
+def test_a_user_without_privileges_counts_nothing(as_nobody, store):
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 0:
+        pytest.skip("kernel.perf_event_paranoid lets everyone count whole CPUs")
+    os.chmod(store.address, 0o777)
+    daemon = as_nobody("", "", env={"NOTIFY_SOCKET": store.address})
+    wait_status(store, "Counting nothing: not permitted: .*CAP_PERFMON")
+    assert len(re.findall("counting nothing: not permitted: ", daemon.log)) == 1
+    assert not re.search(r"counting \d", daemon.log)
+
+
+NOTHING = '[cpu]\ngroups = g\n[cgroup]\ngroups =\n[group "g"]\nevents = odd=mem:0x1001/8:w\n'
+SOMETHING = NOTHING.replace("odd=", "page-faults, odd=")
+
+
+def test_nothing_and_something(perfmond, store):
+    """By a reload, there and back; each is said."""
+    needs_pmu("breakpoint")
+    daemon = perfmond(NOTHING, env={"NOTIFY_SOCKET": store.address})
+    wait_status(store, "Counting nothing: the kernel refuses it")
+    daemon.wait_log("perfmond: counting nothing: the kernel refuses it")
+    daemon.reload(SOMETHING + "[web]\nlisten = 127.0.0.1:0\n")
+    wait_status(store, r"Counting 1 of 2 events on \d+ CPUs, 0 of 0 events in ")
+    daemon.wait_log(r"perfmond: counting 1 of 2 events")
+    daemon.reload('[cpu]\ngroups =\n[cgroup]\ngroups =\n[web]\nlisten = 127.0.0.1:0\n')
+    wait_status(store, "Counting nothing: the config names no event$")
+    daemon.wait_log("perfmond: counting nothing: the config names no event")
+
+
+def test_all_cgroups_are_left_out(perfmond, cgroups, store):
+    """Events that could be counted, and not a cgroup that they are counted in."""
+    for number in range(3):
+        cgroups.make(f"wide-{number}")
+    events = ", ".join(f"e{number}=page-faults" for number in range(40))
+    perfmond(f'[cpu]\ngroups =\n[cgroup]\ngroups = g\ninclude = {cgroups.label}/**\n[group "g"]\nevents = {events}\n',
+             limits=[(resource.RLIMIT_NOFILE, (64, 64))], env={"NOTIFY_SOCKET": store.address})
+    wait_status(store, "Counting nothing: .*LimitNOFILE")
