@@ -7,7 +7,8 @@
  * There is one walk over the numbers of a snapshot (walk.h), which knows the filters and the order, and
  * a writer per format. Everything here is pure: from a snapshot to a buffer.
  *
- * All write into a struct buf and return 0, or -ENOMEM (the buffer's failure) with the buffer released.
+ * All write into a struct buf and return 0, or -ENOMEM (the buffer's failure) with the buffer released; of a query
+ * whose globs would take too long with the names there are, -E2BIG.
  */
 
 #include "snapshot/about.h"

@@ -276,10 +276,11 @@ int expose_json_snapshot(struct buf *out, const struct snapshot *snapshot, const
 	};
 	_cleanup_(walk_freep) struct walk *walk = NULL;
 	struct json_snapshot json = { .out = out };
+	int r = walk_new(&walk, snapshot, query);
 
-	if (walk_new(&walk, snapshot, query) < 0) {
+	if (r < 0) {
 		buf_release(out);
-		return -ENOMEM;
+		return r;
 	}
 	add_head(out, snapshot, query);
 	add_counts(out, walk);

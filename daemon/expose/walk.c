@@ -105,6 +105,12 @@ static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *fr
 
 /* --- what is asked for */
 
+/* The steps that a glob of a query may take (util/glob.h): so many, some tens of milliseconds, and for each byte of
+ * the names what a glob of 64 places takes. Who asks chooses the glob, and users to whom cgroups are delegated choose
+ * names. */
+#define SIEVE_STEPS 16000000U
+#define SIEVE_STEPS_PER_BYTE 4
+
 /* What a part of the query says; without one, all is admitted. */
 struct sieve {
 	bool on;
@@ -116,6 +122,18 @@ static void sieve_init(struct sieve *sieve, const char *glob)
 	sieve->on = glob;
 	if (glob)
 		glob_init(&sieve->glob, glob);
+}
+
+static void sieve_release(struct sieve *sieve)
+{
+	if (sieve->on)
+		glob_release(&sieve->glob);
+}
+
+/* What has been admitted by then is not all. */
+static bool is_exhausted(const struct sieve *sieve)
+{
+	return sieve->on && sieve->glob.steps > SIEVE_STEPS + SIEVE_STEPS_PER_BYTE * sieve->glob.bytes;
 }
 
 static bool admits(struct sieve *sieve, const char *text)
@@ -136,7 +154,7 @@ static int choose_columns(struct walk_table *table, struct sieve *events)
 	table->scales = calloc(nr + 1, sizeof(*table->scales));
 	if (!table->columns || !table->scales)
 		return -ENOMEM;
-	for (size_t i = 0; i < nr; i++) {
+	for (size_t i = 0; i < nr && !is_exhausted(events); i++) {
 		const struct event *event = table->table->columns[i].column->event;
 
 		if (!admits_event(events, event))
@@ -144,7 +162,7 @@ static int choose_columns(struct walk_table *table, struct sieve *events)
 		table->scales[table->nr_columns] = scale_of(event->scale);
 		table->columns[table->nr_columns++] = i;
 	}
-	return 0;
+	return is_exhausted(events) ? -E2BIG : 0;
 }
 
 /* A ratio is asked for by its name, or by both of its parts. */
@@ -166,18 +184,18 @@ static int choose_derived(struct walk_table *table, struct sieve *events)
 	if (derived_find(list, table->table, table->scope) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < list->nr; i++)
-		if (admits_derived(table, events, &list->items[i]))
+		if (!is_exhausted(events) && admits_derived(table, events, &list->items[i]))
 			list->items[nr++] = list->items[i];
 		else
 			free(list->items[i].name);
 	list->nr = nr;
-	return 0;
+	return is_exhausted(events) ? -E2BIG : 0;
 }
 
 static int choose_rows(struct walk_table *table, const struct expose_query *query)
 {
+	_cleanup_(sieve_release) struct sieve cgroups = { .on = false };
 	size_t nr = table->table->nr_rows;
-	struct sieve cgroups;
 
 	table->rows = calloc(nr + 1, sizeof(*table->rows));
 	if (!table->rows)
@@ -185,14 +203,14 @@ static int choose_rows(struct walk_table *table, const struct expose_query *quer
 	if (query->without[table->scope])
 		return 0;
 	sieve_init(&cgroups, query->cgroup);
-	for (size_t i = 0; i < nr; i++) {
+	for (size_t i = 0; i < nr && !is_exhausted(&cgroups); i++) {
 		const struct cgroup_identity *identity = table->table->rows[i].identity;
 
 		if (!identity || admits(&cgroups, identity->label))
 			table->rows[table->nr_rows++] = i;
 	}
 	table->nr_matched = table->nr_rows;
-	return 0;
+	return is_exhausted(&cgroups) ? -E2BIG : 0;
 }
 
 /* --- the order of rows */
@@ -211,14 +229,14 @@ static bool is_sort_event(const struct event *event, const char *sort)
 	return strcmp(event->metric, sort) == 0 || strcmp(event->text, sort) == 0;
 }
 
-static struct sort_key sort_key_of(const struct snapshot_table *table, size_t row, const char *sort)
+static struct sort_key sort_key_of(const struct snapshot_table *table, size_t row, const size_t *columns, size_t nr)
 {
 	struct sort_key key = { .row = row, .rate = NAN };
 
-	for (size_t i = 0; i < table->nr_columns; i++) {
-		const struct snapshot_cell *cell = snapshot_cell(table, row, i);
+	for (size_t i = 0; i < nr; i++) {
+		const struct snapshot_cell *cell = snapshot_cell(table, row, columns[i]);
 
-		if (!cell->measured || !is_sort_event(table->columns[i].column->event, sort))
+		if (!cell->measured)
 			continue;
 		key.measured = true;
 		key.total += (double)cell->total;
@@ -251,11 +269,17 @@ static int compare_keys(const void *a, const void *b)
 static int sort_rows(struct walk_table *table, const char *sort)
 {
 	_cleanup_(freep) struct sort_key *keys = calloc(table->nr_rows + 1, sizeof(*keys));
+	_cleanup_(freep) size_t *columns = calloc(table->table->nr_columns + 1, sizeof(*columns));
+	size_t nr = 0;
 
-	if (!keys)
+	if (!keys || !columns)
 		return -ENOMEM;
+	/* Columns are found by their names once, and not for each row. */
+	for (size_t i = 0; i < table->table->nr_columns; i++)
+		if (is_sort_event(table->table->columns[i].column->event, sort))
+			columns[nr++] = i;
 	for (size_t i = 0; i < table->nr_rows; i++)
-		keys[i] = sort_key_of(table->table, table->rows[i], sort);
+		keys[i] = sort_key_of(table->table, table->rows[i], columns, nr);
 	qsort(keys, table->nr_rows, sizeof(*keys), compare_keys);
 	for (size_t i = 0; i < table->nr_rows; i++)
 		table->rows[i] = keys[i].row;
@@ -267,7 +291,8 @@ static int sort_rows(struct walk_table *table, const char *sort)
 static int walk_table_init(struct walk_table *table, const struct snapshot *snapshot, enum scope scope,
 			   const struct expose_query *query)
 {
-	struct sieve events;
+	_cleanup_(sieve_release) struct sieve events = { .on = false };
+	int r;
 
 	table->scope = scope;
 	table->table = &snapshot->table[scope];
@@ -277,8 +302,13 @@ static int walk_table_init(struct walk_table *table, const struct snapshot *snap
 		table->table = &table->sums;
 	}
 	sieve_init(&events, query->event);
-	if (choose_columns(table, &events) < 0 || choose_derived(table, &events) < 0 || choose_rows(table, query) < 0)
-		return -ENOMEM;
+	r = choose_columns(table, &events);
+	if (r == 0)
+		r = choose_derived(table, &events);
+	if (r == 0)
+		r = choose_rows(table, query);
+	if (r < 0)
+		return r;
 	if (query->sort && sort_rows(table, query->sort) < 0)
 		return -ENOMEM;
 	if (query->limit > 0 && table->nr_rows > query->limit)
@@ -294,9 +324,12 @@ int walk_new(struct walk **ret, const struct snapshot *snapshot, const struct ex
 	if (!walk)
 		return -ENOMEM;
 	walk->snapshot = snapshot;
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		if (walk_table_init(&walk->table[scope], snapshot, (enum scope)scope, query ? query : &everything) < 0)
-			return -ENOMEM;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		int r = walk_table_init(&walk->table[scope], snapshot, (enum scope)scope, query ? query : &everything);
+
+		if (r < 0)
+			return r;
+	}
 	*ret = steal_ptr(walk);
 	return 0;
 }

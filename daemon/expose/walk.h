@@ -38,7 +38,7 @@ struct walk {
 	struct walk_table table[_SCOPE_MAX];
 };
 
-/* query NULL: everything. -ENOMEM. */
+/* query NULL: everything. -ENOMEM; -E2BIG: its globs would take too long with the names there are. */
 int walk_new(struct walk **ret, const struct snapshot *snapshot, const struct expose_query *query);
 struct walk *walk_free(struct walk *walk);
 DEFINE_CLEANUP(struct walk *, walk_free)

@@ -7,9 +7,11 @@
  * special is matched literally in a class ("[*]"). The whole text has to match. Characters are those of UTF-8, and
  * single bytes where the text is none.
  *
- * The text is gone through once, with a bit for each place in the glob that may have been reached: nothing is tried
- * again, whatever glob and text are, so that a match takes at most GLOB_MAX / 64 steps a character. Which places a
- * character fits is looked up in the glob once, and kept.
+ * The glob is taken apart once, into the characters that each place in it takes. The text is gone through once, with a
+ * bit for each place that may have been reached: nothing is tried again, whatever glob and text are. For texts of some
+ * length a table is made of which places a character leads on from. The work is counted in steps, each of which is an
+ * operation or two on a word, and has bounds that hold for every glob and every text: GLOB_STEPS_ONCE for all that is
+ * done once a glob, and GLOB_STEPS_PER_BYTE for each byte of text.
  */
 
 #include <stdbool.h>
@@ -20,20 +22,32 @@
 #define GLOB_MAX 1024
 
 #define GLOB_WORDS (GLOB_MAX / 64 + 1)
-#define GLOB_SLOTS 128
+
+#define GLOB_STEPS_ONCE 1000000
+#define GLOB_STEPS_PER_BYTE (GLOB_WORDS + 13)
+
+/* Characters that a place takes. */
+struct glob_item {
+	uint32_t low, high;
+	uint16_t place;
+	bool wild; /* of ? or a class: not '/' */
+};
 
 struct glob {
-	const char *text; /* borrowed */
-	size_t end;	  /* the place behind the last character: so many are matched there */
-	size_t words;	  /* of bits for places, that are in use */
+	size_t end;   /* the place behind the last character: so many are matched there */
+	size_t words; /* of bits for places, that are in use; 0: the glob is too long */
 	uint64_t stays[2][GLOB_WORDS]; /* places of stars, by whether the character they take is a '/' */
-	uint32_t known[GLOB_SLOTS];    /* the character whose places are kept there, or 0 */
-	uint64_t fits[GLOB_SLOTS][GLOB_WORDS];
+	struct glob_item items[GLOB_MAX];
+	size_t nr_items;
+	unsigned looked;	  /* characters looked up without a table */
+	struct glob_table *table; /* or NULL */
+	uint64_t bytes, steps;	  /* of all texts so far; what was done for them, and for the glob */
 };
 
 void glob_init(struct glob *glob, const char *text);
-/* What is looked up is kept in glob. */
+void glob_release(struct glob *glob);
+/* What is looked up is kept in glob, and what it took is counted there. Without memory it takes more steps. */
 bool glob_matches(struct glob *glob, const char *text);
 
-/* Both, for once. */
+/* All of that, for once. */
 bool glob_match(const char *glob, const char *text);

@@ -241,6 +241,11 @@ static int answer_snapshot(struct answer *ret, struct question *question)
 	if (is_whole(query))
 		return answer_whole(ret, question, SNAPSHOT_JSON);
 	r = answer_part(ret, question, write_snapshot, &written);
+	if (r == -E2BIG) {
+		answer_error(ret, question->path, MHD_HTTP_BAD_REQUEST,
+			     "the glob is too long for so many and such long names: make it shorter");
+		return 0;
+	}
 	if (r == 0)
 		question->source->scraped(question->source->userdata, written);
 	return r;

@@ -217,6 +217,9 @@ static uint64_t time_of(const char *text_of_glob, const char *text)
 		for (int k = 0; k < 50; k++)
 			assert_false(glob_matches(&glob, text));
 		took = cpu_ns() - start;
+		assert_true(glob.steps <= GLOB_STEPS_ONCE + GLOB_STEPS_PER_BYTE * glob.bytes);
+		assert_true(glob.bytes <= 50 * strlen(text));
+		glob_release(&glob);
 		if (took < best)
 			best = took;
 	}
@@ -241,6 +244,8 @@ static void test_glob_at_worst(_unused_ void **state)
 	static const struct {
 		const char *head, *middle, *tail;
 	} cases[] = {
+		{ "**", "[", "Z" },
+		{ "**", "[", "]Z" },
 		{ "**?*[", "abcdefghijklmnopqrstuvwxyz0123456789-_.", "]Z" },
 		{ "**?*", "a", "Z" },
 		{ "**?*", "?", "Z" },
@@ -252,9 +257,11 @@ static void test_glob_at_worst(_unused_ void **state)
 	char text[600];
 	uint64_t plain;
 
-	memset(text, 'a', sizeof(text));
+	/* Two characters that are the same in their lowest 7 bits. */
+	for (size_t i = 0; i < sizeof(text) / 3; i++)
+		memcpy(text + 3 * i, "a\xc3\xa1", 3);
 	text[300] = '/';
-	text[sizeof(text) - 1] = '\0';
+	text[sizeof(text) - 3] = '\0';
 	plain = time_of("**a*Z", text);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		_cleanup_(freep) char *glob = made_glob(cases[i].head, cases[i].middle, cases[i].tail);
