@@ -5,12 +5,14 @@
  *
  *   {"events": [{"scope": "cpu", "group": "core", "event": "cycles_user", "text": "cycles:u", "pmu": "cpu",
  *                "encoding": {"type": 0, "config": "0x0", …, "exclude_kernel": true}, "unit": null,
- *                "scale": 1, "set": {"leader": "cycles_user", "members": ["cycles_user", …]},
- *                "cpus": "0-3", "state": "ok", "reason": null}, …]}
+ *                "scale": 1, "set": {"leader": "cycles_user", "number": 0}, "cpus": "0-3", "state": "ok",
+ *                "reason": null}, …],
+ *    "sets": [{"scope": "cpu", "group": "core", "leader": "cycles_user", "members": ["cycles_user", …],
+ *              "cpus": "0-3"}, …]}
  *
  * encoding has the flags that are set and, where the event has them, precise, config3, bp_type, probe (a kprobe's
  * function, a uprobe's file) and filter. set and cpus are null for an event that is not counted; one that this
- * machine lacks has "absent", the error's name.
+ * machine lacks has "absent", the error's name. A set's number is its place in sets.
  */
 
 #include "expose/expose.h"
@@ -73,59 +75,68 @@ static json_t *encoding_of(const struct snapshot *snapshot, const struct column 
 }
 
 /* The set's events in the order in which the kernel has them: the leader first. */
-static json_t *members_of(const struct snapshot_table *table, size_t set)
+static json_t *members_of(const struct scope_plan *plan, const struct set *set)
 {
 	_cleanup_(json_decref_pointer) json_t *members = json_array();
 
-	for (size_t member = 0, found = 1; found; member++) {
-		found = 0;
-		for (size_t i = 0; i < table->nr_columns; i++) {
-			const struct column *column = table->columns[i].column;
-
-			if (column->set != set || column->member != member)
-				continue;
-			found = 1;
-			if (json_array_append_new(members, document_text(column->event->metric)) < 0)
-				return NULL;
-		}
-	}
+	for (size_t i = 0; i < set->nr; i++)
+		if (json_array_append_new(members, document_text(plan->columns[set->columns[i]].event->metric)) < 0)
+			return NULL;
 	return json_incref(members);
 }
 
-static json_t *set_of(const struct snapshot_table *table, const struct column *column)
+static json_t *cpus_of(const struct set *set)
 {
-	json_t *members;
+	_cleanup_(freep) char *list = cpulist_format(&set->cpus);
 
-	if (column->set == NO_SET)
-		return json_null();
-	members = members_of(table, column->set);
-	return json_pack("{s:O*, s:o}", "leader", json_array_get(members, 0), "members", members);
-}
-
-static json_t *cpus_of(const struct snapshot *snapshot, const struct column *column)
-{
-	_cleanup_(freep) char *list = NULL;
-
-	if (column->set == NO_SET || !snapshot->plan)
-		return json_null();
-	list = cpulist_format(&snapshot->plan->scope[column->scope].sets[column->set].cpus);
 	return list ? json_string(list) : NULL;
 }
 
-static json_t *event_of(const struct snapshot *snapshot, const struct snapshot_table *table, size_t at)
+static json_t *set_of(const struct scope_plan *plan, const struct set *set, enum scope scope)
 {
-	const struct snapshot_column *column = &table->columns[at];
+	json_t *members = members_of(plan, set);
+
+	return json_pack("{s:s, s:o, s:O*, s:o, s:o}", "scope", scope_name(scope), "group",
+			 document_text(set->group->name), "leader", json_array_get(members, 0), "members", members,
+			 "cpus", cpus_of(set));
+}
+
+/* All scopes' sets; NULL where there is no memory. */
+static json_t *sets_of(const struct plan *plan)
+{
+	_cleanup_(json_decref_pointer) json_t *sets = json_array();
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_sets; i++)
+			if (json_array_append_new(sets, set_of(&plan->scope[scope], &plan->scope[scope].sets[i],
+							       (enum scope)scope)) < 0)
+				return NULL;
+	return json_incref(sets);
+}
+
+/* Of the event's set: its number in "sets", and what leads it. */
+static json_t *reference_to(const json_t *set, size_t number)
+{
+	return set ? json_pack("{s:O, s:I}", "leader", json_object_get(set, "leader"), "number", (json_int_t)number) :
+		     json_null();
+}
+
+/* first: the number of the scope's first set. */
+static json_t *event_of(const struct snapshot *snapshot, const struct snapshot_column *column, const json_t *sets,
+			size_t first)
+{
 	const struct event *event = column->column->event;
+	size_t number = column->column->set == NO_SET ? SIZE_MAX : first + column->column->set;
+	const json_t *set = json_array_get(sets, number);
 	const char *unit = event_unit_name(event->unit);
 	json_t *json = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "scope",
 				 scope_name(column->column->scope), "group",
 				 document_text(column->column->group->name), "event", document_text(event->metric),
 				 "text", document_text(event->text), "pmu", document_text(event->pmu), "encoding",
 				 encoding_of(snapshot, column->column), "unit", document_text(*unit ? unit : NULL),
-				 "scale",
-				 document_real(event->scale), "set", set_of(table, column->column), "cpus",
-				 cpus_of(snapshot, column->column), "state", event_state_name(column->state),
-				 "reason", document_text(column->why));
+				 "scale", document_real(event->scale), "set", reference_to(set, number), "cpus",
+				 set ? json_incref(json_object_get(set, "cpus")) : json_null(), "state",
+				 event_state_name(column->state), "reason", document_text(column->why));
 
 	if (!json || !event->absent)
 		return json;
@@ -135,16 +146,20 @@ static json_t *event_of(const struct snapshot *snapshot, const struct snapshot_t
 	return NULL;
 }
 
+/* What a set has in common stands once in "sets": each of a thousand events with all of its group would be a million
+ * names. */
 int expose_json_events(struct buf *out, const struct snapshot *snapshot)
 {
-	_cleanup_(json_decref_pointer) json_t *events = json_array();
+	_cleanup_(json_decref_pointer) json_t *events = json_array(), *sets = sets_of(snapshot->plan);
+	size_t first = 0;
 
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+	for (int scope = 0; scope < _SCOPE_MAX && sets; scope++) {
 		const struct snapshot_table *table = &snapshot->table[scope];
 
 		for (size_t i = 0; i < table->nr_columns; i++)
-			if (json_array_append_new(events, event_of(snapshot, table, i)) < 0)
+			if (json_array_append_new(events, event_of(snapshot, &table->columns[i], sets, first)) < 0)
 				return document_write(out, NULL);
+		first += snapshot->plan->scope[scope].nr_sets;
 	}
-	return document_write(out, json_pack("{s:O}", "events", events));
+	return document_write(out, sets ? json_pack("{s:O, s:O}", "events", events, "sets", sets) : NULL);
 }

@@ -67,7 +67,7 @@ class Player:
         answers = {
             "/api/v1/snapshot": lambda: {"timestamp": time.time(), "age_seconds": 0.02, "interval_seconds": 1,
                                          "matched": shown, "shown": shown, "cpus": cpus, "cgroups": cgroups},
-            "/api/v1/events": lambda: {"events": now(self.events)},
+            "/api/v1/events": lambda: {"events": now(self.events), "sets": []},
             "/api/v1/status": lambda: now(self.status),
         }
         if path not in answers:

@@ -288,12 +288,15 @@ def test_status(daemon, cpus):
 
 
 def test_events(daemon):
-    events = daemon.json("/api/v1/events")["events"]
-    by_key = {(event["scope"], event["text"]): event for event in events}
+    answer = daemon.json("/api/v1/events")
+    by_key = {(event["scope"], event["text"]): event for event in answer["events"]}
     faults = by_key["cpu", "page-faults"]
     assert faults["encoding"] == {"type": 1, "config": "0x2", "config1": "0x0", "config2": "0x0"}
     assert faults["state"] == "ok" and faults["reason"] is None
-    assert faults["set"]["members"][0] == faults["set"]["leader"]
+    among = answer["sets"][faults["set"]["number"]]
+    assert among["scope"] == "cpu" and among["group"] == faults["group"] and among["cpus"] == faults["cpus"]
+    assert among["leader"] == among["members"][0] == faults["set"]["leader"]
+    assert faults["event"] in among["members"]
 
 
 def test_readiness(daemon):

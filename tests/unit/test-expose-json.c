@@ -557,8 +557,7 @@ static void test_events(void **state)
 	assert_null_at(json, "events.0.unit");
 	assert_number(json, "events.0.scale", 1);
 	assert_text(json, "events.1.set.leader", "cycles_user");
-	assert_size(json, "events.1.set.members", 2);
-	assert_text(json, "events.1.set.members.1", "instructions");
+	assert_number(json, "events.1.set.number", 0);
 	assert_text(json, "events.1.cpus", "0-1");
 	assert_text(json, "events.1.state", "ok");
 	assert_null_at(json, "events.1.reason");
@@ -574,6 +573,41 @@ static void test_events(void **state)
 	assert_text(json, "events.2.state", "unsupported");
 	assert_text(json, "events.2.reason", "there is no 'a\xef\xbf\xbd" "ff'");
 	assert_text(json, "events.2.absent", "ENOENT");
+
+	assert_size(json, "sets", 1);
+	assert_text(json, "sets.0.scope", "cpu");
+	assert_text(json, "sets.0.group", "g");
+	assert_text(json, "sets.0.leader", "cycles_user");
+	assert_size(json, "sets.0.members", 2);
+	assert_text(json, "sets.0.members.1", "instructions");
+	assert_text(json, "sets.0.cpus", "0-1");
+}
+
+/* Sets are numbered through all scopes. */
+static void test_events_of_several_sets(void **state)
+{
+	static const struct made_event events[] = {
+		{ SCOPE_CPU, "g", "cycles", .set = 0 },
+		{ SCOPE_CPU, "g", "page-faults", .set = 1 },
+		{ SCOPE_CGROUP, "g", "page-faults", .set = MADE_NO_SET },
+		{ SCOPE_CGROUP, "h", "instructions", .set = 0 },
+		{},
+	};
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(events);
+	_cleanup_(json_free) json_t *json = NULL;
+	struct buf b = {};
+
+	(void)state;
+	assert_int_equal(expose_json_events(&b, s), 0);
+	json = parse(&b);
+	assert_size(json, "sets", 3);
+	assert_number(json, "events.0.set.number", 0);
+	assert_number(json, "events.1.set.number", 1);
+	assert_null_at(json, "events.2.set");
+	assert_number(json, "events.3.set.number", 2);
+	assert_text(json, "sets.2.scope", "cgroup");
+	assert_text(json, "sets.2.group", "h");
+	assert_text(json, "sets.2.members.0", "instructions");
 }
 
 static void test_cgroups(void **state)
@@ -782,6 +816,7 @@ int main(void)
 		cmocka_unit_test(test_derived_of_root),
 		cmocka_unit_test(test_derived_misses),
 		cmocka_unit_test(test_derived_needs_both_parts),
+		cmocka_unit_test(test_events_of_several_sets),
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_status),
