@@ -153,8 +153,11 @@ static int make_count(struct count **ret, const struct config *config, const str
 		.closer = closer,
 		.fd_reserve = access_fd_reserve(config, machine->privilege.fd_limit),
 	};
-	int r = make_plan(&plan, config, machine, counting, why);
+	int r;
 
+	closer_pause(closer);
+	r = make_plan(&plan, config, machine, counting, why);
+	closer_resume(closer);
 	if (r < 0)
 		return r;
 	if (count_new(ret, plan, &machine->cpus, &machine->privilege, &options) < 0)
@@ -194,9 +197,8 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 		return reason_set(why, -ENOMEM, "out of memory");
 	/* What changes from here on is noticed. */
 	cpu_watch_open(&monitor->cpu_watch, SYSFS);
-	r = closer_new(&monitor->closer);
-	if (r < 0)
-		return reason_set(why, r, "no pipe can be had: %s", strerror(-r));
+	if (closer_new(&monitor->closer) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
 	if (r < 0)
 		return r;
@@ -283,7 +285,11 @@ int monitor_start(struct monitor *monitor, struct reason *why)
 
 bool monitor_admit(struct monitor *monitor, uint64_t budget)
 {
-	return roster_admit(&monitor->roster, budget);
+	bool more = roster_admit(&monitor->roster, budget);
+
+	if (!more)
+		count_end_tries(monitor->count);
+	return more;
 }
 
 bool monitor_is_waiting(const struct monitor *monitor)
@@ -636,6 +642,8 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 		(void)start_tree(monitor, why);
 	take_over(monitor, from, why);
 	tell_shut_out(monitor, why);
+	if (!roster_is_waiting(&monitor->roster))
+		count_end_tries(monitor->count);
 	monitor->latest = snapshot_unref(monitor->latest);
 	reload_free(reload);
 }

@@ -52,6 +52,8 @@ struct count *count_free(struct count *count)
 {
 	if (!count)
 		return NULL;
+	if (count->plan)
+		plan_end_tries(count->plan, count->options.closer);
 	if (count->engine)
 		count->engine->ops->destroy(count->engine);
 	ledger_free(count->ledger);
@@ -242,6 +244,33 @@ size_t count_room(const struct count *count)
 	return by_max < by_fds ? by_max : by_fds;
 }
 
+/* What was kept of trying events gives way to what is counted. */
+static void make_room(struct count *count, size_t fds)
+{
+	size_t others = count->from ? closer_pending(count->options.closer) : 0, tried = count->plan->tried.nr;
+
+	if (fds > 0 && tried > 0 && nr_taken_fds(count) + others + tried + fds > count->privilege->fd_limit)
+		plan_end_tries(count->plan, NULL);
+}
+
+void count_end_tries(struct count *count)
+{
+	plan_end_tries(count->plan, count->options.closer);
+}
+
+/* The closer waits where it would keep every event that is opened waiting (closer.h). */
+static void pause_closer(struct count *count, enum scope scope)
+{
+	if (plan_is_slow_to_close(&count->plan->scope[scope]))
+		closer_pause(count->options.closer);
+}
+
+static void resume_closer(struct count *count, enum scope scope)
+{
+	if (plan_is_slow_to_close(&count->plan->scope[scope]))
+		closer_resume(count->options.closer);
+}
+
 static void say_no_room(const struct count *count, size_t fds, struct reason *why)
 {
 	reason_set(why, 0,
@@ -280,6 +309,7 @@ static int add_cpu(struct count *count, int cpu)
 	struct row *row = NULL;
 	int r;
 
+	make_room(count, fds);
 	if (!has_room(count, fds)) {
 		say_no_room(count, fds, &why);
 		cpu_left_out(count, cpu, &why);
@@ -304,10 +334,12 @@ int count_add_cpus(struct count *count)
 {
 	int r = 0;
 
+	pause_closer(count, SCOPE_CPU);
 	/* One that has failed keeps none of the others from going on. */
 	for (size_t i = 0; i < count->cpus.nr && count->plan->scope[SCOPE_CPU].nr_sets > 0; i++)
 		if (add_cpu(count, count->cpus.cpu[i]) < 0)
 			r = -ENOMEM;
+	resume_closer(count, SCOPE_CPU);
 	open_lifelines(count);
 	return r;
 }
@@ -459,15 +491,21 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 	if (!had && count->nr_cgroups >= count->options.cgroup_max)
 		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",
 				  count->options.cgroup_max);
+	make_room(count, fds);
 	if (!has_room(count, fds)) {
 		say_no_room(count, fds, why);
 		return had ? CGROUP_COUNTED : CGROUP_OVER_FDS;
 	}
 
+	pause_closer(count, SCOPE_CGROUP);
 	r = open_cgroup(count, tree, cgroup, why);
+	resume_closer(count, SCOPE_CGROUP);
 	if (r < 0 && !had)
 		return cgroup_failed(count, tree, cgroup, r, why);
 	count->nr_cgroups += !had;
+	/* All is open of it: what was tried is open elsewhere, and quick to close. */
+	if (!why->text[0])
+		count_end_tries(count);
 	return CGROUP_COUNTED;
 }
 

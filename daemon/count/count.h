@@ -82,6 +82,10 @@ int count_add_cpus(struct count *count);
 /* Tries those again. */
 void count_mend_cpus(struct count *count);
 
+/* Closes what is still open of trying the plan's events (plan_end_tries()): all that is to be opened is. A cgroup of
+ * which all is open ends them as well. */
+void count_end_tries(struct count *count);
+
 /* How many more cgroups fit, by cgroup_max and the limit of open files. */
 size_t count_room(const struct count *count);
 

@@ -539,7 +539,7 @@ static int open_sets(struct perf_engine *engine, struct station *station, const 
 	}
 	r = open_missing(engine, station, target, cpus, rows, why, !engine->from);
 	if (old)
-		station_end(engine->from, old, now, r < 0);
+		station_end(engine->from, old, now, perf_open_may_recover(r));
 	if (r < 0 && engine->from)
 		r = open_missing(engine, station, target, cpus, rows, why, true);
 	if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))

@@ -62,7 +62,8 @@ static int open_event(union event_attr *attr, int cpu, int cgroup_fd, int group_
 	return fd;
 }
 
-int perf_open(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd, int group_fd)
+int perf_open_unfiltered(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd,
+			 int group_fd, int *ret_refused)
 {
 	struct event settled = *event;
 	union event_attr whole;
@@ -78,9 +79,20 @@ int perf_open(const struct event *event, const struct perf_event_attr *attr, int
 	fd = open_event(&whole, cpu, cgroup_fd, group_fd);
 	if (fd < 0)
 		return steal_fd(&fd);
-	if (event->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, event->filter) < 0)
-		return errno == ENOMEM ? -ENOMEM : -EBADMSG;
+	if (event->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, event->filter) < 0) {
+		if (errno == ENOMEM)
+			return -ENOMEM;
+		*ret_refused = steal_fd(&fd);
+		return -EBADMSG;
+	}
 	return steal_fd(&fd);
+}
+
+int perf_open(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd, int group_fd)
+{
+	_cleanup_(closep) int refused = -1;
+
+	return perf_open_unfiltered(event, attr, cpu, cgroup_fd, group_fd, &refused);
 }
 
 int perf_enable_group(int leader_fd)

@@ -40,6 +40,10 @@ const char *event_state_name(enum event_state state);
  */
 int perf_open(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd, int group_fd);
 
+/* The same; on -EBADMSG *ret_refused is the event without the filter, for the caller to close. */
+int perf_open_unfiltered(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd,
+			 int group_fd, int *ret_refused);
+
 /* PERF_EVENT_IOC_ENABLE on a leader; negative errno. */
 int perf_enable_group(int leader_fd);
 

@@ -18,6 +18,13 @@ void group_list_release(struct group_list *list)
 	*list = (struct group_list){};
 }
 
+void plan_end_tries(struct plan *plan, struct closer *closer)
+{
+	while (plan->tried.nr > 0)
+		closer_close(closer, plan->tried.fds[--plan->tried.nr]);
+	held_release(&plan->tried);
+}
+
 static void scope_plan_release(struct scope_plan *plan)
 {
 	for (size_t i = 0; i < plan->nr_columns; i++)
@@ -40,6 +47,7 @@ struct plan *plan_unref(struct plan *plan)
 {
 	if (!plan || --plan->refs)
 		return NULL;
+	held_release(&plan->tried);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		scope_plan_release(&plan->scope[scope]);
 		group_list_release(&plan->groups[scope]);
@@ -67,6 +75,14 @@ struct perf_event_attr set_attr(const struct scope_plan *plan, const struct set 
 	attr.pinned = member == 0 && set->pinned;
 	attr.exclusive = member == 0 && set->exclusive;
 	return attr;
+}
+
+bool plan_is_slow_to_close(const struct scope_plan *plan)
+{
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		if (set_is_slow_to_close(plan, &plan->sets[i]))
+			return true;
+	return false;
 }
 
 bool set_is_slow_to_close(const struct scope_plan *plan, const struct set *set)
@@ -334,18 +350,15 @@ static int hold_pinned(const struct scope_plan *plan, const struct probe *probe,
 		if (plan->sets[i].pinned &&
 		    !(probe->counting &&
 		      set_is_open(probe->counting, set_find_equal(plan, &plan->sets[i], probe->counting))))
-			r = probe_hold(plan, &plan->sets[i], held);
+			r = probe_hold(plan, &plan->sets[i], probe, held);
 	return r;
 }
 
 /* Columns, each tried on its own, and the sets they would be in. */
-static int draw_up(struct scope_plan *plan, const struct group_list *groups, const struct probe *probe,
-		   struct reason *why)
+static int draw_up(struct scope_plan *plan, const struct probe *probe)
 {
-	int r = plan_add_columns(plan, groups, probe->scope);
+	int r = 0;
 
-	if (r == 0)
-		r = check_names(plan, why);
 	for (size_t i = 0; i < plan->nr_columns && r == 0; i++) {
 		r = probe_column(plan, i, probe);
 		if (r == 0 && plan->columns[i].state == EVENT_OK)
@@ -359,8 +372,14 @@ static int make_scopes(struct plan *plan, const struct probe probes[static _SCOP
 	_cleanup_(held_release) struct held held = {};
 	int r = 0;
 
+	/* What is wrong with the config is found before anything is opened. */
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++) {
+		r = plan_add_columns(&plan->scope[scope], &plan->groups[scope], (enum scope)scope);
+		if (r == 0)
+			r = check_names(&plan->scope[scope], why);
+	}
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
-		r = draw_up(&plan->scope[scope], &plan->groups[scope], &probes[scope], why);
+		r = draw_up(&plan->scope[scope], &probes[scope]);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = hold_pinned(&plan->scope[scope], &probes[scope], &held);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
@@ -392,6 +411,7 @@ int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], con
 			.no_cgroups = no_cgroups,
 			.privilege = privilege,
 			.counting = counting ? &counting->scope[scope] : NULL,
+			.tried = &plan->tried,
 		};
 	}
 	r = make_scopes(plan, probes, why);

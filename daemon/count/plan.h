@@ -11,13 +11,14 @@
  *
  * Each event is tried on its own when the plan is made (probe.h; once per event, not once per fd). What this
  * machine lacks or the process may not count stays a column, with its state and reason, and is in no
- * set.
+ * set. What was opened for that and is slow to close stays open until the plan is counted (plan_end_tries()).
  *
  * A plan is immutable, and is shared by the counting engine and by snapshots, which may outlive it: it is
  * reference-counted.
  */
 
 #include "count/open.h"
+#include "util/closer.h"
 #include "util/cpulist.h"
 
 /* A configured group, parsed. The strings and events are handed over to the plan. */
@@ -77,6 +78,8 @@ struct scope_plan {
 /* What the set's member of that number is opened with. */
 struct perf_event_attr set_attr(const struct scope_plan *plan, const struct set *set, size_t member);
 
+/* Is one of the scope's events slow to close? */
+bool plan_is_slow_to_close(const struct scope_plan *plan);
 /* One of its events is slow to close; or is a probe, of which each fd is. */
 bool set_is_slow_to_close(const struct scope_plan *plan, const struct set *set);
 bool set_has_probe(const struct scope_plan *plan, const struct set *set);
@@ -93,10 +96,19 @@ bool set_is_open(const struct scope_plan *plan, size_t set);
 /* The number of b_plan's set that stands for the same thing: leader and members alike, on whatever CPUs; NO_SET. */
 size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan);
 
+/* Perf events that are open and are not counted. */
+struct held {
+	int *fds; /* leaders before their members */
+	size_t nr;
+};
+
+void held_release(struct held *held);
+
 struct plan {
 	unsigned refs;
 	struct group_list groups[_SCOPE_MAX];
 	struct scope_plan scope[_SCOPE_MAX];
+	struct held tried; /* what was opened to try it, and is slow to close: until plan_end_tries() */
 };
 
 /* The number of the CPUs' set that opens the same events on the same CPUs as a set of cgroups: what it counts is the
@@ -113,6 +125,15 @@ size_t plan_find_cpu_set(const struct plan *plan, const struct set *cgroup_set);
 int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], const struct cpulist *cpus,
 	     int cgroup_fd, const char *no_cgroups, const struct privilege *privilege, const struct plan *counting,
 	     struct reason *why);
+
+/*
+ * Closes what was opened to try it, by the closer, or at once where that is NULL. To close the last event of a
+ * tracepoint takes tens of milliseconds, any other no time: so this comes when the plan is open, for what is counted
+ * keeps its tracepoints, or when the plan is given up. Until then these events take no room from what is counted: the
+ * caller ends them where files are short.
+ */
+void plan_end_tries(struct plan *plan, struct closer *closer);
+
 struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
 DEFINE_CLEANUP(struct plan *, plan_unref)

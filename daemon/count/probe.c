@@ -87,10 +87,61 @@ static bool may_be_an_attribute(int error)
 	return error == -EINVAL || error == -EOPNOTSUPP || error == -EPERM;
 }
 
+/* --- tries */
+
+void held_release(struct held *held)
+{
+	while (held->nr > 0)
+		safe_close(held->fds[--held->nr]);
+	free(held->fds);
+	*held = (struct held){};
+}
+
+static int held_add(struct held *held, int fd)
+{
+	int *fds = reallocarray(held->fds, held->nr + 1, sizeof(*fds));
+
+	if (!fds)
+		return -ENOMEM;
+	held->fds = fds;
+	fds[held->nr++] = fd;
+	return 0;
+}
+
+/* Closes what was opened to try it, or keeps it where that takes its time. */
+static void end_try(const struct probe *probe, const struct event *event, int fd)
+{
+	bool keep = fd >= 0 && probe->tried && event_is_slow_to_close(event);
+
+	if (!keep || held_add(probe->tried, fd) < 0)
+		safe_close(fd);
+}
+
+static int try_open_once(const struct probe *probe, const struct event *event, const struct perf_event_attr *attr,
+			 int cpu, int cgroup_fd, int group_fd)
+{
+	int refused = -1, fd = perf_open_unfiltered(event, attr, cpu, cgroup_fd, group_fd, &refused);
+
+	end_try(probe, event, refused);
+	return fd;
+}
+
+/* Opens an event to see whether it can be; where files are short, what was kept of earlier tries gives way. */
+static int try_open(const struct probe *probe, const struct event *event, const struct perf_event_attr *attr, int cpu,
+		    int cgroup_fd, int group_fd)
+{
+	int fd = try_open_once(probe, event, attr, cpu, cgroup_fd, group_fd);
+
+	if ((fd != -EMFILE && fd != -ENFILE) || !probe->tried || probe->tried->nr == 0)
+		return fd;
+	held_release(probe->tried);
+	return try_open_once(probe, event, attr, cpu, cgroup_fd, group_fd);
+}
+
 static int open_with(const struct column *column, const struct perf_event_attr *attr, const struct probe *probe,
 		     int cpu)
 {
-	return perf_open(column->event, attr, cpu, probe->cgroup_fd, -1);
+	return try_open(probe, column->event, attr, cpu, probe->cgroup_fd, -1);
 }
 
 /* Gives up one thing after the other until it opens, or fails for another reason; the fd, or the error, which is
@@ -150,7 +201,7 @@ static int take_back(const struct column *column, struct perf_event_attr *attr, 
 		again = open_with(column, &more, probe, cpu);
 		if (again < 0)
 			continue;
-		safe_close(fd);
+		end_try(probe, column->event, fd);
 		fd = again;
 		*attr = more;
 	}
@@ -206,7 +257,7 @@ static bool modifiers_are_refused(const struct column *column, const struct prob
 	attr.exclude_host = attr.exclude_guest = 0;
 	attr.precise_ip = 0;
 	fd = open_with(column, &attr, probe, cpu);
-	safe_close(fd);
+	end_try(probe, column->event, fd);
 	return fd >= 0;
 }
 
@@ -254,14 +305,16 @@ static bool opens_as_member(const struct scope_plan *plan, const struct column *
 {
 	const struct column *leader = find_leader(plan, column);
 	struct perf_event_attr attr = column->attr;
-	_cleanup_(closep) int leader_fd = -1, fd = -1;
+	int leader_fd, fd = -1;
 
 	if (!leader)
 		return false;
 	attr.pinned = attr.exclusive = 0; /* a leader's */
 	leader_fd = open_with(leader, &leader->attr, probe, cpu);
 	if (leader_fd >= 0)
-		fd = perf_open(column->event, &attr, cpu, probe->cgroup_fd, leader_fd);
+		fd = try_open(probe, column->event, &attr, cpu, probe->cgroup_fd, leader_fd);
+	end_try(probe, column->event, fd);
+	end_try(probe, leader->event, leader_fd);
 	return fd >= 0;
 }
 
@@ -282,7 +335,7 @@ int probe_column(struct scope_plan *plan, size_t at, const struct probe *probe)
 	const struct event *event = column->event;
 	const struct column *counting;
 	_cleanup_(cpulist_release) struct cpulist cpus = {};
-	_cleanup_(closep) int fd = -1;
+	int fd;
 
 	if (event->absent)
 		return column_set_state(column, event->absent == -EACCES ? EVENT_DENIED : EVENT_UNSUPPORTED,
@@ -306,20 +359,30 @@ int probe_column(struct scope_plan *plan, size_t at, const struct probe *probe)
 	fd = open_column(column, probe, cpus.cpu[0]);
 	if (fd == -EINVAL && opens_as_member(plan, column, probe, cpus.cpu[0]))
 		return 0;
+	end_try(probe, event, fd);
 	return fd < 0 ? explain_column(column, probe, cpus.cpu[0], fd) : tell_concessions(column);
 }
 
 /* --- sets */
 
-static void close_members(int *fds, size_t nr)
+/* Each member has been tried on its own, or is counted: its tracepoint is open elsewhere, and no fd of it is slow to
+ * close. Those of a probe all are. */
+static void end_members(const struct scope_plan *plan, const struct set *set, const struct probe *probe,
+			const int *fds, size_t nr)
 {
-	while (nr > 0)
-		safe_close(fds[--nr]);
+	while (nr-- > 0) {
+		const struct event *event = plan->columns[set->columns[nr]].event;
+
+		if (event->probe)
+			end_try(probe, event, fds[nr]);
+		else
+			safe_close(fds[nr]);
+	}
 }
 
 /* Opens the set's first nr members on its first CPU; returns how many it took, with the error of the next. */
-static size_t open_members(const struct scope_plan *plan, const struct set *set, size_t nr, int cgroup_fd, bool pinned,
-			   int *fds, int *error)
+static size_t open_members(const struct scope_plan *plan, const struct set *set, const struct probe *probe, size_t nr,
+			   int cgroup_fd, bool pinned, int *fds, int *error)
 {
 	*error = 0;
 	for (size_t i = 0; i < nr; i++) {
@@ -327,8 +390,8 @@ static size_t open_members(const struct scope_plan *plan, const struct set *set,
 
 		if (pinned && i == 0)
 			attr.pinned = 1;
-		fds[i] = perf_open(plan->columns[set->columns[i]].event, &attr, set->cpus.cpu[0], cgroup_fd,
-				   i ? fds[0] : -1);
+		fds[i] = try_open(probe, plan->columns[set->columns[i]].event, &attr, set->cpus.cpu[0], cgroup_fd,
+				  i ? fds[0] : -1);
 		if (fds[i] < 0) {
 			*error = fds[i];
 			return i;
@@ -339,29 +402,45 @@ static size_t open_members(const struct scope_plan *plan, const struct set *set,
 
 /* Does the PMU run them all at once, beside what is pinned to it? True as well where that can't be found out. The
  * fds stay open, and counting: the caller closes them. */
-static bool runs_at_once(const struct scope_plan *plan, const struct set *set, size_t nr, int *fds, size_t *opened)
+static bool runs_at_once(const struct scope_plan *plan, const struct set *set, const struct probe *probe, size_t nr,
+			 int *fds, size_t *opened)
 {
 	uint64_t little;
 	int error;
 
-	*opened = open_members(plan, set, nr, -1, true, fds, &error);
+	*opened = open_members(plan, set, probe, nr, -1, true, fds, &error);
 	/* A group in error state is at its end of file; of any other this is too little to read (ENOSPC). */
 	return *opened < nr || perf_enable_group(fds[0]) < 0 || read(fds[0], &little, sizeof(little)) != 0;
 }
 
-/* How many of the first nr members the PMU runs at once; nr where it runs not even the leader: then others have
- * the PMU, and to split would not help. */
-static size_t find_fit(const struct scope_plan *plan, const struct set *set, size_t nr, int *fds)
+static bool fits_at_once(const struct scope_plan *plan, const struct set *set, const struct probe *probe, size_t nr,
+			 int *fds)
 {
-	for (size_t fits = nr; fits > 0; fits--) {
-		size_t opened;
-		bool runs = runs_at_once(plan, set, fits, fds, &opened);
+	size_t opened;
+	bool runs = runs_at_once(plan, set, probe, nr, fds, &opened);
 
-		close_members(fds, opened);
-		if (runs)
-			return fits;
+	end_members(plan, set, probe, fds, opened);
+	return runs;
+}
+
+/* How many of the first nr members the PMU runs at once; nr where it runs not even the leader: then others have
+ * the PMU, and to split would not help. What runs does so with fewer members too, so that halving finds it. */
+static size_t find_fit(const struct scope_plan *plan, const struct set *set, const struct probe *probe, size_t nr,
+		       int *fds)
+{
+	size_t fits = 0, too_many = nr;
+
+	if (nr == 0 || fits_at_once(plan, set, probe, nr, fds))
+		return nr;
+	while (too_many - fits > 1) {
+		size_t middle = fits + (too_many - fits) / 2;
+
+		if (fits_at_once(plan, set, probe, middle, fds))
+			fits = middle;
+		else
+			too_many = middle;
 	}
-	return nr;
+	return fits > 0 ? fits : nr;
 }
 
 static int set_states(struct scope_plan *plan, const struct set *set, enum event_state state, const struct reason *why,
@@ -428,8 +507,8 @@ int probe_set(struct scope_plan *plan, const struct set *set, const struct probe
 		return 0;
 
 	if (!counting) {
-		opened = open_members(plan, set, set->nr, probe->cgroup_fd, false, fds, &error);
-		close_members(fds, opened);
+		opened = open_members(plan, set, probe, set->nr, probe->cgroup_fd, false, fds, &error);
+		end_members(plan, set, probe, fds, opened);
 	}
 	if (error && (!may_split || opened == 0 || (error != -EINVAL && error != -ENOSPC))) {
 		*ret = 0;
@@ -437,7 +516,7 @@ int probe_set(struct scope_plan *plan, const struct set *set, const struct probe
 	}
 	/* Also of what is counted already: it may be a group that has never run. */
 	if (!whole)
-		*ret = find_fit(plan, set, opened, fds);
+		*ret = find_fit(plan, set, probe, opened, fds);
 	if (*ret == set->nr || may_split)
 		return 0;
 	opened = *ret;
@@ -445,14 +524,7 @@ int probe_set(struct scope_plan *plan, const struct set *set, const struct probe
 	return explain_never_run(plan, set, opened);
 }
 
-void held_release(struct held *held)
-{
-	close_members(held->fds, held->nr);
-	free(held->fds);
-	*held = (struct held){};
-}
-
-int probe_hold(const struct scope_plan *plan, const struct set *set, struct held *held)
+int probe_hold(const struct scope_plan *plan, const struct set *set, const struct probe *probe, struct held *held)
 {
 	int *fds = reallocarray(held->fds, held->nr + set->nr, sizeof(*fds));
 	size_t opened;
@@ -460,7 +532,7 @@ int probe_hold(const struct scope_plan *plan, const struct set *set, struct held
 	if (!fds)
 		return -ENOMEM;
 	held->fds = fds;
-	(void)runs_at_once(plan, set, set->nr, fds + held->nr, &opened);
+	(void)runs_at_once(plan, set, probe, set->nr, fds + held->nr, &opened);
 	held->nr += opened;
 	return 0;
 }

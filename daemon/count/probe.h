@@ -17,6 +17,9 @@
  * never run the group. So the set is run once, pinned: a pinned group goes before all others and either runs
  * in that moment or is put into error state (perf_event_open(2), "pinned"). Sets that are to be pinned are held
  * open meanwhile, since they will have their counters before the others.
+ *
+ * An event that is slow to close (event_is_slow_to_close()) stays open when it has been tried, in `tried`: a thousand
+ * tracepoints would take half a minute. Where files are short they are closed all the same.
  */
 
 #include "count/plan.h"
@@ -28,6 +31,7 @@ struct probe {
 	const char *no_cgroups;
 	const struct privilege *privilege;
 	const struct scope_plan *counting; /* what is counted now and is not tried again, or NULL */
+	struct held *tried; /* gets what is slow to close; NULL: it is closed at once */
 };
 
 /* The CPUs of online on which the event can be counted. -ENOMEM. */
@@ -41,17 +45,9 @@ int probe_column(struct scope_plan *plan, size_t at, const struct probe *probe);
  * split; or none: then all of its columns say why. -ENOMEM. */
 int probe_set(struct scope_plan *plan, const struct set *set, const struct probe *probe, size_t *ret);
 
-/* Groups that are open while others are tried. */
-struct held {
-	int *fds; /* leaders before their members */
-	size_t nr;
-};
-
-void held_release(struct held *held);
-
 /* Opens a pinned set as it will be on its first CPU, and starts it: what shares the PMU with it is then tried beside
  * it. -ENOMEM. */
-int probe_hold(const struct scope_plan *plan, const struct set *set, struct held *held);
+int probe_hold(const struct scope_plan *plan, const struct set *set, const struct probe *probe, struct held *held);
 
 /* Can the column, which could not be opened, be by now? */
 bool probe_recovers(const struct column *column, const struct probe *probe);

@@ -279,6 +279,19 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	return 0;
 }
 
+static bool is_last_of_tracepoint(const struct fake_event *event)
+{
+	bool others = false;
+
+	for (int i = 0; i < fake_perf.nr; i++) {
+		const struct fake_event *other = &fake_perf.events[i];
+
+		others |= other->open && other != event && other->attr.type == PERF_TYPE_TRACEPOINT &&
+			  other->attr.config == event->attr.config;
+	}
+	return event->attr.type == PERF_TYPE_TRACEPOINT && !others;
+}
+
 int __wrap_close(int fd)
 {
 	struct fake_event *event = event_of(fd);
@@ -289,6 +302,7 @@ int __wrap_close(int fd)
 		event->held--;
 		return 0;
 	}
+	fake_perf.nr_slow += is_last_of_tracepoint(event);
 	event->open = false;
 	fake_perf.nr_open--;
 	return 0;

@@ -59,6 +59,7 @@ struct fake_perf {
 	int nr;	    /* ever opened */
 	int nr_open; /* now */
 	int nr_calls; /* of perf_event_open */
+	int nr_slow;  /* tracepoints of which the last event was closed: each is tens of milliseconds */
 	unsigned long flags; /* of the last */
 	uint64_t clock;	     /* ns */
 	uint32_t known_size; /* of perf_event_attr, as far as this kernel knows it; 0: as the headers have it */

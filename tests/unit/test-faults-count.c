@@ -480,6 +480,7 @@ static void make_plans(struct run *run, bool has_cpus)
 		as_tracepoint(add_group(w, SCOPE_CGROUP, "trace", false, trace, 1)->events.events,
 			      i ? "prev_pid == 1" : "prev_pid == 2");
 		make_plan(w);
+		plan_end_tries(w->plan, NULL); /* they would be of another kernel each time */
 		run->plans[i] = steal_ptr(w->plan);
 	}
 }

@@ -479,6 +479,27 @@ static void test_long_query(void **state)
 	check_error(fake, "GET", target, 400, true, "unknown query parameter");
 }
 
+/* Many cgroups of long names, and a glob that may have been reached at each of its places with each character. */
+static void test_a_query_that_takes_too_long(void **state)
+{
+	struct fake_source *fake = *state;
+	char path[4096], target[1100] = "/api/v1/snapshot?cgroup=**";
+	size_t n = strlen(target);
+
+	memset(path, 'a', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	for (size_t i = 0; i < sizeof(path) - 1; i += 250)
+		path[i] = '/';
+	for (uint64_t i = 0; i < 500; i++)
+		made_row(fake->snapshot, SCOPE_CGROUP, ROW_ALL_CPUS, path, 10 + i);
+	memcpy(target + n, path, 1000);
+	target[n + 1000] = '\0';
+	check_error(fake, "GET", target, 400, true, "the glob is too long for so many and such long names");
+	assert_int_equal(fake->nr_scraped, 0);
+	target[n + 40] = '\0';
+	free(ask(fake, "GET", target, 200, &(const char *){ NULL }));
+}
+
 /* Is the first question's answer the second one's, too? */
 static bool is_one_answer(struct fake_source *fake, const char *one, const char *other, const char *encoding)
 {
@@ -671,6 +692,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_methods, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_queries, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_query, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_query_that_takes_too_long, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_equal_questions, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_good_queries, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_snapshot, setup, teardown),
