@@ -323,25 +323,20 @@ void ledger_tick(struct ledger *ledger, uint64_t now)
 	ledger->last_tick = now;
 }
 
-static void carry_times(struct row *to, const struct scope_plan *to_plan, const struct row *from,
-			const struct scope_plan *from_plan)
+/* Adds the times of each set of `from` to those of the set that has its group's times now. */
+static void carry_times(struct row *to, const struct row *from, const size_t *set_heirs, size_t nr_from)
 {
-	/* Times are exposed per group, so they are carried per group: into the first of its sets. */
-	for (size_t k = 0; k < to_plan->nr_sets; k++) {
-		const char *group = to_plan->sets[k].group->name;
-		struct set_times *times = &to->times[k];
+	for (size_t i = 0; i < nr_from; i++) {
+		struct set_times *times;
 
-		if (k > 0 && to_plan->sets[k - 1].group == to_plan->sets[k].group)
+		if (set_heirs[i] == NO_SET)
 			continue;
-		for (size_t i = 0; i < from_plan->nr_sets; i++) {
-			if (strcmp(from_plan->sets[i].group->name, group))
-				continue;
-			times->enabled += from->times[i].enabled;
-			times->running += from->times[i].running;
-			times->enabled_at_tick += from->times[i].enabled_at_tick;
-			times->running_at_tick += from->times[i].running_at_tick;
-			times->covered += from->times[i].covered;
-		}
+		times = &to->times[set_heirs[i]];
+		times->enabled += from->times[i].enabled;
+		times->running += from->times[i].running;
+		times->enabled_at_tick += from->times[i].enabled_at_tick;
+		times->running_at_tick += from->times[i].running_at_tick;
+		times->covered += from->times[i].covered;
 	}
 }
 
@@ -359,17 +354,56 @@ bool ledger_row_is_empty(const struct ledger *ledger, const struct row *row)
 	return true;
 }
 
-/* What is carried from where, and to which column: one a column of the new plan, or NO_COLUMN. */
+/* What is carried from where. All that depends on the plans alone is worked out once, and not for each row. */
 struct carrying {
 	struct ledger *to;
 	const struct ledger *from;
-	size_t *heirs[_SCOPE_MAX];
+	size_t *heirs[_SCOPE_MAX];     /* one a column of the new plan: the equal one of the old, or NO_COLUMN */
+	size_t *set_heirs[_SCOPE_MAX]; /* one a set of the old plan: the new set that gets its times, or NO_SET */
+	const struct row *sought; /* the last row of the old ledger for which find_counted() has looked … */
+	struct row *counted;	  /* … and what it found: its cgroup's other rows come next, and it is the same */
 };
 
 static void carrying_release(struct carrying *carrying)
 {
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		free(carrying->heirs[scope]);
+		free(carrying->set_heirs[scope]);
+	}
+}
+
+static bool begins_group(const struct scope_plan *plan, size_t set)
+{
+	return set == 0 || plan->sets[set - 1].group != plan->sets[set].group;
+}
+
+/* Times are exposed per group, so they are carried per group: into the first of its sets. It is looked for from a set
+ * on, as groups mostly are in the order in which they were. */
+static size_t first_set_of(const struct scope_plan *plan, const struct group *group, size_t from)
+{
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		size_t set = (from + i) % plan->nr_sets;
+
+		if (begins_group(plan, set) && strcmp(plan->sets[set].group->name, group->name) == 0)
+			return set;
+	}
+	return NO_SET;
+}
+
+/* The sets of a group stand together, so that each group is looked for once. */
+static int find_set_heirs(struct carrying *carrying, enum scope scope)
+{
+	const struct scope_plan *to = &carrying->to->plan->scope[scope], *from = &carrying->from->plan->scope[scope];
+	size_t *heirs = calloc(from->nr_sets + 1, sizeof(*heirs)), last = 0;
+
+	carrying->set_heirs[scope] = heirs;
+	if (!heirs)
+		return -ENOMEM;
+	for (size_t i = 0; i < from->nr_sets; i++) {
+		heirs[i] = begins_group(from, i) ? first_set_of(to, from->sets[i].group, last) : heirs[i - 1];
+		last = heirs[i] == NO_SET ? last : heirs[i];
+	}
+	return 0;
 }
 
 static int find_heirs(struct carrying *carrying, enum scope scope)
@@ -423,7 +457,7 @@ static void carry_row(const struct carrying *carrying, struct row *to, const str
 	to->since = to->since < from->since ? to->since : from->since;
 	if (!final)
 		carry_waited(carrying, to, from);
-	carry_times(to, plan, from, &carrying->from->plan->scope[from->scope]);
+	carry_times(to, from, carrying->set_heirs[from->scope], carrying->from->plan->scope[from->scope].nr_sets);
 }
 
 /* Into the target's row, where the new ledger has one. */
@@ -456,8 +490,7 @@ static int carry_to_new_row(const struct carrying *carrying, const struct row *o
 	return 0;
 }
 
-/* A row of the cgroup in the new ledger, on any of the CPUs, that is counted; or NULL. */
-static struct row *find_counted(const struct ledger *ledger, const struct row *old, const struct cpulist *cpus)
+static struct row *look_for_counted(const struct ledger *ledger, const struct row *old, const struct cpulist *cpus)
 {
 	for (size_t i = 0; i < cpus->nr; i++) {
 		struct row *row = ledger_find(ledger, cpus->cpu[i], old->identity);
@@ -468,9 +501,21 @@ static struct row *find_counted(const struct ledger *ledger, const struct row *o
 	return NULL;
 }
 
+/* A row of the cgroup in the new ledger, on any of the CPUs, that is counted; or NULL. Rows of one cgroup stand
+ * together: all CPUs are looked at once a cgroup, and not once a row, which would be CPUs times CPUs. */
+static struct row *find_counted(struct carrying *carrying, const struct row *old, const struct cpulist *cpus)
+{
+	const struct row *sought = carrying->sought;
+
+	if (!sought || strcmp(sought->identity->label, old->identity->label) != 0)
+		carrying->counted = look_for_counted(carrying->to, old, cpus);
+	carrying->sought = old;
+	return carrying->counted;
+}
+
 /* From a target that was counted: into its row, or else it is a CPU that is not counted for now, by itself or of a
  * cgroup, or a cgroup that is counted no more. */
-static int carry_counted(const struct carrying *carrying, const struct row *old, bool per_cpu,
+static int carry_counted(struct carrying *carrying, const struct row *old, bool per_cpu,
 			 const struct cpulist *cpus, uint64_t now)
 {
 	struct row *counted;
@@ -481,7 +526,7 @@ static int carry_counted(const struct carrying *carrying, const struct row *old,
 		return carry_to_new_row(carrying, old, 0, NULL);
 	if ((old->cpu != ROW_ALL_CPUS) != per_cpu)
 		return 0;
-	counted = per_cpu ? find_counted(carrying->to, old, cpus) : NULL;
+	counted = per_cpu ? find_counted(carrying, old, cpus) : NULL;
 	if (counted)
 		return carry_to_new_row(carrying, old, 0, counted);
 	return ledger_row_is_empty(carrying->from, old) ? 0 : carry_to_new_row(carrying, old, now, NULL);
@@ -503,6 +548,8 @@ int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, con
 
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = find_heirs(&carrying, (enum scope)scope);
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = find_set_heirs(&carrying, (enum scope)scope);
 	/* In the order in which they went, and those that go now after them. */
 	TAILQ_FOREACH(old, &from->gone, in_gone)
 		if (r == 0)

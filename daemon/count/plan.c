@@ -30,6 +30,7 @@ static void scope_plan_release(struct scope_plan *plan)
 	for (size_t i = 0; i < plan->nr_columns; i++)
 		free(plan->columns[i].why);
 	free(plan->columns);
+	free(plan->by_name);
 	for (size_t i = 0; i < plan->nr_sets; i++) {
 		free(plan->sets[i].columns);
 		cpulist_release(&plan->sets[i].cpus);
@@ -235,6 +236,26 @@ static void drop_set(struct scope_plan *plan, size_t at)
 	}
 }
 
+static int compare_names(const void *a, const void *b, void *columns)
+{
+	const struct column *x = (const struct column *)columns + *(const size_t *)a;
+	const struct column *y = (const struct column *)columns + *(const size_t *)b;
+
+	return strcmp(x->event->metric, y->event->metric);
+}
+
+/* A plan is looked for in another event by event, some times over in a reload. */
+static int sort_columns(struct scope_plan *plan)
+{
+	plan->by_name = calloc(plan->nr_columns + 1, sizeof(*plan->by_name));
+	if (!plan->by_name)
+		return -ENOMEM;
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		plan->by_name[i] = i;
+	qsort_r(plan->by_name, plan->nr_columns, sizeof(*plan->by_name), compare_names, plan->columns);
+	return 0;
+}
+
 int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, enum scope scope)
 {
 	size_t nr = 0;
@@ -253,7 +274,7 @@ int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, e
 				.attr = groups->groups[i].events.events[k].attr,
 				.set = NO_SET,
 			};
-	return 0;
+	return sort_columns(plan);
 }
 
 static int fail_same_series(const struct column *a, const struct column *b, const char *series, struct reason *why)
@@ -427,11 +448,35 @@ bool column_equal(const struct column *a, const struct column *b)
 	return a->scope == b->scope && event_equal(a->event, b->event);
 }
 
+/* The first place in by_name with that name, or one that comes after it. */
+static size_t find_name(const struct scope_plan *plan, const char *name)
+{
+	size_t low = 0, high = plan->nr_columns;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(plan->columns[plan->by_name[middle]].event->metric, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 size_t column_find_equal(const struct column *column, const struct scope_plan *plan)
 {
-	for (size_t i = 0; i < plan->nr_columns; i++)
-		if (column_equal(column, &plan->columns[i]))
-			return i;
+	const char *name = column->event->metric;
+
+	/* Several of a name are of different PMUs, or in different modes. */
+	for (size_t i = plan->by_name ? find_name(plan, name) : 0; i < plan->nr_columns; i++) {
+		size_t at = plan->by_name ? plan->by_name[i] : i;
+
+		if (column_equal(column, &plan->columns[at]))
+			return at;
+		if (plan->by_name && strcmp(plan->columns[at].event->metric, name) != 0)
+			break;
+	}
 	return NO_COLUMN;
 }
 
@@ -458,10 +503,10 @@ static bool set_equal(const struct scope_plan *a_plan, const struct set *a, cons
 
 size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan)
 {
-	for (size_t i = 0; i < b_plan->nr_sets; i++)
-		if (set_equal(a_plan, a, b_plan, &b_plan->sets[i]))
-			return i;
-	return NO_SET;
+	size_t leader = column_find_equal(&a_plan->columns[a->columns[0]], b_plan);
+	size_t set = leader == NO_COLUMN ? NO_SET : b_plan->columns[leader].set;
+
+	return set != NO_SET && set_equal(a_plan, a, b_plan, &b_plan->sets[set]) ? set : NO_SET;
 }
 
 /* Members alike, in the same order, opened with the same attributes on the same CPUs: only the scope differs. */

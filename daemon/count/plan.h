@@ -71,6 +71,7 @@ struct set {
 struct scope_plan {
 	struct column *columns;
 	size_t nr_columns;
+	size_t *by_name; /* the columns' numbers, sorted by the names of their events; NULL: they are few */
 	struct set *sets;
 	size_t nr_sets;
 };

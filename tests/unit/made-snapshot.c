@@ -85,26 +85,6 @@ static void add_to_set(struct scope_plan *plan, size_t at, int set_at)
 	set->columns[set->nr++] = at;
 }
 
-/* Columns come group by group, as in a real plan, whatever the order of the table. */
-static void add_columns(struct plan *plan, enum scope scope)
-{
-	struct scope_plan *scope_plan = &plan->scope[scope];
-	struct group_list *list = &plan->groups[scope];
-
-	for (size_t i = 0; i < list->nr; i++)
-		for (size_t k = 0; k < list->groups[i].events.nr; k++) {
-			scope_plan->columns =
-				grow(scope_plan->columns, scope_plan->nr_columns, sizeof(*scope_plan->columns));
-			scope_plan->columns[scope_plan->nr_columns++] = (struct column){
-				.scope = scope,
-				.group = &list->groups[i],
-				.event = &list->groups[i].events.events[k],
-				.attr = list->groups[i].events.events[k].attr,
-				.set = NO_SET,
-			};
-		}
-}
-
 static void take_column(struct snapshot_table *table, struct scope_plan *plan, size_t at,
 			const struct made_event *made)
 {
@@ -123,7 +103,9 @@ static void add_table(struct snapshot *snapshot, enum scope scope, const struct 
 	struct scope_plan *plan = &snapshot->plan->scope[scope];
 	struct snapshot_table *table = &snapshot->table[scope];
 
-	add_columns(snapshot->plan, scope);
+	/* Columns come group by group, whatever the order of the table. */
+	if (plan_add_columns(plan, &snapshot->plan->groups[scope], scope) < 0)
+		abort();
 	table->nr_columns = plan->nr_columns;
 	table->columns = must(calloc(plan->nr_columns + 1, sizeof(*table->columns)));
 	for (size_t i = 0; i < plan->nr_columns; i++)
