@@ -292,6 +292,15 @@ static bool share_series(const struct event *a, const struct event *b)
 	return a->by_pmu && b->by_pmu && strcmp(a->metric, b->metric) == 0 && strcmp(a->pmu, b->pmu) != 0;
 }
 
+/* Would the two columns be exposed under one name? Totals have a unit in their name; states, JSON keys and filters
+ * have not, so that events which differ by their unit alone would meet there. */
+static bool share_name(const struct column *a, const char *a_series, const struct column *b, const char *b_series)
+{
+	bool same = strcmp(a_series, b_series) == 0 || strcmp(a->event->metric, b->event->metric) == 0;
+
+	return same && !share_series(a->event, b->event);
+}
+
 /* No two columns of a scope may have the same series, nor one those of the groups' times. */
 static int check_name(const struct scope_plan *plan, size_t at, char *const *series, struct reason *why)
 {
@@ -302,8 +311,10 @@ static int check_name(const struct scope_plan *plan, size_t at, char *const *ser
 				  "'%s' in group '%s': '%s' is the name of the groups' times; use another label",
 				  column->event->text, column->group->name, series[at]);
 	for (size_t i = 0; i < at; i++)
-		if (strcmp(series[i], series[at]) == 0 && !share_series(plan->columns[i].event, column->event))
-			return fail_same_series(&plan->columns[i], column, series[at], why);
+		if (share_name(&plan->columns[i], series[i], column, series[at]))
+			return fail_same_series(&plan->columns[i], column,
+						strcmp(series[i], series[at]) ? column->event->metric : series[at],
+						why);
 	return 0;
 }
 

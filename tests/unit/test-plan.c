@@ -246,6 +246,30 @@ static void test_plan_series_meet(void **state)
 	make_plan(w);
 }
 
+/* States and JSON name an event without its unit: two that differ by it alone can't be told apart there. */
+static void test_plan_names_differ_by_unit(void **state)
+{
+	static const struct text_event one[] = { { "a", SW, 1 } }, other[] = { { "a", SW, 2 } };
+	struct world *w = *state;
+	struct reason why;
+	struct group *group;
+
+	for (int same_group = 0; same_group < 2; same_group++) {
+		group = add_group(w, SCOPE_CPU, "one", false, one, 1);
+		group->events.events[0].unit = EVENT_UNIT_SECONDS;
+		add_group(w, SCOPE_CPU, same_group ? "one" : "other", false, other, 1);
+		assert_int_equal(try_plan(w, &why), -EEXIST);
+		assert_non_null(strstr(why.text, "'a' in group 'one'"));
+		assert_non_null(strstr(why.text, "are both counted per CPU as 'a': leave one out"));
+	}
+
+	/* A scope is one thing, the other another. */
+	group = add_group(w, SCOPE_CPU, "one", false, one, 1);
+	group->events.events[0].unit = EVENT_UNIT_SECONDS;
+	add_group(w, SCOPE_CGROUP, "other", false, other, 1);
+	make_plan(w);
+}
+
 static void test_plan_absent_and_uncountable(void **state)
 {
 	static const struct text_event uncore[] = { { "x", UNCORE_TYPE, 9 } };
@@ -308,6 +332,7 @@ int main(void)
 		TEST(test_plan_group_too_large),
 		TEST(test_plan_same_series_twice),
 		TEST(test_plan_series_meet),
+		TEST(test_plan_names_differ_by_unit),
 		TEST(test_plan_absent_and_uncountable),
 		TEST(test_plan_no_cpu),
 		TEST(test_plan_no_cgroups),
