@@ -186,6 +186,7 @@ int count_succeeded(struct count *count, struct count *from)
 	count->engine->defers = false;
 	count->engine->ops->succeed(count->engine, NULL, NULL);
 	from->engine->ops->finish(from->engine, now);
+	ledger_expire(from->ledger, now, count->options.linger);
 	count->from = NULL;
 	count->reads = from->reads;
 	count->read_ns = from->read_ns;
@@ -476,6 +477,13 @@ bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
 	return row && row->identity->id == cgroup->identity->id;
 }
 
+/* Rows that have lingered long enough go before anybody can see them or take them up again, however far apart ticks
+ * are. */
+static void expire_rows(struct count *count, uint64_t now)
+{
+	ledger_expire(count->ledger, now, count->options.linger);
+}
+
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		     struct reason *why)
 {
@@ -484,6 +492,7 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 	bool had = count_has_cgroup(count, cgroup);
 	int r;
 
+	expire_rows(count, count_now());
 	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
 		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
 	if (!had && count_is_counted(count, cgroup->identity))
@@ -515,6 +524,8 @@ void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool 
 
 	if (!count_has_cgroup(count, cgroup))
 		return;
+	/* They are not pushed out by this one. */
+	expire_rows(count, now);
 	count->engine->ops->remove(count->engine, SCOPE_CGROUP, cgroup->identity->id, now);
 	count->nr_cgroups--;
 	end_cgroup_rows(count, cgroup, linger, now);
@@ -526,6 +537,7 @@ void count_read(struct count *count)
 {
 	uint64_t now = count_now();
 
+	expire_rows(count, now);
 	count->engine->ops->read(count->engine, now);
 	lifelines_check(&count->lifelines, count_now());
 	count->last_read = now;
@@ -542,7 +554,6 @@ void count_tick(struct count *count, const uint64_t *busy)
 {
 	count_read(count);
 	ledger_tick(count->ledger, count->last_read);
-	ledger_expire(count->ledger, count->last_read, count->options.linger);
 	states_update(count->states, count->engine, count->ledger, &count->cpus, busy);
 }
 
@@ -597,6 +608,7 @@ static int restore(struct count **ret, struct unpack *in, const struct privilege
 	const struct count_options options = {
 		.cgroup_per_cpu = unpack_at_most(in, 1),
 		.cgroup_max = SIZE_MAX,
+		.linger = UINT64_MAX, /* its successor knows how long */
 	};
 	_cleanup_(cpulist_release) struct cpulist cpus = {};
 	_cleanup_(cpulist_release) struct cpulist known = {};

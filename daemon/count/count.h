@@ -105,13 +105,12 @@ bool count_is_counted(const struct count *count, const struct cgroup_identity *i
  * it is still there but no longer wanted). */
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger);
 
-/* Reads everything that is open and adds to the totals. Never fails as a whole: a group that can't be
- * read is counted in the stats, and its columns' states say why. */
+/* Reads everything that is open and adds to the totals; rows that have lingered are dropped. Never fails as a whole: a
+ * group that can't be read is counted in the stats, and its columns' states say why. */
 void count_read(struct count *count);
 
-/* count_read() as the end of an interval: rates, shares and states are worked out, and rows that have
- * lingered are dropped. busy: ns in which each CPU was busy in the interval, or NULL where that is not known;
- * it is only looked at while count_is_in_doubt() (stall.h). */
+/* count_read() as the end of an interval: rates, shares and states are worked out. busy: ns in which each CPU was busy
+ * in the interval, or NULL where that is not known; it is only looked at while count_is_in_doubt() (stall.h). */
 void count_tick(struct count *count, const uint64_t *busy);
 bool count_is_in_doubt(const struct count *count);
 

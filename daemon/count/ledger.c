@@ -348,8 +348,14 @@ void ledger_unmeasure(const struct ledger *ledger, struct row *row)
 
 bool ledger_row_is_empty(const struct ledger *ledger, const struct row *row)
 {
-	for (size_t i = 0; i < ledger->plan->scope[row->scope].nr_columns; i++)
+	const struct scope_plan *plan = &ledger->plan->scope[row->scope];
+
+	for (size_t i = 0; i < plan->nr_columns; i++)
 		if (row->cells[i].measured || row->cells[i].total)
+			return false;
+	/* The time of a group that was enabled and has never run is exposed as well. */
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		if (row->times[i].enabled)
 			return false;
 	return true;
 }

@@ -118,12 +118,99 @@ static void test_lingering_per_cpu_is_bounded(void **state)
 	check_bounded(*state, true);
 }
 
+/* Another cgroup at the same path. A directory that is made before the old one goes has another inode. */
+static struct cgroup *make_again(struct world *w, const char *name)
+{
+	struct reason why;
+	char label[16];
+
+	make_dir(w, "new");
+	remove_dir(w, name);
+	assert_int_equal(renameat(w->root_fd, "new", w->root_fd, name), 0);
+	cgroup_tree_rescan(w->tree);
+	assert_int_equal(cgroup_tree_follow(w->tree, UINT64_MAX, &why), 0);
+	snprintf(label, sizeof(label), "/%s", name);
+	return find_cgroup(w, label);
+}
+
+/* Between two ticks an hour may pass: a scrape shows no row that has lingered long enough, and nothing takes it up
+ * again. */
+static void test_expires_between_ticks(void **state)
+{
+	struct world *w = *state;
+	struct cgroup *a, *b;
+
+	w->options.cgroup_max = 1;
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	make_dir(w, "a");
+	make_dir(w, "b");
+	start(w);
+	a = add_cgroup(w, "/a");
+	fake_run(a->identity->id, 1, 1000, 1000, 5);
+	count_remove_cgroup(w->count, a, true);
+	fake_perf.clock += w->options.linger / 2;
+	count_read(w->count);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 5);
+
+	fake_perf.clock += w->options.linger / 2;
+	count_read(w->count);
+	assert_int_equal(count_stats(w->count).lingering, 0);
+	assert_null(ledger_find(count_ledger(w->count), ROW_ALL_CPUS, a->identity));
+
+	/* Without a reading meanwhile. */
+	a = add_cgroup(w, "/a");
+	fake_run(a->identity->id, 1, 1000, 1000, 5);
+	count_remove_cgroup(w->count, a, true);
+	fake_perf.clock += w->options.linger;
+	a = make_again(w, "a");
+	add_cgroup(w, "/a");
+	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
+	count_remove_cgroup(w->count, a, false);
+
+	/* It is not pushed out: its time was over. */
+	a = add_cgroup(w, "/a");
+	count_read(w->count);
+	count_remove_cgroup(w->count, a, true);
+	b = add_cgroup(w, "/b");
+	count_read(w->count);
+	fake_perf.clock += w->options.linger;
+	count_remove_cgroup(w->count, b, true);
+	assert_int_equal(count_stats(w->count).lingering, 1);
+	assert_int_equal(count_stats(w->count).pushed_out, 0);
+}
+
+/* The time of a group that was enabled and never ran is a series as well, which does not fall. */
+static void test_times_linger(void **state)
+{
+	struct world *w = *state;
+	struct cgroup *a;
+
+	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
+	make_dir(w, "a");
+	start(w);
+	a = add_cgroup(w, "/a");
+	fake_run(a->identity->id, 1, 3000, 0, 0);
+	count_read(w->count);
+	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
+	count_remove_cgroup(w->count, a, true);
+	assert_int_equal(count_stats(w->count).lingering, 1);
+	assert_int_equal(row_of(w, ROW_ALL_CPUS, a)->times[0].enabled, 3000);
+
+	a = make_again(w, "a");
+	add_cgroup(w, "/a");
+	fake_run(a->identity->id, 1, 500, 0, 0);
+	count_read(w->count);
+	assert_int_equal(row_of(w, ROW_ALL_CPUS, a)->times[0].enabled, 3500);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_cgroup_life),
 		TEST(test_cgroup_expires),
+		TEST(test_expires_between_ticks),
+		TEST(test_times_linger),
 		TEST(test_lingering_is_bounded),
 		TEST(test_lingering_per_cpu_is_bounded),
 	};
