@@ -156,21 +156,29 @@ const struct cpulist *count_lost(const struct count *count)
 	return &count->lost;
 }
 
-/* Rows of CPUs that the engine does not count: of one that is excluded nobody wants to know, one that could not be
- * opened is not measured, and of one that is offline nothing more can come. */
+/* Rows of CPUs that the engine does not count: one that is excluded is not shown, but what it has counted stays in the
+ * sum of all CPUs, which would fall otherwise; one that could not be opened is not measured, and of one that is offline
+ * nothing more can come. */
+static void settle_cpu_row(struct count *count, struct row *row)
+{
+	row->excluded = is_excluded(count, row->cpu);
+	if (row->excluded || (cpulist_has(&count->cpus, row->cpu) &&
+			      !count->engine->ops->has(count->engine, SCOPE_CPU, (uint64_t)row->cpu)))
+		ledger_unmeasure(count->ledger, row);
+}
+
 static void settle_cpus(struct count *count)
 {
 	struct row *row, *next;
 
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		for (row = TAILQ_FIRST(&count->ledger->rows[scope]); row; row = next) {
-			next = TAILQ_NEXT(row, in_ledger);
-			if (row->cpu != ROW_ALL_CPUS && is_excluded(count, row->cpu))
-				ledger_drop(count->ledger, row);
-			else if (scope == SCOPE_CPU && cpulist_has(&count->cpus, row->cpu) &&
-				 !count->engine->ops->has(count->engine, SCOPE_CPU, (uint64_t)row->cpu))
-				ledger_unmeasure(count->ledger, row);
-		}
+	TAILQ_FOREACH(row, &count->ledger->rows[SCOPE_CPU], in_ledger)
+		settle_cpu_row(count, row);
+	/* A cgroup's rows are summed up by nobody. */
+	for (row = TAILQ_FIRST(&count->ledger->rows[SCOPE_CGROUP]); row; row = next) {
+		next = TAILQ_NEXT(row, in_ledger);
+		if (row->cpu != ROW_ALL_CPUS && is_excluded(count, row->cpu))
+			ledger_drop(count->ledger, row);
+	}
 }
 
 void count_defer(struct count *count)

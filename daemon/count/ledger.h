@@ -42,6 +42,7 @@ struct row {
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0 */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it is there */
+	bool excluded; /* of a CPU that is left alone now: of no interest by itself, but a part of the CPUs' sum */
 	size_t number;			  /* in an image, while that is written */
 	TAILQ_ENTRY(row) in_ledger;
 	TAILQ_ENTRY(row) in_gone; /* while gone_at is set */

@@ -107,8 +107,9 @@ static void copy_row(struct snapshot_table *table, const struct row *row, const 
 		};
 }
 
+/* A CPU that is excluded is shown in the sum of all alone: the sum must not fall. */
 static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, enum scope scope,
-		     const struct cpu_topology *topology)
+		     const struct cpu_topology *topology, bool aggregate)
 {
 	size_t nr = ledger->nr_rows[scope];
 	const struct row *row;
@@ -119,7 +120,8 @@ static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, 
 	if (!table->rows || !table->cells || !table->times)
 		return -ENOMEM;
 	TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
-		copy_row(table, row, topology);
+		if (!row->excluded || aggregate)
+			copy_row(table, row, topology);
 	return 0;
 }
 
@@ -186,7 +188,8 @@ int snapshot_new(struct snapshot **ret, const struct count *count, const struct 
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (copy_columns(&snapshot->table[scope], count, (enum scope)scope) < 0 ||
-		    copy_rows(&snapshot->table[scope], count_ledger(count), (enum scope)scope, topology) < 0)
+		    copy_rows(&snapshot->table[scope], count_ledger(count), (enum scope)scope, topology,
+			      options->aggregate) < 0)
 			return -ENOMEM;
 	if (copy_sums(&snapshot->table[SCOPE_CPU], count_ledger(count)) < 0 || copy_cgroups(snapshot, tree) < 0)
 		return -ENOMEM;
