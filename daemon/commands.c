@@ -327,7 +327,7 @@ int command_list_events(const struct options *options)
 	struct list list;
 	struct reason why;
 
-	if (machine_new(&machine, NULL, 0, &why) < 0) {
+	if (machine_new(&machine, NULL, 0, NULL, &why) < 0) {
 		log_error("%s", why.text);
 		return EXIT_FAILURE;
 	}

@@ -119,7 +119,8 @@ static int find_tracepoints(struct machine *machine)
 	return r == -ENOMEM ? r : 0;
 }
 
-int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, struct reason *why)
+int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, const struct cpu_topology *known,
+		struct reason *why)
 {
 	_cleanup_(machine_freep) struct machine *machine = calloc(1, sizeof(*machine));
 	int r;
@@ -133,7 +134,7 @@ int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, s
 	r = find_cpus(machine, exclude, nr_exclude, why);
 	if (r < 0)
 		return r;
-	if (find_pmus(machine) < 0 || cpu_topology_read(&machine->topology, SYSFS, &machine->cpus) < 0 ||
+	if (find_pmus(machine) < 0 || cpu_topology_read(&machine->topology, SYSFS, &machine->online, known) < 0 ||
 	    find_tracepoints(machine) == -ENOMEM ||
 	    cgroup_mount_find(&machine->mount, PROCFS "/self/mountinfo", &machine->no_cgroups) == -ENOMEM)
 		return reason_set(why, -ENOMEM, "out of memory");

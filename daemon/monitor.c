@@ -150,6 +150,7 @@ static int make_count(struct count **ret, const struct config *config, const str
 		.linger = config->linger,
 		.cgroup_max = config->cgroup_max,
 		.excluded = &machine->excluded,
+		.topology = &machine->topology,
 		.closer = closer,
 		.fd_reserve = access_fd_reserve(config, machine->privilege.fd_limit),
 	};
@@ -199,7 +200,8 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 	cpu_watch_open(&monitor->cpu_watch, SYSFS);
 	if (closer_new(&monitor->closer) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = machine_new(&machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
+	r = machine_new(&machine, config->cpu_exclude.items, config->cpu_exclude.nr,
+			restored ? count_topology(restored) : NULL, why);
 	if (r < 0)
 		return r;
 	r = make_count(&monitor->count, config, machine, restored ? count_plan(restored) : NULL, monitor->closer,
@@ -318,7 +320,8 @@ static int look_at_machine(const struct monitor *monitor, const struct config *c
 
 	if (!reload)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr, why);
+	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr,
+			&monitor->machine->topology, why);
 	if (r >= 0)
 		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer,
 			       why);

@@ -19,6 +19,7 @@ struct count {
 	const struct privilege *privilege;
 	struct cpulist cpus;	   /* that are counted */
 	struct cpulist known_cpus; /* with those that were, and are offline now: their rows are kept */
+	struct cpu_topology topology; /* of an image, where it was restored */
 	struct cpulist lost;	   /* while it succeeds another: CPUs on which that one counts no more */
 	struct lifelines lifelines; /* of those of the cpus that need one */
 	struct count_options options;
@@ -62,6 +63,7 @@ struct count *count_free(struct count *count)
 	cpulist_release(&count->cpus);
 	cpulist_release(&count->known_cpus);
 	cpulist_release(&count->lost);
+	cpu_topology_release(&count->topology);
 	lifelines_release(&count->lifelines);
 	free(count->rows);
 	free(count);
@@ -573,6 +575,7 @@ bool count_save(const struct count *count, const char *boot_id, struct buf *out)
 	pack_u64(out, count->options.cgroup_per_cpu);
 	image_put_cpus(out, &count->cpus);
 	image_put_cpus(out, &count->known_cpus);
+	image_put_topology(out, count_topology(count));
 	image_put_plan(out, count->plan);
 	image_put_ledger(out, count->ledger);
 	image_put_states(out, count->states);
@@ -620,12 +623,15 @@ static int restore(struct count **ret, struct unpack *in, const struct privilege
 	};
 	_cleanup_(cpulist_release) struct cpulist cpus = {};
 	_cleanup_(cpulist_release) struct cpulist known = {};
+	_cleanup_(cpu_topology_release) struct cpu_topology topology = {};
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	_cleanup_(count_freep) struct count *count = NULL;
 	int r = image_get_cpus(in, &cpus);
 
 	if (r == 0)
 		r = image_get_cpus(in, &known);
+	if (r == 0)
+		r = image_get_topology(in, &topology);
 	if (r == 0)
 		r = image_get_plan(in, &plan);
 	if (r == 0)
@@ -635,6 +641,8 @@ static int restore(struct count **ret, struct unpack *in, const struct privilege
 	cpulist_release(&count->known_cpus);
 	count->known_cpus = known;
 	known = (struct cpulist){};
+	count->topology = topology;
+	topology = (struct cpu_topology){};
 	r = restore_parts(count, in, fds);
 	if (r == 0)
 		*ret = steal_ptr(count);
@@ -671,6 +679,11 @@ void count_each_fd(const struct count *count, void (*each)(void *userdata, int f
 struct plan *count_plan(const struct count *count)
 {
 	return count->plan;
+}
+
+const struct cpu_topology *count_topology(const struct count *count)
+{
+	return count->options.topology ? count->options.topology : &count->topology;
 }
 
 const struct ledger *count_ledger(const struct count *count)

@@ -14,6 +14,7 @@
 
 #include "count/fd-pool.h"
 #include "count/ledger.h"
+#include "target/cpu.h"
 #include "util/buf.h"
 #include "util/closer.h"
 
@@ -38,6 +39,7 @@ struct count_options {
 	uint64_t cgroup_max; /* cgroups counted at once, and as many linger at most */
 	uint64_t fd_reserve; /* fds left to the rest of the daemon */
 	const struct cpulist *excluded; /* CPUs of which nothing is to be counted, or NULL; borrowed */
+	const struct cpu_topology *topology; /* to be kept in images, or NULL; borrowed */
 	struct closer *closer;		/* of files that are slow to close, or NULL; borrowed */
 };
 
@@ -131,6 +133,9 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 void count_each_fd(const struct count *count, void (*each)(void *userdata, int fd, uint64_t id), void *userdata);
 
 struct plan *count_plan(const struct count *count);
+
+/* Where its CPUs sit: of its options, or of the image that it was restored from. */
+const struct cpu_topology *count_topology(const struct count *count);
 const struct ledger *count_ledger(const struct count *count);
 
 /* The state of a column now: of the plan, or what reading has found since. *why may become NULL. */

@@ -7,13 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <zlib.h>
 
 /* "perfmond" as a number of this machine's byte order. */
 #define MAGIC 0x646e6f6d66726570U
 /* Goes up with each change of what is written. */
-#define FORMAT 3U
+#define FORMAT 4U
 
 /* At the beginning of an image: magic, version, size of all, checksum of what follows. */
 #define HEADER (4 * sizeof(uint64_t))
@@ -111,6 +112,42 @@ int image_get_cpus(struct unpack *in, struct cpulist *ret)
 		return -EBADMSG;
 	*ret = cpus;
 	cpus = (struct cpulist){};
+	return 0;
+}
+
+/* CPU_NOWHERE is written as 0. */
+void image_put_topology(struct buf *out, const struct cpu_topology *topology)
+{
+	pack_u64(out, topology->nr);
+	for (size_t i = 0; i < topology->nr; i++) {
+		pack_u64(out, (uint64_t)(topology->places[i].package + 1));
+		pack_u64(out, (uint64_t)(topology->dies[i] + 1));
+	}
+}
+
+static int get_place(struct unpack *in)
+{
+	return (int)unpack_at_most(in, INT_MAX) - 1;
+}
+
+int image_get_topology(struct unpack *in, struct cpu_topology *ret)
+{
+	size_t nr = unpack_nr(in, 2 * sizeof(uint64_t));
+	_cleanup_(cpu_topology_release) struct cpu_topology topology = {};
+
+	if (nr > CPULIST_MAX_CPU + 1)
+		return -EBADMSG;
+	if (cpu_topology_new(&topology, nr) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		topology.places[i].package = get_place(in);
+		topology.dies[i] = get_place(in);
+	}
+	if (in->bad)
+		return -EBADMSG;
+	cpu_topology_settle(&topology);
+	*ret = topology;
+	topology = (struct cpu_topology){};
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 
 #include "count/ledger.h"
 #include "count/states.h"
+#include "target/cpu.h"
 #include "util/pack.h"
 
 /* What an image tells of itself, for the log and to choose by. */
@@ -53,3 +54,6 @@ int image_get_states(struct unpack *in, struct states *states);
 
 void image_put_cpus(struct buf *out, const struct cpulist *cpus);
 int image_get_cpus(struct unpack *in, struct cpulist *ret);
+
+void image_put_topology(struct buf *out, const struct cpu_topology *topology);
+int image_get_topology(struct unpack *in, struct cpu_topology *ret);

@@ -80,9 +80,29 @@ bool cpu_watch_has_changed(struct cpu_watch *watch)
 	return true;
 }
 
+int cpu_topology_new(struct cpu_topology *ret, size_t nr)
+{
+	_cleanup_(cpu_topology_release) struct cpu_topology topology = {
+		.places = calloc(nr + 1, sizeof(*topology.places)),
+		.dies = calloc(nr + 1, sizeof(*topology.dies)),
+		.nr = nr,
+	};
+
+	if (!topology.places || !topology.dies)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		topology.places[i] = (struct cpu_place){ CPU_NOWHERE, CPU_NOWHERE };
+		topology.dies[i] = CPU_NOWHERE;
+	}
+	*ret = topology;
+	topology = (struct cpu_topology){};
+	return 0;
+}
+
 void cpu_topology_release(struct cpu_topology *topology)
 {
 	free(topology->places);
+	free(topology->dies);
 	*topology = (struct cpu_topology){};
 }
 
@@ -106,38 +126,65 @@ static int read_number(int *ret, const char *sysroot, int cpu, const char *name)
 	return 0;
 }
 
-/* In the place's package, as far as dies are known. */
-static bool has_several_dies(const struct cpu_topology *topology, struct cpu_place place)
+/* Of a package, as far as dies are known. */
+static bool has_several_dies(const struct cpu_topology *topology, int package)
 {
-	for (size_t i = 0; i < topology->nr; i++) {
-		struct cpu_place other = topology->places[i];
+	int die = CPU_NOWHERE;
 
-		if (other.package == place.package && other.die != CPU_NOWHERE && other.die != place.die)
+	for (size_t i = 0; i < topology->nr; i++) {
+		if (topology->places[i].package != package || topology->dies[i] == CPU_NOWHERE)
+			continue;
+		if (die != CPU_NOWHERE && topology->dies[i] != die)
 			return true;
+		die = topology->dies[i];
 	}
 	return false;
 }
 
-int cpu_topology_read(struct cpu_topology *ret, const char *sysroot, const struct cpulist *cpus)
+void cpu_topology_settle(struct cpu_topology *topology)
+{
+	int package = CPU_NOWHERE;
+	bool several = false;
+
+	for (size_t i = 0; i < topology->nr; i++) {
+		struct cpu_place *place = &topology->places[i];
+
+		/* Neighbours are mostly of one package, which is looked at once. */
+		if (place->package != package)
+			several = place->package != CPU_NOWHERE && has_several_dies(topology, place->package);
+		package = place->package;
+		place->die = several ? topology->dies[i] : CPU_NOWHERE;
+	}
+}
+
+static void take_known(struct cpu_topology *topology, const struct cpu_topology *known)
+{
+	for (size_t i = 0; i < known->nr; i++) {
+		if (topology->places[i].package == CPU_NOWHERE)
+			topology->places[i].package = known->places[i].package;
+		if (topology->dies[i] == CPU_NOWHERE)
+			topology->dies[i] = known->dies[i];
+	}
+}
+
+int cpu_topology_read(struct cpu_topology *ret, const char *sysroot, const struct cpulist *cpus,
+		      const struct cpu_topology *known)
 {
 	_cleanup_(cpu_topology_release) struct cpu_topology topology = {};
+	size_t nr = cpus->nr ? (size_t)cpus->cpu[cpus->nr - 1] + 1 : 0;
 
-	topology.nr = cpus->nr ? (size_t)cpus->cpu[cpus->nr - 1] + 1 : 0;
-	topology.places = calloc(topology.nr + 1, sizeof(*topology.places));
-	if (!topology.places)
+	if (cpu_topology_new(&topology, known && known->nr > nr ? known->nr : nr) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < topology.nr; i++)
-		topology.places[i] = (struct cpu_place){ CPU_NOWHERE, CPU_NOWHERE };
 	for (size_t i = 0; i < cpus->nr; i++) {
-		struct cpu_place *place = &topology.places[cpus->cpu[i]];
+		int cpu = cpus->cpu[i];
 
-		if (read_number(&place->package, sysroot, cpus->cpu[i], "physical_package_id") < 0 ||
-		    read_number(&place->die, sysroot, cpus->cpu[i], "die_id") < 0)
+		if (read_number(&topology.places[cpu].package, sysroot, cpu, "physical_package_id") < 0 ||
+		    read_number(&topology.dies[cpu], sysroot, cpu, "die_id") < 0)
 			return -ENOMEM;
 	}
-	for (size_t i = 0; i < topology.nr; i++)
-		if (topology.places[i].package == CPU_NOWHERE || !has_several_dies(&topology, topology.places[i]))
-			topology.places[i].die = CPU_NOWHERE;
+	if (known)
+		take_known(&topology, known);
+	cpu_topology_settle(&topology);
 	*ret = topology;
 	topology = (struct cpu_topology){};
 	return 0;

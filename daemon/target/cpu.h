@@ -41,16 +41,25 @@ struct cpu_place {
 	int die; /* only where the package has several */
 };
 
+/* The kernel tells the place of CPUs that are online alone. A CPU does not move, though, and a place is a label of
+ * series: what was known once stays known. */
 struct cpu_topology {
 	struct cpu_place *places; /* [cpu] */
+	int *dies;		  /* [cpu], also where the package has no other, as far as is known */
 	size_t nr;
 };
 
+/* Of nr CPUs, of none of which anything is known. -ENOMEM. */
+int cpu_topology_new(struct cpu_topology *ret, size_t nr);
 void cpu_topology_release(struct cpu_topology *topology);
 
-/* Reads sysroot/devices/system/cpu/cpuN/topology of those CPUs; the kernel has it of CPUs that are online.
- * What is missing there, or makes no sense, is not known. -ENOMEM. */
-int cpu_topology_read(struct cpu_topology *ret, const char *sysroot, const struct cpulist *cpus);
+/* Reads sysroot/devices/system/cpu/cpuN/topology of those CPUs; of others, and of what is missing there or makes no
+ * sense, `known` tells (NULL: nothing), as of an earlier reading. -ENOMEM. */
+int cpu_topology_read(struct cpu_topology *ret, const char *sysroot, const struct cpulist *cpus,
+		      const struct cpu_topology *known);
+
+/* Settles which packages have several dies, after places and dies were set. */
+void cpu_topology_settle(struct cpu_topology *topology);
 
 /* CPU_NOWHERE for a CPU that was not read, and where topology is NULL. */
 struct cpu_place cpu_topology_find(const struct cpu_topology *topology, int cpu);

@@ -83,3 +83,46 @@ def test_aggregate(sockets):
     samples = Metrics(sockets("prometheus", aggregate="yes")).all("perf_cpu_msr_tsc_total")
     assert [labels for labels, _ in samples] == [{}]
     assert samples[0][1] > 2e8
+
+
+def test_a_cpu_goes_offline(sockets, perfmond, tmp_path):
+    """The kernel takes its topology away, and out of the PMU's cpumask. The series that are kept, and those that go on,
+    are the same ones: also over a reload, and over a restart that has not seen the CPU."""
+    config = CONFIG.format(aggregate="no") + "[daemon]\ninterval = 100ms\n[web]\nlisten = 127.0.0.1:0\n"
+    state = tmp_path / "state"
+    state.mkdir()
+
+    def start():
+        return perfmond(config, env={"STATE_DIRECTORY": str(state)},
+                        prefix=["unshare", "--mount", "sh", "-c", IN_NAMESPACE, "sh", tmp_path, PMUS, CPUS])
+
+    def ticks(daemon):
+        return {tuple(sorted(labels.items())): value
+                for labels, value in daemon.fresh().all("perf_cpu_msr_tsc_total")}
+
+    daemon = start()
+    before = ticks(daemon)
+    assert set(before) == {(("cpu", str(cpu)), ("die", str(cpu)), ("package", "3")) for cpu in range(2)}
+
+    shutil.rmtree(tmp_path / "cpus/cpu1")
+    (tmp_path / "pmus/msr/cpumask").write_text("0\n")
+    (tmp_path / "cpus/online").write_text("0\n")
+    daemon.wait_log("CPUs have come or gone: counted now: 0")
+    after = ticks(daemon)
+    assert set(after) == set(before) and all(after[key] >= before[key] for key in before)
+    assert after[(("cpu", "0"), ("die", "0"), ("package", "3"))] > before[(("cpu", "0"), ("die", "0"), ("package", "3"))]
+
+    daemon.reload(config)
+    assert set(ticks(daemon)) == set(before)
+    daemon.stop()
+    daemon = start()
+    again = ticks(daemon)
+    assert set(again) == set(before) and all(again[key] >= after[key] for key in before)
+
+
+def test_an_excluded_cpu_shows_its_die(sockets, perfmond, tmp_path):
+    """Whether the other die's CPU is counted is no matter of this one's labels."""
+    daemon = perfmond(CONFIG.format(aggregate="no\nexclude = 1"),
+                      prefix=["unshare", "--mount", "sh", "-c", IN_NAMESPACE, "sh", tmp_path, PMUS, CPUS])
+    assert [labels for labels, _ in daemon.fresh().all("perf_cpu_msr_tsc_total")] == \
+        [{"cpu": "0", "die": "0", "package": "3"}]

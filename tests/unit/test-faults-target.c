@@ -425,7 +425,7 @@ static void read_topology(void *data)
 {
 	const struct scratch *scratch = data;
 	struct cpu_topology topology = {};
-	int cpu = 0, r = WITH_FAULT(cpu_topology_read(&topology, scratch->path, &(struct cpulist){ &cpu, 1 }));
+	int cpu = 0, r = WITH_FAULT(cpu_topology_read(&topology, scratch->path, &(struct cpulist){ &cpu, 1 }, NULL));
 	int package = cpu_topology_find(&topology, 0).package;
 
 	EXPECT(r == 0 || (fault.hit && r == -ENOMEM && !topology.places));

@@ -47,6 +47,18 @@ static void pass_time(const struct world *w, const struct cgroup *a, uint64_t by
 	}
 }
 
+/* Where CPUs sit is kept as well: of one that is offline at the next start, nothing else can tell. */
+static struct cpu_place places[] = { { 0, 1 }, { 0, 2 }, { 3, CPU_NOWHERE }, { CPU_NOWHERE, CPU_NOWHERE } };
+static int dies[] = { 1, 2, 0, CPU_NOWHERE };
+static const struct cpu_topology topology = { .places = places, .dies = dies, .nr = ARRAY_SIZE(places) };
+
+static void assert_same_places(const struct cpu_topology *a, const struct cpu_topology *b)
+{
+	assert_int_equal(a->nr, b->nr);
+	assert_memory_equal(a->places, b->places, a->nr * sizeof(*a->places));
+	assert_memory_equal(a->dies, b->dies, a->nr * sizeof(*a->dies));
+}
+
 /* Some of everything: /a and an odd one are counted, /gone lingers, and CPU 5's pinned group starves. */
 static struct cgroup *count_all(struct world *w, bool per_cpu)
 {
@@ -54,6 +66,7 @@ static struct cgroup *count_all(struct world *w, bool per_cpu)
 
 	w->options.cgroup_per_cpu = per_cpu;
 	w->options.linger = 3600ULL * SECOND;
+	w->options.topology = &topology;
 	add_groups(w);
 	make_dir(w, "a");
 	make_dir(w, "gone");
@@ -109,6 +122,7 @@ static void assert_same(const struct count *a, const struct count *b)
 	const struct ledger *x = count_ledger(a), *y = count_ledger(b);
 	const struct row *row, *other;
 
+	assert_same_places(count_topology(b), &topology);
 	assert_int_equal(nr_rows(x), nr_rows(y));
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		TAILQ_FOREACH(row, &x->rows[scope], in_ledger) {

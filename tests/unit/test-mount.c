@@ -345,7 +345,7 @@ static void test_topology(_unused_ void **state)
 	place_cpu(&scratch, 9, "36\n", NULL); /* before there were dies (Linux 5.2) */
 	place_cpu(&scratch, 12, "0\n", "5\n"); /* not online, and so not asked for */
 	assert_int_equal(cpulist_parse(&cpus, "0-10"), 0);
-	assert_int_equal(cpu_topology_read(&topology, scratch.path, &cpus), 0);
+	assert_int_equal(cpu_topology_read(&topology, scratch.path, &cpus, NULL), 0);
 	scratch_remove(&scratch);
 
 	expect_place_of(&topology, 0, 0, -1);
@@ -362,12 +362,46 @@ static void test_topology(_unused_ void **state)
 	expect_place_of(NULL, 0, -1, -1);
 }
 
+/* The kernel takes the topology of a CPU that goes offline away. Its labels stay, and so do those of the others. */
+static void test_topology_of_offline_cpus(_unused_ void **state)
+{
+	_cleanup_(cpu_topology_release) struct cpu_topology before = {}, after = {}, more = {};
+	_cleanup_(cpulist_release) struct cpulist all = {}, few = {}, others = {};
+	struct scratch scratch;
+
+	scratch_make(&scratch);
+	place_cpu(&scratch, 0, "0\n", "0\n");
+	place_cpu(&scratch, 1, "0\n", "1\n");
+	place_cpu(&scratch, 3, "1\n", "0\n");
+	assert_int_equal(cpulist_parse(&all, "0-1,3"), 0);
+	assert_int_equal(cpulist_parse(&few, "0-1"), 0);
+	assert_int_equal(cpulist_parse(&others, "0,2"), 0);
+	assert_int_equal(cpu_topology_read(&before, scratch.path, &all, NULL), 0);
+
+	/* One is gone from the list, another goes before its files are read. */
+	assert_int_equal(unlink(scratch_path(&scratch, "devices/system/cpu/cpu1/topology/physical_package_id")), 0);
+	assert_int_equal(unlink(scratch_path(&scratch, "devices/system/cpu/cpu1/topology/die_id")), 0);
+	assert_int_equal(cpu_topology_read(&after, scratch.path, &few, &before), 0);
+	expect_place_of(&after, 0, 0, 0);
+	expect_place_of(&after, 1, 0, 1);
+	expect_place_of(&after, 3, 1, -1);
+
+	/* What comes makes dies known, and is not known of others. */
+	place_cpu(&scratch, 2, "1\n", "1\n");
+	assert_int_equal(cpu_topology_read(&more, scratch.path, &others, &after), 0);
+	scratch_remove(&scratch);
+	expect_place_of(&more, 0, 0, 0);
+	expect_place_of(&more, 1, 0, 1);
+	expect_place_of(&more, 2, 1, 1);
+	expect_place_of(&more, 3, 1, 0);
+}
+
 static void test_no_topology(_unused_ void **state)
 {
 	_cleanup_(cpu_topology_release) struct cpu_topology topology = {};
 	const struct cpulist none = {};
 
-	assert_int_equal(cpu_topology_read(&topology, "/nonexistent", &none), 0);
+	assert_int_equal(cpu_topology_read(&topology, "/nonexistent", &none, NULL), 0);
 	expect_place_of(&topology, 0, -1, -1);
 }
 
@@ -395,6 +429,7 @@ int main(void)
 		cmocka_unit_test(test_cpu_list),
 		cmocka_unit_test(test_cpu_watch),
 		cmocka_unit_test(test_topology),
+		cmocka_unit_test(test_topology_of_offline_cpus),
 		cmocka_unit_test(test_no_topology),
 		cmocka_unit_test(test_cpus_of_this_machine),
 	};
