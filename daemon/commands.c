@@ -114,7 +114,7 @@ static void print_machine(const struct monitor *monitor)
 		       machine->mount.version, machine->mount.path, cgroup_tree_size(monitor->tree),
 		       monitor->roster.nr_status[CGROUP_COUNTED], monitor->roster.nr_status[CGROUP_EXCLUDED],
 		       monitor->roster.nr_status[CGROUP_OVER_MAX] + monitor->roster.nr_status[CGROUP_OVER_FDS] +
-			       monitor->roster.nr_status[CGROUP_FAILED]);
+			       monitor->roster.nr_status[CGROUP_FAILED] + cgroup_tree_stats(monitor->tree).unlisted);
 	else
 		printf("cgroups: %s\n", machine->no_cgroups.text);
 	printf("open files: %zu for counting (%zu a cgroup); all that is wanted takes a limit of %zu, it is %" PRIu64
@@ -180,6 +180,19 @@ static size_t print_events(const struct monitor *monitor, enum scope scope, stru
 	return lost;
 }
 
+/* Of those that are not even in the tree, one stands for all. */
+static size_t print_unlisted(const struct cgroup_tree *tree)
+{
+	const char *example = cgroup_tree_unlisted(tree);
+	size_t nr = cgroup_tree_stats(tree).unlisted;
+
+	if (example)
+		printf("  %s\n", example);
+	if (example && nr > 1)
+		printf("  and %zu more that are not listed\n", nr - 1);
+	return nr;
+}
+
 /* Prints why cgroups are left out: each reason once, with the first cgroup it holds for. */
 static size_t print_left_out(const struct monitor *monitor)
 {
@@ -201,7 +214,7 @@ static size_t print_left_out(const struct monitor *monitor)
 	}
 	if (left_out > shown)
 		printf("  and %zu more\n", left_out - shown);
-	return left_out;
+	return left_out + print_unlisted(monitor->tree);
 }
 
 /* What the daemon would say of the files that [web] names. */

@@ -59,7 +59,7 @@ struct manager {
 	bool settled;	      /* all cgroups found at start have been opened */
 	struct plan *said_plan;		    /* a reference: the plan of which … */
 	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
-	struct said watching, reading, cpus, keeping; /* what it knows of the cgroup tree, CPUs and the store */
+	struct said watching, unlisted, reading, cpus, keeping; /* what it knows of the cgroup tree, CPUs and the store */
 	char *status; /* the last STATUS= sent */
 	bool idle;    /* nothing is counted, as that says */
 };
@@ -82,6 +82,7 @@ struct manager *manager_free(struct manager *manager)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		free(manager->said[scope]);
 	said_release(&manager->watching);
+	said_release(&manager->unlisted);
 	said_release(&manager->reading);
 	said_release(&manager->cpus);
 	said_release(&manager->keeping);
@@ -214,7 +215,11 @@ static void say_tree_problem(struct manager *manager)
 {
 	const struct cgroup_tree *tree = manager->monitor->tree;
 	const char *problem = tree ? cgroup_tree_problem(tree) : NULL;
+	const char *unlisted = tree ? cgroup_tree_unlisted(tree) : NULL;
 
+	/* Whichever the example is: others make cgroups, and must not fill the log. */
+	if (unlisted && said_is_news(&manager->unlisted, "unlisted", count_now()))
+		log_warning("cgroups that can't be followed, and are not counted, such as %s", unlisted);
 	if (problem)
 		said_log(&manager->watching, LOG_WARNING, problem);
 	else if (tree && !cgroup_tree_has_more(tree))

@@ -492,6 +492,7 @@ static struct self describe_self(const struct monitor *monitor)
 	self.cgroups_over_fds = monitor->roster.nr_status[CGROUP_OVER_FDS];
 	self.cgroups_failed = monitor->roster.nr_status[CGROUP_FAILED];
 	self.cgroups_waiting = monitor->roster.nr_status[CGROUP_WAITING];
+	self.cgroups_unlisted = tree.unlisted;
 	self.cgroups_missed = monitor->roster.missed + tree.missed;
 	self.watches = tree.watches;
 	self.watches_missing = tree.watches_missing;

@@ -135,7 +135,7 @@ def machine():
     yield number("Answers", f"up{{{SELECTED}}}", steps=[(1, "green")], below="red", words={"0": "no", "1": "yes"})
     yield number("CPUs", own("cpus"))
     yield number("Cgroups counted", own("cgroups", state="counted"))
-    yield number("Cgroups left out", f'sum by (instance) ({own("cgroups", state="over_max|over_fds|failed")})',
+    yield number("Cgroups left out", f'sum by (instance) ({own("cgroups", state="over_max|over_fds|failed|unlisted")})',
                  steps=[(1, "orange")])
     yield number("Events not counted", f'count(perf_event_state{{{SELECTED}, state!~"ok|multiplexed"}}) or vector(0)',
                  "events", steps=[(1, "orange")], description="By event and scope; below, 'What is not counted'.")

@@ -105,8 +105,8 @@ static json_t *cgroups_of(const struct self *self, const struct cgroup_mount *mo
 		{ "counted", self->cgroups_counted },	{ "lingering", self->cgroups_lingering },
 		{ "excluded", self->cgroups_excluded }, { "over_max", self->cgroups_over_max },
 		{ "over_fds", self->cgroups_over_fds }, { "failed", self->cgroups_failed },
-		{ "waiting", self->cgroups_waiting },	{ "missed", self->cgroups_missed },
-		{ "pushed_out", self->cgroups_pushed_out },
+		{ "waiting", self->cgroups_waiting },	{ "unlisted", self->cgroups_unlisted },
+		{ "missed", self->cgroups_missed },	{ "pushed_out", self->cgroups_pushed_out },
 	};
 	_cleanup_(json_decref_pointer) json_t *cgroups = json_pack("{s:o}", "mount", mount_of(mount));
 
@@ -163,6 +163,7 @@ static bool add_numbers(json_t *problems, const struct self *self)
 		{ self->cgroups_over_max, "cgroups are not counted: there are more than [cgroup] max allows" },
 		{ self->cgroups_over_fds, "cgroups are not counted: raise the limit of open files (LimitNOFILE=)" },
 		{ self->cgroups_failed, "cgroups are not counted: /api/v1/cgroups says why" },
+		{ self->cgroups_unlisted, "cgroups are not even listed: /api/v1/cgroups has an example, and why" },
 	};
 	char text[160];
 

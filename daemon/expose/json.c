@@ -9,7 +9,8 @@
  *    "cpus": [{"cpu": 0, "events": {…}, "derived": {"ipc": 1.2}}, …],
  *    "cgroups": [{"cgroup": "/a", "id": 7, "unit": …, "cpu": …, "gone": true, "events": {…}, …}, …]}
  *
- *   {"cgroups": [{"cgroup": "/a", "id": 7, "unit": …, "status": "over_max", "reason": "…"}, …]}
+ *   {"cgroups": [{"cgroup": "/a", "id": 7, "unit": …, "status": "over_max", "reason": "…"}, …],
+ *    "unlisted": {"cgroups": 1, "example": "/b/…: its path is longer than …"}}
  *
  * An event's key is its metric's name, and "name/pmu" where several PMUs count it. Totals and rates (a
  * second) are in the event's unit, which is named where it is not a plain count: "rate" over the last interval,
@@ -294,6 +295,20 @@ int expose_json_snapshot(struct buf *out, const struct snapshot *snapshot, const
 
 /* --- cgroups */
 
+/* Those that can't be in the list. */
+static void add_unlisted(struct buf *out, const struct snapshot *snapshot)
+{
+	add_key(out, "unlisted");
+	buf_char(out, '{');
+	add_number_member(out, "cgroups", snapshot->self.cgroups_unlisted, SCALE_ONE);
+	add_text_member(out, "example", snapshot->unlisted);
+	if (!snapshot->unlisted) {
+		add_key(out, "example");
+		buf_str(out, "null");
+	}
+	buf_char(out, '}');
+}
+
 int expose_json_cgroups(struct buf *out, const struct snapshot *snapshot)
 {
 	buf_str(out, "{\"cgroups\":[");
@@ -311,6 +326,8 @@ int expose_json_cgroups(struct buf *out, const struct snapshot *snapshot)
 			buf_str(out, "null");
 		buf_char(out, '}');
 	}
-	buf_str(out, "]}");
+	buf_char(out, ']');
+	add_unlisted(out, snapshot);
+	buf_char(out, '}');
 	return finish(out);
 }

@@ -95,6 +95,7 @@ const struct self_metric self_metrics[] = {
 	CGROUPS(over_fds),
 	CGROUPS(failed),
 	CGROUPS(waiting),
+	CGROUPS(unlisted),
 	COUNTER("cgroups_missed", cgroups_missed, "Wanted cgroups that came and went without having been counted."),
 	COUNTER("cgroups_pushed_out", cgroups_pushed_out,
 		"Removed cgroups not shown for as long as [cgroup] linger, since more than [cgroup] max of them were."),

@@ -56,6 +56,7 @@ struct self {
 	uint64_t cgroups_over_fds;    /* … by the limit of open files */
 	uint64_t cgroups_failed;      /* … since they can't be opened */
 	uint64_t cgroups_waiting;     /* about to be opened */
+	uint64_t cgroups_unlisted;    /* wanted, and not even in the tree: path too long, no permission, too many */
 	uint64_t cgroups_missed;      /* gone without ever having been counted */
 	uint64_t cgroups_pushed_out;  /* did not linger to the end, since others needed the room */
 	uint64_t watches, watches_missing, inotify_overflows, rescans;

@@ -37,6 +37,7 @@ struct snapshot *snapshot_unref(struct snapshot *snapshot)
 	}
 	free(snapshot->cgroups);
 	free(snapshot->tree_problem);
+	free(snapshot->unlisted);
 	for (size_t i = 0; i < _SNAPSHOT_FORMAT_MAX * _SNAPSHOT_CODING_MAX; i++)
 		blob_unref(snapshot->rendered[i / _SNAPSHOT_CODING_MAX][i % _SNAPSHOT_CODING_MAX]);
 	for (size_t i = 0; i < snapshot->nr_answers; i++) {
@@ -135,15 +136,21 @@ static int copy_sums(struct snapshot_table *table, const struct ledger *ledger)
 	return 0;
 }
 
+/* Where there is one. */
+static int copy_text(char **ret, const char *text)
+{
+	*ret = text ? strdup(text) : NULL;
+	return text && !*ret ? -ENOMEM : 0;
+}
+
 static int copy_cgroups(struct snapshot *snapshot, const struct cgroup_tree *tree)
 {
 	const struct cgroup *cgroup;
-	const char *problem = tree ? cgroup_tree_problem(tree) : NULL;
 
 	if (!tree)
 		return 0;
-	snapshot->tree_problem = problem ? strdup(problem) : NULL;
-	if (problem && !snapshot->tree_problem)
+	if (copy_text(&snapshot->tree_problem, cgroup_tree_problem(tree)) < 0 ||
+	    copy_text(&snapshot->unlisted, cgroup_tree_unlisted(tree)) < 0)
 		return -ENOMEM;
 	snapshot->cgroups = calloc(cgroup_tree_size(tree) + 1, sizeof(*snapshot->cgroups));
 	if (!snapshot->cgroups)

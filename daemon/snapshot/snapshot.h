@@ -99,6 +99,7 @@ struct snapshot {
 	struct snapshot_cgroup *cgroups;
 	size_t nr_cgroups;
 	char *tree_problem; /* why not all of the cgroup tree is watched, or NULL */
+	char *unlisted;	    /* which cgroup, of those that can't be in the list, and why; or NULL */
 	struct self self;
 	/* What was written from it so far: of expose/rendering.h. */
 	struct blob *rendered[_SNAPSHOT_FORMAT_MAX][_SNAPSHOT_CODING_MAX];

@@ -158,6 +158,7 @@ static void begin_rescan(struct cgroup_tree *tree)
 	tree->incomplete = false;
 	tree->error = 0;
 	tree->watches_full = false;
+	tree->unlisted_is_old = true;
 	tree->problem.text[0] = '\0'; /* what is refused again says so */
 	if (tree->fd < 0)
 		open_inotify(tree);
@@ -269,11 +270,19 @@ const char *cgroup_tree_problem(const struct cgroup_tree *tree)
 	return tree->stats.watches_missing && tree->problem.text[0] ? tree->problem.text : NULL;
 }
 
+const char *cgroup_tree_unlisted(const struct cgroup_tree *tree)
+{
+	return tree->stats.unlisted && tree->unlisted.text[0] ? tree->unlisted.text : NULL;
+}
+
 void cgroup_tree_set_filter(struct cgroup_tree *tree, const struct cgroup_filter *filter)
 {
 	struct cgroup *c;
 
 	tree->filter = filter ? filter : &admit_nothing;
+	/* Which of those left out are wanted is told by reading again: their names are not kept. */
+	if (tree->stats.left_out)
+		cgroup_tree_rescan(tree);
 	TAILQ_FOREACH(c, &tree->all, in_all) {
 		bool wanted = cgroup_filter_admits(tree->filter, c->identity->label);
 

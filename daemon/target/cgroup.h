@@ -19,7 +19,7 @@
  *
  * A cgroup that vanishes while it is looked at is normal and no error. What others can make grow is
  * bounded: directories whose path does not fit PATH_MAX, and those beyond the tree's limit, are left
- * out and counted.
+ * out and counted, with one of them for an example.
  */
 
 #include "target/identity.h"
@@ -70,6 +70,7 @@ struct cgroup {
 	TAILQ_ENTRY(cgroup) in_parent;
 	int watch;	       /* inotify's watch descriptor, or -1 */
 	unsigned left_out;     /* directories in it that are not in the tree, at the last reading */
+	unsigned unlisted;     /* … those of them that are wanted */
 	bool unread;	       /* has directories in it that have not been looked at yet */
 	bool told;	       /* the event that says that it was made has come, or its parent's `ahead` has it */
 	bool due;	       /* otherwise it is still to come: a rescan was quicker */
@@ -147,8 +148,12 @@ struct cgroup_tree_stats {
 	uint64_t missed;		 /* directories that were gone before they could be looked at */
 	size_t watches, watches_missing; /* now */
 	size_t left_out;		 /* now: path too long, no permission, or over the limit */
+	size_t unlisted;		 /* … those of them that are wanted; what is below them is not known */
 };
 struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree);
+
+/* A sentence on one of the unlisted: the beginning of its path, and why it is left out. NULL where there is none. */
+const char *cgroup_tree_unlisted(const struct cgroup_tree *tree);
 
 /*
  * Opens the cgroup's directory for perf_event_open(2), PERF_FLAG_PID_CGROUP: O_RDONLY (an O_PATH fd is

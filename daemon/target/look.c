@@ -128,14 +128,14 @@ static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, stru
 	} else if (cause == CAUSE_CHANGED) {
 		/* One of those left out has been removed. */
 		if (error != -ENOTDIR)
-			mirror_leave_in(tree, parent);
+			mirror_leave_in(tree, parent, name);
 	} else if (gone) {
 		if (cause == CAUSE_SHOWN && mirror_would_want(tree, parent, name)) {
 			tree->stats.missed++;
 			parent->ahead += tree->reading.ahead;
 		}
 	} else {
-		mirror_leave_out(tree, parent);
+		mirror_leave_out(tree, parent, name, error);
 	}
 	return 0;
 }
@@ -178,7 +178,7 @@ static int look_at(struct cgroup_tree *tree, struct cgroup *parent, int dir, con
 	}
 	if (tree->size >= tree->limit) {
 		tree->incomplete = true;
-		mirror_leave_out(tree, parent);
+		mirror_leave_out(tree, parent, name, -ENOSPC);
 		return 0;
 	}
 	return add(tree, parent, name, fd, st.st_ino, cause);
@@ -267,6 +267,17 @@ static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct readi
 	return 0;
 }
 
+/* A directory that can't be read still says how many are in it. */
+static void look_from_outside(struct cgroup_tree *tree, struct cgroup *c)
+{
+	struct stat st;
+	_cleanup_(closep) int fd = look_open(tree, c, O_PATH, &st);
+
+	tree->incomplete = true;
+	if (fd >= 0 && TAILQ_EMPTY(&c->children))
+		mirror_leave_out_all(tree, c, st.st_nlink > 2 ? (unsigned)st.st_nlink - 2 : 0);
+}
+
 void look_into(struct cgroup_tree *tree, struct cgroup *c)
 {
 	struct reading reading;
@@ -277,7 +288,7 @@ void look_into(struct cgroup_tree *tree, struct cgroup *c)
 	if (r == -ENOENT)
 		return;
 	if (r == -EACCES)
-		tree->incomplete = true;
+		look_from_outside(tree, c);
 	else if (r < 0)
 		look_failed(tree, r);
 	if (r < 0)
@@ -286,8 +297,7 @@ void look_into(struct cgroup_tree *tree, struct cgroup *c)
 	tree->reading = reading;
 	c->unread = false;
 	c->read = ++tree->readings;
-	tree->stats.left_out -= c->left_out;
-	c->left_out = 0;
+	mirror_leave_none_out(tree, c);
 }
 
 /* The next directory that it shows; NULL at the end, or where the directory is removed meanwhile. */

@@ -134,22 +134,6 @@ static void drop_watch(struct cgroup_tree *tree, struct cgroup *c)
 	mirror_forget_watch(tree, c);
 }
 
-/* --- what is left out is known as a number only */
-
-void mirror_leave_out(struct cgroup_tree *tree, struct cgroup *parent)
-{
-	parent->left_out++;
-	tree->stats.left_out++;
-}
-
-void mirror_leave_in(struct cgroup_tree *tree, struct cgroup *parent)
-{
-	if (parent->left_out == 0)
-		return;
-	parent->left_out--;
-	tree->stats.left_out--;
-}
-
 /* --- removing */
 
 static void remove_one(struct cgroup_tree *tree, struct cgroup *c)
@@ -170,7 +154,7 @@ static void remove_one(struct cgroup_tree *tree, struct cgroup *c)
 		tree->root = NULL;
 	tree->size--;
 	tree->stats.watches_missing--;
-	tree->stats.left_out -= c->left_out;
+	mirror_leave_none_out(tree, c);
 
 	tree->observer.removed(tree->observer.userdata, c);
 	cgroup_free(c);
@@ -230,6 +214,71 @@ bool mirror_would_want(const struct cgroup_tree *tree, const struct cgroup *pare
 		return true;
 	label = utf8_printable(path);
 	return !label || cgroup_filter_admits(tree->filter, label);
+}
+
+/* --- what is left out is known as a number only, with one example */
+
+/* Of a path that is too long, the beginning tells enough. */
+#define EXAMPLE_MAX 200
+
+static void remember_example(struct cgroup_tree *tree, const struct cgroup *parent, const char *name, int why)
+{
+	_cleanup_(freep) char *path = NULL, *label = NULL;
+	size_t length;
+
+	if (tree->stats.unlisted && tree->unlisted.text[0] && !tree->unlisted_is_old)
+		return;
+	if (make_path(&path, parent, name) < 0 || !(label = utf8_printable(path)))
+		return;
+	for (length = 0; label[length] && length + utf8_length(label + length) <= EXAMPLE_MAX;)
+		length += utf8_length(label + length);
+	tree->unlisted_is_old = false;
+	reason_set(&tree->unlisted, 0, "%.*s%s: %s", (int)length, label, label[length] ? "…" : "",
+		   why == -ENAMETOOLONG ? "its path is longer than the kernel takes (PATH_MAX)" :
+		   why == -EACCES	? "it may not be looked at, for want of permission" :
+					  "there are more cgroups than are followed");
+}
+
+void mirror_leave_out(struct cgroup_tree *tree, struct cgroup *parent, const char *name, int why)
+{
+	parent->left_out++;
+	tree->stats.left_out++;
+	if (!mirror_would_want(tree, parent, name))
+		return;
+	remember_example(tree, parent, name, why);
+	parent->unlisted++;
+	tree->stats.unlisted++;
+}
+
+void mirror_leave_out_all(struct cgroup_tree *tree, struct cgroup *parent, unsigned nr)
+{
+	mirror_leave_none_out(tree, parent);
+	parent->left_out = nr;
+	tree->stats.left_out += nr;
+	if (nr == 0 || !mirror_would_want(tree, parent, "…"))
+		return;
+	remember_example(tree, parent, "…", -EACCES);
+	parent->unlisted = nr;
+	tree->stats.unlisted += nr;
+}
+
+void mirror_leave_in(struct cgroup_tree *tree, struct cgroup *parent, const char *name)
+{
+	if (parent->left_out == 0)
+		return;
+	parent->left_out--;
+	tree->stats.left_out--;
+	if (parent->unlisted == 0 || !mirror_would_want(tree, parent, name))
+		return;
+	parent->unlisted--;
+	tree->stats.unlisted--;
+}
+
+void mirror_leave_none_out(struct cgroup_tree *tree, struct cgroup *parent)
+{
+	tree->stats.left_out -= parent->left_out;
+	tree->stats.unlisted -= parent->unlisted;
+	parent->left_out = parent->unlisted = 0;
 }
 
 /* The path is the label where that needs no escaping, which is nearly everywhere. */

@@ -80,6 +80,8 @@ struct cgroup_tree {
 	bool incomplete;   /* something could not be looked at, or is left out and could come in */
 	bool watches_full; /* no watch is to be had: not tried again before the next rescan */
 	struct reason problem;
+	struct reason unlisted; /* an example of those */
+	bool unlisted_is_old;	/* it is from before the last rescan: the next that is met takes its place */
 	struct cgroup_tree_stats stats;
 };
 
@@ -109,9 +111,14 @@ void mirror_forget_watch(struct cgroup_tree *tree, struct cgroup *c);
 /* Why a watch, or inotify itself, was refused. */
 void mirror_complain(struct cgroup_tree *tree, int error);
 
-void mirror_leave_out(struct cgroup_tree *tree, struct cgroup *parent);
+/* why: negative errno; -ENOSPC: the tree is at its limit. */
+void mirror_leave_out(struct cgroup_tree *tree, struct cgroup *parent, const char *name, int why);
+/* Those in a directory that can't be read, as many as it says it has. */
+void mirror_leave_out_all(struct cgroup_tree *tree, struct cgroup *parent, unsigned nr);
 /* One that was left out is not there any more. */
-void mirror_leave_in(struct cgroup_tree *tree, struct cgroup *parent);
+void mirror_leave_in(struct cgroup_tree *tree, struct cgroup *parent, const char *name);
+/* Nothing in it is left out; or whatever is will be met again. */
+void mirror_leave_none_out(struct cgroup_tree *tree, struct cgroup *parent);
 
 /* --- look.c */
 

@@ -215,6 +215,36 @@ static void test_without_search(_unused_ void **state)
 	watched_free(&w);
 }
 
+/* May go through the folder, and not list what is in it: how many are in it is known all the same. */
+static void test_without_listing(_unused_ void **state)
+{
+	struct watched w;
+	bool root = geteuid() == 0;
+
+	watched_make(&w);
+	assert_int_equal(chmod(w.scratch.path, 0755), 0);
+	watched_mkdir(&w, "a/b");
+	watched_mkdir(&w, "a/c");
+	watched_mkdir(&w, "d");
+	assert_int_equal(chmod(scratch_path(&w.scratch, "a"), 0311), 0);
+	if (root)
+		assert_int_equal(seteuid(65534), 0);
+	watched_start(&w);
+	assert_int_equal(cgroup_tree_size(w.tree), 3);
+	assert_int_equal(cgroup_tree_stats(w.tree).unlisted, 2);
+	assert_string_equal(cgroup_tree_unlisted(w.tree), "/a/…: it may not be looked at, for want of permission");
+	watched_rescan(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).unlisted, 2);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chmod(scratch_path(&w.scratch, "a"), 0755), 0);
+	watched_rescan(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).unlisted, 0);
+	assert_null(cgroup_tree_unlisted(w.tree));
+	watched_check(&w);
+	watched_free(&w);
+}
+
 /* --- bounds */
 
 static void make_deep(const struct watched *w, const char *name, unsigned levels)
@@ -276,6 +306,44 @@ static void test_long_names(_unused_ void **state)
 	watched_start(&w);
 	assert_int_equal(cgroup_tree_size(w.tree), 16);
 	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	watched_free(&w);
+}
+
+/* What is left out and wanted is told, with an example that is short; what is excluded is nobody's business. */
+static void test_unlisted(_unused_ void **state)
+{
+	static char *all[] = { (char *)"**" }, *none[] = { (char *)"/nnn*/**" };
+	const struct cgroup_filter wanted = { .include = all, .nr_include = 1 };
+	const struct cgroup_filter unwanted = { .include = all, .nr_include = 1, .exclude = none, .nr_exclude = 1 };
+	struct watched w;
+	char name[NAME_MAX + 1];
+	const char *example;
+
+	memset(name, 'n', NAME_MAX);
+	name[NAME_MAX] = '\0';
+	watched_make(&w);
+	make_deep(&w, name, 20);
+	watched_start(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).left_out, 1);
+	cgroup_tree_set_filter(w.tree, &unwanted);
+	watched_follow(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).unlisted, 0);
+	assert_null(cgroup_tree_unlisted(w.tree));
+
+	cgroup_tree_set_filter(w.tree, &wanted);
+	watched_follow(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).unlisted, 1);
+	example = cgroup_tree_unlisted(w.tree);
+	assert_non_null(example);
+	assert_memory_equal(example, "/nnn", 4);
+	assert_non_null(strstr(example, "n…: its path is longer than the kernel takes"));
+	assert_true(strlen(example) < 300);
+
+	/* It goes with what it is in. */
+	watched_rename(&w, name, "short");
+	watched_follow(&w);
+	assert_int_equal(cgroup_tree_stats(w.tree).unlisted, 1);
+	assert_memory_equal(cgroup_tree_unlisted(w.tree), "/short/nnn", 10);
 	watched_free(&w);
 }
 
@@ -456,6 +524,8 @@ int main(void)
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_long_names),
 		cmocka_unit_test(test_left_out_twice),
+		cmocka_unit_test(test_unlisted),
+		cmocka_unit_test(test_without_listing),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_mount_replaced),

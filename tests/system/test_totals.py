@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""Totals never fall and nothing vanishes in silence: what reloads, removals and odd names do to the series."""
+
+import os
+import re
+import subprocess
+import time
+
+import pytest
+
+from harness import FRESH, run, until
+
+FAULTS = "perf_cgroup_page_faults_total"
+
+
+def config(top, cpu="groups =", more="", events="page-faults"):
+    return f"""
+[web]
+listen = 127.0.0.1:0
+created = yes
+[cpu]
+{cpu}
+[cgroup]
+groups = work
+include = {top.label}/**
+[group "work"]
+events = {events}
+{more}
+"""
+
+
+# --- the sum of all CPUs
+
+def sums(daemon):
+    """What the CPUs' sums come to, and since when they are, by family."""
+    time.sleep(FRESH)
+    text = daemon.get("/metrics", headers={"Accept": "application/openmetrics-text"}).text
+    found = re.findall(r"^(perf_cpu_\w+)(?:\{[^}]*\})? (\S+)", text, re.M)
+    return {name: float(value) for name, value in found}
+
+
+def test_the_sum_of_all_cpus_does_not_fall(perfmond, cgroups, cpus):
+    """A CPU is excluded by a reload, and counted again by another."""
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    def aggregate(exclude):
+        return config(cgroups, cpu=f"groups = work\naggregate = yes\nexclude = {exclude}")
+
+    daemon = perfmond(aggregate(""))
+    before = sums(daemon)
+    assert before["perf_cpu_page_faults_total"] > 0
+    for exclude in (cpus[-1], cpus[-1], "", cpus[0], ""):
+        daemon.reload(aggregate(exclude))
+        after = sums(daemon)
+        assert after.keys() == before.keys()
+        for name, value in before.items():
+            if name.endswith("_created"):
+                assert after[name] == value
+            else:
+                assert after[name] >= value, name
+        before = after
+
+
+# --- names
+
+def test_names_that_differ_by_unit_alone(perfmond, cgroups, tmp_path):
+    """They would be one key in JSON, and one state."""
+    path = tmp_path / "meets.conf"
+    path.write_text(config(cgroups, events="a=task-clock, a=page-faults"), encoding="utf-8")
+    done = run(f"--config={path}", "--check")
+    assert done.returncode == 1
+    assert "both counted per cgroup as 'a'" in done.stderr
+    daemon = perfmond(config(cgroups))
+    daemon.reload(path.read_text(encoding="utf-8"), expect="not reloaded.*both counted per cgroup as 'a'")
+
+
+# --- removed cgroups
+
+def test_lingering_ends_between_ticks(perfmond, cgroups, work, cpus):
+    """However far apart they are: it is shown no longer, and another cgroup at its path begins anew."""
+    interval = '[daemon]\ninterval = 1h\n'
+    text = config(cgroups, more=interval).replace("include", "linger = 1s\ninclude")
+    group = cgroups.make("gone")
+    daemon = perfmond(text)
+    helper = work(group, cpus[0])
+    helper.do("faults 500")
+    helper.stop()
+    assert daemon.fresh().value(FAULTS, cgroup=group.label) >= 500
+    group.remove()
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
+    until(lambda: daemon.fresh().get(FAULTS, cgroup=group.label) is None, "it is gone", 5)
+    assert daemon.metrics().value("perfmond_cgroups", state="lingering") == 0
+
+    group = cgroups.make("gone")
+    until(lambda: daemon.fresh().get(FAULTS, cgroup=group.label) is not None, "it is counted")
+    group.remove()
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
+    time.sleep(1.2)  # and nobody asks
+    group = cgroups.make("gone")
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="counted") == 1, "it is counted")
+    assert daemon.fresh().value(FAULTS, cgroup=group.label) == 0
+
+
+# --- cgroups that can't be followed
+
+@pytest.fixture
+def too_deep(cgroups):
+    """A branch of the tree that goes on below what a path can say; its top's name."""
+    name, fds = "d" * 200, [os.open(cgroups.path, os.O_RDONLY)]
+    while len(fds) < 24:
+        os.mkdir(name, dir_fd=fds[-1])
+        fds.append(os.open(name, os.O_RDONLY, dir_fd=fds[-1]))
+    yield name
+    for fd in reversed(fds[:-1]):
+        os.rmdir(name, dir_fd=fd)
+    for fd in fds:
+        os.close(fd)
+
+
+def test_a_cgroup_too_deep_is_told_of(perfmond, cgroups, too_deep, tmp_path):
+    daemon = perfmond(config(cgroups))
+    assert daemon.fresh().value("perfmond_cgroups", state="unlisted") == 1
+    beginning = re.escape(f"{cgroups.label}/{too_deep}"[:200]) + "…: its path is longer"
+    answer = daemon.json("/api/v1/cgroups")
+    assert answer["unlisted"]["cgroups"] == 1 and re.match(beginning, answer["unlisted"]["example"])
+    assert len(answer["unlisted"]["example"]) < 300
+    assert daemon.json("/api/v1/status")["cgroups"]["unlisted"] == 1
+    assert any("not even listed" in problem for problem in daemon.json("/api/v1/status")["problems"])
+    daemon.wait_log("can't be followed, and are not counted, such as " + beginning)
+
+    path = tmp_path / "check.conf"
+    path.write_text(config(cgroups), encoding="utf-8")
+    done = run(f"--config={path}", "--check")
+    assert done.returncode == 2
+    assert re.search(r"\d+ excluded, 1 left out", done.stdout)
+    assert re.search("^  " + beginning, done.stdout, re.M) and "1 cgroups are left out" in done.stdout
+
+    # What is excluded is nobody's business.
+    daemon.reload(config(cgroups).replace("include", f"exclude = {cgroups.label}/ddd*/**\ninclude"))
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="unlisted") == 0, "it is excluded")
+    assert daemon.json("/api/v1/cgroups")["unlisted"] == {"cgroups": 0, "example": None}
