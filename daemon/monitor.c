@@ -123,7 +123,7 @@ static int open_hierarchy(const struct machine *machine, struct reason *why)
 }
 
 static int make_plan(struct plan **ret, const struct config *config, const struct machine *machine,
-		     const struct plan *counting, struct reason *why)
+		     const struct count *counting, struct reason *why)
 {
 	struct group_list groups[_SCOPE_MAX] = {};
 	struct reason no_cgroups;
@@ -137,12 +137,15 @@ static int make_plan(struct plan **ret, const struct config *config, const struc
 		group_list_release(&groups[SCOPE_CPU]);
 		return r;
 	}
-	r = plan_new(ret, groups, &machine->cpus, cgroup_fd, no_cgroups.text, &machine->privilege, counting, why);
+	if (counting)
+		count_keep_events(counting, groups);
+	r = plan_new(ret, groups, &machine->cpus, cgroup_fd, no_cgroups.text, &machine->privilege,
+		     counting ? count_plan(counting) : NULL, why);
 	return r == -EEXIST ? -EINVAL : r;
 }
 
 static int make_count(struct count **ret, const struct config *config, const struct machine *machine,
-		      const struct plan *counting, struct closer *closer, struct reason *why)
+		      const struct count *counting, struct closer *closer, struct reason *why)
 {
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	const struct count_options options = {
@@ -204,8 +207,7 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 			restored ? count_topology(restored) : NULL, why);
 	if (r < 0)
 		return r;
-	r = make_count(&monitor->count, config, machine, restored ? count_plan(restored) : NULL, monitor->closer,
-		       why);
+	r = make_count(&monitor->count, config, machine, restored, monitor->closer, why);
 	if (r < 0)
 		return r;
 
@@ -323,8 +325,7 @@ static int look_at_machine(const struct monitor *monitor, const struct config *c
 	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr,
 			&monitor->machine->topology, why);
 	if (r >= 0)
-		r = make_count(&reload->count, config, reload->machine, count_plan(monitor->count), monitor->closer,
-			       why);
+		r = make_count(&reload->count, config, reload->machine, monitor->count, monitor->closer, why);
 	if (r >= 0)
 		*ret = steal_ptr(reload);
 	return r;
@@ -404,7 +405,8 @@ static void retry_events(struct monitor *monitor)
 	if (!plan_recovers(plan, &monitor->machine->cpus, cgroup_fd))
 		return;
 	reload = calloc(1, sizeof(*reload));
-	if (!reload || make_count(&reload->count, monitor->config, monitor->machine, plan, monitor->closer, &why) < 0 ||
+	if (!reload || make_count(&reload->count, monitor->config, monitor->machine, monitor->count, monitor->closer,
+				  &why) < 0 ||
 	    plan_nr_counted(count_plan(reload->count)) <= plan_nr_counted(plan))
 		return;
 	monitor_commit(monitor, steal_ptr(reload), &why);

@@ -43,6 +43,13 @@ struct count_options {
 	struct closer *closer;		/* of files that are slow to close, or NULL; borrowed */
 };
 
+/*
+ * Of the groups of a plan to come: tracepoints and breakpoints that can't be looked up now (tracefs is not mounted or
+ * not readable, kallsyms is closed), and that count has open, are not absent but stay what they were found to be: what
+ * counts needs no name any more. While one is open the kernel gives its number to no other.
+ */
+void count_keep_events(const struct count *count, struct group_list groups[static _SCOPE_MAX]);
+
 /* Takes a reference to plan; cpus are those that are online and to be counted. privilege has to outlive it. */
 int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus, const struct privilege *privilege,
 	      const struct count_options *options);

@@ -294,6 +294,17 @@ static bool perf_has(const struct engine *base, enum scope scope, uint64_t id)
 	return perf_find_station(perf_engine_const(base), scope, id) != NULL;
 }
 
+static bool perf_is_open(const struct engine *base, enum scope scope, size_t set)
+{
+	const struct perf_engine *engine = perf_engine_const(base);
+	const struct station *station;
+
+	TAILQ_FOREACH(station, &engine->stations, in_engine)
+		if (station->scope == scope && nr_open(station->sets[set]) > 0)
+			return true;
+	return false;
+}
+
 static bool is_shortage(int error)
 {
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
@@ -669,6 +680,7 @@ const struct engine_ops engine_perf = {
 	.create = perf_create,
 	.destroy = perf_destroy,
 	.fds_needed = perf_fds_needed,
+	.is_open = perf_is_open,
 	.has = perf_has,
 	.add = perf_add,
 	.remove = perf_remove,

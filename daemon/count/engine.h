@@ -65,6 +65,9 @@ struct engine_ops {
 	/* How many more fds will be open after add(). */
 	size_t (*fds_needed)(const struct engine *engine, enum scope scope, uint64_t id);
 
+	/* Is anything of the set open, on any target? */
+	bool (*is_open)(const struct engine *engine, enum scope scope, size_t set);
+
 	/* Is the target counted? */
 	bool (*has)(const struct engine *engine, enum scope scope, uint64_t id);
 

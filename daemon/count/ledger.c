@@ -152,6 +152,15 @@ static struct row *row_new(const struct scope_plan *plan, const char *key)
 	return row;
 }
 
+/* What was final for the cgroup that is gone is not measured of the one that takes its place. */
+static void unmeasure_uncounted(const struct ledger *ledger, struct row *row)
+{
+	const struct scope_plan *plan = &ledger->plan->scope[row->scope];
+
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		row->cells[i].measured &= plan->columns[i].set != NO_SET;
+}
+
 int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_identity *identity, struct row **ret)
 {
 	_cleanup_(freep) char *key = target_key(cpu, identity);
@@ -167,6 +176,7 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 		if (row->gone_at) {
 			TAILQ_REMOVE(&ledger->rows[scope], row, in_ledger);
 			TAILQ_INSERT_TAIL(&ledger->rows[scope], row, in_ledger);
+			unmeasure_uncounted(ledger, row);
 		}
 		leave_gone(ledger, row);
 		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
@@ -421,7 +431,7 @@ static int find_heirs(struct carrying *carrying, enum scope scope)
 	if (!heirs)
 		return -ENOMEM;
 	for (size_t i = 0; i < to->nr_columns; i++)
-		heirs[i] = column_find_equal(&to->columns[i], from);
+		heirs[i] = column_find_predecessor(&to->columns[i], from);
 	return 0;
 }
 
@@ -473,7 +483,7 @@ static bool carry_to_row(const struct carrying *carrying, const struct row *old)
 
 	HASH_FIND(by_target, carrying->to->by_target, old->target, strlen(old->target), row);
 	if (row)
-		carry_row(carrying, row, old, old->gone_at != 0);
+		carry_row(carrying, row, old, row->gone_at != 0);
 	return row;
 }
 

@@ -27,8 +27,10 @@ void plan_end_tries(struct plan *plan, struct closer *closer)
 
 static void scope_plan_release(struct scope_plan *plan)
 {
-	for (size_t i = 0; i < plan->nr_columns; i++)
+	for (size_t i = 0; i < plan->nr_columns; i++) {
 		free(plan->columns[i].why);
+		safe_close(plan->columns[i].held);
+	}
 	free(plan->columns);
 	free(plan->by_name);
 	for (size_t i = 0; i < plan->nr_sets; i++) {
@@ -273,6 +275,7 @@ int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, e
 				.event = &groups->groups[i].events.events[k],
 				.attr = groups->groups[i].events.events[k].attr,
 				.set = NO_SET,
+				.held = -1,
 			};
 	return sort_columns(plan);
 }
@@ -499,6 +502,24 @@ bool set_is_open(const struct scope_plan *plan, size_t set)
 bool column_is_open(const struct scope_plan *plan, size_t column)
 {
 	return column != NO_COLUMN && set_is_open(plan, plan->columns[column].set);
+}
+
+static bool continues(const struct column *a, const struct column *b)
+{
+	bool changes = a->set == NO_SET || b->set == NO_SET || a->event->attr.type == PERF_TYPE_TRACEPOINT;
+
+	return changes && a->scope == b->scope && strcmp(a->event->text, b->event->text) == 0 &&
+	       strcmp(a->event->metric, b->event->metric) == 0 && strcmp(a->event->pmu, b->event->pmu) == 0;
+}
+
+size_t column_find_predecessor(const struct column *column, const struct scope_plan *plan)
+{
+	size_t equal = column_find_equal(column, plan);
+
+	for (size_t i = 0; equal == NO_COLUMN && i < plan->nr_columns; i++)
+		if (continues(column, &plan->columns[i]))
+			return i;
+	return equal;
 }
 
 static bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,

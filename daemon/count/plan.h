@@ -50,6 +50,7 @@ struct column {
 	/* State after the probe; the engine's later findings stand in struct count. */
 	enum event_state state;
 	char *why; /* NULL where there is nothing to say */
+	int held; /* of a kept event: open, so that its number stays its own while nothing else is; or -1 */
 	bool may_recover; /* not counted, which can change without anyone's doing: to be tried again */
 };
 
@@ -89,6 +90,9 @@ bool set_has_probe(const struct scope_plan *plan, const struct set *set);
 bool column_equal(const struct column *a, const struct column *b);
 /* The number of the plan's column that is equal, of which there is one at most; NO_COLUMN. */
 size_t column_find_equal(const struct column *column, const struct scope_plan *plan);
+/* The same, or of the column whose totals go on in it: written alike and named alike, where one of the two could not be
+ * counted, or where a tracepoint has another number since its module was loaded again. */
+size_t column_find_predecessor(const struct column *column, const struct scope_plan *plan);
 
 /* Is the plan's column, or set (or NO_COLUMN, NO_SET), counted, and open? */
 bool column_is_open(const struct scope_plan *plan, size_t column);

@@ -287,6 +287,21 @@ static int explain_column(struct column *column, const struct probe *probe, int 
 	return column_set_state(column, state, why.text);
 }
 
+/* Cgroups can all go, and what was open of the event with them: the kernel would be free to give its number to
+ * another. */
+static int keep_column(struct column *column, const struct probe *probe, int cpu)
+{
+	_cleanup_(freep) char *why = NULL;
+	int fd = open_with(column, &column->attr, probe, cpu);
+
+	column->held = fd < 0 ? -1 : fd;
+	if (asprintf(&why, "counted on as it was found before, for now: %s", column->event->why_absent) < 0) {
+		why = NULL;
+		return -ENOMEM;
+	}
+	return column_set_state(column, EVENT_OK, why);
+}
+
 /* The hardware event that leads the set which the column is going to be in; NULL: none yet. */
 static const struct column *find_leader(const struct scope_plan *plan, const struct column *column)
 {
@@ -354,7 +369,7 @@ int probe_column(struct scope_plan *plan, size_t at, const struct probe *probe)
 	counting = find_counting(column, probe);
 	if (counting) {
 		column->attr = counting->attr;
-		return tell_concessions(column);
+		return event->kept ? keep_column(column, probe, cpus.cpu[0]) : tell_concessions(column);
 	}
 	fd = open_column(column, probe, cpus.cpu[0]);
 	if (fd == -EINVAL && opens_as_member(plan, column, probe, cpus.cpu[0]))

@@ -73,7 +73,8 @@ struct event {
 	bool software;
 
 	int absent; /* 0, or why this machine lacks it: -ENOENT, -EACCES, -ENODEV, … */
-	char *why_absent;
+	char *why_absent; /* the sentence; also where it is not absent since it is kept */
+	bool kept; /* it can't be looked up now, and is counted on as it was found before (count_keep_events()) */
 };
 
 /* What parsing looks at; owned by the caller, read only. */

@@ -139,3 +139,50 @@ def test_a_cgroup_too_deep_is_told_of(perfmond, cgroups, too_deep, tmp_path):
     daemon.reload(config(cgroups).replace("include", f"exclude = {cgroups.label}/ddd*/**\ninclude"))
     until(lambda: daemon.metrics().value("perfmond_cgroups", state="unlisted") == 0, "it is excluded")
     assert daemon.json("/api/v1/cgroups")["unlisted"] == {"cgroups": 0, "example": None}
+
+
+# --- events that can't be looked up for a while
+
+IN_NAMESPACE = 'mount --make-rprivate / && exec "$@"'
+
+
+def test_tracefs_is_away_for_a_while(perfmond, cgroups, work, cpus, tracefs):
+    """A tracepoint that is counted has its number, and needs its name no more: reloads while tracefs is not mounted
+    lose nothing, and cgroups that are new are counted too."""
+    text = config(cgroups, events="page-faults, sched:sched_switch")
+    switches = "perf_cgroup_sched_sched_switch_total"
+    group = cgroups.make("old")
+    helper = work(group, cpus[0])
+    helper.fork()
+    daemon = perfmond(text, prefix=["unshare", "--mount", "sh", "-c", IN_NAMESPACE, "sh"])
+
+    def in_its_namespace(*command):
+        subprocess.run(["nsenter", "-m", "-t", str(daemon.pid), *command], check=True)
+
+    def state():
+        event, = (e for e in daemon.json("/api/v1/events")["events"] if e["text"] == "sched:sched_switch")
+        return event["state"], event["reason"]
+
+    helper.do("switches 100")
+    before = daemon.fresh().value(switches, cgroup=group.label)
+    assert before >= 100
+    in_its_namespace("umount", "-a", "-t", "tracefs,debugfs")
+    for i in range(2):
+        daemon.reload(text)
+        helper.do("switches 100")
+        after = daemon.fresh().value(switches, cgroup=group.label)
+        assert after >= before + 100
+        before = after
+        assert state()[0] == "ok" and "counted on as it was found before, for now: tracefs is not mounted" in state()[1]
+    new = cgroups.make("new")
+    until(lambda: daemon.fresh().get(switches, cgroup=new.label) is not None, "it is counted")
+    second = work(new, cpus[0])
+    second.fork()
+    second.do("switches 50")
+    assert daemon.fresh().value(switches, cgroup=new.label) >= 50
+
+    in_its_namespace("mount", "-t", "tracefs", "nodev", "/sys/kernel/tracing")
+    daemon.reload(text)
+    helper.do("switches 10")
+    assert daemon.fresh().value(switches, cgroup=group.label) >= before + 10
+    assert state() == ("ok", None)
