@@ -2,6 +2,8 @@
 
 #include "count/engine-perf.h"
 
+#include "count/handover.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -438,6 +440,8 @@ static void perf_succeed(struct engine *base, struct engine *from, const struct 
 	engine->lost = lost;
 	for (int scope = 0; from && scope < _SCOPE_MAX; scope++)
 		find_heirs(engine, (enum scope)scope);
+	handover_free(engine->handover);
+	engine->handover = from ? handover_new(engine) : NULL;
 }
 
 /* Groups show it by their shape, also those of cgroups, and a single event by its time, if it is of the whole CPU. One
@@ -527,8 +531,8 @@ static bool may_defer(const struct perf_engine *engine, const struct station *ol
 }
 
 /*
- * Opens all sets of the target. What the preceding engine has open for it and is not taken over is read a
- * last time at the moment in which its replacement starts, or before that one is opened where there is no
+ * Opens all sets of the target. What the preceding engine has open for it and is not taken over is handed over to
+ * its replacement (handover.h) and closed, or is read a last time before that one is opened where there is no
  * room for both: of files, of breakpoints, of a PMU with one user. A set that can't be opened is left out, which
  * `why` then tells. A cgroup the kernel does not know ends it all, and so does a shortage, unless something was
  * taken over: that goes on. Where nothing is replaced, what is new may be deferred.
@@ -549,8 +553,10 @@ static int open_sets(struct perf_engine *engine, struct station *station, const 
 		return 0;
 	}
 	r = open_missing(engine, station, target, cpus, rows, why, !engine->from);
-	if (old)
+	if (old) {
+		handover_run(engine->handover, engine, station, old);
 		station_end(engine->from, old, now, perf_open_may_recover(r));
+	}
 	if (r < 0 && engine->from)
 		r = open_missing(engine, station, target, cpus, rows, why, true);
 	if ((r == -ENOENT && target->scope == SCOPE_CGROUP) || (is_shortage(r) && nr_inherited == 0))
@@ -636,6 +642,7 @@ static void perf_destroy(struct engine *base)
 		free(engine->shared[scope]);
 	}
 	cpulist_release(&engine->lost_since);
+	handover_free(engine->handover);
 	plan_unref(base->plan);
 	free(engine->buffer);
 	free(engine);

@@ -45,6 +45,7 @@ struct perf_engine {
 	const struct cpulist *lost; /* then: CPUs that have been offline since `from` opened what is on them */
 	size_t *heirs[_SCOPE_MAX];  /* one a set: the equal set of `from`, or NO_SET */
 	size_t *shared[_SCOPE_MAX]; /* one a set: the other scope's that counts the same in the root, or NO_SET */
+	struct handover *handover;  /* of events whose sets are not equal; while it succeeds `from` */
 	uint64_t *buffer;	    /* for readings of the largest set */
 };
 

@@ -478,20 +478,26 @@ static size_t find_name(const struct scope_plan *plan, const char *name)
 	return low;
 }
 
-size_t column_find_equal(const struct column *column, const struct scope_plan *plan)
+/* The first column of that name that matches: several of a name are of different PMUs, or in different modes. */
+static size_t find_named(const struct column *column, const struct scope_plan *plan,
+			 bool (*matches)(const struct column *a, const struct column *b))
 {
 	const char *name = column->event->metric;
 
-	/* Several of a name are of different PMUs, or in different modes. */
 	for (size_t i = plan->by_name ? find_name(plan, name) : 0; i < plan->nr_columns; i++) {
 		size_t at = plan->by_name ? plan->by_name[i] : i;
 
-		if (column_equal(column, &plan->columns[at]))
+		if (matches(column, &plan->columns[at]))
 			return at;
 		if (plan->by_name && strcmp(plan->columns[at].event->metric, name) != 0)
 			break;
 	}
 	return NO_COLUMN;
+}
+
+size_t column_find_equal(const struct column *column, const struct scope_plan *plan)
+{
+	return find_named(column, plan, column_equal);
 }
 
 bool set_is_open(const struct scope_plan *plan, size_t set)
@@ -516,10 +522,7 @@ size_t column_find_predecessor(const struct column *column, const struct scope_p
 {
 	size_t equal = column_find_equal(column, plan);
 
-	for (size_t i = 0; equal == NO_COLUMN && i < plan->nr_columns; i++)
-		if (continues(column, &plan->columns[i]))
-			return i;
-	return equal;
+	return equal == NO_COLUMN ? find_named(column, plan, continues) : equal;
 }
 
 static bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,

@@ -171,6 +171,19 @@ static int reader_read(struct reader *reader, size_t nr, uint64_t *buffer, struc
 	return 0;
 }
 
+bool reader_look(struct reader *reader, size_t nr, uint64_t *buffer, struct baseline *ret)
+{
+	struct reading now;
+	struct reason why;
+
+	if (reader_read(reader, nr, buffer, &now, &why) < 0)
+		return false;
+	memcpy(ret->values, now.values, nr * sizeof(*now.values));
+	ret->enabled = now.enabled;
+	ret->running = now.running;
+	return true;
+}
+
 /* What time went by, if it can have; else as much as there was. */
 static uint64_t bounded(uint64_t from, uint64_t to, uint64_t elapsed)
 {

@@ -81,5 +81,9 @@ void reader_close_by(struct reader *reader, size_t nr, struct closer *closer, st
  * comes of it where it was. */
 void reader_move(struct reader *to, struct reader *from, size_t nr);
 
+/* What it has counted so far, without adding it to anything: into ret, whose values are the caller's. False where it
+ * can't be read. */
+bool reader_look(struct reader *reader, size_t nr, uint64_t *buffer, struct baseline *ret);
+
 /* Reads, and adds to the row. */
 enum sight reader_update(struct reader *reader, const struct reading_context *context);

@@ -179,7 +179,7 @@ def test_a_storm_of_reloads(perfmond, cgroups, work, cpus):
 
 
 def test_a_storm_of_changes_to_a_group(perfmond, cgroups, work, cpus):
-    """A group that changes is opened anew: what happens in the moment between may be lost, totals go on."""
+    """A group that changes is opened anew, and goes over to the new one between two of its events."""
     group = cgroups.make("kept")
     helper = work(group, cpus[0])
     daemon = perfmond(config(cgroups))
@@ -196,4 +196,4 @@ def test_a_storm_of_changes_to_a_group(perfmond, cgroups, work, cpus):
         helper.do("faults 10")
     daemon.reload(config(cgroups))
     total = daemon.fresh().value(FAULTS, cgroup=group.label)
-    assert max(last, before + 300) <= total <= before + 400
+    assert total == pytest.approx(before + 400, abs=2)

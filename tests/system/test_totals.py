@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import FRESH, run, until
+from harness import FRESH, Reference, run, until
 
 FAULTS = "perf_cgroup_page_faults_total"
 
@@ -139,6 +139,28 @@ def test_a_cgroup_too_deep_is_told_of(perfmond, cgroups, too_deep, tmp_path):
     daemon.reload(config(cgroups).replace("include", f"exclude = {cgroups.label}/ddd*/**\ninclude"))
     until(lambda: daemon.metrics().value("perfmond_cgroups", state="unlisted") == 0, "it is excluded")
     assert daemon.json("/api/v1/cgroups")["unlisted"] == {"cgroups": 0, "example": None}
+
+
+# --- groups that change
+
+def test_a_busy_group_changes(perfmond, cgroups, work, cpus, tracefs):
+    """Of events that never pause, a reload that changes their group loses no more than happens in some microseconds,
+    however many files there are to close: with 40 tracepoints that was some hundreds."""
+    names = [f"{path.parent.parent.name}:{path.parent.name}" for path in sorted(tracefs.glob("events/syscalls/*/id"))][:40]
+    less, more = (config(cgroups, events=", ".join(["page-faults", *names, *other]))
+                  for other in ([], ["context-switches"]))
+    group = cgroups.make("busy")
+    helper = work(group, cpus[0])
+    daemon = perfmond(less)
+    before, reference = daemon.fresh().value(FAULTS, cgroup=group.label), Reference(group)
+    helper.begin("faults 500000")  # goes on while the config is reloaded
+    for i in range(5):
+        daemon.reload(less if i % 2 else more)
+    busy = not helper.is_done()
+    helper.finish()
+    counted = daemon.fresh().value(FAULTS, cgroup=group.label) - before
+    assert busy, "it was not busy all the time"
+    assert counted == pytest.approx(reference.read(), abs=5 * 3)
 
 
 # --- events that can't be looked up for a while
