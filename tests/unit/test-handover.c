@@ -4,6 +4,7 @@
  * at each call of the daemon, so that whatever is lost, or counted twice, between two calls shows. */
 
 #include "count-world.h"
+#include "target/identity.h"
 
 #include <errno.h>
 
@@ -195,6 +196,40 @@ static void test_hardware_in_a_cgroup(void **state)
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 3 * (happened - began));
 }
 
+/* What the CPUs' events feed of the root cgroup goes over with them: it stays their sum. */
+static void test_root_is_fed(void **state)
+{
+	struct world *w = *state;
+	struct count *old;
+	struct cgroup *root;
+	uint64_t sum;
+
+	happened = 0;
+	add_group(w, SCOPE_CPU, "g", false, one, 1);
+	add_group(w, SCOPE_CGROUP, "g", false, one, 1);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	root = find_cgroup(w, "/");
+	root->identity->id = CGROUP_ROOT_ID;
+	add_cgroup(w, "/");
+	fake_perf.fault = happen_always;
+	for (int i = 0; i < 4; i++) {
+		add_group(w, SCOPE_CPU, "g", false, i % 2 ? one : two, i % 2 ? 1 : 2);
+		add_group(w, SCOPE_CGROUP, "g", false, i % 2 ? one : two, i % 2 ? 1 : 2);
+		old = begin_reload(w);
+		assert_int_equal(count_add_cpus(w->count), 0);
+		add_cgroup(w, "/");
+		assert_int_equal(count_succeeded(w->count, old), 0);
+		count_free(old);
+		sum = 0;
+		for (size_t k = 0; k < w->cpus.nr; k++)
+			sum += row_of(w, w->cpus.cpu[k], NULL)->cells[0].total;
+		assert_true(sum > 0);
+		assert_cell(w, ROW_ALL_CPUS, root, 0, true, sum);
+	}
+	fake_perf.fault = NULL;
+}
+
 /* What is pinned has to be closed first, to be had again. */
 static void test_pinned(void **state)
 {
@@ -256,6 +291,7 @@ int main(void)
 		TEST(test_groups_merge_and_part),
 		TEST(test_rare_event),
 		TEST(test_hardware_in_a_cgroup),
+		TEST(test_root_is_fed),
 		TEST(test_pinned),
 		TEST(test_failed_readings),
 	};
