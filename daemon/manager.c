@@ -59,7 +59,7 @@ struct manager {
 	bool settled;	      /* all cgroups found at start have been opened */
 	struct plan *said_plan;		    /* a reference: the plan of which … */
 	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
-	struct said watching, unlisted, reading, cpus, keeping; /* what it knows of the cgroup tree, CPUs and the store */
+	struct said watching, unlisted, reading, cpus, keeping; /* … of the cgroup tree, CPUs and the store */
 	char *status; /* the last STATUS= sent */
 	bool idle;    /* nothing is counted, as that says */
 };

@@ -141,7 +141,8 @@ static const struct column *find_open(const struct count *count, enum scope scop
 		const struct column *column = &plan->columns[i];
 
 		if (column->set != NO_SET && column->event->attr.type == event->attr.type &&
-		    strcmp(column->event->text, event->text) == 0 && strcmp(column->event->metric, event->metric) == 0 &&
+		    strcmp(column->event->text, event->text) == 0 &&
+		    strcmp(column->event->metric, event->metric) == 0 &&
 		    (column->held >= 0 || count->engine->ops->is_open(count->engine, scope, column->set)))
 			return column;
 	}

@@ -17,7 +17,7 @@ struct taker {
 	struct reader *reader;
 	const struct set *set;
 	struct baseline before, after;
-	bool times; /* it takes the times over that are exposed: of a group of that name, or of the first that there is */
+	bool times; /* it takes over those that are exposed: of a group of that name, or of the first there is */
 };
 
 struct handover {
