@@ -325,6 +325,26 @@ bool roster_wants_ranking(const struct roster *roster)
 
 /* --- later */
 
+/*
+ * One that may be gone goes on while it is seen to run, or nobody needs its room. Otherwise it gives way: what is gone
+ * would keep others out for ever, and there is no other way to tell.
+ */
+static void look_for_life(struct roster *roster, struct cgroup *cgroup)
+{
+	uint64_t ran = cgroup->doubtful ? count_cgroup_time(roster->count, cgroup) : 0;
+
+	cgroup->doubtful = cgroup->doubtful && !(cgroup->doubted && ran > cgroup->ran);
+	if (!cgroup->doubtful || !cgroup->doubted) {
+		cgroup->doubted = cgroup->doubtful;
+		cgroup->ran = ran;
+	} else if (count_room(roster->count) < nr_left_out(roster)) {
+		count_remove_cgroup(roster->count, cgroup, true);
+		set_status(roster, cgroup, CGROUP_FAILED,
+			   "it may be gone: its directory can't be looked at, and has not run since events of the "
+			   "tree were lost; others needed its place");
+	}
+}
+
 void roster_retry(struct roster *roster)
 {
 	struct cgroup *cgroup;
@@ -334,6 +354,8 @@ void roster_retry(struct roster *roster)
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(roster->tree), in_all)
 		if (cgroup->status == CGROUP_FAILED)
 			set_status(roster, cgroup, CGROUP_WAITING, NULL);
+		else if (cgroup->status == CGROUP_COUNTED)
+			look_for_life(roster, cgroup);
 	begin_mending(roster);
 }
 

@@ -10,7 +10,8 @@
  * When not all can be counted, for [cgroup] max or for want of open files, the rule is: what is counted goes on. Room
  * goes to the cgroups nearest to the root, since with those below them they stand for the most, and of equally deep
  * ones to the busiest: by the CPU time they have used since they were last looked at (cpu.stat, where there is one).
- * Room that comes back is given out by the same rule. Where what is counted comes to need more (a CPU is back, a reload
+ * Room that comes back is given out by the same rule. One that may be gone (struct cgroup, doubtful) and is not seen to
+ * run gives way to those left out. Where what is counted comes to need more (a CPU is back, a reload
  * adds an event), the last by that rule give way. To look at many takes its time: it is bounded to a hundredth of all
  * time.
  */

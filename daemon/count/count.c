@@ -455,6 +455,18 @@ static int take_cgroup_rows(struct count *count, const struct cgroup *cgroup)
 	return 0;
 }
 
+bool count_is_counted(const struct count *count, const struct cgroup_identity *identity)
+{
+	return count->engine->ops->has(count->engine, SCOPE_CGROUP, identity->id);
+}
+
+/* Is something of the cgroup open, here or in what is succeeded? */
+static bool is_open_already(const struct count *count, const struct cgroup *cgroup)
+{
+	return count_is_counted(count, cgroup->identity) ||
+	       (count->from && count_is_counted(count->from, cgroup->identity));
+}
+
 static int open_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		       struct reason *why)
 {
@@ -468,7 +480,8 @@ static int open_cgroup(struct count *count, const struct cgroup_tree *tree, cons
 		.idles = root,
 	};
 
-	if (!root && fd < 0)
+	/* Its owner can close it (chmod) at any time; what is open of it counts on all the same. */
+	if (!root && (fd == -ENOENT || (fd < 0 && !is_open_already(count, cgroup))))
 		return reason_set(why, fd, "its directory can't be opened: %s", strerror(-fd));
 	if (take_cgroup_rows(count, cgroup) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
@@ -506,11 +519,6 @@ static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, co
 	default:
 		return CGROUP_FAILED;
 	}
-}
-
-bool count_is_counted(const struct count *count, const struct cgroup_identity *identity)
-{
-	return count->engine->ops->has(count->engine, SCOPE_CGROUP, identity->id);
 }
 
 bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
@@ -563,6 +571,18 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 	if (!why->text[0])
 		count_end_tries(count);
 	return CGROUP_COUNTED;
+}
+
+uint64_t count_cgroup_time(const struct count *count, const struct cgroup *cgroup)
+{
+	const struct scope_plan *plan = &count->plan->scope[SCOPE_CGROUP];
+	uint64_t time = 0;
+	struct row *row;
+
+	for (size_t i = 0; nth_cgroup_row(count, i, cgroup, &row); i++)
+		for (size_t k = 0; row && k < plan->nr_sets; k++)
+			time += row->times[k].enabled;
+	return time;
 }
 
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger)

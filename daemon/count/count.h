@@ -110,6 +110,9 @@ bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup);
 /* Under whatever label. */
 bool count_is_counted(const struct count *count, const struct cgroup_identity *identity);
 
+/* For how long it was seen to run, in ns, summed over all that is counted of it: it grows while the cgroup lives. */
+uint64_t count_cgroup_time(const struct count *count, const struct cgroup *cgroup);
+
 /* Reads the cgroup's counters a last time, closes them, and lets its rows linger (or drops them, where
  * it is still there but no longer wanted). */
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger);

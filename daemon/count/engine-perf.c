@@ -76,6 +76,14 @@ static int explain(const struct perf_engine *engine, const struct engine_target 
 			  event->text, detail.text);
 }
 
+/* Without its directory nothing of a cgroup can be opened: perf_event_open(2) would take -1 for all processes. */
+static int directory_error(const struct engine_target *target, struct reason *why)
+{
+	if (target->scope != SCOPE_CGROUP || target->id == CGROUP_ROOT_ID || target->cgroup_fd >= 0)
+		return 0;
+	return reason_set(why, target->cgroup_fd, "its directory can't be opened: %s", strerror(-target->cgroup_fd));
+}
+
 /*
  * Opens what of the set is not open yet, without starting it: on all of its CPUs, or on none that it was not open on
  * before. A CPU that has gone offline since the plan was made is passed over: nothing runs there.
@@ -90,6 +98,7 @@ static int set_open(struct perf_engine *engine, struct set_readers **ret, const 
 
 	if (!readers)
 		return reason_set(why, -ENOMEM, "out of memory");
+	r = directory_error(target, why);
 	readers->deferred = false;
 	for (size_t i = 0; i < readers->nr && (r == 0 || r == -ENODEV); i++) {
 		struct reader *reader = &readers->readers[i];

@@ -46,7 +46,9 @@ struct engine_target {
 	enum scope scope;
 	uint64_t id;	 /* the CPU's number, or the cgroup's id */
 	const char *label; /* for sentences; "" for a CPU */
-	int cgroup_fd;	 /* -1 for a CPU, and for the root cgroup: both have all tasks */
+	int cgroup_fd;	 /* of a cgroup: its directory, or the negative errno of opening it: then what is open of it can
+			  * go on, and nothing more can be opened. -1 for a CPU, and for the root cgroup: both have all
+			  * tasks. */
 	bool idles;	 /* idle time is in its time: a CPU, or the root cgroup, which has the idle tasks */
 };
 

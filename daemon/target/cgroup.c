@@ -101,12 +101,12 @@ static void handle_event(struct cgroup_tree *tree, const struct inotify_event *e
 	if (event->mask & IN_IGNORED) {
 		mirror_forget_watch(tree, c);
 		if (c->parent)
-			look_at_change(tree, c->parent, c->name, CAUSE_CHANGED);
+			look_at_change(tree, c->parent, c->name, CAUSE_REMOVED);
 		else
 			tree->rescan_due = true; /* the mount is gone: look again */
 	} else if (event->mask & IN_ISDIR && event->len > 0) {
 		look_at_change(tree, c, event->name,
-			       event->mask & (IN_CREATE | IN_MOVED_TO) ? CAUSE_MADE : CAUSE_CHANGED);
+			       event->mask & (IN_CREATE | IN_MOVED_TO) ? CAUSE_MADE : CAUSE_REMOVED);
 	}
 }
 
@@ -124,6 +124,7 @@ static bool read_events(struct cgroup_tree *tree)
 		look_failed(tree, -errno);
 	if (n <= 0)
 		return false;
+	tree->buffers++;
 	tree->events_at = 0;
 	tree->events_end = (size_t)n;
 	return true;

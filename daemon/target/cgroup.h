@@ -17,6 +17,10 @@
  * A cgroup's identity is the inode id of its directory, not its path: a directory removed and made again
  * under the same name is another cgroup, and is reported as removed and added; so is a renamed one (v1).
  *
+ * A directory can be closed to the daemon (chmod) by its owner. What is known below it stays until an event says that it
+ * was removed, which then can't be checked. Where such an event may have been lost, it is doubtful, and the tree's owner
+ * decides.
+ *
  * A cgroup that vanishes while it is looked at is normal and no error. What others can make grow is
  * bounded: directories whose path does not fit PATH_MAX, and those beyond the tree's limit, are left
  * out and counted, with one of them for an example.
@@ -50,12 +54,17 @@ struct cgroup {
 	const char *path; /* below the mount, as bytes; "/" is the root */
 	unsigned depth;	  /* 0: the root */
 	bool wanted;	  /* the filter admits it */
+	/* It may be gone: it can't be looked at, since its owner has closed a directory above it, and an event that
+	 * told of it may have been lost. */
+	bool doubtful;
 
 	/* For the tree's owner, who decides what is counted. The tree sets them to 0 and NULL and frees
 	 * `why` at the end. */
 	int status;
 	char *why;
 	bool accounted;	      /* it is counted, or has been for a while: not missed when it goes */
+	bool doubted;	      /* `doubtful` was seen, when it had run for so long: */
+	uint64_t ran;	      /* ns */
 	uint64_t usage, busy; /* CPU time in us: when it was last looked at; between then and the time before */
 	uint64_t looked_at;   /* CLOCK_MONOTONIC ns */
 	size_t chosen;	      /* its place among those to be counted next, from 1 */
@@ -76,6 +85,7 @@ struct cgroup {
 	bool due;	       /* otherwise it is still to come: a rescan was quicker */
 	unsigned ahead;	       /* events that are due for those found in it before */
 	uint64_t read, seen;   /* number of the last reading of it, and of the last one that met it */
+	uint64_t found;	       /* number of the buffer of events that had been filled when it was found */
 };
 
 /* What the tree tells its owner, from within cgroup_tree_start(), _follow(), _set_filter(). None of these may

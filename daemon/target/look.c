@@ -99,13 +99,24 @@ static int add(struct cgroup_tree *tree, struct cgroup *parent, const char *name
 		return r;
 	c->told = cause != CAUSE_SHOWN;
 	c->due = cause == CAUSE_SHOWN && tree->reading.ahead;
-	if (parent && cause == CAUSE_CHANGED)
+	c->found = tree->buffers;
+	if (parent && (cause == CAUSE_CHANGED || cause == CAUSE_REMOVED))
 		parent->ahead += c->wanted;
 	/* Asked again, since it is watched only now. */
 	c->unread = fstat(fd, &st) < 0 || !is_leaf(&st);
 	if (c->unread && !tree->fresh)
 		tree->fresh = c;
 	return 0;
+}
+
+/*
+ * Whoever may not look there has to believe the event that says it was removed: else what is below a directory that its
+ * owner has closed (chmod) would be counted for ever. An event that was taken before the cgroup was found is of one
+ * before it, of the same name.
+ */
+static bool is_told_gone(const struct cgroup_tree *tree, const struct cgroup *known, enum cause cause)
+{
+	return known && cause == CAUSE_REMOVED && tree->buffers > known->found;
 }
 
 /* There is no directory at name below parent that could be opened. 0 where that is normal. */
@@ -118,14 +129,18 @@ static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, stru
 		return error;
 
 	/* Permission is given without an event. */
-	if (error == -EACCES)
+	if (error == -EACCES) {
 		tree->incomplete = true;
+		gone = is_told_gone(tree, known, cause);
+	}
 	if (gone && cause == CAUSE_MADE)
 		hear(tree, parent, known, name);
 	if (known) {
 		if (gone)
 			mirror_doom(tree, known);
-	} else if (cause == CAUSE_CHANGED) {
+		else if (error == -EACCES && (tree->after_loss || parent->watch < 0))
+			known->doubtful = true;
+	} else if (cause == CAUSE_CHANGED || cause == CAUSE_REMOVED) {
 		/* One of those left out has been removed. */
 		if (error != -ENOTDIR)
 			mirror_leave_in(tree, parent, name);
@@ -143,7 +158,7 @@ static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, stru
 static void replace(struct cgroup_tree *tree, struct cgroup *known, enum cause cause)
 {
 	tree->again.parent = known->parent;
-	tree->again.cause = cause == CAUSE_MADE ? CAUSE_CHANGED : cause; /* the event has been heard */
+	tree->again.cause = cause == CAUSE_SHOWN ? cause : CAUSE_CHANGED; /* the event has been heard */
 	strcpy(tree->again.name, known->name);
 	mirror_doom(tree, known);
 }
@@ -170,6 +185,7 @@ static int look_at(struct cgroup_tree *tree, struct cgroup *parent, int dir, con
 		hear(tree, parent, known, name);
 	if (known && known->identity->id == st.st_ino) {
 		known->seen = tree->readings;
+		known->doubtful = false;
 		return 0;
 	}
 	if (known) {
@@ -234,6 +250,28 @@ void look_end(struct cgroup_tree *tree)
 	tree->reading = (struct reading){};
 }
 
+/* Whoever may not list a directory may still be able to look at those in it that are known. Where none is, it says how
+ * many there are. */
+static int open_closed(struct cgroup_tree *tree, struct cgroup *c, struct reading *ret)
+{
+	struct stat st;
+	int fd = look_open(tree, c, O_PATH, &st);
+
+	if (fd < 0)
+		return fd;
+	tree->incomplete = true;
+	if (TAILQ_EMPTY(&c->children))
+		mirror_leave_out_all(tree, c, st.st_nlink > 2 ? (unsigned)st.st_nlink - 2 : 0);
+	*ret = (struct reading){
+		.of = c,
+		.fd = fd,
+		.phase = READ_UNSEEN,
+		.unseen = TAILQ_FIRST(&c->children),
+		.closed = true,
+	};
+	return 0;
+}
+
 static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct reading *ret)
 {
 	/* No event tells of what was there before the watch. */
@@ -242,6 +280,8 @@ static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct readi
 	struct stat st;
 
 	fd = look_open(tree, c, O_RDONLY, &st);
+	if (fd == -EACCES)
+		return open_closed(tree, c, ret);
 	if (fd < 0)
 		return fd;
 	if (c->watch < 0) {
@@ -267,17 +307,6 @@ static int open_reading(struct cgroup_tree *tree, struct cgroup *c, struct readi
 	return 0;
 }
 
-/* A directory that can't be read still says how many are in it. */
-static void look_from_outside(struct cgroup_tree *tree, struct cgroup *c)
-{
-	struct stat st;
-	_cleanup_(closep) int fd = look_open(tree, c, O_PATH, &st);
-
-	tree->incomplete = true;
-	if (fd >= 0 && TAILQ_EMPTY(&c->children))
-		mirror_leave_out_all(tree, c, st.st_nlink > 2 ? (unsigned)st.st_nlink - 2 : 0);
-}
-
 void look_into(struct cgroup_tree *tree, struct cgroup *c)
 {
 	struct reading reading;
@@ -288,15 +317,17 @@ void look_into(struct cgroup_tree *tree, struct cgroup *c)
 	if (r == -ENOENT)
 		return;
 	if (r == -EACCES)
-		look_from_outside(tree, c);
+		tree->incomplete = true;
 	else if (r < 0)
 		look_failed(tree, r);
 	if (r < 0)
 		return;
 
 	tree->reading = reading;
-	c->unread = false;
 	c->read = ++tree->readings;
+	if (reading.closed)
+		return;
+	c->unread = false;
 	mirror_leave_none_out(tree, c);
 }
 

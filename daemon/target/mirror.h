@@ -25,6 +25,7 @@ enum cause {
 	CAUSE_CHANGED, /* something has happened there, or may have */
 	CAUSE_SHOWN,   /* its directory has shown it */
 	CAUSE_MADE,    /* an event says that it was made */
+	CAUSE_REMOVED, /* an event says that it was removed, or moved away */
 };
 
 /* A directory that is compared with the mirror, an entry a step. */
@@ -34,6 +35,7 @@ struct reading {
 	DIR *dir; /* of fd; NULL: it is empty, and need not be read */
 	enum reading_phase { READ_KNOWN, READ_UNSEEN, READ_NEW } phase;
 	struct cgroup *unseen; /* the child that is looked at next */
+	bool closed;	       /* it can't be listed: those that are known are looked at, as far as may be */
 	bool others;	       /* it shows some that are not known */
 	bool ahead;	       /* … and events are due for those: it has been watched before, and none were lost */
 };
@@ -73,6 +75,7 @@ struct cgroup_tree {
 
 	alignas(struct inotify_event) char events[16 * 1024];
 	size_t events_at, events_end; /* what has not been handled yet */
+	uint64_t buffers; /* … were filled so far */
 	bool rescan_turn;	      /* … and not an event's */
 
 	bool more;	   /* the last call had not come to the end */
