@@ -130,6 +130,11 @@ int count_find_lost(const struct count *count, struct cpulist *ret)
 	return 0;
 }
 
+static size_t nr_fds(const struct count *count)
+{
+	return count->engine->stats.fds + lifelines_nr_open(&count->lifelines);
+}
+
 /* --- one count after another */
 
 /* The column of an event that was written and named alike, and is open; or NULL. */
@@ -175,7 +180,8 @@ int count_succeed(struct count *count, struct count *from)
 
 	/* What has happened to CPUs by now. */
 	count_read(from);
-	r = count_find_lost(from, &count->lost);
+	/* Where nothing is open any more, as after a stop, there is nothing that going offline could have ended. */
+	r = nr_fds(from) ? count_find_lost(from, &count->lost) : 0;
 	/* A lifeline that goes on tells what another, opened anew, can't: that the CPU has been offline since what is
 	 * handed over was opened. */
 	if (count->plan->scope[SCOPE_CGROUP].nr_sets > 0)
@@ -252,11 +258,6 @@ int count_succeeded(struct count *count, struct count *from)
 }
 
 /* --- targets */
-
-static size_t nr_fds(const struct count *count)
-{
-	return count->engine->stats.fds + lifelines_nr_open(&count->lifelines);
-}
 
 /* Of the process, with those that are left to other use. For what goes on in a successor, files that are still being
  * closed have gone already: it would have to give way to them for good. */

@@ -341,6 +341,42 @@ static void test_are_changes(_unused_ void **state)
 	assert_int_equal(world_teardown(&made), 0);
 }
 
+/* Nothing was kept, as after a stop: nothing of it can have been lost to a CPU that was offline. */
+static void test_nothing_kept(_unused_ void **state)
+{
+	for (int round = 0; round < 2; round++) {
+		struct fd_pool pool = { .max = SIZE_MAX };
+		void *made;
+		struct world *w = start_world(&made, round == 1);
+		struct reason why = {};
+		struct count *from;
+		struct saved saved;
+
+		pass_time(w);
+		count_tick(w->count, NULL);
+		stop(w, &saved);
+		for (size_t i = 0; i < saved.nr; i++)
+			safe_close(saved.fds[i]);
+		assert_int_equal(count_restore(&from, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool,
+					       &why),
+				 0);
+		buf_release(&saved.image);
+		add_groups(w, round == 1);
+		plan_unref(w->plan);
+		w->plan = NULL;
+		make_plan(w);
+		assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+		assert_int_equal(count_succeed(w->count, from), 0);
+		assert_int_equal(count_lost(w->count)->nr, 0);
+		assert_int_equal(count_add_cpus(w->count), 0);
+		(void)add_cgroup(w, "/a");
+		assert_int_equal(count_succeeded(w->count, from), 0);
+		count_free(from);
+		assert_counts(w);
+		assert_int_equal(world_teardown(&made), 0);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, reset)
@@ -354,6 +390,7 @@ int main(void)
 		TEST(test_goes_on),
 		TEST(test_broken_at_the_end),
 		TEST(test_not_kept),
+		TEST(test_nothing_kept),
 		TEST(test_are_changes),
 	};
 
