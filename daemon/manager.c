@@ -695,13 +695,21 @@ static int add_sources(struct manager *manager)
 	return r < 0 ? r : follow_cgroups(manager);
 }
 
-/* STATE_DIRECTORY is systemd's, of StateDirectory= (systemd.exec(5)); it may name several. */
-static int make_store(struct manager *manager)
+/* STATE_DIRECTORY is systemd's, of StateDirectory= (systemd.exec(5)); it may name several. Where it is another daemon's,
+ * this one does not start: without its totals it would look well, and lose them at each restart. */
+static int make_store(struct manager *manager, struct reason *why)
 {
 	const char *folders = getenv("STATE_DIRECTORY");
 	_cleanup_(freep) char *folder = folders && *folders ? strndup(folders, strcspn(folders, ":")) : NULL;
 
-	return store_new(&manager->store, folder, getenv("NOTIFY_SOCKET"));
+	int r;
+
+	if (store_new(&manager->store, folder, getenv("NOTIFY_SOCKET")) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+	r = store_claim(manager->store, why);
+	if (r < 0 && r != -EBUSY)
+		log_warning("%s", why->text);
+	return r == -EBUSY ? r : 0;
 }
 
 /* The monitor, which goes on from what an instance before this one has left. The config is handed over where it
@@ -714,8 +722,9 @@ static int make_monitor(struct manager *manager, struct config *config, struct i
 	bool bad;
 	int r;
 
-	if (make_store(manager) < 0)
-		return reason_set(why, -ENOMEM, "out of memory");
+	r = make_store(manager, why);
+	if (r < 0)
+		return r;
 	restored = store_restore(manager->store, inherited, access_fd_reserve(config, UINT64_MAX), &news, &bad);
 	if (news.text[0])
 		log_line(bad ? LOG_WARNING : LOG_NOTICE, "%s", news.text);

@@ -5,6 +5,7 @@
 #include "chunk.h"
 #include "count/image.h"
 #include "machine.h"
+#include "state-folder.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -22,6 +23,9 @@
 
 /* Chunks are made anew so many at a time. */
 #define RENEW_MAX 16
+
+/* A daemon that is just ending has so long to let go of the state directory. */
+#define CLAIM_NS 5000000000U
 
 /* Above this an image is none. */
 #define IMAGE_MAX ((off_t)1024 * 1024 * 1024)
@@ -48,7 +52,8 @@ struct slots {
 };
 
 struct store {
-	char *state_file; /* NULL: no state directory */
+	char *state_folder, *state_file; /* NULL: no state directory */
+	int claim; /* of it; -1: none */
 	char *boot_id;
 	bool has_fd_store;
 	struct privilege privilege; /* for restored counts to refer to */
@@ -73,17 +78,27 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 
 	if (!store)
 		return -ENOMEM;
-	store->memory[0] = store->memory[1] = -1;
+	store->memory[0] = store->memory[1] = store->claim = -1;
 	store->has_fd_store = has_fd_store;
 	store->boot_id = image_boot_id(PROCFS);
 	if (!store->boot_id)
 		return -ENOMEM;
-	if (state_directory && asprintf(&store->state_file, "%s/" STATE_FILE, state_directory) < 0) {
+	store->state_folder = state_directory ? strdup(state_directory) : NULL;
+	if (state_directory && asprintf(&store->state_file, "%s/" STATE_FILE, state_directory) < 0)
 		store->state_file = NULL;
+	if (state_directory && (!store->state_folder || !store->state_file))
 		return -ENOMEM;
-	}
 	*ret = steal_ptr(store);
 	return 0;
+}
+
+int store_claim(struct store *store, struct reason *why)
+{
+	int r = 0;
+
+	if (store->state_folder && store->claim < 0)
+		r = store->claim = state_folder_claim(store->state_folder, STATE_FILE, CLAIM_NS, why);
+	return r < 0 ? r : 0;
 }
 
 static void chunk_free(struct chunk *chunk)
@@ -103,7 +118,9 @@ struct store *store_free(struct store *store)
 	free(store->chunks);
 	free(store->slots.slots);
 	buf_release(&store->image);
+	safe_close(store->claim);
 	free(store->boot_id);
+	free(store->state_folder);
 	free(store->state_file);
 	free(store);
 	return NULL;
@@ -476,6 +493,8 @@ int store_leave(struct store *store, const struct count *count, struct reason *w
 	int kept = store->has_fd_store ? keep_all(store, count) : make_image(store, count);
 	int saved = store->state_file ? write_state_file(store) : 0;
 
+	/* The next one can go on, while this one closes what it has. */
+	store->claim = safe_close(store->claim);
 	if (saved < 0)
 		return reason_set(why, saved, "totals could not be saved in %s: %s", store->state_file,
 				  strerror(-saved));

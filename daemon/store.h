@@ -19,7 +19,7 @@
  * happened since is known. Chunks are brought up to date a little later, in one go for all that was opened and closed
  * meanwhile.
  *
- * An image in the state directory is written at the stop and removed at the next start: one that was left over would
+ * The state directory is one daemon's at a time (state-folder.h). An image in it is written at the stop and removed at the next start: one that was left over would
  * take counters back.
  */
 
@@ -33,6 +33,10 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 /* Leaves what is kept as it is. */
 struct store *store_free(struct store *store);
 DEFINE_CLEANUP(struct store *, store_free)
+
+/* Makes the state directory, if there is one, this daemon's until it leaves; waits some seconds for another that is
+ * ending. -EBUSY: it stays another's, and nothing else may be done with the store; other errors: it can't be had. */
+int store_claim(struct store *store, struct reason *why);
 
 /*
  * fd_reserve: of the limit of open files, those that have to be left to others; half of them is, where there are few.

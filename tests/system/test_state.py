@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""The state directory (STATE_DIRECTORY), without systemd's fd store: it is one daemon's at a time, and a plain stop and
+start says nothing that is not so."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from harness import run
+
+CONFIG = """
+[web]
+listen = 127.0.0.1:0
+[cpu]
+groups = work
+[cgroup]
+groups = work
+include = /perfmond-none/**
+[group "work"]
+events = page-faults
+"""
+FAULTS = "perf_cpu_page_faults_total"
+
+
+@pytest.fixture
+def env(state):
+    return {"STATE_DIRECTORY": str(state)}
+
+
+def faults(daemon):
+    return sum(value for _, value in daemon.fresh().all(FAULTS))
+
+
+def test_a_plain_stop_and_start(perfmond, env):
+    """No CPU has been offline, and no log says so."""
+    total = 0
+    for i in range(3):
+        daemon = perfmond(CONFIG, env=env)
+        assert "offline" not in daemon.log, daemon.log
+        assert i == 0 or "totals go on from" in daemon.log
+        assert faults(daemon) >= total
+        total = faults(daemon)
+        daemon.stop()
+
+
+def test_another_daemon_is_refused(perfmond, new_service, env, state):
+    first = perfmond(CONFIG, env=env)
+    before = faults(first)
+    second = new_service(state=state)
+    second.fail(CONFIG, f"the state directory {state} is in use by another perfmond")
+    assert "listening" not in second.daemon.log
+    assert faults(first) >= before
+    # With a folder of its own, or none, there is room for both.
+    other = state.with_name("other")
+    other.mkdir()
+    for own in ({"STATE_DIRECTORY": str(other)}, {}):
+        daemon = perfmond(CONFIG, env=own)
+        daemon.stop()
+    first.stop()
+    assert [file.name for file in state.iterdir()] == ["totals"]
+
+
+def test_commands_need_no_state(perfmond, env, tmp_path):
+    """They look, and count for themselves; what a daemon has is left alone."""
+    perfmond(CONFIG, env=env)
+    path = tmp_path / "other.conf"
+    path.write_text(CONFIG)
+    for args in (["--check"], ["--once", "--duration=100ms"]):
+        done = run(f"--config={path}", *args, env={**os.environ, **env})
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_next_one_waits_for_the_end(perfmond, env):
+    """Of one that is just ending: its totals go on."""
+    first = perfmond(CONFIG, env=env)
+    before = faults(first)
+    os.kill(first.pid, signal.SIGSTOP)
+    second = perfmond(CONFIG, env=env, ready=False)
+    time.sleep(1)
+    assert second.process.poll() is None and not second.url
+    first.process.terminate()
+    os.kill(first.pid, signal.SIGCONT)
+    second.wait_ready()
+    assert "totals go on from" in second.log
+    assert faults(second) >= before
+
+
+def test_who_was_killed_holds_nothing(perfmond, new_service, env, state):
+    """Neither the folder, nor what it has begun to save."""
+    first = new_service(state=state)
+    first.start(CONFIG)
+    first.kill()
+    (state / "totals.x1Y2z3").write_text("half")
+    (state / "totals.of.mine").write_text("mine")
+    perfmond(CONFIG, env=env)
+    assert [file.name for file in state.iterdir()] == ["totals.of.mine"]
+
+
+def test_a_folder_that_is_not_there(perfmond, tmp_path):
+    """It counts, and says what is wrong."""
+    daemon = perfmond(CONFIG, env={"STATE_DIRECTORY": str(tmp_path / "none")})
+    assert "can't be claimed: No such file or directory" in daemon.log
