@@ -11,16 +11,27 @@
 
 size_t access_fd_reserve(const struct config *config, uint64_t fd_limit)
 {
-	uint64_t wanted = FDS_OF_OTHERS + config->max_connections;
+	uint64_t wanted = FDS_OF_OTHERS + config->max_connections, most = fd_limit / 2;
 
-	return (size_t)(wanted < fd_limit / 2 ? wanted : fd_limit / 2);
+	/* Where there are very few, it is not counting that has to work first. */
+	if (most < FDS_OF_ITSELF + FEW_CONNECTIONS)
+		most = fd_limit < FDS_OF_ITSELF + FEW_CONNECTIONS ? fd_limit : FDS_OF_ITSELF + FEW_CONNECTIONS;
+	return (size_t)(wanted < most ? wanted : most);
+}
+
+/* Of those, how many are not for connections. */
+static size_t fds_of_others(size_t reserve)
+{
+	size_t half = reserve / 2;
+
+	return half > FDS_OF_OTHERS ? FDS_OF_OTHERS : half > FDS_OF_ITSELF ? half : FDS_OF_ITSELF;
 }
 
 /* As many as the files that are left for them. */
 static unsigned max_connections(const struct config *config, uint64_t fd_limit)
 {
 	size_t reserve = access_fd_reserve(config, fd_limit);
-	size_t fit = reserve >= 2 * FDS_OF_OTHERS ? reserve - FDS_OF_OTHERS : reserve / 2;
+	size_t others = fds_of_others(reserve), fit = reserve > others ? reserve - others : 0;
 
 	if (config->max_connections <= fit)
 		return (unsigned)config->max_connections;

@@ -166,26 +166,43 @@ static void insert(struct clients *clients, struct client *client, enum phase ph
 		arm(clients, deadline_of(clients, client));
 }
 
-/* An idle one sends, of which libmicrohttpd tells only when there is a whole line. */
-static int on_bytes(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+/*
+ * An idle one sends, of which libmicrohttpd tells only when there is a whole line. Or it has ended: libmicrohttpd, whose
+ * epoll tells of changes only, does not hear of an end that came together with the bytes before it, and would wait for
+ * the rest of a request.
+ */
+static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
 	struct client *client = userdata;
+	int r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	char byte;
+	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	(void)revents;
-	if (client->phase == PHASE_IDLE && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+	if (n == 0 && !client->waits)
+		(void)shutdown(fd, SHUT_RDWR);
+	else if (n > 0 && client->phase == PHASE_IDLE)
 		clients_enter(client->clients, client, PHASE_REQUEST);
-	return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	return r;
 }
 
-static int watch(struct clients *clients, struct client *client)
+/* Of an idle one, before libmicrohttpd has taken what there is; of a request, after that. */
+static void watch(const struct client *client)
+{
+	bool idle = client->phase == PHASE_IDLE, on = idle || client->phase == PHASE_REQUEST;
+	int priority = SD_EVENT_PRIORITY_NORMAL + (idle ? -1 : 1);
+
+	(void)sd_event_source_set_enabled(client->io, SD_EVENT_OFF);
+	if (on && sd_event_source_set_io_events(client->io, idle ? EPOLLIN : EPOLLRDHUP) >= 0 &&
+	    sd_event_source_set_priority(client->io, priority) >= 0)
+		(void)sd_event_source_set_enabled(client->io, SD_EVENT_ON);
+}
+
+static int add_source(struct clients *clients, struct client *client)
 {
 	sd_event *loop = sd_event_source_get_event(clients->timer);
-	int r = sd_event_add_io(loop, &client->io, client->fd, EPOLLIN, on_bytes, client);
+	int r = sd_event_add_io(loop, &client->io, client->fd, EPOLLRDHUP, on_socket, client);
 
-	/* Before libmicrohttpd has taken what there is. */
-	if (r >= 0)
-		r = sd_event_source_set_priority(client->io, SD_EVENT_PRIORITY_NORMAL - 1);
 	return r < 0 ? r : sd_event_source_set_enabled(client->io, SD_EVENT_OFF);
 }
 
@@ -205,12 +222,13 @@ struct client *clients_add(struct clients *clients, int fd)
 	client->peer = peer_of(fd);
 	client->is_local = peer_is_local(fd);
 	client->clients = clients;
-	client->of = watch(clients, client) < 0 ? NULL : add_peer(clients, &client->peer);
+	client->of = add_source(clients, client) < 0 ? NULL : add_peer(clients, &client->peer);
 	if (!client->of) {
 		client_free(client);
 		return NULL;
 	}
 	insert(clients, client, PHASE_REQUEST);
+	watch(client);
 	clients->nr++;
 	clients->stats->connections++;
 	return client;
@@ -224,6 +242,8 @@ void clients_remove(struct clients *clients, struct client *client)
 	clients->nr--;
 	clients->stats->connections--;
 	client_free(client);
+	if (clients->on_left)
+		clients->on_left(clients->userdata);
 }
 
 void clients_enter(struct clients *clients, struct client *client, enum phase phase)
@@ -232,8 +252,8 @@ void clients_enter(struct clients *clients, struct client *client, enum phase ph
 		return;
 	TAILQ_REMOVE(&clients->phases[client->phase], client, in_phase);
 	insert(clients, client, phase);
-	/* Where it can't be watched, its time begins with the line. */
-	(void)sd_event_source_set_enabled(client->io, phase == PHASE_IDLE ? SD_EVENT_ON : SD_EVENT_OFF);
+	/* Where it can't be watched, its time begins with the line, and ends with the phase's. */
+	watch(client);
 }
 
 void clients_drop(struct clients *clients, struct client *client)
@@ -305,6 +325,11 @@ struct client *clients_spare_for(const struct clients *clients, const struct pee
 	if (most && most->nr > nr + 1)
 		client = spare(clients, most, SIZE_MAX, 0);
 	return client ?: spare(clients, own, nr, CLIENT_SLOW_US);
+}
+
+struct client *clients_spare(const struct clients *clients)
+{
+	return spare(clients, NULL, 0, CLIENT_SLOW_US);
 }
 
 struct client *clients_slowest(const struct clients *clients)

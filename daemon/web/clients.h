@@ -39,7 +39,7 @@ struct client {
 	struct peer peer;
 	const struct peer_count *of; /* that peer's */
 	struct clients *clients;
-	sd_event_source *io; /* while it is idle: its next request begins */
+	sd_event_source *io; /* idle: its next request begins; at a request: it has ended */
 	void *owner; /* the server it is one of */
 	void *connection;
 	bool is_local;
@@ -66,6 +66,9 @@ struct clients {
 	sd_event_source *timer;
 	uint64_t armed; /* when the timer goes off; UINT64_MAX: it does not */
 	struct self_web *stats;
+	/* Told when a connection is gone, if it is set. Its file is closed a little later. */
+	void (*on_left)(void *userdata);
+	void *userdata;
 };
 
 /* Negative errno. */
@@ -91,6 +94,8 @@ struct client *clients_spare_of(const struct clients *clients, const struct peer
  * newcomer's would have then, whoever it is; or else, of the newcomer's own and of those that have as many, who is idle
  * or slow. NULL: nobody. */
 struct client *clients_spare_for(const struct clients *clients, const struct peer *newcomer);
+/* Whom to drop where files are short: who is idle, or slow, whoever it is. NULL: nobody. */
+struct client *clients_spare(const struct clients *clients);
 /* Who has been taking an answer the longest, if that is slow; NULL: nobody. */
 struct client *clients_slowest(const struct clients *clients);
 /* Its answer is under way: so many bytes of its own, or a part in what is shared; or none any more (0 and NULL). */

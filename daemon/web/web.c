@@ -48,6 +48,11 @@ static void set_paused(struct web *web, bool paused)
 		(void)sd_event_source_set_enabled(web->listeners[i].io, paused ? SD_EVENT_OFF : SD_EVENT_ON);
 }
 
+static void on_left(void *userdata)
+{
+	set_paused(userdata, false);
+}
+
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
@@ -99,6 +104,21 @@ static void bound_buffers(int fd)
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){ RECEIVE_BYTES }, sizeof(int));
 }
 
+static bool is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+/* There was no file for a connection: another one goes for it, or those that come wait, until one has ended or for a
+ * while. */
+static bool make_room(struct web *web)
+{
+	if (drop(web, clients_spare(&web->shared.clients)))
+		return true;
+	pause_for_a_while(web);
+	return false;
+}
+
 /* False: there is none left, or none can be taken. */
 static bool accept_one(struct listener *listener)
 {
@@ -110,11 +130,8 @@ static bool accept_one(struct listener *listener)
 	if (web->old && server_nr_clients(web->old) == 0)
 		web->old = server_free(web->old);
 	fd = accept4(listener->listening.fd, &address.any, &address.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			pause_for_a_while(web);
-		return errno == ECONNABORTED;
-	}
+	if (fd < 0)
+		return errno == ECONNABORTED || (is_shortage(errno) && make_room(web));
 	bound_buffers(fd);
 	peer = peer_of(fd);
 	if (has_room(web, &peer))
@@ -262,6 +279,8 @@ static int web_init(struct web *web, struct web_options *options, struct reason 
 	sd_event *loop = web->shared.loop;
 	int r = clients_init(&web->shared.clients, loop, web->shared.source.stats);
 
+	web->shared.clients.on_left = on_left;
+	web->shared.clients.userdata = web;
 	if (r >= 0)
 		r = auth_new(&web->shared.auth, loop, on_password, web);
 	if (r >= 0)

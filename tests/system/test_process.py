@@ -12,6 +12,7 @@ import subprocess
 import time
 
 import pytest
+import requests
 
 import pmu
 from harness import PATIENCE, PERFMOND, SANITIZED, as_user, run, until
@@ -73,6 +74,32 @@ def test_a_low_limit_of_files_leaves_cgroups_out(perfmond, cgroups, cpus):
 def test_hardly_any_files_at_all(perfmond, cgroups):
     daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n", limits=[(resource.RLIMIT_NOFILE, (24, 24))])
     assert daemon.metrics().value("perfmond_up") == 1
+
+
+def test_few_files_and_many_connections(perfmond):
+    """Half requests, which are gone or go on, keep nobody else from an answer, and the machine can be looked at."""
+    events = "page-faults, minor-faults, major-faults, cpu-migrations, task-clock, cpu-clock, context-switches, dummy"
+    daemon = perfmond(f"[cpu]\ngroups = g\n[group \"g\"]\nevents = {events}\nalone = yes\n[cgroup]\ngroups =\n",
+                      limits=[(resource.RLIMIT_NOFILE, (32, 32))])
+    host, port = daemon.url.removeprefix("http://").split(":")
+    for stays in (False, True):
+        half = [socket.create_connection((host, int(port))) for _ in range(70)]
+        for connection in half:
+            connection.send(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n")
+            if not stays:
+                connection.close()
+        until(lambda: answers(daemon), "it answers", 4)
+        for connection in half:
+            connection.close()
+        until(lambda: daemon.metrics().value("perfmond_connections") == 1, "the others are gone", 4)
+    assert "Too many open files" not in daemon.log
+
+
+def answers(daemon):
+    try:
+        return daemon.get("/-/healthy").status_code == 200
+    except requests.ConnectionError:
+        return False
 
 
 # --- privileges
