@@ -437,8 +437,10 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 	describe_self(manager);
 	r = monitor_snapshot(monitor, SCRAPE_MAX_AGE_NS, ret);
 	/* What is shown is never lost. */
-	if (monitor->latest != before)
+	if (monitor->latest != before) {
 		save(manager);
+		say_states(manager);
+	}
 	/* The tree may be due to be read again. */
 	wake_admit(manager);
 	return r;

@@ -12,6 +12,9 @@
 #include <string.h>
 #include <time.h>
 
+/* What readings show of sets is looked at so often, at readings within an interval that is longer. */
+#define JUDGE_NS 1000000000U
+
 struct count {
 	struct plan *plan;
 	struct ledger *ledger;
@@ -27,6 +30,8 @@ struct count {
 	struct row **rows; /* scratch: a row a CPU */
 	size_t nr_cgroups, nr_cpus;
 	uint64_t reads, read_ns, last_read;
+	/* CLOCK_MONOTONIC ns: when what reading has shown of sets was looked at, and the last interval's end. */
+	uint64_t judged, last_tick;
 	struct engine_stats inherited; /* errors counted by the engines before this one */
 	const struct count *from;      /* what this one succeeds, while it does */
 };
@@ -174,12 +179,31 @@ void count_keep_events(const struct count *count, struct group_list groups[stati
 				keep_event(count, (enum scope)scope, &groups[scope].groups[i].events.events[k]);
 }
 
+/* Rows that have lingered long enough go before anybody can see them or take them up again, however far apart ticks
+ * are. */
+static void expire_rows(struct count *count, uint64_t now)
+{
+	ledger_expire(count->ledger, now, count->options.linger);
+}
+
+static void read_all(struct count *count)
+{
+	uint64_t now = count_now();
+
+	expire_rows(count, now);
+	count->engine->ops->read(count->engine, now);
+	lifelines_check(&count->lifelines, count_now());
+	count->last_read = now;
+	count->read_ns += count_now() - now;
+	count->reads++;
+}
+
 int count_succeed(struct count *count, struct count *from)
 {
 	int r;
 
 	/* What has happened to CPUs by now. */
-	count_read(from);
+	read_all(from);
 	/* Where nothing is open any more, as after a stop, there is nothing that going offline could have ended. */
 	r = nr_fds(from) ? count_find_lost(from, &count->lost) : 0;
 	/* A lifeline that goes on tells what another, opened anew, can't: that the CPU has been offline since what is
@@ -253,7 +277,8 @@ int count_succeeded(struct count *count, struct count *from)
 	r = ledger_carry(count->ledger, from->ledger, count->options.cgroup_per_cpu, &count->cpus, now);
 	settle_cpus(count);
 	/* What is newly open has not been read yet, and what is no longer open still looks measured. */
-	count_read(count);
+	read_all(count);
+	count->judged = count->last_tick = count->last_read;
 	return r;
 }
 
@@ -533,13 +558,6 @@ bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
 	return row && row->identity->id == cgroup->identity->id;
 }
 
-/* Rows that have lingered long enough go before anybody can see them or take them up again, however far apart ticks
- * are. */
-static void expire_rows(struct count *count, uint64_t now)
-{
-	ledger_expire(count->ledger, now, count->options.linger);
-}
-
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		     struct reason *why)
 {
@@ -601,16 +619,19 @@ void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool 
 
 /* --- reading */
 
+/* Unless they were judged just before: of a moment no share can be told. */
+static void judge(struct count *count, uint64_t after)
+{
+	if (count->last_read - count->judged < after)
+		return;
+	count->judged = count->last_read;
+	states_judge(count->states, count->engine);
+}
+
 void count_read(struct count *count)
 {
-	uint64_t now = count_now();
-
-	expire_rows(count, now);
-	count->engine->ops->read(count->engine, now);
-	lifelines_check(&count->lifelines, count_now());
-	count->last_read = now;
-	count->read_ns += count_now() - now;
-	count->reads++;
+	read_all(count);
+	judge(count, JUDGE_NS);
 }
 
 bool count_is_in_doubt(const struct count *count)
@@ -620,9 +641,13 @@ bool count_is_in_doubt(const struct count *count)
 
 void count_tick(struct count *count, const uint64_t *busy)
 {
-	count_read(count);
+	bool between = count->judged != count->last_tick;
+
+	read_all(count);
+	judge(count, between ? JUDGE_NS / 2 : 0);
+	count->last_tick = count->last_read;
 	ledger_tick(count->ledger, count->last_read);
-	states_update(count->states, count->engine, count->ledger, &count->cpus, busy);
+	states_update(count->states, count->ledger, &count->cpus, busy);
 }
 
 /* --- images */
@@ -723,7 +748,7 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 	if (r < 0)
 		return reason_set(why, r, "they make no sense");
 	/* What has happened to its CPUs shows in its readings. */
-	count_read(*ret);
+	read_all(*ret);
 	(*ret)->reads = (*ret)->read_ns = 0;
 	return 0;
 }

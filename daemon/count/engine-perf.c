@@ -436,7 +436,7 @@ static void find_heirs(struct perf_engine *engine, enum scope scope)
 		engine->heirs[scope][i] = k;
 		if (k == NO_SET)
 			continue;
-		finding->ever_enabled = engine->from->engine.findings[scope][k].ever_enabled;
+		finding->waited = engine->from->engine.findings[scope][k].waited;
 		finding->ever_ran = engine->from->engine.findings[scope][k].ever_ran;
 	}
 }

@@ -18,7 +18,8 @@
 struct finding {
 	uint64_t enabled, running; /* ns, since the finding was last looked at */
 	uint64_t busy;		   /* of running, what is of targets that do not idle */
-	bool ever_enabled, ever_ran;
+	bool ever_ran;
+	uint64_t waited; /* ns: how long one of its groups has been enabled at most; of interest where none ever ran */
 	bool timeless; /* counts rose while the running time stood still, since the finding was last looked at */
 	uint64_t failures; /* targets or readings that failed since then */
 	struct reason why; /* the last failure's sentence */

@@ -226,7 +226,8 @@ static void sink_seen(const struct sink *sink, const struct reading *now, bool s
 {
 	if (!sink->row)
 		return;
-	sink->finding->ever_enabled |= now->enabled > 0;
+	if (now->enabled > sink->finding->waited)
+		sink->finding->waited = now->enabled;
 	sink->finding->ever_ran |= now->running > 0 || counted;
 	sink->finding->timeless |= still && counted;
 }

@@ -5,6 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
+/* Groups take turns on the PMU every few milliseconds (perf_event_mux_interval_ms, 4 of them). One that has not had its
+ * turn in this time, and twice a turn of each other, never will. */
+#define NEVER_NS 100000000U
+#define TURN_NS 4000000U
+
 /* Below this share a set is multiplexed; above, the gap is the time it takes to schedule it in. */
 #define FULL_SHARE 0.995
 
@@ -47,7 +52,18 @@ static bool is_counting(enum event_state state)
 
 /* --- an interval */
 
-static void update_set(struct set_state *state, struct finding *finding, const struct set *set)
+static uint64_t time_to_never(const struct plan *plan)
+{
+	uint64_t time = NEVER_NS;
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_sets; i++)
+			time += plan->scope[scope].sets[i].exact ? 0 : 2 * TURN_NS;
+	return time;
+}
+
+/* never: a set that was enabled for so long, and never ran, never will. */
+static void update_set(struct set_state *state, struct finding *finding, const struct set *set, uint64_t never)
 {
 	double share = finding->enabled ? (double)finding->running / (double)finding->enabled : 1;
 
@@ -57,7 +73,10 @@ static void update_set(struct set_state *state, struct finding *finding, const s
 	} else if (finding->lasting.text[0]) {
 		state->state = EVENT_FAILED;
 		state->why = finding->lasting;
-	} else if (!set->exact && finding->ever_enabled && !finding->ever_ran) {
+	} else if (!set->exact && finding->waited && !finding->ever_ran && finding->waited < never) {
+		state->state = EVENT_MULTIPLEXED;
+		reason_set(&state->why, 0, "it has not had its turn on the PMU yet: totals wait until it does");
+	} else if (!set->exact && finding->waited && !finding->ever_ran) {
 		state->state = EVENT_NEVER_SCHEDULED;
 		reason_set(&state->why, 0,
 			   "opened and enabled, but the PMU never ran it: group '%s' is too large for it, or its "
@@ -84,20 +103,20 @@ static void update_set(struct set_state *state, struct finding *finding, const s
 
 /* How long the set ran in the interval while its CPUs were busy; 0 where that is not known. A cgroup's time is
  * busy time. */
-static uint64_t busy_time(const struct set *set, const struct finding *finding, enum scope scope,
+static uint64_t busy_time(const struct set *set, const struct set_time *time, enum scope scope,
 			  const struct cpulist *cpus, const uint64_t *busy)
 {
 	uint64_t sum = 0;
 
-	if (scope == SCOPE_CGROUP || !finding->enabled)
-		return finding->busy;
+	if (scope == SCOPE_CGROUP || !time->enabled)
+		return time->busy;
 	for (size_t i = 0; busy && i < cpus->nr; i++)
 		if (cpulist_has(&set->cpus, cpus->cpu[i]))
 			sum += busy[i];
-	return (uint64_t)((double)sum * (double)finding->running / (double)finding->enabled);
+	return (uint64_t)((double)sum * (double)time->running / (double)time->enabled);
 }
 
-static void update_stalls(struct states *states, enum scope scope, const struct set *set, const struct finding *finding,
+static void update_stalls(struct states *states, enum scope scope, const struct set *set, const struct set_time *time,
 			  const uint64_t *counted, uint64_t busy)
 {
 	for (size_t i = 0; i < set->nr; i++) {
@@ -110,7 +129,7 @@ static void update_stalls(struct states *states, enum scope scope, const struct 
 			continue;
 		stall_update(stall, event->steady, counted[at], busy);
 		states->in_doubt |= scope == SCOPE_CPU &&
-				    stall_is_in_doubt(stall, event->steady, counted[at], finding->running);
+				    stall_is_in_doubt(stall, event->steady, counted[at], time->running);
 	}
 }
 
@@ -147,8 +166,33 @@ static void join_whys(struct states *states, enum scope scope)
 	}
 }
 
-void states_update(struct states *states, struct engine *engine, struct ledger *ledger, const struct cpulist *cpus,
-		   const uint64_t *busy)
+static void move_time(struct set_time *to, struct finding *from)
+{
+	to->enabled += from->enabled;
+	to->running += from->running;
+	to->busy += from->busy;
+	from->enabled = from->running = from->busy = from->failures = 0;
+	from->timeless = false;
+}
+
+void states_judge(struct states *states, struct engine *engine)
+{
+	uint64_t never = time_to_never(states->plan);
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct scope_plan *plan = &states->plan->scope[scope];
+
+		for (size_t i = 0; i < plan->nr_sets; i++) {
+			struct set_state *state = &states->sets[scope][i];
+
+			update_set(state, &engine->findings[scope][i], &plan->sets[i], never);
+			move_time(&state->time, &engine->findings[scope][i]);
+		}
+		join_whys(states, (enum scope)scope);
+	}
+}
+
+void states_update(struct states *states, struct ledger *ledger, const struct cpulist *cpus, const uint64_t *busy)
 {
 	states->in_doubt = false;
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
@@ -156,13 +200,11 @@ void states_update(struct states *states, struct engine *engine, struct ledger *
 
 		for (size_t i = 0; i < plan->nr_sets; i++) {
 			const struct set *set = &plan->sets[i];
-			struct finding *finding = &engine->findings[scope][i];
+			struct set_time *time = &states->sets[scope][i].time;
 
-			update_set(&states->sets[scope][i], finding, set);
-			update_stalls(states, (enum scope)scope, set, finding, ledger->counted[scope],
-				      busy_time(set, finding, (enum scope)scope, cpus, busy));
-			finding->enabled = finding->running = finding->busy = finding->failures = 0;
-			finding->timeless = false;
+			update_stalls(states, (enum scope)scope, set, time, ledger->counted[scope],
+				      busy_time(set, time, (enum scope)scope, cpus, busy));
+			*time = (struct set_time){};
 		}
 		memset(ledger->counted[scope], 0, plan->nr_columns * sizeof(uint64_t));
 		join_whys(states, (enum scope)scope);

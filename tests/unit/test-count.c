@@ -92,7 +92,7 @@ static void test_never_scheduled(void **state)
 	start(w);
 	assert_int_equal(count_add_cpus(w->count), 0);
 	for (int i = 0; i < 3; i++)
-		fake_run(0, w->cpus.cpu[i], 1000, 0, 0);
+		fake_run(0, w->cpus.cpu[i], SECOND / 5, 0, 0);
 	count_tick(w->count, NULL);
 	assert_state(w, SCOPE_CPU, 1, EVENT_NEVER_SCHEDULED, "'core'");
 	assert_cell(w, 5, NULL, 1, false, 0);
