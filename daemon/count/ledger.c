@@ -7,6 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+/* A rate stands for less than this time while nothing can be told of what comes after it: at most two intervals that are
+ * each too brief to tell a share of the PMU from. */
+#define HOLD_NS 100000000U
+
 int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 {
 	struct ledger *ledger = calloc(1, sizeof(*ledger));
@@ -237,13 +241,16 @@ static void cell_tick(struct cell *cell, const struct trend_step *step, double p
 {
 	*counted += cell->total - cell->at_tick;
 	cell->rate = cell->measured ? part * (double)(cell->total - cell->at_tick) / step->seconds : NAN;
+	cell->held = false;
 	cell->at_tick = cell->total;
 	trend_add(&cell->trend, step, cell->rate);
 }
 
-static void cell_wait(struct cell *cell, const struct trend_step *step)
+static void cell_wait(struct cell *cell, const struct trend_step *step, bool hold)
 {
-	cell->rate = NAN;
+	cell->held = hold && !isnan(cell->rate);
+	if (!hold)
+		cell->rate = NAN;
 	trend_wait(&cell->trend, step);
 }
 
@@ -262,7 +269,7 @@ static void set_tick(struct row *row, const struct set *set, struct set_times *t
 		struct cell *cell = &row->cells[set->columns[i]];
 
 		if (waits && cell->measured)
-			cell_wait(cell, step);
+			cell_wait(cell, step, times->waited + step->ns < HOLD_NS);
 		else
 			cell_tick(cell, &whole, part, &counted[set->columns[i]]);
 	}
@@ -302,15 +309,16 @@ static void sum_tick(struct ledger *ledger, const struct trend_step *step)
 {
 	for (size_t i = 0; i < ledger->plan->scope[SCOPE_CPU].nr_columns; i++) {
 		double rate = NAN;
-		bool measured = false;
+		bool measured = false, told = false;
 		const struct row *row;
 
 		TAILQ_FOREACH(row, &ledger->rows[SCOPE_CPU], in_ledger) {
 			measured |= row->cells[i].measured;
+			told |= !isnan(row->cells[i].rate) && !row->cells[i].held;
 			if (!isnan(row->cells[i].rate))
 				rate = isnan(rate) ? row->cells[i].rate : rate + row->cells[i].rate;
 		}
-		if (measured && isnan(rate))
+		if (measured && !told)
 			sum_wait(&ledger->all_cpus[i], step);
 		else
 			sum_add(&ledger->all_cpus[i], step, rate);
@@ -465,6 +473,7 @@ static void carry_row(const struct carrying *carrying, struct row *to, const str
 		to->cells[i].total += cell->total;
 		to->cells[i].at_tick += cell->at_tick;
 		to->cells[i].rate = cell->rate;
+		to->cells[i].held = cell->held;
 		to->cells[i].trend = cell->trend;
 		/* What is no longer counted is not measured; of a target that is gone, it was. */
 		if (plan->columns[i].set != NO_SET || final)

@@ -23,6 +23,7 @@ struct cell {
 	double rate;	  /* counts per second over the last interval; NAN where that is not known (yet) */
 	struct trend trend; /* of that rate */
 	bool measured;	  /* something observed it; else it is absent, not 0 */
+	bool held;	  /* its rate is of before: too little time has passed since then to tell another */
 };
 
 /* Of one set in one row, in ns: sums over the CPUs and lives of the fds that fed it. */
@@ -98,7 +99,8 @@ void ledger_drop(struct ledger *ledger, struct row *row);
  * Ends an interval: works out rates, their trends and shares from what was added since the last. What happens while a
  * set waits for the PMU is added when it has run again (estimate.h), and is no rate of that moment: a row's sets that
  * all wait have no rate until then, and then one over all of the time; while some of them count, they stand for the
- * others.
+ * others. Where intervals are so short that there is nothing to tell of them (reader.c), the last rate stands until there
+ * is.
  */
 void ledger_tick(struct ledger *ledger, uint64_t now);
 

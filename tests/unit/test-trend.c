@@ -339,6 +339,42 @@ static void test_waiting(void **state)
 	plan_unref(plan);
 }
 
+/* Intervals of 20 ms, of which a share can be told for three together: the last rate stands until then, and averages
+ * are of the whole. A longer wait is one. */
+static void test_brief_intervals(void **state)
+{
+	struct plan *plan = make_plan(false);
+	_cleanup_(ledger_freep) struct ledger *ledger = NULL;
+	const uint64_t step = SECOND / 50;
+	uint64_t now = 1000 * SECOND;
+	struct row *row = begin_row(&ledger, plan, now);
+
+	(void)state;
+	for (uint64_t i = 1; i <= 300; i++) {
+		uint64_t counts = i <= 150 ? 6 : 12;
+
+		row->times[0].enabled += step;
+		row->times[0].running += step / 2;
+		row->times[0].covered += i % 3 ? 0 : 3 * step;
+		row->cells[0].total += i % 3 ? 0 : counts;
+		ledger_tick(ledger, now += step);
+		if (i < 3)
+			assert_true(isnan(row->cells[0].rate));
+		else
+			assert_near(row->cells[0].rate, i < 153 ? 100 : 200);
+	}
+	assert_near((double)row->cells[0].trend.average[TREND_1M], 150);
+	assert_near((double)ledger->all_cpus[0].trend.average[TREND_1M], 150);
+	assert_near((double)trend_highest(&row->cells[0].trend), 200);
+	for (uint64_t i = 1; i <= 6; i++) {
+		row->times[0].enabled += step;
+		ledger_tick(ledger, now += step);
+		assert_int_equal(isnan(row->cells[0].rate), i >= 5);
+	}
+	ledger = ledger_free(ledger);
+	plan_unref(plan);
+}
+
 /* A row of two CPUs, of which one waits: the other stands for it, and what comes at last is no burst. */
 static void test_waiting_on_one_cpu(void **state)
 {
@@ -375,6 +411,7 @@ int main(void)
 		cmocka_unit_test(test_all_cpus_together),
 		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_waiting_on_one_cpu),
+		cmocka_unit_test(test_brief_intervals),
 	};
 
 	return cmocka_run_group_tests_name("trend", tests, NULL, NULL);
