@@ -16,8 +16,8 @@
 #define FDS_OF_ITSELF 20
 #define FEW_CONNECTIONS 4
 
-/* How many open files are to be left to what is not counting, of a limit: half of it at most, but no fewer than it takes
- * to look at the machine and to answer. */
+/* How many open files are to be left to what is not counting, of a limit: half of it at most, but no fewer than it
+ * takes to look at the machine and to answer. */
 size_t access_fd_reserve(const struct config *config, uint64_t fd_limit);
 
 /* -EINVAL and others with "FILE:LINE: KEY: /path: …" in why. What is odd, and no reason to fail, is logged. */

@@ -697,8 +697,8 @@ static int add_sources(struct manager *manager)
 	return r < 0 ? r : follow_cgroups(manager);
 }
 
-/* STATE_DIRECTORY is systemd's, of StateDirectory= (systemd.exec(5)); it may name several. Where it is another daemon's,
- * this one does not start: without its totals it would look well, and lose them at each restart. */
+/* STATE_DIRECTORY is systemd's, of StateDirectory= (systemd.exec(5)); it may name several. Where it is another
+ * daemon's, this one does not start: without its totals it would look well, and lose them at each restart. */
 static int make_store(struct manager *manager, struct reason *why)
 {
 	const char *folders = getenv("STATE_DIRECTORY");

@@ -13,7 +13,7 @@
 
 /*
  * Claims the folder, waiting for up to patience ns for one that is just ending, and removes what a save of `file` that
- * was killed has left there. Returns the fd that holds the claim until it is closed. -EBUSY: another daemon has it; other
- * errors: the folder, or its file system, does not allow it. why is set with each.
+ * was killed has left there. Returns the fd that holds the claim until it is closed. -EBUSY: another daemon has it;
+ * other errors: the folder, or its file system, does not allow it. why is set with each.
  */
 int state_folder_claim(const char *folder, const char *file, uint64_t patience, struct reason *why);

@@ -19,8 +19,8 @@
  * happened since is known. Chunks are brought up to date a little later, in one go for all that was opened and closed
  * meanwhile.
  *
- * The state directory is one daemon's at a time (state-folder.h). An image in it is written at the stop and removed at the next start: one that was left over would
- * take counters back.
+ * The state directory is one daemon's at a time (state-folder.h). An image in it is written at the stop and removed at
+ * the next start: one that was left over would take counters back.
  */
 
 #include "count/count.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-/* A rate stands for less than this time while nothing can be told of what comes after it: at most two intervals that are
- * each too brief to tell a share of the PMU from. */
+/* A rate stands for less than this time while nothing can be told of what comes after it: at most two intervals that
+ * are each too brief to tell a share of the PMU from. */
 #define HOLD_NS 100000000U
 
 int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)

@@ -99,8 +99,8 @@ void ledger_drop(struct ledger *ledger, struct row *row);
  * Ends an interval: works out rates, their trends and shares from what was added since the last. What happens while a
  * set waits for the PMU is added when it has run again (estimate.h), and is no rate of that moment: a row's sets that
  * all wait have no rate until then, and then one over all of the time; while some of them count, they stand for the
- * others. Where intervals are so short that there is nothing to tell of them (reader.c), the last rate stands until there
- * is.
+ * others. Where intervals are so short that there is nothing to tell of them (reader.c), the last rate stands until
+ * there is.
  */
 void ledger_tick(struct ledger *ledger, uint64_t now);
 

@@ -17,9 +17,9 @@
  * A cgroup's identity is the inode id of its directory, not its path: a directory removed and made again
  * under the same name is another cgroup, and is reported as removed and added; so is a renamed one (v1).
  *
- * A directory can be closed to the daemon (chmod) by its owner. What is known below it stays until an event says that it
- * was removed, which then can't be checked. Where such an event may have been lost, it is doubtful, and the tree's owner
- * decides.
+ * A directory can be closed to the daemon (chmod) by its owner. What is known below it stays until an event says that
+ * it was removed, which then can't be checked. Where such an event may have been lost, it is doubtful, and the tree's
+ * owner decides.
  *
  * A cgroup that vanishes while it is looked at is normal and no error. What others can make grow is
  * bounded: directories whose path does not fit PATH_MAX, and those beyond the tree's limit, are left

@@ -167,9 +167,9 @@ static void insert(struct clients *clients, struct client *client, enum phase ph
 }
 
 /*
- * An idle one sends, of which libmicrohttpd tells only when there is a whole line. Or it has ended: libmicrohttpd, whose
- * epoll tells of changes only, does not hear of an end that came together with the bytes before it, and would wait for
- * the rest of a request.
+ * An idle one sends, of which libmicrohttpd tells only when there is a whole line. Or it has ended: libmicrohttpd,
+ * whose epoll tells of changes only, does not hear of an end that came together with the bytes before it, and would
+ * wait for the rest of a request.
  */
 static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* When states are judged: not of a moment, and not as late as a long interval's end. On a kernel that the test plays. */
+/* When states are judged: not of a moment, and not as late as a long interval's end. On a played kernel. */
 
 #include "count-world.h"
 

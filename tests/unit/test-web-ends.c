@@ -191,8 +191,11 @@ static void test_few_files_and_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		fixture_test(test_ends_at_once), fixture_test(test_second_request_ends), fixture_test(test_slow_and_whole),
-		fixture_test(test_few_files),	 fixture_test(test_few_files_and_gone),
+		fixture_test(test_ends_at_once),
+		fixture_test(test_second_request_ends),
+		fixture_test(test_slow_and_whole),
+		fixture_test(test_few_files),
+		fixture_test(test_few_files_and_gone),
 	};
 
 	return cmocka_run_group_tests_name("web-ends", tests, NULL, NULL);
