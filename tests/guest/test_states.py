@@ -7,14 +7,14 @@ import pytest
 
 from guest import config
 
-TWO = [f"events = c{number}=cycles:u, " + ", ".join(f"i{number}{k}=instructions:u" for k in range(4))
-       for number in range(2)]
+EIGHT = [f"events = c{number}=cycles:u, " + ", ".join(f"i{number}{k}=instructions:u" for k in range(4))
+         for number in range(8)]
 
 
 @pytest.mark.parametrize("start", range(3))
 def test_no_start_is_a_false_alarm(guest, perfmond, start):
-    """Of two groups that take turns, one has not had its turn when the first look is taken."""
-    daemon = perfmond(config(*TWO, interval="1s"))
+    """Of groups that take turns, some have not had theirs when the first look is taken."""
+    daemon = perfmond(config(*EIGHT, interval="1s"))
     guest.run("load instructions:20000000; sleep 1.2")
     assert "never_scheduled" not in daemon.log, daemon.log
     assert {event["state"] for event in daemon.json("/api/v1/events")["events"]} == {"multiplexed"}, start
@@ -22,7 +22,7 @@ def test_no_start_is_a_false_alarm(guest, perfmond, start):
 
 def test_within_a_long_interval(guest, perfmond):
     """It is an hour until the first one ends; what is seen meanwhile is said."""
-    daemon = perfmond(config(*TWO, interval="1h"))
+    daemon = perfmond(config(*EIGHT, interval="1h"))
     assert {event["state"] for event in daemon.json("/api/v1/events")["events"]} <= {"ok", "multiplexed"}
     guest.run("load instructions:300000000; sleep 2")
     metrics = daemon.fresh()
@@ -34,7 +34,7 @@ def test_within_a_long_interval(guest, perfmond):
 @pytest.mark.parametrize("interval", ["10ms", "20ms", "40ms"])
 def test_rates_of_short_intervals(guest, perfmond, interval):
     """Of less than 50 ms no share can be told, but there is a rate all the time."""
-    daemon = perfmond(config(*TWO, interval=interval))
+    daemon = perfmond(config(*EIGHT[:2], interval=interval))
     answers = guest.run(f"""
         load instructions:400000000 &
         sleep 0.3
