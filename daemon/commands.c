@@ -8,6 +8,7 @@
 #include "monitor.h"
 #include "util/glob.h"
 #include "util/log.h"
+#include "util/mountinfo.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -106,6 +107,8 @@ static void print_machine(const struct monitor *monitor)
 	if (machine->cpus.nr < machine->online.nr)
 		printf(", %zu counted (%s)", machine->cpus.nr, cpus ? cpus : "?");
 	printf("\n");
+	if (machine->cpus_problem.text[0])
+		printf("  problem: %s\n", machine->cpus_problem.text);
 	print_privileges(&machine->privilege);
 	print_pmus(machine);
 	printf("tracefs: %s\n", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
@@ -117,6 +120,8 @@ static void print_machine(const struct monitor *monitor)
 			       monitor->roster.nr_status[CGROUP_FAILED] + cgroup_tree_stats(monitor->tree).unlisted);
 	else
 		printf("cgroups: %s\n", machine->no_cgroups.text);
+	if (machine->part_of_tree.text[0])
+		printf("  problem: %s\n", machine->part_of_tree.text);
 	printf("open files: %zu for counting (%zu a cgroup); all that is wanted takes a limit of %zu, it is %" PRIu64
 	       "\n",
 	       count_stats(monitor->count).fds, plan_fds_per_cgroup(count_plan(monitor->count)),
@@ -332,18 +337,42 @@ static int print_listing(void *userdata, const struct event_listing *listing)
 	return 0;
 }
 
+/* The events are there to be listed also where the config is wrong, which is when they are looked up. */
+static int load_or_default(const struct options *options, struct config **ret)
+{
+	struct reason why;
+	int r = options_load_config(options, ret, &why);
+
+	if (r >= 0)
+		return r;
+	log_warning("%s; the events are those of the default config", why.text);
+	return config_new(ret);
+}
+
+static int find_machine(const struct options *options, struct machine **ret)
+{
+	_cleanup_(config_freep) struct config *config = NULL;
+	struct reason why;
+	int r = load_or_default(options, &config);
+
+	if (r < 0)
+		reason_set(&why, r, "out of memory");
+	else
+		r = machine_new(ret, config, NULL, &why);
+	if (r < 0)
+		log_error("%s", why.text);
+	return r;
+}
+
 int command_list_events(const struct options *options)
 {
 	_cleanup_(machine_freep) struct machine *machine = NULL;
 	_cleanup_(freep) char *glob = NULL;
 	struct buf b = {};
 	struct list list;
-	struct reason why;
 
-	if (machine_new(&machine, NULL, 0, NULL, &why) < 0) {
-		log_error("%s", why.text);
+	if (find_machine(options, &machine) < 0)
 		return EXIT_FAILURE;
-	}
 	for (const char *p = options->glob; p && *p; p++)
 		buf_str(&b, *p == '*' ? "**" : (char[]){ *p, '\0' });
 	glob = options->glob ? buf_steal(&b) : NULL;
@@ -375,7 +404,7 @@ int command_save_tracepoints(const struct options *options)
 {
 	_cleanup_(freep) char *root = NULL;
 	struct reason why = {};
-	int r = tracefs_find(PROCFS "/self/mountinfo", &root, &why);
+	int r = tracefs_find(OWN_MOUNTINFO, &root, &why);
 
 	if (r >= 0)
 		r = tracefs_save(root, options->file, &why);

@@ -4,10 +4,13 @@
 
 #include "event/tracefs.h"
 #include "util/file.h"
+#include "util/mountinfo.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct machine *machine_free(struct machine *machine)
 {
@@ -20,15 +23,34 @@ struct machine *machine_free(struct machine *machine)
 	cpulist_release(&machine->cpus);
 	cpu_topology_release(&machine->topology);
 	cgroup_mount_release(&machine->mount);
+	free(machine->kallsyms);
 	free(machine);
 	return NULL;
 }
 
-/* A kernel without perf events has no such folder: an empty catalogue, with that as its problem. */
-static int find_pmus(struct machine *machine)
+/* PATH below a root that the config names; NULL where there is no memory. */
+static char *below(const struct config_text *root, const char *path)
 {
+	char *whole;
+
+	return asprintf(&whole, "%s/%s", root->text, path) < 0 ? NULL : whole;
+}
+
+static int check_root(const struct config_text *root, const char *key, struct reason *why)
+{
+	struct stat st;
+	int r = stat(root->text, &st) < 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+
+	return r == 0 ? 0 : reason_set(why, -EINVAL, "%s:%u: %s: %s: %s", root->place.file, root->place.line, key,
+				       root->text, strerror(r));
+}
+
+/* A kernel without perf events has no such folder: an empty catalogue, with that as its problem. */
+static int find_pmus(struct machine *machine, const struct config *config)
+{
+	_cleanup_(freep) char *folder = below(&config->sysfs, "bus/event_source/devices");
 	struct reason why;
-	int r = pmu_catalogue_load(&machine->pmus, SYSFS "/bus/event_source/devices", &why);
+	int r = folder ? pmu_catalogue_load(&machine->pmus, folder, &why) : -ENOMEM;
 
 	if (r >= 0 || r == -ENOMEM)
 		return r;
@@ -46,20 +68,19 @@ static int find_pmus(struct machine *machine)
 }
 
 /* It counts cycles on a pinned counter of each CPU, where there is a PMU. */
-static bool has_nmi_watchdog(const struct machine *machine)
+static bool has_nmi_watchdog(const struct machine *machine, const struct config *config)
 {
-	_cleanup_(freep) char *text = NULL;
+	_cleanup_(freep) char *path = below(&config->procfs, "sys/kernel/nmi_watchdog"), *text = NULL;
 
-	return pmu_count_core(machine->pmus) > 0 &&
-	       read_text_file(AT_FDCWD, PROCFS "/sys/kernel/nmi_watchdog", FILE_MAX_SYSFS, &text) == 0 &&
-	       strcmp(text, "0") != 0;
+	return pmu_count_core(machine->pmus) > 0 && path &&
+	       read_text_file(AT_FDCWD, path, FILE_MAX_SYSFS, &text) == 0 && strcmp(text, "0") != 0;
 }
 
-static int exclude_list(struct cpulist *excluded, const char *text, struct reason *why)
+static int exclude_list(struct cpulist *excluded, const char *sysfs, const char *text, struct reason *why)
 {
 	_cleanup_(cpulist_release) struct cpulist list = {};
 	bool named = strcmp(text, "isolated") == 0 || strcmp(text, "nohz_full") == 0;
-	int r = named ? cpu_list_read(&list, SYSFS, text, why) : cpulist_parse(&list, text);
+	int r = named ? cpu_list_read(&list, sysfs, text, why) : cpulist_parse(&list, text);
 
 	if (r == -ENOENT)
 		return 0;
@@ -68,13 +89,31 @@ static int exclude_list(struct cpulist *excluded, const char *text, struct reaso
 	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
 }
 
-/* What is online, what is to be left alone, and what is left. */
-static int find_cpus(struct machine *machine, char *const *exclude, size_t nr_exclude, struct reason *why)
+/* Where sysfs does not tell, others do; whether CPUs come and go then shows at a reload only. */
+static int find_online(struct machine *machine, const struct config *config, struct reason *why)
 {
-	int r = cpu_online(&machine->online, SYSFS, why);
+	int r = cpu_online(&machine->online, config->sysfs.text, why);
+	const char *source;
 
-	for (size_t i = 0; i < nr_exclude && r == 0; i++)
-		r = exclude_list(&machine->excluded, exclude[i], why);
+	if (r == 0 || r == -ENOMEM)
+		return r;
+	machine->cpus_problem = *why;
+	r = cpu_online_otherwise(&machine->online, config->procfs.text, &source);
+	if (r < 0)
+		return reason_set(why, r, "%s", r == -ENOMEM ? "out of memory" : machine->cpus_problem.text);
+	reason_set(why, 0, "%.300s; those of %s are counted, and changes are found by a reload only",
+		   machine->cpus_problem.text, source);
+	machine->cpus_problem = *why;
+	return 0;
+}
+
+/* What is online, what is to be left alone, and what is left. */
+static int find_cpus(struct machine *machine, const struct config *config, struct reason *why)
+{
+	int r = find_online(machine, config, why);
+
+	for (size_t i = 0; i < config->cpu_exclude.nr && r == 0; i++)
+		r = exclude_list(&machine->excluded, config->sysfs.text, config->cpu_exclude.items[i], why);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < machine->online.nr && r == 0; i++)
@@ -107,7 +146,7 @@ static int find_tracelist(char **ret)
 static int find_tracepoints(struct machine *machine)
 {
 	char *list = NULL;
-	int r = tracefs_find(PROCFS "/self/mountinfo", &machine->tracefs, &machine->tracefs_problem);
+	int r = tracefs_find(OWN_MOUNTINFO, &machine->tracefs, &machine->tracefs_problem);
 
 	if (r == -ENOMEM || (r >= 0 && tracefs_is_readable(machine->tracefs)))
 		return r;
@@ -119,7 +158,46 @@ static int find_tracepoints(struct machine *machine)
 	return r == -ENOMEM ? r : 0;
 }
 
-int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, const struct cpu_topology *known,
+static void explain_part(struct machine *machine)
+{
+	if (cgroup_mount_is_part(&machine->mount))
+		reason_set(&machine->part_of_tree, 0,
+			   "it sees only its own part of the cgroup tree: the top directory %.200s is not the "
+			   "machine's root (its inode is %" PRIu64 "), and is shown as /. in place of /; mount the host's "
+			   "tree into the container and name it with [cgroup] mount =, or use the host's cgroup namespace",
+			   machine->mount.path, machine->mount.top);
+}
+
+void machine_take_mount(struct machine *machine, struct cgroup_mount *mount)
+{
+	cgroup_mount_release(&machine->mount);
+	machine->mount = *mount;
+	*mount = (struct cgroup_mount){};
+	explain_part(machine);
+}
+
+/* -ENOMEM; that there is none is no error. */
+static int find_mount(struct machine *machine, const struct config *config)
+{
+	int r = cgroup_mount_choose(&machine->mount, config->procfs.text, config->cgroup_mount.text,
+				    &machine->no_cgroups);
+
+	machine->perf_hierarchy = cgroup_perf_hierarchy(config->procfs.text);
+	explain_part(machine);
+	return r == -ENOMEM ? r : 0;
+}
+
+static int find_all(struct machine *machine, const struct config *config, const struct cpu_topology *known)
+{
+	machine->kallsyms = below(&config->procfs, "kallsyms");
+	if (!machine->kallsyms || find_pmus(machine, config) < 0 ||
+	    cpu_topology_read(&machine->topology, config->sysfs.text, &machine->online, known) < 0 ||
+	    find_tracepoints(machine) == -ENOMEM || find_mount(machine, config) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+int machine_new(struct machine **ret, const struct config *config, const struct cpu_topology *known,
 		struct reason *why)
 {
 	_cleanup_(machine_freep) struct machine *machine = calloc(1, sizeof(*machine));
@@ -127,24 +205,27 @@ int machine_new(struct machine **ret, char *const *exclude, size_t nr_exclude, c
 
 	if (!machine)
 		return reason_set(why, -ENOMEM, "out of memory");
-	privilege_read(&machine->privilege, PROCFS);
+	r = check_root(&config->procfs, "procfs", why);
+	if (r == 0)
+		r = check_root(&config->sysfs, "sysfs", why);
+	if (r < 0)
+		return r;
+	privilege_read(&machine->privilege, config->procfs.text);
 	/* Where it can't be raised, the limit stays what it is, and is respected. */
 	(void)privilege_raise_fd_limit(&machine->privilege);
 
-	r = find_cpus(machine, exclude, nr_exclude, why);
+	r = find_cpus(machine, config, why);
 	if (r < 0)
 		return r;
-	if (find_pmus(machine) < 0 || cpu_topology_read(&machine->topology, SYSFS, &machine->online, known) < 0 ||
-	    find_tracepoints(machine) == -ENOMEM ||
-	    cgroup_mount_find(&machine->mount, PROCFS "/self/mountinfo", &machine->no_cgroups) == -ENOMEM)
+	if (find_all(machine, config, known) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 
-	machine->nmi_watchdog = has_nmi_watchdog(machine);
+	machine->nmi_watchdog = has_nmi_watchdog(machine, config);
 	machine->env = (struct event_env){
 		.pmus = machine->pmus,
 		.tracefs = machine->tracefs,
 		.tracefs_problem = machine->tracefs ? NULL : machine->tracefs_problem.text,
-		.kallsyms = PROCFS "/kallsyms",
+		.kallsyms = machine->kallsyms,
 	};
 	*ret = steal_ptr(machine);
 	return 0;

@@ -3,15 +3,20 @@
 #include "manager.h"
 
 #include "access.h"
+#include "config/list.h"
 #include "lag.h"
 #include "monitor.h"
 #include "said.h"
+#include "signals.h"
 #include "store.h"
 #include "util/buf.h"
 #include "util/log.h"
+#include "util/mountinfo.h"
+#include "watch.h"
 #include "web/web.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -31,6 +36,8 @@
 
 /* How often is looked for what nobody tells. */
 #define LOOK_US 1000000U
+/* … and while the tree waits for its mount. */
+#define LOOK_SOON_US 50000U
 
 #define NS_PER_US 1000U
 
@@ -38,6 +45,7 @@
 enum {
 	PRIORITY_SIGNAL = -10,
 	PRIORITY_TICK = -5,
+	PRIORITY_MOUNTS = -2, /* before what the tree tells of a mount that is not there */
 	PRIORITY_WEB = SD_EVENT_PRIORITY_NORMAL,
 	PRIORITY_CGROUPS = 5, /* found and opened in turn, so that neither can starve the other */
 };
@@ -45,7 +53,9 @@ enum {
 struct manager {
 	const struct options *options;
 	sd_event *loop;
-	sd_event_source *tick, *look, *cgroups, *admit;
+	sd_event_source *tick, *look, *admit;
+	struct watch *cgroups, *mounts;
+	uint64_t nr_trees; /* the monitor's, of which `cgroups` is the last */
 	struct monitor *monitor;
 	struct web *web;
 	struct web_options *web_options; /* in force */
@@ -59,7 +69,7 @@ struct manager {
 	bool settled;	      /* all cgroups found at start have been opened */
 	struct plan *said_plan;		    /* a reference: the plan of which … */
 	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
-	struct said watching, unlisted, reading, cpus, keeping; /* … of the cgroup tree, CPUs and the store */
+	struct said watching, unlisted, reading, cpus, mounting, keeping; /* … of the cgroup tree, CPUs and the store */
 	char *status; /* the last STATUS= sent */
 	bool idle;    /* nothing is counted, as that says */
 };
@@ -73,9 +83,10 @@ struct manager *manager_free(struct manager *manager)
 	free(manager->sockets);
 	sd_event_source_disable_unref(manager->tick);
 	sd_event_source_disable_unref(manager->look);
-	sd_event_source_disable_unref(manager->cgroups);
+	watch_free(manager->cgroups);
 	sd_event_source_disable_unref(manager->admit);
 	sd_event_source_disable_unref(manager->keep);
+	watch_free(manager->mounts);
 	monitor_free(manager->monitor);
 	store_free(manager->store);
 	plan_unref(manager->said_plan);
@@ -85,6 +96,7 @@ struct manager *manager_free(struct manager *manager)
 	said_release(&manager->unlisted);
 	said_release(&manager->reading);
 	said_release(&manager->cpus);
+	said_release(&manager->mounting);
 	said_release(&manager->keeping);
 	free(manager->status);
 	sd_event_unref(manager->loop);
@@ -206,8 +218,12 @@ static void log_problems(const struct manager *manager)
 
 	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
 		log_warning("%s", machine->pmus->problems[i]);
+	if (machine->cpus_problem.text[0])
+		log_warning("%s", machine->cpus_problem.text);
 	if (!machine->mount.path)
 		log_warning("no cgroups: %s", machine->no_cgroups.text);
+	if (machine->part_of_tree.text[0])
+		log_warning("%s", machine->part_of_tree.text);
 }
 
 /* What has become of watching the tree. While it is read that is not known. */
@@ -333,29 +349,64 @@ static void wake_admit(struct manager *manager)
 		(void)sd_event_source_set_enabled(manager->admit, SD_EVENT_ONESHOT);
 }
 
-static int on_cgroups(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+static void on_cgroups(void *userdata)
 {
 	struct manager *manager = userdata;
 
-	(void)source;
-	(void)fd;
-	(void)revents;
 	(void)follow(manager);
 	wake_admit(manager);
 	keep_soon(manager);
-	return 0;
 }
 
-/* The tree's inotify fd on the loop, once there is a tree. */
+/* The tree's inotify fd on the loop, while there is a tree, and that does not wait for its mount. It is a copy, since a
+ * tree that is dropped closes its own. */
 static int follow_cgroups(struct manager *manager)
 {
 	const struct cgroup_tree *tree = manager->monitor->tree;
+	bool suspended = monitor_is_suspended(manager->monitor);
 	int r;
 
-	if (manager->cgroups || !tree || cgroup_tree_fd(tree) < 0)
+	if (!tree || manager->nr_trees != manager->monitor->nr_trees)
+		manager->cgroups = watch_free(manager->cgroups);
+	if (manager->cgroups)
+		return watch_enable(manager->cgroups, !suspended);
+	if (suspended || !tree || cgroup_tree_fd(tree) < 0)
 		return 0;
-	r = sd_event_add_io(manager->loop, &manager->cgroups, cgroup_tree_fd(tree), EPOLLIN, on_cgroups, manager);
-	return r < 0 ? r : sd_event_source_set_priority(manager->cgroups, PRIORITY_CGROUPS);
+	manager->nr_trees = manager->monitor->nr_trees;
+	r = watch_new(&manager->cgroups, manager->loop, fcntl(cgroup_tree_fd(tree), F_DUPFD_CLOEXEC, 3), EPOLLIN,
+		      PRIORITY_CGROUPS, on_cgroups, manager);
+	return r == -EMFILE ? 0 : r; /* tried again at the next look */
+}
+
+static int follow_mounts(struct manager *manager, bool told)
+{
+	struct reason news;
+
+	monitor_follow_mounts(manager->monitor, told, &news);
+	if (news.text[0])
+		said_log(&manager->mounting, manager->monitor->machine->mount.path ? LOG_NOTICE : LOG_WARNING, news.text);
+	keep_soon(manager);
+	wake_admit(manager);
+	return follow_cgroups(manager);
+}
+
+static int look_later(struct manager *manager)
+{
+	uint64_t delay = monitor_is_suspended(manager->monitor) ? LOOK_SOON_US : LOOK_US;
+	int r = sd_event_source_set_time_relative(manager->look, delay);
+
+	return r < 0 ? r : sd_event_source_set_enabled(manager->look, SD_EVENT_ONESHOT);
+}
+
+static void on_mounts(void *userdata)
+{
+	struct manager *manager = userdata;
+	int r = follow_mounts(manager, true);
+
+	if (r >= 0 && monitor_is_suspended(manager->monitor))
+		r = look_later(manager);
+	if (r < 0)
+		log_warning("the cgroup tree can't be followed: %s", strerror(-r));
 }
 
 /* What nobody tells of is looked for: CPUs that have come or gone, an inotify fd that can be had by now. */
@@ -365,17 +416,14 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
 	struct reason news;
 	int r;
 
+	(void)source;
 	(void)usec;
 	monitor_follow_machine(manager->monitor, &news);
 	if (news.text[0])
 		said_log(&manager->cpus, LOG_NOTICE, news.text);
 	say_tree_problem(manager);
-	keep_soon(manager);
-	wake_admit(manager);
-	r = follow_cgroups(manager);
-	if (r >= 0)
-		r = sd_event_source_set_time_relative(source, LOOK_US);
-	return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	r = follow_mounts(manager, false);
+	return r < 0 ? r : look_later(manager);
 }
 
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
@@ -497,25 +545,6 @@ static int listen_on(struct manager *manager, const struct config *config, struc
 	return r;
 }
 
-static bool same_list(const struct config_list *a, const struct config_list *b)
-{
-	if (a->nr != b->nr)
-		return false;
-	for (size_t i = 0; i < a->nr; i++)
-		if (strcmp(a->items[i], b->items[i]))
-			return false;
-	return true;
-}
-
-static bool share_item(const struct config_list *a, const struct config_list *b)
-{
-	for (size_t i = 0; i < a->nr; i++)
-		for (size_t k = 0; k < b->nr; k++)
-			if (strcmp(a->items[i], b->items[k]) == 0)
-				return true;
-	return false;
-}
-
 /* On the same addresses; connections that are open get their answers. */
 static int serve_anew(struct manager *manager, struct web_options *options, struct reason *why)
 {
@@ -537,9 +566,9 @@ static int listen_anew(struct manager *manager, const struct config *config, str
 	struct reason lost;
 	int r;
 
-	if (web && (manager->nr_sockets > 0 || same_list(&old->listen, &config->listen)))
+	if (web && (manager->nr_sockets > 0 || config_list_equal(&old->listen, &config->listen)))
 		return serve_anew(manager, options, why);
-	if (share_item(&old->listen, &config->listen))
+	if (config_list_share(&old->listen, &config->listen))
 		web = web_free(web);
 	r = listen_on(manager, config, options, why);
 	if (r >= 0) {
@@ -628,46 +657,18 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 
 /* --- start */
 
-static int block_signals(void)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -errno;
-	return signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -errno : 0;
-}
-
-/* A floating source: the loop owns it. */
-static int add_signal(struct manager *manager, int signo, sd_event_signal_handler_t handler)
-{
-	sd_event_source *source;
-	int r = sd_event_add_signal(manager->loop, &source, signo, handler, manager);
-
-	if (r < 0)
-		return r;
-	r = sd_event_source_set_priority(source, PRIORITY_SIGNAL);
-	if (r >= 0)
-		r = sd_event_source_set_floating(source, true);
-	sd_event_source_unref(source);
-	return r;
-}
-
 static int make_loop(struct manager *manager)
 {
-	int r = block_signals();
+	int r = signals_block();
 
 	if (r >= 0)
 		r = sd_event_new(&manager->loop);
 	if (r >= 0)
-		r = add_signal(manager, SIGTERM, on_stop);
+		r = signals_add(manager->loop, SIGTERM, on_stop, PRIORITY_SIGNAL, manager);
 	if (r >= 0)
-		r = add_signal(manager, SIGINT, on_stop);
+		r = signals_add(manager->loop, SIGINT, on_stop, PRIORITY_SIGNAL, manager);
 	if (r >= 0)
-		r = add_signal(manager, SIGHUP, on_reload);
+		r = signals_add(manager->loop, SIGHUP, on_reload, PRIORITY_SIGNAL, manager);
 	if (r >= 0)
 		r = sd_event_set_watchdog(manager->loop, true);
 	return r;
@@ -694,6 +695,10 @@ static int add_sources(struct manager *manager)
 		r = sd_event_add_time(manager->loop, &manager->keep, CLOCK_MONOTONIC, 0, 0, on_keep, manager);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(manager->keep, SD_EVENT_OFF);
+	/* Readable with priority after each change (proc(5)); without it, they are found when somebody looks. */
+	if (r >= 0 && watch_new(&manager->mounts, manager->loop, open(OWN_MOUNTINFO, O_RDONLY | O_CLOEXEC), EPOLLPRI,
+				PRIORITY_MOUNTS, on_mounts, manager) == -ENOMEM)
+		r = -ENOMEM;
 	return r < 0 ? r : follow_cgroups(manager);
 }
 

@@ -18,6 +18,12 @@
 /* How often the tree is read again while not all of it can be watched, and what was left out is tried. */
 #define RESCAN_NS 10000000000U
 
+/* How long a mount that is gone is waited for before its cgroups are not counted any more: whoever mounts it anew, or
+ * mounts something over it for a moment, loses nothing. */
+#define MOUNT_PATIENCE_NS 2000000000U
+/* All mounts are not read again before so many times what that took the last time. */
+#define MOUNTS_SHARE 50
+
 /* How long a reload hears of cgroups first; the bound is for a tree that changes faster than it can be followed. */
 #define CATCH_UP_NS 50000000U
 
@@ -185,7 +191,9 @@ static void take_config(struct monitor *monitor, struct machine *machine, struct
 		.privilege = &machine->privilege,
 		.env = &machine->env,
 		.mount = machine->mount.path ? &machine->mount : NULL,
-		.no_cgroups = machine->mount.path ? NULL : machine->no_cgroups.text,
+		.no_cgroups = machine->no_cgroups.text,
+		.part_of_tree = machine->part_of_tree.text,
+		.cpus_problem = machine->cpus_problem.text,
 		.cpus = &machine->cpus,
 	};
 }
@@ -200,11 +208,10 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 	if (!monitor)
 		return reason_set(why, -ENOMEM, "out of memory");
 	/* What changes from here on is noticed. */
-	cpu_watch_open(&monitor->cpu_watch, SYSFS);
+	cpu_watch_open(&monitor->cpu_watch, config->sysfs.text);
 	if (closer_new(&monitor->closer) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = machine_new(&machine, config->cpu_exclude.items, config->cpu_exclude.nr,
-			restored ? count_topology(restored) : NULL, why);
+	r = machine_new(&machine, config, restored ? count_topology(restored) : NULL, why);
 	if (r < 0)
 		return r;
 	r = make_count(&monitor->count, config, machine, restored, monitor->closer, why);
@@ -230,6 +237,9 @@ static int start_tree(struct monitor *monitor, struct reason *why)
 
 	if (r < 0)
 		return r;
+	if (cgroup_mount_is_part(&monitor->machine->mount))
+		cgroup_tree_set_part(monitor->tree);
+	monitor->nr_trees++;
 	monitor->roster.tree = monitor->tree;
 	monitor->rescanned = count_now();
 	if (cgroup_tree_start(monitor->tree, why) < 0)
@@ -287,9 +297,14 @@ int monitor_start(struct monitor *monitor, struct reason *why)
 	return r;
 }
 
+bool monitor_is_suspended(const struct monitor *monitor)
+{
+	return monitor->mount_gone != 0;
+}
+
 bool monitor_admit(struct monitor *monitor, uint64_t budget)
 {
-	bool more = roster_admit(&monitor->roster, budget);
+	bool more = !monitor_is_suspended(monitor) && roster_admit(&monitor->roster, budget);
 
 	if (!more)
 		count_end_tries(monitor->count);
@@ -303,12 +318,12 @@ bool monitor_is_waiting(const struct monitor *monitor)
 
 bool monitor_is_behind(const struct monitor *monitor)
 {
-	return monitor->tree && cgroup_tree_has_more(monitor->tree);
+	return monitor->tree && !monitor_is_suspended(monitor) && cgroup_tree_has_more(monitor->tree);
 }
 
 bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why)
 {
-	return monitor->tree && cgroup_tree_follow(monitor->tree, budget, why) > 0;
+	return monitor->tree && !monitor_is_suspended(monitor) && cgroup_tree_follow(monitor->tree, budget, why) > 0;
 }
 
 /* --- reading */
@@ -322,8 +337,7 @@ static int look_at_machine(const struct monitor *monitor, const struct config *c
 
 	if (!reload)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = machine_new(&reload->machine, config->cpu_exclude.items, config->cpu_exclude.nr,
-			&monitor->machine->topology, why);
+	r = machine_new(&reload->machine, config, &monitor->machine->topology, why);
 	if (r >= 0)
 		r = make_count(&reload->count, config, reload->machine, monitor->count, monitor->closer, why);
 	if (r >= 0)
@@ -348,7 +362,7 @@ static void follow_privileges(struct monitor *monitor, struct reason *news)
 	const struct privilege *privilege = &monitor->machine->privilege;
 	struct reason why;
 
-	if (!privilege_has_changed(privilege, PROCFS) || renew_machine(monitor, &why) < 0)
+	if (!privilege_has_changed(privilege, monitor->config->procfs.text) || renew_machine(monitor, &why) < 0)
 		return;
 	privilege = &monitor->machine->privilege;
 	*news = why;
@@ -388,6 +402,90 @@ void monitor_follow_machine(struct monitor *monitor, struct reason *news)
 	follow_cpus(monitor, news);
 	if (!news->text[0])
 		follow_privileges(monitor, news);
+}
+
+/* --- mounts */
+
+/* What a reload of the same config would do is done: another hierarchy is counted, or none. */
+static void renew_mount(struct monitor *monitor, struct reason *news)
+{
+	struct reload *reload;
+	const struct machine *machine;
+
+	if (look_at_machine(monitor, monitor->config, &reload, news) < 0) {
+		monitor->mounts_changed = true;
+		reason_prefix(news, 0, "mounts have changed, and can't be looked at yet");
+		return;
+	}
+	monitor_commit(monitor, reload, news);
+	machine = monitor->machine;
+	if (news->text[0])
+		return;
+	if (machine->mount.path)
+		reason_set(news, 0, "mounts have changed: cgroups are counted at %s (version %d)", machine->mount.path,
+			   machine->mount.version);
+	else
+		reason_set(news, 0, "mounts have changed: no cgroups: %.400s", machine->no_cgroups.text);
+}
+
+/* The same tree, where it is mounted now. */
+static void move_tree(struct monitor *monitor, struct cgroup_mount *found, struct reason *news)
+{
+	struct machine *machine = monitor->machine;
+	bool moved = strcmp(found->path, machine->mount.path) != 0;
+
+	if (!moved && !monitor->mount_gone && found->id == machine->mount.id)
+		return;
+	if (monitor->tree && cgroup_tree_move(monitor->tree, found->path) < 0) {
+		monitor->mounts_changed = true;
+		return;
+	}
+	machine_take_mount(machine, found);
+	monitor->mount_gone = 0;
+	if (moved)
+		reason_set(news, 0, "mounts have changed: the cgroup tree is at %s now", machine->mount.path);
+}
+
+static void look_at_mounts(struct monitor *monitor, int hierarchy, uint64_t now, struct reason *news)
+{
+	_cleanup_(cgroup_mount_release) struct cgroup_mount found = {};
+	struct machine *machine = monitor->machine;
+	const struct config *config = monitor->config;
+	struct reason why;
+
+	if (cgroup_mount_choose(&found, config->procfs.text, config->cgroup_mount.text, &why) == -ENOMEM)
+		return;
+	monitor->mounts_changed = false;
+	if (cgroup_mount_same_tree(&found, &machine->mount)) {
+		move_tree(monitor, &found, news);
+	} else if (found.path || hierarchy != machine->perf_hierarchy) {
+		renew_mount(monitor, news);
+	} else if (!machine->mount.path) {
+		machine->no_cgroups = why;
+	} else if (monitor->mount_gone && now - monitor->mount_gone < MOUNT_PATIENCE_NS) {
+		monitor->mounts_changed = true;
+	} else {
+		renew_mount(monitor, news);
+	}
+}
+
+void monitor_follow_mounts(struct monitor *monitor, bool told, struct reason *news)
+{
+	const struct machine *machine = monitor->machine;
+	int hierarchy = cgroup_perf_hierarchy(monitor->config->procfs.text);
+	bool gone = machine->mount.path && !cgroup_mount_is_there(&machine->mount);
+	uint64_t now = count_now();
+
+	news->text[0] = '\0';
+	monitor->mounts_changed |= told || gone || hierarchy != machine->perf_hierarchy;
+	if (!monitor->mounts_changed)
+		return;
+	if (gone && !monitor->mount_gone)
+		monitor->mount_gone = now;
+	if (now < monitor->mounts_due && hierarchy == machine->perf_hierarchy)
+		return;
+	look_at_mounts(monitor, hierarchy, now, news);
+	monitor->mounts_due = count_now() + (count_now() - now) * MOUNTS_SHARE;
 }
 
 /* Events that could not be counted because the PMU was busy, or files or memory short, are tried again; where
@@ -434,7 +532,8 @@ void monitor_tick(struct monitor *monitor)
 
 	look_again_at_times(monitor);
 	if (count_is_in_doubt(monitor->count))
-		busy = cpu_busy_update(&monitor->busy, &monitor->machine->cpus, PROCFS);
+		busy = cpu_busy_update(&monitor->busy, &monitor->machine->cpus,
+				       monitor->config->procfs.text);
 	else
 		cpu_busy_forget(&monitor->busy);
 	count_tick(monitor->count, busy);
@@ -447,7 +546,7 @@ static uint64_t resident_bytes(void)
 	_cleanup_(freep) char *text = NULL;
 	uint64_t size, resident;
 
-	if (read_text_file(AT_FDCWD, "/proc/self/statm", FILE_MAX_SYSFS, &text) < 0 ||
+	if (read_text_file(AT_FDCWD, OWN_PROCFS "/self/statm", FILE_MAX_SYSFS, &text) < 0 ||
 	    sscanf(text, "%" SCNu64 " %" SCNu64, &size, &resident) != 2)
 		return 0;
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -630,16 +729,56 @@ static void tell_shut_out(const struct monitor *monitor, struct reason *why)
 	reason_prefix(why, 0, "what is counted goes on, and nothing new can be counted");
 }
 
+/* The tree that is there goes on, where it is the same, wherever it is mounted now; or it is dropped. */
+static void keep_tree(struct monitor *monitor, const struct machine *next)
+{
+	const struct cgroup_mount *before = &monitor->machine->mount;
+	struct reason ignored;
+
+	if (!monitor->tree)
+		return;
+	if (next && !cgroup_mount_same_tree(before, &next->mount)) {
+		roster_forget_tree(&monitor->roster);
+		monitor->tree = cgroup_tree_free(monitor->tree);
+		monitor->mount_gone = 0;
+		return;
+	}
+	if (next && (monitor->mount_gone || strcmp(before->path, next->mount.path) != 0)) {
+		(void)cgroup_tree_move(monitor->tree, next->mount.path);
+		monitor->mount_gone = 0;
+	}
+	/* A cgroup that was removed and made again, unheard of so far, is two cgroups. */
+	(void)monitor_follow_cgroups(monitor, CATCH_UP_NS, &ignored);
+}
+
+/* Will the cgroups that are counted not be counted any more, through nobody's wish? */
+static bool loses_cgroups(const struct cgroup_mount *before, const struct cgroup_mount *after)
+{
+	return !after->path || (before->path && before->version != after->version);
+}
+
+/* Other folders may be told to look at. */
+static void watch_cpus(struct monitor *monitor, const struct config *before)
+{
+	if (strcmp(before->sysfs.text, monitor->config->sysfs.text) != 0) {
+		cpu_watch_close(&monitor->cpu_watch);
+		cpu_watch_open(&monitor->cpu_watch, monitor->config->sysfs.text);
+	}
+}
+
 void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why)
 {
 	struct count *from = monitor->count;
-	struct reason ignored;
+	const struct machine *next = reload->machine ? reload->machine : monitor->machine;
 
 	why->text[0] = '\0';
-	/* A cgroup that was removed and made again, unheard of so far, is two cgroups. */
-	(void)monitor_follow_cgroups(monitor, CATCH_UP_NS, &ignored);
+	keep_tree(monitor, reload->machine);
 	monitor->count = steal_ptr(reload->count);
+	if (loses_cgroups(&monitor->machine->mount, &next->mount))
+		count_hold_cgroups(monitor->count, from);
 	exchange(monitor, reload);
+	if (reload->config)
+		watch_cpus(monitor, reload->config);
 	/* The new machine may lack CPUs that are back before the list is compared again. */
 	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
 	if (monitor->tree)

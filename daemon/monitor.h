@@ -27,6 +27,10 @@ struct monitor {
 	struct roster roster;
 	struct cpu_watch cpu_watch;
 	struct closer *closer;
+	uint64_t nr_trees;	/* made so far: the tree's inotify fd changes with them */
+	bool mounts_changed;	/* and it has not been seen to yet */
+	uint64_t mount_gone;	/* CLOCK_MONOTONIC ns since when the tree waits for its mount; 0: that is there */
+	uint64_t mounts_due;	/* CLOCK_MONOTONIC ns: all mounts are not read again before */
 	bool cpus_changed;	/* and it has not been seen to yet */
 	uint64_t cpus_renewed;	/* CLOCK_MONOTONIC ns */
 	struct self self; /* the figures kept here: start_time, scrapes, reloads */
@@ -60,6 +64,18 @@ bool monitor_is_behind(const struct monitor *monitor);
  * whether kernel.perf_event_paranoid is another; opens anew what has to be. news is what somebody should know, or
  * empty. */
 void monitor_follow_machine(struct monitor *monitor, struct reason *news);
+
+/*
+ * Looks whether the mount of the cgroups is what it was: told by the kernel that mounts have changed, or unasked, which
+ * costs a statx(2) and a small file. Where it has moved, the tree goes on there; where it is gone, what is counted goes
+ * on for a moment, in which it may come back, and the tree waits; where another hierarchy counts, or none, what a
+ * reload would do is done, and cgroups' totals are held meanwhile (count_hold_cgroups()). news is what somebody should
+ * know, or empty.
+ */
+void monitor_follow_mounts(struct monitor *monitor, bool told, struct reason *news);
+
+/* The tree waits for its mount, and is not to be followed meanwhile. */
+bool monitor_is_suspended(const struct monitor *monitor);
 
 /* Ends an interval. */
 void monitor_tick(struct monitor *monitor);

@@ -256,6 +256,15 @@ static bool rank(struct roster *roster, uint64_t end)
 	return false;
 }
 
+void roster_forget_tree(struct roster *roster)
+{
+	end_ranking(roster);
+	memset(roster->nr_status, 0, sizeof(roster->nr_status));
+	TAILQ_INIT(&roster->waiting);
+	roster->is_mending = false;
+	roster->tree = NULL;
+}
+
 static void begin_mending(struct roster *roster)
 {
 	roster->is_mending = true;

@@ -42,6 +42,9 @@ void roster_release(struct roster *roster);
 /* What the tree is to tell; roster has to stay at its place. */
 struct cgroup_observer roster_observer(struct roster *roster);
 
+/* The tree is about to be freed: its cgroups are not known any more, and what the count has of them stays. */
+void roster_forget_tree(struct roster *roster);
+
 /* Opens cgroups that wait, for about budget ns (0: a small step; UINT64_MAX: all); true where there is more to do at
  * once. */
 bool roster_admit(struct roster *roster, uint64_t budget);

@@ -80,7 +80,7 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 		return -ENOMEM;
 	store->memory[0] = store->memory[1] = store->claim = -1;
 	store->has_fd_store = has_fd_store;
-	store->boot_id = image_boot_id(PROCFS);
+	store->boot_id = image_boot_id(OWN_PROCFS);
 	if (!store->boot_id)
 		return -ENOMEM;
 	store->state_folder = state_directory ? strdup(state_directory) : NULL;
@@ -683,7 +683,7 @@ struct count *store_restore(struct store *store, struct inherited *inherited, ui
 	bool lost;
 	size_t nr;
 
-	privilege_read(&store->privilege, PROCFS);
+	privilege_read(&store->privilege, OWN_PROCFS);
 	(void)privilege_raise_fd_limit(&store->privilege);
 	/* The rest of the daemon needs files too, also where there may be fewer than there were. */
 	pool.max = store->privilege.fd_limit / 2;

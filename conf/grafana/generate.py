@@ -145,7 +145,7 @@ def machine():
     yield number("Instructions per cycle", ratio(cpu_rate, "instructions", "cycles", **by))
     yield number("Loop lag", own("loop_lag_seconds"), unit="s", steps=[(0.5, "red")])
     yield lines("CPUs used by top-level cgroups",
-                (cgroup_rate("task_clock_seconds", selector=SELECTED + ', cgroup=~"/[^/]+"'),
+                (cgroup_rate("task_clock_seconds", selector=SELECTED + ', cgroup=~"/[^/]+", cgroup!="/."'),
                  "{{instance}} {{cgroup}}"), stacked=True)
     yield lines("Context switches and migrations",
                 (cpu_rate("context_switches", **by), "{{instance}} switches"),

@@ -17,6 +17,8 @@
 static const char default_text[] =
 	"[daemon]\n"
 	"interval = 1s\n"
+	"procfs = /proc\n"
+	"sysfs = /sys\n"
 	"[web]\n"
 	"listen = 127.0.0.1:9753\n"
 	"created = no\n"
@@ -40,6 +42,7 @@ static const char default_text[] =
 	"groups = core tasks\n"
 	"include = **\n"
 	"exclude =\n"
+	"mount =\n"
 	"max = 2000\n"
 	"per_cpu = no\n"
 	"linger = 1min\n"
@@ -55,10 +58,13 @@ static const char default_text[] =
 
 /* All members of a kind, so that each is told once. */
 static const size_t texts[] = {
+	offsetof(struct config, procfs),
+	offsetof(struct config, sysfs),
 	offsetof(struct config, tls_certificate),
 	offsetof(struct config, tls_key),
 	offsetof(struct config, users),
 	offsetof(struct config, cors_origin),
+	offsetof(struct config, cgroup_mount),
 };
 
 static struct config_text *text_of(const struct config *config, size_t i)

@@ -55,6 +55,7 @@ struct config_group {
 struct config {
 	/* [daemon] */
 	uint64_t interval; /* ns; 10ms to 1h */
+	struct config_text procfs, sysfs; /* the folders where they are mounted: absolute paths */
 
 	/* [web] */
 	struct config_list listen; /* ADDR:PORT, [V6]:PORT or /path */
@@ -74,6 +75,7 @@ struct config {
 	/* [cgroup] */
 	struct config_list cgroup_groups;
 	struct config_list include, exclude;
+	struct config_text cgroup_mount; /* an absolute path; "": the mount is looked for */
 	uint64_t cgroup_max;
 	bool cgroup_per_cpu;
 	uint64_t linger; /* ns */

@@ -104,6 +104,24 @@ void config_list_release(struct config_list *list)
 	*list = (struct config_list){};
 }
 
+bool config_list_equal(const struct config_list *a, const struct config_list *b)
+{
+	if (a->nr != b->nr)
+		return false;
+	for (size_t i = 0; i < a->nr; i++)
+		if (strcmp(a->items[i], b->items[i]))
+			return false;
+	return true;
+}
+
+bool config_list_share(const struct config_list *a, const struct config_list *b)
+{
+	for (size_t i = 0; i < a->nr; i++)
+		if (config_list_has(b, a->items[i], strlen(a->items[i])))
+			return true;
+	return false;
+}
+
 int config_list_copy(struct config_list *ret, const struct config_list *list)
 {
 	_cleanup_(config_list_release) struct config_list copy = { .is_default = list->is_default };

@@ -21,6 +21,9 @@ void config_text_release(struct config_text *text);
 /* Appends the first n bytes of text. -ENOMEM; -E2BIG beyond CONFIG_MAX_ENTRIES. */
 int config_list_add(struct config_list *list, const char *text, size_t n, const struct config_place *place);
 bool config_list_has(const struct config_list *list, const char *text, size_t n);
+bool config_list_equal(const struct config_list *a, const struct config_list *b);
+/* Do they have a value in common? */
+bool config_list_share(const struct config_list *a, const struct config_list *b);
 int config_list_copy(struct config_list *ret, const struct config_list *list);
 /* Empties it. */
 void config_list_release(struct config_list *list);

@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/un.h>
 
@@ -29,6 +30,10 @@ const char *const config_sections[_SECTION_MAX] = {
 const struct config_key config_keys[] = {
 	{ .section = SECTION_DAEMON, .name = "interval", .type = VALUE_DURATION,
 	  .offset = offsetof(struct config, interval), .min = 10 * MS, .max = HOUR, .bounds = "10ms to 1h" },
+	{ .section = SECTION_DAEMON, .name = "procfs", .type = VALUE_PATH,
+	  .offset = offsetof(struct config, procfs), .min = 1 },
+	{ .section = SECTION_DAEMON, .name = "sysfs", .type = VALUE_PATH,
+	  .offset = offsetof(struct config, sysfs), .min = 1 },
 
 	{ .section = SECTION_WEB, .name = "listen", .type = VALUE_ADDRESS,
 	  .offset = offsetof(struct config, listen) },
@@ -75,6 +80,8 @@ const struct config_key config_keys[] = {
 	  .offset = offsetof(struct config, include) },
 	{ .section = SECTION_CGROUP, .name = "exclude", .type = VALUE_GLOBS,
 	  .offset = offsetof(struct config, exclude) },
+	{ .section = SECTION_CGROUP, .name = "mount", .type = VALUE_PATH,
+	  .offset = offsetof(struct config, cgroup_mount) },
 	{ .section = SECTION_CGROUP, .name = "max", .type = VALUE_NUMBER,
 	  .offset = offsetof(struct config, cgroup_max), .min = 0, .max = 1000000, .bounds = "0 to 1000000" },
 	{ .section = SECTION_CGROUP, .name = "per_cpu", .type = VALUE_BOOL,
@@ -153,11 +160,29 @@ static int check_origin(const char *text, struct reason *why)
 	return 0;
 }
 
+static int check_path(const char *text, const struct config_key *key, struct reason *why)
+{
+	char excerpt[EXCERPT_MAX];
+
+	if (strlen(text) < key->min)
+		return reason_set(why, -EINVAL, "a path is missing");
+	if (text[0] != '/')
+		return reason_set(why, -EINVAL, "'%s' is no absolute path", text_excerpt(excerpt, text));
+	if (strlen(text) >= PATH_MAX)
+		return reason_set(why, -EINVAL, "'%s' is longer than %d bytes", text_excerpt(excerpt, text),
+				  PATH_MAX - 1);
+	return 0;
+}
+
 static int set_text(struct config_text *ret, const struct config_key *key, const struct config_value *value,
 		    struct reason *why)
 {
-	int r = *value->text && key->type == VALUE_ORIGIN ? check_origin(value->text, why) : 0;
+	int r = 0;
 
+	if (key->type == VALUE_ORIGIN && *value->text)
+		r = check_origin(value->text, why);
+	else if (key->type == VALUE_PATH && (*value->text || key->min))
+		r = check_path(value->text, key, why);
 	return r < 0 ? r : config_text_set(ret, value->text, &value->place);
 }
 
@@ -338,6 +363,7 @@ int config_value_set(void *object, const struct config_key *key, const struct co
 	case VALUE_SIZE:
 		return set_bounded(member, key, value->text, why);
 	case VALUE_FILE:
+	case VALUE_PATH:
 	case VALUE_ORIGIN:
 		return set_text(member, key, value, why);
 	case VALUE_GROUPS:

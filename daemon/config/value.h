@@ -13,6 +13,7 @@ enum value_type {
 	VALUE_DURATION, /* ns */
 	VALUE_SIZE,	/* bytes */
 	VALUE_FILE,	/* struct config_text */
+	VALUE_PATH,	/* the same: an absolute path, of at least min bytes */
 	VALUE_ORIGIN,	/* the same: scheme://host:port, as a browser writes it */
 	VALUE_GROUPS,	/* list: names of groups, separated by spaces or commas */
 	VALUE_GLOBS,	/* list: globs on labels, separated by spaces; "\ " is a space in one */

@@ -220,6 +220,17 @@ int count_succeed(struct count *count, struct count *from)
 	return r;
 }
 
+void count_hold_cgroups(struct count *count, struct count *from)
+{
+	const struct row *row;
+	uint64_t now = count_now();
+
+	count->ledger->holds = true;
+	TAILQ_FOREACH(row, &from->ledger->rows[SCOPE_CGROUP], in_ledger)
+		if (!row->gone_at && from->engine->ops->has(from->engine, SCOPE_CGROUP, row->identity->id))
+			from->engine->ops->remove(from->engine, SCOPE_CGROUP, row->identity->id, now);
+}
+
 const struct cpulist *count_lost(const struct count *count)
 {
 	return &count->lost;
@@ -275,6 +286,7 @@ int count_succeeded(struct count *count, struct count *from)
 	count->inherited.backwards = from->inherited.backwards + from->engine->stats.backwards;
 	states_carry(count->states, from->states);
 	r = ledger_carry(count->ledger, from->ledger, count->options.cgroup_per_cpu, &count->cpus, now);
+	count->ledger->holds = false;
 	settle_cpus(count);
 	/* What is newly open has not been read yet, and what is no longer open still looks measured. */
 	read_all(count);

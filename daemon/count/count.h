@@ -71,6 +71,11 @@ uint64_t count_now(void);
 int count_succeed(struct count *count, struct count *from);
 int count_succeeded(struct count *count, struct count *from);
 
+/* Before count_succeed(): the mount of the cgroups is gone, or another hierarchy stands in its place. What `from` has
+ * of cgroups is read a last time and closed (ids of another hierarchy can be the same), and the totals are held: they
+ * are not shown, and go on when cgroups of those labels are counted again. */
+void count_hold_cgroups(struct count *count, struct count *from);
+
 /* Until then: CPUs that turned out to have been offline since what `from` has there was opened (borrowed). */
 const struct cpulist *count_lost(const struct count *count);
 

@@ -183,6 +183,7 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 			unmeasure_uncounted(ledger, row);
 		}
 		leave_gone(ledger, row);
+		row->held = false;
 		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 		cgroup_identity_unref(old);
 		*ret = row;
@@ -510,6 +511,9 @@ static int carry_to_new_row(const struct carrying *carrying, const struct row *o
 		TAILQ_INSERT_AFTER(&carrying->to->rows[old->scope], beside, row, in_ledger);
 	}
 	carry_row(carrying, row, old, true);
+	row->held = old->held || (carrying->to->holds && !old->gone_at && old->scope == SCOPE_CGROUP && !beside);
+	if (row->held)
+		ledger_unmeasure(carrying->to, row);
 	if (gone_at)
 		ledger_retire(carrying->to, row, old->identity, gone_at);
 	return 0;
@@ -554,7 +558,9 @@ static int carry_counted(struct carrying *carrying, const struct row *old, bool 
 	counted = per_cpu ? find_counted(carrying, old, cpus) : NULL;
 	if (counted)
 		return carry_to_new_row(carrying, old, 0, counted);
-	return ledger_row_is_empty(carrying->from, old) ? 0 : carry_to_new_row(carrying, old, now, NULL);
+	if (ledger_row_is_empty(carrying->from, old))
+		return 0;
+	return carry_to_new_row(carrying, old, carrying->to->holds ? 0 : now, NULL);
 }
 
 /* From a cgroup that is gone: into the row of another that has taken its label, or one that lingers on. */

@@ -44,6 +44,7 @@ struct row {
 	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0 */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it is there */
 	bool excluded; /* of a CPU that is left alone now: of no interest by itself, but a part of the CPUs' sum */
+	bool held; /* its cgroup can't be counted for now: not shown, and the total goes on when it can */
 	size_t number;			  /* in an image, while that is written */
 	TAILQ_ENTRY(row) in_ledger;
 	TAILQ_ENTRY(row) in_gone; /* while gone_at is set */
@@ -73,6 +74,7 @@ struct ledger {
 	struct sum *all_cpus;	       /* one a column of SCOPE_CPU */
 	struct row *by_target; /* labels are anybody's to choose, but how many rows there are is bounded */
 	uint64_t last_tick; /* CLOCK_MONOTONIC ns; 0: none yet */
+	bool holds; /* ledger_carry() holds cgroups that are not counted any more, and does not have them linger */
 };
 
 /* At most max_gone cgroups linger: more push out those that were gone first. */
@@ -113,8 +115,8 @@ bool ledger_row_is_empty(const struct ledger *ledger, const struct row *row);
 /*
  * Takes over from the ledger this one replaces: the totals of each event that is counted in both, for each target that
  * is in both; the rows of CPUs that are not counted now, of which the caller knows why; the rows that linger, and
- * those of cgroups that are not counted any more, which linger from now on, as far as they are of the kind that is
- * made now (per_cpu: a cgroup has a row a CPU). What stays configured is not reset. cpus: those that are counted now.
- * -ENOMEM.
+ * those of cgroups that are not counted any more, which linger from now on, or are held, as far as they are of the kind
+ * that is made now (per_cpu: a cgroup has a row a CPU). What stays configured is not reset. cpus: those that are
+ * counted now. -ENOMEM.
  */
 int ledger_carry(struct ledger *to, const struct ledger *from, bool per_cpu, const struct cpulist *cpus, uint64_t now);

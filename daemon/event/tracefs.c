@@ -13,39 +13,50 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int tracefs_find(const char *mountinfo, char **ret, struct reason *why)
+struct found {
+	char *tracefs, *debugfs;
+};
+
+static void found_release(struct found *found)
 {
-	_cleanup_(freep) char *text = NULL, *tracefs = NULL, *debugfs = NULL;
-	struct mountinfo mount;
-	char *cursor;
-	int r;
+	free(found->tracefs);
+	free(found->debugfs);
+}
 
-	r = read_text_file(AT_FDCWD, mountinfo, MOUNTINFO_MAX, &text);
-	if (r < 0)
-		return reason_set(why, r, "%s: %s", mountinfo, strerror(-r));
+/* A mount of a folder inside (an instance's, for a container) has not all of events/. */
+static int take_mount(void *userdata, const struct mountinfo *mount)
+{
+	struct found *found = userdata;
 
-	/* A mount of a folder inside (an instance's, for a container) has not all of events/. */
-	for (cursor = text; mountinfo_next(&cursor, &mount);) {
-		if (strcmp(mount.root, "/"))
-			continue;
-		if (!tracefs && strcmp(mount.fstype, "tracefs") == 0) {
-			tracefs = strdup(mount.mount_point);
-			if (!tracefs)
-				return -ENOMEM;
-		} else if (!debugfs && strcmp(mount.fstype, "debugfs") == 0) {
-			/* The kernel mounts tracefs there itself when somebody looks. */
-			if (asprintf(&debugfs, "%s/tracing", mount.mount_point) < 0) {
-				debugfs = NULL;
-				return -ENOMEM;
-			}
+	if (strcmp(mount->root, "/"))
+		return 0;
+	if (!found->tracefs && strcmp(mount->fstype, "tracefs") == 0) {
+		found->tracefs = strdup(mount->mount_point);
+		if (!found->tracefs)
+			return -ENOMEM;
+	} else if (!found->debugfs && strcmp(mount->fstype, "debugfs") == 0) {
+		/* The kernel mounts tracefs there itself when somebody looks. */
+		if (asprintf(&found->debugfs, "%s/tracing", mount->mount_point) < 0) {
+			found->debugfs = NULL;
+			return -ENOMEM;
 		}
 	}
-	if (!tracefs && !debugfs)
+	return 0;
+}
+
+int tracefs_find(const char *mountinfo, char **ret, struct reason *why)
+{
+	_cleanup_(found_release) struct found found = {};
+	int r = mountinfo_walk(mountinfo, take_mount, &found);
+
+	if (r < 0)
+		return reason_set(why, r, "%s: %s", mountinfo, strerror(-r));
+	if (!found.tracefs && !found.debugfs)
 		return reason_set(why, -ENOENT,
 				  "tracefs is not mounted, so there are no tracepoints; mount it with "
 				  "'mount -t tracefs tracefs /sys/kernel/tracing'");
 
-	*ret = tracefs ? steal_ptr(tracefs) : steal_ptr(debugfs);
+	*ret = found.tracefs ? steal_ptr(found.tracefs) : steal_ptr(found.debugfs);
 	return 0;
 }
 

@@ -93,7 +93,8 @@ static json_t *mount_of(const struct cgroup_mount *mount)
 {
 	if (!mount)
 		return json_null();
-	return json_pack("{s:o, s:i}", "path", document_text(mount->path), "version", mount->version);
+	return json_pack("{s:o, s:i, s:b}", "path", document_text(mount->path), "version", mount->version, "whole",
+			 !cgroup_mount_is_part(mount));
 }
 
 static json_t *cgroups_of(const struct self *self, const struct cgroup_mount *mount)
@@ -134,6 +135,12 @@ static json_t *cost_of(const struct self *self)
 static bool add_problem(json_t *problems, const char *text)
 {
 	return !text || json_array_append_new(problems, document_text(text)) == 0;
+}
+
+/* "" or NULL: there is nothing to say. */
+static bool add_sentence(json_t *problems, const char *text)
+{
+	return !text || !*text || add_problem(problems, text);
 }
 
 static bool is_counting(enum event_state state)
@@ -193,7 +200,8 @@ static json_t *problems_of(const struct snapshot *snapshot, const struct about *
 
 	if (!add_privilege(problems, about->privilege))
 		return NULL;
-	if (!add_problem(problems, about->mount ? NULL : about->no_cgroups) ||
+	if (!add_sentence(problems, about->cpus_problem) || !add_sentence(problems, about->part_of_tree) ||
+	    !add_problem(problems, about->mount ? NULL : about->no_cgroups) ||
 	    !add_problem(problems, about->env->tracefs ? NULL : about->env->tracefs_problem))
 		return NULL;
 	for (size_t i = 0; i < pmus->nr_problems; i++)

@@ -17,5 +17,7 @@ struct about {
 	const struct event_env *env;	       /* PMUs with their problems; tracefs */
 	const struct cgroup_mount *mount;      /* NULL: none */
 	const char *no_cgroups;		       /* then: the sentence */
+	const char *part_of_tree;	       /* the sentence where it shows a part only, or "" */
+	const char *cpus_problem;	       /* the sentence where sysfs does not tell which there are, or "" */
 	const struct cpulist *cpus;	       /* online */
 };

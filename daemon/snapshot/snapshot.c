@@ -121,7 +121,7 @@ static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, 
 	if (!table->rows || !table->cells || !table->times)
 		return -ENOMEM;
 	TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
-		if (!row->excluded || aggregate)
+		if (!row->held && (!row->excluded || aggregate))
 			copy_row(table, row, topology);
 	return 0;
 }

@@ -35,11 +35,26 @@ static void open_inotify(struct cgroup_tree *tree)
 		mirror_complain(tree, errno);
 }
 
+/* Without a slash at its end. */
+static int set_path(struct cgroup_tree *tree, const char *mount_path)
+{
+	size_t length = strlen(mount_path);
+	char *copy;
+
+	while (length && mount_path[length - 1] == '/')
+		length--;
+	copy = strndup(mount_path, length);
+	if (!copy)
+		return -ENOMEM;
+	free(tree->mount_path);
+	tree->mount_path = copy;
+	return 0;
+}
+
 int cgroup_tree_new(struct cgroup_tree **ret, const char *mount_path, const struct cgroup_filter *filter,
 		    const struct cgroup_observer *observer, struct reason *why)
 {
 	_cleanup_(cgroup_tree_freep) struct cgroup_tree *tree = calloc(1, sizeof(*tree));
-	size_t length = strlen(mount_path);
 
 	if (!tree)
 		return reason_set(why, -ENOMEM, "out of memory");
@@ -48,10 +63,7 @@ int cgroup_tree_new(struct cgroup_tree **ret, const char *mount_path, const stru
 	tree->observer = *observer;
 	tree->limit = CGROUP_TREE_LIMIT;
 	TAILQ_INIT(&tree->all);
-	while (length && mount_path[length - 1] == '/')
-		length--;
-	tree->mount_path = strndup(mount_path, length);
-	if (!tree->mount_path)
+	if (set_path(tree, mount_path) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 
 	open_inotify(tree);
@@ -76,6 +88,11 @@ void cgroup_tree_set_limit(struct cgroup_tree *tree, size_t limit)
 	tree->limit = limit;
 }
 
+void cgroup_tree_set_part(struct cgroup_tree *tree)
+{
+	tree->is_part = true;
+}
+
 int cgroup_tree_fd(const struct cgroup_tree *tree)
 {
 	return tree->fd;
@@ -98,7 +115,11 @@ static void handle_event(struct cgroup_tree *tree, const struct inotify_event *e
 	c = mirror_find_watch(tree, event->wd);
 	if (!c)
 		return;
-	if (event->mask & IN_IGNORED) {
+	if (event->mask & IN_UNMOUNT) {
+		/* The file system is gone from everywhere, and all watches with it; the cgroups need not be. */
+		mirror_forget_watch(tree, c);
+		tree->rescan_due = true;
+	} else if (event->mask & IN_IGNORED) {
 		mirror_forget_watch(tree, c);
 		if (c->parent)
 			look_at_change(tree, c->parent, c->name, CAUSE_REMOVED);
@@ -259,6 +280,15 @@ void cgroup_tree_rescan(struct cgroup_tree *tree)
 	if (is_rescanning(tree))
 		return;
 	tree->rescan_due = tree->more = true;
+}
+
+int cgroup_tree_move(struct cgroup_tree *tree, const char *mount_path)
+{
+	int r = set_path(tree, mount_path);
+
+	/* One that goes on has looked at the other path. */
+	tree->rescan_due = tree->more = true;
+	return r;
 }
 
 bool cgroup_tree_is_incomplete(const struct cgroup_tree *tree)

@@ -117,6 +117,9 @@ DEFINE_CLEANUP(struct cgroup_tree *, cgroup_tree_free)
 #define CGROUP_TREE_LIMIT 100000
 void cgroup_tree_set_limit(struct cgroup_tree *tree, size_t limit);
 
+/* Before _start(): the mount shows a part of the tree, and its top directory is not to be taken for the root. */
+void cgroup_tree_set_part(struct cgroup_tree *tree);
+
 /* Reads the tree for the first time, breadth-first and in one go. What opening the mount said; -EMFILE,
  * -ENFILE or -ENOMEM where not all of it could be read (what was found stays). */
 int cgroup_tree_start(struct cgroup_tree *tree, struct reason *why);
@@ -137,6 +140,10 @@ bool cgroup_tree_has_more(const struct cgroup_tree *tree);
 /* Has _follow() read the whole tree again, report the differences, and set the watches that are missing. It
  * does so by itself when the queue overflows. Where that goes on already it is let go on. */
 void cgroup_tree_rescan(struct cgroup_tree *tree);
+
+/* The same directories stand at another path by now, or at the same once more: what is known goes on, and all is looked
+ * at again by _follow(). -ENOMEM. */
+int cgroup_tree_move(struct cgroup_tree *tree, const char *mount_path);
 
 /* There are directories without a watch, or left out, or something could not be looked at, so that a rescan
  * from time to time has to find what no event tells. */

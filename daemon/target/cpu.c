@@ -5,10 +5,15 @@
 #include "util/file.h"
 #include "util/text.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
+
+/* It has a number for each interrupt. */
+#define FILE_MAX_STAT (4 * 1024 * 1024)
 
 int cpu_list_read(struct cpulist *ret, const char *sysroot, const char *name, struct reason *why)
 {
@@ -40,6 +45,44 @@ int cpu_online(struct cpulist *ret, const char *sysroot, struct reason *why)
 		return r;
 	if (list.nr == 0)
 		return reason_set(why, -EBADMSG, "%s/devices/system/cpu/online names no CPU", sysroot);
+	*ret = list;
+	list = (struct cpulist){};
+	return 0;
+}
+
+/* The CPUs that have a line of their own in stat: "cpuN …". */
+static int parse_stat(struct cpulist *ret, char *text)
+{
+	char *line;
+	int cpu, r = 0;
+
+	while (r == 0 && (line = strsep(&text, "\n")) && strncmp(line, "cpu", 3) == 0)
+		if (isdigit((unsigned char)line[3]) && sscanf(line, "cpu%d ", &cpu) == 1 && cpu <= CPULIST_MAX_CPU)
+			r = cpulist_add(ret, cpu);
+	return r;
+}
+
+int cpu_online_otherwise(struct cpulist *ret, const char *procroot, const char **source)
+{
+	_cleanup_(cpulist_release) struct cpulist list = {};
+	_cleanup_(freep) char *path = NULL, *text = NULL;
+	long nr = sysconf(_SC_NPROCESSORS_ONLN);
+	int r = 0;
+
+	if (asprintf(&path, "%s/stat", procroot) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	*source = "procfs (stat)";
+	if (read_text_file(AT_FDCWD, path, FILE_MAX_STAT, &text) == 0)
+		r = parse_stat(&list, text);
+	if (list.nr == 0) {
+		*source = "the C library (sysconf)";
+		for (int cpu = 0; cpu < nr && r == 0; cpu++)
+			r = cpulist_add(&list, cpu);
+	}
+	if (r < 0 || list.nr == 0)
+		return r == -ENOMEM ? r : -ENOENT;
 	*ret = list;
 	list = (struct cpulist){};
 	return 0;

@@ -15,6 +15,10 @@
  * sentence, which names the file, in why. */
 int cpu_online(struct cpulist *ret, const char *sysroot, struct reason *why);
 
+/* Where there is no such file: the CPUs of procroot/stat, or else as many as the C library says, from 0 on. *source
+ * (constant) says which. -ENOMEM; -ENOENT. */
+int cpu_online_otherwise(struct cpulist *ret, const char *procroot, const char **source);
+
 /* The same of another of the kernel's lists beside it: "isolated", "nohz_full". -ENOENT: this kernel has no such
  * list. */
 int cpu_list_read(struct cpulist *ret, const char *sysroot, const char *name, struct reason *why);

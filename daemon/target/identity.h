@@ -13,10 +13,13 @@
 /* The inode of a hierarchy's root directory: kernfs numbers from 1. In a cgroup namespace "/" is another. */
 #define CGROUP_ROOT_ID 1
 
+/* The label of the top directory that is not the machine's root: no other cgroup's, since "." is no name. */
+#define CGROUP_PART_LABEL "/."
+
 struct cgroup_identity {
 	unsigned refs;
 	uint64_t id; /* inode of the directory: the kernel's cgroup id */
-	char *label; /* the path below the mount as valid UTF-8 (utf8_printable()); "/" is the root */
+	char *label; /* the path below the mount as valid UTF-8 (utf8_printable()); "/" is the root (or "/.") */
 
 	/*
 	 * What the label says about where it comes from; NULL where it does not apply. Of several, the

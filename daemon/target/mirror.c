@@ -282,14 +282,17 @@ void mirror_leave_none_out(struct cgroup_tree *tree, struct cgroup *parent)
 }
 
 /* The path is the label where that needs no escaping, which is nearly everywhere. */
-static int name_it(struct cgroup *c, const char *name, uint64_t id)
+static int name_it(const struct cgroup_tree *tree, struct cgroup *c, const char *name, uint64_t id)
 {
 	int r;
 
 	r = make_path((char **)&c->path, c->parent, name);
 	if (r < 0)
 		return r;
-	r = cgroup_identity_new(&c->identity, id, c->path);
+	if (!c->parent && tree->is_part)
+		r = cgroup_identity_of_label(&c->identity, id, CGROUP_PART_LABEL);
+	else
+		r = cgroup_identity_new(&c->identity, id, c->path);
 	if (r < 0)
 		return r;
 
@@ -326,7 +329,7 @@ int mirror_add(struct cgroup_tree *tree, struct cgroup *parent, const char *name
 	new->depth = parent ? parent->depth + 1 : 0;
 	new->seen = new->read = tree->readings;
 	TAILQ_INIT(&new->children);
-	r = name_it(new, name, id);
+	r = name_it(tree, new, name, id);
 	if (r < 0)
 		return r;
 	new->wanted = cgroup_filter_admits(tree->filter, new->identity->label);

@@ -2,85 +2,114 @@
 
 #include "util/mountinfo.h"
 
+#include "util/cleanup.h"
+#include "util/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libmount.h>
+#include <stdio.h>
 #include <string.h>
 
-static bool octal(char c)
+/* libmount's table of a mount takes several times the memory of its line: it gets so much of the text at a time. */
+#define PIECE_SIZE (32 * 1024)
+
+DEFINE_CLEANUP(struct libmnt_table *, mnt_unref_table)
+DEFINE_CLEANUP(struct libmnt_iter *, mnt_free_iter)
+
+/* libmount guesses from the first line what it reads, so that no other line may be the first. For a source /dev/root it
+ * would look through /proc/cmdline and sysfs; only the root file system can have that one. */
+static bool is_for_library(const char *line, size_t n)
 {
-	return c >= '0' && c <= '7';
+	unsigned id, parent;
+	char head[24];
+
+	(void)snprintf(head, sizeof(head), "%.*s", (int)n, line);
+	return sscanf(head, "%u %u", &id, &parent) == 2 && !memmem(line, n, " /dev/root ", strlen(" /dev/root "));
 }
 
-/* The kernel writes a space, tab, newline, backslash or '#' as a backslash and three octal digits. */
-static void unescape(char *s)
+/* Fills the piece with lines from *text. A line that fits no piece is left out: the kernel's are of a few pages at
+ * most. */
+static size_t cut_piece(const char **text, char piece[static PIECE_SIZE])
 {
-	char *to = s;
+	size_t length = 0;
 
-	while (*s) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && octal(s[2]) && octal(s[3])) {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 4;
-		} else {
-			*to++ = *s++;
+	while (**text) {
+		size_t n = strcspn(*text, "\n"), whole = n + ((*text)[n] == '\n');
+
+		if (n + 1 < PIECE_SIZE && is_for_library(*text, n)) {
+			if (length + n + 1 > PIECE_SIZE)
+				break;
+			memcpy(piece + length, *text, n);
+			piece[length + n] = '\n';
+			length += n + 1;
 		}
+		*text += whole;
 	}
-	*to = '\0';
+	return length;
 }
 
-/* 36 35 98:0 /root /mount/point rw,noatime master:1 … - fstype source super,options
- *
- * The number of fields before the "-" varies, and a source may be empty: only the spaces tell. */
-static bool parse_line(char *line, struct mountinfo *ret)
+static int walk_table(struct libmnt_table *table, mountinfo_each_t each, void *userdata)
 {
-	enum { ROOT = 3, MOUNT_POINT = 4, FSTYPE = 0, SUPER_OPTIONS = 2 };
-	char *front[6] = {}, *back[3] = {}, *field;
-	size_t nr_front = 0, nr_back = 0;
-	bool behind = false;
+	_cleanup_(mnt_free_iterp) struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_fs *fs;
 
-	while ((field = strsep(&line, " "))) {
-		if (behind) {
-			if (nr_back < 3)
-				back[nr_back++] = field;
-		} else if (nr_front < 6) {
-			front[nr_front++] = field;
-		} else {
-			behind = strcmp(field, "-") == 0;
-		}
+	if (!iter)
+		return -ENOMEM;
+	while (mnt_table_next_fs(table, iter, &fs) == 0) {
+		const struct mountinfo mount = {
+			.id = (uint64_t)mnt_fs_get_id(fs),
+			.device = mnt_fs_get_devno(fs),
+			.root = mnt_fs_get_root(fs),
+			.mount_point = mnt_fs_get_target(fs),
+			.fstype = mnt_fs_get_fstype(fs),
+			.options = mnt_fs_get_fs_options(fs) ?: "",
+		};
+		int r;
+
+		if (!mount.root || !mount.mount_point || mount.mount_point[0] != '/' || !mount.fstype)
+			continue;
+		r = each(userdata, &mount);
+		if (r)
+			return r;
 	}
-	if (nr_back < 3 || front[MOUNT_POINT][0] != '/')
-		return false;
-
-	unescape(front[ROOT]);
-	unescape(front[MOUNT_POINT]);
-	unescape(back[FSTYPE]);
-	unescape(back[SUPER_OPTIONS]);
-	*ret = (struct mountinfo){
-		.root = front[ROOT],
-		.mount_point = front[MOUNT_POINT],
-		.fstype = back[FSTYPE],
-		.options = back[SUPER_OPTIONS],
-	};
-	return true;
+	return 0;
 }
 
-bool mountinfo_next(char **cursor, struct mountinfo *ret)
+static int walk_piece(char *piece, size_t length, mountinfo_each_t each, void *userdata)
 {
-	char *line;
+	_cleanup_(mnt_unref_tablep) struct libmnt_table *table = mnt_new_table();
+	_cleanup_(closefilep) FILE *file = fmemopen(piece, length, "r");
+	int r;
 
-	while ((line = strsep(cursor, "\n")))
-		if (parse_line(line, ret))
-			return true;
-	return false;
+	if (!table || !file)
+		return -ENOMEM;
+	r = mnt_table_parse_stream(table, file, "mountinfo");
+	return r < 0 ? r : walk_table(table, each, userdata);
+}
+
+int mountinfo_walk_text(const char *text, mountinfo_each_t each, void *userdata)
+{
+	_cleanup_(freep) char *piece = malloc(PIECE_SIZE);
+	size_t length;
+	int r = 0;
+
+	if (!piece)
+		return -ENOMEM;
+	while (r == 0 && (length = cut_piece(&text, piece)) > 0)
+		r = walk_piece(piece, length, each, userdata);
+	return r;
+}
+
+int mountinfo_walk(const char *file, mountinfo_each_t each, void *userdata)
+{
+	_cleanup_(freep) char *text = NULL;
+	int r = read_text_file(AT_FDCWD, file, MOUNTINFO_MAX, &text);
+
+	return r < 0 ? r : mountinfo_walk_text(text, each, userdata);
 }
 
 bool mountinfo_has_option(const struct mountinfo *mount, const char *name)
 {
-	size_t length = strlen(name);
-
-	for (const char *p = mount->options; *p;) {
-		size_t n = strcspn(p, ",");
-
-		if (n == length && memcmp(p, name, n) == 0)
-			return true;
-		p += n + (p[n] == ',');
-	}
-	return false;
+	return mnt_optstr_get_option(mount->options, name, NULL, NULL) == 0;
 }

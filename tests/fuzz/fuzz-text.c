@@ -57,16 +57,18 @@ static void fuzz_identity(char *text)
 	check_utf8(excerpt);
 }
 
+static int check_mount(void *userdata, const struct mountinfo *mount)
+{
+	(void)userdata;
+	CHECK(mount->root && mount->fstype && mount->options);
+	CHECK(mount->mount_point[0] == '/');
+	(void)mountinfo_has_option(mount, "perf_event");
+	return 0;
+}
+
 static void fuzz_mountinfo(char *text)
 {
-	struct mountinfo mount;
-	char *cursor = text;
-
-	while (mountinfo_next(&cursor, &mount)) {
-		CHECK(mount.root && mount.fstype && mount.options);
-		CHECK(mount.mount_point[0] == '/');
-		(void)mountinfo_has_option(&mount, "perf_event");
-	}
+	CHECK(mountinfo_walk_text(text, check_mount, NULL) == 0);
 }
 
 static void fuzz_cpulist(char *text)

@@ -34,20 +34,26 @@ def give_back(where):
 
 
 @pytest.fixture
-def v1(privileged, tmp_path):
+def place(privileged, tmp_path):
+    """Where it can be mounted by a test, which may leave it so."""
     if perf_v1_hierarchy() is None:
         pytest.skip("this kernel has no /proc/cgroups entry for perf_event")
     if perf_v1_hierarchy() != 0:
         pytest.skip("perf_event is in a v1 hierarchy already: all other tests have used it")
     where = tmp_path / "perf_event"
     where.mkdir()
-    mounted = mount(where)
-    if mounted.returncode:
-        pytest.skip(f"perf_event can't be mounted as v1: {mounted.stderr.strip()}")
     try:
         yield where
     finally:
         give_back(where)
+
+
+@pytest.fixture
+def v1(place):
+    mounted = mount(place)
+    if mounted.returncode:
+        pytest.skip(f"perf_event can't be mounted as v1: {mounted.stderr.strip()}")
+    return place
 
 
 def test_a_v1_hierarchy_is_found_and_counted(v1, perfmond, work, cpus):
@@ -55,7 +61,7 @@ def test_a_v1_hierarchy_is_found_and_counted(v1, perfmond, work, cpus):
     inner = outer.make("inner")
     try:
         daemon = perfmond('[cgroup]\ngroups = faults\n[group "faults"]\nevents = page-faults\n')
-        assert daemon.json("/api/v1/status")["cgroups"]["mount"] == {"path": str(v1), "version": 1}
+        assert daemon.json("/api/v1/status")["cgroups"]["mount"] == {"path": str(v1), "version": 1, "whole": True}
         helper = work(inner, cpus[-1])
         name = "perf_cgroup_page_faults_total"
         before = daemon.fresh()
@@ -69,6 +75,73 @@ def test_a_v1_hierarchy_is_found_and_counted(v1, perfmond, work, cpus):
         daemon.stop()
     finally:
         outer.remove()
+
+
+# --- one that comes and goes while cgroups of version 2 are counted
+
+NAME = "perf_cgroup_page_faults_total"
+
+
+def faults(daemon, cgroup):
+    return daemon.fresh().get(NAME, cgroup=cgroup.label)
+
+
+def start(perfmond, cgroups, work):
+    """A daemon, and a cgroup in which 1000 page faults have been counted."""
+    cgroup = cgroups.make("counted")
+    daemon = perfmond(f'[cgroup]\ngroups = faults\ninclude = {cgroups.label}/**\nlinger = 1s\n'
+                      '[group "faults"]\nevents = page-faults\n')
+    helper = work(cgroup)
+    before = faults(daemon, cgroup)
+    helper.do("faults 1000")
+    assert faults(daemon, cgroup) - before == 1000
+    return daemon, cgroup, helper
+
+
+def check_again(daemon, cgroup, helper, before):
+    """It counts anew, and the total has not been forgotten."""
+    daemon.wait_log(r"mounts have changed: cgroups are counted at \S+ \(version 2\)", 30)
+    until(lambda: faults(daemon, cgroup) is not None, "counted again", 30)
+    assert faults(daemon, cgroup) == before
+    helper.do("faults 500")
+    assert faults(daemon, cgroup) == before + 500
+    until(lambda: daemon.metrics().state("page_faults", "cgroup") == "ok", "its state")
+
+
+def test_one_that_comes_and_goes(place, perfmond, cgroups, work):
+    daemon, cgroup, helper = start(perfmond, cgroups, work)
+    before = faults(daemon, cgroup)
+    mounted = mount(place)
+    if mounted.returncode:
+        pytest.skip(f"perf_event can't be mounted as v1: {mounted.stderr.strip()}")
+    daemon.wait_log(rf"mounts have changed: cgroups are counted at {place} \(version 1\)")
+    # The kernel counts nothing there: a total that stands still would say that nothing happens.
+    helper.do("faults 1000")
+    time.sleep(2)
+    assert faults(daemon, cgroup) is None
+    assert daemon.json("/api/v1/status")["cgroups"]["mount"]["version"] == 1
+    give_back(place)
+    check_again(daemon, cgroup, helper, before)
+
+
+def test_one_in_another_mount_namespace(place, perfmond, cgroups, work):
+    """It can't be used from here, and takes perf_event away all the same."""
+    daemon, cgroup, helper = start(perfmond, cgroups, work)
+    before = faults(daemon, cgroup)
+    script = f"mount -t cgroup -o perf_event none {place} && echo mounted && read x; umount {place}"
+    with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        if not other.stdout.readline():
+            pytest.skip("perf_event can't be mounted as v1 in a mount namespace")
+        sentence = r"perf_event is in a v1 hierarchy \(number \d+\) that is not mounted here"
+        daemon.wait_log(f"mounts have changed: no cgroups: {sentence}")
+        daemon.wait_log(f"per cgroup, unsupported: page-faults: {sentence}")
+        metrics = daemon.fresh()
+        assert metrics.state("page_faults", "cgroup") == "unsupported" and not metrics.all(NAME)
+        assert any("v1 hierarchy" in problem for problem in daemon.json("/api/v1/status")["problems"])
+        other.stdin.write("\n")
+    give_back(place)
+    check_again(daemon, cgroup, helper, before)
 
 
 def test_v2_counts_again_afterwards(perfmond, cgroups, work, cpus):

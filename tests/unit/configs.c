@@ -47,6 +47,9 @@ static void expect_same_list(const struct config_list *a, const struct config_li
 void expect_same(const struct config *a, const struct config *b)
 {
 	assert_int_equal(a->interval, b->interval);
+	assert_string_equal(a->procfs.text, b->procfs.text);
+	assert_string_equal(a->sysfs.text, b->sysfs.text);
+	assert_string_equal(a->cgroup_mount.text, b->cgroup_mount.text);
 	expect_same_list(&a->listen, &b->listen);
 	assert_int_equal(a->created, b->created);
 	assert_int_equal(a->peaks, b->peaks);

@@ -478,6 +478,54 @@ static void test_mount_replaced(_unused_ void **state)
 }
 
 /* One directory in two places, for which inotify has one watch; the second is followed by rescans. */
+/* The same directories at another path: nothing is reported but what has changed there meanwhile. */
+static void test_mount_moved(_unused_ void **state)
+{
+	struct watched w = {};
+
+	scratch_make(&w.scratch);
+	watched_mkdir(&w, "mount/a/b");
+	watched_open(&w, scratch_path(&w.scratch, "mount"), &admit_all);
+	watched_start(&w);
+	watched_expect(&w, "+/\n+/a\n+/a/b\n");
+
+	watched_rename(&w, "mount", "moved");
+	watched_mkdir(&w, "moved/c");
+	assert_int_equal(cgroup_tree_move(w.tree, scratch_path(&w.scratch, "moved/")), 0);
+	assert_true(cgroup_tree_has_more(w.tree));
+	watched_follow(&w);
+	watched_expect(&w, "+/c\n");
+	/* Its watches are of the directories, wherever they are. */
+	watched_mkdir(&w, "moved/a/d");
+	watched_rmdir(&w, "moved/c");
+	watched_follow(&w);
+	watched_expect(&w, "+/a/d\n-/c\n");
+	watched_compare(&w, scratch_path(&w.scratch, "moved"));
+	assert_false(cgroup_tree_is_incomplete(w.tree));
+	watched_free(&w);
+}
+
+/* The top of a part of the tree is not "/", in globs neither; those below it have their paths. */
+static void test_part(_unused_ void **state)
+{
+	char *globs[] = { (char *)"/a/**", (char *)"/." };
+	const struct cgroup_filter filter = { .include = globs, .nr_include = ARRAY_SIZE(globs) };
+	struct watched w = {};
+
+	scratch_make(&w.scratch);
+	watched_mkdir(&w, "mount/a/b");
+	watched_open(&w, scratch_path(&w.scratch, "mount"), &filter);
+	cgroup_tree_set_part(w.tree);
+	watched_start(&w);
+	assert_string_equal(TAILQ_FIRST(cgroup_tree_all(w.tree))->identity->label, CGROUP_PART_LABEL);
+	assert_string_equal(TAILQ_FIRST(cgroup_tree_all(w.tree))->path, "/");
+	assert_true(TAILQ_FIRST(cgroup_tree_all(w.tree))->wanted);
+	watched_mkdir(&w, "mount/a/c");
+	watched_follow(&w);
+	watched_compare(&w, scratch_path(&w.scratch, "mount"));
+	watched_free(&w);
+}
+
 static void test_bind_mount(_unused_ void **state)
 {
 	struct watched w;
@@ -529,6 +577,8 @@ int main(void)
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_mount_replaced),
+		cmocka_unit_test(test_mount_moved),
+		cmocka_unit_test(test_part),
 		cmocka_unit_test(test_bind_mount),
 	};
 

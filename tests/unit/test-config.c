@@ -54,6 +54,9 @@ static void test_defaults(_unused_ void **state)
 	assert_string_equal(config->tls_key.text, "");
 	assert_string_equal(config->users.text, "");
 	assert_string_equal(config->cors_origin.text, "");
+	assert_string_equal(config->procfs.text, "/proc");
+	assert_string_equal(config->sysfs.text, "/sys");
+	assert_string_equal(config->cgroup_mount.text, "");
 	assert_int_equal(config->max_connections, 256);
 	assert_int_equal(config->max_connections_per_address, 64);
 	assert_int_equal(config->max_header_bytes, 16 * 1024);
@@ -117,7 +120,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, and the headers of the groups. */
-	assert_int_equal(settings, 24 + 3 * 2);
+	assert_int_equal(settings, 27 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -187,6 +190,23 @@ static void test_every_key(_unused_ void **state)
 	assert_false(config_find_group(config, "b")->alone);
 	assert_true(config_find_group(config, "b")->split);
 	assert_int_equal(config_check(config, NULL), 0);
+}
+
+static void test_roots(_unused_ void **state)
+{
+	_cleanup_(config_freep) struct config *config = parsed("[daemon]\n"
+							       "procfs = /host/proc\n"
+							       "sysfs = /host/my sys\n"
+							       "[cgroup]\n"
+							       "mount = /a\n"
+							       "mount =\n"
+							       "mount = /host/cgroup\n");
+
+	assert_string_equal(config->procfs.text, "/host/proc");
+	expect_place(&config->procfs.place, "f", 2);
+	assert_string_equal(config->sysfs.text, "/host/my sys");
+	assert_string_equal(config->cgroup_mount.text, "/host/cgroup");
+	expect_place(&config->cgroup_mount.place, "f", 7);
 }
 
 static void test_web_keys(_unused_ void **state)
@@ -531,6 +551,10 @@ static const struct wrong {
 	{ "[web]\nmax_unsent_bytes = 99999999999999G\n", "f:2: max_unsent_bytes: 99999999999999G is out of", NULL },
 	{ "[web]\nmax_connections = 0\n", "f:2: max_connections: 0 is out of bounds; 1 to 10000", NULL },
 	{ "[web]\nrequest_timeout = 0\n", "f:2: request_timeout: 0 is out of bounds; 1s to 1h", NULL },
+	{ "[daemon]\nprocfs = proc\n", "f:2: procfs: 'proc' is no absolute path", NULL },
+	{ "[daemon]\nprocfs =\n", "f:2: procfs: a path is missing", NULL },
+	{ "[daemon]\nsysfs = ./sys\n", "f:2: sysfs: './sys' is no absolute path", NULL },
+	{ "[cgroup]\nmount = sys/fs/cgroup\n", "f:2: mount: 'sys/fs/cgroup' is no absolute path", NULL },
 	{ "[web]\ncors_origin = *\n", "f:2: cors_origin: '*' is no origin; write https://", NULL },
 	{ "[web]\ncors_origin = https://a/\n", "f:2: cors_origin: 'https://a/' is no origin", NULL },
 	{ "[web]\ncors_origin = ftp://a\n", "f:2: cors_origin: 'ftp://a' is no origin", NULL },
@@ -640,6 +664,7 @@ int main(void)
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_example),
 		cmocka_unit_test(test_every_key),
+		cmocka_unit_test(test_roots),
 		cmocka_unit_test(test_web_keys),
 		cmocka_unit_test(test_halves_of_a_pair),
 		cmocka_unit_test(test_bounds),

@@ -662,7 +662,7 @@ static void make_machine(struct made_machine *m)
 			  { .name = box, .type = 30, .has_cpumask = true, .identifier = three } },
 		.problems = { problem },
 		.privilege = { .paranoid = 2, .cap_perfmon = true, .effective = 1ULL << CAP_PERFMON, .fd_limit = 1024 },
-		.mount = { .path = path, .version = 2 },
+		.mount = { .path = path, .version = 2, .top = 1 },
 	};
 	m->cpus = (struct cpulist){ m->cpu_numbers, 3 };
 	m->pmus[2].cpus = (struct cpulist){ m->cpu_numbers, 1 };
@@ -721,6 +721,7 @@ static void test_status(void **state)
 	assert_text(json, "cpus", "0-1,3");
 	assert_text(json, "cgroups.mount.path", "/sys/fs/cgroup");
 	assert_number(json, "cgroups.mount.version", 2);
+	assert_true(json_is_true(at(json, "cgroups.mount.whole")));
 	assert_number(json, "cgroups.counted", 3);
 	assert_text(json, "pmus.0.name", "cpu");
 	assert_text(json, "pmus.0.kind", "core");
@@ -745,6 +746,28 @@ static void test_status(void **state)
 	assert_text(json, "problems.1", m.problems[0]);
 	assert_text(json, "problems.2", "1 of 3 events per CPU are not counted: /api/v1/events says why");
 	assert_text(json, "problems.3", "2 cgroups are not counted: there are more than [cgroup] max allows");
+}
+
+static void test_status_of_a_part(void **state)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
+	_cleanup_(json_free) json_t *json = NULL;
+	struct made_machine m;
+
+	(void)state;
+	make_machine(&m);
+	m.mount.top = 4711;
+	m.about.part_of_tree = "it sees only its own part of the tree";
+	m.about.cpus_problem = "";
+	json = status_json(s, &m);
+	assert_true(json_is_false(at(json, "cgroups.mount.whole")));
+	assert_size(json, "problems", 4);
+	assert_text(json, "problems.0", "it sees only its own part of the tree");
+	json_decref(json);
+	m.about.part_of_tree = "";
+	m.about.cpus_problem = "CPUs are guessed";
+	json = status_json(s, &m);
+	assert_text(json, "problems.0", "CPUs are guessed");
 }
 
 static void test_status_of_the_unprivileged(void **state)
@@ -820,6 +843,7 @@ int main(void)
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_status_of_a_part),
 		cmocka_unit_test(test_status_of_the_unprivileged),
 		cmocka_unit_test(test_status_on_a_patched_kernel),
 	};

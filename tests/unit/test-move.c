@@ -165,6 +165,61 @@ static void assert_first_counted(const struct moved *m, size_t nr)
 	assert_true(count_stats(w->count).fds + w->options.fd_reserve <= w->privilege.fd_limit);
 }
 
+/* --- another hierarchy, or none */
+
+static void drop_tree(struct moved *m)
+{
+	roster_forget_tree(&m->roster);
+	m->w->tree = cgroup_tree_free(m->w->tree);
+}
+
+/* What can't be counted for a while is not shown and not forgotten, whatever else is counted anew meanwhile; ids of
+ * another hierarchy, which can be the same, have nothing to do with those of this one. */
+static void test_held(void **state)
+{
+	struct moved *m = *state;
+	struct world *w = m->w;
+	const struct cgroup_observer observer = roster_observer(&m->roster);
+	const struct cgroup *cgroup;
+	struct reason why;
+
+	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+	begin(m);
+	for (int i = 0; i < 2; i++) {
+		struct count *from = w->count;
+
+		plan_unref(w->plan);
+		w->plan = NULL;
+		add_group(w, SCOPE_CGROUP, "software", false, software, 2);
+		make_plan(w);
+		assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+		if (w->tree)
+			drop_tree(m);
+		count_hold_cgroups(w->count, from);
+		assert_int_equal(count_succeed(w->count, from), 0);
+		assert_int_equal(roster_move(&m->roster, w->count, from), 0);
+		assert_int_equal(count_succeeded(w->count, from), 0);
+		count_free(from);
+		/* Lingering would end here. */
+		count_tick(w->count, NULL);
+		count_tick(w->count, NULL);
+		assert_int_equal(count_ledger(w->count)->nr_rows[SCOPE_CGROUP], ARRAY_SIZE(labels));
+		assert_true(TAILQ_FIRST(&count_ledger(w->count)->rows[SCOPE_CGROUP])->held);
+	}
+	assert_int_equal(count_stats(w->count).fds, count_stats(w->count).lifelines);
+
+	w->privilege.fd_limit += 1000;
+	assert_int_equal(cgroup_tree_new(&w->tree, w->dir, &m->filter, &observer, &why), 0);
+	m->roster.tree = w->tree;
+	assert_int_equal(cgroup_tree_start(w->tree, &why), 0);
+	admit(m);
+	run_all(w, AFTER);
+	count_read(w->count);
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(w->tree), in_all)
+		assert_cell(w, ROW_ALL_CPUS, cgroup, 0, true, BEFORE + AFTER);
+	assert_false(TAILQ_FIRST(&count_ledger(w->count)->rows[SCOPE_CGROUP])->held);
+}
+
 /* --- files are short */
 
 /* A CPU goes, others take its room, and it comes back: those nearest to the root go on. */
@@ -411,6 +466,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		TEST(test_held),
 		TEST(test_a_cpu_is_back),
 		TEST(test_an_event_is_added),
 		TEST(test_cpus_before_cgroups),

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: MIT
+"""The mount of the cgroups: which is taken, what a part of the tree is called, and what becomes of all that when mounts
+change. The daemon runs in a mount namespace of its own, which the tests change beneath it.
+"""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import Cgroup, perf_cgroup_mount, run, until
+
+FAULTS = "perf_cgroup_page_faults_total"
+CONFIG = """
+[web]
+listen = 127.0.0.1:0
+[cpu]
+groups = cpu
+[cgroup]
+groups = faults
+include = {include}
+linger = 1s
+mount = {mount}
+[group "cpu"]
+events = context-switches
+[group "faults"]
+events = page-faults
+"""
+UNSHARED = ["unshare", "--mount", "--propagation", "private"]
+
+
+@pytest.fixture
+def mount(privileged):
+    found = perf_cgroup_mount()
+    if not found or found[1] != 2:
+        pytest.skip("needs cgroup2, and perf_event in it")
+    if subprocess.run([*UNSHARED, "true"], check=False).returncode:
+        pytest.skip("needs mount namespaces")
+    return found[0]
+
+
+def config(cgroups, mount=""):
+    return CONFIG.format(include=f"{cgroups.label}/**", mount=mount)
+
+
+def inside(daemon, script):
+    """In the daemon's mount namespace."""
+    subprocess.run(["nsenter", "--mount", "-t", str(daemon.pid), "sh", "-e", "-c", script], check=True)
+
+
+def status(daemon):
+    return daemon.json("/api/v1/status")
+
+
+def faults(daemon, cgroup):
+    return daemon.fresh().value(FAULTS, cgroup=cgroup.label)
+
+
+class Measured:
+    """A helper in a cgroup, and what the daemon says of it. Page faults are exact."""
+
+    def __init__(self, daemon, work, cgroup):
+        self.daemon, self.cgroup, self.done = daemon, cgroup, 0
+        self.helper = work(cgroup)
+        until(lambda: daemon.metrics().get(FAULTS, cgroup=cgroup.label) is not None, "counted")
+        self.start = faults(daemon, cgroup)
+
+    def work(self, n=1000):
+        self.helper.do(f"faults {n}")
+        self.done += n
+
+    def check(self):
+        assert faults(self.daemon, self.cgroup) - self.start == self.done
+
+
+def test_a_moved_mount_loses_nothing(mount, perfmond, cgroups, work, tmp_path):
+    daemon = perfmond(config(cgroups), prefix=UNSHARED)
+    measured = Measured(daemon, work, cgroups.make("a"))
+    measured.work()
+    there = tmp_path / "there"
+    there.mkdir()
+    # Not told first is the umount: the daemon never sees a moment without it.
+    inside(daemon, f"mount --bind {mount} {there}")
+    measured.work()
+    inside(daemon, f"umount {mount}")
+    measured.work()
+    daemon.wait_log(rf"mounts have changed: the cgroup tree is at {there} now")
+    assert status(daemon)["cgroups"]["mount"] == {"path": str(there), "version": 2, "whole": True}
+    # What comes there is found at once, and what goes.
+    other = Measured(daemon, work, cgroups.make("b"))
+    other.work()
+    other.check()
+    measured.work()
+    measured.check()
+    other.helper.stop()
+    other.cgroup.remove()
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=other.cgroup.label) is None, "gone")
+    # Its inotify has not been made anew, so that nothing can have been missed.
+    assert daemon.metrics().value("perfmond_cgroups_missed_total") == 0
+
+
+def test_moved_by_the_mount_itself(mount, perfmond, cgroups, work, tmp_path):
+    daemon = perfmond(config(cgroups), prefix=UNSHARED)
+    measured = Measured(daemon, work, cgroups.make("a"))
+    there = tmp_path / "there"
+    there.mkdir()
+    inside(daemon, f"mount --move {mount} {there}")
+    measured.work()
+    daemon.wait_log(rf"the cgroup tree is at {there} now")
+    Measured(daemon, work, cgroups.make("b")).check()
+    measured.work()
+    measured.check()
+
+
+def test_gone_for_a_moment_loses_nothing(mount, perfmond, cgroups, work):
+    daemon = perfmond(config(cgroups), prefix=UNSHARED)
+    measured = Measured(daemon, work, cgroups.make("a"))
+    inside(daemon, f"umount {mount}")
+    measured.work()
+    # Made while nobody can see it, and removed.
+    cgroups.make("b")
+    cgroups.make("c").remove()
+    measured.check()
+    inside(daemon, f"mount -t cgroup2 cgroup2 {mount}")
+    measured.work()
+    measured.check()
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=cgroups.label + "/b") is not None, "found after all")
+    assert "no cgroups" not in daemon.log
+
+
+def test_gone_and_back(mount, perfmond, cgroups, work):
+    daemon = perfmond(config(cgroups), prefix=UNSHARED)
+    measured = Measured(daemon, work, cgroups.make("a"))
+    measured.work()
+    inside(daemon, f"umount {mount}")
+    daemon.wait_log("mounts have changed: no cgroups: no cgroup hierarchy is mounted")
+    daemon.wait_log("per cgroup, unsupported: page-faults: no cgroup hierarchy is mounted")
+    metrics = daemon.fresh()
+    # Nothing stands still as if it were counted, and what is not of cgroups goes on.
+    assert not metrics.all(FAULTS) and not metrics.all("perf_cgroup_info")
+    assert metrics.state("page_faults", "cgroup") == "unsupported"
+    assert metrics.state("context_switches") == "ok"
+    before = sum(value for _, value in metrics.all("perf_cpu_context_switches_total"))
+    until(lambda: sum(value for _, value in daemon.fresh().all("perf_cpu_context_switches_total")) > before, "goes on")
+    told = status(daemon)
+    assert told["cgroups"]["mount"] is None
+    assert any("no cgroup hierarchy is mounted" in problem for problem in told["problems"])
+    # For longer than removed ones linger; and a reload does not forget them.
+    daemon.reload(daemon.config_path.read_text())
+    time.sleep(2)
+    inside(daemon, f"mount -t cgroup2 cgroup2 {mount}")
+    daemon.wait_log(rf"mounts have changed: cgroups are counted at {mount} \(version 2\)")
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=measured.cgroup.label) is not None, "counted again")
+    measured.work()
+    measured.check()
+    Measured(daemon, work, cgroups.make("b")).check()
+    daemon.wait_log("per cgroup, ok: page-faults")
+
+
+def test_hidden_by_a_mount_above(mount, perfmond, cgroups, work):
+    daemon = perfmond(config(cgroups), prefix=UNSHARED)
+    measured = Measured(daemon, work, cgroups.make("a"))
+    inside(daemon, f"mount -t tmpfs none {mount.parent}")
+    daemon.wait_log("mounts have changed: no cgroups")
+    inside(daemon, f"umount {mount.parent}")
+    daemon.wait_log(rf"cgroups are counted at {mount}")
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=measured.cgroup.label) is not None, "counted again")
+    measured.work()
+    measured.check()
+
+
+# --- a part of the tree
+
+PART = """
+echo $$ >{cgroup}/cgroup.procs
+exec unshare --cgroup --mount --propagation private sh -e -c '{mounts}
+exec "$@"' sh "$@"
+"""
+
+
+def in_part(cgroup, mounts):
+    """What stands in front of a command that is to see its own part as the tree, and other mounts."""
+    return ["sh", "-e", "-c", PART.format(cgroup=cgroup.path, mounts=mounts), "sh"]
+
+
+@pytest.fixture
+def part(mount, cgroups):
+    """A cgroup with another in it, to be a container's."""
+    own = cgroups.make("container")
+    own.make("service")
+    return own
+
+
+def test_own_part(mount, part, perfmond, tmp_path):
+    prefix = in_part(part, f"umount {mount}; mount -t cgroup2 none {mount}")
+    daemon = perfmond(CONFIG.format(include="**", mount=""), prefix=prefix)
+    sentence = "sees only its own part of the cgroup tree"
+    daemon.wait_log(sentence)
+    told = status(daemon)
+    assert told["cgroups"]["mount"] == {"path": str(mount), "version": 2, "whole": False}
+    assert any(sentence in problem for problem in told["problems"])
+    metrics = daemon.fresh()
+    assert {labels["cgroup"] for labels, _ in metrics.all(FAULTS)} == {"/.", "/service"}
+    assert metrics.get("perf_cgroup_info", cgroup="/.", id=str(part.path.stat().st_ino)) == 1
+    assert {row["cgroup"] for row in daemon.json("/api/v1/snapshot", cgroup="/.")["cgroups"]} == {"/."}
+    daemon.stop()
+
+    path = tmp_path / "check.conf"
+    path.write_text(CONFIG.format(include="**", mount=""))
+    done = run("--check", f"--config={path}", prefix=prefix)
+    assert done.returncode == 0 and sentence in done.stdout and str(part.path.stat().st_ino) in done.stdout
+    assert "[cgroup] mount =" in done.stdout
+
+
+def test_the_hosts_tree_elsewhere(mount, part, perfmond, tmp_path):
+    """Of the two mounts, the one that shows the machine's tree; unless the config names the other."""
+    host = tmp_path / "host"
+    host.mkdir()
+    prefix = in_part(part, f"mount --bind {mount} {host}; umount {mount}; mount -t cgroup2 none {mount}")
+    daemon = perfmond(CONFIG.format(include="**", mount=""), prefix=prefix)
+    assert status(daemon)["cgroups"]["mount"] == {"path": str(host), "version": 2, "whole": True}
+    metrics = daemon.fresh()
+    assert metrics.get(FAULTS, cgroup="/") is not None and metrics.get(FAULTS, cgroup=part.label) is not None
+    assert metrics.get("perf_cgroup_info", cgroup="/", id="1") == 1
+    daemon.reload(CONFIG.format(include="**", mount=mount))
+    until(lambda: {labels["cgroup"] for labels, _ in daemon.metrics().all(FAULTS)} >= {"/.", "/service"}, "its own part")
+    assert status(daemon)["cgroups"]["mount"]["whole"] is False
+    daemon.reload(CONFIG.format(include="**", mount=host))
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=part.label) is not None, "the host's")
+    # The host's goes away beneath it: what is left is its own part.
+    daemon.reload(CONFIG.format(include="**", mount=""))
+    inside(daemon, f"umount {host}")
+    daemon.wait_log(rf"mounts have changed: cgroups are counted at {mount}")
+    assert status(daemon)["cgroups"]["mount"]["whole"] is False
+
+
+# --- what the config names
+
+def test_a_mount_that_is_none(mount, perfmond, cgroups, work, tmp_path):
+    named = tmp_path / "named"
+    named.mkdir()
+    daemon = perfmond(config(cgroups, named), prefix=UNSHARED)
+    daemon.wait_log(rf"no cgroups: \[cgroup\] mount names {named}, which is no cgroup hierarchy")
+    metrics = daemon.fresh()
+    assert metrics.state("context_switches") == "ok" and metrics.state("page_faults", "cgroup") == "unsupported"
+    assert any("no cgroup hierarchy" in problem for problem in status(daemon)["problems"])
+    # It is taken as soon as it is there.
+    inside(daemon, f"mount -t cgroup2 none {named}")
+    measured = Measured(daemon, work, cgroups.make("a"))
+    measured.work()
+    measured.check()
+    assert status(daemon)["cgroups"]["mount"]["path"] == str(named)
+
+
+@pytest.mark.parametrize("named, sentence", [("/nonexistent", "No such file"), ("/dev/null", "Not a directory"),
+                                             ("/proc", "which is no cgroup hierarchy")])
+def test_names_that_are_none(privileged, tmp_path, named, sentence):
+    path = tmp_path / "check.conf"
+    path.write_text(CONFIG.format(include="**", mount=named))
+    done = run("--check", f"--config={path}")
+    assert done.returncode == 2, done.stderr
+    assert f"cgroups: [cgroup] mount names {named}" in done.stdout and sentence in done.stdout
+
+
+# --- /proc and /sys
+
+ROOTS = """
+[daemon]
+procfs = {procfs}
+sysfs = {sysfs}
+[web]
+listen = 127.0.0.1:0
+[cpu]
+groups = cpu
+[cgroup]
+groups =
+[group "cpu"]
+events = context-switches
+"""
+
+
+def test_roots_elsewhere(mount, perfmond, tmp_path):
+    """Mounted elsewhere, and hidden where they usually are, but for what is the process's own."""
+    for name in ("proc", "sys"):
+        (tmp_path / name).mkdir()
+    script = f'mount --rbind /proc {tmp_path}/proc; mount --rbind /sys {tmp_path}/sys; ' \
+             'mount -t tmpfs none /sys; exec "$@"'
+    prefix = [*UNSHARED, "sh", "-e", "-c", script, "sh"]
+    daemon = perfmond(ROOTS.format(procfs=tmp_path / "proc", sysfs=tmp_path / "sys"), prefix=prefix)
+    told = status(daemon)
+    assert "software" in {pmu["name"] for pmu in told["pmus"]}
+    assert told["privileges"]["perf_event_paranoid"] is not None
+    assert not any("CPUs" in problem for problem in told["problems"])
+    done = run("--list-events=context-switches", f"--config={daemon.config_path}", prefix=prefix)
+    assert "context-switches" in done.stdout and not done.stderr.count("event_source"), done.stderr
+
+
+def test_roots_that_lack_files(privileged, perfmond, tmp_path, cpus):
+    for name in ("proc", "sys"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "proc" / "stat").write_text("cpu  1 2 3\n" + "".join(f"cpu{cpu} 1 2 3\n" for cpu in cpus[:1]))
+    daemon = perfmond(ROOTS.format(procfs=tmp_path / "proc", sysfs=tmp_path / "sys"))
+    lacks = f"can't read a list of CPUs from {tmp_path}/sys/devices/system/cpu/online: No such file"
+    daemon.wait_log(f"{lacks}.*those of procfs")
+    told = status(daemon)
+    assert told["cpus"] == str(cpus[0])
+    assert any(lacks in problem for problem in told["problems"])
+    assert any(f"{tmp_path}/sys/bus/event_source/devices" in problem for problem in told["problems"])
+    assert told["privileges"]["perf_event_paranoid"] is None
+    metrics = daemon.fresh()
+    assert metrics.state("context_switches") == "ok"
+    assert metrics.get("perf_cpu_context_switches_total", cpu=str(cpus[0])) > 0
+    # Nothing at all: the C library still knows how many CPUs there are.
+    (tmp_path / "proc" / "stat").unlink()
+    done = run("--check", f"--config={daemon.config_path}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"problem: {lacks}" in done.stdout and "C library" in done.stdout
+
+
+def test_roots_that_are_none(privileged, perfmond, tmp_path):
+    path = tmp_path / "wrong.conf"
+    path.write_text(ROOTS.format(procfs="/proc", sysfs="/nonexistent"))
+    for option in ("--check", "--once"):
+        done = run(option, f"--config={path}")
+        assert done.returncode == 1
+        assert f"{path}:4: sysfs: /nonexistent: No such file or directory" in done.stderr
+    done = run("--list-events=context-switches", f"--config={path}")
+    assert done.returncode == 1 and "sysfs: /nonexistent" in done.stderr
+    # Where the text is wrong, those of the machine can be listed all the same.
+    path.write_text("[daemon]\nsysfs = nowhere\n")
+    done = run("--list-events=context-switches", f"--config={path}")
+    assert done.returncode == 0 and "context-switches" in done.stdout and "no absolute path" in done.stderr
+
+    daemon = perfmond(ROOTS.format(procfs="/proc", sysfs="/sys"))
+    daemon.reload(ROOTS.format(procfs=tmp_path / "none", sysfs="/sys"),
+                  r"not reloaded, the old config stays in force: \S+:3: procfs: \S+/none: No such file")
+    assert daemon.fresh().state("context_switches") == "ok"
