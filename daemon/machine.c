@@ -163,8 +163,9 @@ static void explain_part(struct machine *machine)
 	if (cgroup_mount_is_part(&machine->mount))
 		reason_set(&machine->part_of_tree, 0,
 			   "it sees only its own part of the cgroup tree: the top directory %.200s is not the "
-			   "machine's root (its inode is %" PRIu64 "), and is shown as /. in place of /; mount the host's "
-			   "tree into the container and name it with [cgroup] mount =, or use the host's cgroup namespace",
+			   "machine's root (its inode is %" PRIu64 "), and is shown as /. in place of /; mount the "
+			   "host's tree into the container and name it with [cgroup] mount =, or use the host's "
+			   "cgroup namespace",
 			   machine->mount.path, machine->mount.top);
 }
 

@@ -384,7 +384,8 @@ static int follow_mounts(struct manager *manager, bool told)
 
 	monitor_follow_mounts(manager->monitor, told, &news);
 	if (news.text[0])
-		said_log(&manager->mounting, manager->monitor->machine->mount.path ? LOG_NOTICE : LOG_WARNING, news.text);
+		said_log(&manager->mounting, manager->monitor->machine->mount.path ? LOG_NOTICE : LOG_WARNING,
+			 news.text);
 	keep_soon(manager);
 	wake_admit(manager);
 	return follow_cgroups(manager);

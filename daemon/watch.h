@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A file that the loop watches: the mounts, the cgroup tree's inotify. It is the watch's own, so that nobody can close it
- * while the loop waits for it.
+ * A file that the loop watches: the mounts, the cgroup tree's inotify. It is the watch's own, so that nobody can close
+ * it while the loop waits for it.
  */
 
 #include "util/cleanup.h"

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""perfmond in containers of runc, each with a cgroup, mount and PID namespace of its own, as kubelet and others start
+them: another user than root, CAP_PERFMON in all sets but the ambient one, no_new_privs.
+"""
+
+import importlib.util
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+SYSTEM = Path(__file__).parent.parent / "system"
+sys.path.insert(0, str(SYSTEM))
+
+import containers
+import harness
+
+# Both files are called conftest.
+spec = importlib.util.spec_from_file_location("system_conftest", SYSTEM / "conftest.py")
+system = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(system)
+privileged, cgroups, work = system.privileged, system.cgroups, system.work
+
+
+@pytest.fixture
+def runc(privileged, cgroups, tmp_path):
+    made = containers.Runc(tmp_path, cgroups)
+    why = containers.can_run(made)
+    if why:
+        pytest.skip(why)
+    yield made
+    # What containers leave behind in v1 hierarchies, where there are any.
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, after = line.split(" - ")
+        left = Path(before.split()[4] + cgroups.label)
+        if after.startswith("cgroup ") and left.is_dir():
+            for path, _, _ in os.walk(left, topdown=False):
+                os.rmdir(path)
+
+
+@pytest.fixture
+def container(runc):
+    """Starts daemons in containers, and stops them at the end."""
+    running = []
+
+    def start(config, **kwargs):
+        command = runc.command(config=config, **kwargs)
+        # The daemon's own arguments are in the bundle, and not those that follow.
+        running.append(harness.Daemon(Path("/perfmond.conf"), prefix=["sh", "-c", f"exec {shlex.join(command)}"]))
+        return running[-1].wait_ready()
+
+    yield start
+    for daemon in running:
+        daemon.stop()

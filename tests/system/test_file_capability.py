@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""The file capability cap_perfmon=ep, which makes another user's daemon count: also under no_new_privs, where the process
+that starts it has the capability permitted, as container runtimes do it.
+"""
+
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import as_user
+
+# A sanitizer's runtime does not take to programs with capabilities.
+pytestmark = pytest.mark.once
+
+UID = 65534
+CAP_PERFMON = 38
+PERMITTED = as_user(UID, "+perfmon")
+BOUNDED = [option for option in PERMITTED if not option.startswith(("--inh", "--amb"))]
+NO_NEW_PRIVS = ["setpriv", "--no-new-privs", "--ambient-caps=-all"]
+CONFIG = '[cpu]\ngroups = cpu\n[cgroup]\ngroups =\n[group "cpu"]\nevents = context-switches\n'
+
+
+def set_capability(binary):
+    """As setcap cap_perfmon=ep does (capabilities(7)): version 2, effective; permitted and inheritable, low and high."""
+    value = struct.pack("<IIIII", 0x02000001, 0, 0, 1 << CAP_PERFMON - 32, 0)
+    try:
+        os.setxattr(binary, "security.capability", value)
+    except OSError as error:
+        pytest.skip(f"no file capability can be set: {error}")
+
+
+@pytest.fixture
+def check(privileged, binary_for_all, tmp_path):
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 2:
+        pytest.skip("kernel.perf_event_paranoid is above 2: this kernel may want more than CAP_PERFMON")
+    binary = binary_for_all([])["binary"]
+    config = Path(binary).with_name("check.conf")
+    config.write_text(CONFIG)
+
+    def start(prefix, capable):
+        if capable:
+            set_capability(binary)
+        # From the last of the prefix right to it: a program between would lose what is permitted.
+        return subprocess.run([*prefix, binary, f"--config={config}", "--check"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60, check=False)
+
+    return start
+
+
+@pytest.mark.parametrize("prefix", [BOUNDED, [*PERMITTED, *NO_NEW_PRIVS]], ids=["plain", "no_new_privs"])
+def test_it_counts(check, prefix):
+    without = check(prefix, False)
+    assert without.returncode == 2 and "CAP_PERFMON: no" in without.stdout, without.stdout + without.stderr
+    done = check(prefix, True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "CAP_PERFMON: yes, CAP_SYS_ADMIN: no: may count whole CPUs" in done.stdout
+
+
+def test_what_it_was_not_given(check):
+    """Under no_new_privs a file gives nothing that the process has not."""
+    done = check([*BOUNDED, "setpriv", "--no-new-privs"], True)
+    assert done.returncode == 2 and "CAP_PERFMON: no" in done.stdout, done.stdout + done.stderr
+
+
+def test_what_it_may_not_have(check):
+    """The kernel does not even start it, as the README says."""
+    done = check(as_user(UID), True)
+    assert done.returncode == 126 and "Operation not permitted" in done.stderr, done.stdout + done.stderr
