@@ -120,8 +120,8 @@ void image_put_topology(struct buf *out, const struct cpu_topology *topology)
 {
 	pack_u64(out, topology->nr);
 	for (size_t i = 0; i < topology->nr; i++) {
-		pack_u64(out, (uint64_t)(topology->places[i].package + 1));
-		pack_u64(out, (uint64_t)(topology->dies[i] + 1));
+		pack_u64(out, (uint64_t)topology->places[i].package + 1);
+		pack_u64(out, (uint64_t)topology->dies[i] + 1);
 	}
 }
 
