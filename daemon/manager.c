@@ -6,6 +6,7 @@
 #include "config/list.h"
 #include "lag.h"
 #include "monitor.h"
+#include "report.h"
 #include "said.h"
 #include "signals.h"
 #include "store.h"
@@ -67,11 +68,8 @@ struct manager {
 	struct lag lag;	       /* turns of the loop, in ns */
 	uint64_t next_tick;   /* CLOCK_MONOTONIC ns */
 	bool settled;	      /* all cgroups found at start have been opened */
-	struct plan *said_plan;		    /* a reference: the plan of which … */
-	enum event_state *said[_SCOPE_MAX]; /* … the log knows the columns' states */
+	struct report report;
 	struct said watching, unlisted, reading, cpus, mounting, keeping; /* … of the cgroup tree, CPUs and the store */
-	char *status; /* the last STATUS= sent */
-	bool idle;    /* nothing is counted, as that says */
 };
 
 struct manager *manager_free(struct manager *manager)
@@ -89,128 +87,19 @@ struct manager *manager_free(struct manager *manager)
 	watch_free(manager->mounts);
 	monitor_free(manager->monitor);
 	store_free(manager->store);
-	plan_unref(manager->said_plan);
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		free(manager->said[scope]);
+	report_release(&manager->report);
 	said_release(&manager->watching);
 	said_release(&manager->unlisted);
 	said_release(&manager->reading);
 	said_release(&manager->cpus);
 	said_release(&manager->mounting);
 	said_release(&manager->keeping);
-	free(manager->status);
 	sd_event_unref(manager->loop);
 	free(manager);
 	return NULL;
 }
 
 /* --- what is said in the log and to systemd */
-
-static bool is_counting(enum event_state state)
-{
-	return state == EVENT_OK || state == EVENT_MULTIPLEXED;
-}
-
-/* Logs columns whose state has changed between counting and not, those with one reason in one line. */
-static void log_states(struct manager *manager, enum scope scope)
-{
-	const struct plan *plan = count_plan(manager->monitor->count);
-	enum event_state *said = manager->said[scope];
-	size_t nr = plan->scope[scope].nr_columns;
-
-	for (size_t i = 0; i < nr; i++) {
-		_cleanup_(buf_release) struct buf names = {};
-		_cleanup_(freep) char *text = NULL;
-		const char *why, *other_why;
-		enum event_state state = count_column_state(manager->monitor->count, scope, i, &why);
-
-		if (is_counting(state) == is_counting(said[i])) {
-			said[i] = state;
-			continue;
-		}
-		for (size_t k = i; k < nr; k++) {
-			const struct column *column = &plan->scope[scope].columns[k];
-
-			if (count_column_state(manager->monitor->count, scope, k, &other_why) != state ||
-			    is_counting(said[k]) == is_counting(state) || strcmp(why ?: "", other_why ?: "") != 0)
-				continue;
-			buf_printf(&names, "%s%s", names.len ? ", " : "", column->event->text);
-			said[k] = state;
-		}
-		text = buf_steal(&names);
-		log_line(is_counting(state) ? LOG_NOTICE : LOG_WARNING, "per %s, %s: %s%s%s",
-			 scope == SCOPE_CPU ? "CPU" : "cgroup", event_state_name(state), text ? text : "?",
-			 why ? ": " : "", why ? why : "");
-	}
-}
-
-/* What has been said of a scope's columns, as far as the new plan has them too; NULL where there is no memory. */
-static enum event_state *carry_said(const struct manager *manager, const struct plan *plan, enum scope scope)
-{
-	const struct scope_plan *to = &plan->scope[scope];
-	const struct scope_plan *from = manager->said_plan ? &manager->said_plan->scope[scope] : NULL;
-	enum event_state *said = calloc(to->nr_columns + 1, sizeof(*said));
-
-	for (size_t i = 0; said && from && i < to->nr_columns; i++) {
-		size_t k = column_find_equal(&to->columns[i], from);
-
-		if (k != NO_COLUMN)
-			said[i] = manager->said[scope][k];
-	}
-	return said;
-}
-
-/* The plan changes also without a reload: where an event has recovered. -ENOMEM. */
-static int follow_plan(struct manager *manager)
-{
-	struct plan *plan = count_plan(manager->monitor->count);
-	enum event_state *said[_SCOPE_MAX] = {};
-	bool failed = false;
-
-	if (manager->said_plan == plan)
-		return 0;
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		said[scope] = carry_said(manager, plan, (enum scope)scope);
-		failed |= !said[scope];
-	}
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		free(failed ? said[scope] : manager->said[scope]);
-		if (!failed)
-			manager->said[scope] = said[scope];
-	}
-	if (failed)
-		return -ENOMEM;
-	plan_unref(manager->said_plan);
-	manager->said_plan = plan_ref(plan);
-	return 0;
-}
-
-/* All is said again. */
-static void forget_said(struct manager *manager)
-{
-	manager->said_plan = plan_unref(manager->said_plan);
-}
-
-static void say_states(struct manager *manager)
-{
-	struct reason status;
-	bool counting;
-
-	for (int scope = 0; follow_plan(manager) == 0 && scope < _SCOPE_MAX; scope++)
-		log_states(manager, (enum scope)scope);
-
-	counting = monitor_describe(manager->monitor, &status);
-	if (manager->status && strcmp(manager->status, status.text) == 0)
-		return;
-	(void)sd_notifyf(0, "STATUS=Counting %s", status.text);
-	if (!counting)
-		log_warning("counting %s", status.text);
-	else if (manager->idle)
-		log_notice("counting %s", status.text);
-	manager->idle = !counting;
-	free(manager->status);
-	manager->status = strdup(status.text);
-}
 
 static void log_problems(const struct manager *manager)
 {
@@ -305,7 +194,7 @@ static void tick(struct manager *manager)
 {
 	monitor_tick(manager->monitor);
 	save(manager);
-	say_states(manager);
+	report_states(&manager->report, manager->monitor);
 	keep_soon(manager);
 }
 
@@ -315,8 +204,8 @@ static void settle(struct manager *manager)
 		return;
 	manager->settled = true;
 	tick(manager);
-	if (!manager->idle)
-		log_info("counting %s", manager->status ? manager->status : "");
+	if (!manager->report.idle)
+		log_info("counting %s", manager->report.status ? manager->report.status : "");
 }
 
 static bool follow(struct manager *manager)
@@ -488,7 +377,7 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 	/* What is shown is never lost. */
 	if (monitor->latest != before) {
 		save(manager);
-		say_states(manager);
+		report_states(&manager->report, manager->monitor);
 	}
 	/* The tree may be due to be read again. */
 	wake_admit(manager);
@@ -618,7 +507,7 @@ static int reload(struct manager *manager, struct reason *why)
 	web_options_unref(manager->web_options);
 	manager->web_options = steal_ptr(options);
 	monitor_commit(manager->monitor, steal_ptr(prepared), why);
-	forget_said(manager);
+	report_forget_states(&manager->report);
 
 	r = interval == manager->monitor->config->interval ? 0 : set_interval(manager);
 	if (r >= 0)
@@ -649,10 +538,9 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 		keep(manager);
 		wake_admit(manager);
 	}
-	free(manager->status);
-	manager->status = NULL;
+	report_forget_status(&manager->report);
 	(void)sd_notify(0, "READY=1");
-	say_states(manager);
+	report_states(&manager->report, manager->monitor);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "count/engine.h"
 #include "count/image.h"
+#include "count/keep.h"
 #include "count/lifeline.h"
 #include "count/states.h"
 
@@ -142,41 +143,9 @@ static size_t nr_fds(const struct count *count)
 
 /* --- one count after another */
 
-/* The column of an event that was written and named alike, and is open; or NULL. */
-static const struct column *find_open(const struct count *count, enum scope scope, const struct event *event)
-{
-	const struct scope_plan *plan = &count->plan->scope[scope];
-
-	for (size_t i = 0; i < plan->nr_columns; i++) {
-		const struct column *column = &plan->columns[i];
-
-		if (column->set != NO_SET && column->event->attr.type == event->attr.type &&
-		    strcmp(column->event->text, event->text) == 0 &&
-		    strcmp(column->event->metric, event->metric) == 0 &&
-		    (column->held >= 0 || count->engine->ops->is_open(count->engine, scope, column->set)))
-			return column;
-	}
-	return NULL;
-}
-
-static void keep_event(const struct count *count, enum scope scope, struct event *event)
-{
-	bool plain = event->attr.type == PERF_TYPE_TRACEPOINT || event->attr.type == PERF_TYPE_BREAKPOINT;
-	const struct column *column = event->absent && plain ? find_open(count, scope, event) : NULL;
-
-	if (!column)
-		return;
-	event->attr = column->event->attr;
-	event->absent = 0;
-	event->kept = true;
-}
-
 void count_keep_events(const struct count *count, struct group_list groups[static _SCOPE_MAX])
 {
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		for (size_t i = 0; i < groups[scope].nr; i++)
-			for (size_t k = 0; k < groups[scope].groups[i].events.nr; k++)
-				keep_event(count, (enum scope)scope, &groups[scope].groups[i].events.events[k]);
+	keep_events(count->engine, groups);
 }
 
 /* Rows that have lingered long enough go before anybody can see them or take them up again, however far apart ticks

@@ -122,9 +122,9 @@ uint64_t count_cgroup_time(const struct count *count, const struct cgroup *cgrou
  * it is still there but no longer wanted). */
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger);
 
-/* Reads everything that is open and adds to the totals; rows that have lingered are dropped. What that has shown becomes
- * states at an interval's end, or, where that is far, from second to second. Never fails as a whole: a group that can't
- * be read is counted in the stats, and its columns' states say why. */
+/* Reads everything that is open and adds to the totals; rows that have lingered are dropped. What the reading has shown
+ * becomes states at an interval's end, or, where that is far, from second to second. Never fails as a whole: a group
+ * that can't be read is counted in the stats, and its columns' states say why. */
 void count_read(struct count *count);
 
 /* count_read() as the end of an interval: rates, shares and states are worked out. busy: ns in which each CPU was busy
