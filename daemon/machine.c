@@ -76,16 +76,23 @@ static bool has_nmi_watchdog(const struct machine *machine, const struct config 
 	       read_text_file(AT_FDCWD, path, FILE_MAX_SYSFS, &text) == 0 && strcmp(text, "0") != 0;
 }
 
-static int exclude_list(struct cpulist *excluded, const char *sysfs, const char *text, struct reason *why)
+static int exclude_list(struct machine *machine, const char *sysfs, const char *text, struct reason *why)
 {
 	_cleanup_(cpulist_release) struct cpulist list = {};
 	bool named = strcmp(text, "isolated") == 0 || strcmp(text, "nohz_full") == 0;
 	int r = named ? cpu_list_read(&list, sysfs, text, why) : cpulist_parse(&list, text);
 
+	/* Kernels without such CPUs need not have the list. */
+	if (r == -ENOENT && machine->cpus_problem.text[0]) {
+		*why = machine->cpus_problem;
+		reason_set(&machine->cpus_problem, 0,
+			   "%.350s; which CPUs are '%s', as [cpu] exclude has it, is not known either", why->text,
+			   text);
+	}
 	if (r == -ENOENT)
 		return 0;
 	for (size_t i = 0; i < list.nr && r == 0; i++)
-		r = cpulist_add(excluded, list.cpu[i]);
+		r = cpulist_add(&machine->excluded, list.cpu[i]);
 	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
 }
 
@@ -113,7 +120,7 @@ static int find_cpus(struct machine *machine, const struct config *config, struc
 	int r = find_online(machine, config, why);
 
 	for (size_t i = 0; i < config->cpu_exclude.nr && r == 0; i++)
-		r = exclude_list(&machine->excluded, config->sysfs.text, config->cpu_exclude.items[i], why);
+		r = exclude_list(machine, config->sysfs.text, config->cpu_exclude.items[i], why);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < machine->online.nr && r == 0; i++)

@@ -124,7 +124,8 @@ static void say_tree_problem(struct manager *manager)
 
 	/* Whichever the example is: others make cgroups, and must not fill the log. */
 	if (unlisted && said_is_news(&manager->unlisted, "unlisted", count_now()))
-		log_warning("cgroups that can't be followed, and are not counted, such as %s", unlisted);
+		log_warning("%zu cgroups can't be followed and are not counted, for example %s",
+			    cgroup_tree_stats(tree).unlisted, unlisted);
 	if (problem)
 		said_log(&manager->watching, LOG_WARNING, problem);
 	else if (tree && !cgroup_tree_has_more(tree))

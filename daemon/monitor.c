@@ -18,12 +18,6 @@
 /* How often the tree is read again while not all of it can be watched, and what was left out is tried. */
 #define RESCAN_NS 10000000000U
 
-/* How long a mount that is gone is waited for before its cgroups are not counted any more: whoever mounts it anew, or
- * mounts something over it for a moment, loses nothing. */
-#define MOUNT_PATIENCE_NS 2000000000U
-/* All mounts are not read again before so many times what that took the last time. */
-#define MOUNTS_SHARE 50
-
 /* How long a reload hears of cgroups first; the bound is for a tree that changes faster than it can be followed. */
 #define CATCH_UP_NS 50000000U
 
@@ -179,6 +173,7 @@ static void take_config(struct monitor *monitor, struct machine *machine, struct
 {
 	monitor->machine = machine;
 	monitor->config = config;
+	monitor->hierarchy = machine->perf_hierarchy;
 	monitor->filter = (struct cgroup_filter){
 		.include = config->include.items,
 		.nr_include = config->include.nr,
@@ -292,6 +287,8 @@ int monitor_start(struct monitor *monitor, struct reason *why)
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (monitor->machine->mount.path)
 		r = start_tree(monitor, why);
+	if (!monitor->machine->mount.path && monitor->restored)
+		count_hold_cgroups(monitor->count, monitor->restored);
 	if (r == 0 && monitor->restored)
 		take_over(monitor, steal_ptr(monitor->restored), why);
 	return r;
@@ -345,8 +342,7 @@ static int look_at_machine(const struct monitor *monitor, const struct config *c
 	return r;
 }
 
-/* What a reload of the same config would do, on the machine as it is by now. */
-static int renew_machine(struct monitor *monitor, struct reason *why)
+int monitor_renew(struct monitor *monitor, struct reason *why)
 {
 	struct reload *reload;
 	int r = look_at_machine(monitor, monitor->config, &reload, why);
@@ -359,16 +355,19 @@ static int renew_machine(struct monitor *monitor, struct reason *why)
 /* What was denied is tried again. What is open goes on, whatever the level. */
 static void follow_privileges(struct monitor *monitor, struct reason *news)
 {
-	const struct privilege *privilege = &monitor->machine->privilege;
-	struct reason why;
+	uint64_t now = count_now();
 
-	if (!privilege_has_changed(privilege, monitor->config->procfs.text) || renew_machine(monitor, &why) < 0)
+	if (!privilege_has_changed(&monitor->machine->privilege, monitor->config->procfs.text) ||
+	    now < monitor->privileges_due)
 		return;
-	privilege = &monitor->machine->privilege;
-	*news = why;
-	if (!why.text[0])
-		reason_set(news, 0, "kernel.perf_event_paranoid is %d by now: what was denied has been tried again",
-			   privilege->paranoid);
+	if (monitor_renew(monitor, news) < 0) {
+		monitor->privileges_due = now + RESCAN_NS;
+		reason_prefix(news, 0, "kernel.perf_event_paranoid has changed, and the config can't be applied anew");
+		return;
+	}
+	if (!news->text[0])
+		reason_set(news, 0, "kernel.perf_event_paranoid is now %d: retried the events that were denied",
+			   monitor->machine->privilege.paranoid);
 }
 
 /* A CPU that went and came between two looks at the list shows by what is counted on it. That can't be told from an
@@ -385,7 +384,7 @@ static void follow_cpus(struct monitor *monitor, struct reason *news)
 		return;
 	monitor->cpus_renewed = now;
 	monitor->cpus_changed = false;
-	if (renew_machine(monitor, news) < 0) {
+	if (monitor_renew(monitor, news) < 0) {
 		monitor->cpus_changed = true;
 		reason_prefix(news, 0, "CPUs have come or gone, and can't be looked at yet");
 		return;
@@ -399,93 +398,12 @@ static void follow_cpus(struct monitor *monitor, struct reason *news)
 void monitor_follow_machine(struct monitor *monitor, struct reason *news)
 {
 	news->text[0] = '\0';
+	/* Opening anything anew would close the cgroups, whose mount may be back in a moment. */
+	if (monitor_is_suspended(monitor))
+		return;
 	follow_cpus(monitor, news);
 	if (!news->text[0])
 		follow_privileges(monitor, news);
-}
-
-/* --- mounts */
-
-/* What a reload of the same config would do is done: another hierarchy is counted, or none. */
-static void renew_mount(struct monitor *monitor, struct reason *news)
-{
-	struct reload *reload;
-	const struct machine *machine;
-
-	if (look_at_machine(monitor, monitor->config, &reload, news) < 0) {
-		monitor->mounts_changed = true;
-		reason_prefix(news, 0, "mounts have changed, and can't be looked at yet");
-		return;
-	}
-	monitor_commit(monitor, reload, news);
-	machine = monitor->machine;
-	if (news->text[0])
-		return;
-	if (machine->mount.path)
-		reason_set(news, 0, "mounts have changed: cgroups are counted at %s (version %d)", machine->mount.path,
-			   machine->mount.version);
-	else
-		reason_set(news, 0, "mounts have changed: no cgroups: %.400s", machine->no_cgroups.text);
-}
-
-/* The same tree, where it is mounted now. */
-static void move_tree(struct monitor *monitor, struct cgroup_mount *found, struct reason *news)
-{
-	struct machine *machine = monitor->machine;
-	bool moved = strcmp(found->path, machine->mount.path) != 0;
-
-	if (!moved && !monitor->mount_gone && found->id == machine->mount.id)
-		return;
-	if (monitor->tree && cgroup_tree_move(monitor->tree, found->path) < 0) {
-		monitor->mounts_changed = true;
-		return;
-	}
-	machine_take_mount(machine, found);
-	monitor->mount_gone = 0;
-	if (moved)
-		reason_set(news, 0, "mounts have changed: the cgroup tree is at %s now", machine->mount.path);
-}
-
-static void look_at_mounts(struct monitor *monitor, int hierarchy, uint64_t now, struct reason *news)
-{
-	_cleanup_(cgroup_mount_release) struct cgroup_mount found = {};
-	struct machine *machine = monitor->machine;
-	const struct config *config = monitor->config;
-	struct reason why;
-
-	if (cgroup_mount_choose(&found, config->procfs.text, config->cgroup_mount.text, &why) == -ENOMEM)
-		return;
-	monitor->mounts_changed = false;
-	if (cgroup_mount_same_tree(&found, &machine->mount)) {
-		move_tree(monitor, &found, news);
-	} else if (found.path || hierarchy != machine->perf_hierarchy) {
-		renew_mount(monitor, news);
-	} else if (!machine->mount.path) {
-		machine->no_cgroups = why;
-	} else if (monitor->mount_gone && now - monitor->mount_gone < MOUNT_PATIENCE_NS) {
-		monitor->mounts_changed = true;
-	} else {
-		renew_mount(monitor, news);
-	}
-}
-
-void monitor_follow_mounts(struct monitor *monitor, bool told, struct reason *news)
-{
-	const struct machine *machine = monitor->machine;
-	int hierarchy = cgroup_perf_hierarchy(monitor->config->procfs.text);
-	bool gone = machine->mount.path && !cgroup_mount_is_there(&machine->mount);
-	uint64_t now = count_now();
-
-	news->text[0] = '\0';
-	monitor->mounts_changed |= told || gone || hierarchy != machine->perf_hierarchy;
-	if (!monitor->mounts_changed)
-		return;
-	if (gone && !monitor->mount_gone)
-		monitor->mount_gone = now;
-	if (now < monitor->mounts_due && hierarchy == machine->perf_hierarchy)
-		return;
-	look_at_mounts(monitor, hierarchy, now, news);
-	monitor->mounts_due = count_now() + (count_now() - now) * MOUNTS_SHARE;
 }
 
 /* Events that could not be counted because the PMU was busy, or files or memory short, are tried again; where
@@ -514,7 +432,7 @@ static void look_again_at_times(struct monitor *monitor)
 {
 	uint64_t now = count_now();
 
-	if (now - monitor->rescanned < RESCAN_NS)
+	if (now - monitor->rescanned < RESCAN_NS || monitor_is_suspended(monitor))
 		return;
 	monitor->rescanned = now;
 	retry_events(monitor);
@@ -754,7 +672,10 @@ static void keep_tree(struct monitor *monitor, const struct machine *next)
 /* Will the cgroups that are counted not be counted any more, through nobody's wish? */
 static bool loses_cgroups(const struct cgroup_mount *before, const struct cgroup_mount *after)
 {
-	return !after->path || (before->path && before->version != after->version);
+	if (!after->path)
+		return true;
+	return before->path && (before->version != after->version ||
+				(!cgroup_mount_is_part(before) && cgroup_mount_is_part(after)));
 }
 
 /* Other folders may be told to look at. */

@@ -31,6 +31,8 @@ struct monitor {
 	bool mounts_changed;	/* and it has not been seen to yet */
 	uint64_t mount_gone;	/* CLOCK_MONOTONIC ns since when the tree waits for its mount; 0: that is there */
 	uint64_t mounts_due;	/* CLOCK_MONOTONIC ns: all mounts are not read again before */
+	int hierarchy;		/* that perf_event was in when they were read (cgroup_perf_hierarchy()) */
+	uint64_t privileges_due; /* CLOCK_MONOTONIC ns: what the sysctl has changed is not tried again before */
 	bool cpus_changed;	/* and it has not been seen to yet */
 	uint64_t cpus_renewed;	/* CLOCK_MONOTONIC ns */
 	struct self self; /* the figures kept here: start_time, scrapes, reloads */
@@ -91,6 +93,9 @@ struct reload;
 int monitor_prepare(const struct monitor *monitor, struct config *config, struct reload **ret, struct reason *why);
 struct reload *reload_free(struct reload *reload);
 DEFINE_CLEANUP(struct reload *, reload_free)
+
+/* Does what a reload of the same config would do, on the machine as it is by now. Errors as with monitor_new(). */
+int monitor_renew(struct monitor *monitor, struct reason *why);
 
 /* Puts it in force and frees it. What stays configured goes on counting. A sentence in why, which is empty
  * otherwise, says what was lost for want of memory, or by CPUs that have been offline, or that nothing new can be

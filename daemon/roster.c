@@ -349,8 +349,8 @@ static void look_for_life(struct roster *roster, struct cgroup *cgroup)
 	} else if (count_room(roster->count) < nr_left_out(roster)) {
 		count_remove_cgroup(roster->count, cgroup, true);
 		set_status(roster, cgroup, CGROUP_FAILED,
-			   "it may be gone: its directory can't be looked at, and has not run since events of the "
-			   "tree were lost; others needed its place");
+			   "possibly removed: its directory is not accessible, and it has not run since inotify events "
+			   "were lost; its place went to another cgroup");
 	}
 }
 

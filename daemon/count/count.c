@@ -59,8 +59,10 @@ struct count *count_free(struct count *count)
 {
 	if (!count)
 		return NULL;
-	if (count->plan)
+	if (count->plan) {
 		plan_end_tries(count->plan, count->options.closer);
+		plan_let_go(count->plan, count->options.closer);
+	}
 	if (count->engine)
 		count->engine->ops->destroy(count->engine);
 	ledger_free(count->ledger);
@@ -192,8 +194,11 @@ int count_succeed(struct count *count, struct count *from)
 void count_hold_cgroups(struct count *count, struct count *from)
 {
 	const struct row *row;
-	uint64_t now = count_now();
+	uint64_t now;
 
+	/* The root cgroup is fed by the CPUs' readings alone. */
+	read_all(from);
+	now = count_now();
 	count->ledger->holds = true;
 	TAILQ_FOREACH(row, &from->ledger->rows[SCOPE_CGROUP], in_ledger)
 		if (!row->gone_at && from->engine->ops->has(from->engine, SCOPE_CGROUP, row->identity->id))
@@ -271,7 +276,7 @@ static uint64_t nr_taken_fds(const struct count *count)
 {
 	size_t others = count->from ? nr_fds(count->from) : closer_pending(count->options.closer);
 
-	return nr_fds(count) + others + count->options.fd_reserve;
+	return nr_fds(count) + plan_nr_held(count->plan) + others + count->options.fd_reserve;
 }
 
 /* What needs no more goes on, however low the limit has become. */

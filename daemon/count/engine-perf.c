@@ -181,8 +181,7 @@ static void set_update(struct set_readers *readers, const struct reading_context
 
 /* --- stations */
 
-/* last: it is closed after it. */
-static void station_update(struct perf_engine *engine, struct station *station, uint64_t at, bool last)
+void perf_update_station(struct perf_engine *engine, struct station *station, uint64_t at, bool last)
 {
 	const struct scope_plan *plan = &engine->engine.plan->scope[station->scope];
 
@@ -310,9 +309,13 @@ static bool perf_is_open(const struct engine *base, enum scope scope, size_t set
 	const struct perf_engine *engine = perf_engine_const(base);
 	const struct station *station;
 
-	TAILQ_FOREACH(station, &engine->stations, in_engine)
-		if (station->scope == scope && nr_open(station->sets[set]) > 0)
+	TAILQ_FOREACH(station, &engine->stations, in_engine) {
+		const struct set_readers *readers = station->scope == scope ? station->sets[set] : NULL;
+
+		if (nr_open(readers) > 0 ||
+		    (readers && readers->shared && perf_is_open(base, SCOPE_CPU, engine->shared[scope][set])))
 			return true;
+	}
 	return false;
 }
 
@@ -347,7 +350,7 @@ static void hand_to_closer(struct perf_engine *engine, struct station *station)
 /* wait: until all of it is closed, for somebody needs the room. */
 static void station_end(struct perf_engine *engine, struct station *station, uint64_t now, bool wait)
 {
-	station_update(engine, station, now, true);
+	perf_update_station(engine, station, now, true);
 	if (!wait)
 		hand_to_closer(engine, station);
 	station_remove(engine, station);
@@ -481,8 +484,8 @@ static enum life perf_life(const struct engine *base, int cpu)
 
 /* --- adding */
 
-/* Opens the sets that are not open yet, as far as it goes; the last error, with its sentence, or 0. Of a CPU, the
- * sets' findings are told. */
+/* Opens the sets that are not open yet, as far as it goes; an error, with a sentence on the last one, or 0. Of a CPU,
+ * the sets' findings are told. */
 static int open_missing(struct perf_engine *engine, struct station *station, const struct engine_target *target,
 			const struct cpulist *cpus, struct row *const *rows, struct reason *why, bool tell)
 {
@@ -497,7 +500,8 @@ static int open_missing(struct perf_engine *engine, struct station *station, con
 
 		if (r < 0 && tell && target->scope == SCOPE_CPU)
 			engine->engine.findings[SCOPE_CPU][i].lasting = *why;
-		if (r < 0)
+		/* What room could cure matters most: it decides whether others are waited for. */
+		if (r < 0 && !perf_open_may_recover(error))
 			error = r;
 	}
 	return error;
@@ -530,12 +534,13 @@ static void defer_missing(const struct scope_plan *plan, struct station *station
 	}
 }
 
-/* Is all taken over that was open of a cgroup, so that nothing is lost while the rest of it is not? */
+/* Is all taken over that was open of a cgroup, so that nothing is lost while the rest of it is not? The root cgroup can
+ * have been counted without anything open. */
 static bool may_defer(const struct perf_engine *engine, const struct station *old)
 {
 	const struct perf_engine *from = engine->from;
 
-	return engine->engine.defers && old && old->scope == SCOPE_CGROUP &&
+	return engine->engine.defers && old && old->scope == SCOPE_CGROUP && old->id != CGROUP_ROOT_ID &&
 	       nr_open_fds(old, &from->engine.plan->scope[SCOPE_CGROUP]) == 0;
 }
 
@@ -551,7 +556,7 @@ static int open_sets(struct perf_engine *engine, struct station *station, const 
 {
 	struct station *old = perf_find_station(engine->from, target->scope, target->id);
 	size_t nr_inherited, nr;
-	int r = root_share_sets(engine, station, old, cpus, rows);
+	int r = root_share_sets(engine, station, old, cpus, rows, now);
 
 	if (r < 0)
 		return reason_set(why, r, "out of memory");
@@ -609,7 +614,7 @@ static void perf_read(struct engine *base, uint64_t now)
 	struct station *station;
 
 	TAILQ_FOREACH(station, &engine->stations, in_engine) {
-		station_update(engine, station, now, false);
+		perf_update_station(engine, station, now, false);
 		settle_closed(engine, station);
 	}
 	root_settle(engine);

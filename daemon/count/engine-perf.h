@@ -69,15 +69,19 @@ void set_readers_free(struct set_readers *readers, struct engine_stats *stats);
 /* Settles whether the cells of its rows are measured, by what was seen on each of their CPUs. */
 void set_readers_settle(struct set_readers *readers, const struct set *set);
 
+/* Reads the station and adds to its rows. last: it is closed after it. */
+void perf_update_station(struct perf_engine *engine, struct station *station, uint64_t at, bool last);
+
 struct station *perf_find_station(const struct perf_engine *engine, enum scope scope, uint64_t id);
 
 /* Works out which sets are shared, once. */
 void root_find_shared(struct perf_engine *engine);
 /* Is the target the root cgroup, and does a set of the CPUs stand for its set of that number? */
 bool set_is_shared(const struct perf_engine *engine, enum scope scope, uint64_t id, size_t set);
-/* Makes the shared sets of the root's station; old: its station in the preceding engine, or NULL. -ENOMEM. */
+/* Makes the shared sets of a station that is the root's; old: its station in the preceding engine, or NULL, whose
+ * events that the CPUs' replace are closed. -ENOMEM. */
 int root_share_sets(struct perf_engine *engine, struct station *station, struct station *old,
-		    const struct cpulist *cpus, struct row *const *rows);
+		    const struct cpulist *cpus, struct row *const *rows, uint64_t now);
 /* The root's reader that the CPU's set feeds as well, and where its readings go; NULL where there is none. */
 struct reader *root_find_fed(const struct perf_engine *engine, const struct station *cpu, size_t set,
 			     struct sink *ret);

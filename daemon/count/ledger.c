@@ -11,6 +11,9 @@
  * are each too brief to tell a share of the PMU from. */
 #define HOLD_NS 100000000U
 
+/* Totals that were held for want of a mount wait so long, at least, for their cgroups to be opened again. */
+#define HELD_NS 10000000000U
+
 int ledger_new(struct ledger **ret, struct plan *plan, size_t max_gone)
 {
 	struct ledger *ledger = calloc(1, sizeof(*ledger));
@@ -177,7 +180,7 @@ int ledger_take(struct ledger *ledger, enum scope scope, int cpu, struct cgroup_
 		struct cgroup_identity *old = row->identity;
 
 		/* Beside those of the cgroup's rows that are new. */
-		if (row->gone_at) {
+		if (row->gone_at || row->held) {
 			TAILQ_REMOVE(&ledger->rows[scope], row, in_ledger);
 			TAILQ_INSERT_TAIL(&ledger->rows[scope], row, in_ledger);
 			unmeasure_uncounted(ledger, row);
@@ -231,10 +234,14 @@ void ledger_retire(struct ledger *ledger, struct row *row, const struct cgroup_i
 
 void ledger_expire(struct ledger *ledger, uint64_t now, uint64_t linger)
 {
-	struct row *row;
+	struct row *row, *next;
 
-	while ((row = TAILQ_FIRST(&ledger->gone)) && now >= row->gone_at && now - row->gone_at >= linger)
-		ledger_drop(ledger, row);
+	for (row = TAILQ_FIRST(&ledger->gone); row && now >= row->gone_at && now - row->gone_at >= linger; row = next) {
+		next = TAILQ_NEXT(row, in_gone);
+		/* Its cgroup is being opened again. */
+		if (!row->held || now - row->gone_at >= HELD_NS)
+			ledger_drop(ledger, row);
+	}
 }
 
 /* part: of what was added, what is of this interval. */

@@ -25,6 +25,23 @@ void plan_end_tries(struct plan *plan, struct closer *closer)
 	held_release(&plan->tried);
 }
 
+void plan_let_go(struct plan *plan, struct closer *closer)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
+			closer_close(closer, steal_fd(&plan->scope[scope].columns[i].held));
+}
+
+size_t plan_nr_held(const struct plan *plan)
+{
+	size_t nr = 0;
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
+			nr += plan->scope[scope].columns[i].held >= 0;
+	return nr;
+}
+
 static void scope_plan_release(struct scope_plan *plan)
 {
 	for (size_t i = 0; i < plan->nr_columns; i++) {

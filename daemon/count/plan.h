@@ -139,6 +139,10 @@ int plan_new(struct plan **ret, struct group_list groups[static _SCOPE_MAX], con
  */
 void plan_end_tries(struct plan *plan, struct closer *closer);
 
+/* Has the closer close what holds the numbers of kept events (column.held); and how many files are that? */
+void plan_let_go(struct plan *plan, struct closer *closer);
+size_t plan_nr_held(const struct plan *plan);
+
 struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
 DEFINE_CLEANUP(struct plan *, plan_unref)

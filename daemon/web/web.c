@@ -110,17 +110,19 @@ static bool is_shortage(int error)
 }
 
 /* There was no file for a connection: another one goes for it, or those that come wait, until one has ended or for a
- * while. */
-static bool make_room(struct web *web)
+ * while. Where that one's file was of no use, no other goes. */
+static bool make_room(struct web *web, bool *made)
 {
-	if (drop(web, clients_spare(&web->shared.clients)))
+	if (!*made && drop(web, clients_spare(&web->shared.clients))) {
+		*made = true;
 		return true;
+	}
 	pause_for_a_while(web);
 	return false;
 }
 
-/* False: there is none left, or none can be taken. */
-static bool accept_one(struct listener *listener)
+/* False: there is none left, or none can be taken. made: room was made for it. */
+static bool accept_one(struct listener *listener, bool *made)
 {
 	struct web *web = listener->web;
 	struct address address = { .size = sizeof(address.room) };
@@ -131,7 +133,8 @@ static bool accept_one(struct listener *listener)
 		web->old = server_free(web->old);
 	fd = accept4(listener->listening.fd, &address.any, &address.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
-		return errno == ECONNABORTED || (is_shortage(errno) && make_room(web));
+		return errno == ECONNABORTED || (is_shortage(errno) && make_room(web, made));
+	*made = false;
 	bound_buffers(fd);
 	peer = peer_of(fd);
 	if (has_room(web, &peer))
@@ -143,10 +146,12 @@ static bool accept_one(struct listener *listener)
 
 static int on_connections(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
+	bool made = false;
+
 	(void)source;
 	(void)fd;
 	(void)revents;
-	for (int i = 0; i < ACCEPT_MAX && accept_one(userdata); i++)
+	for (int i = 0; i < ACCEPT_MAX && accept_one(userdata, &made); i++)
 		;
 	return 0;
 }

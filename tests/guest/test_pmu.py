@@ -93,7 +93,8 @@ def test_totals_never_fall(guest, perfmond):
     for earlier, later in zip(scrapes, scrapes[1:]):
         for key, value in earlier.samples.items():
             if key[0].startswith(("perf_cpu_", "perf_cgroup_")) and key[0].endswith("_total"):
-                assert later.samples.get(key, -1) >= value, key
+                # The 0 of what was never enabled is not known any more while it waits for its first turn on the PMU.
+                assert later.samples.get(key, -1 if value else 0) >= value, key
     assert_all_are_true(daemon, delta, "cgroup", {"cgroup": "/a"}, 400 * MILLION)
     assert {scrapes[50].state(f"e{number}", scope) for number in range(10) for scope in ("cpu", "cgroup")} == \
         {"multiplexed"}

@@ -177,8 +177,9 @@ def test_a_list_for_who_may_not_read_tracefs(perfmond, counter, cgroups, work, c
     assert done.returncode == 0 and not done.stdout, done.stderr
     assert stat.S_IMODE(os.stat(tmp_path / "tracepoints").st_mode) == 0o644
     readable(tmp_path)
+    user = {**counter, "env": {**counter["env"], "RUNTIME_DIRECTORY": f"{tmp_path}:/elsewhere"}}
     daemon = perfmond(TRACEPOINT.replace("[cgroup]\ngroups =", f"[cgroup]\ngroups = trace\ninclude = {group.label}"),
-                      **{**counter, "env": {**counter["env"], "RUNTIME_DIRECTORY": f"{tmp_path}:/elsewhere"}})
+                      **user)
     status = daemon.json("/api/v1/status")
     assert status["privileges"]["capabilities"] == ["CAP_PERFMON"]
     assert status["tracefs"] == f"{tmp_path}/tracepoints"
@@ -188,7 +189,12 @@ def test_a_list_for_who_may_not_read_tracefs(perfmond, counter, cgroups, work, c
     assert daemon.fresh().value(name, cgroup=group.label) - before == 1234
 
     (tmp_path / "tracepoints").write_text("sched:sched_switch 1\n")
+    # What is open goes on without its name; who starts with that list has none of it.
     daemon.reload(TRACEPOINT + "[web]\nlisten = 127.0.0.1:0\n")
+    events = {e["text"]: e for e in daemon.json("/api/v1/events")["events"]}
+    assert events["syscalls:sys_enter_getppid"]["state"] == "ok"
+    daemon.stop()
+    daemon = perfmond(TRACEPOINT, **user)
     events = {e["text"]: e for e in daemon.json("/api/v1/events")["events"]}
     assert events["syscalls:sys_enter_getppid"]["absent"] == "ENOENT"
     assert f"{tmp_path}/tracepoints" in events["syscalls:sys_enter_getppid"]["reason"]

@@ -126,7 +126,7 @@ def test_a_cgroup_too_deep_is_told_of(perfmond, cgroups, too_deep, tmp_path):
     assert len(answer["unlisted"]["example"]) < 300
     assert daemon.json("/api/v1/status")["cgroups"]["unlisted"] == 1
     assert any("not even listed" in problem for problem in daemon.json("/api/v1/status")["problems"])
-    daemon.wait_log("can't be followed, and are not counted, such as " + beginning)
+    daemon.wait_log("can't be followed and are not counted, for example " + beginning)
 
     path = tmp_path / "check.conf"
     path.write_text(config(cgroups), encoding="utf-8")

@@ -195,6 +195,84 @@ static void test_restart(void **state)
 	assert_went_on(w, root, 243, 143);
 }
 
+/* The next count, with the groups that have been added since. */
+static void reload_with(struct world *w, uint64_t meanwhile)
+{
+	struct count *from = w->count;
+
+	plan_unref(w->plan);
+	w->plan = NULL;
+	make_plan(w);
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(count_succeed(w->count, from), 0);
+	/* On the CPU, and so in the root, whichever events are read for it. */
+	fake_run(0, 1, 1000, 1000, meanwhile);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	fake_run(0, 1, 1000, 1000, meanwhile);
+	(void)add_cgroup(w, "/");
+	fake_run(0, 1, 1000, 1000, meanwhile);
+	assert_int_equal(count_succeeded(w->count, from), 0);
+	count_free(from);
+}
+
+/* What the root counted by events of its own is counted by the CPUs' from then on, whether these are new or go on, and
+ * nothing twice. */
+static void test_own_events_become_the_cpus(void **state)
+{
+	struct world *w = *state;
+	struct cgroup *root;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	add_group(w, SCOPE_CGROUP, "core", false, cycles, 1);
+	add_group(w, SCOPE_CGROUP, "tasks", false, software, 2);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	root = add_root(w);
+	fake_run(0, 1, 1000, 1000, 10);
+	count_tick(w->count, NULL);
+	assert_cell(w, ALL, root, 0, true, 10);
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	add_group(w, SCOPE_CPU, "tasks", false, software, 2);
+	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
+	add_group(w, SCOPE_CGROUP, "tasks", false, software, 2);
+	reload_with(w, 7);
+	assert_int_equal(fake_perf.nr_open, 6 + 6);
+	assert_cell(w, ALL, root, 0, true, 10 + 3 * 7);
+	assert_cell(w, 1, NULL, 0, true, 10 + 3 * 7);
+	assert_cell(w, ALL, root, 2, true, 10 + 3 * 7);
+	fake_run(0, 5, 1000, 1000, 4);
+	count_tick(w->count, NULL);
+	for (size_t column = 0; column < 4; column++)
+		assert_state(w, SCOPE_CGROUP, column, EVENT_OK, NULL);
+	assert_cell(w, ALL, root, 0, true, 35);
+	assert_cell(w, ALL, root, 2, true, 35);
+}
+
+static int refuse_cpu_1(const struct fake_event *event, int nr_members)
+{
+	return event->cpu == 1 && nr_members == 0 && event->attr.type == HW ? EIO : 0;
+}
+
+/* A sum of some CPUs is no sum, from the first reading on; and the cgroups' state says why. */
+static void test_a_cpu_that_is_not_open(void **state)
+{
+	struct world *w = *state;
+	const struct cgroup *root;
+
+	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
+	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
+	start(w);
+	fake_perf.refuse = refuse_cpu_1;
+	assert_int_equal(count_add_cpus(w->count), 0);
+	root = add_root(w);
+	fake_run(0, 0, 1000, 1000, 10);
+	count_tick(w->count, NULL);
+	assert_cell(w, 0, NULL, 0, true, 10);
+	assert_cell(w, ALL, root, 0, false, 10);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "CPU 1");
+}
+
 /* --- times that stand still */
 
 /* As those of cgroup events do on Linux 6.18: it counts, so it has been scheduled. */
@@ -238,6 +316,8 @@ int main(void)
 		IN_WORLD(test_what_differs_is_opened),
 		IN_WORLD(test_reload),
 		IN_WORLD(test_restart),
+		IN_WORLD(test_own_events_become_the_cpus),
+		IN_WORLD(test_a_cpu_that_is_not_open),
 		IN_WORLD(test_counts_without_time),
 	};
 
