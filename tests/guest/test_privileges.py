@@ -133,7 +133,7 @@ def test_the_level_changes_while_it_runs(guest, perfmond, level, new, how):
     level(2)
     notice(daemon)
     assert_counts(guest, daemon)
-    assert re.search("kernel.perf_event_paranoid is 2 by now" if how == "by itself" else "reloaded", daemon.log)
+    assert re.search("kernel.perf_event_paranoid is now 2" if how == "by itself" else "reloaded", daemon.log)
     assert daemon.json("/api/v1/status")["privileges"]["may_count_cpus"]
 
     # What is open goes on, without a gap, and what is new says rightly why it is not counted.
