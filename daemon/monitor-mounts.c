@@ -15,6 +15,7 @@
 static void renew_mount(struct monitor *monitor, struct reason *news)
 {
 	const struct machine *machine;
+	struct reason more;
 
 	if (monitor_renew(monitor, news) < 0) {
 		monitor->mounts_changed = true;
@@ -22,13 +23,13 @@ static void renew_mount(struct monitor *monitor, struct reason *news)
 		return;
 	}
 	machine = monitor->machine;
-	if (news->text[0])
-		return;
+	more = *news;
 	if (machine->mount.path)
-		reason_set(news, 0, "mounts have changed: cgroups are counted at %s (version %d)", machine->mount.path,
-			   machine->mount.version);
+		reason_set(news, 0, "mounts have changed: cgroups are counted at %.200s (version %d)%s%.200s",
+			   machine->mount.path, machine->mount.version, more.text[0] ? "; " : "", more.text);
 	else
-		reason_set(news, 0, "mounts have changed: no cgroups: %.400s", machine->no_cgroups.text);
+		reason_set(news, 0, "mounts have changed: no cgroups: %.300s%s%.200s", machine->no_cgroups.text,
+			   more.text[0] ? "; " : "", more.text);
 }
 
 /* The same tree, where it is mounted now. */

@@ -414,7 +414,7 @@ int roster_move(struct roster *roster, struct count *to, struct count *from)
 		count_remove_cgroup(from, counted[--nr], true);
 	r = count_add_cpus(to);
 	/* To open all that is new would be a long turn of the loop: with room enough it is done bit by bit. */
-	if (count_room(to) >= nr) {
+	if (roster->tree && count_room(to) >= nr) {
 		count_defer(to);
 		begin_mending(roster);
 	}

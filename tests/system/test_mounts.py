@@ -130,8 +130,9 @@ def test_gone_for_a_moment_loses_nothing(mount, perfmond, cgroups, work):
     assert "no cgroups" not in daemon.log
 
 
-def test_gone_and_back(mount, perfmond, cgroups, work):
-    daemon = perfmond(config(cgroups), prefix=UNSHARED)
+@pytest.mark.parametrize("linger", ["1s", "0s"])
+def test_gone_and_back(mount, perfmond, cgroups, work, linger):
+    daemon = perfmond(config(cgroups).replace("linger = 1s", f"linger = {linger}"), prefix=UNSHARED)
     measured = Measured(daemon, work, cgroups.make("a"))
     measured.work()
     inside(daemon, f"umount {mount}")
@@ -157,6 +158,26 @@ def test_gone_and_back(mount, perfmond, cgroups, work):
     measured.check()
     Measured(daemon, work, cgroups.make("b")).check()
     daemon.wait_log("per cgroup, ok: page-faults")
+
+
+def test_restarted_while_it_is_gone(mount, perfmond, cgroups, work, tmp_path):
+    """Totals that no cgroup can be shown for are kept with the others."""
+    state = {"STATE_DIRECTORY": str(tmp_path)}
+    daemon = perfmond(config(cgroups), prefix=UNSHARED, env=state)
+    measured = Measured(daemon, work, cgroups.make("a"))
+    measured.work()
+    inside(daemon, f"umount {mount}")
+    daemon.wait_log("mounts have changed: no cgroups")
+    daemon.stop()
+    # The next one never sees the mount at its start.
+    daemon = perfmond(config(cgroups), prefix=[*UNSHARED, "sh", "-e", "-c", f'umount {mount}; exec "$@"', "sh"], env=state)
+    assert not daemon.fresh().all(FAULTS) and not daemon.fresh().all("perf_cgroup_info")
+    time.sleep(2)
+    inside(daemon, f"mount -t cgroup2 cgroup2 {mount}")
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=measured.cgroup.label) is not None, "counted again")
+    measured.daemon = daemon
+    measured.work()
+    measured.check()
 
 
 def test_hidden_by_a_mount_above(mount, perfmond, cgroups, work):
@@ -234,6 +255,32 @@ def test_the_hosts_tree_elsewhere(mount, part, perfmond, tmp_path):
     inside(daemon, f"umount {host}")
     daemon.wait_log(rf"mounts have changed: cgroups are counted at {mount}")
     assert status(daemon)["cgroups"]["mount"]["whole"] is False
+
+
+def test_the_hosts_tree_hidden_for_a_moment(mount, part, perfmond, work, tmp_path):
+    """That its own part is mounted, too, is no reason to take that at once; nor, later, to forget the host's totals."""
+    host = tmp_path / "host"
+    host.mkdir()
+    prefix = in_part(part, f"mount --bind {mount} {host}; umount {mount}; mount -t cgroup2 none {mount}")
+    daemon = perfmond(CONFIG.format(include="**", mount=""), prefix=prefix)
+    measured = Measured(daemon, work, part.make("inner"))
+    inside(daemon, f"mount -t tmpfs none {host}")
+    measured.work()
+    measured.check()
+    inside(daemon, f"umount {host}")
+    measured.work()
+    measured.check()
+    assert "mounts have changed" not in daemon.log
+
+    inside(daemon, f"mount -t tmpfs none {host}")
+    daemon.wait_log(rf"mounts have changed: cgroups are counted at {mount}")
+    until(lambda: daemon.metrics().get(FAULTS, cgroup="/service") is not None, "its own part")
+    assert daemon.fresh().get(FAULTS, cgroup=measured.cgroup.label) is None
+    time.sleep(2)
+    inside(daemon, f"umount {host}")
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=measured.cgroup.label) is not None, "the host's")
+    measured.work()
+    measured.check()
 
 
 # --- what the config names
