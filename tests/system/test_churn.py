@@ -85,7 +85,7 @@ class Leftovers:
     def read_settled(self):
         """None while cgroups come and go, also somebody else's: then not each is watched, or one is being looked at."""
         gauges = self.read_gauges()
-        looks = any(kind.startswith(str(self.top.mount)) and "perfmond-test" in kind for kind in self.read_fds())
+        looks = any(kind.startswith(str(self.top.mount)) and "perfmond-" in kind for kind in self.read_fds())
         return gauges if gauges[0] == 0 and not looks else None
 
     def read_gauges(self):

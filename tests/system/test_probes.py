@@ -7,6 +7,7 @@ Nobody else writes the helper's variable or runs its function, so that these are
 
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -72,20 +73,37 @@ def kernel_symbol(pattern):
 
 # --- breakpoints
 
-def test_a_breakpoint_is_exact(perfmond, cgroups, work, cpus):
-    """1,500 writes of a variable in all, 500 of them in one cgroup, by one process that moves."""
-    needs_pmu("breakpoint")
-    first, second = cgroups.make("first"), cgroups.make("second")
+def count_writes(perfmond, cgroups, work, cpus, number):
+    """What is counted after each of two rounds; None where the helper was killed by a trap that is nobody's."""
+    first, second = cgroups.make(f"first{number}"), cgroups.make(f"second{number}")
     helper = work(first, cpus[0])
     daemon = perfmond(config(cgroups, f"writes=mem:{helper.do('watched'):#x}/8:w"))
+    try:
+        counted = Counted(daemon, "writes")
+        helper.do("write 500")
+        after_first = counted.now(first, second)
+        second.add(helper.process.pid)
+        helper.do(f"pin {cpus[-1]}")
+        helper.do("write 1000")
+        return after_first, counted.now(first, second)
+    except AssertionError:
+        if helper.process.wait(1) != -signal.SIGTRAP:
+            raise
+        return None
+    finally:
+        daemon.stop()
 
-    counted = Counted(daemon, "writes")
-    helper.do("write 500")
-    assert counted.now(first, second) == (500, 500, 0)
-    second.add(helper.process.pid)
-    helper.do(f"pin {cpus[-1]}")
-    helper.do("write 1000")
-    assert counted.now(first, second) == (1500, 500, 1000)
+
+def test_a_breakpoint_is_exact(perfmond, cgroups, work, cpus):
+    """1,500 writes of a variable in all, 500 of them in one cgroup, by one process that moves. In virtual machines a CPU
+    that has been offline can lose its debug registers for a moment, or trap for nobody, whichever program asks for
+    them: that is tried again."""
+    needs_pmu("breakpoint")
+    for number in range(5):
+        seen = count_writes(perfmond, cgroups, work, cpus, number)
+        if seen == ((500, 500, 0), (1500, 500, 1000)):
+            break
+    assert seen == ((500, 500, 0), (1500, 500, 1000))
 
 
 def test_a_variable_of_the_kernel_is_exact(perfmond, cgroups, work):
