@@ -8,6 +8,7 @@ Nobody else writes the helper's variable or runs its function, so that these are
 import re
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -87,22 +88,24 @@ def count_writes(perfmond, cgroups, work, cpus, number):
         helper.do("write 1000")
         return after_first, counted.now(first, second)
     except AssertionError:
-        if helper.process.wait(1) != -signal.SIGTRAP:
+        time.sleep(0.1)
+        if helper.process.poll() != -signal.SIGTRAP:
             raise
+        # Each cgroup takes a breakpoint, of which a CPU has four.
+        first.remove()
+        second.remove()
         return None
     finally:
         daemon.stop()
 
 
 def test_a_breakpoint_is_exact(perfmond, cgroups, work, cpus):
-    """1,500 writes of a variable in all, 500 of them in one cgroup, by one process that moves. In virtual machines a CPU
-    that has been offline can lose its debug registers for a moment, or trap for nobody, whichever program asks for
-    them: that is tried again."""
+    """1,500 writes of a variable in all, 500 of them in one cgroup, by one process that moves. That a trap kills the
+    program, as the kernel does where it is nobody's, is tried again; what is counted has to be exact."""
     needs_pmu("breakpoint")
+    seen = None
     for number in range(5):
-        seen = count_writes(perfmond, cgroups, work, cpus, number)
-        if seen == ((500, 500, 0), (1500, 500, 1000)):
-            break
+        seen = seen or count_writes(perfmond, cgroups, work, cpus, number)
     assert seen == ((500, 500, 0), (1500, 500, 1000))
 
 
