@@ -238,7 +238,8 @@ def quality():
                 [("", f'max by (instance, scope, group, event, pmu, state) (perf_event_state{{{SELECTED}, '
                       f'state!~"ok|multiplexed"}})', "short")],
                 ["instance", "scope", "group", "event", "pmu", "state"], "instance", height=9,
-                links=[{"title": f"Why: /api/v1/events{by}", "url": f"{scheme}://${{__data.fields.instance}}/api/v1/events",
+                links=[{"title": f"Why: /api/v1/events{by}",
+                        "url": f"{scheme}://${{__data.fields.instance}}/api/v1/events",
                         "targetBlank": True} for scheme, by in (("http", ""), ("https", ", by TLS"))])
     yield panel("state-timeline", "States of events",
                 [target(0, state_numbers(), "{{instance}} {{scope}} {{event}} {{pmu}}")], width=16, height=12,

@@ -2,9 +2,8 @@
 
 #include "config/config.h"
 
-#include "config/list.h"
+#include "config/keys.h"
 #include "config/parse.h"
-#include "config/value.h"
 #include "util/buf.h"
 
 #include <errno.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 
 /* conf/perfmond.conf shows the same. */
+/* clang-format off */
 static const char default_text[] =
 	"[daemon]\n"
 	"interval = 1s\n"
@@ -52,50 +52,10 @@ static const char default_text[] =
 	"events = context-switches, cpu-migrations, page-faults, major-faults\n"
 	"[group \"tasks\"]\n"
 	"events = task-clock, context-switches, cpu-migrations, page-faults, major-faults\n";
+/* clang-format on */
 
-/* How long a pipe that is given as a file may keep reading waiting. */
+/* How long to wait for the next bytes of a pipe that is given as a file. */
 #define PIPE_PATIENCE_MS 1000
-
-/* All members of a kind, so that each is told once. */
-static const size_t texts[] = {
-	offsetof(struct config, procfs),
-	offsetof(struct config, sysfs),
-	offsetof(struct config, tls_certificate),
-	offsetof(struct config, tls_key),
-	offsetof(struct config, users),
-	offsetof(struct config, cors_origin),
-	offsetof(struct config, cgroup_mount),
-};
-
-static struct config_text *text_of(const struct config *config, size_t i)
-{
-	return (struct config_text *)((char *)(uintptr_t)config + texts[i]);
-}
-
-static void release(struct config *config)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		config_text_release(text_of(config, i));
-	config_list_release(&config->listen);
-	config_list_release(&config->cpu_groups);
-	config_list_release(&config->cgroup_groups);
-	config_list_release(&config->cpu_exclude);
-	config_list_release(&config->include);
-	config_list_release(&config->exclude);
-	for (size_t i = 0; i < config->nr_groups; i++)
-		config_group_release(&config->groups[i]);
-	free(config->groups);
-	*config = (struct config){};
-}
-
-struct config *config_free(struct config *config)
-{
-	if (!config)
-		return NULL;
-	release(config);
-	free(config);
-	return NULL;
-}
 
 int config_new(struct config **ret)
 {
@@ -111,77 +71,12 @@ int config_new(struct config **ret)
 	return 0;
 }
 
-static int copy_groups(struct config *ret, const struct config *config)
-{
-	/* Room for a power of two, as list.c keeps it. */
-	size_t room = 1;
-
-	while (room < config->nr_groups)
-		room *= 2;
-	ret->groups = calloc(room, sizeof(*ret->groups));
-	if (!ret->groups)
-		return -ENOMEM;
-	for (size_t i = 0; i < config->nr_groups; i++) {
-		int r = config_group_copy(&ret->groups[i], &config->groups[i]);
-
-		if (r < 0)
-			return r;
-		ret->nr_groups++;
-	}
-	return 0;
-}
-
-static int copy_texts(struct config *ret, const struct config *config)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		*text_of(ret, i) = (struct config_text){};
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
-		if (text_of(config, i)->text)
-			r = config_text_set(text_of(ret, i), text_of(config, i)->text, &text_of(config, i)->place);
-	return r;
-}
-
-static int copy(struct config *ret, const struct config *config)
-{
-	_cleanup_(release) struct config new = *config;
-	int r;
-
-	new.listen = new.cpu_groups = new.cpu_exclude = new.cgroup_groups = new.include = new.exclude =
-		(struct config_list){};
-	new.groups = NULL;
-	new.nr_groups = 0;
-
-	r = copy_texts(&new, config);
-	if (r == 0)
-		r = config_list_copy(&new.listen, &config->listen);
-	if (r == 0)
-		r = config_list_copy(&new.cpu_groups, &config->cpu_groups);
-	if (r == 0)
-		r = config_list_copy(&new.cpu_exclude, &config->cpu_exclude);
-	if (r == 0)
-		r = config_list_copy(&new.cgroup_groups, &config->cgroup_groups);
-	if (r == 0)
-		r = config_list_copy(&new.include, &config->include);
-	if (r == 0)
-		r = config_list_copy(&new.exclude, &config->exclude);
-	if (r == 0)
-		r = copy_groups(&new, config);
-	if (r < 0)
-		return r;
-
-	*ret = new;
-	new = (struct config){};
-	return 0;
-}
-
 int config_parse(struct config *config, const char *name, const char *text, size_t size, struct reason *why)
 {
-	_cleanup_(release) struct config new = {}, old = {};
+	_cleanup_(config_release) struct config new = {}, old = {};
 	int r;
 
-	r = copy(&new, config);
+	r = config_copy(&new, config);
 	if (r < 0)
 		return reason_set(why, r, "%s: out of memory", name);
 	r = config_apply(&new, name, text, size, false, why);
@@ -189,14 +84,14 @@ int config_parse(struct config *config, const char *name, const char *text, size
 		return r;
 
 	old = *config;
-	*config = new;
-	new = (struct config){};
+	*config = steal_struct(new);
 	return 0;
 }
 
 /* --- files */
 
-/* Waits for the writer of a pipe, whose read end is not to block. */
+/* A pipe is opened without blocking, so that a writer that never comes does not hang the daemon; one that is slow gets
+ * this long. */
 static int wait_for_pipe(int fd)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
@@ -207,7 +102,7 @@ static int wait_for_pipe(int fd)
 	return r == 0 ? -ETIMEDOUT : 0;
 }
 
-static int read_all(int fd, struct buf *b)
+static int read_to_end(int fd, struct buf *b)
 {
 	for (;;) {
 		ssize_t n;
@@ -238,7 +133,7 @@ static int load_file(struct config *config, const char *path, struct reason *why
 	_cleanup_(buf_release) struct buf text = {};
 	int r;
 
-	r = fd < 0 ? -errno : read_all(fd, &text);
+	r = fd < 0 ? -errno : read_to_end(fd, &text);
 	if (r < 0)
 		return reason_set(why, r, "can't read %s: %s", path, strerror(-r));
 	return config_parse(config, path, text.data, text.len, why);
@@ -252,7 +147,7 @@ static int is_drop_in(const struct dirent *entry)
 	       strcmp(entry->d_name + n - strlen(".conf"), ".conf") == 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int compare_entries(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -277,9 +172,7 @@ static char *drop_in_folder(const char *file)
 	const char *slash = strrchr(file, '/');
 	char *folder;
 
-	return asprintf(&folder, "%.*sperfmond.conf.d", slash ? (int)(slash - file) + 1 : 0, file) < 0
-		       ? NULL
-		       : folder;
+	return asprintf(&folder, "%.*sperfmond.conf.d", slash ? (int)(slash - file) + 1 : 0, file) < 0 ? NULL : folder;
 }
 
 static int load_drop_ins(struct config *config, const char *file, struct reason *why)
@@ -290,7 +183,7 @@ static int load_drop_ins(struct config *config, const char *file, struct reason 
 
 	if (!folder)
 		return reason_set(why, -ENOMEM, "out of memory");
-	n = scandir(folder, &entries, is_drop_in, by_name);
+	n = scandir(folder, &entries, is_drop_in, compare_entries);
 	if (n < 0 && errno == ENOENT)
 		return 0;
 	if (n < 0)
@@ -315,8 +208,10 @@ int config_load(struct config **ret, const char *file, bool must_exist, struct r
 		return reason_set(why, r, "out of memory");
 
 	r = load_file(config, file, why);
+	/* Drop-ins count without the file, too. */
 	if (r == 0 || (r == -ENOENT && !must_exist))
 		r = load_drop_ins(config, file, why);
+	/* At the end, since a later file may add the group that an earlier one names. */
 	if (r == 0)
 		r = config_check(config, why);
 	if (r < 0)
@@ -328,23 +223,14 @@ int config_load(struct config **ret, const char *file, bool must_exist, struct r
 
 /* --- the whole */
 
-const struct config_group *config_find_group(const struct config *config, const char *name)
-{
-	for (size_t i = 0; i < config->nr_groups; i++)
-		if (strcmp(config->groups[i].name, name) == 0)
-			return &config->groups[i];
-	return NULL;
-}
-
-static int check_names(const struct config *config, const char *section, const struct config_list *list,
-		       struct reason *why)
+static int check_group_names(const struct config *config, const char *section, const struct config_list *list,
+			     struct reason *why)
 {
 	for (size_t i = 0; i < list->nr; i++)
 		if (!config_find_group(config, list->items[i]))
-			return reason_set(why, -EINVAL,
-					  "%s:%u: [%s] groups names '%s', but there is no [group \"%s\"]",
-					  list->places[i].file, list->places[i].line, section,
-					  list->items[i], list->items[i]);
+			return reason_set(why, -EINVAL, "%s:%u: [%s] groups names '%s', but there is no [group \"%s\"]",
+					  list->places[i].file, list->places[i].line, section, list->items[i],
+					  list->items[i]);
 	return 0;
 }
 
@@ -365,21 +251,19 @@ int config_check(const struct config *config, struct reason *why)
 	if (r == 0)
 		r = check_pair(&config->tls_key, "tls_key", &config->tls_certificate, "tls_certificate", why);
 	if (r == 0)
-		r = check_names(config, config_sections[SECTION_CPU], &config->cpu_groups, why);
+		r = check_group_names(config, config_sections[SECTION_CPU], &config->cpu_groups, why);
 	if (r == 0)
-		r = check_names(config, config_sections[SECTION_CGROUP], &config->cgroup_groups, why);
+		r = check_group_names(config, config_sections[SECTION_CGROUP], &config->cgroup_groups, why);
 	if (r < 0)
 		return r;
 
 	for (size_t i = 0; i < config->nr_groups; i++) {
 		const struct config_group *group = &config->groups[i];
-		const struct config_place *place =
-			group->events_place.file ? &group->events_place : &group->place;
+		const struct config_place *place = group->events_place.file ? &group->events_place : &group->place;
 
 		if (!*group->events)
-			return reason_set(why, -EINVAL,
-					  "%s:%u: [group \"%s\"] has no events; add events = …", place->file,
-					  place->line, group->name);
+			return reason_set(why, -EINVAL, "%s:%u: [group \"%s\"] has no events; add events = …",
+					  place->file, place->line, group->name);
 	}
 	return 0;
 }
@@ -399,7 +283,6 @@ int config_set_listen(struct config *config, char *const *listen, size_t nr)
 	}
 
 	config_list_release(&config->listen);
-	config->listen = list;
-	list = (struct config_list){};
+	config->listen = steal_struct(list);
 	return 0;
 }

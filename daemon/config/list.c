@@ -2,6 +2,8 @@
 
 #include "config/list.h"
 
+#include "util/cleanup.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -24,13 +26,14 @@ void config_place_release(struct config_place *place)
 
 int config_text_set(struct config_text *ret, const char *text, const struct config_place *place)
 {
-	char *copy = strdup(text);
+	_cleanup_(freep) char *copy = strdup(text);
+	int r = copy ? config_place_set(&ret->place, place->file, place->line) : -ENOMEM;
 
-	if (!copy)
-		return -ENOMEM;
+	if (r < 0)
+		return r;
 	free(ret->text);
-	ret->text = copy;
-	return config_place_set(&ret->place, place->file, place->line);
+	ret->text = steal_ptr(copy);
+	return 0;
 }
 
 void config_text_release(struct config_text *text)
@@ -40,13 +43,12 @@ void config_text_release(struct config_text *text)
 	*text = (struct config_text){};
 }
 
-static bool is_text(const char *item, const char *text, size_t n)
+static bool item_is(const char *item, const char *text, size_t n)
 {
 	return strncmp(item, text, n) == 0 && !item[n];
 }
 
-/* Room for one more in an array that grows by doubling. */
-static bool make_room(void *array, size_t nr, size_t size)
+bool config_array_grow(void *array, size_t nr, size_t size)
 {
 	void *larger;
 
@@ -67,8 +69,8 @@ int config_list_add(struct config_list *list, const char *text, size_t n, const 
 
 	if (list->nr >= CONFIG_MAX_ENTRIES)
 		return -E2BIG;
-	if (!make_room(&list->items, list->nr, sizeof(*list->items)) ||
-	    !make_room(&list->places, list->nr, sizeof(*list->places)))
+	if (!config_array_grow(&list->items, list->nr, sizeof(*list->items)) ||
+	    !config_array_grow(&list->places, list->nr, sizeof(*list->places)))
 		return -ENOMEM;
 	r = config_place_set(&copy, place->file, place->line);
 	if (r < 0)
@@ -88,7 +90,7 @@ int config_list_add(struct config_list *list, const char *text, size_t n, const 
 bool config_list_has(const struct config_list *list, const char *text, size_t n)
 {
 	for (size_t i = 0; i < list->nr; i++)
-		if (is_text(list->items[i], text, n))
+		if (item_is(list->items[i], text, n))
 			return true;
 	return false;
 }
@@ -132,67 +134,6 @@ int config_list_copy(struct config_list *ret, const struct config_list *list)
 		if (r < 0)
 			return r;
 	}
-	*ret = copy;
-	copy = (struct config_list){};
+	*ret = steal_struct(copy);
 	return 0;
-}
-
-int config_take_group(struct config *config, const char *name, size_t n, const struct config_place *place,
-		      struct config_group **ret)
-{
-	_cleanup_(config_group_release) struct config_group new = { .split = true };
-	int r;
-
-	for (size_t i = 0; i < config->nr_groups; i++)
-		if (is_text(config->groups[i].name, name, n)) {
-			*ret = &config->groups[i];
-			return config_place_set(&config->groups[i].place, place->file, place->line);
-		}
-
-	if (config->nr_groups >= CONFIG_MAX_ENTRIES)
-		return -E2BIG;
-	if (!make_room(&config->groups, config->nr_groups, sizeof(*config->groups)))
-		return -ENOMEM;
-	r = config_place_set(&new.place, place->file, place->line);
-	if (r < 0)
-		return r;
-	new.name = strndup(name, n);
-	new.events = strdup("");
-	if (!new.name || !new.events)
-		return -ENOMEM;
-
-	*ret = &config->groups[config->nr_groups++];
-	**ret = new;
-	new = (struct config_group){};
-	return 0;
-}
-
-int config_group_copy(struct config_group *ret, const struct config_group *group)
-{
-	_cleanup_(config_group_release) struct config_group copy = { .alone = group->alone,
-								  .split = group->split };
-	int r;
-
-	copy.name = strdup(group->name);
-	copy.events = strdup(group->events);
-	if (!copy.name || !copy.events)
-		return -ENOMEM;
-	r = config_place_set(&copy.place, group->place.file, group->place.line);
-	if (r == 0 && group->events_place.file)
-		r = config_place_set(&copy.events_place, group->events_place.file, group->events_place.line);
-	if (r < 0)
-		return r;
-
-	*ret = copy;
-	copy = (struct config_group){};
-	return 0;
-}
-
-void config_group_release(struct config_group *group)
-{
-	free(group->name);
-	free(group->events);
-	config_place_release(&group->place);
-	config_place_release(&group->events_place);
-	*group = (struct config_group){};
 }

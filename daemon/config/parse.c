@@ -2,7 +2,7 @@
 
 #include "config/parse.h"
 
-#include "config/list.h"
+#include "config/keys.h"
 #include "config/value.h"
 #include "util/buf.h"
 #include "util/names.h"
@@ -22,17 +22,18 @@ struct parser {
 
 	enum config_section section; /* _SECTION_MAX: before the first */
 	size_t group;		     /* in [group "NAME"]: its index */
-	const struct config_key *key; /* of the last key; NULL: an indented line has nothing to go on with */
-	bool goes_on;		      /* the line in hand is indented and adds to that key's value */
+	const struct config_key
+		*key; /* of the last key; NULL: there is no value that an indented line could continue */
+	bool goes_on; /* the current line is indented and continues that key's value */
 
 	int error;
 	struct reason *why;
 };
 
-/* --- what is known, and the nearest to what was written */
+/* --- unknown names, and the known one that is nearest */
 
-/* Names the candidate next to what was written, or all of them where none is near. */
-static void suggest(struct buf *b, const char *written, const char *const *candidates, size_t nr)
+/* Names the candidate that is spelt most like the written name, or all of them if none is near. */
+static void add_suggestion(struct buf *b, const char *written, const char *const *candidates, size_t nr)
 {
 	struct nearest nearest;
 
@@ -56,20 +57,11 @@ static int fail_unknown(struct parser *p, const char *what, const char *written,
 
 	if (!copy)
 		return -ENOMEM;
-	suggest(&b, copy, candidates, nr);
+	add_suggestion(&b, copy, candidates, nr);
 	hint = buf_steal(&b);
 	if (!hint)
 		return -ENOMEM;
 	return reason_set(p->why, -EINVAL, "%s '%s'%s", what, text_excerpt(excerpt, copy), hint);
-}
-
-static const struct config_key *find_key(enum config_section section, const char *name, size_t n)
-{
-	for (size_t i = 0; i < config_nr_keys; i++)
-		if (config_keys[i].section == section && strncmp(config_keys[i].name, name, n) == 0 &&
-		    !config_keys[i].name[n])
-			return &config_keys[i];
-	return NULL;
 }
 
 static int fail_unknown_key(struct parser *p, const char *name)
@@ -81,8 +73,8 @@ static int fail_unknown_key(struct parser *p, const char *name)
 	for (size_t i = 0; i < config_nr_keys && nr < ARRAY_SIZE(candidates); i++)
 		if (config_keys[i].section == p->section)
 			candidates[nr++] = config_keys[i].name;
-	(void)snprintf(what, sizeof(what),
-		       p->section == SECTION_GROUP ? "[%s \"…\"] has no key" : "[%s] has no key", section);
+	(void)snprintf(what, sizeof(what), p->section == SECTION_GROUP ? "[%s \"…\"] has no key" : "[%s] has no key",
+		       section);
 	return fail_unknown(p, what, name, strlen(name), candidates, nr);
 }
 
@@ -102,13 +94,12 @@ static int enter_group(struct parser *p, const char *s, size_t n)
 	int r;
 
 	if (n < 2 || s[0] != '"' || s[n - 1] != '"' || !config_is_group_name(s + 1, n - 2))
-		return reason_set(
-			p->why, -EINVAL,
-			"a group of events begins with [group \"NAME\"]; a name has letters, digits, - and "
-			"_, at most %d",
-			CONFIG_GROUP_NAME_MAX);
+		return reason_set(p->why, -EINVAL,
+				  "a group of events begins with [group \"NAME\"]; a name has letters, digits, - and "
+				  "_, at most %d",
+				  CONFIG_GROUP_NAME_MAX);
 
-	r = config_take_group(p->config, s + 1, n - 2, &place, &group);
+	r = config_add_group(p->config, s + 1, n - 2, &place, &group);
 	if (r == -E2BIG)
 		return reason_set(p->why, -EINVAL, "more than %d groups", CONFIG_MAX_ENTRIES);
 	if (r < 0)
@@ -118,7 +109,7 @@ static int enter_group(struct parser *p, const char *s, size_t n)
 	return 0;
 }
 
-/* The line "[…]", of which libinih would keep 49 characters and take anything behind it. */
+/* The line "[…]". libinih would cut the name at 49 characters and accept any text behind the section. */
 static int enter_section(struct parser *p, const char *s, size_t n)
 {
 	const char *close = memchr(s, ']', n);
@@ -129,8 +120,7 @@ static int enter_section(struct parser *p, const char *s, size_t n)
 	length = (size_t)(close - s) - 1;
 	after = skip_space(s, n, length + 2);
 	if (after < n && s[after] != ';' && s[after] != '#')
-		return reason_set(p->why, -EINVAL,
-				  "there is something behind the section; keys go on lines of their own");
+		return reason_set(p->why, -EINVAL, "there is text after the section; keys go on lines of their own");
 
 	s++;
 	for (word = 0; word < length && !isspace((unsigned char)s[word]) && s[word] != '"'; word++)
@@ -152,8 +142,8 @@ static int enter_section(struct parser *p, const char *s, size_t n)
 
 /* --- lines */
 
-/* Does the line begin with a key of the section, or is it a section? Many indent those, which does not
- * make them part of the value before. */
+/* Does the line begin with a key of the section, or is it a section? Many people indent those, and an indented one does
+ * not continue the value before it. */
 static bool begins_anew(const struct parser *p, const char *s, size_t n)
 {
 	size_t word = 0, at;
@@ -162,8 +152,7 @@ static bool begins_anew(const struct parser *p, const char *s, size_t n)
 		while (word + 1 < n && isalnum((unsigned char)s[word + 1]))
 			word++;
 		for (size_t i = 0; i < _SECTION_MAX; i++)
-			if (strlen(config_sections[i]) == word &&
-			    memcmp(config_sections[i], s + 1, word) == 0)
+			if (strlen(config_sections[i]) == word && memcmp(config_sections[i], s + 1, word) == 0)
 				return true;
 		return false;
 	}
@@ -171,11 +160,11 @@ static bool begins_anew(const struct parser *p, const char *s, size_t n)
 	while (word < n && !isspace((unsigned char)s[word]) && s[word] != '=' && s[word] != ':')
 		word++;
 	at = skip_space(s, n, word);
-	return at < n && (s[at] == '=' || s[at] == ':') && find_key(p->section, s, word);
+	return at < n && (s[at] == '=' || s[at] == ':') && config_key_find(p->section, s, word);
 }
 
-/* The length of the line without a comment at its end. libinih sees to those of values, but not in all
- * versions to those of the lines that add to one. */
+/* The length of the line without a comment at its end. All versions of libinih cut comments behind a value, but not all
+ * cut those in the lines that continue it. */
 static size_t without_comment(const char *s, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -198,14 +187,14 @@ static bool next_line(struct parser *p, const char **ret, size_t *ret_n)
 	return true;
 }
 
-/* Finds out what kind of line it is, and leaves out what libinih need not see: *n is 0 then. A line that
- * adds to a value keeps a space in front, by which libinih knows it. */
+/* Finds out which kind of line it is; *n is 0 for one that libinih need not see. A line that continues a value keeps
+ * one space in front, by which libinih knows it. */
 static int prepare_line(struct parser *p, const char **s, size_t *n)
 {
 	size_t at;
 
 	if (memchr(*s, '\0', *n))
-		return reason_set(p->why, -EINVAL, "there is a NUL byte in this line; this is no text file");
+		return reason_set(p->why, -EINVAL, "there is a NUL byte in this line; this is not a text file");
 	if (p->line == 1 && *n >= 3 && memcmp(*s, "\xef\xbb\xbf", 3) == 0) {
 		*s += 3;
 		*n -= 3;
@@ -250,7 +239,7 @@ static char *read_line(char *line, int size, void *stream)
 	return line;
 }
 
-/* A key and its value, or a further line of the last one's. */
+/* A key and its value, or a further line of the last key's value. */
 static int take_value(struct parser *p, const char *name, const char *text)
 {
 	const struct config_value value = {
@@ -267,13 +256,12 @@ static int take_value(struct parser *p, const char *name, const char *text)
 		return reason_set(p->why, -EINVAL, "'%s' stands before the first [section]",
 				  text_excerpt(excerpt, name));
 	if (p->goes_on && !config_key_goes_on(p->key))
-		return reason_set(
-			p->why, -EINVAL,
-			"an indented line adds to the value above it, which '%s' does not take; begin the "
-			"line without spaces",
-			p->key->name);
+		return reason_set(p->why, -EINVAL,
+				  "an indented line adds to the value above it, which '%s' does not take; begin the "
+				  "line without spaces",
+				  p->key->name);
 	if (!p->goes_on)
-		p->key = find_key(p->section, name, strlen(name));
+		p->key = config_key_find(p->section, name, strlen(name));
 	if (!p->key)
 		return fail_unknown_key(p, name);
 
@@ -283,7 +271,7 @@ static int take_value(struct parser *p, const char *name, const char *text)
 	return r == -EINVAL ? reason_prefix(p->why, r, "%s", p->key->name) : r;
 }
 
-static int handle(void *user, _unused_ const char *section, const char *name, const char *text)
+static int on_value(void *user, _unused_ const char *section, const char *name, const char *text)
 {
 	struct parser *p = user;
 
@@ -338,13 +326,13 @@ int config_apply(struct config *config, const char *name, const char *text, size
 	int r;
 
 	if (size > CONFIG_MAX_SIZE)
-		return reason_set(why, -EINVAL, "%s is larger than %d MiB; this is no configuration", name,
+		return reason_set(why, -EINVAL, "%s is larger than %d MiB; this is not a configuration file", name,
 				  CONFIG_MAX_SIZE / 1024 / 1024);
 
 	if (size == 0)
 		return 0;
 	prepare_library(text, size);
-	r = ini_parse_stream(read_line, &p, handle, &p);
+	r = ini_parse_stream(read_line, &p, on_value, &p);
 	if (p.error == 0 && r > 0)
 		p.error = reason_set(why, -EINVAL, "this line is neither KEY = VALUE nor [section]");
 	if (r < 0 || p.error == -ENOMEM)

@@ -2,16 +2,18 @@
 #pragma once
 
 /*
- * One text of a configuration: lines, sections and keys. libinih takes the lines apart; what it does not
- * tell, or would pass over in silence, is seen to by the reader that hands them to it.
+ * One text of a configuration: lines, sections and keys. libinih takes the lines apart. A filter in front of it hands
+ * it line by line, and sees to what libinih does not report or silently accepts: unknown sections, text behind a
+ * section, NUL bytes, indented lines.
  */
 
-#include "config/config.h"
+#include "config/settings.h"
+#include "util/reason.h"
 
-/* A text is at most this long; no file comes near. */
+/* Bytes of a text; no file comes near. */
 #define CONFIG_MAX_SIZE (16 * 1024 * 1024)
 
-/* Applies text to config, which is left half changed on failure. -EINVAL with "NAME:LINE: …" in why;
- * -ENOMEM. defaults: they are the built-in ones. */
+/* Applies text to config. defaults: the values are the built-in ones. -EINVAL with "NAME:LINE: …" in why; -ENOMEM.
+ * config is left half changed on failure. */
 int config_apply(struct config *config, const char *name, const char *text, size_t size, bool defaults,
 		 struct reason *why);

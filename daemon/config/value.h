@@ -1,57 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * The shapes of values, and the table of all keys that take one.
- */
+/* Checks one value by its key's type and bounds, and puts it into the key's member. */
 
-#include "config/config.h"
-
-enum value_type {
-	VALUE_BOOL,
-	VALUE_NUMBER,
-	VALUE_DURATION, /* ns */
-	VALUE_SIZE,	/* bytes */
-	VALUE_FILE,	/* struct config_text */
-	VALUE_PATH,	/* the same: an absolute path, of at least min bytes */
-	VALUE_ORIGIN,	/* the same: scheme://host:port, as a browser writes it */
-	VALUE_GROUPS,	/* list: names of groups, separated by spaces or commas */
-	VALUE_GLOBS,	/* list: globs on labels, separated by spaces; "\ " is a space in one */
-	VALUE_ADDRESS,	/* list: one address a line */
-	VALUE_CPUS,	/* list: lists of CPUs ("1,3-5"), and names of lists the kernel has; separated by spaces */
-	VALUE_EVENTS,	/* text of a struct config_group, with its place */
-};
-
-/* GROUP has a name: [group "NAME"]. Its keys are members of struct config_group, all others of struct
- * config. */
-enum config_section {
-	SECTION_DAEMON,
-	SECTION_WEB,
-	SECTION_CPU,
-	SECTION_CGROUP,
-	SECTION_GROUP,
-	_SECTION_MAX,
-};
-
-struct config_key {
-	enum config_section section;
-	const char *name;
-	enum value_type type;
-	size_t offset;	    /* of the member */
-	uint64_t min, max;  /* both allowed */
-	const char *bounds; /* the same in words */
-};
-
-extern const char *const config_sections[_SECTION_MAX];
-extern const struct config_key config_keys[];
-extern const size_t config_nr_keys;
-
-/* May the value go on in further lines? */
-bool config_key_goes_on(const struct config_key *key);
-
-/* A group's name has letters, digits, - and _, at most this many. */
-#define CONFIG_GROUP_NAME_MAX 40
-bool config_is_group_name(const char *name, size_t n);
+#include "config/keys.h"
+#include "config/list.h"
+#include "util/reason.h"
 
 struct config_value {
 	const char *text;
@@ -60,7 +14,6 @@ struct config_value {
 	bool defaults; /* is a built-in default */
 };
 
-/* Sets the key's member of the object (struct config or config_group). -EINVAL with what is wrong with
- * the value in why; -ENOMEM. */
-int config_value_set(void *object, const struct config_key *key, const struct config_value *value,
-		     struct reason *why);
+/* Sets the key's member of the object (struct config or config_group). -EINVAL with the sentence on the value in why;
+ * -ENOMEM. A list may have taken some of the values then. */
+int config_value_set(void *object, const struct config_key *key, const struct config_value *value, struct reason *why);

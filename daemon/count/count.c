@@ -2,39 +2,45 @@
 
 #include "count/count.h"
 
-#include "count/engine.h"
+#include "count/cpu-canary.h"
+#include "count/engines.h"
 #include "count/image.h"
 #include "count/keep.h"
-#include "count/lifeline.h"
+#include "count/settle.h"
 #include "count/states.h"
+#include "engine/perf/perf.h"
+#include "plan/build.h"
+#include "totals/carry.h"
+#include "totals/tick.h"
+#include "util/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
-/* What readings show of sets is looked at so often, at readings within an interval that is longer. */
+/* In an interval that is longer than this, sets are judged so often, at readings within it. */
 #define JUDGE_NS 1000000000U
 
 struct count {
 	struct plan *plan;
-	struct ledger *ledger;
-	struct engine *engine;
+	struct totals *totals;
+	struct engines engines;
 	const struct privilege *privilege;
-	struct cpulist cpus;	   /* that are counted */
-	struct cpulist known_cpus; /* with those that were, and are offline now: their rows are kept */
+	struct cpulist cpus;	      /* that are counted */
+	struct cpulist known_cpus;    /* with those that were, and are offline now: their rows are kept */
 	struct cpu_topology topology; /* of an image, where it was restored */
-	struct cpulist lost;	   /* while it succeeds another: CPUs on which that one counts no more */
-	struct lifelines lifelines; /* of those of the cpus that need one */
+	struct cpulist lost;	      /* in a takeover: CPUs on which the predecessor counts no more */
+	struct cpu_canaries canaries; /* of those of the cpus that need one */
 	struct count_options options;
 	struct states *states;
-	struct row **rows; /* scratch: a row a CPU */
+	struct totals_row **rows; /* scratch: a row a CPU */
 	size_t nr_cgroups, nr_cpus;
 	uint64_t reads, read_ns, last_read;
-	/* CLOCK_MONOTONIC ns: when what reading has shown of sets was looked at, and the last interval's end. */
+	/* CLOCK_MONOTONIC ns: when sets were judged, and when the last interval ended. */
 	uint64_t judged, last_tick;
 	struct engine_stats inherited; /* errors counted by the engines before this one */
-	const struct count *from;      /* what this one succeeds, while it does */
+	const struct count *from;      /* in a takeover: the predecessor */
 };
 
 const char *cgroup_status_name(enum cgroup_status status)
@@ -47,14 +53,6 @@ const char *cgroup_status_name(enum cgroup_status status)
 	return names[status];
 }
 
-uint64_t count_now(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
-}
-
 struct count *count_free(struct count *count)
 {
 	if (!count)
@@ -63,16 +61,15 @@ struct count *count_free(struct count *count)
 		plan_end_tries(count->plan, count->options.closer);
 		plan_let_go(count->plan, count->options.closer);
 	}
-	if (count->engine)
-		count->engine->ops->destroy(count->engine);
-	ledger_free(count->ledger);
+	engines_release(&count->engines);
+	totals_free(count->totals);
 	states_free(count->states);
 	plan_unref(count->plan);
 	cpulist_release(&count->cpus);
 	cpulist_release(&count->known_cpus);
 	cpulist_release(&count->lost);
 	cpu_topology_release(&count->topology);
-	lifelines_release(&count->lifelines);
+	cpu_canaries_release(&count->canaries);
 	free(count->rows);
 	free(count);
 	return NULL;
@@ -88,14 +85,12 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	count->plan = plan_ref(plan);
 	count->privilege = privilege;
 	count->options = *options;
-	count->rows = calloc(cpus->nr + 1, sizeof(struct row *));
-	if (!count->rows || lifelines_new(&count->lifelines, cpus->nr) < 0 || cpulist_copy(&count->cpus, cpus) < 0 ||
-	    cpulist_copy(&count->known_cpus, cpus) < 0 ||
-	    ledger_new(&count->ledger, plan, options->cgroup_max) < 0 || states_new(&count->states, plan) < 0 ||
-	    engine_perf.create(&count->engine, plan, privilege) < 0)
+	count->rows = calloc(cpus->nr + 1, sizeof(struct totals_row *));
+	if (!count->rows || cpu_canaries_new(&count->canaries, cpus->nr) < 0 || cpulist_copy(&count->cpus, cpus) < 0 ||
+	    cpulist_copy(&count->known_cpus, cpus) < 0 || totals_new(&count->totals, plan, options->cgroup_max) < 0 ||
+	    states_new(&count->states, plan) < 0 || engines_new(&count->engines, plan, privilege, options->closer) < 0)
 		return -ENOMEM;
 
-	count->engine->closer = options->closer;
 	*ret = steal_ptr(count);
 	return 0;
 }
@@ -107,31 +102,20 @@ static bool is_excluded(const struct count *count, int cpu)
 	return count->options.excluded && cpulist_has(count->options.excluded, cpu);
 }
 
-/* CPUs on which nothing but cgroups is counted can't be seen to go offline otherwise. What could not be opened is
- * tried again. */
-static void open_lifelines(struct count *count)
+/* Whether a CPU goes offline is of interest where cgroups are counted: CPUs' own events tell it themselves. */
+static void open_canaries(struct count *count)
 {
-	for (size_t i = 0; i < count->cpus.nr && count->plan->scope[SCOPE_CGROUP].nr_sets > 0; i++) {
-		int cpu = count->cpus.cpu[i];
-
-		if (lifelines_find(&count->lifelines, cpu) ||
-		    count->engine->ops->life(count->engine, cpu) == LIFE_UNKNOWN)
-			lifelines_open(&count->lifelines, cpu, count_now());
-	}
-}
-
-static bool has_been_offline(const struct count *count, int cpu)
-{
-	const struct lifeline *lifeline = lifelines_find(&count->lifelines, cpu);
-
-	return count->engine->ops->life(count->engine, cpu) == LIFE_BEEN_OFFLINE || (lifeline && lifeline->broken);
+	if (count->plan->scope[SCOPE_CGROUP].nr_sets > 0)
+		cpu_canaries_cover(&count->canaries, &count->cpus, &count->engines, clock_monotonic_ns());
 }
 
 int count_find_lost(const struct count *count, struct cpulist *ret)
 {
 	for (size_t i = 0; i < count->cpus.nr; i++) {
-		int r = has_been_offline(count, count->cpus.cpu[i]) ? cpulist_add(ret, count->cpus.cpu[i]) : 0;
+		int cpu = count->cpus.cpu[i], r = 0;
 
+		if (cpu_has_been_offline(&count->canaries, &count->engines, cpu))
+			r = cpulist_add(ret, cpu);
 		if (r < 0)
 			return r;
 	}
@@ -140,69 +124,68 @@ int count_find_lost(const struct count *count, struct cpulist *ret)
 
 static size_t nr_fds(const struct count *count)
 {
-	return count->engine->stats.fds + lifelines_nr_open(&count->lifelines);
+	return engines_stats(&count->engines).fds + cpu_canaries_nr_open(&count->canaries);
 }
 
 /* --- one count after another */
 
 void count_keep_events(const struct count *count, struct group_list groups[static _SCOPE_MAX])
 {
-	keep_events(count->engine, groups);
+	keep_events(&count->engines, groups);
 }
 
 /* Rows that have lingered long enough go before anybody can see them or take them up again, however far apart ticks
  * are. */
 static void expire_rows(struct count *count, uint64_t now)
 {
-	ledger_expire(count->ledger, now, count->options.linger);
+	totals_expire(count->totals, now, count->options.linger);
 }
 
 static void read_all(struct count *count)
 {
-	uint64_t now = count_now();
+	uint64_t now = clock_monotonic_ns();
 
 	expire_rows(count, now);
-	count->engine->ops->read(count->engine, now);
-	lifelines_check(&count->lifelines, count_now());
+	engines_read(&count->engines, now);
+	cpu_canaries_check(&count->canaries, clock_monotonic_ns());
 	count->last_read = now;
-	count->read_ns += count_now() - now;
+	count->read_ns += clock_monotonic_ns() - now;
 	count->reads++;
 }
 
-int count_succeed(struct count *count, struct count *from)
+int count_takeover_begin(struct count *count, struct count *from)
 {
 	int r;
 
-	/* What has happened to CPUs by now. */
+	assert(from != count && !count->from);
+	/* Readings show which CPUs have been offline. */
 	read_all(from);
 	/* Where nothing is open any more, as after a stop, there is nothing that going offline could have ended. */
 	r = nr_fds(from) ? count_find_lost(from, &count->lost) : 0;
-	/* A lifeline that goes on tells what another, opened anew, can't: that the CPU has been offline since what is
-	 * handed over was opened. */
+	/* A new canary could not tell whether the CPU has been offline since the events that are handed over were
+	 * opened. */
 	if (count->plan->scope[SCOPE_CGROUP].nr_sets > 0)
-		lifelines_move(&count->lifelines, &from->lifelines, &count->cpus);
+		cpu_canaries_move(&count->canaries, &from->canaries, &count->cpus);
 	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
 		if (!is_excluded(count, from->known_cpus.cpu[i]))
 			r = cpulist_add(&count->known_cpus, from->known_cpus.cpu[i]);
-	/* One that was restored has none. */
-	from->engine->closer = count->engine->closer;
-	count->engine->ops->succeed(count->engine, from->engine, &count->lost);
+	engines_takeover_begin(&count->engines, &from->engines, &count->lost);
 	count->from = from;
 	return r;
 }
 
 void count_hold_cgroups(struct count *count, struct count *from)
 {
-	const struct row *row;
+	const struct totals_row *row;
 	uint64_t now;
 
 	/* The root cgroup is fed by the CPUs' readings alone. */
 	read_all(from);
-	now = count_now();
-	count->ledger->holds = true;
-	TAILQ_FOREACH(row, &from->ledger->rows[SCOPE_CGROUP], in_ledger)
-		if (!row->gone_at && from->engine->ops->has(from->engine, SCOPE_CGROUP, row->identity->id))
-			from->engine->ops->remove(from->engine, SCOPE_CGROUP, row->identity->id, now);
+	now = clock_monotonic_ns();
+	count->totals->holds = true;
+	TAILQ_FOREACH(row, &from->totals->rows[SCOPE_CGROUP], in_totals)
+		if (!row->gone_at && engines_have(&from->engines, SCOPE_CGROUP, row->identity->id))
+			engines_remove(&from->engines, SCOPE_CGROUP, row->identity->id, now);
 }
 
 const struct cpulist *count_lost(const struct count *count)
@@ -210,59 +193,36 @@ const struct cpulist *count_lost(const struct count *count)
 	return &count->lost;
 }
 
-/* Rows of CPUs that the engine does not count: one that is excluded is not shown, but what it has counted stays in the
- * sum of all CPUs, which would fall otherwise; one that could not be opened is not measured, and of one that is offline
- * nothing more can come. */
-static void settle_cpu_row(struct count *count, struct row *row)
-{
-	row->excluded = is_excluded(count, row->cpu);
-	if (row->excluded || (cpulist_has(&count->cpus, row->cpu) &&
-			      !count->engine->ops->has(count->engine, SCOPE_CPU, (uint64_t)row->cpu)))
-		ledger_unmeasure(count->ledger, row);
-}
-
-static void settle_cpus(struct count *count)
-{
-	struct row *row, *next;
-
-	TAILQ_FOREACH(row, &count->ledger->rows[SCOPE_CPU], in_ledger)
-		settle_cpu_row(count, row);
-	/* A cgroup's rows are summed up by nobody. */
-	for (row = TAILQ_FIRST(&count->ledger->rows[SCOPE_CGROUP]); row; row = next) {
-		next = TAILQ_NEXT(row, in_ledger);
-		if (row->cpu != ROW_ALL_CPUS && is_excluded(count, row->cpu))
-			ledger_drop(count->ledger, row);
-	}
-}
-
 void count_defer(struct count *count)
 {
-	count->engine->defers = true;
+	engines_defer(&count->engines, true);
 }
 
-int count_succeeded(struct count *count, struct count *from)
+int count_takeover_end(struct count *count, struct count *from)
 {
-	uint64_t now = count_now();
+	uint64_t now = clock_monotonic_ns();
+	struct engine_stats old;
 	int r;
 
-	count->engine->defers = false;
-	count->engine->ops->succeed(count->engine, NULL, NULL);
-	from->engine->ops->finish(from->engine, now);
-	ledger_expire(from->ledger, now, count->options.linger);
+	engines_defer(&count->engines, false);
+	engines_takeover_end(&count->engines);
+	engines_finish(&from->engines, now);
+	old = engines_stats(&from->engines);
+	totals_expire(from->totals, now, count->options.linger);
 	count->from = NULL;
 	count->reads = from->reads;
 	count->read_ns = from->read_ns;
 	count->last_read = from->last_read;
-	count->inherited.read_errors = from->inherited.read_errors + from->engine->stats.read_errors;
-	/* Lifelines that have not moved are closed with it. */
-	count->inherited.changes = from->inherited.changes + from->engine->stats.changes + from->lifelines.changes +
-				   lifelines_nr_open(&from->lifelines);
-	count->inherited.backwards = from->inherited.backwards + from->engine->stats.backwards;
+	count->inherited.read_errors = from->inherited.read_errors + old.read_errors;
+	/* Canaries that have not moved are closed with it. */
+	count->inherited.changes =
+		from->inherited.changes + old.changes + from->canaries.changes + cpu_canaries_nr_open(&from->canaries);
+	count->inherited.backwards = from->inherited.backwards + old.backwards;
 	states_carry(count->states, from->states);
-	r = ledger_carry(count->ledger, from->ledger, count->options.cgroup_per_cpu, &count->cpus, now);
-	count->ledger->holds = false;
-	settle_cpus(count);
-	/* What is newly open has not been read yet, and what is no longer open still looks measured. */
+	r = totals_carry(count->totals, from->totals, count->options.cgroup_per_cpu, &count->cpus, now);
+	count->totals->holds = false;
+	settle_rows(count->totals, &count->engines, &count->cpus, count->options.excluded);
+	/* New events have not been read yet, and cells whose events are closed still look measured. */
 	read_all(count);
 	count->judged = count->last_tick = count->last_read;
 	return r;
@@ -270,16 +230,16 @@ int count_succeeded(struct count *count, struct count *from)
 
 /* --- targets */
 
-/* Of the process, with those that are left to other use. For what goes on in a successor, files that are still being
- * closed have gone already: it would have to give way to them for good. */
+/* The open files of the process, and those that are left to other use. In a takeover, files that are still being
+ * closed do not count: sets that continue would have to give way to them for good. */
 static uint64_t nr_taken_fds(const struct count *count)
 {
-	size_t others = count->from ? nr_fds(count->from) : closer_pending(count->options.closer);
+	size_t others = count->from ? nr_fds(count->from) : async_close_pending(count->options.closer);
 
 	return nr_fds(count) + plan_nr_held(count->plan) + others + count->options.fd_reserve;
 }
 
-/* What needs no more goes on, however low the limit has become. */
+/* A target that needs no more files continues, however low the limit has become. */
 static bool has_room(const struct count *count, size_t fds)
 {
 	return fds == 0 || nr_taken_fds(count) + fds <= count->privilege->fd_limit;
@@ -290,24 +250,36 @@ bool count_has_room_for_cpus(const struct count *count)
 	size_t fds = 0;
 
 	for (size_t i = 0; i < count->cpus.nr; i++)
-		fds += count->engine->ops->fds_needed(count->engine, SCOPE_CPU, (uint64_t)count->cpus.cpu[i]);
+		fds += engines_fds_needed(&count->engines, SCOPE_CPU, (uint64_t)count->cpus.cpu[i]);
 	return nr_taken_fds(count) + fds <= count->privilege->fd_limit;
+}
+
+size_t count_fds_of_cpus(const struct count *count)
+{
+	return engines_room(&count->engines).fds_of_cpus;
+}
+
+size_t count_fds_per_cgroup(const struct count *count)
+{
+	return engines_room(&count->engines).fds_per_cgroup;
 }
 
 size_t count_room(const struct count *count)
 {
-	uint64_t limit = count->privilege->fd_limit, taken = nr_taken_fds(count);
-	size_t each = plan_fds_per_cgroup(count->plan), by_max, by_fds;
+	uint64_t limit = count->privilege->fd_limit, taken = nr_taken_fds(count), max = count->options.cgroup_max;
+	const struct engine_room room = engines_room(&count->engines);
+	size_t cgroups = max > count->nr_cgroups ? (size_t)(max - count->nr_cgroups) : 0;
+	uint64_t by_fds = limit > taken ? limit - taken : 0;
 
-	by_max = count->options.cgroup_max > count->nr_cgroups ? count->options.cgroup_max - count->nr_cgroups : 0;
-	by_fds = each == 0 ? by_max : limit > taken ? (limit - taken) / each : 0;
-	return by_max < by_fds ? by_max : by_fds;
+	if (room.fds_per_cgroup)
+		cgroups = by_fds / room.fds_per_cgroup < cgroups ? (size_t)(by_fds / room.fds_per_cgroup) : cgroups;
+	return room.cgroups < cgroups ? room.cgroups : cgroups;
 }
 
-/* What was kept of trying events gives way to what is counted. */
+/* Closes the events that were opened to try them where counting needs their files. */
 static void make_room(struct count *count, size_t fds)
 {
-	size_t others = count->from ? closer_pending(count->options.closer) : 0, tried = count->plan->tried.nr;
+	size_t others = count->from ? async_close_pending(count->options.closer) : 0, tried = count->plan->tried.nr;
 
 	if (fds > 0 && tried > 0 && nr_taken_fds(count) + others + tried + fds > count->privilege->fd_limit)
 		plan_end_tries(count->plan, NULL);
@@ -318,17 +290,17 @@ void count_end_tries(struct count *count)
 	plan_end_tries(count->plan, count->options.closer);
 }
 
-/* The closer waits where it would keep every event that is opened waiting (closer.h). */
+/* The closer pauses while many events are opened: each would have to wait for it (async-close.h). */
 static void pause_closer(struct count *count, enum scope scope)
 {
 	if (plan_is_slow_to_close(&count->plan->scope[scope]))
-		closer_pause(count->options.closer);
+		async_close_pause(count->options.closer);
 }
 
 static void resume_closer(struct count *count, enum scope scope)
 {
 	if (plan_is_slow_to_close(&count->plan->scope[scope]))
-		closer_resume(count->options.closer);
+		async_close_resume(count->options.closer);
 }
 
 static void say_no_room(const struct count *count, size_t fds, struct reason *why)
@@ -345,14 +317,14 @@ static void cpu_left_out(struct count *count, int cpu, const struct reason *why)
 	const struct scope_plan *plan = &count->plan->scope[SCOPE_CPU];
 
 	for (size_t i = 0; i < plan->nr_sets; i++) {
-		struct reason *lasting = &count->engine->findings[SCOPE_CPU][i].lasting;
+		struct reason *lasting = &count->engines.health[SCOPE_CPU][i].lasting;
 
 		if (cpulist_has(&plan->sets[i].cpus, cpu) && !lasting->text[0])
 			reason_set(lasting, 0, "CPU %d is not counted: %s", cpu, why->text);
 	}
 }
 
-/* Opens what is to be counted on the CPU, or what of it is not open yet. */
+/* Opens the CPU's sets, or those that are not open yet. */
 static int add_cpu(struct count *count, int cpu)
 {
 	const struct cpulist only = { .cpu = &cpu, .nr = 1 };
@@ -363,10 +335,10 @@ static int add_cpu(struct count *count, int cpu)
 		.cgroup_fd = -1,
 		.idles = true,
 	};
-	size_t fds = count->engine->ops->fds_needed(count->engine, SCOPE_CPU, (uint64_t)cpu);
-	bool had = count->engine->ops->has(count->engine, SCOPE_CPU, (uint64_t)cpu);
+	size_t fds = engines_fds_needed(&count->engines, SCOPE_CPU, (uint64_t)cpu);
+	bool had = engines_have(&count->engines, SCOPE_CPU, (uint64_t)cpu);
 	struct reason why = {};
-	struct row *row = NULL;
+	struct totals_row *row = NULL;
 	int r;
 
 	make_room(count, fds);
@@ -375,14 +347,14 @@ static int add_cpu(struct count *count, int cpu)
 		cpu_left_out(count, cpu, &why);
 		return 0;
 	}
-	r = ledger_take(count->ledger, SCOPE_CPU, cpu, NULL, &row);
+	r = totals_take(count->totals, SCOPE_CPU, cpu, NULL, &row);
 	if (r < 0)
 		reason_set(&why, r, "out of memory");
 	else
-		r = count->engine->ops->add(count->engine, &target, &only, &row, count_now(), &why);
+		r = engines_add(&count->engines, &target, &only, &row, clock_monotonic_ns(), &why);
 	if (r < 0) {
-		if (row && ledger_row_is_empty(count->ledger, row))
-			ledger_drop(count->ledger, row);
+		if (row && totals_row_is_empty(count->totals, row))
+			totals_drop(count->totals, row);
 		cpu_left_out(count, cpu, &why);
 		return r == -ENOMEM ? r : 0;
 	}
@@ -400,7 +372,7 @@ int count_add_cpus(struct count *count)
 		if (add_cpu(count, count->cpus.cpu[i]) < 0)
 			r = -ENOMEM;
 	resume_closer(count, SCOPE_CPU);
-	open_lifelines(count);
+	open_canaries(count);
 	return r;
 }
 
@@ -410,20 +382,20 @@ void count_mend_cpus(struct count *count)
 	bool broken = false;
 
 	for (size_t i = 0; i < plan->nr_sets; i++) {
-		struct finding *finding = &count->engine->findings[SCOPE_CPU][i];
+		struct set_health *health = &count->engines.health[SCOPE_CPU][i];
 
-		broken |= finding->lasting.text[0] != '\0';
-		finding->lasting.text[0] = '\0';
+		broken |= health->lasting.text[0] != '\0';
+		health->lasting.text[0] = '\0';
 	}
-	/* Whatever still fails is told anew, also a want of memory. */
+	/* Sets that still fail say so anew, also for want of memory. */
 	if (broken)
 		(void)count_add_cpus(count);
 	else
-		open_lifelines(count);
+		open_canaries(count);
 }
 
 /* Row number i of the cgroup; false after the last. */
-static bool nth_cgroup_row(const struct count *count, size_t i, const struct cgroup *cgroup, struct row **ret)
+static bool nth_cgroup_row(const struct count *count, size_t i, const struct cgroup *cgroup, struct totals_row **ret)
 {
 	size_t nr = count->options.cgroup_per_cpu ? count->known_cpus.nr : 1;
 	int cpu;
@@ -431,22 +403,22 @@ static bool nth_cgroup_row(const struct count *count, size_t i, const struct cgr
 	if (i >= nr)
 		return false;
 	cpu = count->options.cgroup_per_cpu ? count->known_cpus.cpu[i] : ROW_ALL_CPUS;
-	*ret = ledger_find(count->ledger, cpu, cgroup->identity);
+	*ret = totals_find(count->totals, cpu, cgroup->identity);
 	return true;
 }
 
-/* Ends the cgroup's rows. With linger, what has been measured stays for a while. */
+/* Ends the cgroup's rows. linger: rows that hold anything linger. */
 static void end_cgroup_rows(struct count *count, const struct cgroup *cgroup, bool linger, uint64_t now)
 {
-	struct row *row;
+	struct totals_row *row;
 
 	for (size_t i = 0; nth_cgroup_row(count, i, cgroup, &row); i++) {
 		if (!row || row->identity->id != cgroup->identity->id)
 			continue;
-		if (linger && count->options.linger > 0 && !ledger_row_is_empty(count->ledger, row))
-			ledger_retire(count->ledger, row, row->identity, now);
+		if (linger && count->options.linger > 0 && !totals_row_is_empty(count->totals, row))
+			totals_retire(count->totals, row, row->identity, now);
 		else
-			ledger_drop(count->ledger, row);
+			totals_drop(count->totals, row);
 	}
 }
 
@@ -460,7 +432,7 @@ static int take_cgroup_rows(struct count *count, const struct cgroup *cgroup)
 			count->rows[i] = count->rows[0];
 			continue;
 		}
-		r = ledger_take(count->ledger, SCOPE_CGROUP, cpu, cgroup->identity, &count->rows[i]);
+		r = totals_take(count->totals, SCOPE_CGROUP, cpu, cgroup->identity, &count->rows[i]);
 		if (r < 0)
 			return r;
 	}
@@ -469,10 +441,10 @@ static int take_cgroup_rows(struct count *count, const struct cgroup *cgroup)
 
 bool count_is_counted(const struct count *count, const struct cgroup_identity *identity)
 {
-	return count->engine->ops->has(count->engine, SCOPE_CGROUP, identity->id);
+	return engines_have(&count->engines, SCOPE_CGROUP, identity->id);
 }
 
-/* Is something of the cgroup open, here or in what is succeeded? */
+/* Is anything of the cgroup open, here or in the predecessor? */
 static bool is_open_already(const struct count *count, const struct cgroup *cgroup)
 {
 	return count_is_counted(count, cgroup->identity) ||
@@ -492,12 +464,12 @@ static int open_cgroup(struct count *count, const struct cgroup_tree *tree, cons
 		.idles = root,
 	};
 
-	/* Its owner can close it (chmod) at any time; what is open of it counts on all the same. */
+	/* The owner can close the directory (chmod) at any time; events that are open count on all the same. */
 	if (!root && (fd == -ENOENT || (fd < 0 && !is_open_already(count, cgroup))))
 		return reason_set(why, fd, "its directory can't be opened: %s", strerror(-fd));
 	if (take_cgroup_rows(count, cgroup) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
-	return count->engine->ops->add(count->engine, &target, &count->cpus, count->rows, count_now(), why);
+	return engines_add(&count->engines, &target, &count->cpus, count->rows, clock_monotonic_ns(), why);
 }
 
 /* The kernel says ENOENT for a cgroup that is gone, and for one that perf does not know of. */
@@ -509,12 +481,12 @@ static bool cgroup_is_gone(const struct cgroup_tree *tree, const struct cgroup *
 	return fd == -ENOENT;
 }
 
-/* What opening a new cgroup has come to. */
+/* The status of a new cgroup that could not be opened. */
 static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup, int error,
 			 struct reason *why)
 {
 	/* Rows of an earlier cgroup of that label may have been taken up again: they linger on. */
-	end_cgroup_rows(count, cgroup, true, count_now());
+	end_cgroup_rows(count, cgroup, true, clock_monotonic_ns());
 	switch (error) {
 	case -ENOMEM:
 		return reason_set(why, error, "out of memory");
@@ -536,23 +508,22 @@ static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, co
 bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
 {
 	int cpu = count->options.cgroup_per_cpu && count->cpus.nr > 0 ? count->cpus.cpu[0] : ROW_ALL_CPUS;
-	const struct row *row;
+	const struct totals_row *row;
 
 	if (!count_is_counted(count, cgroup->identity))
 		return false;
-	row = ledger_find(count->ledger, cpu, cgroup->identity);
+	row = totals_find(count->totals, cpu, cgroup->identity);
 	return row && row->identity->id == cgroup->identity->id;
 }
 
 int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		     struct reason *why)
 {
-	const struct engine_ops *ops = count->engine->ops;
-	size_t fds = ops->fds_needed(count->engine, SCOPE_CGROUP, cgroup->identity->id);
+	size_t fds = engines_fds_needed(&count->engines, SCOPE_CGROUP, cgroup->identity->id);
 	bool had = count_has_cgroup(count, cgroup);
 	int r;
 
-	expire_rows(count, count_now());
+	expire_rows(count, clock_monotonic_ns());
 	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
 		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
 	if (!had && count_is_counted(count, cgroup->identity))
@@ -560,6 +531,9 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 	if (!had && count->nr_cgroups >= count->options.cgroup_max)
 		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",
 				  count->options.cgroup_max);
+	if (!had && engines_room(&count->engines).cgroups == 0)
+		return reason_set(why, CGROUP_OVER_MAX, "the engine (%s) has no room for more cgroups",
+				  count->engines.name);
 	make_room(count, fds);
 	if (!has_room(count, fds)) {
 		say_no_room(count, fds, why);
@@ -572,7 +546,7 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 	if (r < 0 && !had)
 		return cgroup_failed(count, tree, cgroup, r, why);
 	count->nr_cgroups += !had;
-	/* All is open of it: what was tried is open elsewhere, and quick to close. */
+	/* Everything is open for this cgroup, so the tried tracepoints are quick to close: they are open elsewhere. */
 	if (!why->text[0])
 		count_end_tries(count);
 	return CGROUP_COUNTED;
@@ -582,7 +556,7 @@ uint64_t count_cgroup_time(const struct count *count, const struct cgroup *cgrou
 {
 	const struct scope_plan *plan = &count->plan->scope[SCOPE_CGROUP];
 	uint64_t time = 0;
-	struct row *row;
+	struct totals_row *row;
 
 	for (size_t i = 0; nth_cgroup_row(count, i, cgroup, &row); i++)
 		for (size_t k = 0; row && k < plan->nr_sets; k++)
@@ -592,32 +566,32 @@ uint64_t count_cgroup_time(const struct count *count, const struct cgroup *cgrou
 
 void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger)
 {
-	uint64_t now = count_now();
+	uint64_t now = clock_monotonic_ns();
 
 	if (!count_has_cgroup(count, cgroup))
 		return;
 	/* They are not pushed out by this one. */
 	expire_rows(count, now);
-	count->engine->ops->remove(count->engine, SCOPE_CGROUP, cgroup->identity->id, now);
+	engines_remove(&count->engines, SCOPE_CGROUP, cgroup->identity->id, now);
 	count->nr_cgroups--;
 	end_cgroup_rows(count, cgroup, linger, now);
 }
 
 /* --- reading */
 
-/* Unless they were judged just before: of a moment no share can be told. */
-static void judge(struct count *count, uint64_t after)
+/* Judges the sets, unless that was done just before: a moment tells no share of time. */
+static void judge_sets(struct count *count, uint64_t after)
 {
 	if (count->last_read - count->judged < after)
 		return;
 	count->judged = count->last_read;
-	states_judge(count->states, count->engine);
+	states_judge(count->states, count->engines.health);
 }
 
 void count_read(struct count *count)
 {
 	read_all(count);
-	judge(count, JUDGE_NS);
+	judge_sets(count, JUDGE_NS);
 }
 
 bool count_is_in_doubt(const struct count *count)
@@ -630,61 +604,58 @@ void count_tick(struct count *count, const uint64_t *busy)
 	bool between = count->judged != count->last_tick;
 
 	read_all(count);
-	judge(count, between ? JUDGE_NS / 2 : 0);
+	judge_sets(count, between ? JUDGE_NS / 2 : 0);
 	count->last_tick = count->last_read;
-	ledger_tick(count->ledger, count->last_read);
-	states_update(count->states, count->ledger, &count->cpus, busy);
+	totals_tick(count->totals, count->last_read);
+	states_update(count->states, count->totals, &count->cpus, busy);
 }
 
 /* --- images */
 
 bool count_save(const struct count *count, const char *boot_id, struct buf *out)
 {
-	image_begin(out, boot_id, count_now());
+	bool names_engines = count->engines.nr > 1 || count->engines.engines[0]->ops != &engine_perf;
+
+	image_begin(out, boot_id, clock_monotonic_ns(), names_engines);
 	pack_u64(out, count->options.cgroup_per_cpu);
 	image_put_cpus(out, &count->cpus);
 	image_put_cpus(out, &count->known_cpus);
 	image_put_topology(out, count_topology(count));
 	image_put_plan(out, count->plan);
-	image_put_ledger(out, count->ledger);
+	if (names_engines)
+		image_put_engines(out, &count->engines);
+	image_put_totals(out, count->totals);
 	image_put_states(out, count->states);
-	count->engine->ops->save(count->engine, out);
-	lifelines_save(&count->lifelines, out);
+	if (names_engines)
+		image_put_parts(out, &count->engines);
+	else
+		engine_perf.save(count->engines.engines[0], out);
+	cpu_canaries_save(&count->canaries, out);
 	return image_end(out);
 }
 
-/* A CPU of which nothing that was kept can tell that it has been online ever since counts as one that was not. */
-static int restore_lifelines(struct count *count, struct unpack *in, struct fd_pool *fds)
+/* saved: the engines that the image names, or NULL. */
+static int restore_parts(struct count *count, struct unpack *in, const struct image_engines *saved,
+			 struct kept_pool *kept)
 {
-	int r = lifelines_restore(&count->lifelines, in, &count->cpus, fds);
-
-	for (size_t i = 0; i < count->cpus.nr && r == 0; i++) {
-		int cpu = count->cpus.cpu[i];
-
-		if (count->engine->ops->life(count->engine, cpu) == LIFE_UNKNOWN &&
-		    !lifelines_find(&count->lifelines, cpu))
-			lifelines_add_broken(&count->lifelines, cpu);
-	}
-	return r;
-}
-
-static int restore_parts(struct count *count, struct unpack *in, struct fd_pool *fds)
-{
-	_cleanup_(freep) struct row **rows = NULL;
+	_cleanup_(freep) struct totals_row **rows = NULL;
 	size_t nr_rows;
-	int r = image_get_ledger(in, count->ledger, &rows, &nr_rows);
+	int r = image_get_totals(in, count->totals, &rows, &nr_rows);
 
 	if (r == 0)
 		r = image_get_states(in, count->states);
 	if (r == 0)
-		r = count->engine->ops->restore(count->engine, in, rows, nr_rows, fds);
+		r = saved ? image_get_parts(in, saved, &count->engines, rows, nr_rows, kept) :
+			    engine_perf.restore(count->engines.engines[0], in, rows, nr_rows, kept);
 	if (r == 0)
-		r = restore_lifelines(count, in, fds);
+		r = cpu_canaries_restore(&count->canaries, in, &count->cpus, &count->engines, kept);
 	return r;
 }
 
-static int restore(struct count **ret, struct unpack *in, const struct privilege *privilege, struct fd_pool *fds)
+static int restore_count(struct count **ret, struct unpack *in, const struct image_info *info,
+			 const struct privilege *privilege, struct kept_pool *kept)
 {
+	struct image_engines engines = {};
 	const struct count_options options = {
 		.cgroup_per_cpu = unpack_at_most(in, 1),
 		.cgroup_max = SIZE_MAX,
@@ -703,6 +674,10 @@ static int restore(struct count **ret, struct unpack *in, const struct privilege
 		r = image_get_topology(in, &topology);
 	if (r == 0)
 		r = image_get_plan(in, &plan);
+	if (r == 0 && info->names_engines)
+		r = image_get_engines(in, plan, &engines);
+	if (r == 0)
+		r = plan_add_counters(plan);
 	if (r == 0)
 		r = count_new(&count, plan, &cpus, privilege, &options);
 	if (r < 0)
@@ -712,14 +687,14 @@ static int restore(struct count **ret, struct unpack *in, const struct privilege
 	known = (struct cpulist){};
 	count->topology = topology;
 	topology = (struct cpu_topology){};
-	r = restore_parts(count, in, fds);
+	r = restore_parts(count, in, info->names_engines ? &engines : NULL, kept);
 	if (r == 0)
 		*ret = steal_ptr(count);
 	return r;
 }
 
 int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,
-		  const struct privilege *privilege, struct fd_pool *fds, struct reason *why)
+		  const struct privilege *privilege, struct kept_pool *kept, struct reason *why)
 {
 	struct image_info info;
 	struct unpack in;
@@ -727,22 +702,22 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 
 	if (r < 0)
 		return r;
-	fds->nr_missed = 0; /* of another image, which came to nothing */
-	r = restore(ret, &in, privilege, fds);
+	kept->nr_missed = 0; /* of another image, which came to nothing */
+	r = restore_count(ret, &in, &info, privilege, kept);
 	if (r == -ENOMEM)
 		return reason_set(why, r, "out of memory");
 	if (r < 0)
 		return reason_set(why, r, "they make no sense");
-	/* What has happened to its CPUs shows in its readings. */
+	/* Readings show which CPUs have been offline meanwhile. */
 	read_all(*ret);
 	(*ret)->reads = (*ret)->read_ns = 0;
 	return 0;
 }
 
-void count_each_fd(const struct count *count, void (*each)(void *userdata, int fd, uint64_t id), void *userdata)
+void count_each_kept(const struct count *count, kept_visitor each, void *userdata)
 {
-	count->engine->ops->each_fd(count->engine, each, userdata);
-	lifelines_each_fd(&count->lifelines, each, userdata);
+	engines_each_kept(&count->engines, each, userdata);
+	cpu_canaries_each_kept(&count->canaries, each, userdata);
 }
 
 struct plan *count_plan(const struct count *count)
@@ -755,9 +730,9 @@ const struct cpu_topology *count_topology(const struct count *count)
 	return count->options.topology ? count->options.topology : &count->topology;
 }
 
-const struct ledger *count_ledger(const struct count *count)
+const struct totals *count_totals(const struct count *count)
 {
-	return count->ledger;
+	return count->totals;
 }
 
 enum event_state count_column_state(const struct count *count, enum scope scope, size_t column, const char **why)
@@ -767,23 +742,25 @@ enum event_state count_column_state(const struct count *count, enum scope scope,
 
 struct count_stats count_stats(const struct count *count)
 {
+	const struct engine_stats stats = engines_stats(&count->engines);
+
 	return (struct count_stats){
 		.reads = count->reads,
 		.read_ns = count->read_ns,
-		.read_errors = count->inherited.read_errors + count->engine->stats.read_errors,
-		.backwards = count->inherited.backwards + count->engine->stats.backwards,
-		.changes = count->inherited.changes + count->engine->stats.changes + count->lifelines.changes,
+		.read_errors = count->inherited.read_errors + stats.read_errors,
+		.backwards = count->inherited.backwards + stats.backwards,
+		.changes = count->inherited.changes + stats.changes + count->canaries.changes,
 		.last_read = count->last_read,
 		.fds = nr_fds(count),
 		.cpus = count->nr_cpus,
-		.lifelines = count->lifelines.nr,
+		.canaries = count->canaries.nr,
 		.cpus_offline = count->known_cpus.nr - count->cpus.nr,
-		.lingering = count->ledger->nr_gone,
-		.pushed_out = count->ledger->pushed_out,
+		.lingering = count->totals->nr_gone,
+		.pushed_out = count->totals->pushed_out,
 	};
 }
 
 const char *count_engine_name(const struct count *count)
 {
-	return count->engine->ops->name;
+	return count->engines.name;
 }

@@ -2,8 +2,11 @@
 
 #include "count/image.h"
 
+#include "engine/perf/perf.h"
+#include "plan/build.h"
 #include "util/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,10 +16,12 @@
 
 /* "perfmond" as a number of this machine's byte order. */
 #define MAGIC 0x646e6f6d66726570U
-/* Goes up with each change of what is written. */
-#define FORMAT 4U
+/* The number goes up with each change of what is written. An image in the second format names its engines. Where the
+ * perf engine counts everything the first is written, which daemons without other engines read too. */
+#define FORMAT_PERF 4U
+#define FORMAT_ENGINES 5U
 
-/* At the beginning of an image: magic, version, size of all, checksum of what follows. */
+/* The header of an image: magic, version, size of the whole, checksum of the rest. */
 #define HEADER (4 * sizeof(uint64_t))
 
 char *image_boot_id(const char *procroot)
@@ -33,15 +38,15 @@ char *image_boot_id(const char *procroot)
 	return r == 0 ? id : r == -ENOMEM ? NULL : strdup("");
 }
 
-static uint64_t checksum(const void *bytes, size_t size)
+static uint64_t image_checksum(const void *bytes, size_t size)
 {
 	return crc32_z(0, bytes, size);
 }
 
-void image_begin(struct buf *out, const char *boot_id, uint64_t now)
+void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_engines)
 {
 	pack_u64(out, MAGIC);
-	pack_u64(out, FORMAT);
+	pack_u64(out, names_engines ? FORMAT_ENGINES : FORMAT_PERF);
 	pack_u64(out, 0);
 	pack_u64(out, 0);
 	pack_text(out, boot_id);
@@ -55,7 +60,7 @@ bool image_end(struct buf *out)
 	if (out->failed)
 		return false;
 	ends[0] = out->len;
-	ends[1] = checksum(out->data + HEADER, out->len - HEADER);
+	ends[1] = image_checksum(out->data + HEADER, out->len - HEADER);
 	memcpy(out->data + 2 * sizeof(uint64_t), ends, sizeof(ends));
 	return true;
 }
@@ -69,12 +74,12 @@ int image_open(struct unpack *in, const void *bytes, size_t size, const char *bo
 
 	if (magic != MAGIC)
 		return reason_set(why, -EBADMSG, "they were not written by perfmond");
-	if (version != FORMAT)
+	if (version != FORMAT_PERF && version != FORMAT_ENGINES)
 		return reason_set(why, -EBADMSG,
 				  "they were written by another version of perfmond, in another format (%" PRIu64
-				  "; this one reads %u)",
-				  version, FORMAT);
-	if (u.bad || length < HEADER || length > size || sum != checksum(u.at, length - HEADER))
+				  "; this one reads %u and %u)",
+				  version, FORMAT_PERF, FORMAT_ENGINES);
+	if (u.bad || length < HEADER || length > size || sum != image_checksum(u.at, length - HEADER))
 		return reason_set(why, -EBADMSG, "they are damaged");
 	u.left = length - HEADER;
 	written_by = unpack_text(&u);
@@ -83,6 +88,7 @@ int image_open(struct unpack *in, const void *bytes, size_t size, const char *bo
 	if (!*boot_id || strcmp(written_by, boot_id) != 0)
 		return reason_set(why, -ESTALE, "they are from before the machine was started");
 	ret->saved_at = unpack_u64(&u);
+	ret->names_engines = version == FORMAT_ENGINES;
 	*in = u;
 	return 0;
 }
@@ -170,8 +176,8 @@ static double get_double(struct unpack *in)
 	return value;
 }
 
-/* An attribute of another build, whose kernel headers knew less of it or more, is this one's where what only one of
- * them knows is 0: as the kernel takes it. */
+/* Another build may have had kernel headers with a smaller or larger attribute. It is taken as the kernel takes it:
+ * members that only one of them knows have to be 0. */
 static void get_attr(struct unpack *in, struct perf_event_attr *attr)
 {
 	unpack_bytes(in, attr, sizeof(*attr));
@@ -286,7 +292,7 @@ static int get_groups(struct unpack *in, struct group_list *list)
 	return 0;
 }
 
-/* A column's events are those of the groups, in their order: what is written is what became of each. */
+/* The columns are the groups' events in their order, so that only their attributes and states are written. */
 static void put_columns(struct buf *out, const struct scope_plan *plan)
 {
 	for (size_t i = 0; i < plan->nr_columns; i++) {
@@ -323,7 +329,7 @@ static void put_sets(struct buf *out, const struct scope_plan *plan)
 }
 
 /* Each column is in one set at most. */
-static int get_set(struct unpack *in, struct scope_plan *plan, size_t at)
+static int get_plan_set(struct unpack *in, struct scope_plan *plan, size_t at)
 {
 	struct set *set = &plan->sets[at];
 	size_t nr;
@@ -351,6 +357,7 @@ static int get_set(struct unpack *in, struct scope_plan *plan, size_t at)
 	if (nr == 0)
 		return -EBADMSG;
 	set->group = plan->columns[set->columns[0]].group;
+	set->engine = &engine_perf;
 	set->closed = true;
 	return 0;
 }
@@ -363,7 +370,7 @@ static int get_sets(struct unpack *in, struct scope_plan *plan)
 	if (!plan->sets)
 		return -ENOMEM;
 	while (plan->nr_sets < nr) {
-		int r = get_set(in, plan, plan->nr_sets++);
+		int r = get_plan_set(in, plan, plan->nr_sets++);
 
 		if (r < 0)
 			return r;
@@ -382,12 +389,11 @@ void image_put_plan(struct buf *out, const struct plan *plan)
 
 int image_get_plan(struct unpack *in, struct plan **ret)
 {
-	_cleanup_(plan_unrefp) struct plan *plan = calloc(1, sizeof(*plan));
+	_cleanup_(plan_unrefp) struct plan *plan = plan_new();
 	int r = 0;
 
 	if (!plan)
 		return -ENOMEM;
-	plan->refs = 1;
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++) {
 		r = get_groups(in, &plan->groups[scope]);
 		if (r == 0)
@@ -400,9 +406,89 @@ int image_get_plan(struct unpack *in, struct plan **ret)
 	return r;
 }
 
-/* --- the ledger */
+/* --- the engines */
 
-static void put_row(struct buf *out, const struct row *row, const struct scope_plan *plan)
+static void put_engine_of(struct buf *out, const struct engines *engines, const struct engine_ops *ops)
+{
+	size_t number = engines_number(engines, ops);
+
+	assert(number < engines->nr);
+	pack_u64(out, number);
+}
+
+void image_put_engines(struct buf *out, const struct engines *engines)
+{
+	pack_u64(out, engines->nr);
+	for (size_t i = 0; i < engines->nr; i++)
+		pack_text(out, engines->engines[i]->ops->name);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < engines->plan->scope[scope].nr_sets; i++)
+			put_engine_of(out, engines, engines->plan->scope[scope].sets[i].engine);
+}
+
+int image_get_engines(struct unpack *in, struct plan *plan, struct image_engines *ret)
+{
+	struct image_engines engines = { .nr = unpack_nr(in, sizeof(uint64_t)) };
+
+	if (in->bad || engines.nr == 0 || engines.nr > ENGINES_MAX)
+		return -EBADMSG;
+	for (size_t i = 0; i < engines.nr; i++) {
+		_cleanup_(freep) char *name = unpack_text(in);
+
+		if (!name)
+			return -EBADMSG;
+		engines.ops[i] = engines_by_name(name);
+	}
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_sets; i++)
+			plan->scope[scope].sets[i].engine = engines.ops[unpack_at_most(in, engines.nr - 1)];
+	if (in->bad)
+		return -EBADMSG;
+	*ret = engines;
+	return 0;
+}
+
+void image_put_parts(struct buf *out, const struct engines *engines)
+{
+	for (size_t i = 0; i < engines->nr; i++) {
+		size_t at = out->len;
+		uint64_t length;
+
+		pack_u64(out, 0);
+		engines->engines[i]->ops->save(engines->engines[i], out);
+		length = out->len - at - sizeof(length);
+		if (!out->failed)
+			memcpy(out->data + at, &length, sizeof(length));
+	}
+}
+
+static int get_part(struct unpack *in, const struct engine_ops *ops, struct engines *engines,
+		    struct totals_row *const *rows, size_t nr_rows, struct kept_pool *kept)
+{
+	size_t length = unpack_nr(in, 1);
+	struct unpack part = { .at = in->at, .left = length };
+	struct engine *engine = ops ? engines_find(engines, ops) : NULL;
+
+	if (in->bad)
+		return -EBADMSG;
+	in->at += length;
+	in->left -= length;
+	return engine ? ops->restore(engine, &part, rows, nr_rows, kept) : 0;
+}
+
+int image_get_parts(struct unpack *in, const struct image_engines *saved, struct engines *engines,
+		    struct totals_row *const *rows, size_t nr_rows, struct kept_pool *kept)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < saved->nr && r == 0; i++)
+		r = get_part(in, saved->ops[i], engines, rows, nr_rows, kept);
+	return r;
+}
+
+/* --- the totals */
+
+static void put_totals_row(struct buf *out, const struct totals_row *row, const struct scope_plan *plan)
 {
 	pack_u64(out, (uint64_t)row->scope);
 	pack_u64(out, (uint64_t)(int64_t)row->cpu);
@@ -425,23 +511,23 @@ static void put_row(struct buf *out, const struct row *row, const struct scope_p
 	}
 }
 
-void image_put_ledger(struct buf *out, const struct ledger *ledger)
+void image_put_totals(struct buf *out, const struct totals *totals)
 {
-	struct row *row;
+	struct totals_row *row;
 	size_t nr = 0;
 
-	pack_u64(out, ledger->last_tick);
-	pack_u64(out, ledger->nr_rows[SCOPE_CPU] + ledger->nr_rows[SCOPE_CGROUP]);
+	pack_u64(out, totals->last_tick);
+	pack_u64(out, totals->nr_rows[SCOPE_CPU] + totals->nr_rows[SCOPE_CGROUP]);
 	/* Those that linger in the order in which they went. */
-	TAILQ_FOREACH(row, &ledger->gone, in_gone) {
+	TAILQ_FOREACH(row, &totals->gone, in_gone) {
 		row->number = nr++;
-		put_row(out, row, &ledger->plan->scope[row->scope]);
+		put_totals_row(out, row, &totals->plan->scope[row->scope]);
 	}
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
+		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
 			if (!row->gone_at) {
 				row->number = nr++;
-				put_row(out, row, &ledger->plan->scope[scope]);
+				put_totals_row(out, row, &totals->plan->scope[scope]);
 			}
 }
 
@@ -453,7 +539,7 @@ static bool is_target(enum scope scope, int64_t cpu, const char *label)
 	return scope == SCOPE_CPU ? !label && cpu != ROW_ALL_CPUS : label && label[0] == '/';
 }
 
-static void get_cells(struct unpack *in, struct row *row, const struct scope_plan *plan)
+static void get_cells(struct unpack *in, struct totals_row *row, const struct scope_plan *plan)
 {
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		row->cells[i].total = unpack_u64(in);
@@ -470,14 +556,14 @@ static void get_cells(struct unpack *in, struct row *row, const struct scope_pla
 	}
 }
 
-static int get_row(struct unpack *in, struct ledger *ledger, struct row **ret)
+static int get_totals_row(struct unpack *in, struct totals *totals, struct totals_row **ret)
 {
 	enum scope scope = (enum scope)unpack_at_most(in, _SCOPE_MAX - 1);
 	int64_t cpu = (int64_t)unpack_u64(in);
 	uint64_t id = unpack_u64(in), since, gone_at;
 	_cleanup_(freep) char *label = unpack_text(in);
 	_cleanup_(cgroup_identity_unrefp) struct cgroup_identity *identity = NULL;
-	size_t before = ledger->nr_rows[scope];
+	size_t before = totals->nr_rows[scope];
 	int r;
 
 	since = unpack_u64(in);
@@ -486,30 +572,30 @@ static int get_row(struct unpack *in, struct ledger *ledger, struct row **ret)
 		return -EBADMSG;
 	if (label && cgroup_identity_of_label(&identity, id, label) < 0)
 		return -ENOMEM;
-	r = ledger_take(ledger, scope, (int)cpu, identity, ret);
+	r = totals_take(totals, scope, (int)cpu, identity, ret);
 	if (r < 0)
 		return r;
-	if (ledger->nr_rows[scope] == before)
+	if (totals->nr_rows[scope] == before)
 		return -EBADMSG; /* twice */
 	(*ret)->since = since;
-	get_cells(in, *ret, &ledger->plan->scope[scope]);
+	get_cells(in, *ret, &totals->plan->scope[scope]);
 	if (gone_at)
-		ledger_retire(ledger, *ret, identity, gone_at);
+		totals_retire(totals, *ret, identity, gone_at);
 	return in->bad ? -EBADMSG : 0;
 }
 
-int image_get_ledger(struct unpack *in, struct ledger *ledger, struct row ***ret_rows, size_t *ret_nr)
+int image_get_totals(struct unpack *in, struct totals *totals, struct totals_row ***ret_rows, size_t *ret_nr)
 {
-	_cleanup_(freep) struct row **rows = NULL;
+	_cleanup_(freep) struct totals_row **rows = NULL;
 	size_t nr;
 
-	ledger->last_tick = unpack_u64(in);
+	totals->last_tick = unpack_u64(in);
 	nr = unpack_nr(in, 6 * sizeof(uint64_t));
-	rows = calloc(nr + 1, sizeof(struct row *));
+	rows = calloc(nr + 1, sizeof(struct totals_row *));
 	if (!rows)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr; i++) {
-		int r = get_row(in, ledger, &rows[i]);
+		int r = get_totals_row(in, totals, &rows[i]);
 
 		if (r < 0)
 			return r;

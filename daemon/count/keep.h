@@ -7,7 +7,8 @@
  * other.
  */
 
-#include "count/engine.h"
+#include "count/engines.h"
 
-/* Of the groups of a plan to come: what the engine has open is not absent, but stays what it was found to be. */
-void keep_events(const struct engine *engine, struct group_list groups[static _SCOPE_MAX]);
+/* Of the groups of a plan to come: an event that the engines have open is not absent, but stays what it was found to
+ * be. */
+void keep_events(const struct engines *engines, struct group_list groups[static _SCOPE_MAX]);

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * A PMU that lies: counters of some virtual machines open and run, and hardly count.
+ * A PMU that lies: in some virtual machines, counters open and run, and hardly count.
  *
- * Time in which an event ran while its CPUs were busy is held against what it counted. An event that counts
- * all the time on any busy CPU (cycles, instructions: struct event, steady) is stalled where it counted less
- * than once a microsecond over a second of that time. Of any other it is not known how often it happens: it
- * is stalled where it has never counted anything in ten seconds of it. Which may be the truth, but can't be
- * told from a lie. The first count ends that.
+ * The judgement compares an event's count with the time in which it ran while its CPUs were busy. Events that count all
+ * the time on any busy CPU (cycles, instructions: struct event, steady) are stalled where they count less than once a
+ * microsecond over a second of that time. Nobody knows how often other events happen: they are stalled where they have
+ * never counted anything in ten seconds of it. That may be the truth, but nothing tells it from a lie. The first count
+ * ends the state.
  */
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@ struct stall {
 	bool stalled;
 };
 
-/* Adds an interval. busy: ns in which the event ran and its CPUs were busy; 0 where that is not known. */
+/* Adds an interval. busy: ns in which the event ran and its CPUs were busy; 0: not known. */
 void stall_update(struct stall *stall, bool steady, uint64_t counted, uint64_t busy);
 
-/* Would more be known with the busy time of CPUs, which takes some reading? */
+/* Would the CPUs' busy time, which costs some reading, tell more? */
 bool stall_is_in_doubt(const struct stall *stall, bool steady, uint64_t counted, uint64_t running);

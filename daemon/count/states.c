@@ -63,20 +63,20 @@ static uint64_t time_to_never(const struct plan *plan)
 }
 
 /* never: a set that was enabled for so long, and never ran, never will. */
-static void update_set(struct set_state *state, struct finding *finding, const struct set *set, uint64_t never)
+static void update_set(struct set_state *state, struct set_health *health, const struct set *set, uint64_t never)
 {
-	double share = finding->enabled ? (double)finding->running / (double)finding->enabled : 1;
+	double share = health->enabled ? (double)health->running / (double)health->enabled : 1;
 
-	if (finding->failures) {
+	if (health->failures) {
 		state->state = EVENT_FAILED;
-		state->why = finding->why;
-	} else if (finding->lasting.text[0]) {
+		state->why = health->why;
+	} else if (health->lasting.text[0]) {
 		state->state = EVENT_FAILED;
-		state->why = finding->lasting;
-	} else if (!set->exact && finding->waited && !finding->ever_ran && finding->waited < never) {
+		state->why = health->lasting;
+	} else if (!set->exact && health->waited && !health->ever_ran && health->waited < never) {
 		state->state = EVENT_MULTIPLEXED;
 		reason_set(&state->why, 0, "it has not had its turn on the PMU yet: totals wait until it does");
-	} else if (!set->exact && finding->waited && !finding->ever_ran) {
+	} else if (!set->exact && health->waited && !health->ever_ran) {
 		state->state = EVENT_NEVER_SCHEDULED;
 		reason_set(&state->why, 0,
 			   "opened and enabled, but the PMU never ran it: group '%s' is too large for it, or its "
@@ -84,11 +84,11 @@ static void update_set(struct set_state *state, struct finding *finding, const s
 			   set->group->name);
 	} else if (!set->exact && share < FULL_SHARE) {
 		state->state = EVENT_MULTIPLEXED;
-		if (finding->running)
+		if (health->running)
 			reason_set(&state->why, 0,
 				   "it shares the PMU and ran %.0f %% of the last interval: totals are estimated",
 				   100 * share);
-		else if (finding->timeless)
+		else if (health->timeless)
 			reason_set(&state->why, 0,
 				   "it counts, but the kernel's running time of it stands still, so that its counts "
 				   "can't be scaled: totals wait until that time goes on");
@@ -133,7 +133,7 @@ static void update_stalls(struct states *states, enum scope scope, const struct 
 	}
 }
 
-/* What the set says now. */
+/* The state of an event in the set. */
 static enum event_state state_of(const struct set_state *set, const struct column_state *state,
 				 const struct event *event, const char **why)
 {
@@ -147,7 +147,7 @@ static enum event_state state_of(const struct set_state *set, const struct colum
 	return set->state;
 }
 
-/* Keeps both sentences where the plan has one as well: counted in parts, and multiplexed. */
+/* Joins the two sentences where the plan has one too: counted in parts, and multiplexed. */
 static void join_whys(struct states *states, enum scope scope)
 {
 	const struct scope_plan *plan = &states->plan->scope[scope];
@@ -166,7 +166,7 @@ static void join_whys(struct states *states, enum scope scope)
 	}
 }
 
-static void move_time(struct set_time *to, struct finding *from)
+static void move_time(struct set_time *to, struct set_health *from)
 {
 	to->enabled += from->enabled;
 	to->running += from->running;
@@ -175,7 +175,7 @@ static void move_time(struct set_time *to, struct finding *from)
 	from->timeless = false;
 }
 
-void states_judge(struct states *states, struct engine *engine)
+void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX])
 {
 	uint64_t never = time_to_never(states->plan);
 
@@ -185,14 +185,14 @@ void states_judge(struct states *states, struct engine *engine)
 		for (size_t i = 0; i < plan->nr_sets; i++) {
 			struct set_state *state = &states->sets[scope][i];
 
-			update_set(state, &engine->findings[scope][i], &plan->sets[i], never);
-			move_time(&state->time, &engine->findings[scope][i]);
+			update_set(state, &health[scope][i], &plan->sets[i], never);
+			move_time(&state->time, &health[scope][i]);
 		}
 		join_whys(states, (enum scope)scope);
 	}
 }
 
-void states_update(struct states *states, struct ledger *ledger, const struct cpulist *cpus, const uint64_t *busy)
+void states_update(struct states *states, struct totals *totals, const struct cpulist *cpus, const uint64_t *busy)
 {
 	states->in_doubt = false;
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
@@ -202,11 +202,11 @@ void states_update(struct states *states, struct ledger *ledger, const struct cp
 			const struct set *set = &plan->sets[i];
 			struct set_time *time = &states->sets[scope][i].time;
 
-			update_stalls(states, (enum scope)scope, set, time, ledger->counted[scope],
+			update_stalls(states, (enum scope)scope, set, time, totals->counted[scope],
 				      busy_time(set, time, (enum scope)scope, cpus, busy));
 			*time = (struct set_time){};
 		}
-		memset(ledger->counted[scope], 0, plan->nr_columns * sizeof(uint64_t));
+		memset(totals->counted[scope], 0, plan->nr_columns * sizeof(uint64_t));
 		join_whys(states, (enum scope)scope);
 	}
 }

@@ -2,16 +2,15 @@
 #pragma once
 
 /*
- * What has become of each event: the plan's word where it is not counted, and else what reading has shown of its
- * set, interval by interval (or, of long intervals,
- * also at readings within), and of itself (stall.h). With each state goes a sentence, where there is anything to
- * say; it is kept until the next update.
+ * The state of each event, and the sentence that explains it. Where the event is not counted, that is the plan's. Else
+ * it is what readings have shown of its set (struct set_health), interval by interval, and in a long interval also at
+ * readings within; and what its own counts have shown (stall.h). A sentence stays valid until the next update.
  */
 
-#include "count/engine.h"
 #include "count/stall.h"
+#include "engine/engine.h"
 
-/* Of a set, since the last interval's end, in ns: as in its finding. */
+/* Times of a set since the end of the last interval, in ns, as in its health. */
 struct set_time {
 	uint64_t enabled, running, busy;
 };
@@ -24,7 +23,7 @@ struct set_state {
 
 struct column_state {
 	struct stall stall;
-	char *why; /* the plan's and the set's sentences in one, where there are both */
+	char *why; /* the plan's and the set's sentences in one; NULL where there are not both */
 };
 
 struct states {
@@ -34,18 +33,19 @@ struct states {
 	bool in_doubt;
 };
 
+/* Takes a reference to plan. -ENOMEM. */
 int states_new(struct states **ret, struct plan *plan);
 struct states *states_free(struct states *states);
 DEFINE_CLEANUP(struct states *, states_free)
 
-/* Takes over what is known of equal sets and columns. */
+/* Takes over what `from` knows of equal sets and columns. */
 void states_carry(struct states *states, const struct states *from);
 
-/* Judges sets by their findings since the last time, which are used up. */
-void states_judge(struct states *states, struct engine *engine);
+/* Judges the sets by their health since the last time, and uses that up. */
+void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX]);
 
-/* Ends an interval, whose counts are used up, after judging. busy: ns in which each of the CPUs was busy; NULL where
- * that is not known, as it need not be while nothing is in doubt. */
-void states_update(struct states *states, struct ledger *ledger, const struct cpulist *cpus, const uint64_t *busy);
+/* Ends an interval, after states_judge(), and uses its counts up. busy: ns in which each of the CPUs was busy; NULL:
+ * not known, which does not matter while nothing is in doubt. */
+void states_update(struct states *states, struct totals *totals, const struct cpulist *cpus, const uint64_t *busy);
 
 enum event_state states_get(const struct states *states, enum scope scope, size_t column, const char **why);

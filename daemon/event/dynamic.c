@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "event/draft.h"
+#include "event/dynamic.h"
+
+#include "event/generic.h"
 #include "event/quote.h"
+#include "event/tables.h"
 #include "util/names.h"
 #include "util/text.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* What terms come to mean, while they are read. */
+/* The meaning of the terms, as far as they have been read. */
 struct meaning {
-	struct draft *draft;
+	struct event_parser *parser;
 	const struct pmu *pmu;
 	const struct term_list *given; /* by the user */
 	struct event event;
-	/* As in perf, whole words and fields of them add up, in whatever order they stand:
-	 * "umask=1,config=0x3c" is 0x13c. Among fields, and among words, the later one counts, and what is given
-	 * before what the named event has. */
+	/* As in perf, whole words and fields of them are or-ed together, in any order: "umask=1,config=0x3c" is 0x13c.
+	 * Among fields, and among words, the last one wins, and a given one wins over the named event's. */
 	uint64_t words[PMU_NR_CONFIGS], fields[PMU_NR_CONFIGS];
-	const struct pmu_alias *alias; /* the PMU's own event that is named, whose unit and scale it has */
+	const struct pmu_alias *alias; /* the PMU's event that is named, whose unit and scale apply; or NULL */
 };
 
 static bool is_format(const struct pmu *pmu, const char *name)
@@ -26,7 +28,7 @@ static bool is_format(const struct pmu *pmu, const char *name)
 	return pmu_config_word(name) >= 0 || pmu_find_format(pmu, name);
 }
 
-/* The alias that a term names: NAME or event=NAME. */
+/* The alias that a term names, as NAME or event=NAME; or NULL. */
 static const struct pmu_alias *named_alias(const struct pmu *pmu, const struct term *term)
 {
 	uint64_t number;
@@ -38,26 +40,26 @@ static const struct pmu_alias *named_alias(const struct pmu *pmu, const struct t
 	return pmu_find_alias(pmu, term->value);
 }
 
-static int apply(struct meaning *meaning, const struct term *term)
+static int apply_term(struct meaning *meaning, const struct term *term)
 {
 	bool word = pmu_config_word(term->name) >= 0;
 	struct reason why;
 	int r = pmu_apply_term(meaning->pmu, term, word ? meaning->words : meaning->fields, &why);
 
-	return r < 0 ? draft_refuse(meaning->draft, "%s", why.text) : 0;
+	return r < 0 ? event_parser_refuse(meaning->parser, "%s", why.text) : 0;
 }
 
 static int refuse_unset(struct meaning *meaning, const struct pmu_alias *alias, const struct term *term)
 {
-	return draft_refuse(meaning->draft,
-			    "event '%.60s' of PMU '%.60s' needs a value for %.60s: %.60s=NUMBER",
-			    alias->name, meaning->pmu->name, term->name, term->name);
+	return event_parser_refuse(meaning->parser,
+				   "event '%.60s' of PMU '%.60s' needs a value for %.60s: %.60s=NUMBER", alias->name,
+				   meaning->pmu->name, term->name, term->name);
 }
 
 static int apply_alias(struct meaning *meaning, const struct pmu_alias *alias)
 {
 	_cleanup_(term_list_release) struct term_list terms = {};
-	int r = term_list_parse(&terms, alias->terms, meaning->draft->why);
+	int r = term_list_parse(&terms, alias->terms, meaning->parser->why);
 
 	for (size_t i = 0; r == 0 && i < terms.nr; i++) {
 		const struct term *term = &terms.terms[i];
@@ -66,47 +68,46 @@ static int apply_alias(struct meaning *meaning, const struct pmu_alias *alias)
 			term = term_list_find(meaning->given, term->name);
 		if (!term)
 			return refuse_unset(meaning, alias, &terms.terms[i]);
-		r = apply(meaning, term);
+		r = apply_term(meaning, term);
 	}
 	return r;
 }
 
-/* An event by name may be one that only other machines' PMUs of that name have; a term is how this PMU's events are
- * written. */
+/* An unknown event's name may be one that another machine's PMU of that name has, and makes the event absent. An
+ * unknown term with a value is refused: it is a part of how this PMU's events are written. */
 static int miss_unknown_term(struct meaning *meaning, const struct term *term)
 {
 	_cleanup_(buf_release) struct buf text = {};
 	_cleanup_(freep) char *whole = NULL;
 
 	if (term->value && pmu_find_alias(meaning->pmu, term->name))
-		return draft_refuse(meaning->draft,
-				    "'%.60s' is an event of PMU '%.60s' and takes no value", term->name,
-				    meaning->pmu->name);
+		return event_parser_refuse(meaning->parser, "'%.60s' is an event of PMU '%.60s' and takes no value",
+					   term->name, meaning->pmu->name);
 	buf_printf(&text, "PMU '%.60s' has no term or event '%.60s'", meaning->pmu->name, term->name);
 	pmu_describe(meaning->pmu, &text);
 	whole = buf_steal(&text);
 	if (!whole)
 		return -ENOMEM;
-	return term->value ? draft_refuse(meaning->draft, "%s", whole) :
-			     reason_set(&meaning->draft->missing, -ENOENT, "%s", whole);
+	return term->value ? event_parser_refuse(meaning->parser, "%s", whole) :
+			     reason_set(&meaning->parser->missing, -ENOENT, "%s", whole);
 }
 
-/* The event of the PMU that is named, with its terms. */
+/* Finds the event of the PMU that the terms name, if any, and applies its terms. */
 static int apply_named(struct meaning *meaning)
 {
 	for (size_t i = 0; i < meaning->given->nr; i++) {
 		const struct pmu_alias *alias = named_alias(meaning->pmu, &meaning->given->terms[i]);
 
 		if (alias && meaning->alias && alias != meaning->alias)
-			return draft_refuse(meaning->draft, "it names two events, '%.60s' and '%.60s'",
-					    meaning->alias->name, alias->name);
+			return event_parser_refuse(meaning->parser, "it names two events, '%.60s' and '%.60s'",
+						   meaning->alias->name, alias->name);
 		if (alias)
 			meaning->alias = alias;
 	}
 	return meaning->alias ? apply_alias(meaning, meaning->alias) : 0;
 }
 
-/* What is given goes before what the named event has. */
+/* Called after apply_named(), so that the given terms win. */
 static int apply_given(struct meaning *meaning)
 {
 	int r = 0;
@@ -118,8 +119,8 @@ static int apply_given(struct meaning *meaning)
 		if (strcmp(term->name, "name") == 0 || named_alias(meaning->pmu, term))
 			continue;
 		if (is_format(meaning->pmu, term->name))
-			r = apply(meaning, term);
-		else if (!term->value && parse_raw(term->name, &raw) == 0)
+			r = apply_term(meaning, term);
+		else if (!term->value && generic_parse_raw(term->name, &raw) == 0)
 			meaning->words[0] = raw;
 		else
 			r = miss_unknown_term(meaning, term);
@@ -127,7 +128,7 @@ static int apply_given(struct meaning *meaning)
 	return r;
 }
 
-/* "cpu_core/cycles/": the generic event on this core PMU, where its sysfs does not name it. */
+/* "cpu_core/cycles/": the generic event on this core PMU, if its sysfs does not have the name. */
 static bool is_generic(const struct meaning *meaning, struct event *ret)
 {
 	char canonical[EVENT_CACHE_NAME_MAX];
@@ -143,17 +144,17 @@ static bool is_generic(const struct meaning *meaning, struct event *ret)
 		only = term;
 	}
 	if (!only || only->value || !pmu_is_core(meaning->pmu) || is_format(meaning->pmu, only->name) ||
-	    pmu_find_alias(meaning->pmu, only->name) || !generic_hardware(only->name, ret, canonical))
+	    pmu_find_alias(meaning->pmu, only->name) || !generic_find_hardware(only->name, ret, canonical))
 		return false;
-	if (pmu_count_core(meaning->draft->pmus) > 1)
+	if (pmu_count_core(meaning->parser->pmus) > 1)
 		ret->attr.config |= (uint64_t)meaning->pmu->type << PERF_PMU_TYPE_SHIFT;
 	return true;
 }
 
-int draft_add_terms(struct draft *draft, const struct pmu *pmu, const struct term_list *terms)
+int event_add_terms(struct event_parser *parser, const struct pmu *pmu, const struct term_list *terms)
 {
 	struct meaning meaning = {
-		.draft = draft,
+		.parser = parser,
 		.pmu = pmu,
 		.given = terms,
 		.event = { .attr = { .type = pmu->type }, .scale = 1 },
@@ -161,7 +162,7 @@ int draft_add_terms(struct draft *draft, const struct pmu *pmu, const struct ter
 	int r;
 
 	if (is_generic(&meaning, &meaning.event))
-		return draft_add(draft, &meaning.event, pmu, NULL);
+		return event_parser_add(parser, &meaning.event, pmu, NULL);
 
 	r = apply_named(&meaning);
 	if (r == 0)
@@ -177,10 +178,10 @@ int draft_add_terms(struct draft *draft, const struct pmu *pmu, const struct ter
 		meaning.event.scale = meaning.alias->scale;
 		meaning.event.unit = event_unit_parse(meaning.alias->unit, &meaning.event.scale);
 	}
-	return draft_add(draft, &meaning.event, pmu, NULL);
+	return event_parser_add(parser, &meaning.event, pmu, NULL);
 }
 
-/* perf lets the "uncore_" be left out as well. */
+/* How a PMU's name is matched, in the order of trying. As in perf, "uncore_" can be left out. */
 enum match {
 	MATCH_NAME,
 	MATCH_INSTANCES,
@@ -188,7 +189,7 @@ enum match {
 	_MATCH_MAX,
 };
 
-static bool matches(const struct pmu *pmu, const char *name, enum match how)
+static bool pmu_matches(const struct pmu *pmu, const char *name, enum match how)
 {
 	static const char uncore[] = "uncore_";
 
@@ -204,58 +205,58 @@ static bool matches(const struct pmu *pmu, const char *name, enum match how)
 	}
 }
 
-/* Of several instances, those that can have the event do. */
-static int add_matching(struct draft *draft, const char *name, enum match how,
-			const struct term_list *terms)
+/* Adds the event on those of several instances that have it; fails only if none has. */
+static int add_matching(struct event_parser *parser, const char *name, enum match how, const struct term_list *terms)
 {
 	int refused = 0;
 
-	for (size_t i = 0; i < draft->pmus->nr; i++) {
+	for (size_t i = 0; i < parser->pmus->nr; i++) {
 		int r = 0;
 
-		if (matches(&draft->pmus->pmus[i], name, how))
-			r = draft_add_terms(draft, &draft->pmus->pmus[i], terms);
+		if (pmu_matches(&parser->pmus->pmus[i], name, how))
+			r = event_add_terms(parser, &parser->pmus->pmus[i], terms);
 		if (r == -ENOMEM)
 			return r;
 		if (r < 0 && refused != -EINVAL)
 			refused = r;
 	}
-	return draft->list.nr ? 0 : refused;
+	return parser->list.nr ? 0 : refused;
 }
 
-static int miss_pmu(struct draft *draft, const char *name)
+static int miss_pmu(struct event_parser *parser, const char *name)
 {
 	struct event generic;
 	char canonical[EVENT_CACHE_NAME_MAX];
 	struct name_list list = {};
 
-	if (event_software_find(name) || generic_hardware(name, &generic, canonical))
-		return draft_refuse(
-			draft, "'%.60s' is an event, not a PMU: it takes ':' and modifiers, no '/'", name);
+	if (event_software_find(name) || generic_find_hardware(name, &generic, canonical))
+		return event_parser_refuse(parser, "'%.60s' is an event, not a PMU: it takes ':' and modifiers, no '/'",
+					   name);
 
-	for (size_t i = 0; i < draft->pmus->nr; i++)
-		name_list_add(&list, draft->pmus->pmus[i].name);
-	return reason_set(&draft->missing, -ENOENT, "this machine has no PMU '%.80s'; it has: %s", name,
-			 name_list_text(&list));
+	for (size_t i = 0; i < parser->pmus->nr; i++)
+		name_list_add(&list, parser->pmus->pmus[i].name);
+	return reason_set(&parser->missing, -ENOENT, "this machine has no PMU '%.80s'; it has: %s", name,
+			  name_list_text(&list));
 }
 
-/* name=, and what the metric is called without it: "msr/tsc". */
-static int set_name(struct draft *draft, const char *pmu, const char *text, const struct term_list *terms)
+/* The metric's name by name=METRIC; else it is made from the text: "msr/tsc". */
+static int set_dynamic_name(struct event_parser *parser, const char *pmu, const char *text,
+			    const struct term_list *terms)
 {
 	const struct term *given = term_list_find(terms, "name");
 
 	for (size_t i = 0; i < terms->nr; i++)
 		if (strcmp(terms->terms[i].name, "name") == 0 && !terms->terms[i].value)
-			return draft_refuse(draft, "term 'name' needs a value: name=METRIC");
-	if (given && !draft->label) {
-		draft->label = strdup(given->value);
-		if (!draft->label)
+			return event_parser_refuse(parser, "term 'name' needs a value: name=METRIC");
+	if (given && !parser->label) {
+		parser->label = strdup(given->value);
+		if (!parser->label)
 			return -ENOMEM;
 	}
-	return draft_set_name(draft, "%s/%s", pmu, text);
+	return event_parser_set_name(parser, "%s/%s", pmu, text);
 }
 
-int draft_dynamic(struct draft *draft, char *text)
+int event_parse_dynamic(struct event_parser *parser, char *text)
 {
 	_cleanup_(term_list_release) struct term_list terms = {};
 	char *rest = text, *pmu = strsep(&rest, "/"), *inside = quote_sep(&rest, "/");
@@ -263,23 +264,23 @@ int draft_dynamic(struct draft *draft, char *text)
 	int r;
 
 	if (!*pmu)
-		return draft_refuse(draft, "no PMU stands before the '/'");
+		return event_parser_refuse(parser, "the PMU's name is missing before the '/'");
 	if (!pmu_is_name(pmu))
-		return draft_refuse(draft, "'%.60s' is no PMU's name", pmu);
+		return event_parser_refuse(parser, "'%.60s' is not a PMU's name", pmu);
 	if (!rest)
-		return draft_refuse(draft, "the '/' after the terms is missing; write '%.60s/%.60s/'", pmu,
-				    inside);
+		return event_parser_refuse(parser, "the '/' after the terms is missing; write '%.60s/%.60s/'", pmu,
+					   inside);
 
 	r = term_list_parse(&terms, inside, &why);
 	if (r < 0)
-		return r == -ENOMEM ? r : draft_refuse(draft, "%s", why.text);
-	r = set_name(draft, pmu, inside, &terms);
+		return r == -ENOMEM ? r : event_parser_refuse(parser, "%s", why.text);
+	r = set_dynamic_name(parser, pmu, inside, &terms);
 	if (r == 0 && *rest)
-		r = draft_set_modifier(draft, *rest == ':' ? rest + 1 : rest);
+		r = event_parser_set_modifier(parser, *rest == ':' ? rest + 1 : rest);
 
-	for (enum match how = 0; r == 0 && !draft->list.nr && how < _MATCH_MAX; how++)
-		r = add_matching(draft, pmu, how, &terms);
-	if (r == 0 && !draft->list.nr)
-		r = miss_pmu(draft, pmu);
-	return r == -ENOENT ? draft_add_missing(draft, pmu, -ENOENT, &draft->missing) : r;
+	for (enum match how = 0; r == 0 && !parser->list.nr && how < _MATCH_MAX; how++)
+		r = add_matching(parser, pmu, how, &terms);
+	if (r == 0 && !parser->list.nr)
+		r = miss_pmu(parser, pmu);
+	return r == -ENOENT ? event_parser_add_missing(parser, pmu, -ENOENT, &parser->missing) : r;
 }

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* The most that the kernel knows: no skid at all (perf_event_open(2), precise_ip). */
+/* The highest level of the kernel: no skid at all (perf_event_open(2), precise_ip). */
 #define PRECISE_MAX 3
 
 static bool *find_flag(struct modifier *modifier, char letter)
@@ -36,23 +36,22 @@ int modifier_parse(struct modifier *ret, const char *text, struct reason *why)
 	struct modifier modifier = {};
 
 	if (!*text)
-		return reason_set(why, -EINVAL, "no modifier stands after the ':'");
+		return reason_set(why, -EINVAL, "a modifier is missing after the ':'");
 
 	for (; *text; text++) {
 		bool *flag = find_flag(&modifier, *text);
 
 		if (*text == 'p') {
 			if (++modifier.precise > PRECISE_MAX)
-				return reason_set(why, -EINVAL, "modifier 'p' can stand %d times at most",
+				return reason_set(why, -EINVAL, "modifier 'p' can be given %d times at most",
 						  PRECISE_MAX);
 			continue;
 		}
 		if (!flag)
-			return reason_set(why, -EINVAL,
-					  "unknown modifier '%c'; there are u, k, h, G, H, I, D, p and e",
+			return reason_set(why, -EINVAL, "unknown modifier '%c'; there are u, k, h, G, H, I, D, p and e",
 					  *text);
 		if (*flag)
-			return reason_set(why, -EINVAL, "modifier '%c' stands twice", *text);
+			return reason_set(why, -EINVAL, "modifier '%c' is given twice", *text);
 		*flag = true;
 	}
 	*ret = modifier;

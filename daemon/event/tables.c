@@ -12,9 +12,7 @@ const struct event_table_entry event_hardware_table[] = {
 	{ .name = "instructions", .config = PERF_COUNT_HW_INSTRUCTIONS, .steady = true },
 	{ .name = "cache-references", .config = PERF_COUNT_HW_CACHE_REFERENCES },
 	{ .name = "cache-misses", .config = PERF_COUNT_HW_CACHE_MISSES },
-	{ .name = "branch-instructions",
-	  .alias = "branches",
-	  .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
+	{ .name = "branch-instructions", .alias = "branches", .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
 	{ .name = "branch-misses", .config = PERF_COUNT_HW_BRANCH_MISSES },
 	{ .name = "bus-cycles", .config = PERF_COUNT_HW_BUS_CYCLES, .steady = true },
 	{ .name = "stalled-cycles-frontend",
@@ -43,24 +41,22 @@ const struct event_table_entry event_software_table[] = {
 };
 const size_t event_software_table_size = ARRAY_SIZE(event_software_table);
 
-static const struct event_table_entry *find(const struct event_table_entry *table, size_t size,
-					    const char *name)
+static const struct event_table_entry *find_entry(const struct event_table_entry *table, size_t size, const char *name)
 {
 	for (size_t i = 0; i < size; i++)
-		if (strcasecmp(table[i].name, name) == 0 ||
-		    (table[i].alias && strcasecmp(table[i].alias, name) == 0))
+		if (strcasecmp(table[i].name, name) == 0 || (table[i].alias && strcasecmp(table[i].alias, name) == 0))
 			return &table[i];
 	return NULL;
 }
 
 const struct event_table_entry *event_hardware_find(const char *name)
 {
-	return find(event_hardware_table, event_hardware_table_size, name);
+	return find_entry(event_hardware_table, event_hardware_table_size, name);
 }
 
 const struct event_table_entry *event_software_find(const char *name)
 {
-	return find(event_software_table, event_software_table_size, name);
+	return find_entry(event_software_table, event_software_table_size, name);
 }
 
 /* --- cache events: CACHE, CACHE-OPERATION, CACHE-RESULT, or both behind the cache in either order */
@@ -75,7 +71,7 @@ enum {
 
 static const struct {
 	const char *spelling[MAX_SPELLINGS]; /* the canonical one first */
-	unsigned operations;		     /* those that it has */
+	unsigned operations;		     /* a bit for each that it has */
 } caches[PERF_COUNT_HW_CACHE_MAX] = {
 	[PERF_COUNT_HW_CACHE_L1D] = { { "L1-dcache", "l1-d", "l1d", "L1-data" }, READ | WRITE | PREFETCH },
 	[PERF_COUNT_HW_CACHE_L1I] = { { "L1-icache", "l1-i", "l1i", "L1-instruction" }, READ | PREFETCH },
@@ -162,16 +158,15 @@ static size_t match_result(const char *text, unsigned *ret)
 static void cache_name(unsigned cache, unsigned operation, unsigned result, char *name, size_t size)
 {
 	if (result == PERF_COUNT_HW_CACHE_RESULT_MISS)
-		(void)snprintf(name, size, "%s-%s-%s", caches[cache].spelling[0],
-			       operations[operation].one, results[result].spelling[0]);
+		(void)snprintf(name, size, "%s-%s-%s", caches[cache].spelling[0], operations[operation].one,
+			       results[result].spelling[0]);
 	else
 		(void)snprintf(name, size, "%s-%s", caches[cache].spelling[0], operations[operation].many);
 }
 
 bool event_cache_parse(const char *name, uint64_t *ret, char *canonical, size_t size)
 {
-	unsigned cache, operation = PERF_COUNT_HW_CACHE_OP_READ,
-			result = PERF_COUNT_HW_CACHE_RESULT_ACCESS;
+	unsigned cache, operation = PERF_COUNT_HW_CACHE_OP_READ, result = PERF_COUNT_HW_CACHE_RESULT_ACCESS;
 	bool has_operation = false, has_result = false;
 	size_t n = match_cache(name, &cache);
 

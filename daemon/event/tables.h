@@ -15,7 +15,7 @@ struct event_table_entry {
 	const char *alias; /* another name for it, or NULL */
 	uint64_t config;
 	bool nanoseconds; /* the count is a time in ns (cpu-clock, task-clock) */
-	bool steady;	  /* no CPU can run anything without counting some millions a second of it */
+	bool steady;	  /* a CPU that is not idle counts millions a second of it */
 };
 
 extern const struct event_table_entry event_hardware_table[];
@@ -30,11 +30,10 @@ const struct event_table_entry *event_software_find(const char *name);
 /* A buffer that every canonical name of a cache event fits in. */
 #define EVENT_CACHE_NAME_MAX 32
 
-/* Parses a hardware cache event ("L1-dcache-load-misses", "LLC-stores", "dTLB") in perf's spellings, in
- * any case of letters, into perf_event_attr.config and, where canonical is not NULL, its canonical name
- * (a buffer of size bytes). False where it is none, or where the cache has no such operation
- * (iTLB-stores). */
+/* Parses a hardware cache event ("L1-dcache-load-misses", "LLC-stores", "dTLB") in perf's spellings, in any case of
+ * letters: *ret is perf_event_attr.config; canonical, a buffer of size bytes or NULL, gets the canonical name. False if
+ * it is no cache event, or the cache has no such operation (iTLB-stores). */
 bool event_cache_parse(const char *name, uint64_t *ret, char *canonical, size_t size);
 
-/* Canonical name number i of all valid combinations, for listing; false at the end. */
+/* The canonical name number i of all valid combinations, for listing; false at the end. */
 bool event_cache_nth(size_t i, char *name, size_t size);

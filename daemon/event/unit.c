@@ -11,7 +11,7 @@ static const char *const unit_names[_EVENT_UNIT_MAX] = {
 	[EVENT_UNIT_BYTES] = "bytes", [EVENT_UNIT_CELSIUS] = "celsius",
 };
 
-/* Case matters: "mJ" and "MJ" are nine powers of ten apart. */
+/* Case matters: "mJ" and "MJ" differ by a factor of 10^9. */
 static const struct {
 	const char *text;
 	enum event_unit unit;

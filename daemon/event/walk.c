@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "event/draft.h"
-#include "event/event.h"
-#include "event/pfm.h"
+#include "event/walk.h"
+
+#include "event/catalog/tracefs.h"
+#include "event/pfm-event.h"
 #include "event/tables.h"
-#include "event/tracefs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,12 +15,10 @@ struct walk {
 	void *userdata;
 };
 
-static int tell(const struct walk *walk, const char *kind, const char *pmu, const char *name,
-		enum event_unit unit)
+static int list_event(const struct walk *walk, const char *kind, const char *pmu, const char *name,
+		      enum event_unit unit)
 {
-	struct event_listing listing = {
-		.kind = kind, .pmu = pmu, .name = name, .unit = event_unit_name(unit)
-	};
+	struct event_listing listing = { .kind = kind, .pmu = pmu, .name = name, .unit = event_unit_name(unit) };
 
 	return walk->each(walk->userdata, &listing);
 }
@@ -30,8 +28,8 @@ static int walk_software(const struct walk *walk)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < event_software_table_size; i++)
-		r = tell(walk, "Software event", "software", event_software_table[i].name,
-			 event_software_table[i].nanoseconds ? EVENT_UNIT_SECONDS : EVENT_UNIT_NONE);
+		r = list_event(walk, "Software event", "software", event_software_table[i].name,
+			       event_software_table[i].nanoseconds ? EVENT_UNIT_SECONDS : EVENT_UNIT_NONE);
 	return r;
 }
 
@@ -52,7 +50,7 @@ static int walk_core(const struct walk *walk, const struct pmu *pmu)
 	return r;
 }
 
-/* "hv_24x7/PM_PB_CYC,chip=?/": what has to be given is shown. */
+/* "hv_24x7/PM_PB_CYC,chip=?/": shows the terms that the user has to give. */
 static int alias_name(char **ret, const struct pmu *pmu, const struct pmu_alias *alias)
 {
 	_cleanup_(term_list_release) struct term_list terms = {};
@@ -79,15 +77,15 @@ static int walk_aliases(const struct walk *walk, const struct pmu *pmu)
 
 		if (r < 0)
 			return r;
-		r = tell(walk, "Kernel PMU event", pmu->name, name,
-			 event_unit_parse(pmu->aliases[i].unit, &scale));
+		r = list_event(walk, "Kernel PMU event", pmu->name, name,
+			       event_unit_parse(pmu->aliases[i].unit, &scale));
 		if (r)
 			return r;
 	}
 	return 0;
 }
 
-/* Forms rather than names: there are as many of these as the memory has addresses and functions. */
+/* Forms rather than names: there are as many of these events as addresses and functions. */
 static int walk_forms(const struct walk *walk, const struct pmu_catalogue *pmus)
 {
 	static const struct event_listing forms[] = {
@@ -108,19 +106,19 @@ static int walk_forms(const struct walk *walk, const struct pmu_catalogue *pmus)
 	return r;
 }
 
-static int tell_pfm(void *userdata, const char *name, const struct pfm_encoding *encoding)
+static int list_pfm(void *userdata, const char *name, const struct pfm_encoding *encoding)
 {
 	const struct walk *walk = userdata;
 	const struct pmu *pmu;
 	struct event event;
-	int r = walk->env->pmus ? event_from_pfm(&event, &pmu, walk->env->pmus, encoding) : -ENOENT;
+	int r = walk->env->pmus ? event_of_pfm(&event, &pmu, walk->env->pmus, encoding) : -ENOENT;
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	return tell(walk, "libpfm event", encoding->pmu, name, event.unit);
+	return list_event(walk, "libpfm event", encoding->pmu, name, event.unit);
 }
 
-static int tell_tracepoint(void *userdata, const char *subsystem, const char *name)
+static int list_tracepoint(void *userdata, const char *subsystem, const char *name)
 {
 	_cleanup_(freep) char *whole = NULL;
 
@@ -128,11 +126,11 @@ static int tell_tracepoint(void *userdata, const char *subsystem, const char *na
 		whole = NULL;
 		return -ENOMEM;
 	}
-	return tell(userdata, "Tracepoint", "tracepoint", whole, EVENT_UNIT_NONE);
+	return list_event(userdata, "Tracepoint", "tracepoint", whole, EVENT_UNIT_NONE);
 }
 
-int event_walk(const struct event_env *env,
-	       int (*each)(void *userdata, const struct event_listing *listing), void *userdata)
+int event_walk(const struct event_env *env, int (*each)(void *userdata, const struct event_listing *listing),
+	       void *userdata)
 {
 	struct walk walk = { .env = env, .each = each, .userdata = userdata };
 	size_t nr = env->pmus ? env->pmus->nr : 0;
@@ -148,6 +146,6 @@ int event_walk(const struct event_env *env,
 	if (r == 0)
 		r = walk_forms(&walk, env->pmus);
 	if (r == 0)
-		r = pfm_walk(tell_pfm, &walk);
-	return r == 0 ? tracefs_walk(env->tracefs, tell_tracepoint, &walk) : r;
+		r = pfm_walk(list_pfm, &walk);
+	return r == 0 ? tracefs_walk(env->tracefs, list_tracepoint, &walk) : r;
 }

@@ -13,18 +13,18 @@ struct rule {
 		uint32_t type;
 		uint64_t config;
 	} over, under;
-	bool alone;	  /* there is no `under` */
-	bool cgroup_only; /* a whole CPU's says nothing: it is always 1, or the machine's idleness */
+	bool alone;	  /* no `under`: the rate of `over` itself */
+	bool cgroup_only; /* without meaning for a whole CPU, whose task-clock is the time on the wall */
 };
 
-#define HARDWARE(event)                                                                            \
-	{                                                                                          \
-		PERF_TYPE_HARDWARE, PERF_COUNT_HW_##event                                          \
+#define HARDWARE(event)                                                                                                \
+	{                                                                                                              \
+		PERF_TYPE_HARDWARE, PERF_COUNT_HW_##event                                                              \
 	}
-#define LOADS(cache, result)                                                                       \
-	{                                                                                          \
-		PERF_TYPE_HW_CACHE, PERF_COUNT_HW_CACHE_##cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | \
-					    PERF_COUNT_HW_CACHE_RESULT_##result << 16              \
+#define LOADS(cache, result)                                                                                           \
+	{                                                                                                              \
+		PERF_TYPE_HW_CACHE, PERF_COUNT_HW_CACHE_##cache | PERF_COUNT_HW_CACHE_OP_READ << 8 |                   \
+					    PERF_COUNT_HW_CACHE_RESULT_##result << 16                                  \
 	}
 
 static const struct rule rules[] = {
@@ -50,7 +50,8 @@ void derived_list_release(struct derived_list *list)
 	*list = (struct derived_list){};
 }
 
-/* On a machine with several core PMUs, the upper half of a generic event's config is the PMU's type. */
+/* On machines with several core PMUs, the upper half of a generic event's config holds the type of the PMU
+ * (PERF_PMU_TYPE_SHIFT in linux/perf_event.h, Linux 5.13). */
 static uint64_t generic_config(const struct perf_event_attr *attr)
 {
 	bool by_pmu = attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE;
@@ -63,8 +64,8 @@ static bool is_event(const struct event *event, uint32_t type, uint64_t config)
 	return event->attr.type == type && generic_config(&event->attr) == config;
 }
 
-/* Do both count the same work: the same modes, on the same PMU, at the same time? */
-static bool go_together(const struct column *a, const struct column *b)
+/* Do both events count the same work: the same modes, on the same PMU, during the same time? */
+static bool count_same_work(const struct column *a, const struct column *b)
 {
 	const struct perf_event_attr *x = &a->event->attr, *y = &b->event->attr;
 
@@ -74,7 +75,8 @@ static bool go_together(const struct column *a, const struct column *b)
 	       x->exclude_host == y->exclude_host;
 }
 
-/* Where `under` of the rule is, for this `over`; false: nowhere. */
+/* The column of the rule's `under` that goes with this `over`; NO_COLUMN for a rule without one. False: there is no
+ * such column. */
 static bool find_under(const struct snapshot_table *table, const struct rule *rule, const struct column *over,
 		       size_t *ret)
 {
@@ -84,7 +86,7 @@ static bool find_under(const struct snapshot_table *table, const struct rule *ru
 	for (size_t i = 0; i < table->nr_columns; i++) {
 		const struct column *under = table->columns[i].column;
 
-		if (is_event(under->event, rule->under.type, rule->under.config) && go_together(over, under)) {
+		if (is_event(under->event, rule->under.type, rule->under.config) && count_same_work(over, under)) {
 			*ret = i;
 			return true;
 		}
@@ -92,7 +94,7 @@ static bool find_under(const struct snapshot_table *table, const struct rule *ru
 	return false;
 }
 
-/* As metrics are called for their modifiers: "ipc_user". */
+/* With the suffixes that metrics get for their modifiers: "ipc_user". */
 static char *derived_name(const struct rule *rule, const struct event *event)
 {
 	const struct perf_event_attr *attr = &event->attr;
@@ -106,7 +108,7 @@ static char *derived_name(const struct rule *rule, const struct event *event)
 	}
 	if (attr->exclude_host)
 		buf_str(&name, "_guest");
-	/* User modes leave out guests by themselves. */
+	/* The modifiers of user mode alone imply exclude_guest (event/modifier.c). */
 	else if (attr->exclude_guest && !attr->exclude_kernel)
 		buf_str(&name, "_host");
 	if (event->by_pmu)
@@ -160,8 +162,7 @@ int derived_find(struct derived_list *ret, const struct snapshot_table *table, e
 				return -ENOMEM;
 		}
 	}
-	*ret = list;
-	list = (struct derived_list){};
+	*ret = steal_struct(list);
 	return 0;
 }
 

@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * Ratios that mean more than their parts: instructions per cycle, misses per access, CPUs in use. Made
- * from rates, of events that the kernel counted together: apart, two events see different work.
+ * Derived ratios: instructions per cycle, misses per access, CPUs in use. They are ratios of rates, of two events in
+ * one set: only these were counted during the same time, and so count the same work.
  *
- * Which event is which is told by its perf_event_attr, not by its name, which can be a label.
+ * Events are recognised by their perf_event_attr, not by their names, which the config can choose.
  */
 
 #include "snapshot/snapshot.h"
 
-/* A ratio that a table's columns have. */
+/* A ratio of two columns of a table. */
 struct derived {
-	char *name; /* "ipc", "ipc_user" of cycles:u and instructions:u, "ipc/cpu_core" of one PMU of several */
-	size_t over, under; /* columns; under == NO_COLUMN: the rate of `over` in its unit, for itself */
+	char *name;	    /* "ipc", "ipc_user" of cycles:u and instructions:u, "ipc/cpu_core" of one PMU of several */
+	size_t over, under; /* columns; under == NO_COLUMN: the value is the rate of `over`, in its unit */
 };
 
 struct derived_list {
@@ -23,9 +23,9 @@ struct derived_list {
 
 void derived_list_release(struct derived_list *list);
 
-/* Finds all that table's columns have. -ENOMEM. */
+/* Finds all ratios of the table's columns. -ENOMEM. */
 int derived_find(struct derived_list *ret, const struct snapshot_table *table, enum scope scope);
 
-/* Its value in a row of cells; NAN where one part was not measured over an interval, or `under` was 0. */
+/* The value in a row of cells. NAN: an event was not measured over the last interval, or the rate of `under` was 0. */
 double derived_value(const struct derived *derived, const struct snapshot_table *table,
 		     const struct snapshot_cell *cells);

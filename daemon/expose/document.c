@@ -47,6 +47,13 @@ json_t *document_seconds(uint64_t ns)
 	return document_real((double)ns / 1e9);
 }
 
+json_t *document_cpus(const struct cpulist *cpus)
+{
+	_cleanup_(freep) char *list = cpulist_format(cpus);
+
+	return list ? json_string(list) : NULL;
+}
+
 static int add_bytes(const char *bytes, size_t n, void *userdata)
 {
 	struct buf *out = userdata;

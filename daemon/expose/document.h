@@ -2,27 +2,30 @@
 #pragma once
 
 /*
- * Answers of the API that are small, built with jansson. All of these return NULL for want of memory,
- * which json_pack() passes on: it is looked at once, at the end.
+ * Small documents of the API, built with jansson. Functions here return NULL when out of memory. json_pack() returns
+ * NULL for a NULL value, so that callers only check at the end.
  */
 
 #include "util/buf.h"
+#include "util/cpulist.h"
 
 #include <jansson.h>
 
-/* NULL becomes null. jansson takes no invalid UTF-8, which what someone has written into a file can be:
- * it is made valid as labels are. */
+/* A string; null for NULL. jansson refuses invalid UTF-8, which foreign text can contain: invalid bytes are replaced as
+ * in labels. */
 json_t *document_text(const char *text);
-/* jansson's integers are signed: what is beyond them becomes a real. */
+/* An integer; a real above INT64_MAX, since jansson's integers are signed. */
 json_t *document_u64(uint64_t v);
-/* "0x1b": JSON has no hexadecimal, and readers cut integers of 64 bits. */
+/* The string "0x1b". JSON has no hexadecimal numbers, and many readers keep only 53 bits of an integer. */
 json_t *document_hex(uint64_t v);
-/* An integer where it is one; null where it is not finite. */
+/* An integer if the value is one; null if it is not finite. */
 json_t *document_real(double v);
 json_t *document_seconds(uint64_t ns);
+/* The list as text: "0-3,8". */
+json_t *document_cpus(const struct cpulist *cpus);
 
-/* Writes root, compact, with members in the order in which they were set, and drops it. -ENOMEM, with
- * out released; also where root is NULL. */
+/* Writes root in compact form, members in the order in which they were set, and releases root in every case. -ENOMEM
+ * with out released, also if root is NULL. */
 int document_write(struct buf *out, json_t *root);
 
 static inline void json_decref_pointer(json_t **json)

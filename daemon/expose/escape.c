@@ -4,11 +4,11 @@
 
 #include "util/text.h"
 
-/* What stands for a byte below 128; NULL: itself. */
+/* The replacement of each byte below 128; NULL: the byte itself. */
 typedef const char *const escape_table[128];
 
-/* The bytes from p on that need nothing done: a run is copied at once. */
-static size_t plain_length(const char *p, const escape_table table)
+/* The length of the run from p on that needs no escaping: it is copied in one piece. */
+static size_t unescaped_length(const char *p, const escape_table table)
 {
 	size_t n = 0;
 
@@ -17,10 +17,10 @@ static size_t plain_length(const char *p, const escape_table table)
 	return n;
 }
 
-static void escape(struct buf *out, const char *text, const escape_table table)
+static void escape_text(struct buf *out, const char *text, const escape_table table)
 {
 	while (*text) {
-		size_t n = plain_length(text, table);
+		size_t n = unescaped_length(text, table);
 		unsigned char c;
 
 		buf_add(out, text, n);
@@ -46,14 +46,14 @@ void escape_label(struct buf *out, const char *text)
 {
 	static const escape_table table = { ['\\'] = "\\\\", ['"'] = "\\\"", ['\n'] = "\\n" };
 
-	escape(out, text, table);
+	escape_text(out, text, table);
 }
 
 void escape_help(struct buf *out, const char *text)
 {
 	static const escape_table table = { ['\\'] = "\\\\", ['\n'] = "\\n" };
 
-	escape(out, text, table);
+	escape_text(out, text, table);
 }
 
 void escape_json(struct buf *out, const char *text)
@@ -69,5 +69,5 @@ void escape_json(struct buf *out, const char *text)
 		[0x1f] = "\\u001f", ['"'] = "\\\"",	['\\'] = "\\\\",
 	};
 
-	escape(out, text, table);
+	escape_text(out, text, table);
 }

@@ -2,39 +2,39 @@
 #pragma once
 
 /*
- * A snapshot as text: Prometheus's exposition format, OpenMetrics and JSON.
+ * A snapshot as text: the Prometheus text format, OpenMetrics and JSON.
  *
- * There is one walk over the numbers of a snapshot (walk.h), which knows the filters and the order, and
- * a writer per format. Everything here is pure: from a snapshot to a buffer.
+ * One selection from the snapshot (walk.h) has the filters and the order, and there is a writer for each format.
+ * Everything here is pure: from a snapshot to a buffer.
  *
- * All write into a struct buf and return 0, or -ENOMEM (the buffer's failure) with the buffer released; of a query
- * whose globs would take too long with the names there are, -E2BIG.
+ * Functions append to `out` and return 0. On failure they release `out` and return -ENOMEM, or -E2BIG for a query whose
+ * globs would take too long to match.
  */
 
-#include "snapshot/about.h"
+#include "snapshot/machine-info.h"
 #include "snapshot/snapshot.h"
 #include "util/buf.h"
 
-/* What part of a snapshot is asked for. Zeroed: everything. Strings are borrowed. */
+/* Selects a part of a snapshot. Zeroed: everything. Strings are borrowed. */
 struct expose_query {
-	bool without[_SCOPE_MAX]; /* scopes left out */
-	const char *cgroup;	  /* glob on the label; leaves CPU rows alone */
-	const char *event;	  /* glob on the metric name, or on the event's text */
-	const char *sort;	  /* metric name, or the event's text: rows by falling rate, then total; unmeasured
-				   * ones last */
-	size_t limit;		  /* rows per scope; 0: all */
-	uint64_t now;		  /* CLOCK_MONOTONIC ns, for the snapshot's age; 0: no age */
+	bool without[_SCOPE_MAX]; /* scopes to leave out */
+	const char *cgroup;	  /* glob on the label of cgroups; CPU rows are not affected */
+	const char *event;	  /* glob on the metric's name or on the event's text */
+	const char *sort;	  /* a metric's name or an event's text: rows are sorted by falling rate, then by total,
+				   * unmeasured ones last */
+	size_t limit;		  /* rows in each scope; 0: all */
+	uint64_t now;		  /* CLOCK_MONOTONIC ns, to show the snapshot's age; 0: the age is not shown */
 };
 
-/* Is there an event of that name (as in `sort`) in a scope that query asks for? */
+/* Does a scope that the query selects have an event with that name, as `sort` takes it? */
 bool expose_has_event(const struct snapshot *snapshot, const struct expose_query *query, const char *name);
 
-/* The whole snapshot in Prometheus's text format 0.0.4, and in OpenMetrics 1.0.0. */
+/* The whole snapshot in the Prometheus text format 0.0.4, and in OpenMetrics 1.0.0. */
 int expose_prometheus(struct buf *out, const struct snapshot *snapshot);
 int expose_openmetrics(struct buf *out, const struct snapshot *snapshot);
 
-/* /api/v1/snapshot, /api/v1/events, /api/v1/cgroups, /api/v1/status */
+/* The documents of /api/v1/snapshot, /api/v1/events, /api/v1/cgroups and /api/v1/status. */
 int expose_json_snapshot(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);
 int expose_json_events(struct buf *out, const struct snapshot *snapshot);
 int expose_json_cgroups(struct buf *out, const struct snapshot *snapshot);
-int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct about *about);
+int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct machine_info *info);

@@ -2,29 +2,30 @@
 #pragma once
 
 /*
- * The walk by family: what the Prometheus text format and OpenMetrics have in common.
+ * Metric families, as the Prometheus text format and OpenMetrics have them in common, and the table of functions that
+ * a writer of such a format fills in.
  *
- * A family is one metric: a name, what it is, and all of its samples in one piece. A family without a
- * sample is not begun. The walk hands labels over as text that the writer itself has made of them, once
- * a row and once a column, and not again for each of a hundred thousand samples.
+ * A family is one metric: a name, a type, and all of its samples in one piece. Labels are text that the writer itself
+ * has made, once for each row and once for each column, so that they are not escaped again for each of a hundred
+ * thousand samples.
  */
 
-#include "expose/walk.h"
+#include "expose/number.h"
 
 enum family_type {
 	FAMILY_COUNTER,
 	FAMILY_GAUGE,
-	FAMILY_INFO, /* always 1; what it says is in the labels */
+	FAMILY_INFO, /* its value is always 1; the information is in the labels */
 };
 
-/* What ends the name of the gauge beside an event's counter, for its highest rate. */
+/* The end of the name of the gauge that shows the highest rate of an event, beside its counter. */
 #define PEAK_SUFFIX "_peak_per_second"
 
 struct family {
-	const char *name; /* with its unit, without what a type adds to it: "_total", "_info" */
+	const char *name; /* with the unit, without the suffix of a type ("_total", "_info") */
 	enum family_type type;
-	const char *unit; /* "seconds", …, "" */
-	const char *help; /* foreign text may be in it */
+	const char *unit; /* "seconds", …, or "" */
+	const char *help; /* not escaped; names from the config may be in it */
 };
 
 /* Labels as label() has written them. */
@@ -33,22 +34,19 @@ struct label_text {
 	size_t len;
 };
 
-/* What a sample is of. Its labels are those of both texts. */
+/* One series of a family. Its labels are those of both texts, one after the other. */
 struct series {
 	struct label_text target, own;
-	uint64_t since; /* ns since the epoch when the counter began; 0: not known */
+	uint64_t since; /* ns since the epoch when the counter began; 0: unknown */
 };
 
 struct family_writer {
-	/* Adds a label with its separator in front ("," in both formats), so that texts can be joined. */
+	/* Adds a label preceded by its separator ("," in both formats), so that texts can be joined. */
 	void (*label)(struct buf *labels, const char *name, const char *value);
 	void (*begin)(void *userdata, const struct family *family);
-	/* A sample of the family begun last, of value count × scale. */
+	/* Adds a sample with the value count × scale to the family begun last. */
 	void (*sample)(void *userdata, const struct series *series, uint64_t count, const struct scale *scale);
-	/* The same of a value that was not counted. */
+	/* The same for a value that is not a count. */
 	void (*measure)(void *userdata, const struct series *series, double value);
 	void (*end)(void *userdata); /* after the last family */
 };
-
-/* -ENOMEM. */
-int walk_families(const struct walk *walk, const struct family_writer *writer, void *userdata);

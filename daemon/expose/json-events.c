@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * /api/v1/events: what was configured, how it was understood, and what has become of it.
+ * /api/v1/events: the configured events, how each is encoded for the kernel, and its state.
  *
  *   {"events": [{"scope": "cpu", "group": "core", "event": "cycles_user", "text": "cycles:u", "pmu": "cpu",
  *                "encoding": {"type": 0, "config": "0x0", …, "exclude_kernel": true}, "unit": null,
@@ -10,9 +10,9 @@
  *    "sets": [{"scope": "cpu", "group": "core", "leader": "cycles_user", "members": ["cycles_user", …],
  *              "cpus": "0-3"}, …]}
  *
- * encoding has the flags that are set and, where the event has them, precise, config3, bp_type, probe (a kprobe's
- * function, a uprobe's file) and filter. set and cpus are null for an event that is not counted; one that this
- * machine lacks has "absent", the error's name. A set's number is its place in sets.
+ * "encoding" has the flags that are set and, where the event has them, precise, config3, bp_type, probe (the function
+ * of a kprobe, the file of a uprobe) and filter. "set" and "cpus" are null for an event that is not counted. An event
+ * that this machine lacks has "absent", the name of the error. The number of a set is its index in "sets".
  */
 
 #include "expose/expose.h"
@@ -21,28 +21,31 @@
 
 #include <errno.h>
 
-/* Only what is set: most events have none of these. */
+/* Only flags that are set: most events have none. */
 static bool add_flags(json_t *encoding, const struct perf_event_attr *attr)
 {
 	const struct {
 		const char *name;
 		bool set;
 	} flags[] = {
-		{ "exclude_user", attr->exclude_user },	  { "exclude_kernel", attr->exclude_kernel },
-		{ "exclude_hv", attr->exclude_hv },	  { "exclude_idle", attr->exclude_idle },
-		{ "exclude_host", attr->exclude_host },	  { "exclude_guest", attr->exclude_guest },
-		{ "pinned", attr->pinned },		  { "exclusive", attr->exclusive },
+		{ "exclude_user", attr->exclude_user },
+		{ "exclude_kernel", attr->exclude_kernel },
+		{ "exclude_hv", attr->exclude_hv },
+		{ "exclude_idle", attr->exclude_idle },
+		{ "exclude_host", attr->exclude_host },
+		{ "exclude_guest", attr->exclude_guest },
+		{ "pinned", attr->pinned },
+		{ "exclusive", attr->exclusive },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		if (flags[i].set && json_object_set_new(encoding, flags[i].name, json_true()) < 0)
 			return false;
-	return attr->precise_ip == 0 ||
-	       json_object_set_new(encoding, "precise", json_integer(attr->precise_ip)) == 0;
+	return attr->precise_ip == 0 || json_object_set_new(encoding, "precise", json_integer(attr->precise_ip)) == 0;
 }
 
-/* What only some kinds of events have. */
-static bool add_of_kind(json_t *encoding, const struct event *event)
+/* Members that only some kinds of events have. */
+static bool add_members_of_kind(json_t *encoding, const struct event *event)
 {
 	const char *texts[][2] = { { "probe", event->probe }, { "filter", event->filter } };
 
@@ -57,25 +60,25 @@ static bool add_of_kind(json_t *encoding, const struct event *event)
 	return true;
 }
 
-/* As it is opened: without what the kernel refused, which the reason tells, and pinned where it leads. */
-static json_t *encoding_of(const struct snapshot *snapshot, const struct column *column)
+/* The attributes as they are opened: without flags that the kernel has refused, which the reason tells, and pinned for
+ * a leader. */
+static json_t *encoding_json(const struct snapshot *snapshot, const struct column *column)
 {
 	const struct scope_plan *plan = &snapshot->plan->scope[column->scope];
-	struct perf_event_attr attr = column->set == NO_SET ?
-					      column->attr :
-					      set_attr(plan, &plan->sets[column->set], column->member);
+	struct perf_event_attr attr = column->set == NO_SET ? column->attr :
+							      set_attr(plan, &plan->sets[column->set], column->member);
 	json_t *encoding = json_pack("{s:I, s:o, s:o, s:o}", "type", (json_int_t)attr.type, "config",
 				     document_hex(attr.config), "config1", document_hex(attr.config1), "config2",
 				     document_hex(attr.config2));
 
-	if (encoding && add_flags(encoding, &attr) && add_of_kind(encoding, column->event))
+	if (encoding && add_flags(encoding, &attr) && add_members_of_kind(encoding, column->event))
 		return encoding;
 	json_decref(encoding);
 	return NULL;
 }
 
-/* The set's events in the order in which the kernel has them: the leader first. */
-static json_t *members_of(const struct scope_plan *plan, const struct set *set)
+/* The events of the set in the kernel's order: the leader first. */
+static json_t *members_json(const struct scope_plan *plan, const struct set *set)
 {
 	_cleanup_(json_decref_pointer) json_t *members = json_array();
 
@@ -85,56 +88,49 @@ static json_t *members_of(const struct scope_plan *plan, const struct set *set)
 	return json_incref(members);
 }
 
-static json_t *cpus_of(const struct set *set)
+static json_t *set_json(const struct scope_plan *plan, const struct set *set, enum scope scope)
 {
-	_cleanup_(freep) char *list = cpulist_format(&set->cpus);
-
-	return list ? json_string(list) : NULL;
-}
-
-static json_t *set_of(const struct scope_plan *plan, const struct set *set, enum scope scope)
-{
-	json_t *members = members_of(plan, set);
+	json_t *members = members_json(plan, set);
 
 	return json_pack("{s:s, s:o, s:O*, s:o, s:o}", "scope", scope_name(scope), "group",
 			 document_text(set->group->name), "leader", json_array_get(members, 0), "members", members,
-			 "cpus", cpus_of(set));
+			 "cpus", document_cpus(&set->cpus));
 }
 
-/* All scopes' sets; NULL where there is no memory. */
-static json_t *sets_of(const struct plan *plan)
+/* The sets of all scopes. NULL: out of memory. */
+static json_t *sets_json(const struct plan *plan)
 {
 	_cleanup_(json_decref_pointer) json_t *sets = json_array();
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < plan->scope[scope].nr_sets; i++)
-			if (json_array_append_new(sets, set_of(&plan->scope[scope], &plan->scope[scope].sets[i],
-							       (enum scope)scope)) < 0)
+			if (json_array_append_new(sets, set_json(&plan->scope[scope], &plan->scope[scope].sets[i],
+								 (enum scope)scope)) < 0)
 				return NULL;
 	return json_incref(sets);
 }
 
-/* Of the event's set: its number in "sets", and what leads it. */
-static json_t *reference_to(const json_t *set, size_t number)
+/* The event's reference to its set: the index in "sets" and the leader. */
+static json_t *reference_json(const json_t *set, size_t number)
 {
 	return set ? json_pack("{s:O, s:I}", "leader", json_object_get(set, "leader"), "number", (json_int_t)number) :
 		     json_null();
 }
 
-/* first: the number of the scope's first set. */
-static json_t *event_of(const struct snapshot *snapshot, const struct snapshot_column *column, const json_t *sets,
-			size_t first)
+/* first: the index of the scope's first set in `sets`. */
+static json_t *event_json(const struct snapshot *snapshot, const struct snapshot_column *column, const json_t *sets,
+			  size_t first)
 {
 	const struct event *event = column->column->event;
 	size_t number = column->column->set == NO_SET ? SIZE_MAX : first + column->column->set;
 	const json_t *set = json_array_get(sets, number);
 	const char *unit = event_unit_name(event->unit);
 	json_t *json = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "scope",
-				 scope_name(column->column->scope), "group",
-				 document_text(column->column->group->name), "event", document_text(event->metric),
-				 "text", document_text(event->text), "pmu", document_text(event->pmu), "encoding",
-				 encoding_of(snapshot, column->column), "unit", document_text(*unit ? unit : NULL),
-				 "scale", document_real(event->scale), "set", reference_to(set, number), "cpus",
+				 scope_name(column->column->scope), "group", document_text(column->column->group->name),
+				 "event", document_text(event->metric), "text", document_text(event->text), "pmu",
+				 document_text(event->pmu), "encoding", encoding_json(snapshot, column->column), "unit",
+				 document_text(*unit ? unit : NULL), "scale", document_real(event->scale), "set",
+				 reference_json(set, number), "cpus",
 				 set ? json_incref(json_object_get(set, "cpus")) : json_null(), "state",
 				 event_state_name(column->state), "reason", document_text(column->why));
 
@@ -146,18 +142,18 @@ static json_t *event_of(const struct snapshot *snapshot, const struct snapshot_c
 	return NULL;
 }
 
-/* What a set has in common stands once in "sets": each of a thousand events with all of its group would be a million
- * names. */
+/* Members of a set are listed once, in "sets", and not for each event: with a thousand events in one group that
+ * would be a million names. */
 int expose_json_events(struct buf *out, const struct snapshot *snapshot)
 {
-	_cleanup_(json_decref_pointer) json_t *events = json_array(), *sets = sets_of(snapshot->plan);
+	_cleanup_(json_decref_pointer) json_t *events = json_array(), *sets = sets_json(snapshot->plan);
 	size_t first = 0;
 
 	for (int scope = 0; scope < _SCOPE_MAX && sets; scope++) {
 		const struct snapshot_table *table = &snapshot->table[scope];
 
 		for (size_t i = 0; i < table->nr_columns; i++)
-			if (json_array_append_new(events, event_of(snapshot, &table->columns[i], sets, first)) < 0)
+			if (json_array_append_new(events, event_json(snapshot, &table->columns[i], sets, first)) < 0)
 				return document_write(out, NULL);
 		first += snapshot->plan->scope[scope].nr_sets;
 	}

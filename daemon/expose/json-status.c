@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * /api/v1/status: the daemon, the machine as it found it, what it may do there, what it costs, and, in
- * "problems", what somebody should know of, in sentences.
+ * /api/v1/status: the daemon, the machine as it was found at the start or the last reload, the privileges of the
+ * process, its cost, and "problems": sentences about everything that is not counted or not known, for people.
  */
 
 #include "expose/expose.h"
 
-#include "event/pfm.h"
+#include "event/catalog/pfm.h"
 #include "expose/document.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 
-/* capabilities(7): those that decide what can be counted. */
+/* The capabilities(7) that decide what can be counted. */
 static const struct {
 	unsigned bit;
 	const char *name;
@@ -29,7 +29,7 @@ static const struct {
 	{ CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE" },
 };
 
-static json_t *capabilities_of(const struct privilege *privilege)
+static json_t *capabilities_json(const struct privilege *privilege)
 {
 	_cleanup_(json_decref_pointer) json_t *names = json_array();
 
@@ -40,25 +40,18 @@ static json_t *capabilities_of(const struct privilege *privilege)
 	return json_incref(names);
 }
 
-static json_t *privileges_of(const struct privilege *privilege)
+static json_t *privileges_json(const struct privilege *privilege)
 {
 	json_t *paranoid = privilege->paranoid == PARANOID_UNKNOWN ? json_null() : json_integer(privilege->paranoid);
 
 	return json_pack("{s:o, s:o, s:b, s:b, s:b}", "perf_event_paranoid", paranoid, "capabilities",
-			 capabilities_of(privilege), "raises_sys_admin", privilege->raises_sys_admin,
+			 capabilities_json(privilege), "raises_sys_admin", privilege->raises_sys_admin,
 			 "kernel_wants_sys_admin", privilege->wants_sys_admin, "may_count_cpus",
 			 privilege_may_count_cpus(privilege));
 }
 
-static json_t *list_of(const struct cpulist *cpus)
-{
-	_cleanup_(freep) char *list = cpulist_format(cpus);
-
-	return list ? json_string(list) : NULL;
-}
-
-/* As the kernel writes them: some are numbers, some are words. */
-static json_t *caps_of(const struct pmu *pmu)
+/* As the kernel writes them in sysfs: some are numbers, some are words. */
+static json_t *caps_json(const struct pmu *pmu)
 {
 	_cleanup_(json_decref_pointer) json_t *caps = json_object();
 
@@ -68,28 +61,28 @@ static json_t *caps_of(const struct pmu *pmu)
 	return json_incref(caps);
 }
 
-static json_t *pmu_of(const struct pmu *pmu)
+static json_t *pmu_json(const struct pmu *pmu)
 {
 	const char *kind = pmu_is_core(pmu) ? "core" : pmu->has_cpumask ? "uncore" : "other";
 	bool has_cpus = pmu->has_cpumask || pmu->has_cpus;
 
 	return json_pack("{s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "name", document_text(pmu->name), "type",
-			 (json_int_t)pmu->type, "kind", kind, "cpus", has_cpus ? list_of(&pmu->cpus) : json_null(),
-			 "events", document_u64(pmu->nr_aliases), "identifier", document_text(pmu->identifier), "caps",
-			 caps_of(pmu));
+			 (json_int_t)pmu->type, "kind", kind, "cpus",
+			 has_cpus ? document_cpus(&pmu->cpus) : json_null(), "events", document_u64(pmu->nr_aliases),
+			 "identifier", document_text(pmu->identifier), "caps", caps_json(pmu));
 }
 
-static json_t *pmus_of(const struct pmu_catalogue *catalogue)
+static json_t *pmus_json(const struct pmu_catalogue *catalogue)
 {
 	_cleanup_(json_decref_pointer) json_t *pmus = json_array();
 
 	for (size_t i = 0; i < catalogue->nr; i++)
-		if (json_array_append_new(pmus, pmu_of(&catalogue->pmus[i])) < 0)
+		if (json_array_append_new(pmus, pmu_json(&catalogue->pmus[i])) < 0)
 			return NULL;
 	return json_incref(pmus);
 }
 
-static json_t *mount_of(const struct cgroup_mount *mount)
+static json_t *mount_json(const struct cgroup_mount *mount)
 {
 	if (!mount)
 		return json_null();
@@ -97,7 +90,7 @@ static json_t *mount_of(const struct cgroup_mount *mount)
 			 !cgroup_mount_is_part(mount));
 }
 
-static json_t *cgroups_of(const struct self *self, const struct cgroup_mount *mount)
+static json_t *cgroups_json(const struct self_stats *self, const struct cgroup_mount *mount)
 {
 	const struct {
 		const char *name;
@@ -109,7 +102,7 @@ static json_t *cgroups_of(const struct self *self, const struct cgroup_mount *mo
 		{ "waiting", self->cgroups_waiting },	{ "unlisted", self->cgroups_unlisted },
 		{ "missed", self->cgroups_missed },	{ "pushed_out", self->cgroups_pushed_out },
 	};
-	_cleanup_(json_decref_pointer) json_t *cgroups = json_pack("{s:o}", "mount", mount_of(mount));
+	_cleanup_(json_decref_pointer) json_t *cgroups = json_pack("{s:o}", "mount", mount_json(mount));
 
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
 		if (json_object_set_new(cgroups, members[i].name, document_u64(members[i].nr)) < 0)
@@ -117,7 +110,7 @@ static json_t *cgroups_of(const struct self *self, const struct cgroup_mount *mo
 	return json_incref(cgroups);
 }
 
-static json_t *cost_of(const struct self *self)
+static json_t *cost_json(const struct self_stats *self)
 {
 	double share = self->uptime ? (double)self->cpu_ns / (double)self->uptime : 0;
 
@@ -132,15 +125,15 @@ static json_t *cost_of(const struct self *self)
 
 /* --- problems */
 
-static bool add_problem(json_t *problems, const char *text)
+static bool problems_add(json_t *problems, const char *text)
 {
 	return !text || json_array_append_new(problems, document_text(text)) == 0;
 }
 
-/* "" or NULL: there is nothing to say. */
-static bool add_sentence(json_t *problems, const char *text)
+/* "" and NULL are no problem. */
+static bool problems_add_sentence(json_t *problems, const char *text)
 {
-	return !text || !*text || add_problem(problems, text);
+	return !text || !*text || problems_add(problems, text);
 }
 
 static bool is_counting(enum event_state state)
@@ -148,7 +141,7 @@ static bool is_counting(enum event_state state)
 	return state == EVENT_OK || state == EVENT_MULTIPLEXED;
 }
 
-static bool add_lost_events(json_t *problems, const struct snapshot *snapshot, enum scope scope)
+static bool problems_add_events(json_t *problems, const struct snapshot *snapshot, enum scope scope)
 {
 	const struct snapshot_table *table = &snapshot->table[scope];
 	size_t lost = 0;
@@ -158,10 +151,10 @@ static bool add_lost_events(json_t *problems, const struct snapshot *snapshot, e
 		lost += !is_counting(table->columns[i].state);
 	(void)snprintf(text, sizeof(text), "%zu of %zu events per %s are not counted: /api/v1/events says why", lost,
 		       table->nr_columns, scope == SCOPE_CPU ? "CPU" : "cgroup");
-	return !lost || add_problem(problems, text);
+	return !lost || problems_add(problems, text);
 }
 
-static bool add_numbers(json_t *problems, const struct self *self)
+static bool problems_add_cgroups(json_t *problems, const struct self_stats *self)
 {
 	const struct {
 		uint64_t nr;
@@ -176,13 +169,13 @@ static bool add_numbers(json_t *problems, const struct self *self)
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		(void)snprintf(text, sizeof(text), "%" PRIu64 " %s", lines[i].nr, lines[i].text);
-		if (lines[i].nr && !add_problem(problems, text))
+		if (lines[i].nr && !problems_add(problems, text))
 			return false;
 	}
 	return true;
 }
 
-static bool add_privilege(json_t *problems, const struct privilege *privilege)
+static bool problems_add_privilege(json_t *problems, const struct privilege *privilege)
 {
 	struct reason why;
 
@@ -190,44 +183,45 @@ static bool add_privilege(json_t *problems, const struct privilege *privilege)
 		return true;
 	privilege_explain(privilege, &why);
 	reason_prefix(&why, 0, "this process may not count whole CPUs and cgroups");
-	return add_problem(problems, why.text);
+	return problems_add(problems, why.text);
 }
 
-static json_t *problems_of(const struct snapshot *snapshot, const struct about *about)
+static json_t *problems_json(const struct snapshot *snapshot, const struct machine_info *info)
 {
 	_cleanup_(json_decref_pointer) json_t *problems = json_array();
-	const struct pmu_catalogue *pmus = about->env->pmus;
+	const struct pmu_catalogue *pmus = info->env->pmus;
 
-	if (!add_privilege(problems, about->privilege))
+	if (!problems_add_privilege(problems, info->privilege))
 		return NULL;
-	if (!add_sentence(problems, about->cpus_problem) || !add_sentence(problems, about->part_of_tree) ||
-	    !add_problem(problems, about->mount ? NULL : about->no_cgroups) ||
-	    !add_problem(problems, about->env->tracefs ? NULL : about->env->tracefs_problem))
+	if (!problems_add_sentence(problems, info->cpus_problem) ||
+	    !problems_add_sentence(problems, info->part_of_tree) ||
+	    !problems_add(problems, info->mount ? NULL : info->no_cgroups) ||
+	    !problems_add(problems, info->env->tracefs ? NULL : info->env->tracefs_problem))
 		return NULL;
 	for (size_t i = 0; i < pmus->nr_problems; i++)
-		if (!add_problem(problems, pmus->problems[i]))
+		if (!problems_add(problems, pmus->problems[i]))
 			return NULL;
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		if (!add_lost_events(problems, snapshot, (enum scope)scope))
+		if (!problems_add_events(problems, snapshot, (enum scope)scope))
 			return NULL;
-	if (!add_problem(problems, snapshot->tree_problem))
+	if (!problems_add(problems, snapshot->tree_problem))
 		return NULL;
-	return add_numbers(problems, &snapshot->self) ? json_incref(problems) : NULL;
+	return problems_add_cgroups(problems, &snapshot->self) ? json_incref(problems) : NULL;
 }
 
-int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct about *about)
+int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct machine_info *info)
 {
-	const struct self *self = &snapshot->self;
-	json_t *files = json_pack("{s:o, s:o}", "events", document_u64(self->fds), "limit",
-				  document_u64(self->fd_limit));
+	const struct self_stats *self = &snapshot->self;
+	json_t *files =
+		json_pack("{s:o, s:o}", "events", document_u64(self->fds), "limit", document_u64(self->fd_limit));
 
-	return document_write(out, json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-					     "version", document_text(about->version), "pid", (int)getpid(),
-					     "start_time", document_seconds(self->start_time), "uptime_seconds",
-					     document_seconds(self->uptime), "engine", document_text(about->engine),
-					     "privileges", privileges_of(about->privilege), "files", files, "cpus",
-					     list_of(about->cpus), "cgroups", cgroups_of(self, about->mount), "pmus",
-					     pmus_of(about->env->pmus), "libpfm", json_boolean(pfm_is_built_in()),
-					     "tracefs", document_text(about->env->tracefs), "problems",
-					     problems_of(snapshot, about), "cost", cost_of(self)));
+	return document_write(
+		out, json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+			       document_text(info->version), "pid", (int)getpid(), "start_time",
+			       document_seconds(self->start_time), "uptime_seconds", document_seconds(self->uptime),
+			       "engine", document_text(info->engine), "privileges", privileges_json(info->privilege),
+			       "files", files, "cpus", document_cpus(info->cpus), "cgroups",
+			       cgroups_json(self, info->mount), "pmus", pmus_json(info->env->pmus), "libpfm",
+			       json_boolean(pfm_is_built_in()), "tracefs", document_text(info->env->tracefs),
+			       "problems", problems_json(snapshot, info), "cost", cost_json(self)));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The answers of the API that can be large, a snapshot's numbers and all cgroups, written straight into
- * the buffer. The snapshot's is a writer of the walk by target.
+ * The documents of the API that can be large, the values of a snapshot and the list of cgroups, written straight into
+ * the buffer.
  *
  *   {"timestamp": 1700000000.123, "age_seconds": 0.05, "interval_seconds": 1,
  *    "matched": {"cpus": 2, "cgroups": 40}, "shown": {"cpus": 2, "cgroups": 10},
@@ -12,11 +12,11 @@
  *   {"cgroups": [{"cgroup": "/a", "id": 7, "unit": …, "status": "over_max", "reason": "…"}, …],
  *    "unlisted": {"cgroups": 1, "example": "/b/…: its path is longer than …"}}
  *
- * An event's key is its metric's name, and "name/pmu" where several PMUs count it. Totals and rates (a
- * second) are in the event's unit, which is named where it is not a plain count: "rate" over the last interval,
- * "rate_1m" and "rate_5m" its averages, "rate_peak" the highest of one interval within the last minute. A
- * rate or share that is not known is null; an event that was not measured is not there. An uncore event has
- * "package", and "die" where the package has several, which are those of the CPU. doc/openapi.json has all of it.
+ * The key of an event is the name of its metric, or "name/pmu" where several PMUs count it. Totals and rates (per
+ * second) are in the event's unit, which is named where it is not a plain count: "rate" is over the last interval,
+ * "rate_1m" and "rate_5m" are its averages, "rate_peak" is the highest of one interval within the last minute. An
+ * unknown rate or share is null; an event that was not measured is absent. An uncore event has the "package" of the
+ * CPU, and the "die" where the package has several. doc/openapi.json describes all members.
  */
 
 #include "expose/expose.h"
@@ -36,7 +36,7 @@ static void add_string(struct buf *out, const char *text)
 	buf_char(out, '"');
 }
 
-/* Opens an item of an object or array that begins with that character. */
+/* Called before each item of an object or array: a comma, unless it is the first. */
 static void add_separator(struct buf *out)
 {
 	char last = out->len ? out->data[out->len - 1] : '{';
@@ -45,7 +45,7 @@ static void add_separator(struct buf *out)
 		buf_char(out, ',');
 }
 
-/* name is known to need no escaping. */
+/* The name must need no escaping. */
 static void add_key(struct buf *out, const char *name)
 {
 	add_separator(out);
@@ -78,7 +78,8 @@ static void add_identity(struct buf *out, const struct cgroup_identity *identity
 	add_text_member(out, "pod_uid", identity->pod_uid);
 }
 
-static int finish(struct buf *out)
+/* Ends a document. */
+static int finish_document(struct buf *out)
 {
 	buf_char(out, '\n');
 	if (!out->failed)
@@ -89,19 +90,22 @@ static int finish(struct buf *out)
 
 /* --- the snapshot */
 
-/* A column's text around its numbers, made once: `"cycles":{"total":` and `,"state":"ok"`. */
+/* The text around the numbers of each column, written once for all rows of a table: `"cycles":{"total":` and
+ * `,"state":"ok"`. */
 struct column_text {
-	size_t head, tail, end; /* where they begin, and the tail ends, in the text of all */
+	size_t head, tail, end; /* offsets: where the two begin, and where the second ends */
 };
 
-struct json_snapshot {
-	struct buf *out;
+struct column_texts {
 	struct buf text;
-	struct column_text *columns; /* of the scope at hand */
-	struct cpu_place place;	     /* of the target at hand */
-	bool in_derived;
-	bool failed;
+	struct column_text *items; /* of the selected columns */
 };
+
+static void column_texts_release(struct column_texts *texts)
+{
+	buf_release(&texts->text);
+	free(texts->items);
+}
 
 static const char *const scope_keys[_SCOPE_MAX] = { [SCOPE_CPU] = "cpus", [SCOPE_CGROUP] = "cgroups" };
 
@@ -128,41 +132,14 @@ static void add_column_text(struct buf *text, struct column_text *ret, const str
 	ret->end = text->len;
 }
 
-static void begin_scope(void *userdata, const struct walk_table *table)
+static int column_texts_make(struct column_texts *texts, const struct walk_table *table)
 {
-	struct json_snapshot *json = userdata;
-
-	free(json->columns);
-	json->columns = calloc(table->nr_columns + 1, sizeof(*json->columns));
-	json->text.len = 0;
-	if (json->columns)
-		for (size_t i = 0; i < table->nr_columns; i++)
-			add_column_text(&json->text, &json->columns[i], &table->table->columns[table->columns[i]]);
-	json->failed |= !json->columns || json->text.failed;
-
-	add_key(json->out, scope_keys[table->scope]);
-	buf_char(json->out, '[');
-}
-
-static void begin_target(void *userdata, const struct walk_table *table, const struct snapshot_row *row)
-{
-	struct json_snapshot *json = userdata;
-
-	(void)table;
-	json->place = row->place;
-	add_separator(json->out);
-	buf_char(json->out, '{');
-	if (row->identity)
-		add_identity(json->out, row->identity);
-	if (row->cpu != ROW_ALL_CPUS)
-		add_number_member(json->out, "cpu", (uint64_t)row->cpu, SCALE_ONE);
-	if (row->gone) {
-		add_key(json->out, "gone");
-		buf_str(json->out, "true");
-	}
-	add_key(json->out, "events");
-	buf_char(json->out, '{');
-	json->in_derived = false;
+	texts->items = calloc(table->nr_columns + 1, sizeof(*texts->items));
+	if (!texts->items)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->nr_columns; i++)
+		add_column_text(&texts->text, &texts->items[i], &table->table->columns[table->columns[i]]);
+	return texts->text.failed ? -ENOMEM : 0;
 }
 
 static void add_place(struct buf *out, struct cpu_place place)
@@ -172,76 +149,93 @@ static void add_place(struct buf *out, struct cpu_place place)
 		add_number_member(out, "die", (uint64_t)place.die, SCALE_ONE);
 }
 
-/* member: `,"rate":`, in the event's unit. */
+/* member: `,"rate":`. The rate is shown in the event's unit. */
 static void add_rate(struct buf *out, const char *member, double rate, const struct scale *scale)
 {
 	buf_str(out, member);
 	measure_add(out, rate * scale->real);
 }
 
-static void add_value(void *userdata, const struct walk_table *table, size_t column, const struct snapshot_cell *cell,
-		      const struct snapshot_times *times)
+/* The value of the i-th selected column in a row. */
+static void add_value(struct buf *out, const struct walk_table *table, const struct column_texts *texts, size_t row,
+		      size_t i)
 {
-	struct json_snapshot *json = userdata;
-	const struct scale *scale = &table->scales[column];
-	const struct column_text *text;
-	struct buf *out = json->out;
+	const struct snapshot_cell *cell = snapshot_cell(table->table, row, table->columns[i]);
+	const struct snapshot_times *times = snapshot_times(table->table, row, table->columns[i]);
+	const struct column_text *text = &texts->items[i];
+	const struct scale *scale = &table->scales[i];
+	struct cpu_place place = table->table->rows[row].place;
 
-	if (json->failed)
-		return;
-	text = &json->columns[column];
 	add_separator(out);
-	buf_add(out, json->text.data + text->head, text->tail - text->head);
+	buf_add(out, texts->text.data + text->head, text->tail - text->head);
 	if (number_is_finite(cell->total, scale))
 		number_add(out, cell->total, scale);
 	else
 		buf_str(out, "null");
 	add_rate(out, ",\"rate\":", cell->rate, scale);
-	add_rate(out, ",\"rate_1m\":", (double)cell->average[TREND_1M], scale);
-	add_rate(out, ",\"rate_5m\":", (double)cell->average[TREND_5M], scale);
+	add_rate(out, ",\"rate_1m\":", (double)cell->average[RATE_1M], scale);
+	add_rate(out, ",\"rate_5m\":", (double)cell->average[RATE_5M], scale);
 	add_rate(out, ",\"rate_peak\":", snapshot_peak(cell), scale);
 	buf_str(out, ",\"running\":");
 	measure_add(out, times ? times->share : NAN);
-	buf_add(out, json->text.data + text->tail, text->end - text->tail);
-	if (json->place.package != CPU_NOWHERE && walk_event(table, column)->uncore)
-		add_place(out, json->place);
+	buf_add(out, texts->text.data + text->tail, text->end - text->tail);
+	if (place.package != CPU_NOWHERE && walk_event(table, i)->uncore)
+		add_place(out, place);
 	buf_char(out, '}');
 }
 
-static void begin_derived(struct json_snapshot *json)
+/* The members of a target that name it: a cgroup, a CPU, or both. */
+static void add_target_name(struct buf *out, const struct snapshot_row *row)
 {
-	if (!json->in_derived)
-		buf_str(json->out, "},\"derived\":{");
-	json->in_derived = true;
+	if (row->identity)
+		add_identity(out, row->identity);
+	if (row->cpu != ROW_ALL_CPUS)
+		add_number_member(out, "cpu", (uint64_t)row->cpu, SCALE_ONE);
+	if (row->gone) {
+		add_key(out, "gone");
+		buf_str(out, "true");
+	}
 }
 
-static void add_ratio(void *userdata, const char *name, double value)
+static void add_target(struct buf *out, const struct walk_table *table, const struct column_texts *texts, size_t row)
 {
-	struct json_snapshot *json = userdata;
+	add_separator(out);
+	buf_char(out, '{');
+	add_target_name(out, &table->table->rows[row]);
+	add_key(out, "events");
+	buf_char(out, '{');
+	for (size_t i = 0; i < table->nr_columns; i++)
+		if (snapshot_cell(table->table, row, table->columns[i])->measured)
+			add_value(out, table, texts, row, i);
+	buf_str(out, "},\"derived\":{");
+	for (size_t i = 0; i < table->derived.nr; i++) {
+		double ratio = walk_ratio(table, row, i);
 
-	begin_derived(json);
-	add_separator(json->out);
-	add_string(json->out, name);
-	buf_char(json->out, ':');
-	measure_add(json->out, value);
+		if (!isfinite(ratio))
+			continue;
+		add_separator(out);
+		add_string(out, table->derived.items[i].name);
+		buf_char(out, ':');
+		measure_add(out, ratio);
+	}
+	buf_add(out, "}}", 2);
 }
 
-static void end_target(void *userdata)
+static int add_targets(struct buf *out, const struct walk_table *table)
 {
-	struct json_snapshot *json = userdata;
+	_cleanup_(column_texts_release) struct column_texts texts = {};
 
-	begin_derived(json);
-	buf_add(json->out, "}}", 2);
+	if (column_texts_make(&texts, table) < 0)
+		return -ENOMEM;
+	add_key(out, scope_keys[table->scope]);
+	buf_char(out, '[');
+	for (size_t i = 0; i < table->nr_rows; i++)
+		add_target(out, table, &texts, table->rows[i]);
+	buf_char(out, ']');
+	return 0;
 }
 
-static void end_scope(void *userdata)
-{
-	struct json_snapshot *json = userdata;
-
-	buf_char(json->out, ']');
-}
-
-static void add_counts(struct buf *out, const struct walk *walk)
+static void add_row_counts(struct buf *out, const struct walk *walk)
 {
 	add_key(out, "matched");
 	buf_char(out, '{');
@@ -267,35 +261,26 @@ static void add_head(struct buf *out, const struct snapshot *snapshot, const str
 
 int expose_json_snapshot(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query)
 {
-	static const struct target_writer writer = {
-		.begin_scope = begin_scope,
-		.begin_target = begin_target,
-		.value = add_value,
-		.ratio = add_ratio,
-		.end_target = end_target,
-		.end_scope = end_scope,
-	};
 	_cleanup_(walk_freep) struct walk *walk = NULL;
-	struct json_snapshot json = { .out = out };
 	int r = walk_new(&walk, snapshot, query);
 
+	if (r == 0) {
+		add_head(out, snapshot, query);
+		add_row_counts(out, walk);
+	}
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = add_targets(out, &walk->table[scope]);
 	if (r < 0) {
 		buf_release(out);
 		return r;
 	}
-	add_head(out, snapshot, query);
-	add_counts(out, walk);
-	walk_targets(walk, &writer, &json);
 	buf_char(out, '}');
-	out->failed |= json.failed;
-	buf_release(&json.text);
-	free(json.columns);
-	return finish(out);
+	return finish_document(out);
 }
 
 /* --- cgroups */
 
-/* Those that can't be in the list. */
+/* The cgroups that cannot be in the list. */
 static void add_unlisted(struct buf *out, const struct snapshot *snapshot)
 {
 	add_key(out, "unlisted");
@@ -329,5 +314,5 @@ int expose_json_cgroups(struct buf *out, const struct snapshot *snapshot)
 	buf_char(out, ']');
 	add_unlisted(out, snapshot);
 	buf_char(out, '}');
-	return finish(out);
+	return finish_document(out);
 }

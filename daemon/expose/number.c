@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-/* The text of any 64 bits, with a point. */
+/* Room for any 64 bits in decimal, with a point. */
 #define DIGITS_MAX 24
 
-/* The largest power of ten that is below 2^64 and, with all smaller ones, exact as a double. */
+/* The largest power of ten that is below 2^64 and, like all smaller ones, exact as a double. */
 #define MAX_DECIMALS 18
 
 static uint64_t power_of_ten(unsigned i)
@@ -46,7 +46,7 @@ struct scale scale_of(double scale)
 		ret.factor = (uint64_t)scale;
 		return ret;
 	}
-	/* Both the quotient and a literal such as 1e-9 are the double nearest to it. */
+	/* Both the quotient and a literal such as 1e-9 are the double nearest to the power, so that they are equal. */
 	for (unsigned i = 1; i <= MAX_DECIMALS; i++)
 		if (scale == 1 / (double)power_of_ten(i)) {
 			ret.kind = SCALE_DECIMAL;
@@ -55,7 +55,7 @@ struct scale scale_of(double scale)
 	return ret;
 }
 
-/* Returns the end. Two digits at a time halve the number of divisions. */
+/* Returns the end of the text. Two digits at a time halve the number of divisions. */
 static char *put_u64(char *p, uint64_t v)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -70,7 +70,7 @@ static char *put_u64(char *p, uint64_t v)
 		memcpy(digits + at, pairs + 2 * (v % 100), 2);
 		v /= 100;
 	}
-	/* What is left is a digit, or nothing, of which a pair such as 07 leaves its zero in front. */
+	/* A single digit may be left. If not, a pair such as 07 has left a zero in front. */
 	if (v > 0 || at == sizeof(digits))
 		digits[--at] = (char)('0' + v);
 	else if (digits[at] == '0')
@@ -130,7 +130,8 @@ void measure_add(struct buf *out, double v)
 		buf_str(out, "null");
 		return;
 	}
-	/* v × 10^decimals stays below 2^53, so that rounding it is all that is lost. */
+	/* v × 10^decimals stays below 2^53, so that nothing but the rounding is lost. Other values go through
+	 * printf(). */
 	if (v >= 1e12 || v < 0 || (v > 0 && v < 1e-9)) {
 		buf_double(out, v);
 		return;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Numbers as text, a hundred thousand of them an answer: no printf where a division will do.
+ * Numbers as text. A response has a hundred thousand of them, so that printf() is avoided.
  *
- * A total is a count times its event's scale. Most scales are 1, another whole number (64 bytes a count)
- * or a power of ten (ns to seconds), with which the product is exact in decimal and is written so, with
- * all digits of 64 bits. Only for the others it goes through a double.
+ * A total is a count times the scale of its event. Most scales are 1, another whole number (64 bytes a count) or a
+ * power of ten (ns to seconds): with these the product is exact in decimal and is written exactly, with all digits of
+ * 64 bits. Other scales go through a double.
  */
 
 #include "util/buf.h"
@@ -17,7 +17,7 @@ enum scale_kind {
 	SCALE_REAL,    /* × real */
 };
 
-/* An event's scale, looked at once. */
+/* The scale of an event, classified once. */
 struct scale {
 	enum scale_kind kind;
 	uint64_t factor;
@@ -31,12 +31,13 @@ struct scale {
 
 struct scale scale_of(double scale);
 
-/* Adds count × scale. Where the product is beyond a double's range, "+Inf": JSON has to ask first. */
+/* Adds count × scale; "+Inf" if that is beyond the range of a double. */
 void number_add(struct buf *out, uint64_t count, const struct scale *scale);
+/* False: number_add() would add "+Inf", which JSON does not have. */
 bool number_is_finite(uint64_t count, const struct scale *scale);
 
 /*
- * Adds a rate, a share or a ratio: an estimate, of which nine significant digits are enough, or as many
- * as there are down to 10^-12. "null" where it is not finite: only JSON has such numbers.
+ * Adds a rate, a share or a ratio. These are estimates: nine significant digits are enough, or as many as there are
+ * down to 10^-12. Adds "null" if v is not finite, which only JSON has.
  */
 void measure_add(struct buf *out, double v);

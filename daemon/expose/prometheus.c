@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Prometheus's text format, version 0.0.4, and what has come of it, OpenMetrics 1.0.0: two writers of the walk by
- * family, that differ in what stands around the samples.
+ * The Prometheus text format 0.0.4 and its successor, OpenMetrics 1.0.0: two writers of the walk by family, which
+ * differ in the lines around the samples.
  *
- * A family has its samples' name in the one. In the other it has a name of its own, to which each type adds what it
- * adds, and no two families may add up to the same.
+ * In the text format a family has the name of its samples. In OpenMetrics it has a name of its own, to which its type
+ * adds suffixes ("_total", "_created", "_info") for the samples, and no two families may have samples of one name.
  */
 
 #include "expose/expose.h"
 
 #include "expose/escape.h"
-#include "expose/family.h"
+#include "expose/family-walk.h"
 
 #include <errno.h>
 
 struct exposition {
 	struct buf *out;
 	struct buf name;    /* of the family's samples */
-	struct buf created; /* of the samples that tell when its counters began; empty: there are none */
-	bool tells_created;
+	struct buf created; /* name of the samples with the time at which its counters began; empty: there are none */
+	bool shows_created;
 };
 
 static const char *type_suffix(enum family_type type)
@@ -42,7 +42,7 @@ static void add_label(struct buf *labels, const char *name, const char *value)
 	buf_char(labels, '"');
 }
 
-/* "# TYPE name text\n"; the text is a word. */
+/* "# TYPE name text\n"; the text needs no escaping. */
 static void add_comment(struct buf *out, const char *keyword, const char *name, size_t name_length, const char *text)
 {
 	buf_str(out, keyword);
@@ -76,9 +76,8 @@ static void begin_prometheus(void *userdata, const struct family *family)
 
 	name_samples(e, family);
 	add_help(e->out, e->name.data, e->name.len, family->help, escape_help);
-	/* The format has no type for an info. */
-	add_comment(e->out, "# TYPE ", e->name.data, e->name.len,
-		    family->type == FAMILY_COUNTER ? "counter" : "gauge");
+	/* The format has no type "info". */
+	add_comment(e->out, "# TYPE ", e->name.data, e->name.len, family->type == FAMILY_COUNTER ? "counter" : "gauge");
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -88,7 +87,8 @@ static bool ends_with(const char *text, const char *end)
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Could the family be taken for a part of another? Events can be given such names. */
+/* Does the name end in the suffix of a type, so that it could be a sample of another family? The config can give such
+ * names to events. */
 static bool is_ambiguous(const struct family *family)
 {
 	static const char *const ends[] = { "_total", "_created", "_info", PEAK_SUFFIX };
@@ -107,7 +107,7 @@ static void begin_openmetrics(void *userdata, const struct family *family)
 		[FAMILY_INFO] = "info",
 	};
 	struct exposition *e = userdata;
-	/* Then it is told by its samples' name, to which nothing is added: of no type, and without what types have. */
+	/* Such a family has the type "unknown", which adds no suffix, and the full name of its samples. */
 	bool ambiguous = is_ambiguous(family);
 	size_t n;
 
@@ -119,33 +119,34 @@ static void begin_openmetrics(void *userdata, const struct family *family)
 	add_help(e->out, e->name.data, n, family->help, escape_label);
 
 	e->created.len = 0;
-	if (!e->tells_created || family->type != FAMILY_COUNTER || ambiguous)
+	if (!e->shows_created || family->type != FAMILY_COUNTER || ambiguous)
 		return;
 	buf_str(&e->created, family->name);
 	buf_str(&e->created, "_created");
 	e->out->failed |= e->created.failed;
 }
 
-static char *put(char *p, const char *text, size_t n)
+static char *put_bytes(char *p, const char *text, size_t n)
 {
 	memcpy(p, text, n);
 	return p + n;
 }
 
-/* A sample but for its value. */
+/* A sample without its value. */
 static void add_series(struct buf *out, const struct buf *name, const struct series *series)
 {
 	size_t labels = series->target.len + series->own.len;
 	char *p;
 
-	/* One look at the buffer's size for all of it: three braces and spaces. */
+	/* One check of the buffer's size for the whole line: two braces and a space besides. */
 	if (!buf_reserve(out, name->len + labels + 3))
 		return;
-	p = put(out->data + out->len, name->data, name->len);
+	p = put_bytes(out->data + out->len, name->data, name->len);
 	if (labels) {
-		char *brace = put(put(p, series->target.text, series->target.len), series->own.text, series->own.len);
+		char *brace = put_bytes(put_bytes(p, series->target.text, series->target.len), series->own.text,
+					series->own.len);
 
-		*p = '{'; /* for the separator that is in front of the first label */
+		*p = '{'; /* replaces the separator in front of the first label */
 		*brace = '}';
 		p = brace + 1;
 	}
@@ -179,7 +180,7 @@ static void add_measure(void *userdata, const struct series *series, double valu
 
 static void end_prometheus(void *userdata)
 {
-	(void)userdata; /* The format ends where it ends. */
+	(void)userdata; /* The format has no end mark. */
 }
 
 static void end_openmetrics(void *userdata)
@@ -189,9 +190,9 @@ static void end_openmetrics(void *userdata)
 	buf_str(e->out, "# EOF\n");
 }
 
-static int expose(struct buf *out, const struct snapshot *snapshot, const struct family_writer *writer)
+static int expose_families(struct buf *out, const struct snapshot *snapshot, const struct family_writer *writer)
 {
-	struct exposition e = { .out = out, .tells_created = snapshot->options.created };
+	struct exposition e = { .out = out, .shows_created = snapshot->options.created };
 	_cleanup_(walk_freep) struct walk *walk = NULL;
 	int r = walk_new(&walk, snapshot, NULL);
 
@@ -215,7 +216,7 @@ int expose_prometheus(struct buf *out, const struct snapshot *snapshot)
 		.end = end_prometheus,
 	};
 
-	return expose(out, snapshot, &writer);
+	return expose_families(out, snapshot, &writer);
 }
 
 int expose_openmetrics(struct buf *out, const struct snapshot *snapshot)
@@ -228,5 +229,5 @@ int expose_openmetrics(struct buf *out, const struct snapshot *snapshot)
 		.end = end_openmetrics,
 	};
 
-	return expose(out, snapshot, &writer);
+	return expose_families(out, snapshot, &writer);
 }

@@ -2,16 +2,17 @@
 #pragma once
 
 /*
- * The daemon's figures about itself as metrics: one line of a table for each member of struct self.
+ * The metrics that the daemon exposes about itself, perfmond_*: a table with one line for each shown member of struct
+ * self_stats.
  */
 
 #include "expose/family.h"
 
 struct self_metric {
 	struct family family;
-	size_t offset; /* of the uint64_t in struct self */
-	bool nanoseconds;
-	const char *label, *value; /* NULL: none. Lines of one family stand together. */
+	size_t offset;		   /* of the uint64_t in struct self_stats */
+	bool nanoseconds;	   /* shown in seconds */
+	const char *label, *value; /* NULL: no label. Lines of one family stand together. */
 };
 
 extern const struct self_metric self_metrics[];

@@ -39,7 +39,7 @@ static void add_row(struct snapshot_table *sums, const struct snapshot_table *fr
 		const struct snapshot_cell *cell = snapshot_cell(from, row, i);
 		struct snapshot_cell *sum = &sums->cells[i];
 
-		/* A CPU that can't be read for a while keeps its part, lest the sum goes down. */
+		/* A CPU that cannot be read for a while keeps its part: the sum must not decrease. */
 		if (__builtin_add_overflow(sum->total, cell->total, &sum->total))
 			sum->total = UINT64_MAX;
 		if (!cell->measured)
@@ -56,7 +56,7 @@ static void add_row(struct snapshot_table *sums, const struct snapshot_table *fr
 	}
 }
 
-/* Every CPU has been enabled for the same time, so that their common share is the mean of theirs. */
+/* All CPUs were enabled for the same time, so that the share of all is the mean of their shares. */
 static double mean_share(const struct snapshot_table *table, size_t set)
 {
 	double sum = 0;
@@ -103,17 +103,17 @@ static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *fr
 	return 0;
 }
 
-/* --- what is asked for */
+/* --- what a query selects */
 
-/* The steps that a glob of a query may take (util/glob.h): so many, some tens of milliseconds, and for each byte of
- * the names what a glob of 64 places takes. Who asks chooses the glob, and users to whom cgroups are delegated choose
- * names. */
+/* The bound on the steps of matching a query's glob (util/glob.h): a constant, some tens of milliseconds, and for each
+ * byte of the names as many as a glob of 64 positions takes. A bound is needed because the client chooses the glob, and
+ * users to whom cgroups are delegated choose names. */
 #define SIEVE_STEPS 16000000U
 #define SIEVE_STEPS_PER_BYTE 4
 
-/* What a part of the query says; without one, all is admitted. */
+/* A glob of the query. Without one, everything is admitted. */
 struct sieve {
-	bool on;
+	bool on; /* there is one */
 	struct glob glob;
 };
 
@@ -130,20 +130,20 @@ static void sieve_release(struct sieve *sieve)
 		glob_release(&sieve->glob);
 }
 
-/* What has been admitted by then is not all. */
+/* True: the glob has taken too many steps. The selection is incomplete, and the query fails. */
 static bool is_exhausted(const struct sieve *sieve)
 {
 	return sieve->on && sieve->glob.steps > SIEVE_STEPS + SIEVE_STEPS_PER_BYTE * sieve->glob.bytes;
 }
 
-static bool admits(struct sieve *sieve, const char *text)
+static bool admits_text(struct sieve *sieve, const char *text)
 {
 	return !sieve->on || glob_matches(&sieve->glob, text);
 }
 
 static bool admits_event(struct sieve *sieve, const struct event *event)
 {
-	return admits(sieve, event->metric) || admits(sieve, event->text);
+	return admits_text(sieve, event->metric) || admits_text(sieve, event->text);
 }
 
 static int choose_columns(struct walk_table *table, struct sieve *events)
@@ -165,12 +165,12 @@ static int choose_columns(struct walk_table *table, struct sieve *events)
 	return is_exhausted(events) ? -E2BIG : 0;
 }
 
-/* A ratio is asked for by its name, or by both of its parts. */
+/* A ratio is selected by its name, or together with both of its events. */
 static bool admits_derived(const struct walk_table *table, struct sieve *events, const struct derived *derived)
 {
 	const struct snapshot_column *columns = table->table->columns;
 
-	if (admits(events, derived->name))
+	if (admits_text(events, derived->name))
 		return true;
 	return admits_event(events, columns[derived->over].column->event) &&
 	       (derived->under == NO_COLUMN || admits_event(events, columns[derived->under].column->event));
@@ -206,7 +206,7 @@ static int choose_rows(struct walk_table *table, const struct expose_query *quer
 	for (size_t i = 0; i < nr && !is_exhausted(&cgroups); i++) {
 		const struct cgroup_identity *identity = table->table->rows[i].identity;
 
-		if (!identity || admits(&cgroups, identity->label))
+		if (!identity || admits_text(&cgroups, identity->label))
 			table->rows[table->nr_rows++] = i;
 	}
 	table->nr_matched = table->nr_rows;
@@ -215,11 +215,11 @@ static int choose_rows(struct walk_table *table, const struct expose_query *quer
 
 /* --- the order of rows */
 
-/* What a row is sorted by: the sum of all columns of that name, which are several where there are
- * several PMUs. */
+/* The key that a row is sorted by: the sum over all columns with that name, of which there are several where several
+ * PMUs count the event. */
 struct sort_key {
 	size_t row;
-	double rate; /* NAN: not known */
+	double rate; /* NAN: unknown */
 	double total;
 	bool measured;
 };
@@ -246,7 +246,7 @@ static struct sort_key sort_key_of(const struct snapshot_table *table, size_t ro
 	return key;
 }
 
-/* -1 where a comes first: the larger one, and any number before none. */
+/* -1 if a comes first: the larger one, and any number before NAN. */
 static int compare_falling(double a, double b)
 {
 	if (isnan(a) || isnan(b))
@@ -274,7 +274,7 @@ static int sort_rows(struct walk_table *table, const char *sort)
 
 	if (!keys || !columns)
 		return -ENOMEM;
-	/* Columns are found by their names once, and not for each row. */
+	/* Columns are matched by name once, and not for each row. */
 	for (size_t i = 0; i < table->table->nr_columns; i++)
 		if (is_sort_event(table->table->columns[i].column->event, sort))
 			columns[nr++] = i;
@@ -334,44 +334,15 @@ int walk_new(struct walk **ret, const struct snapshot *snapshot, const struct ex
 	return 0;
 }
 
-/* The root cgroup has the idle tasks in it: its task-clock is the time on the wall. */
-static bool is_idle_too(const struct snapshot_row *row)
+double walk_ratio(const struct walk_table *table, size_t row, size_t i)
 {
-	return row->identity && row->identity->id == CGROUP_ROOT_ID;
-}
+	const struct derived *ratio = &table->derived.items[i];
+	const struct cgroup_identity *identity = table->table->rows[row].identity;
 
-static void walk_target(const struct walk_table *table, size_t row, const struct target_writer *writer,
-			void *userdata)
-{
-	const struct snapshot_cell *cells = snapshot_cell(table->table, row, 0);
-
-	writer->begin_target(userdata, table, &table->table->rows[row]);
-	for (size_t i = 0; i < table->nr_columns; i++) {
-		size_t column = table->columns[i];
-
-		if (cells[column].measured)
-			writer->value(userdata, table, i, &cells[column], snapshot_times(table->table, row, column));
-	}
-	for (size_t i = 0; i < table->derived.nr; i++) {
-		const struct derived *derived = &table->derived.items[i];
-		double value = derived_value(derived, table->table, cells);
-
-		if (isfinite(value) && !(derived->under == NO_COLUMN && is_idle_too(&table->table->rows[row])))
-			writer->ratio(userdata, derived->name, value);
-	}
-	writer->end_target(userdata);
-}
-
-void walk_targets(const struct walk *walk, const struct target_writer *writer, void *userdata)
-{
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		const struct walk_table *table = &walk->table[scope];
-
-		writer->begin_scope(userdata, table);
-		for (size_t i = 0; i < table->nr_rows; i++)
-			walk_target(table, table->rows[i], writer, userdata);
-		writer->end_scope(userdata);
-	}
+	/* The root cgroup includes the idle tasks: its task-clock is the time on the wall, and no CPUs in use. */
+	if (ratio->under == NO_COLUMN && identity && identity->id == CGROUP_ROOT_ID)
+		return NAN;
+	return derived_value(ratio, table->table, snapshot_cell(table->table, row, 0));
 }
 
 bool expose_has_event(const struct snapshot *snapshot, const struct expose_query *query, const char *name)

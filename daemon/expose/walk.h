@@ -2,35 +2,35 @@
 #pragma once
 
 /*
- * The one walk over a snapshot.
+ * The selection from a snapshot that a format's writer walks over: the scopes, rows and columns that a query asks for,
+ * the order of the rows, CPU rows summed into one where that is configured, and the ratios that can be derived. All
+ * filters are here, and no format is.
  *
- * walk_new() settles what is walked over: which scopes, rows and columns are asked for, in which order
- * the rows come, CPU rows summed into one where that is configured, and which ratios can be derived.
- * Then there are two orders, each with a small table of functions that a format's writer fills in:
+ * Writers walk in one of two orders:
  *
- *   by family   all samples of one metric together, as Prometheus's text format and OpenMetrics want it;
- *               with what is not a row's: states, identities, the daemon's own figures (family.h)
- *   by target   all values of one CPU or cgroup together, as a reader of JSON wants it
+ *   by family   all samples of one metric together, with states, identities and the daemon's own metrics besides:
+ *               family-walk.h, for the Prometheus text format and OpenMetrics
+ *   by target   all values of one CPU or cgroup together: json.c, straight over the tables here
  *
- * The walk knows no format and a writer no filter. A walk borrows snapshot and query.
+ * A walk borrows snapshot and query.
  */
 
 #include "expose/derived.h"
 #include "expose/expose.h"
 #include "expose/number.h"
 
-/* A scope's part. Rows and columns are indices into `table`, whose columns all stay where they are. */
+/* The selection from one scope. Rows and columns are selected by their indices in `table`. */
 struct walk_table {
 	enum scope scope;
-	const struct snapshot_table *table; /* the snapshot's, or sums */
-	struct snapshot_table sums;	    /* one row, of all CPUs; columns are the snapshot's */
-	size_t *columns;		    /* asked for, in the order of the config */
+	const struct snapshot_table *table; /* the snapshot's, or &sums */
+	struct snapshot_table sums;	    /* one row, of all CPUs; borrows the snapshot's columns */
+	size_t *columns;		    /* selected, in the order of the config */
 	size_t nr_columns;
-	struct scale *scales;		    /* of each column in `columns` */
-	size_t *rows;			    /* asked for, in the order to be shown, cut at the limit */
+	struct scale *scales; /* of each column in `columns` */
+	size_t *rows;	      /* selected, in the order to be shown, cut at the limit */
 	size_t nr_rows;
-	size_t nr_matched;		    /* rows before the limit */
-	struct derived_list derived;	    /* of those asked for */
+	size_t nr_matched;	     /* rows before the limit */
+	struct derived_list derived; /* selected */
 };
 
 struct walk {
@@ -38,30 +38,16 @@ struct walk {
 	struct walk_table table[_SCOPE_MAX];
 };
 
-/* query NULL: everything. -ENOMEM; -E2BIG: its globs would take too long with the names there are. */
+/* query NULL: everything. -ENOMEM; -E2BIG: matching its globs against the names would take too long. */
 int walk_new(struct walk **ret, const struct snapshot *snapshot, const struct expose_query *query);
 struct walk *walk_free(struct walk *walk);
 DEFINE_CLEANUP(struct walk *, walk_free)
 
-/* The event of number i of the columns asked for. */
+/* The event of the i-th selected column. */
 static inline const struct event *walk_event(const struct walk_table *table, size_t i)
 {
 	return table->table->columns[table->columns[i]].column->event;
 }
 
-/* What a writer that goes by target does. All are called in the order in which they stand here, for each
- * scope; there is nothing between begin_scope and end_scope of a scope that is not asked for. */
-struct target_writer {
-	void (*begin_scope)(void *userdata, const struct walk_table *table);
-	void (*begin_target)(void *userdata, const struct walk_table *table, const struct snapshot_row *row);
-	/* Of number `column` of the columns asked for. Only what is measured; times is NULL where the
-	 * column is in no set. */
-	void (*value)(void *userdata, const struct walk_table *table, size_t column, const struct snapshot_cell *cell,
-		      const struct snapshot_times *times);
-	/* Only what is finite. */
-	void (*ratio)(void *userdata, const char *name, double value);
-	void (*end_target)(void *userdata);
-	void (*end_scope)(void *userdata);
-};
-
-void walk_targets(const struct walk *walk, const struct target_writer *writer, void *userdata);
+/* The i-th derived ratio in a row of table->table. NAN: unknown, or without meaning in that row. */
+double walk_ratio(const struct walk_table *table, size_t row, size_t i);

@@ -2,6 +2,8 @@
 
 #include "snapshot/snapshot.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -38,12 +40,6 @@ struct snapshot *snapshot_unref(struct snapshot *snapshot)
 	free(snapshot->cgroups);
 	free(snapshot->tree_problem);
 	free(snapshot->unlisted);
-	for (size_t i = 0; i < _SNAPSHOT_FORMAT_MAX * _SNAPSHOT_CODING_MAX; i++)
-		blob_unref(snapshot->rendered[i / _SNAPSHOT_CODING_MAX][i % _SNAPSHOT_CODING_MAX]);
-	for (size_t i = 0; i < snapshot->nr_answers; i++) {
-		free(snapshot->answers[i].question);
-		blob_unref(snapshot->answers[i].blob);
-	}
 	plan_unref(snapshot->plan);
 	free(snapshot);
 	return NULL;
@@ -73,13 +69,13 @@ static int copy_columns(struct snapshot_table *table, const struct count *count,
 	return 0;
 }
 
-static void copy_trend(struct snapshot_cell *cell, const struct trend *trend)
+static void copy_averages(struct snapshot_cell *cell, const struct rate_averages *averages)
 {
-	memcpy(cell->average, trend->average, sizeof(cell->average));
-	cell->highest = trend_highest(trend);
+	memcpy(cell->average, averages->average, sizeof(cell->average));
+	cell->highest = rate_averages_highest(averages);
 }
 
-static void copy_row(struct snapshot_table *table, const struct row *row, const struct cpu_topology *topology)
+static void copy_row(struct snapshot_table *table, const struct totals_row *row, const struct cpu_topology *topology)
 {
 	size_t at = table->nr_rows++;
 	struct snapshot_cell *cells = table->cells + at * table->nr_columns;
@@ -98,7 +94,7 @@ static void copy_row(struct snapshot_table *table, const struct row *row, const 
 			.rate = row->cells[i].rate,
 			.measured = row->cells[i].measured && table->columns[i].state != EVENT_STALLED,
 		};
-		copy_trend(&cells[i], &row->cells[i].trend);
+		copy_averages(&cells[i], &row->cells[i].averages);
 	}
 	for (size_t i = 0; i < table->nr_sets; i++)
 		times[i] = (struct snapshot_times){
@@ -108,39 +104,43 @@ static void copy_row(struct snapshot_table *table, const struct row *row, const 
 		};
 }
 
-/* A CPU that is excluded is shown in the sum of all alone: the sum must not fall. */
-static int copy_rows(struct snapshot_table *table, const struct ledger *ledger, enum scope scope,
+/* The totals of an excluded CPU are shown only as a part of the sum of all CPUs, which must not decrease. */
+static int copy_rows(struct snapshot_table *table, const struct totals *totals, enum scope scope,
 		     const struct cpu_topology *topology, bool aggregate)
 {
-	size_t nr = ledger->nr_rows[scope];
-	const struct row *row;
+	size_t nr = totals->nr_rows[scope];
+	const struct totals_row *row;
 
 	table->rows = calloc(nr + 1, sizeof(*table->rows));
 	table->cells = calloc(nr * table->nr_columns + 1, sizeof(*table->cells));
 	table->times = calloc(nr * table->nr_sets + 1, sizeof(*table->times));
 	if (!table->rows || !table->cells || !table->times)
 		return -ENOMEM;
-	TAILQ_FOREACH(row, &ledger->rows[scope], in_ledger)
+	TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
 		if (!row->held && (!row->excluded || aggregate))
 			copy_row(table, row, topology);
 	return 0;
 }
 
-static int copy_sums(struct snapshot_table *table, const struct ledger *ledger)
+static int copy_sums(struct snapshot_table *table, const struct totals *totals)
 {
 	table->sums = calloc(table->nr_columns + 1, sizeof(*table->sums));
 	if (!table->sums)
 		return -ENOMEM;
 	for (size_t i = 0; i < table->nr_columns; i++)
-		copy_trend(&table->sums[i], &ledger->all_cpus[i].trend);
+		copy_averages(&table->sums[i], &totals->all_cpus[i].averages);
 	return 0;
 }
 
-/* Where there is one. */
+/* NULL stays NULL. */
 static int copy_text(char **ret, const char *text)
 {
-	*ret = text ? strdup(text) : NULL;
-	return text && !*ret ? -ENOMEM : 0;
+	char *copy = text ? strdup(text) : NULL;
+
+	if (text && !copy)
+		return -ENOMEM;
+	*ret = copy;
+	return 0;
 }
 
 static int copy_cgroups(struct snapshot *snapshot, const struct cgroup_tree *tree)
@@ -169,18 +169,17 @@ static int copy_cgroups(struct snapshot *snapshot, const struct cgroup_tree *tre
 	return 0;
 }
 
-/* When a moment of CLOCK_MONOTONIC was, on the wall clock. */
+/* Converts a past time of CLOCK_MONOTONIC to the wall clock. */
 static uint64_t realtime_of(uint64_t taken)
 {
-	uint64_t now = count_now(), age = now > taken ? now - taken : 0;
-	struct timespec ts;
+	uint64_t now = clock_monotonic_ns(), age = now > taken ? now - taken : 0;
 
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec - age;
+	return clock_realtime_ns() - age;
 }
 
 int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
-		 const struct cpu_topology *topology, const struct snapshot_options *options, const struct self *self)
+		 const struct cpu_topology *topology, const struct snapshot_options *options,
+		 const struct self_stats *self)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
 
@@ -195,10 +194,10 @@ int snapshot_new(struct snapshot **ret, const struct count *count, const struct 
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (copy_columns(&snapshot->table[scope], count, (enum scope)scope) < 0 ||
-		    copy_rows(&snapshot->table[scope], count_ledger(count), (enum scope)scope, topology,
+		    copy_rows(&snapshot->table[scope], count_totals(count), (enum scope)scope, topology,
 			      options->aggregate) < 0)
 			return -ENOMEM;
-	if (copy_sums(&snapshot->table[SCOPE_CPU], count_ledger(count)) < 0 || copy_cgroups(snapshot, tree) < 0)
+	if (copy_sums(&snapshot->table[SCOPE_CPU], count_totals(count)) < 0 || copy_cgroups(snapshot, tree) < 0)
 		return -ENOMEM;
 
 	*ret = steal_ptr(snapshot);

@@ -2,30 +2,27 @@
 
 #include "util/blob.h"
 
+#include <assert.h>
 #include <errno.h>
 
 int blob_new(struct blob **ret, struct buf *b)
 {
-	_cleanup_(buf_release) struct buf taken = *b;
-	struct blob *blob;
+	struct blob *blob = b->failed ? NULL : calloc(1, sizeof(*blob));
 	char *data;
 
-	*b = (struct buf){};
-	blob = taken.failed ? NULL : calloc(1, sizeof(*blob));
 	if (!blob)
 		return -ENOMEM;
-	/* It grows no more, and may be kept for a while. */
-	data = realloc(taken.data, taken.len + 1);
-	blob->refs = 1;
-	blob->data = data ? data : taken.data;
-	blob->len = taken.len;
-	taken.data = NULL;
+	/* It grows no more, and may be kept for a while: the rest of its room is given back. */
+	data = realloc(b->data, b->len + 1);
+	*blob = (struct blob){ .refs = 1, .data = data ? data : b->data, .len = b->len };
+	*b = (struct buf){};
 	*ret = blob;
 	return 0;
 }
 
 struct blob *blob_ref(struct blob *blob)
 {
+	assert(blob->refs > 0);
 	blob->refs++;
 	return blob;
 }

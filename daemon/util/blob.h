@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * Bytes that several hold: made once, changed by nobody, freed with the last that holds them.
- */
+/* Bytes with several holders: made once, immutable, freed with the last reference. */
 
 #include "util/buf.h"
 
 struct blob {
 	unsigned refs;
-	unsigned users; /* for whoever accounts for what is held: how many of its own do */
+	unsigned users; /* connections that are sending it (web/clients.c) */
 	char *data;
 	size_t len;
 };
 
-/* Takes over what is in b, which is empty then, also where this fails. -ENOMEM, also where b has failed. */
+/* Takes the bytes of b, which is empty then. -ENOMEM, also if b has failed; b is the caller's then. */
 int blob_new(struct blob **ret, struct buf *b);
 struct blob *blob_ref(struct blob *blob);
 struct blob *blob_unref(struct blob *blob);

@@ -4,9 +4,9 @@
 /*
  * A growing byte buffer, for writers of text.
  *
- * Appending never returns an error: the first allocation that fails marks the buffer as failed and
- * everything after it is dropped, so that a writer of a hundred thousand lines checks once, at the
- * end. A zeroed struct buf is empty and ready; buf_release() frees it.
+ * Appending never returns an error: the first allocation that fails marks the buffer as failed, and everything appended
+ * after it is dropped, so that a writer of a hundred thousand lines checks once, at the end. A zeroed struct buf is
+ * empty and ready; buf_release() frees it.
  */
 
 #include "util/cleanup.h"

@@ -4,9 +4,9 @@
 /*
  * Scope-bound release of what a function owns.
  *
- * A local variable that owns something is declared with _cleanup_(). A constructor builds into such
- * a variable and publishes with steal_ptr() or steal_fd() as its last step, so that every early
- * return unwinds by itself and outputs stay untouched on failure.
+ * A local variable that owns something is declared with _cleanup_(). A constructor builds into such a variable, and
+ * hands it over with steal_ptr(), steal_fd() or steal_struct() as its last step, so that every early return unwinds by
+ * itself and outputs stay untouched on failure.
  */
 
 #include <dirent.h>
@@ -20,13 +20,22 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Takes the pointer out of a variable, which no longer owns it. */
-#define steal_ptr(p)                                                                               \
-	({                                                                                         \
-		__typeof__(&(p)) _where = &(p);                                                    \
-		__typeof__(p) _what = *_where;                                                     \
-		*_where = NULL;                                                                    \
-		_what;                                                                             \
+/* Takes the pointer out of a variable, which is NULL then. */
+#define steal_ptr(p)                                                                                                   \
+	({                                                                                                             \
+		__typeof__(&(p)) _where = &(p);                                                                        \
+		__typeof__(p) _what = *_where;                                                                         \
+		*_where = NULL;                                                                                        \
+		_what;                                                                                                 \
+	})
+
+/* Takes what a struct owns out of a variable, which is empty then. */
+#define steal_struct(s)                                                                                                \
+	({                                                                                                             \
+		__typeof__(&(s)) _where = &(s);                                                                        \
+		__typeof__(s) _what = *_where;                                                                         \
+		*_where = (__typeof__(s)){};                                                                           \
+		_what;                                                                                                 \
 	})
 
 static inline int steal_fd(int *fd)
@@ -68,9 +77,9 @@ static inline void closefilep(FILE **f)
 }
 
 /* Defines NAMEp() for _cleanup_() from a destructor NAME() that takes NULL. */
-#define DEFINE_CLEANUP(type, name)                                                                 \
-	static inline void name##p(type *p)                                                        \
-	{                                                                                          \
-		if (*p)                                                                            \
-			name(*p);                                                                  \
+#define DEFINE_CLEANUP(type, name)                                                                                     \
+	static inline void name##p(type *p)                                                                            \
+	{                                                                                                              \
+		if (*p)                                                                                                \
+			name(*p);                                                                                      \
 	}

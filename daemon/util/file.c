@@ -13,6 +13,7 @@
 
 int read_text_file(int dirfd, const char *path, size_t max, char **ret)
 {
+	/* A FIFO or a terminal in the file's place must neither block nor become the controlling terminal. */
 	_cleanup_(closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	_cleanup_(buf_release) struct buf b = {};
 
@@ -57,7 +58,7 @@ int write_all(int fd, const char *data, size_t n)
 	return 0;
 }
 
-/* The folder's entries are on disk. */
+/* Puts the folder's entries on disk. */
 static int sync_folder_of(const char *path)
 {
 	_cleanup_(freep) char *copy = strdup(path);
@@ -75,6 +76,7 @@ int replace_file(const char *path, mode_t mode, bool durable, const char *data, 
 	_cleanup_(closep) int fd = -1;
 	int r;
 
+	/* In the same folder, since rename(2) does not cross file systems; made with O_EXCL. */
 	if (asprintf(&other, "%s.XXXXXX", path) < 0) {
 		other = NULL;
 		return -ENOMEM;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Reading the small text files of sysfs, procfs and tracefs, which are foreign bytes: they can be
- * gone, empty, binary or endless. And writing one.
+ * Reads the small text files of sysfs, procfs and tracefs, which are foreign bytes: they can be gone, empty, binary or
+ * endless. Writes files as a whole.
  */
 
 #include "util/cleanup.h"
@@ -12,22 +12,22 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Above this a pseudo file is not what it should be. */
+/* Bytes: no file of sysfs that is read here comes near. */
 #define FILE_MAX_SYSFS (64 * 1024)
 
 /*
  * Reads the file at path below dirfd (AT_FDCWD: as usual) into a NUL-terminated string without the
- * white space at its end, to be freed by the caller. Negative errno: what open(2) or read(2) said;
- * -EFBIG for more than max bytes; -EBADMSG where a NUL byte is in it.
+ * white space at its end, to be freed by the caller. Negative errno of open(2) or read(2); -EFBIG for more than max
+ * bytes; -EBADMSG if it contains a NUL byte; -ENOMEM.
  */
 int read_text_file(int dirfd, const char *path, size_t max, char **ret);
 
-/* Writes these bytes over a file's first ones. What a system call said. */
+/* Writes the bytes to the beginning of a file. Negative errno of a system call. */
 int write_all(int fd, const char *data, size_t n);
 
 /*
- * Puts a new file with these bytes and this mode, whatever the umask, in the place of what is at path: who looks
- * finds the old one or the whole new one; where it is durable, also after the machine has failed. Nothing that is there
- * is followed or written to, so that root can do it in a folder of another user's. What a system call said.
+ * Puts a new file with these bytes and this mode, whatever the umask, in the place of the file at path: a reader finds
+ * the old one or the whole new one; if durable, also after a crash of the machine. No existing file or link is followed
+ * or written to, so that root can do it in a folder of another user's. Negative errno of a system call; -ENOMEM.
  */
 int replace_file(const char *path, mode_t mode, bool durable, const char *data, size_t n);

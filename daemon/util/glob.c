@@ -11,14 +11,14 @@
 /* The highest that next_char() returns. */
 #define CHAR_MAX_ANY 0x1100ffU
 
-/* So many characters are looked up item by item before the table is made, which is about as much work. */
+/* Characters that are looked up item by item before the table is made, which is about as much work. */
 #define LOOK_UPS 256
 
 /* Characters of an interval are taken by the same places. */
 struct glob_table {
 	size_t nr;
-	uint32_t *lows; /* sorted, from 0 on: an interval ends where the next begins */
-	uint64_t *fits; /* of each, the places that take its characters: `words` each */
+	uint32_t *lows;	     /* sorted, from 0 on: an interval ends where the next begins */
+	uint64_t *fits;	     /* of each, the places that take its characters: `words` each */
 	uint16_t ascii[128]; /* the interval of each */
 };
 
@@ -43,8 +43,7 @@ static uint32_t next_char(const char **text)
 
 /* --- the glob */
 
-/* Where the class that begins at glob ("[a-z]") has its end; NULL where it has none, and '[' is a
- * character like others. */
+/* The end of the class that begins at glob ("[a-z]"); NULL if it has none, and '[' is a plain character. */
 static const char *class_end(const char *glob)
 {
 	const char *p = glob + 1;
@@ -72,9 +71,9 @@ static int compare_items(const void *a, const void *b)
 	return (x->low > y->low) - (x->low < y->low);
 }
 
-/* Puts the gaps between the items from `first` on in their place: there are one more at most, for which "[!" is longer
- * than "[". */
-static void complement(struct glob *glob, size_t first)
+/* Replaces the items from `first` on by the gaps between them. There is one gap more at most, and room for it, since
+ * "[!" is one byte longer than "[". */
+static void complement_class(struct glob *glob, size_t first)
 {
 	struct glob_item *items = glob->items + first;
 	size_t nr = glob->nr_items - first;
@@ -113,7 +112,7 @@ static void add_class(struct glob *glob, const char *text, const char *end)
 		add_item(glob, low, high, true);
 	}
 	if (negate)
-		complement(glob, first);
+		complement_class(glob, first);
 }
 
 static void set_bit(uint64_t *bits, size_t i)
@@ -138,7 +137,7 @@ static void take_stars(struct glob *glob, const char **text)
 		set_bit(glob->stays[true], glob->end);
 }
 
-/* Takes one place off at *text. unclosed: a '[' before it had no end, and then none behind it has one. */
+/* Takes one place off at *text. unclosed: a '[' before it had no end, so that none behind it can have one. */
 static void take_place(struct glob *glob, const char **text, bool *unclosed)
 {
 	const char *end = **text == '[' && !*unclosed ? class_end(*text) : NULL;
@@ -204,7 +203,7 @@ static int compare_chars(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Where intervals begin: at 0, around each item, and around '/', which only plain characters take. */
+/* The beginnings of intervals: at 0, around each item, and around '/', which only plain characters take. */
 static void find_lows(struct glob_table *table, struct glob *glob)
 {
 	size_t nr = 0, all = 0;
@@ -217,7 +216,7 @@ static void find_lows(struct glob_table *table, struct glob *glob)
 		table->lows[all++] = glob->items[i].high + 1;
 	}
 	qsort(table->lows, all, sizeof(*table->lows), compare_chars);
-	glob->steps += all * 14; /* its comparisons, and what is below */
+	glob->steps += all * 14; /* its comparisons, and the loop below */
 	for (size_t i = 0; i < all; i++)
 		if (nr == 0 || table->lows[i] != table->lows[nr - 1])
 			table->lows[nr++] = table->lows[i];
@@ -258,7 +257,7 @@ static void fill_fits(struct glob_table *table, struct glob *glob)
 	glob->steps += 13 * (glob->nr_items + 128);
 }
 
-/* Without memory there is none, and it is tried again later. */
+/* If there is no memory, it is tried again later. */
 static void make_table(struct glob *glob)
 {
 	struct glob_table *table = calloc(1, sizeof(*table));
@@ -311,9 +310,9 @@ static const uint64_t *places_of(struct glob *glob, uint32_t c, uint64_t *scratc
 
 /* --- the text */
 
-/* From the places reached, which are in the first nr words, to those reached with one character more; returns how many
- * words those are in. */
-static size_t advance(const struct glob *glob, uint64_t *reached, size_t nr, const uint64_t *fits, bool slash)
+/* Replaces the places reached, which are in the first nr words, by those reached after one more character; returns how
+ * many words those are in. */
+static size_t advance_places(const struct glob *glob, uint64_t *reached, size_t nr, const uint64_t *fits, bool slash)
 {
 	const uint64_t *stays = glob->stays[slash];
 	uint64_t carry = 0;
@@ -342,7 +341,7 @@ bool glob_matches(struct glob *glob, const char *text)
 		uint32_t c = next_char(&text);
 
 		glob->steps += nr;
-		nr = advance(glob, reached, nr, places_of(glob, c, scratch), c == '/');
+		nr = advance_places(glob, reached, nr, places_of(glob, c, scratch), c == '/');
 	}
 	glob->bytes += (size_t)(text - begin);
 	return nr > 0 && has_bit(reached, glob->end);
@@ -353,7 +352,7 @@ bool glob_match(const char *glob, const char *text)
 	struct glob once;
 	bool matches;
 
-	/* Most begin with a path, and most texts with another one. */
+	/* Most globs begin with a path, and most texts with another one: these need no parsing. */
 	for (; isascii(*glob) && *glob && !strchr("*?[", *glob); glob++, text++)
 		if (*glob != *text)
 			return false;

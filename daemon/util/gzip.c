@@ -9,12 +9,12 @@
 #define WINDOW_BITS (15 + 16)
 #define MEMORY_LEVEL 8
 
-/* Room is made in such pieces, and input is handed over in pieces that zlib can count. */
+/* Sizes of output room, and of input: avail_in is an unsigned int. */
 #define ROOM (32U * 1024)
 #define PIECE ((size_t)1 << 30)
 
-/* Until zlib has taken all it was handed, and, at the end, given all it has. */
-static bool drain(z_stream *stream, struct buf *out, int flush)
+/* Compresses until zlib has taken all of its input, and, with Z_FINISH, has given all of its output. */
+static bool drain_stream(z_stream *stream, struct buf *out, int flush)
 {
 	int r;
 
@@ -32,6 +32,7 @@ static bool drain(z_stream *stream, struct buf *out, int flush)
 int gzip_add(struct buf *out, const char *data, size_t n)
 {
 	z_stream stream = {};
+	size_t before = out->len;
 	bool done = false;
 
 	if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, WINDOW_BITS, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK) {
@@ -42,12 +43,12 @@ int gzip_add(struct buf *out, const char *data, size_t n)
 			stream.avail_in = (uInt)piece;
 			data += piece;
 			n -= piece;
-			done = drain(&stream, out, n ? Z_NO_FLUSH : Z_FINISH);
+			done = drain_stream(&stream, out, n ? Z_NO_FLUSH : Z_FINISH);
 		} while (done && n);
 		(void)deflateEnd(&stream);
 	}
 	if (done)
 		return 0;
-	buf_release(out);
+	out->len = before;
 	return -ENOMEM;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* RFC 1952, at zlib's fastest: text of which most is like the line above it becomes a tenth all the same. */
+/* gzip (RFC 1952) at zlib's fastest level: enough to make a tenth of text in which most lines resemble the line
+ * before. */
 
 #include "util/buf.h"
 
-/* Adds what n bytes are compressed. -ENOMEM, with out released. */
+/* Appends the n bytes, compressed. -ENOMEM; out has the same bytes as before then. */
 int gzip_add(struct buf *out, const char *data, size_t n);

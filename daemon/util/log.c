@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-/* The one piece of file-scope state in the daemon: where log lines go belongs to the process. */
+/* The one variable at file scope in the daemon, since the log belongs to the process. */
 static int max_priority = LOG_INFO;
 
 void log_set_level(int priority)
@@ -21,8 +21,7 @@ void log_set_level(int priority)
 
 int log_level_parse(const char *text, int *ret)
 {
-	static const char *const names[] = { "emerg",	"alert",  "crit", "err",
-					     "warning", "notice", "info", "debug" };
+	static const char *const names[] = { "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(text, names[i]) == 0 || (text[0] == (char)('0' + i) && !text[1])) {
@@ -43,8 +42,8 @@ static bool stderr_is_journal(void)
 	uint64_t dev, ino;
 	struct stat st;
 
-	return stream && sscanf(stream, "%" SCNu64 ":%" SCNu64, &dev, &ino) == 2 &&
-	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+	return stream && sscanf(stream, "%" SCNu64 ":%" SCNu64, &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+	       st.st_dev == dev && st.st_ino == ino;
 }
 
 void log_line(int priority, const char *format, ...)
@@ -64,7 +63,7 @@ void log_line(int priority, const char *format, ...)
 	if (m < 0)
 		return;
 
-	/* What is logged can hold foreign bytes (a cgroup's name, a config line): one line stays one. */
+	/* The text can contain foreign bytes (a cgroup's name, a config line): no newline or escape may get through. */
 	for (char *p = text + n; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = ' ';

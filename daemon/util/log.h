@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Log lines on standard error: with sd-daemon(3)'s "<N>" priority in front where standard error is the
- * journal ($JOURNAL_STREAM names it), and as "perfmond: text" everywhere else. Only main, the manager
- * and the web room log; the rooms below return what they have to say.
+ * Log lines on standard error: with sd-daemon(3)'s "<N>" priority in front if standard error is the journal
+ * ($JOURNAL_STREAM names it), else as "perfmond: text". Only the rooms on top log (service, web, cli); those below
+ * return their errors, with a struct reason.
  */
 
 #include "util/cleanup.h"
 
 #include <syslog.h>
 
-/* Lines of a lower priority than this (LOG_ERR … LOG_DEBUG) are dropped; LOG_INFO until set. */
+/* Lines of a lower priority than this (LOG_ERR … LOG_DEBUG) are dropped. The default is LOG_INFO. */
 void log_set_level(int priority);
 
 /* "err", "warning", "notice", "info", "debug" or syslog(3)'s number; -EINVAL. */

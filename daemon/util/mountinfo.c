@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* libmount's table of a mount takes several times the memory of its line: it gets so much of the text at a time. */
+/* Bytes of text that libmount gets at a time: its table takes several times the memory of the text. */
 #define PIECE_SIZE (32 * 1024)
 
 DEFINE_CLEANUP(struct libmnt_table *, mnt_unref_table)
 DEFINE_CLEANUP(struct libmnt_iter *, mnt_free_iter)
 
-/* libmount guesses from the first line what it reads, so that no other line may be the first. For a source /dev/root it
- * would look through /proc/cmdline and sysfs; only the root file system can have that one. */
+/* libmount guesses the format of the text from its first line, which therefore has to be one of mountinfo. For a source
+ * /dev/root, which only the root file system has, it would read /proc/cmdline and sysfs: such a line is left out. */
 static bool is_for_library(const char *line, size_t n)
 {
 	unsigned id, parent;
@@ -28,8 +28,8 @@ static bool is_for_library(const char *line, size_t n)
 	return sscanf(head, "%u %u", &id, &parent) == 2 && !memmem(line, n, " /dev/root ", strlen(" /dev/root "));
 }
 
-/* Fills the piece with lines from *text. A line that fits no piece is left out: the kernel's are of a few pages at
- * most. */
+/* Fills the piece with lines from *text. A line that is longer than a piece is left out: those of the kernel have a few
+ * pages at most. */
 static size_t cut_piece(const char **text, char piece[static PIECE_SIZE])
 {
 	size_t length = 0;

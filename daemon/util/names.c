@@ -20,8 +20,7 @@ void name_list_add(struct name_list *list, const char *name)
 		list->left_out++;
 		return;
 	}
-	list->length +=
-		(size_t)snprintf(list->text + list->length, room, "%s%s", list->length ? ", " : "", name);
+	list->length += (size_t)snprintf(list->text + list->length, room, "%s%s", list->length ? ", " : "", name);
 }
 
 const char *name_list_text(struct name_list *list)
@@ -44,7 +43,7 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
 	return m < c ? m : c;
 }
 
-static bool same(char a, char b)
+static bool same_letter(char a, char b)
 {
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
@@ -63,8 +62,8 @@ static unsigned edit_distance(const char *a, size_t a_length, const char *b, siz
 		current[0] = (unsigned)i;
 		for (size_t j = 1; j <= b_length; j++) {
 			current[j] = min3(previous[j] + 1, current[j - 1] + 1,
-					  previous[j - 1] + !same(a[i - 1], b[j - 1]));
-			if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
+					  previous[j - 1] + !same_letter(a[i - 1], b[j - 1]));
+			if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) && same_letter(a[i - 2], b[j - 1]))
 				current[j] = min3(current[j], above[j - 2] + 1, current[j]);
 		}
 		above = previous;
@@ -78,7 +77,7 @@ void nearest_init(struct nearest *nearest, const char *sought)
 {
 	size_t length = strlen(sought);
 
-	/* A third of the letters wrong is another word; in a word of two, every other word is near. */
+	/* With a third of the letters wrong it is another word; to a word of two letters every other one is near. */
 	*nearest = (struct nearest){ .sought = sought };
 	if (length >= 3 && length <= NEAREST_MAX)
 		nearest->distance = (length < 12 ? (unsigned)length / 3 : 3) + 1;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/*
- * What a sentence about an unknown name offers instead: a list of what there is, cut at a length that
- * can be read, and the name that is nearest to what was written.
- */
+/* Help in a sentence about an unknown name: a list of the known ones, cut at a readable length, and the known name that
+ * is spelt most like it. */
 
 #include <stddef.h>
 
@@ -23,8 +21,8 @@ const char *name_list_text(struct name_list *list);
 
 struct nearest {
 	const char *sought;
-	char name[NEAREST_MAX + 1]; /* the nearest so far; "" where nothing is near enough */
-	unsigned distance; /* of name, or one more than what is near enough; 0: nothing is */
+	char name[NEAREST_MAX + 1]; /* the nearest so far; "": none is near enough */
+	unsigned distance;	    /* edits to name; before there is one, the first number that is too many */
 };
 
 void nearest_init(struct nearest *nearest, const char *sought);

@@ -4,7 +4,7 @@
 
 #define NO_TEXT UINT64_MAX
 
-static size_t padding(size_t n)
+static size_t padding_of(size_t n)
 {
 	return (sizeof(uint64_t) - n % sizeof(uint64_t)) % sizeof(uint64_t);
 }
@@ -23,7 +23,7 @@ void pack_bytes(struct buf *b, const void *bytes, size_t n)
 
 	pack_u64(b, n);
 	buf_add(b, bytes, n);
-	buf_add(b, zeroes, padding(n));
+	buf_add(b, zeroes, padding_of(n));
 }
 
 void pack_text(struct buf *b, const char *text)
@@ -34,7 +34,7 @@ void pack_text(struct buf *b, const char *text)
 		pack_u64(b, NO_TEXT);
 }
 
-static const unsigned char *take(struct unpack *u, size_t n)
+static const unsigned char *take_bytes(struct unpack *u, size_t n)
 {
 	const unsigned char *at = u->at;
 
@@ -49,7 +49,7 @@ static const unsigned char *take(struct unpack *u, size_t n)
 
 uint64_t unpack_u64(struct unpack *u)
 {
-	const unsigned char *at = take(u, sizeof(uint64_t));
+	const unsigned char *at = take_bytes(u, sizeof(uint64_t));
 	uint64_t value = 0;
 
 	if (at)
@@ -86,8 +86,8 @@ static const unsigned char *take_padded(struct unpack *u, uint64_t n)
 		u->bad = true;
 		return NULL;
 	}
-	at = take(u, (size_t)n);
-	return take(u, padding((size_t)n)) ? at : NULL;
+	at = take_bytes(u, (size_t)n);
+	return take_bytes(u, padding_of((size_t)n)) ? at : NULL;
 }
 
 void unpack_bytes(struct unpack *u, void *bytes, size_t n)

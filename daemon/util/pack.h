@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * Values as bytes, to be read again by a program on the same machine: numbers of 64 bits in its byte order, and
- * texts with their length, padded to 8 bytes. Writing is appending to a struct buf, which says at the end whether it
- * has failed.
+ * Values as bytes, to be read again by a program on the same machine: numbers of 64 bits in its byte order, and texts
+ * with their length, padded to 8 bytes. Writing appends to a struct buf, whose `failed` tells at the end whether there
+ * was memory for all.
  *
- * What is read may be anything: the first value that is not there, or is out of its bounds, marks the reader as bad,
- * and everything read after it is 0 and empty. A number that says how many of something follow is held against the
- * bytes that are left, so that nobody reserves more memory than was written.
+ * Any bytes can be read: the first value that is missing or out of its bounds sets `bad`, and every value read after it
+ * is 0 or empty. A number of things that follow is checked against the bytes that are left, so that no reader reserves
+ * more memory than was written.
  */
 
 #include "util/buf.h"
 
 void pack_u64(struct buf *b, uint64_t value);
 void pack_bytes(struct buf *b, const void *bytes, size_t n);
-/* NULL is kept apart from "". */
+/* NULL and "" are different texts. */
 void pack_text(struct buf *b, const char *text);
 
 struct unpack {
@@ -25,11 +25,11 @@ struct unpack {
 };
 
 uint64_t unpack_u64(struct unpack *u);
-/* At most max; more is bad. */
+/* A larger number than max is bad. */
 uint64_t unpack_at_most(struct unpack *u, uint64_t max);
-/* How many things of at least `size` bytes follow. */
+/* The number of things that follow, each of at least `size` bytes. */
 size_t unpack_nr(struct unpack *u, size_t size);
-/* What was written by pack_bytes(), with zeroes up to n; what is not 0 beyond n is bad. */
+/* The bytes written by pack_bytes(), filled up with zeroes to n; bytes beyond n that are not 0 are bad. */
 void unpack_bytes(struct unpack *u, void *bytes, size_t n);
-/* To be freed; NULL where that was written, where it is bad, and where there is no memory, which marks it as bad. */
+/* To be freed. NULL if NULL was written, if it is bad, and if there is no memory, which sets `bad` too. */
 char *unpack_text(struct unpack *u);

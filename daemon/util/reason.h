@@ -4,9 +4,8 @@
 /*
  * A sentence for people, beside the negative errno for programs.
  *
- * Functions that can fail for a reason a user must act on take a struct reason and fill it in on
- * failure; whoever stands at the boundary (main, the manager, a web route) logs or shows it. NULL is
- * allowed where the caller does not care.
+ * Functions that can fail for a reason that a user must act on take a struct reason and fill it in on failure; the
+ * rooms at the boundary (service, cli, web) log or show it. It may be NULL.
  */
 
 #include "util/cleanup.h"
@@ -22,5 +21,5 @@ struct reason {
 /* Writes the sentence (cut at REASON_MAX) and returns r, so that callers can `return reason_set(…)`. */
 int reason_set(struct reason *why, int r, const char *format, ...) _printf_(3, 4);
 
-/* Puts "format: " before what stands in why already, and returns r. */
+/* Puts the formatted text and ": " in front of the sentence in why, and returns r. */
 int reason_prefix(struct reason *why, int r, const char *format, ...) _printf_(3, 4);

@@ -17,8 +17,10 @@ int secret_path(const char *name, char **ret, struct reason *why)
 	if (name[0] == '/') {
 		path = strdup(name);
 	} else if (!folder || !*folder) {
-		return reason_set(why, -ENOENT, "'%s' is no absolute path, and systemd has passed no credentials "
-						"(LoadCredential=)", name);
+		return reason_set(why, -ENOENT,
+				  "'%s' is not an absolute path, and systemd has passed no credentials "
+				  "(LoadCredential=)",
+				  name);
 	} else if (strchr(name, '/')) {
 		return reason_set(why, -ENOENT, "'%s' is neither an absolute path nor the name of a credential", name);
 	} else if (asprintf(&path, "%s/%s", folder, name) < 0) {
@@ -30,17 +32,17 @@ int secret_path(const char *name, char **ret, struct reason *why)
 	return 0;
 }
 
-int secret_read(const char *path, char **ret, bool *exposed, struct reason *why)
+int secret_read(const char *path, char **ret, bool *ret_exposed, struct reason *why)
 {
 	struct stat st;
 	int r = read_text_file(AT_FDCWD, path, SECRET_MAX, ret);
 
 	if (r == -EBADMSG)
-		return reason_set(why, r, "it is no text: there is a NUL byte in it");
+		return reason_set(why, r, "it is not a text: it contains a NUL byte");
 	if (r < 0)
 		return reason_set(why, r, "can't be read: %s", strerror(-r));
-	if (exposed)
-		*exposed = stat(path, &st) == 0 && (st.st_mode & S_IROTH);
+	if (ret_exposed)
+		*ret_exposed = stat(path, &st) == 0 && (st.st_mode & S_IROTH);
 	return 0;
 }
 

@@ -4,23 +4,23 @@
 /*
  * Files that hold secrets, or belong to one: a key, a certificate, password hashes.
  *
- * An absolute name is a path. Any other is the name of one of systemd's credentials (LoadCredential=), which stand in
- * the folder that $CREDENTIALS_DIRECTORY names.
+ * An absolute name is a path. Any other is the name of one of systemd's credentials (LoadCredential=), which are files
+ * in $CREDENTIALS_DIRECTORY.
  */
 
 #include "util/reason.h"
 
 #include <stdbool.h>
 
-/* No certificate with its chain comes near. */
+/* Bytes: no certificate with its chain comes near. */
 #define SECRET_MAX (1024 * 1024)
 
 /* The path of a file as configured, to be freed. -ENOENT with the sentence in why; -ENOMEM. */
 int secret_path(const char *name, char **ret, struct reason *why);
 
-/* Its text, to be freed with secret_free(). exposed (or NULL): may everybody on this machine read it? Negative errno
- * with the sentence, which does not name the file, in why. */
-int secret_read(const char *path, char **ret, bool *exposed, struct reason *why);
+/* Its text, to be freed with secret_free(). *ret_exposed (or NULL): may everybody on this machine read it? Negative
+ * errno with the sentence, which does not name the file, in why. */
+int secret_read(const char *path, char **ret, bool *ret_exposed, struct reason *why);
 
 /* Wipes the text before it is freed. */
 void secret_free(char *text);

@@ -47,7 +47,7 @@ int parse_duration(const char *text, uint64_t *ret_ns)
 		const char *name;
 		double ns;
 	} units[] = {
-		{ "", 1e9 }, { "ns", 1 },      { "us", 1e3 },  { "ms", 1e6 },
+		{ "", 1e9 },  { "ns", 1 },     { "us", 1e3 },	{ "ms", 1e6 },
 		{ "s", 1e9 }, { "min", 60e9 }, { "h", 3600e9 }, { "d", 86400e9 },
 	};
 	size_t digits = strspn(text, "0123456789.");
@@ -128,14 +128,14 @@ size_t utf8_length(const char *s)
 	for (size_t i = 1; i < n; i++)
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+	    (p[0] == 0xf4 && p[1] > 0x8f))
 		return 0;
 	return n;
 }
 
 /* Length of the character at s if utf8_printable() leaves it as it is, or 0. */
-static size_t plain_length(const char *s)
+static size_t unescaped_length(const char *s)
 {
 	size_t n = utf8_length(s);
 
@@ -147,15 +147,15 @@ char *utf8_printable(const char *bytes)
 	const char *p = bytes;
 	struct buf b = {};
 
-	while (*p && plain_length(p))
-		p += plain_length(p);
+	while (*p && unescaped_length(p))
+		p += unescaped_length(p);
 	/* A copy that fits: there is one for each cgroup. */
 	if (!*p)
 		return strdup(bytes);
 
 	buf_add(&b, bytes, (size_t)(p - bytes));
 	while (*p) {
-		size_t n = plain_length(p);
+		size_t n = unescaped_length(p);
 
 		if (n)
 			buf_add(&b, p, n);

@@ -19,25 +19,25 @@ int parse_bool(const char *text, bool *ret);
  * 1.5s are allowed), in nanoseconds; -EINVAL, -ERANGE. */
 int parse_duration(const char *text, uint64_t *ret_ns);
 
-/* A number of bytes, as parse_u64() takes it, with KiB, MiB or GiB (or K, M, G, which are the same) behind it or
- * nothing; -EINVAL, -ERANGE. */
+/* A number of bytes: decimal, with or without KiB, MiB or GiB (or K, M, G, which are the same) behind it; -EINVAL,
+ * -ERANGE. */
 int parse_size(const char *text, uint64_t *ret);
 
 /*
- * Makes bytes valid UTF-8 without joining two that differ: a byte that is no part of a valid sequence
- * becomes U+FFFD and its two hex digits, and so do the bytes of a U+FFFD that is in the text. Cgroup
- * names are bytes; label values and JSON have to be UTF-8. To be freed; NULL when there is no memory.
+ * Makes bytes valid UTF-8, different texts of different bytes: a byte outside of a valid sequence becomes U+FFFD and
+ * its two hex digits, and so do the bytes of a U+FFFD in the text. Cgroup names are bytes; label values and JSON have
+ * to be UTF-8. To be freed; NULL if there is no memory.
  */
 char *utf8_printable(const char *bytes);
 
 /* The length of the valid UTF-8 sequence at s (1 to 4), or 0. No overlong forms, no surrogates. */
 size_t utf8_length(const char *s);
 
-/* The beginning of text, fit to stand in a message: control characters and what is no UTF-8 become '?',
- * and "..." stands for what does not fit. Returns out. */
+/* The beginning of text, for a message: control characters and invalid UTF-8 become '?', and "..." stands for the part
+ * that does not fit. Returns out. */
 #define EXCERPT_MAX 64
 char *text_excerpt(char out[static EXCERPT_MAX], const char *text);
 
-/* Lower case, every other character than a-z and 0-9 turned into '_', none of them at the end. To be
- * freed; NULL when there is no memory. */
+/* Lower case, with '_' for every character other than a-z and 0-9, except at the end. To be freed; NULL if there is no
+ * memory. */
 char *metric_name(const char *text);

@@ -7,34 +7,34 @@
 
 #define SPACE " \t"
 
-/* q in thousandths; also: not named. */
+/* q in thousandths. NO_Q: malformed, or the header does not name it. */
 #define NO_Q (-1)
 #define FULL_Q 1000
 
-/* A part of the header. */
+/* A part of the header, with white space around it removed. */
 struct word {
 	const char *text;
 	size_t len;
 };
 
-/* A member of the list: `text/plain;version=0.0.4;q=0.5`. */
-struct wish {
-	struct word what;
+/* An element of the list: `text/plain;version=0.0.4;q=0.5`. */
+struct element {
+	struct word name;
 	struct word version; /* .text NULL: none */
 	int q;
 };
 
-static bool is(const struct word *word, const char *text, size_t n)
+static bool word_is(const struct word *word, const char *text, size_t n)
 {
 	return word->len == n && strncasecmp(word->text, text, n) == 0;
 }
 
-static bool is_text(const struct word *word, const char *text)
+static bool word_is_text(const struct word *word, const char *text)
 {
-	return is(word, text, strlen(text));
+	return word_is(word, text, strlen(text));
 }
 
-static struct word trimmed(const char *text, size_t n)
+static struct word word_trim(const char *text, size_t n)
 {
 	while (n && strchr(SPACE, text[n - 1]))
 		n--;
@@ -45,7 +45,7 @@ static struct word trimmed(const char *text, size_t n)
 	return (struct word){ text, n };
 }
 
-/* How far it is to one of the separators that is in no quoted string, or to the end. */
+/* The length up to the first of the separators outside quoted strings, or to the end. */
 static size_t length_until(const char *text, const char *separators)
 {
 	bool quoted = false;
@@ -61,7 +61,7 @@ static size_t length_until(const char *text, const char *separators)
 }
 
 /* 0 to 1 with at most three decimals; NO_Q for anything else. */
-static int parse_q(struct word q)
+static int q_parse(struct word q)
 {
 	int v = 0, unit = FULL_Q;
 
@@ -78,25 +78,25 @@ static int parse_q(struct word q)
 	return v <= FULL_Q ? v : NO_Q;
 }
 
-static void take_parameter(struct wish *wish, struct word parameter)
+static void element_take_parameter(struct element *element, struct word parameter)
 {
 	const char *equals = memchr(parameter.text, '=', parameter.len);
 	size_t n = equals ? (size_t)(equals - parameter.text) : 0;
-	struct word name = trimmed(parameter.text, n), value;
+	struct word name = word_trim(parameter.text, n), value;
 
 	if (!equals)
 		return;
-	value = trimmed(equals + 1, parameter.len - n - 1);
+	value = word_trim(equals + 1, parameter.len - n - 1);
 	if (value.len >= 2 && value.text[0] == '"' && value.text[value.len - 1] == '"')
 		value = (struct word){ value.text + 1, value.len - 2 };
-	if (is_text(&name, "q"))
-		wish->q = parse_q(value);
-	else if (is_text(&name, "version"))
-		wish->version = value;
+	if (word_is_text(&name, "q"))
+		element->q = q_parse(value);
+	else if (word_is_text(&name, "version"))
+		element->version = value;
 }
 
-/* Takes the next one off the list. False at its end. One of which the q is wrong has NO_Q. */
-static bool next_wish(const char **header, struct wish *ret)
+/* Takes the next element off the list. False at the end of the list. */
+static bool element_next(const char **header, struct element *ret)
 {
 	const char *p = *header;
 	size_t n;
@@ -105,65 +105,65 @@ static bool next_wish(const char **header, struct wish *ret)
 	if (!*p)
 		return false;
 	n = length_until(p, ",;");
-	*ret = (struct wish){ .what = trimmed(p, n), .q = FULL_Q };
+	*ret = (struct element){ .name = word_trim(p, n), .q = FULL_Q };
 	for (p += n; *p == ';'; p += n) {
 		p++;
 		n = length_until(p, ",;");
-		take_parameter(ret, trimmed(p, n));
+		element_take_parameter(ret, word_trim(p, n));
 	}
 	*header = p;
 	return true;
 }
 
-/* How exactly the wish names the offer; 0: not at all. */
-static unsigned exactness(const struct wish *wish, const struct media *offer)
+/* How specifically the element names the offer; 0: not at all. */
+static unsigned element_specificity(const struct element *element, const struct media *offer)
 {
 	size_t type = (size_t)(strchr(offer->type, '/') - offer->type) + 1;
-	bool with_version = wish->version.text;
+	bool with_version = element->version.text;
 
-	if (is_text(&wish->what, "*/*"))
+	if (word_is_text(&element->name, "*/*"))
 		return 1;
-	if (with_version && !is_text(&wish->version, offer->version))
+	if (with_version && !word_is_text(&element->version, offer->version))
 		return 0;
-	if (wish->what.len == type + 1 && wish->what.text[type] == '*' &&
-	    strncasecmp(wish->what.text, offer->type, type) == 0)
+	if (element->name.len == type + 1 && element->name.text[type] == '*' &&
+	    strncasecmp(element->name.text, offer->type, type) == 0)
 		return 2;
-	if (is_text(&wish->what, offer->type))
+	if (word_is_text(&element->name, offer->type))
 		return with_version ? 4 : 3;
 	return 0;
 }
 
-/* What the header thinks of an offer: the most exact wish decides. */
-struct opinion {
+/* The header's preference for an offer: the most specific element decides (RFC 9110, 12.5.1). */
+struct preference {
 	int q;
-	unsigned exactness;
+	unsigned specificity;
 };
 
-static struct opinion opinion_of(const char *header, const struct media *offer)
+static struct preference preference_for(const char *header, const struct media *offer)
 {
-	struct opinion opinion = { .q = NO_Q };
-	struct wish wish;
+	struct preference preference = { .q = NO_Q };
+	struct element element;
 
-	while (next_wish(&header, &wish)) {
-		unsigned exact = exactness(&wish, offer);
+	while (element_next(&header, &element)) {
+		unsigned specific = element_specificity(&element, offer);
 
-		if (exact > opinion.exactness && wish.q != NO_Q)
-			opinion = (struct opinion){ wish.q, exact };
+		if (specific > preference.specificity && element.q != NO_Q)
+			preference = (struct preference){ element.q, specific };
 	}
-	return opinion;
+	return preference;
 }
 
 size_t accept_media(const char *header, const struct media *offers, size_t nr)
 {
-	struct opinion best = { .q = 0 };
+	struct preference best = { .q = 0 };
 	size_t found = 0;
 
 	for (size_t i = 0; header && i < nr; i++) {
-		struct opinion opinion = opinion_of(header, &offers[i]);
+		struct preference preference = preference_for(header, &offers[i]);
 
-		if (opinion.q < best.q || (opinion.q == best.q && opinion.exactness <= best.exactness))
+		if (preference.q < best.q || (preference.q == best.q && preference.specificity <= best.specificity))
 			continue;
-		best = opinion;
+		best = preference;
 		found = i;
 	}
 	return best.q > 0 ? found : 0;
@@ -172,15 +172,15 @@ size_t accept_media(const char *header, const struct media *offers, size_t nr)
 bool accept_gzip(const char *header)
 {
 	int gzip = NO_Q, identity = NO_Q, any = 0;
-	struct wish wish;
+	struct element element;
 
-	while (header && next_wish(&header, &wish)) {
-		if (is_text(&wish.what, "gzip") || is_text(&wish.what, "x-gzip"))
-			gzip = wish.q;
-		else if (is_text(&wish.what, "identity"))
-			identity = wish.q;
-		else if (is_text(&wish.what, "*") && wish.q != NO_Q)
-			any = wish.q;
+	while (header && element_next(&header, &element)) {
+		if (word_is_text(&element.name, "gzip") || word_is_text(&element.name, "x-gzip"))
+			gzip = element.q;
+		else if (word_is_text(&element.name, "identity"))
+			identity = element.q;
+		else if (word_is_text(&element.name, "*") && element.q != NO_Q)
+			any = element.q;
 	}
 	if (gzip == NO_Q)
 		gzip = any;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a client would like to get: the Accept and Accept-Encoding of RFC 9110, with their q-values. Pure. Foreign
- * bytes: what can't be understood of a header is as good as not there, and nothing is refused for it.
+ * Content negotiation: Accept and Accept-Encoding of RFC 9110, with their q-values. Pure. Headers are foreign bytes: an
+ * element that cannot be parsed is ignored, and no request is refused for one.
  */
 
 #include <stdbool.h>
@@ -11,14 +11,16 @@
 
 struct media {
 	const char *type;    /* "text/plain" */
-	const char *version; /* what a range's version= has to be, where it has one; its other parameters are ignored */
+	const char *version; /* the value that a media range's version= must have, if it has one; other parameters are
+			      * ignored */
 };
 
 /*
- * The number of the offer that header (or NULL: there is none) likes best: by q, then by how exactly it is named, then
- * as they are offered. The first where none is acceptable: that one is better than an error.
+ * The index of the offer that the header (NULL: absent) prefers: by q, then by how specifically it is named, then by
+ * the order of the offers. The first if none is acceptable: a response that the client may not understand is better
+ * than an error.
  */
 size_t accept_media(const char *header, const struct media *offers, size_t nr);
 
-/* Is gzip wanted, and no less than no coding at all? */
+/* Is gzip acceptable, and not less than no coding at all? */
 bool accept_gzip(const char *header);

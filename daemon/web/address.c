@@ -12,7 +12,7 @@
 
 #define PORT_MAX 65535
 
-/* Room for an address's longest text with its scope, or anything that is too long to be one. */
+/* Longer than any numeric address with its zone. */
 #define HOST_MAX 128
 
 static int parse_local(struct address *ret, const char *path, struct reason *why)
@@ -29,7 +29,7 @@ static int parse_local(struct address *ret, const char *path, struct reason *why
 	return 0;
 }
 
-/* Digits only: strtoul() would take signs and spaces. */
+/* Digits only: strtoul() also accepts signs and spaces. */
 static int parse_port(const char *text, in_port_t *ret)
 {
 	size_t n = strspn(text, "0123456789");
@@ -92,14 +92,14 @@ int address_parse(struct address *ret, const char *text, struct reason *why)
 
 	if (text[0] == '/')
 		return parse_local(ret, text, why);
-	/* "[::1]" and "::1" end in what looks like a port. */
+	/* "[::1]" and "::1" have no port, although their last colon is followed by digits. */
 	if (!colon || (v6 ? colon == text || colon[-1] != ']' : strchr(text, ':') != colon))
 		return reason_set(why, -EINVAL,
 				  "cannot listen on '%s': write ADDRESS:PORT, [IPv6 ADDRESS]:PORT or the /path of a "
 				  "Unix socket",
 				  text);
 	if (parse_port(colon + 1, &port) < 0)
-		return reason_set(why, -EINVAL, "cannot listen on '%s': the port has to be a number from 0 to %d", text,
+		return reason_set(why, -EINVAL, "cannot listen on '%s': the port must be a number from 0 to %d", text,
 				  PORT_MAX);
 
 	length = (size_t)(colon - text) - (v6 ? 2 : 0);
@@ -111,7 +111,7 @@ int address_parse(struct address *ret, const char *text, struct reason *why)
 			return 0;
 	}
 	return reason_set(why, -EINVAL,
-			  "cannot listen on '%s': the address has to be a number (127.0.0.1, or 0.0.0.0 for all; "
+			  "cannot listen on '%s': the address must be numeric (127.0.0.1, or 0.0.0.0 for all; "
 			  "[::1], or [::] for all)",
 			  text);
 }

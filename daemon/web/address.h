@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What can be listened on: 127.0.0.1:9753, [::1]:9753, [fe80::1%eth0]:9753, /run/perfmond.sock. Numbers,
- * not names: nothing here asks a name server.
+ * Addresses to listen on: 127.0.0.1:9753, [::1]:9753, [fe80::1%eth0]:9753, /run/perfmond.sock. Only numeric addresses:
+ * no name is resolved.
  */
 
 #include "util/reason.h"
@@ -19,14 +19,13 @@ struct address {
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
 		struct sockaddr_un local;
-		struct sockaddr_storage room;
+		struct sockaddr_storage storage;
 	};
 	socklen_t size;
 };
 
-/* -EINVAL with the sentence, which repeats the text, in why. */
+/* -EINVAL with the sentence, which quotes the text, in why. */
 int address_parse(struct address *ret, const char *text, struct reason *why);
 
-/* "http://127.0.0.1:9753", "https://[::1]:9753", "unix:/run/perfmond.sock". To be freed; NULL when there is
- * no memory. */
+/* "http://127.0.0.1:9753", "https://[::1]:9753", "unix:/run/perfmond.sock". To be freed. NULL: out of memory. */
 char *address_url(const struct address *address, bool tls);

@@ -2,10 +2,11 @@
 
 #include "web/auth.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "web/basic.h"
-#include "web/hasher.h"
-#include "web/penalty.h"
+#include "web/password-worker.h"
+#include "web/rate-limit.h"
 
 #include <errno.h>
 #include <gnutls/crypto.h>
@@ -14,13 +15,13 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* Right passwords that are remembered: with more users than that, some are hashed again. */
+/* Right passwords remembered. With more users than that, some passwords are checked again and again. */
 #define REMEMBERED 64
 
 #define KEY_SIZE 32
 #define MARK_SIZE 32
 
-/* A keyed hash of a name, its password, and the hash that is to fit. */
+/* A keyed hash of a user name, the password, and the hash of crypt(3) that it has to fit. */
 struct mark {
 	uint8_t bytes[MARK_SIZE];
 };
@@ -30,30 +31,30 @@ struct pending {
 	struct mark mark;
 	struct peer peer;
 	bool known; /* the user exists */
-	bool stale; /* the users have changed, and it was not asked for since */
+	bool stale; /* the users have changed, and no request has waited for it since */
 };
 
 struct auth {
-	const struct users *users; /* NULL: everybody */
-	struct hasher *hasher;
+	const struct users *users; /* NULL: no password is required */
+	struct password_worker *worker;
 	auth_done_t done;
 	void *userdata;
 	uint8_t key[KEY_SIZE];
 	struct mark remembered[REMEMBERED];
 	size_t nr_remembered, next_remembered;
-	struct pending pending[HASHER_QUEUE];
+	struct pending pending[PASSWORD_QUEUE];
 	size_t nr_pending;
-	struct penalty penalty;
+	struct rate_limit limit;
 };
 
-/* user NULL: there is none of that name. */
-static int make_mark(const struct auth *auth, const struct basic *basic, const struct user *user, struct mark *ret)
+/* user NULL: there is no user with that name. */
+static int mark_make(const struct auth *auth, const struct basic *basic, const struct user *user, struct mark *ret)
 {
 	gnutls_hmac_hd_t hmac;
 
 	if (gnutls_hmac_init(&hmac, GNUTLS_MAC_SHA256, auth->key, sizeof(auth->key)) < 0)
 		return -ENOMEM;
-	/* None of them has a NUL: it stands between them. */
+	/* None of them contains a NUL, so that it separates them. */
 	(void)gnutls_hmac(hmac, basic->name, strlen(basic->name) + 1);
 	(void)gnutls_hmac(hmac, basic->password, strlen(basic->password) + 1);
 	(void)gnutls_hmac(hmac, user ? user->hash : "", user ? strlen(user->hash) : 0);
@@ -61,21 +62,21 @@ static int make_mark(const struct auth *auth, const struct basic *basic, const s
 	return 0;
 }
 
-static bool is_same(const struct mark *a, const struct mark *b)
+static bool mark_is_same(const struct mark *a, const struct mark *b)
 {
 	return gnutls_memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-static bool is_remembered(const struct auth *auth, const struct mark *mark)
+static bool mark_is_remembered(const struct auth *auth, const struct mark *mark)
 {
 	bool found = false;
 
 	for (size_t i = 0; i < auth->nr_remembered; i++)
-		found |= is_same(&auth->remembered[i], mark);
+		found |= mark_is_same(&auth->remembered[i], mark);
 	return found;
 }
 
-static void remember(struct auth *auth, const struct mark *mark)
+static void mark_remember(struct auth *auth, const struct mark *mark)
 {
 	auth->remembered[auth->next_remembered] = *mark;
 	auth->next_remembered = (auth->next_remembered + 1) % REMEMBERED;
@@ -83,23 +84,15 @@ static void remember(struct auth *auth, const struct mark *mark)
 		auth->nr_remembered++;
 }
 
-static struct pending *find_pending(struct auth *auth, const struct mark *mark)
+static struct pending *pending_find(struct auth *auth, const struct mark *mark)
 {
 	for (size_t i = 0; i < auth->nr_pending; i++)
-		if (is_same(&auth->pending[i].mark, mark))
+		if (mark_is_same(&auth->pending[i].mark, mark))
 			return &auth->pending[i];
 	return NULL;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
-}
-
-static enum auth_verdict refuse(const struct peer *peer)
+static enum auth_verdict refuse_peer(const struct peer *peer)
 {
 	char text[PEER_TEXT_MAX];
 
@@ -107,45 +100,51 @@ static enum auth_verdict refuse(const struct peer *peer)
 	return AUTH_TOO_MANY;
 }
 
-/* A user that does not exist has a hash as well, so that both take as long. */
-static enum auth_verdict submit(struct auth *auth, const struct basic *basic, const struct user *user,
-				const struct mark *mark, const struct peer *peer, uint64_t *number)
+/* For an unknown name some user's hash is checked as well, so that the time does not tell which names exist. */
+static enum auth_verdict submit_password(struct auth *auth, const struct basic *basic, const struct user *user,
+					 const struct mark *mark, const struct peer *peer, uint64_t *ret_number)
 {
 	int r;
 
-	if (!penalty_add(&auth->penalty, peer, now_ns()))
-		return refuse(peer);
-	r = auth->nr_pending == HASHER_QUEUE ? -EAGAIN :
-		hasher_submit(auth->hasher, basic->password, (user ?: &auth->users->items[0])->hash, number);
+	if (!rate_limit_add(&auth->limit, peer, clock_monotonic_ns()))
+		return refuse_peer(peer);
+	r = auth->nr_pending == PASSWORD_QUEUE ?
+		    -EAGAIN :
+		    password_worker_submit(auth->worker, basic->password, (user ?: &auth->users->items[0])->hash,
+					   ret_number);
 	if (r < 0) {
-		penalty_take_back(&auth->penalty, peer);
+		rate_limit_undo(&auth->limit, peer);
 		return r == -E2BIG ? AUTH_WRONG : AUTH_BUSY;
 	}
 	auth->pending[auth->nr_pending++] = (struct pending){
-		.number = *number, .mark = *mark, .peer = *peer, .known = user,
+		.number = *ret_number,
+		.mark = *mark,
+		.peer = *peer,
+		.known = user,
 	};
 	return AUTH_WAIT;
 }
 
-static enum auth_verdict check(struct auth *auth, const struct basic *basic, const struct peer *peer, uint64_t *number)
+static enum auth_verdict credentials_check(struct auth *auth, const struct basic *basic, const struct peer *peer,
+					   uint64_t *ret_number)
 {
 	const struct user *user = users_find(auth->users, basic->name);
 	struct pending *pending;
 	struct mark mark;
 
-	if (make_mark(auth, basic, user, &mark) < 0)
+	if (mark_make(auth, basic, user, &mark) < 0)
 		return AUTH_BUSY;
-	if (is_remembered(auth, &mark))
+	if (mark_is_remembered(auth, &mark))
 		return AUTH_GOOD;
-	pending = find_pending(auth, &mark);
+	pending = pending_find(auth, &mark);
 	if (!pending)
-		return submit(auth, basic, user, &mark, peer, number);
+		return submit_password(auth, basic, user, &mark, peer, ret_number);
 	pending->stale = false;
-	*number = pending->number;
+	*ret_number = pending->number;
 	return AUTH_WAIT;
 }
 
-enum auth_verdict auth_check(struct auth *auth, const char *header, const struct peer *peer, uint64_t *number)
+enum auth_verdict auth_check(struct auth *auth, const char *header, const struct peer *peer, uint64_t *ret_number)
 {
 	enum auth_verdict verdict;
 	struct basic basic;
@@ -154,12 +153,12 @@ enum auth_verdict auth_check(struct auth *auth, const char *header, const struct
 		return AUTH_GOOD;
 	if (!header || basic_parse(header, &basic) < 0)
 		return AUTH_WRONG;
-	verdict = check(auth, &basic, peer, number);
+	verdict = credentials_check(auth, &basic, peer, ret_number);
 	basic_wipe(&basic);
 	return verdict;
 }
 
-static void on_hashed(void *userdata, uint64_t number, bool same)
+static void on_checked(void *userdata, uint64_t number, bool same)
 {
 	struct auth *auth = userdata;
 	struct pending pending;
@@ -173,8 +172,8 @@ static void on_hashed(void *userdata, uint64_t number, bool same)
 	auth->pending[i] = auth->pending[--auth->nr_pending];
 	same = same && pending.known;
 	if (same) {
-		remember(auth, &pending.mark);
-		penalty_take_back(&auth->penalty, &pending.peer);
+		mark_remember(auth, &pending.mark);
+		rate_limit_undo(&auth->limit, &pending.peer);
 	} else {
 		char text[PEER_TEXT_MAX];
 
@@ -202,7 +201,7 @@ int auth_new(struct auth **ret, sd_event *loop, auth_done_t done, void *userdata
 	auth->userdata = userdata;
 	if (getrandom(auth->key, sizeof(auth->key), 0) != (ssize_t)sizeof(auth->key))
 		return -EIO;
-	r = hasher_new(&auth->hasher, loop, on_hashed, auth);
+	r = password_worker_new(&auth->worker, loop, on_checked, auth);
 	if (r < 0)
 		return r;
 	*ret = steal_ptr(auth);
@@ -213,7 +212,7 @@ struct auth *auth_free(struct auth *auth)
 {
 	if (!auth)
 		return NULL;
-	hasher_free(auth->hasher);
+	password_worker_free(auth->worker);
 	explicit_bzero(auth, sizeof(*auth));
 	free(auth);
 	return NULL;

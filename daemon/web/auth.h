@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * Basic authentication: who is let in. Everything is behind it, /-/healthy too, as with Prometheus's own exporters.
+ * Basic authentication. All paths require it, /-/healthy too, as in Prometheus's own exporters.
  *
- * A password is checked by the hasher, which takes its time: the request waits for the number it is given. Passwords
- * that were right are remembered, as a keyed hash whose key nobody else has; so a scrape costs one hash in the daemon's
- * life. What is remembered is that a name's password fits a hash of crypt(3): where the user has another one, or is
- * there no more, it is of no use, and where the users are the same after a reload, nothing is asked again. The same
- * password twice at once is one hash. An address that is wrong too often is answered 429 without one.
+ * The password worker takes a while to check a password: the request waits for the number of the check. Right passwords
+ * are remembered, so that a scraper's password is checked once in the daemon's life: as a hash of the name, the
+ * password and the user's hash of crypt(3), keyed with a random key that never leaves the process. It becomes useless
+ * when the user gets another hash or is removed, and stays valid over a reload that changes neither. Requests with the
+ * same password at the same time share one check. Requests from an address with too many wrong passwords get 429
+ * without a check.
  */
 
 #include "web/peer.h"
@@ -18,25 +19,25 @@
 
 enum auth_verdict {
 	AUTH_GOOD,
-	AUTH_WRONG,   /* 401 */
+	AUTH_WRONG,    /* 401 */
 	AUTH_TOO_MANY, /* 429 */
-	AUTH_BUSY,    /* 503: the queue is full */
-	AUTH_WAIT,    /* for the number */
+	AUTH_BUSY,     /* 503: the queue is full */
+	AUTH_WAIT,     /* done() will be called with the number */
 };
 
 struct auth;
 
-/* Called on the loop: what waited for that number is good, or wrong. */
+/* Called on the loop with the verdict for all requests that wait for that number: AUTH_GOOD or AUTH_WRONG. */
 typedef void (*auth_done_t)(void *userdata, uint64_t number, enum auth_verdict verdict);
 
-/* Without users, so that everybody may come in. Negative errno. */
+/* Without users at first, so that no password is required. Negative errno. */
 int auth_new(struct auth **ret, sd_event *loop, auth_done_t done, void *userdata);
 struct auth *auth_free(struct auth *auth);
 DEFINE_CLEANUP(struct auth *, auth_free)
 
-/* Borrows them; NULL: everybody. What waits is not told, but where it has asked again: with the same user, for the same
- * number. */
+/* Borrows the users; NULL: no password is required. Requests that wait must be checked again: done() is called only for
+ * numbers that auth_check() has returned since, which can be the same ones. */
 void auth_set_users(struct auth *auth, const struct users *users);
 
-/* header: Authorization's value, or NULL. */
-enum auth_verdict auth_check(struct auth *auth, const char *header, const struct peer *peer, uint64_t *number);
+/* header: the value of Authorization, or NULL. *ret_number is set for AUTH_WAIT only. */
+enum auth_verdict auth_check(struct auth *auth, const char *header, const struct peer *peer, uint64_t *ret_number);

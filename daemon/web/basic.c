@@ -9,13 +9,13 @@
 #include <string.h>
 #include <strings.h>
 
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Base64 as it has to be: whole groups of four, and no bits behind the last byte. The number of bytes; -EINVAL, and
- * -E2BIG beyond max. */
-static int decode(const char *text, char *out, size_t max)
+/* Strict base64: whole groups of four, and no bits set behind the last byte. Returns the number of bytes; -EINVAL, or
+ * -E2BIG for more than max. */
+static int base64_decode(const char *text, char *out, size_t max)
 {
-	size_t n = strspn(text, letters), padding = strspn(text + n, "="), written = 0;
+	size_t n = strspn(text, base64_letters), padding = strspn(text + n, "="), written = 0;
 	uint32_t bits = 0;
 
 	if (text[n + padding] || padding > 2 || (n + padding) % 4)
@@ -23,17 +23,17 @@ static int decode(const char *text, char *out, size_t max)
 	if (n * 3 / 4 > max)
 		return -E2BIG;
 	for (size_t i = 0; i < n; i++) {
-		bits = bits << 6 | (uint32_t)(strchr(letters, text[i]) - letters);
+		bits = bits << 6 | (uint32_t)(strchr(base64_letters, text[i]) - base64_letters);
 		if (i % 4)
 			out[written++] = (char)(bits >> (6 - i % 4 * 2) & 0xff);
 	}
 	return padding && bits & ((1U << padding * 2) - 1) ? -EINVAL : (int)written;
 }
 
-static int parse(const char *text, struct basic *ret)
+static int credentials_parse(const char *text, struct basic *ret)
 {
 	char both[BASIC_MAX + 1] = "", *colon;
-	int n = decode(text, both, BASIC_MAX);
+	int n = base64_decode(text, both, BASIC_MAX);
 
 	if (n >= 0) {
 		both[n] = '\0';
@@ -55,7 +55,7 @@ int basic_parse(const char *header, struct basic *ret)
 	if (strncasecmp(header, "Basic ", strlen("Basic ")) != 0)
 		return -EINVAL;
 	header += strlen("Basic ");
-	return parse(header + strspn(header, " "), ret);
+	return credentials_parse(header + strspn(header, " "), ret);
 }
 
 void basic_wipe(struct basic *basic)

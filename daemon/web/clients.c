@@ -2,14 +2,16 @@
 
 #include "web/clients.h"
 
+#include "util/clock.h"
 #include "util/hash.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 
-/* In µs: how late a connection may be ended. */
-#define ACCURACY 100000U
+/* How late an expired connection may be dropped, in µs. */
+#define TIMER_ACCURACY_US 100000U
 
 struct peer_count {
 	struct peer peer;
@@ -17,22 +19,14 @@ struct peer_count {
 	UT_hash_handle hh;
 };
 
-static uint64_t now_us(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
-}
-
-static struct client_list *list_of(struct clients *clients, const struct client *client)
+static struct client_list *client_list_of(struct clients *clients, const struct client *client)
 {
 	return client->phase == PHASE_DROPPED ? &clients->dropped : &clients->phases[client->phase];
 }
 
 /* --- the timer */
 
-static void arm(struct clients *clients, uint64_t when)
+static void timer_arm(struct clients *clients, uint64_t when)
 {
 	if (sd_event_source_set_time(clients->timer, when) >= 0 &&
 	    sd_event_source_set_enabled(clients->timer, SD_EVENT_ONESHOT) >= 0)
@@ -41,10 +35,10 @@ static void arm(struct clients *clients, uint64_t when)
 
 static uint64_t deadline_of(const struct clients *clients, const struct client *client)
 {
-	return client->since + clients->patience[client->phase];
+	return client->since + clients->timeouts[client->phase];
 }
 
-/* The head of a list is the first of its phase whose time comes. */
+/* The head of a list is the first of its phase to expire. */
 static uint64_t next_deadline(const struct clients *clients)
 {
 	uint64_t next = UINT64_MAX;
@@ -58,19 +52,19 @@ static uint64_t next_deadline(const struct clients *clients)
 	return next;
 }
 
-static uint64_t *dropped_of(struct clients *clients, enum phase phase)
+static uint64_t *dropped_counter(struct clients *clients, enum phase phase)
 {
-	struct self_web *stats = clients->stats;
+	struct web_stats *stats = clients->stats;
 
 	return phase == PHASE_REQUEST ? &stats->dropped_request :
 	       phase == PHASE_ANSWER  ? &stats->dropped_answer :
 					&stats->dropped_idle;
 }
 
-static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct clients *clients = userdata;
-	uint64_t now = now_us(), next;
+	uint64_t now = clock_monotonic_ns() / NS_PER_US, next;
 
 	(void)source;
 	(void)usec;
@@ -83,11 +77,11 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	clients->armed = UINT64_MAX;
 	next = next_deadline(clients);
 	if (next != UINT64_MAX)
-		arm(clients, next);
+		timer_arm(clients, next);
 	return 0;
 }
 
-int clients_init(struct clients *clients, sd_event *loop, struct self_web *stats)
+int clients_init(struct clients *clients, sd_event *loop, struct web_stats *stats)
 {
 	int r;
 
@@ -95,23 +89,24 @@ int clients_init(struct clients *clients, sd_event *loop, struct self_web *stats
 	TAILQ_INIT(&clients->dropped);
 	for (size_t i = 0; i < _PHASE_MAX; i++)
 		TAILQ_INIT(&clients->phases[i]);
-	r = sd_event_add_time(loop, &clients->timer, CLOCK_MONOTONIC, 0, ACCURACY, on_timer, clients);
+	r = sd_event_add_time(loop, &clients->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US, on_timeout, clients);
 	return r < 0 ? r : sd_event_source_set_enabled(clients->timer, SD_EVENT_OFF);
 }
 
 void clients_release(struct clients *clients)
 {
+	assert(clients->nr == 0);
 	clients->timer = sd_event_source_disable_unref(clients->timer);
 }
 
-void clients_set_patience(struct clients *clients, enum phase phase, uint64_t us)
+void clients_set_timeout(struct clients *clients, enum phase phase, uint64_t us)
 {
 	uint64_t next;
 
-	clients->patience[phase] = us;
+	clients->timeouts[phase] = us;
 	next = next_deadline(clients);
 	if (next < clients->armed)
-		arm(clients, next);
+		timer_arm(clients, next);
 }
 
 /* --- addresses */
@@ -148,6 +143,7 @@ static void remove_peer(struct clients *clients, const struct peer *peer)
 {
 	struct peer_count *count = find_peer(clients, peer);
 
+	assert(count);
 	if (--count->nr > 0)
 		return;
 	HASH_DEL(clients->peers, count);
@@ -156,20 +152,21 @@ static void remove_peer(struct clients *clients, const struct peer *peer)
 
 /* --- one client */
 
-static void insert(struct clients *clients, struct client *client, enum phase phase)
+static void phase_insert(struct clients *clients, struct client *client, enum phase phase)
 {
 	client->phase = phase;
-	client->since = now_us();
+	client->since = clock_monotonic_ns() / NS_PER_US;
 	TAILQ_INSERT_TAIL(&clients->phases[phase], client, in_phase);
-	/* Where it is armed for something earlier, it is looked at then. */
+	/* A timer that is armed for an earlier time is armed again when it expires. */
 	if (deadline_of(clients, client) < clients->armed)
-		arm(clients, deadline_of(clients, client));
+		timer_arm(clients, deadline_of(clients, client));
 }
 
 /*
- * An idle one sends, of which libmicrohttpd tells only when there is a whole line. Or it has ended: libmicrohttpd,
- * whose epoll tells of changes only, does not hear of an end that came together with the bytes before it, and would
- * wait for the rest of a request.
+ * An idle client sends the first byte of a request: libmicrohttpd reports one only when the whole request line is
+ * there, and the timeout counts from the first byte. Or the client has closed the connection in the middle of a
+ * request: libmicrohttpd uses epoll edge-triggered, misses an end that arrives together with the bytes before it, and
+ * would wait for the rest of the request.
  */
 static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
@@ -186,8 +183,9 @@ static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *us
 	return r;
 }
 
-/* Of an idle one, before libmicrohttpd has taken what there is; of a request, after that. */
-static void watch(const struct client *client)
+/* An idle client is watched before libmicrohttpd reads (a lower priority value runs first), so that the byte is
+ * still in the socket; a client in a request after that, so that the end is the last thing there. */
+static void client_watch(const struct client *client)
 {
 	bool idle = client->phase == PHASE_IDLE, on = idle || client->phase == PHASE_REQUEST;
 	int priority = SD_EVENT_PRIORITY_NORMAL + (idle ? -1 : 1);
@@ -198,7 +196,7 @@ static void watch(const struct client *client)
 		(void)sd_event_source_set_enabled(client->io, SD_EVENT_ON);
 }
 
-static int add_source(struct clients *clients, struct client *client)
+static int client_add_source(struct clients *clients, struct client *client)
 {
 	sd_event *loop = sd_event_source_get_event(clients->timer);
 	int r = sd_event_add_io(loop, &client->io, client->fd, EPOLLRDHUP, on_socket, client);
@@ -222,13 +220,13 @@ struct client *clients_add(struct clients *clients, int fd)
 	client->peer = peer_of(fd);
 	client->is_local = peer_is_local(fd);
 	client->clients = clients;
-	client->of = add_source(clients, client) < 0 ? NULL : add_peer(clients, &client->peer);
-	if (!client->of) {
+	client->peer_count = client_add_source(clients, client) < 0 ? NULL : add_peer(clients, &client->peer);
+	if (!client->peer_count) {
 		client_free(client);
 		return NULL;
 	}
-	insert(clients, client, PHASE_REQUEST);
-	watch(client);
+	phase_insert(clients, client, PHASE_REQUEST);
+	client_watch(client);
 	clients->nr++;
 	clients->stats->connections++;
 	return client;
@@ -236,14 +234,14 @@ struct client *clients_add(struct clients *clients, int fd)
 
 void clients_remove(struct clients *clients, struct client *client)
 {
-	TAILQ_REMOVE(list_of(clients, client), client, in_phase);
+	TAILQ_REMOVE(client_list_of(clients, client), client, in_phase);
 	clients_set_unsent(clients, client, 0, NULL);
 	remove_peer(clients, &client->peer);
 	clients->nr--;
 	clients->stats->connections--;
 	client_free(client);
-	if (clients->on_left)
-		clients->on_left(clients->userdata);
+	if (clients->on_removed)
+		clients->on_removed(clients->userdata);
 }
 
 void clients_enter(struct clients *clients, struct client *client, enum phase phase)
@@ -251,21 +249,22 @@ void clients_enter(struct clients *clients, struct client *client, enum phase ph
 	if (client->phase == PHASE_DROPPED)
 		return;
 	TAILQ_REMOVE(&clients->phases[client->phase], client, in_phase);
-	insert(clients, client, phase);
-	/* Where it can't be watched, its time begins with the line, and ends with the phase's. */
-	watch(client);
+	phase_insert(clients, client, phase);
+	/* If it cannot be watched, its request begins with the whole line instead of the first byte. */
+	client_watch(client);
 }
 
 void clients_drop(struct clients *clients, struct client *client)
 {
 	const struct linger reset = { .l_onoff = 1 };
 
-	(*dropped_of(clients, client->phase))++;
+	assert(client->phase != PHASE_DROPPED);
+	(*dropped_counter(clients, client->phase))++;
 	clients_set_unsent(clients, client, 0, NULL);
 	TAILQ_REMOVE(&clients->phases[client->phase], client, in_phase);
 	client->phase = PHASE_DROPPED;
 	TAILQ_INSERT_TAIL(&clients->dropped, client, in_phase);
-	/* What the kernel has of an answer goes too when it is closed. */
+	/* Bytes of a response that are in the kernel are thrown away on close, too. */
 	(void)setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	(void)shutdown(client->fd, SHUT_RDWR);
 }
@@ -289,31 +288,31 @@ size_t clients_of(const struct clients *clients, const struct peer *peer)
 	return count ? count->nr : 0;
 }
 
-/* The first that can be spared, of that peer (or NULL) or of any that has more connections than so many: who is idle,
- * or has been at what it is at for so long. */
-static struct client *spare(const struct clients *clients, const struct peer_count *of, size_t more_than,
-			    uint64_t us)
+/* The first client of that peer (or NULL), or of any with more connections than more_than, that is idle or has been in
+ * its phase for at least us. The lists are in the order of `since`, so that the first younger one ends the search. */
+static struct client *pick_client(const struct clients *clients, const struct peer_count *of, size_t more_than,
+				  uint64_t us)
 {
 	static const enum phase order[] = { PHASE_IDLE, PHASE_REQUEST, PHASE_ANSWER };
-	uint64_t now = now_us();
+	uint64_t now = clock_monotonic_ns() / NS_PER_US;
 	struct client *client;
 
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
 		TAILQ_FOREACH(client, &clients->phases[order[i]], in_phase) {
 			if (client->phase != PHASE_IDLE && client->since + us > now)
 				break;
-			if (!client->waits && (client->of == of || client->of->nr > more_than))
+			if (!client->waits && (client->peer_count == of || client->peer_count->nr > more_than))
 				return client;
 		}
 	return NULL;
 }
 
-struct client *clients_spare_of(const struct clients *clients, const struct peer *peer)
+struct client *clients_pick_of(const struct clients *clients, const struct peer *peer)
 {
-	return spare(clients, find_peer(clients, peer), SIZE_MAX, CLIENT_SLOW_US);
+	return pick_client(clients, find_peer(clients, peer), SIZE_MAX, CLIENT_SLOW_US);
 }
 
-struct client *clients_spare_for(const struct clients *clients, const struct peer *newcomer)
+struct client *clients_pick_for(const struct clients *clients, const struct peer *newcomer)
 {
 	const struct peer_count *most = clients->peers, *own = find_peer(clients, newcomer);
 	size_t nr = own ? own->nr : 0;
@@ -323,25 +322,25 @@ struct client *clients_spare_for(const struct clients *clients, const struct pee
 		if (count->nr > most->nr)
 			most = count;
 	if (most && most->nr > nr + 1)
-		client = spare(clients, most, SIZE_MAX, 0);
-	return client ?: spare(clients, own, nr, CLIENT_SLOW_US);
+		client = pick_client(clients, most, SIZE_MAX, 0);
+	return client ?: pick_client(clients, own, nr, CLIENT_SLOW_US);
 }
 
-struct client *clients_spare(const struct clients *clients)
+struct client *clients_pick_any(const struct clients *clients)
 {
-	return spare(clients, NULL, 0, CLIENT_SLOW_US);
+	return pick_client(clients, NULL, 0, CLIENT_SLOW_US);
 }
 
-struct client *clients_slowest(const struct clients *clients)
+struct client *clients_pick_slowest(const struct clients *clients)
 {
 	struct client *client = TAILQ_FIRST(&clients->phases[PHASE_ANSWER]);
 
-	return client && client->since + CLIENT_SLOW_US <= now_us() ? client : NULL;
+	return client && client->since + CLIENT_SLOW_US <= clock_monotonic_ns() / NS_PER_US ? client : NULL;
 }
 
 void clients_set_unsent(struct clients *clients, struct client *client, size_t bytes, struct blob *shared)
 {
-	struct self_web *stats = clients->stats;
+	struct web_stats *stats = clients->stats;
 
 	stats->unsent += bytes;
 	if (shared && blob_ref(shared)->users++ == 0)

@@ -2,17 +2,19 @@
 #pragma once
 
 /*
- * The connections, and how long each may take for what it is at: to send a request, from the connection's beginning or
- * the request's first byte on; to take an answer; to be idle between two. Bytes that trickle don't prolong it.
+ * The open connections, and a timeout for the phase that each is in: sending a request, counted from the beginning of
+ * the connection or from the request's first byte; receiving a response; being idle between two. Single bytes now and
+ * then do not prolong a phase.
  *
- * All in a phase have the same patience, so that the first of its list is the first to run out: one timer of the loop
- * does for all. A connection whose time has come is shut down, by which libmicrohttpd learns of it.
+ * All connections in a phase have the same timeout, so that the first in the list of a phase is the first to expire:
+ * one timer of the loop is enough for all. An expired connection is shut down, which libmicrohttpd notices.
  *
- * Where there are too many, whose address has the most gives one up, and of equal ones who is idle or slow: so neither
- * many connections from few addresses nor slow ones from many keep anybody out.
+ * When there are too many connections, one of the address with the most of them is evicted, and between addresses with
+ * equally many, one that is idle or slow. So neither many connections from few addresses nor slow ones from many keep
+ * others out.
  */
 
-#include "snapshot/self.h"
+#include "snapshot/self-stats.h"
 #include "util/blob.h"
 #include "web/peer.h"
 
@@ -20,7 +22,7 @@
 #include <sys/queue.h>
 #include <systemd/sd-event.h>
 
-/* In µs: who has been at a request or an answer for longer gives its place to others. */
+/* In µs. A connection that has been in the phase of a request or of a response for longer is slow. */
 #define CLIENT_SLOW_US 1000000U
 
 enum phase {
@@ -28,78 +30,85 @@ enum phase {
 	PHASE_ANSWER,
 	PHASE_IDLE,
 	_PHASE_MAX,
-	PHASE_DROPPED = _PHASE_MAX, /* shut down, and not gone yet */
+	PHASE_DROPPED = _PHASE_MAX, /* shut down; libmicrohttpd has not closed it yet */
 };
+
+struct peer_count;
 
 struct client {
 	TAILQ_ENTRY(client) in_phase;
 	enum phase phase;
-	uint64_t since; /* CLOCK_MONOTONIC µs: when it came to that */
-	int fd;		/* libmicrohttpd's */
+	uint64_t since; /* CLOCK_MONOTONIC µs: when the phase began */
+	int fd;		/* borrowed from libmicrohttpd */
 	struct peer peer;
-	const struct peer_count *of; /* that peer's */
+	const struct peer_count *peer_count; /* of that peer's connections */
 	struct clients *clients;
-	sd_event_source *io; /* idle: its next request begins; at a request: it has ended */
-	void *owner; /* the server it is one of */
-	void *connection;
-	bool is_local;
-	/* Its answer, which it has not taken yet as a whole: so many bytes of its own, or what others take too, which
-	 * is in the stats once. */
+	sd_event_source *io; /* idle: the first byte of a request; in a request: the end of the connection */
+	void *owner;	     /* struct server */
+	void *connection;    /* struct MHD_Connection */
+	bool is_local;	     /* on loopback or a Unix socket */
+	/* The response that it has not received as a whole yet: the bytes of a body of its own, or a shared body, which
+	 * counts once in the stats. */
 	size_t unsent;
 	struct blob *shared;
-	/* Of its request, while a password is checked, and then; or while it waits for its turn. */
+	/* Its request: whether it is suspended, for the verdict on a password with that number or for the next turn of
+	 * the loop; and the verdict, when there is one. */
 	bool waits, has_verdict;
 	uint64_t number;
-	int verdict;
+	int verdict; /* enum auth_verdict */
 };
 
 TAILQ_HEAD(client_list, client);
 
-struct peer_count;
-
 struct clients {
 	struct client_list phases[_PHASE_MAX];
 	struct client_list dropped;
-	uint64_t patience[_PHASE_MAX]; /* µs: clients_set_patience() */
+	uint64_t timeouts[_PHASE_MAX]; /* µs */
 	size_t nr;
-	struct peer_count *peers; /* uthash: how many each address has */
+	struct peer_count *peers; /* uthash */
 	sd_event_source *timer;
-	uint64_t armed; /* when the timer goes off; UINT64_MAX: it does not */
-	struct self_web *stats;
-	/* Told when a connection is gone, if it is set. Its file is closed a little later. */
-	void (*on_left)(void *userdata);
+	uint64_t armed; /* CLOCK_MONOTONIC µs of the timer; UINT64_MAX: it is off */
+	struct web_stats *stats;
+	/* Called when a connection has been removed, if it is set. libmicrohttpd closes the fd a little later. */
+	void (*on_removed)(void *userdata);
 	void *userdata;
 };
 
 /* Negative errno. */
-int clients_init(struct clients *clients, sd_event *loop, struct self_web *stats);
-/* All of them have to be gone. */
+int clients_init(struct clients *clients, sd_event *loop, struct web_stats *stats);
+/* All clients must have been removed. */
 void clients_release(struct clients *clients);
-/* So many µs from when a client came to that phase. */
-void clients_set_patience(struct clients *clients, enum phase phase, uint64_t us);
+/* Sets the timeout of a phase, in µs from when a client entered it; also of clients that are in it. */
+void clients_set_timeout(struct clients *clients, enum phase phase, uint64_t us);
 
-/* Takes a new connection up, in PHASE_REQUEST; NULL: no memory. */
+/* Adds a new connection, in PHASE_REQUEST. NULL: out of memory. */
 struct client *clients_add(struct clients *clients, int fd);
 void clients_remove(struct clients *clients, struct client *client);
 
 void clients_enter(struct clients *clients, struct client *client, enum phase phase);
-/* Shuts it down; what it has not taken yet is thrown away. */
+/* Shuts the connection down; unsent bytes are thrown away. */
 void clients_drop(struct clients *clients, struct client *client);
 
 size_t clients_of(const struct clients *clients, const struct peer *peer);
-/* Whom to drop for another one of that peer's: of those it has, who has been idle the longest, or else slow, at a
- * request or at an answer. NULL: nobody. Whose password is checked is not slow by itself. */
-struct client *clients_spare_of(const struct clients *clients, const struct peer *peer);
-/* Whom to drop for a newcomer where all places are taken: of the peer that has the most, if that is more than the
- * newcomer's would have then, whoever it is; or else, of the newcomer's own and of those that have as many, who is idle
- * or slow. NULL: nobody. */
-struct client *clients_spare_for(const struct clients *clients, const struct peer *newcomer);
-/* Whom to drop where files are short: who is idle, or slow, whoever it is. NULL: nobody. */
-struct client *clients_spare(const struct clients *clients);
-/* Who has been taking an answer the longest, if that is slow; NULL: nobody. */
-struct client *clients_slowest(const struct clients *clients);
-/* Its answer is under way: so many bytes of its own, or a part in what is shared; or none any more (0 and NULL). */
+
+/* The following pick the connection to evict, or NULL. A client whose request is suspended is never picked: the
+ * delay is not its own. */
+
+/* For another connection of a peer that has all it may have: its client that has been idle the longest, or else one
+ * that is slow to send a request, or else to receive a response. */
+struct client *clients_pick_of(const struct clients *clients, const struct peer *peer);
+/* For a newcomer when all slots are taken: any client of the peer with the most connections, if these are more than the
+ * newcomer's peer would have then; or else an idle or slow client of the newcomer's peer, or of peers with more
+ * connections than that has. */
+struct client *clients_pick_for(const struct clients *clients, const struct peer *newcomer);
+/* When files are short: an idle or slow client of any peer. */
+struct client *clients_pick_any(const struct clients *clients);
+/* When too much is unsent: the client that has been receiving a response the longest, if that is slow. */
+struct client *clients_pick_slowest(const struct clients *clients);
+
+/* Accounts for the client's response: so many bytes of its own, or a shared body, to which a reference is taken; 0 and
+ * NULL: none. */
 void clients_set_unsent(struct clients *clients, struct client *client, size_t bytes, struct blob *shared);
 
-/* All of them, one after the other, those that were dropped too: NULL is before the first and behind the last. */
+/* Iterates over all clients, dropped ones included: NULL begins, and NULL is returned behind the last. */
 struct client *clients_next(const struct clients *clients, const struct client *client);

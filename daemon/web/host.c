@@ -7,8 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Behind the host: nothing, or ":PORT". */
-static bool is_port(const char *text)
+/* The text behind the host: nothing, or ":PORT". */
+static bool is_port_suffix(const char *text)
 {
 	return !*text || (*text == ':' && text[1 + strspn(text + 1, "0123456789")] == '\0');
 }
@@ -34,7 +34,7 @@ bool host_is_loopback(const char *host)
 	size_t n = host_length(host);
 	char name[INET_ADDRSTRLEN];
 
-	if (!is_port(host + n) || n >= sizeof(name))
+	if (!is_port_suffix(host + n) || n >= sizeof(name))
 		return false;
 	memcpy(name, host, n);
 	name[n] = '\0';

@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The Host header, against DNS rebinding: a page of any site can have its own name resolved to 127.0.0.1, and read what
- * listens there as if it were the site's own. Its browser says that name. Pure.
+ * The check of the Host header against DNS rebinding: any site can have its name resolve to 127.0.0.1, and its pages
+ * can then read from servers there as from the site itself. The browser sends the site's name as Host. Pure.
  *
- * The machine's host name is none of those that are taken: whoever answers for names where the machine is (DNS, mDNS,
- * DHCP's domain) can serve a page under it, and have it point here then. Nobody can for localhost and addresses.
+ * The machine's host name is not accepted: whoever controls names in its network (DNS, mDNS, the domain from DHCP) can
+ * serve a page under that name, and then have it resolve to the loopback address. Nobody can do so for localhost and
+ * for numeric addresses.
  */
 
 #include <stdbool.h>
 
-/* Does it name this machine's loopback: localhost, 127.0.0.0/8 or [::1], with a port or none? */
+/* Is the host this machine's loopback: localhost, 127.0.0.0/8 or [::1], with or without a port? */
 bool host_is_loopback(const char *host);

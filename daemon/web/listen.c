@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* A burst waits in the kernel, which has its own idea of how many at most (net.core.somaxconn). */
+/* Connections that may be queued in the kernel, which bounds this by net.core.somaxconn. */
 #define BACKLOG 4096
 
-static int explain(int error, const struct address *address, const char *text, struct reason *why)
+static int listen_failure(int error, const struct address *address, const char *text, struct reason *why)
 {
 	bool local = address->any.sa_family == AF_UNIX;
 
@@ -20,41 +20,41 @@ static int explain(int error, const struct address *address, const char *text, s
 				  "cannot listen on %s: address already in use (is another perfmond running?)", text);
 	case -EACCES:
 		return reason_set(why, error, "cannot listen on %s: permission denied (%s)", text,
-				  local ? "is the folder writable for this user?" :
+				  local ? "is the directory writable for this user?" :
 					  "a port below 1024 needs CAP_NET_BIND_SERVICE");
 	case -EADDRNOTAVAIL:
 		return reason_set(why, error, "cannot listen on %s: no network interface has this address", text);
 	case -EAFNOSUPPORT:
-		return reason_set(why, error, "cannot listen on %s: this machine, or its sandbox, has no such sockets",
+		return reason_set(why, error,
+				  "cannot listen on %s: this machine or the sandbox does not support such sockets",
 				  text);
 	case -ENOENT:
-		return reason_set(why, error, "cannot listen on %s: there is no such folder", text);
+		return reason_set(why, error, "cannot listen on %s: there is no such directory", text);
 	default:
 		return reason_set(why, error, "cannot listen on %s: %s", text, strerror(-error));
 	}
 }
 
-/* Is somebody listening on this Unix socket? Connecting does not wait: it is refused, or queued. */
-static bool is_alive(const struct address *address)
+/* Does a process listen on this Unix socket? A connection is refused at once if not; otherwise it is queued. */
+static bool has_listener(const struct address *address)
 {
 	_cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	return fd < 0 || connect(fd, &address->any, address->size) == 0 || errno != ECONNREFUSED;
 }
 
-/* Clears what stands at a Unix socket's path, where that is a socket nobody listens on. */
+/* Removes the file at the path of a Unix socket, if it is a socket on which nobody listens. */
 static int clear_path(const struct address *address, const char *text, struct reason *why)
 {
 	struct stat st;
 
 	if (lstat(address->local.sun_path, &st) < 0)
-		return errno == ENOENT ? 0 : explain(-errno, address, text, why);
+		return errno == ENOENT ? 0 : listen_failure(-errno, address, text, why);
 	if (!S_ISSOCK(st.st_mode))
-		return reason_set(why, -EADDRINUSE, "cannot listen on %s: the file is there already and is no socket",
-				  text);
-	if (is_alive(address))
-		return explain(-EADDRINUSE, address, text, why);
-	return unlink(address->local.sun_path) < 0 && errno != ENOENT ? explain(-errno, address, text, why) : 0;
+		return reason_set(why, -EADDRINUSE, "cannot listen on %s: the file exists and is no socket", text);
+	if (has_listener(address))
+		return listen_failure(-EADDRINUSE, address, text, why);
+	return unlink(address->local.sun_path) < 0 && errno != ENOENT ? listen_failure(-errno, address, text, why) : 0;
 }
 
 static int set_options(int fd, int family)
@@ -65,7 +65,7 @@ static int set_options(int fd, int family)
 		return 0;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
 		return -errno;
-	/* [::] and 0.0.0.0 are two addresses, that can be listened on side by side. */
+	/* Without it [::] would include 0.0.0.0: they are two addresses, which can be configured side by side. */
 	if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
 		return -errno;
 	return 0;
@@ -88,7 +88,7 @@ int listening_open(struct listening *ret, const struct address *address, const c
 	int r;
 
 	if (fd < 0)
-		return explain(-errno, address, text, why);
+		return listen_failure(-errno, address, text, why);
 	if (family == AF_UNIX) {
 		r = clear_path(address, text, why);
 		if (r < 0)
@@ -96,11 +96,11 @@ int listening_open(struct listening *ret, const struct address *address, const c
 	}
 	r = bind_and_listen(fd, address);
 	if (r < 0)
-		return explain(r, address, text, why);
+		return listen_failure(r, address, text, why);
 	if (family == AF_UNIX)
 		(void)lstat(address->local.sun_path, &listening.file);
-	else if (getsockname(fd, &listening.address.any, &(socklen_t){ sizeof(listening.address.room) }) < 0)
-		return explain(-errno, address, text, why);
+	else if (getsockname(fd, &listening.address.any, &(socklen_t){ sizeof(listening.address.storage) }) < 0)
+		return listen_failure(-errno, address, text, why);
 
 	listening.fd = steal_fd(&fd);
 	*ret = listening;
@@ -110,7 +110,7 @@ int listening_open(struct listening *ret, const struct address *address, const c
 int listening_share(struct listening *ret, int fd, struct reason *why)
 {
 	_cleanup_(closep) int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	struct listening listening = { .address.size = sizeof(listening.address.room) };
+	struct listening listening = { .address.size = sizeof(listening.address.storage) };
 	int flags = copy < 0 ? -1 : fcntl(copy, F_GETFL);
 
 	if (flags < 0 || fcntl(copy, F_SETFL, flags | O_NONBLOCK) < 0 ||
@@ -129,7 +129,7 @@ int listening_share(struct listening *ret, int fd, struct reason *why)
 	}
 }
 
-void listening_remove_file(const struct listening *listening)
+static void remove_file(const struct listening *listening)
 {
 	const char *path = listening->address.local.sun_path;
 	struct stat st;
@@ -138,4 +138,10 @@ void listening_remove_file(const struct listening *listening)
 		return;
 	if (st.st_dev == listening->file.st_dev && st.st_ino == listening->file.st_ino)
 		(void)unlink(path);
+}
+
+void listening_close(struct listening *listening)
+{
+	remove_file(listening);
+	listening->fd = safe_close(listening->fd);
 }

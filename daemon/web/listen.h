@@ -4,9 +4,9 @@
 /*
  * Listening sockets.
  *
- * A Unix socket leaves a file behind when its owner dies. The file is taken over where nobody listens on
- * it any more, and removed at the end where it still is the one that was made. What somebody else made, who passed
- * the socket, is left to him.
+ * The file of a Unix socket stays when its owner dies. listening_open() replaces a file on which nobody listens any
+ * more, and listening_close() removes a file only if it is still the one that was made here. Files of sockets that were
+ * passed to the daemon are left alone.
  */
 
 #include "web/address.h"
@@ -15,17 +15,17 @@
 
 struct listening {
 	int fd;
-	struct address address; /* with the port that was taken, where 0 was asked for */
-	struct stat file;	/* of a Unix socket that was made here; zeroed for others, as no file is */
+	struct address address; /* with the actual port, if 0 was configured */
+	struct stat file;	/* of a Unix socket that was made here; zeroed for other sockets */
 };
 
-/* text is the address as configured, for sentences. The fd is close-on-exec and non-blocking, and the
- * caller's. Negative errno with the sentence in why: -EADDRINUSE, -EACCES, -EADDRNOTAVAIL, … */
+/* text is the address as configured, for sentences. The fd is close-on-exec and non-blocking, and becomes the caller's.
+ * Negative errno with the sentence in why: -EADDRINUSE, -EACCES, -EADDRNOTAVAIL, … */
 int listening_open(struct listening *ret, const struct address *address, const char *text, struct reason *why);
 
-/* A duplicate of a socket that listens already, made non-blocking, which the original is by that as well. -EAFNOSUPPORT
- * with the sentence in why where it is no TCP or Unix socket, or what asking for its address said. */
+/* Duplicates a socket that already listens and makes it non-blocking, and by that the original, too. -EAFNOSUPPORT
+ * if it is no TCP or Unix socket, or the errno of getsockname(2), with the sentence in why. */
 int listening_share(struct listening *ret, int fd, struct reason *why);
 
-/* Removes a Unix socket's file; leaves the fd alone. */
-void listening_remove_file(const struct listening *listening);
+/* Closes the fd, and removes the file of a Unix socket that was made here. */
+void listening_close(struct listening *listening);

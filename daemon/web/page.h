@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * The live page for people at /: page.html, which is in the binary and asks the JSON API for all it shows.
- *
- * It is the same whatever is counted. Makefile.am makes a C file of it, and of its security policy.
+ * The live page for people at /: page.html, compiled into the binary. It gets all its data from the JSON API, and is
+ * the same whatever is counted. Makefile.am makes a C file of it and of its security policy.
  */
 
 #include "util/buf.h"
@@ -12,9 +11,9 @@
 extern const char page_html[];
 extern const size_t page_html_size;
 
-/* What the page needs of a browser: its own style and script, which are named by their hashes, its icon, and the
- * daemon's answers. */
+/* The Content-Security-Policy that the page needs: its own style and script, which are named by their hashes, its icon,
+ * and requests to the daemon. */
 extern const char page_security_policy[];
 
-/* -ENOMEM, with out released. */
+/* -ENOMEM with out released. */
 int page_write(struct buf *out);

@@ -9,7 +9,7 @@
 
 #define PREFIX_BYTES 8
 
-/* IPv4 in IPv6's clothes, as dual sockets show it, is IPv4. */
+/* An IPv4-mapped IPv6 address, as dual-stack sockets show IPv4 peers, counts as IPv4. NULL: neither. */
 static const struct in_addr *v4_of(const struct address *address)
 {
 	if (address->any.sa_family == AF_INET)
@@ -21,7 +21,7 @@ static const struct in_addr *v4_of(const struct address *address)
 
 struct peer peer_of(int fd)
 {
-	struct address address = { .size = sizeof(address.room) };
+	struct address address = { .size = sizeof(address.storage) };
 	struct peer peer = {};
 	const struct in_addr *v4;
 	struct ucred user;
@@ -68,14 +68,14 @@ char *peer_text(const struct peer *peer, char out[static PEER_TEXT_MAX])
 		(void)snprintf(out, PEER_TEXT_MAX, "user %u", uid);
 		break;
 	default:
-		(void)snprintf(out, PEER_TEXT_MAX, "somewhere");
+		(void)snprintf(out, PEER_TEXT_MAX, "an unknown address");
 	}
 	return out;
 }
 
 bool peer_is_local(int fd)
 {
-	struct address address = { .size = sizeof(address.room) };
+	struct address address = { .size = sizeof(address.storage) };
 	const struct in_addr *v4;
 
 	if (getsockname(fd, &address.any, &address.size) < 0)

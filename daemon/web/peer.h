@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Who is at the other end of a connection, as far as limits per address go. An IPv6 network of 64 bits is one address,
- * since who has one of its addresses mostly has them all; of a Unix socket it is the user.
+ * The other end of a connection, as limits per address see it. An IPv6 network of 64 bits counts as one address, since
+ * the owner of one of its addresses usually owns them all. For a Unix socket it is the user.
  */
 
 #include <stdbool.h>
@@ -22,5 +22,6 @@ bool peer_is_same(const struct peer *a, const struct peer *b);
 #define PEER_TEXT_MAX 64
 char *peer_text(const struct peer *peer, char out[static PEER_TEXT_MAX]);
 
-/* Is this machine's end a loopback address, or a Unix socket? Nobody but the machine itself can get there. */
+/* Is the local end of the socket a loopback address or a Unix socket? Only processes on this machine can connect to
+ * these. */
 bool peer_is_local(int fd);

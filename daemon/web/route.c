@@ -4,13 +4,13 @@
 
 #include "expose/escape.h"
 #include "expose/expose.h"
-#include "expose/rendering.h"
+#include "util/clock.h"
 #include "util/glob.h"
 #include "util/gzip.h"
 #include "util/text.h"
 #include "web/accept.h"
 #include "web/page.h"
-#include "web/target.h"
+#include "web/request-target.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -22,36 +22,29 @@
 #define TYPE_HTML "text/html; charset=utf-8"
 #define TYPE_JSON "application/json"
 
-void answer_release(struct answer *answer)
+void response_release(struct response *response)
 {
-	buf_release(&answer->body);
-	answer->shared = blob_unref(answer->shared);
+	buf_release(&response->body);
+	response->shared = blob_unref(response->shared);
 }
 
-/* An error, as it is to be put below that path. */
-static void answer_error(struct answer *ret, const char *path, unsigned status, const char *sentence)
+void response_set_error(struct response *ret, const char *path, unsigned status, const char *sentence)
 {
 	bool json = strncmp(path, "/api/", strlen("/api/")) == 0;
 
-	answer_release(ret);
+	response_release(ret);
 	ret->status = status;
 	ret->encoding = ret->vary = NULL;
 	ret->type = json ? TYPE_JSON : TYPE_TEXT;
 	buf_str(&ret->body, json ? "{\"error\":\"" : "");
-	/* Foreign text may be in it, and cut in the middle of a character. */
+	/* The sentence may contain foreign text, cut in the middle of a character. */
 	(json ? escape_json : escape_help)(&ret->body, sentence);
 	buf_str(&ret->body, json ? "\"}\n" : "\n");
 }
 
-void route_refuse(struct answer *ret, const char *target, unsigned status, const char *sentence)
-{
-	*ret = (struct answer){};
-	answer_error(ret, target, status, sentence);
-}
-
 /* --- parameters of a query */
 
-_Static_assert(PARAMETER_MAX <= GLOB_MAX, "every glob of a query is matched");
+_Static_assert(PARAMETER_MAX <= GLOB_MAX, "every glob of a query can be matched");
 
 static int take_scope(struct expose_query *query, const char *value, struct reason *why)
 {
@@ -86,7 +79,7 @@ static int take_limit(struct expose_query *query, const char *value, struct reas
 	uint64_t limit;
 
 	if (value[strspn(value, "0123456789")] || parse_u64(value, &limit) < 0 || limit == 0)
-		return reason_set(why, -EINVAL, "limit '%s' is no number from 1 up", value);
+		return reason_set(why, -EINVAL, "limit '%s' is not a number of at least 1", value);
 	query->limit = (size_t)limit;
 	return 0;
 }
@@ -115,8 +108,8 @@ static int take_parameters(struct expose_query *ret, const struct parameters *pa
 			rule++;
 		if (!rule->name)
 			return reason_set(why, -EINVAL, "unknown query parameter '%s'%s", parameter->name,
-					  rules->name ? "; there are scope, cgroup, event, sort and limit" :
-							"; none is taken here");
+					  rules->name ? "; known are scope, cgroup, event, sort and limit" :
+							"; this path takes none");
 		r = rule->take(ret, parameter->value, why);
 		if (r < 0)
 			return r;
@@ -124,91 +117,104 @@ static int take_parameters(struct expose_query *ret, const struct parameters *pa
 	return 0;
 }
 
-/* --- what answers; 0, or -ENOMEM */
+/* --- endpoints: each fills in a response; 0, or -ENOMEM */
 
-struct question {
+/* A request while it is responded to. */
+struct routed_request {
 	const struct web_source *source;
+	struct response_cache *cache;
 	const struct request_head *head;
-	const char *path;
-	struct expose_query query;
-	struct snapshot *snapshot; /* where the route wants one */
+	char *path; /* decoded; NULL until then */
+	struct parameters parameters;
+	struct expose_query query; /* borrows from the parameters */
+	struct snapshot *snapshot; /* NULL where the route needs none */
 };
 
-static int answer_page(struct answer *ret, struct question *question)
+static void routed_request_release(struct routed_request *request)
 {
-	(void)question;
+	free(request->path);
+	parameters_release(&request->parameters);
+	snapshot_unref(request->snapshot);
+}
+
+static enum response_coding request_coding(const struct routed_request *request)
+{
+	return accept_gzip(request->head->accept_encoding) ? RESPONSE_GZIP : RESPONSE_PLAIN;
+}
+
+static int page_respond(struct response *ret, struct routed_request *request)
+{
+	(void)request;
 	return page_write(&ret->body);
 }
 
-static enum snapshot_coding coding_of(const struct question *question)
+/* The whole snapshot, from the cache. */
+static int response_set_whole(struct response *ret, const struct routed_request *request, enum response_format format)
 {
-	return accept_gzip(question->head->accept_encoding) ? SNAPSHOT_GZIP : SNAPSHOT_PLAIN;
-}
-
-/* The whole snapshot, for all who ask for the same. */
-static int answer_whole(struct answer *ret, const struct question *question, enum snapshot_format format)
-{
-	enum snapshot_coding coding = coding_of(question);
+	enum response_coding coding = request_coding(request);
 	bool written;
-	int r = rendering_get(&ret->shared, question->snapshot, format, coding, &written);
+	int r = response_cache_get(request->cache, request->snapshot, format, coding, &ret->shared, &written);
 
 	if (r < 0)
 		return r;
-	ret->encoding = coding == SNAPSHOT_GZIP ? "gzip" : NULL;
-	question->source->scraped(question->source->userdata, written);
+	ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
+	request->source->scraped(request->source->userdata, written);
 	return 0;
 }
 
-static int answer_metrics(struct answer *ret, struct question *question)
+static int metrics_respond(struct response *ret, struct routed_request *request)
 {
 	static const struct media offers[] = {
-		[SNAPSHOT_PROMETHEUS] = { "text/plain", "0.0.4" },
-		[SNAPSHOT_OPENMETRICS] = { "application/openmetrics-text", "1.0.0" },
+		[RESPONSE_PROMETHEUS] = { "text/plain", "0.0.4" },
+		[RESPONSE_OPENMETRICS] = { "application/openmetrics-text", "1.0.0" },
 	};
-	size_t chosen = accept_media(question->head->accept, offers, ARRAY_SIZE(offers));
+	size_t chosen = accept_media(request->head->accept, offers, ARRAY_SIZE(offers));
 
-	if (chosen == SNAPSHOT_OPENMETRICS)
+	if (chosen == RESPONSE_OPENMETRICS)
 		ret->type = TYPE_OPENMETRICS;
-	return answer_whole(ret, question, (enum snapshot_format)chosen);
+	return response_set_whole(ret, request, (enum response_format)chosen);
 }
 
-/* As text, in which equal questions are equal, and others differ whatever is in their globs. */
-static char *text_of(const struct question *question)
+/* The cache's key of a part: the same for the same path and query only. Each text is preceded by its length, since it
+ * may contain any character. */
+static char *request_key(const struct routed_request *request)
 {
-	const struct expose_query *query = &question->query;
-	const char *const parts[] = { query->cgroup, query->event, query->sort };
-	struct buf text = {};
+	const struct expose_query *query = &request->query;
+	const char *const texts[] = { query->cgroup, query->event, query->sort };
+	struct buf key = {};
 
-	buf_printf(&text, "%s %zu", question->path, query->limit);
+	buf_printf(&key, "%s %zu", request->path, query->limit);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		buf_printf(&text, " %d", query->without[scope]);
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-		buf_printf(&text, " %zu:%s", parts[i] ? strlen(parts[i]) : 0, parts[i] ?: "");
-	return buf_steal(&text);
+		buf_printf(&key, " %d", query->without[scope]);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		buf_printf(&key, " %zu:%s", texts[i] ? strlen(texts[i]) : 0, texts[i] ?: "");
+	return buf_steal(&key);
 }
 
-/* What write() answers, for all who ask for the same. */
-static int answer_part(struct answer *ret, const struct question *question, rendering_writer write, bool *written)
+/* A part of the snapshot, from the cache. */
+static int response_set_part(struct response *ret, const struct routed_request *request, response_writer write,
+			     bool *ret_written)
 {
-	enum snapshot_coding coding = coding_of(question);
-	_cleanup_(freep) char *text = text_of(question);
+	enum response_coding coding = request_coding(request);
+	_cleanup_(freep) char *key = request_key(request);
 	int r = -ENOMEM;
 
-	if (text)
-		r = rendering_ask(&ret->shared, question->snapshot, text, coding, write, question, written);
+	if (key)
+		r = response_cache_get_part(request->cache, request->snapshot, key, coding, write, request,
+					    &ret->shared, ret_written);
 	if (r == 0)
-		ret->encoding = coding == SNAPSHOT_GZIP ? "gzip" : NULL;
+		ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
 	return r;
 }
 
-static int write_snapshot(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+static int snapshot_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
 {
-	const struct question *question = userdata;
+	const struct routed_request *request = userdata;
 
-	return expose_json_snapshot(out, snapshot, &question->query);
+	return expose_json_snapshot(out, snapshot, &request->query);
 }
 
-static bool is_whole(const struct expose_query *query)
+static bool query_is_whole(const struct expose_query *query)
 {
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (query->without[scope])
@@ -216,8 +222,9 @@ static bool is_whole(const struct expose_query *query)
 	return !query->cgroup && !query->event && !query->sort && query->limit == 0;
 }
 
-/* A limit that cuts nothing off is none. */
-static void drop_limit(struct expose_query *query, const struct snapshot *snapshot)
+/* Drops a limit that cuts nothing off, so that the response is the whole snapshot, or has the key of a query without a
+ * limit. */
+static void drop_idle_limit(struct expose_query *query, const struct snapshot *snapshot)
 {
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (!query->without[scope] && query->limit < snapshot->table[scope].nr_rows)
@@ -225,113 +232,115 @@ static void drop_limit(struct expose_query *query, const struct snapshot *snapsh
 	query->limit = 0;
 }
 
-static int answer_snapshot(struct answer *ret, struct question *question)
+static int snapshot_respond(struct response *ret, struct routed_request *request)
 {
-	struct expose_query *query = &question->query;
+	struct expose_query *query = &request->query;
 	struct reason why;
 	bool written;
 	int r;
 
-	if (query->sort && !expose_has_event(question->snapshot, query, query->sort)) {
-		reason_set(&why, 0, "sort: there is no event '%s'; /api/v1/events has them all", query->sort);
-		answer_error(ret, question->path, MHD_HTTP_BAD_REQUEST, why.text);
+	if (query->sort && !expose_has_event(request->snapshot, query, query->sort)) {
+		reason_set(&why, 0, "sort: there is no event '%s'; /api/v1/events lists all", query->sort);
+		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, why.text);
 		return 0;
 	}
-	drop_limit(query, question->snapshot);
-	if (is_whole(query))
-		return answer_whole(ret, question, SNAPSHOT_JSON);
-	r = answer_part(ret, question, write_snapshot, &written);
+	drop_idle_limit(query, request->snapshot);
+	if (query_is_whole(query))
+		return response_set_whole(ret, request, RESPONSE_JSON);
+	r = response_set_part(ret, request, snapshot_write, &written);
 	if (r == -E2BIG) {
-		answer_error(ret, question->path, MHD_HTTP_BAD_REQUEST,
-			     "the glob is too long for so many and such long names: make it shorter");
+		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST,
+				   "the glob takes too long to match so many and such long names; use a shorter one");
 		return 0;
 	}
 	if (r == 0)
-		question->source->scraped(question->source->userdata, written);
+		request->source->scraped(request->source->userdata, written);
 	return r;
 }
 
-static int write_events(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+static int events_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
 {
 	(void)userdata;
 	return expose_json_events(out, snapshot);
 }
 
-static int answer_events(struct answer *ret, struct question *question)
+static int events_respond(struct response *ret, struct routed_request *request)
 {
 	bool written;
 
-	return answer_part(ret, question, write_events, &written);
+	return response_set_part(ret, request, events_write, &written);
 }
 
-static int write_cgroups(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+static int cgroups_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
 {
 	(void)userdata;
 	return expose_json_cgroups(out, snapshot);
 }
 
-static int answer_cgroups(struct answer *ret, struct question *question)
+static int cgroups_respond(struct response *ret, struct routed_request *request)
 {
 	bool written;
 
-	return answer_part(ret, question, write_cgroups, &written);
+	return response_set_part(ret, request, cgroups_write, &written);
 }
 
-static int write_status(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+static int status_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
 {
-	const struct question *question = userdata;
+	const struct routed_request *request = userdata;
 
-	return expose_json_status(out, snapshot, question->source->about);
+	return expose_json_status(out, snapshot, request->source->info);
 }
 
-static int answer_status(struct answer *ret, struct question *question)
+static int status_respond(struct response *ret, struct routed_request *request)
 {
 	bool written;
 
-	return answer_part(ret, question, write_status, &written);
+	return response_set_part(ret, request, status_write, &written);
 }
 
-static int answer_healthy(struct answer *ret, struct question *question)
+static int healthy_respond(struct response *ret, struct routed_request *request)
 {
-	(void)question;
+	(void)request;
 	buf_str(&ret->body, "healthy\n");
 	return 0;
 }
 
-static int answer_ready(struct answer *ret, struct question *question)
+static int ready_respond(struct response *ret, struct routed_request *request)
 {
 	struct reason why = {};
 
-	if (question->source->ready(question->source->userdata, &why)) {
+	if (request->source->ready(request->source->userdata, &why)) {
 		buf_str(&ret->body, "ready\n");
 		return 0;
 	}
 	reason_prefix(&why, 0, "not ready");
-	answer_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE, why.text);
+	response_set_error(ret, request->path, MHD_HTTP_SERVICE_UNAVAILABLE, why.text);
 	return 0;
 }
+
+/* --- routes */
 
 struct route {
 	const char *path;
 	const char *type;
 	bool needs_snapshot;
-	bool gzip; /* where that is asked for */
+	bool gzip;				 /* compressed for clients that accept that */
 	const struct parameter_rule *parameters; /* NULL: a query is ignored */
-	int (*answer)(struct answer *ret, struct question *question);
+	int (*respond)(struct response *ret, struct routed_request *request);
 };
 
 static const struct route routes[] = {
-	{ "/", TYPE_HTML, false, true, NULL, answer_page },
-	{ "/metrics", TYPE_PROMETHEUS, true, true, NULL, answer_metrics },
-	{ "/api/v1/snapshot", TYPE_JSON, true, true, snapshot_parameters, answer_snapshot },
-	{ "/api/v1/events", TYPE_JSON, true, true, no_parameters, answer_events },
-	{ "/api/v1/cgroups", TYPE_JSON, true, true, no_parameters, answer_cgroups },
-	{ "/api/v1/status", TYPE_JSON, true, true, no_parameters, answer_status },
-	{ "/-/healthy", TYPE_TEXT, false, false, NULL, answer_healthy },
-	{ "/-/ready", TYPE_TEXT, false, false, NULL, answer_ready },
+	{ "/", TYPE_HTML, false, true, NULL, page_respond },
+	{ "/metrics", TYPE_PROMETHEUS, true, true, NULL, metrics_respond },
+	{ "/api/v1/snapshot", TYPE_JSON, true, true, snapshot_parameters, snapshot_respond },
+	{ "/api/v1/events", TYPE_JSON, true, true, no_parameters, events_respond },
+	{ "/api/v1/cgroups", TYPE_JSON, true, true, no_parameters, cgroups_respond },
+	{ "/api/v1/status", TYPE_JSON, true, true, no_parameters, status_respond },
+	{ "/-/healthy", TYPE_TEXT, false, false, NULL, healthy_respond },
+	{ "/-/ready", TYPE_TEXT, false, false, NULL, ready_respond },
 };
 
-static const struct route *find_route(const char *path)
+static const struct route *route_find(const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
 		if (strcmp(routes[i].path, path) == 0)
@@ -339,112 +348,118 @@ static const struct route *find_route(const char *path)
 	return NULL;
 }
 
-/* --- from a request to its answer */
+/* --- from a request to its response: steps that return 0, or the status of an error with the sentence in why */
 
-static void out_of_memory(struct answer *ret, const char *path)
+/* errno as a status: a request that is not understood, or no memory. */
+static unsigned error_status(int r, struct reason *why)
 {
-	answer_error(ret, path, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+	if (r == -ENOMEM)
+		reason_set(why, r, "out of memory");
+	return r == -ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_BAD_REQUEST;
 }
 
-/* What is this answer's alone. */
-static int compress(struct answer *ret)
+static unsigned request_route(struct routed_request *request, const struct route **ret, struct reason *why)
 {
-	struct buf compressed = {};
+	const char *method = request->head->method;
+	int r;
+
+	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
+		reason_set(why, 0, "only GET and HEAD are supported");
+		return MHD_HTTP_METHOD_NOT_ALLOWED;
+	}
+	r = target_path(request->head->target, &request->path, why);
+	if (r < 0)
+		return error_status(r, why);
+	*ret = route_find(request->path);
+	if (!*ret) {
+		reason_set(why, 0, "nothing is served at this path; see the page at /");
+		return MHD_HTTP_NOT_FOUND;
+	}
+	return 0;
+}
+
+static unsigned request_take_query(struct routed_request *request, const struct route *route, struct reason *why)
+{
+	int r = 0;
+
+	if (route->parameters)
+		r = target_parameters(request->head->target, &request->parameters, why);
+	if (r == 0)
+		r = take_parameters(&request->query, &request->parameters, route->parameters, why);
+	return r < 0 ? error_status(r, why) : 0;
+}
+
+static unsigned request_take_snapshot(struct routed_request *request, const struct route *route, struct reason *why)
+{
+	const struct web_source *source = request->source;
+	int r;
+
+	if (!route->needs_snapshot)
+		return 0;
+	if (request->head->crowded) {
+		reason_set(why, 0, "too many responses are waiting for slow clients; try again later");
+		return MHD_HTTP_SERVICE_UNAVAILABLE;
+	}
+	/* A new snapshot and the responses of the last one need not be in memory at the same time. */
+	(void)response_cache_drop_stale(request->cache);
+	r = source->snapshot(source->userdata, &request->snapshot);
+	if (r < 0) {
+		reason_set(why, r, "cannot read the counters: %s", strerror(-r));
+		return MHD_HTTP_SERVICE_UNAVAILABLE;
+	}
+	request->query.now = clock_monotonic_ns();
+	return 0;
+}
+
+/* Compresses a body that is not from the cache. */
+static int response_compress(struct response *ret)
+{
+	_cleanup_(buf_release) struct buf compressed = {};
 	int r = gzip_add(&compressed, ret->body.data, ret->body.len);
 
 	if (r < 0)
 		return r;
 	buf_release(&ret->body);
-	ret->body = compressed;
+	ret->body = steal_struct(compressed);
 	ret->encoding = "gzip";
 	return 0;
 }
 
-static int answer_by(const struct route *route, struct answer *ret, struct question *question)
+static unsigned request_respond(struct response *ret, struct routed_request *request, const struct route *route,
+				struct reason *why)
 {
 	int r;
 
 	ret->status = MHD_HTTP_OK;
 	ret->type = route->type;
 	ret->vary = route->gzip ? MHD_HTTP_HEADER_ACCEPT ", " MHD_HTTP_HEADER_ACCEPT_ENCODING : NULL;
-	r = route->answer(ret, question);
-	if (r < 0 || ret->body.failed)
-		return -ENOMEM;
-	if (route->gzip && !ret->shared && ret->status == MHD_HTTP_OK && coding_of(question) == SNAPSHOT_GZIP)
-		return compress(ret);
-	return 0;
+	r = route->respond(ret, request);
+	if (r == 0 && route->gzip && !ret->shared && ret->status == MHD_HTTP_OK &&
+	    request_coding(request) == RESPONSE_GZIP)
+		r = response_compress(ret);
+	return r < 0 || ret->body.failed ? error_status(-ENOMEM, why) : 0;
 }
 
-static void answer_question(struct answer *ret, const struct route *route, struct question *question)
+void route_respond(struct response *ret, const struct web_source *source, struct response_cache *cache,
+		   const struct request_head *head)
 {
-	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
-	struct reason why;
-	int r;
-
-	if (route->needs_snapshot && question->head->crowded) {
-		answer_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE,
-			     "too many answers wait for slow clients; try again later");
-		return;
-	}
-	if (route->needs_snapshot) {
-		r = question->source->snapshot(question->source->userdata, &snapshot);
-		if (r < 0) {
-			reason_set(&why, r, "the counters can't be read: %s", strerror(-r));
-			answer_error(ret, question->path, MHD_HTTP_SERVICE_UNAVAILABLE, why.text);
-			return;
-		}
-		question->snapshot = snapshot;
-		question->query.now = count_now();
-	}
-	if (answer_by(route, ret, question) < 0)
-		out_of_memory(ret, question->path);
-}
-
-static void answer_route(struct answer *ret, const struct route *route, struct question *question)
-{
-	_cleanup_(parameters_release) struct parameters parameters = {};
+	_cleanup_(routed_request_release) struct routed_request request = {
+		.source = source,
+		.cache = cache,
+		.head = head,
+	};
+	const struct route *route = NULL;
 	struct reason why = {};
-	int r = 0;
+	unsigned status;
 
-	if (route->parameters) {
-		r = target_parameters(question->head->target, &parameters, &why);
-		if (r == 0)
-			r = take_parameters(&question->query, &parameters, route->parameters, &why);
-	}
-	if (r == -ENOMEM)
-		out_of_memory(ret, question->path);
-	else if (r < 0)
-		answer_error(ret, question->path, MHD_HTTP_BAD_REQUEST, why.text);
-	else
-		answer_question(ret, route, question);
-}
-
-void route_answer(struct answer *ret, const struct web_source *source, const struct request_head *head)
-{
-	struct question question = { .source = source, .head = head };
-	const char *method = head->method, *target = head->target;
-	_cleanup_(freep) char *path = NULL;
-	const struct route *route;
-	struct reason why;
-	int r;
-
-	*ret = (struct answer){};
-	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
-		answer_error(ret, target, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are understood");
-		return;
-	}
-	r = target_path(target, &path, &why);
-	if (r < 0) {
-		if (r == -ENOMEM)
-			out_of_memory(ret, target);
-		else
-			answer_error(ret, target, MHD_HTTP_BAD_REQUEST, why.text);
-		return;
-	}
-	question.path = path;
-	route = find_route(path);
-	if (route)
-		answer_route(ret, route, &question);
-	else
-		answer_error(ret, path, MHD_HTTP_NOT_FOUND, "there is nothing here; see / for what there is");
+	*ret = (struct response){};
+	status = request_route(&request, &route, &why);
+	if (status == 0)
+		status = request_take_query(&request, route, &why);
+	if (status == 0)
+		status = request_take_snapshot(&request, route, &why);
+	if (status == 0)
+		status = request_respond(ret, &request, route, &why);
+	if (status)
+		response_set_error(ret, request.path ?: head->target, status, why.text);
 }

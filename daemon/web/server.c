@@ -2,6 +2,7 @@
 
 #include "web/server.h"
 
+#include "util/clock.h"
 #include "util/log.h"
 #include "web/host.h"
 #include "web/page.h"
@@ -12,16 +13,17 @@
 #include <string.h>
 #include <time.h>
 
-/* A body is thrown away; whoever sends more than that to GET is up to something. */
+/* The body of a GET is discarded. A client that sends more than this is disconnected. */
 #define DISCARD_MAX (1024U * 1024)
 
-/* When to come again, in seconds. */
-#define RETRY_AFTER "5"
+/* The Retry-After of 429 and 503, in seconds. */
+#define RETRY_AFTER_S "5"
 
-/* A turn of the loop that has lasted for so long begins no more answers, µs. */
+/* In µs. A turn of the loop that has lasted for longer begins no more responses, so that counting goes on in
+ * between. */
 #define TURN_US 20000U
 
-/* In the place of a password's number: the client waits for the loop's next turn. */
+/* The number of a client that waits for the next turn of the loop, in place of a password's. */
 #define NEXT_TURN UINT64_MAX
 
 struct server {
@@ -29,23 +31,24 @@ struct server {
 	struct web_options *options;
 	struct MHD_Daemon *daemon;
 	sd_event_source *io, *timer;
-	size_t nr;
-	bool has_waiting; /* for the next turn */
-	bool retired, stopping;
+	size_t nr;	  /* of its clients */
+	bool has_waiting; /* a client waits for the next turn */
+	bool retired;	  /* each connection ends with its next response */
+	bool stopping;	  /* connections end because the server does */
 };
 
-/* Of one request, from its first line to the last byte of its answer. */
+/* A request, from its first line to the last byte of its response. */
 struct request {
-	char *target;
+	char *target; /* raw */
 	bool has_headers;
-	size_t discarded;
+	size_t discarded; /* bytes of its body */
 };
 
 /* --- the loop */
 
-/* Comes back when libmicrohttpd wants to be called again though nothing happened: it has more to do at once. Its
- * timeout is relative, in ms. */
-static int arm_timer(struct server *server)
+/* libmicrohttpd can want to be called again without an event on its epoll fd, since it has more to do.
+ * MHD_get_timeout() gives relative milliseconds. */
+static int daemon_timer_arm(struct server *server)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 	int r;
@@ -58,15 +61,7 @@ static int arm_timer(struct server *server)
 	return r < 0 ? r : sd_event_source_set_enabled(server->timer, SD_EVENT_ONESHOT);
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000U + (uint64_t)ts.tv_nsec / 1000U;
-}
-
-/* Whoever waited for it goes on. */
+/* At the first call in a turn of the loop, resumes the clients that waited for it. */
 static void begin_turn(struct server *server)
 {
 	struct server_shared *shared = server->shared;
@@ -77,7 +72,7 @@ static void begin_turn(struct server *server)
 	if (turn == shared->turn)
 		return;
 	shared->turn = turn;
-	shared->turn_end = now_us() + TURN_US;
+	shared->turn_end = clock_monotonic_ns() / NS_PER_US + TURN_US;
 	if (!server->has_waiting)
 		return;
 	server->has_waiting = false;
@@ -93,8 +88,8 @@ void server_run(struct server *server)
 	begin_turn(server);
 	if (MHD_run(server->daemon) != MHD_YES)
 		log_debug("HTTP: MHD_run() failed");
-	if (arm_timer(server) < 0)
-		log_debug("HTTP: the timer can't be set");
+	if (daemon_timer_arm(server) < 0)
+		log_debug("HTTP: cannot set the timer");
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -106,7 +101,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userda
 	return 0;
 }
 
-static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_daemon_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
@@ -118,20 +113,18 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 static struct client *client_of(struct MHD_Connection *connection)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
 	return info ? info->socket_context : NULL;
 }
 
 static void start_client(struct server *server, struct MHD_Connection *connection, void **context)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct client *client = info ? clients_add(&server->shared->clients, info->connect_fd) : NULL;
 
 	*context = client;
-	/* Without a client nothing on it is answered. */
+	/* Without a client, requests on the connection are refused: on_target() returns NULL. */
 	if (!client)
 		return;
 	client->owner = server;
@@ -147,7 +140,8 @@ static bool has_hung_up(const struct client *client)
 	return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
-/* What is no request, libmicrohttpd answers by itself, of which it does not tell, and ends the connection. */
+/* libmicrohttpd itself responds to bytes that are no request, and closes the connection, without calling
+ * on_request(). A connection that it closes in the phase of a request, and the client has not, is such a one. */
 static void end_client(struct server *server, struct client *client)
 {
 	struct clients *clients = &server->shared->clients;
@@ -173,7 +167,6 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 
 void server_add(struct server *server, int fd, const struct sockaddr *address, socklen_t size)
 {
-	/* It closes the fd where it fails. */
 	if (MHD_add_connection(server->daemon, fd, address, size) != MHD_YES)
 		server->shared->clients.stats->refused_failed++;
 	server_run(server);
@@ -189,7 +182,7 @@ void server_resume(struct client *client, enum auth_verdict verdict)
 
 /* --- requests */
 
-/* Called with the raw target before anything is made of it; the return value becomes *context below. */
+/* Called with the raw target before it is parsed; the return value becomes *context below. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
 	_cleanup_(freep) struct request *request = calloc(1, sizeof(*request));
@@ -230,7 +223,7 @@ static const char *header_of(struct MHD_Connection *connection, const char *name
 	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-/* Does a page of the one origin ask, that may read what is here? */
+/* Does the request come from a page of the configured origin? */
 static bool is_from_origin(const struct server *server, struct MHD_Connection *connection)
 {
 	const char *origin = header_of(connection, MHD_HTTP_HEADER_ORIGIN);
@@ -238,35 +231,36 @@ static bool is_from_origin(const struct server *server, struct MHD_Connection *c
 	return origin && server->options->cors_origin && strcmp(origin, server->options->cors_origin) == 0;
 }
 
-/* NULL: not this one. */
 struct header {
-	const char *name, *value;
+	const char *name;
+	const char *value; /* NULL: the header is left out */
 };
 
-static bool add_table(struct MHD_Response *response, const struct header *headers, size_t nr)
+static bool add_table(struct MHD_Response *mhd_response, const struct header *headers, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
-		if (headers[i].value && MHD_add_response_header(response, headers[i].name, headers[i].value) != MHD_YES)
+		if (headers[i].value &&
+		    MHD_add_response_header(mhd_response, headers[i].name, headers[i].value) != MHD_YES)
 			return false;
 	return true;
 }
 
-static bool add_headers(struct MHD_Response *response, const struct answer *answer)
+static bool add_headers(struct MHD_Response *mhd_response, const struct response *response)
 {
 	const struct header headers[] = {
-		{ MHD_HTTP_HEADER_CONTENT_TYPE, answer->type },
-		{ MHD_HTTP_HEADER_CONTENT_ENCODING, answer->encoding },
-		{ MHD_HTTP_HEADER_VARY, answer->vary },
+		{ MHD_HTTP_HEADER_CONTENT_TYPE, response->type },
+		{ MHD_HTTP_HEADER_CONTENT_ENCODING, response->encoding },
+		{ MHD_HTTP_HEADER_VARY, response->vary },
 		{ MHD_HTTP_HEADER_CACHE_CONTROL, "no-store" },
-		{ MHD_HTTP_HEADER_ALLOW, answer->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL },
+		{ MHD_HTTP_HEADER_ALLOW, response->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL },
 	};
 
-	return add_table(response, headers, ARRAY_SIZE(headers));
+	return add_table(mhd_response, headers, ARRAY_SIZE(headers));
 }
 
-/* What browsers are told not to do, and what they may. */
+/* Restrictions for browsers, and the permissions of the configured origin (CORS). */
 static bool add_security_headers(const struct server *server, struct MHD_Connection *connection,
-				 struct MHD_Response *response)
+				 struct MHD_Response *mhd_response)
 {
 	bool allowed = is_from_origin(server, connection);
 	const struct header headers[] = {
@@ -281,23 +275,23 @@ static bool add_security_headers(const struct server *server, struct MHD_Connect
 		{ MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, allowed ? MHD_HTTP_HEADER_AUTHORIZATION : NULL },
 	};
 
-	return add_table(response, headers, ARRAY_SIZE(headers));
+	return add_table(mhd_response, headers, ARRAY_SIZE(headers));
 }
 
-static bool add_status_headers(const struct server *server, struct MHD_Response *response, unsigned status)
+static bool add_status_headers(const struct server *server, struct MHD_Response *mhd_response, unsigned status)
 {
 	bool later = status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE;
 	const struct header headers[] = {
 		{ MHD_HTTP_HEADER_WWW_AUTHENTICATE,
 		  status == MHD_HTTP_UNAUTHORIZED ? "Basic realm=\"perfmond\", charset=\"UTF-8\"" : NULL },
-		{ MHD_HTTP_HEADER_RETRY_AFTER, later ? RETRY_AFTER : NULL },
+		{ MHD_HTTP_HEADER_RETRY_AFTER, later ? RETRY_AFTER_S : NULL },
 		{ MHD_HTTP_HEADER_CONNECTION, server->retired ? "close" : NULL },
 	};
 
-	return add_table(response, headers, ARRAY_SIZE(headers));
+	return add_table(mhd_response, headers, ARRAY_SIZE(headers));
 }
 
-static void count_answer(struct self_web *stats, unsigned status)
+static void count_response(struct web_stats *stats, unsigned status)
 {
 	static const struct {
 		unsigned status;
@@ -326,46 +320,48 @@ static void on_sent(void *cls)
 	blob_unref(cls);
 }
 
-/* No copy is made of the body: one of its own is handed over, of a shared one the response has a reference. */
-static struct MHD_Response *make_response(struct answer *answer)
+/* Takes the body over, without a copy: a body of its own, or the reference to a shared one. NULL: out of memory, and
+ * the response keeps it. */
+static struct MHD_Response *make_response(struct response *response)
 {
-	struct MHD_Response *response;
+	struct MHD_Response *mhd_response;
 
-	if (answer->shared)
-		response = MHD_create_response_from_buffer_with_free_callback_cls(
-			answer->shared->len, answer->shared->data, on_sent, answer->shared);
+	if (response->shared)
+		mhd_response = MHD_create_response_from_buffer_with_free_callback_cls(
+			response->shared->len, response->shared->data, on_sent, response->shared);
 	else
-		response = MHD_create_response_from_buffer(answer->body.len, answer->body.data, MHD_RESPMEM_MUST_FREE);
-	if (!response)
+		mhd_response =
+			MHD_create_response_from_buffer(response->body.len, response->body.data, MHD_RESPMEM_MUST_FREE);
+	if (!mhd_response)
 		return NULL;
-	answer->shared = NULL; /* on_sent() drops its reference */
-	answer->body = (struct buf){};
-	return response;
+	response->shared = NULL; /* on_sent() releases the reference */
+	response->body = (struct buf){};
+	return mhd_response;
 }
 
-/* NO drops the connection. */
-static enum MHD_Result send_answer(struct server *server, struct MHD_Connection *connection, struct client *client,
-				   struct answer *answer)
+/* MHD_NO closes the connection. */
+static enum MHD_Result send_response(struct server *server, struct MHD_Connection *connection, struct client *client,
+				     struct response *response)
 {
-	struct self_web *stats = server->shared->clients.stats;
-	struct MHD_Response *response;
+	struct web_stats *stats = server->shared->clients.stats;
+	struct MHD_Response *mhd_response;
 	enum MHD_Result r = MHD_NO;
 
-	if (!answer->body.data && !answer->shared)
+	if (!response->body.data && !response->shared)
 		return MHD_NO;
-	clients_set_unsent(&server->shared->clients, client, answer->body.len, answer->shared);
-	response = make_response(answer);
-	if (!response)
+	clients_set_unsent(&server->shared->clients, client, response->body.len, response->shared);
+	mhd_response = make_response(response);
+	if (!mhd_response)
 		return MHD_NO;
-	count_answer(stats, answer->status);
-	if (add_headers(response, answer) && add_security_headers(server, connection, response) &&
-	    add_status_headers(server, response, answer->status))
-		r = MHD_queue_response(connection, answer->status, response);
-	MHD_destroy_response(response);
+	count_response(stats, response->status);
+	if (add_headers(mhd_response, response) && add_security_headers(server, connection, mhd_response) &&
+	    add_status_headers(server, mhd_response, response->status))
+		r = MHD_queue_response(connection, response->status, mhd_response);
+	MHD_destroy_response(mhd_response);
 	return r;
 }
 
-/* --- what is looked at before the route */
+/* --- checks before the route */
 
 static bool has_large_headers(const struct server *server, struct MHD_Connection *connection)
 {
@@ -375,9 +371,9 @@ static bool has_large_headers(const struct server *server, struct MHD_Connection
 	return info && info->header_size > server->options->max_header_bytes;
 }
 
-/* What is asked under another name than this machine's own, over loopback, or on a Unix socket that something on
- * loopback stands before, comes from somebody else's page. Not with TLS: for a page's name there is no certificate
- * here. Old clients say no name, and are no browsers. */
+/* DNS rebinding (host.h): a request over loopback, or on a Unix socket behind a proxy on loopback, whose Host is
+ * another name comes from a page of another site. With TLS that cannot be: there is no certificate for such a name
+ * here. A request without Host comes from an old client, and not from a browser. */
 static bool is_misdirected(const struct server *server, const struct client *client, struct MHD_Connection *connection)
 {
 	bool may_be = client->is_local && !server->options->tls;
@@ -386,8 +382,8 @@ static bool is_misdirected(const struct server *server, const struct client *cli
 	return host && !host_is_loopback(host);
 }
 
-static enum auth_verdict check_password(struct server *server, struct client *client,
-					struct MHD_Connection *connection)
+static enum auth_verdict request_check_password(struct server *server, struct client *client,
+						struct MHD_Connection *connection)
 {
 	if (client->has_verdict)
 		return (enum auth_verdict)client->verdict;
@@ -395,65 +391,67 @@ static enum auth_verdict check_password(struct server *server, struct client *cl
 			  &client->number);
 }
 
-static bool refuse_password(struct answer *answer, const char *target, enum auth_verdict verdict)
+static bool refuse_password(struct response *response, const char *target, enum auth_verdict verdict)
 {
 	static const struct {
 		unsigned status;
 		const char *sentence;
 	} refusals[] = {
-		[AUTH_WRONG] = { MHD_HTTP_UNAUTHORIZED, "a name and its password are needed" },
+		[AUTH_WRONG] = { MHD_HTTP_UNAUTHORIZED, "a user name and its password are required" },
 		[AUTH_TOO_MANY] = { MHD_HTTP_TOO_MANY_REQUESTS,
 				    "too many wrong passwords from this address; try again later" },
-		[AUTH_BUSY] = { MHD_HTTP_SERVICE_UNAVAILABLE, "too many passwords are to be checked; try again later" },
+		[AUTH_BUSY] = { MHD_HTTP_SERVICE_UNAVAILABLE,
+				"too many passwords are waiting to be checked; try again later" },
 	};
 
 	if (verdict == AUTH_GOOD)
 		return false;
-	route_refuse(answer, target, refusals[verdict].status, refusals[verdict].sentence);
+	response_set_error(response, target, refusals[verdict].status, refusals[verdict].sentence);
 	return true;
 }
 
-static bool refuse(struct server *server, struct client *client, struct MHD_Connection *connection,
-		   struct answer *answer, const char *target)
+static bool refuse_request(struct server *server, struct client *client, struct MHD_Connection *connection,
+			   struct response *response, const char *target)
 {
 	if (has_large_headers(server, connection))
-		route_refuse(answer, target, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too large");
+		response_set_error(response, target, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+				   "the request headers are too large");
 	else if (is_misdirected(server, client, connection))
-		route_refuse(answer, target, MHD_HTTP_MISDIRECTED_REQUEST,
-			     "this was asked for under a name that is not this machine's own: over loopback and on a "
-			     "Unix socket, ask localhost, 127.0.0.1 or [::1]");
+		response_set_error(
+			response, target, MHD_HTTP_MISDIRECTED_REQUEST,
+			"the Host header does not name this machine: over loopback and on a Unix socket, use "
+			"localhost, 127.0.0.1 or [::1]");
 	else
 		return false;
 	return true;
 }
 
-/* A browser asks first whether it may ask. */
-static bool answer_preflight(const struct server *server, struct MHD_Connection *connection, const char *method,
-			     struct answer *answer)
+/* The request of a browser for permission to send another one with a password (CORS preflight). */
+static bool respond_to_preflight(const struct server *server, struct MHD_Connection *connection, const char *method,
+				 struct response *response)
 {
 	if (strcmp(method, MHD_HTTP_METHOD_OPTIONS) != 0 || !is_from_origin(server, connection))
 		return false;
-	answer->status = MHD_HTTP_OK;
-	answer->type = "text/plain; charset=utf-8";
-	buf_str(&answer->body, "GET and HEAD\n");
+	response->status = MHD_HTTP_OK;
+	response->type = "text/plain; charset=utf-8";
+	buf_str(&response->body, "GET and HEAD\n");
 	return true;
 }
 
-/* Too much waits to be taken. Who has been at it for a while makes room, so that a scrape is not kept waiting by those
- * who don't take what they asked for. */
+/* Is too much unsent? First evicts clients that are slow to receive their response, so that they do not keep a scrape
+ * waiting. */
 static bool is_crowded(const struct server *server)
 {
 	struct clients *clients = &server->shared->clients;
 	struct client *slowest;
 
-	while (clients->stats->unsent > server->options->max_unsent_bytes &&
-	       (slowest = clients_slowest(clients)))
+	while (clients->stats->unsent > server->options->max_unsent_bytes && (slowest = clients_pick_slowest(clients)))
 		clients_drop(clients, slowest);
 	return clients->stats->unsent > server->options->max_unsent_bytes;
 }
 
-/* Until its verdict is there, or its turn. */
-static enum MHD_Result suspend(struct MHD_Connection *connection, struct client *client)
+/* Until there is a verdict, or the next turn of the loop. on_request() is then called again. */
+static enum MHD_Result suspend_request(struct MHD_Connection *connection, struct client *client)
 {
 	client->waits = true;
 	MHD_suspend_connection(connection);
@@ -462,17 +460,28 @@ static enum MHD_Result suspend(struct MHD_Connection *connection, struct client 
 
 static bool is_turn_over(struct server *server, struct client *client)
 {
-	if (now_us() < server->shared->turn_end)
+	if (clock_monotonic_ns() / NS_PER_US < server->shared->turn_end)
 		return false;
 	server->has_waiting = true;
 	client->number = NEXT_TURN;
 	return true;
 }
 
-static enum MHD_Result respond(struct server *server, struct MHD_Connection *connection, struct request *request,
-			       const char *method)
+/* Responses may have been cached: they are to be dropped some time after their snapshot. The timer goes on by
+ * itself. */
+static void cache_check_arm(struct server_shared *shared)
 {
-	_cleanup_(answer_release) struct answer answer = {};
+	int enabled = SD_EVENT_OFF;
+
+	(void)sd_event_source_get_enabled(shared->cache_check, &enabled);
+	if (enabled == SD_EVENT_OFF && sd_event_source_set_time_relative(shared->cache_check, CACHE_CHECK_US) >= 0)
+		(void)sd_event_source_set_enabled(shared->cache_check, SD_EVENT_ONESHOT);
+}
+
+static enum MHD_Result respond_to_request(struct server *server, struct MHD_Connection *connection,
+					  struct request *request, const char *method)
+{
+	_cleanup_(response_release) struct response response = {};
 	struct server_shared *shared = server->shared;
 	struct client *client = client_of(connection);
 	enum auth_verdict verdict = AUTH_GOOD;
@@ -483,21 +492,22 @@ static enum MHD_Result respond(struct server *server, struct MHD_Connection *con
 		.accept_encoding = header_of(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING),
 	};
 
-	if (!refuse(server, client, connection, &answer, request->target) &&
-	    !answer_preflight(server, connection, method, &answer)) {
-		verdict = check_password(server, client, connection);
+	if (!refuse_request(server, client, connection, &response, request->target) &&
+	    !respond_to_preflight(server, connection, method, &response)) {
+		verdict = request_check_password(server, client, connection);
 		if (verdict == AUTH_WAIT || (verdict == AUTH_GOOD && is_turn_over(server, client)))
-			return suspend(connection, client);
+			return suspend_request(connection, client);
 		head.crowded = is_crowded(server);
-		if (!refuse_password(&answer, request->target, verdict))
-			route_answer(&answer, &shared->source, &head);
+		if (!refuse_password(&response, request->target, verdict))
+			route_respond(&response, &shared->source, shared->cache, &head);
+		cache_check_arm(shared);
 	}
 	clients_enter(&shared->clients, client, PHASE_ANSWER);
-	return send_answer(server, connection, client, &answer);
+	return send_response(server, connection, client, &response);
 }
 
-/* Called when the headers are there, for each piece of a body, and at the request's end; and again where it was
- * suspended. */
+/* Called when the headers are complete, for each piece of a body, at the end of the request, and again after a request
+ * was suspended. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
 				  const char *version, const char *data, size_t *size, void **context)
 {
@@ -509,7 +519,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 	(void)data;
 	if (!request)
 		return MHD_NO;
-	/* What will be refused is refused before its body is sent. */
+	/* Other methods are refused at once, before their body is received. */
 	if (!request->has_headers && reads) {
 		request->has_headers = true;
 		return MHD_YES;
@@ -519,10 +529,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 		*size = 0;
 		return request->discarded > DISCARD_MAX ? MHD_NO : MHD_YES;
 	}
-	return respond(cls, connection, request, method);
+	return respond_to_request(cls, connection, request, method);
 }
 
-/* What libmicrohttpd has to say is about clients, not about the daemon. */
+/* Messages of libmicrohttpd are about clients, not about the daemon: they are worth no more than the debug level. */
 _printf_(2, 0) static void on_log(void *cls, const char *format, va_list ap)
 {
 	char text[512];
@@ -533,9 +543,9 @@ _printf_(2, 0) static void on_log(void *cls, const char *format, va_list ap)
 		log_debug("HTTP: %s", text);
 }
 
-/* --- its life */
+/* --- the object */
 
-/* For headers, what libmicrohttpd makes of them, and its own. */
+/* Memory of libmicrohttpd for a connection: the headers, its parsed form of them, and its own state. */
 static size_t connection_memory(const struct web_options *options)
 {
 	return 2 * options->max_header_bytes + 4096;
@@ -555,21 +565,18 @@ static int start_daemon(struct server *server, struct reason *why)
 
 	if (!tls)
 		secured[0].option = MHD_OPTION_END;
-	server->daemon = MHD_start_daemon(tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_request, server,
-					  MHD_OPTION_EXTERNAL_LOGGER, on_log, server,
-					  MHD_OPTION_ARRAY, secured,
-					  MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
-					  MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
-					  MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
-					  MHD_OPTION_CONNECTION_LIMIT, options->max_connections,
-					  MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_memory(options),
-					  MHD_OPTION_END);
+	server->daemon = MHD_start_daemon(
+		tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
+		on_log, server, MHD_OPTION_ARRAY, secured, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+		MHD_OPTION_CONNECTION_LIMIT, options->max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		connection_memory(options), MHD_OPTION_END);
 	if (!server->daemon)
 		return reason_set(why, -ENOMEM, "cannot serve HTTP%s: libmicrohttpd does not start", tls ? "S" : "");
 	return 0;
 }
 
-static int add_sources(struct server *server)
+static int server_add_sources(struct server *server)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	sd_event *loop = server->shared->loop;
@@ -578,10 +585,9 @@ static int add_sources(struct server *server)
 	if (!info)
 		return -EOPNOTSUPP;
 	r = sd_event_add_io(loop, &server->io, info->epoll_fd, EPOLLIN, on_io, server);
-	/* An accuracy of 1 µs: where there is more to do at once, waiting a quarter of a second (the default)
-	 * would be felt. */
+	/* An accuracy of 1 µs: the default, a quarter of a second, would delay work that is due at once. */
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &server->timer, CLOCK_MONOTONIC, 0, 1, on_timer, server);
+		r = sd_event_add_time_relative(loop, &server->timer, CLOCK_MONOTONIC, 0, 1, on_daemon_timer, server);
 	return r;
 }
 
@@ -597,14 +603,14 @@ int server_new(struct server **ret, struct server_shared *shared, struct web_opt
 	r = start_daemon(server, why);
 	if (r < 0)
 		return r;
-	r = add_sources(server);
+	r = server_add_sources(server);
 	if (r < 0)
 		return reason_set(why, r, "cannot serve HTTP: %s", strerror(-r));
 	*ret = steal_ptr(server);
 	return 0;
 }
 
-/* libmicrohttpd does not stop while a connection is suspended. */
+/* MHD_stop_daemon() requires that no connection is suspended. */
 static void resume_all(struct server *server)
 {
 	struct clients *clients = &server->shared->clients;

@@ -2,44 +2,52 @@
 #pragma once
 
 /*
- * One libmicrohttpd, and the requests on its connections.
+ * One libmicrohttpd daemon, and the requests on its connections.
  *
  * It runs in external epoll mode, without threads: its epoll fd is an I/O source of the loop, its timeout a timer. It
- * does not listen; it is given connections. A request is looked at in the order of what it costs: the size of its
- * headers, its Host, its password, which may suspend it for a while, and then its route. What would make a turn of the
- * loop too long waits for the next one, so that counting goes on in between.
+ * does not listen, but is given connections. A request is checked in the order of cost: the size of its headers, its
+ * Host, its password, which may suspend it for a while, and then its route. A request that would make a turn of the
+ * loop too long waits for the next turn, so that counting goes on in between.
  */
 
+#include "expose/response-cache.h"
 #include "web/auth.h"
 #include "web/clients.h"
-#include "web/web.h"
+#include "web/source.h"
+#include "web/web-config.h"
 
 #include <sys/socket.h>
 
-/* What the servers of a web have in common. */
+/* The state that all servers of a web share. */
 struct server_shared {
 	sd_event *loop;
 	struct web_source source;
+	struct response_cache *cache;
+	sd_event_source *cache_check; /* a timer, on while something is cached: drops stale responses */
 	struct clients clients;
 	struct auth *auth;
-	uint64_t turn, turn_end; /* the loop's iteration, and when (CLOCK_MONOTONIC µs) nothing more is begun in it */
+	uint64_t turn;	   /* the loop's iteration */
+	uint64_t turn_end; /* CLOCK_MONOTONIC µs at which this turn begins no more responses */
 };
+
+/* In µs: how often stale responses are looked for. */
+#define CACHE_CHECK_US 1000000U
 
 struct server;
 
-/* Negative errno with the sentence in why. The options get a reference. */
+/* Takes a reference to the options. shared must outlive the server. Negative errno with the sentence in why. */
 int server_new(struct server **ret, struct server_shared *shared, struct web_options *options, struct reason *why);
-/* Drops its connections. */
+/* Closes its connections. */
 struct server *server_free(struct server *server);
 DEFINE_CLEANUP(struct server *, server_free)
 
-/* Takes the fd over. */
+/* Takes the fd over in every case: MHD_add_connection() closes it when it fails. */
 void server_add(struct server *server, int fd, const struct sockaddr *address, socklen_t size);
-/* From now on each connection ends with its next answer. */
+/* From now on each connection ends with its next response. */
 void server_retire(struct server *server);
 size_t server_nr_clients(const struct server *server);
 
-/* The verdict on a client's password is there; AUTH_WAIT: it has to be asked for again. */
+/* Resumes a request with the verdict on its password. AUTH_WAIT: the password has to be checked again. */
 void server_resume(struct client *client, enum auth_verdict verdict);
-/* Does what there is to do at once. */
+/* Does all work that is due. */
 void server_run(struct server *server);

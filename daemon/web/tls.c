@@ -21,13 +21,13 @@ struct tls *tls_free(struct tls *tls)
 	return NULL;
 }
 
-/* The library only reads it. */
+/* GnuTLS only reads the data, although the member is not const. */
 static gnutls_datum_t datum_of(const char *text)
 {
 	return (gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)text, .size = (unsigned)strlen(text) };
 }
 
-int tls_check_certificate(const char *certificate, time_t *expires, struct reason *why)
+int tls_check_certificate(const char *certificate, time_t *ret_expires, struct reason *why)
 {
 	const gnutls_datum_t data = datum_of(certificate);
 	gnutls_x509_crt_t *list;
@@ -35,9 +35,9 @@ int tls_check_certificate(const char *certificate, time_t *expires, struct reaso
 	int r = gnutls_x509_crt_list_import2(&list, &nr, &data, GNUTLS_X509_FMT_PEM, 0);
 
 	if (r < 0)
-		return reason_set(why, -EINVAL, "there is no certificate in PEM in it, or not a whole one (%s)",
+		return reason_set(why, -EINVAL, "the file contains no complete certificate in PEM (%s)",
 				  gnutls_strerror(r));
-	*expires = gnutls_x509_crt_get_expiration_time(list[0]);
+	*ret_expires = gnutls_x509_crt_get_expiration_time(list[0]);
 	for (unsigned i = 0; i < nr; i++)
 		gnutls_x509_crt_deinit(list[i]);
 	gnutls_free(list);
@@ -55,9 +55,9 @@ int tls_check_key(const char *key, struct reason *why)
 		gnutls_x509_privkey_deinit(parsed);
 	}
 	if (r == GNUTLS_E_DECRYPTION_FAILED)
-		return reason_set(why, -EINVAL, "the key is protected by a password, which nobody is there to enter");
+		return reason_set(why, -EINVAL, "the key is protected by a password, which nobody can enter here");
 	if (r < 0)
-		return reason_set(why, -EINVAL, "there is no private key in PEM in it, or not a whole one (%s)",
+		return reason_set(why, -EINVAL, "the file contains no complete private key in PEM (%s)",
 				  gnutls_strerror(r));
 	return 0;
 }
@@ -73,6 +73,6 @@ int tls_check_pair(const char *certificate, const char *key, struct reason *why)
 		gnutls_certificate_free_credentials(credentials);
 	}
 	if (r == GNUTLS_E_CERTIFICATE_KEY_MISMATCH)
-		return reason_set(why, -EINVAL, "the key is that of another certificate");
-	return r < 0 ? reason_set(why, -EINVAL, "certificate and key are of no use: %s", gnutls_strerror(r)) : 0;
+		return reason_set(why, -EINVAL, "the key belongs to another certificate");
+	return r < 0 ? reason_set(why, -EINVAL, "certificate and key cannot be used: %s", gnutls_strerror(r)) : 0;
 }

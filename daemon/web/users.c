@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* "$2y$10$", a salt of 22 characters and a hash of 31. */
+/* A bcrypt hash: "$2y$10$", a salt of 22 characters and a hash of 31. */
 #define BCRYPT_PREFIX 7
 #define BCRYPT_LENGTH 60
 #define BCRYPT_COST_MIN 4
@@ -29,24 +29,25 @@ struct users *users_free(struct users *users)
 	return NULL;
 }
 
-static int check_hash(const char *hash, struct reason *why)
+static int user_check_hash(const char *hash, struct reason *why)
 {
 	char version = hash[0] == '$' && hash[1] == '2' ? hash[2] : '\0';
 	int cost;
 
 	if (!version || !strchr("aby", version) || hash[3] != '$')
-		return reason_set(why, -EINVAL, "the hash is none of bcrypt ($2y$...), which htpasswd -nB makes");
+		return reason_set(why, -EINVAL, "the hash is not a bcrypt hash ($2y$...), as htpasswd -nB makes it");
 	if (strspn(hash + 4, "0123456789") != 2 || hash[6] != '$' || strlen(hash) != BCRYPT_LENGTH ||
 	    hash[BCRYPT_PREFIX + strspn(hash + BCRYPT_PREFIX, bcrypt_letters)])
-		return reason_set(why, -EINVAL, "the hash is not whole: bcrypt's have %d characters", BCRYPT_LENGTH);
+		return reason_set(why, -EINVAL, "the hash is malformed: a bcrypt hash has %d characters",
+				  BCRYPT_LENGTH);
 	cost = (hash[4] - '0') * 10 + hash[5] - '0';
 	if (cost < BCRYPT_COST_MIN || cost > USERS_COST_MAX)
-		return reason_set(why, -EINVAL, "the hash's cost is %d; %d to %d are taken, 10 is usual", cost,
+		return reason_set(why, -EINVAL, "the hash's cost is %d; %d to %d are allowed, 10 is usual", cost,
 				  BCRYPT_COST_MIN, USERS_COST_MAX);
 	return 0;
 }
 
-static int check_name(const struct users *users, const char *name, struct reason *why)
+static int user_check_name(const struct users *users, const char *name, struct reason *why)
 {
 	char excerpt[EXCERPT_MAX];
 	size_t n = strlen(name);
@@ -55,15 +56,15 @@ static int check_name(const struct users *users, const char *name, struct reason
 		return reason_set(why, -EINVAL, "a name has 1 to %d bytes", USER_NAME_MAX);
 	for (const char *p = name; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			return reason_set(why, -EINVAL, "the name '%s' has a control character in it",
+			return reason_set(why, -EINVAL, "the name '%s' contains a control character",
 					  text_excerpt(excerpt, name));
 	if (users_find(users, name))
 		return reason_set(why, -EINVAL, "there are two users '%s'", text_excerpt(excerpt, name));
 	return 0;
 }
 
-/* The line is changed. */
-static int add_line(struct users *users, char *line, struct reason *why)
+/* Modifies the line. */
+static int users_add_line(struct users *users, char *line, struct reason *why)
 {
 	char *colon = strchr(line, ':');
 	struct user *user = &users->items[users->nr];
@@ -72,9 +73,9 @@ static int add_line(struct users *users, char *line, struct reason *why)
 	if (!colon)
 		return reason_set(why, -EINVAL, "this line is not NAME:HASH, as htpasswd -nB writes it");
 	*colon = '\0';
-	r = check_name(users, line, why);
+	r = user_check_name(users, line, why);
 	if (r == 0)
-		r = check_hash(colon + 1, why);
+		r = user_check_hash(colon + 1, why);
 	if (r < 0)
 		return r;
 	if (users->nr == USERS_MAX)
@@ -85,19 +86,19 @@ static int add_line(struct users *users, char *line, struct reason *why)
 	return user->name && user->hash ? 0 : -ENOMEM;
 }
 
-static int add_lines(struct users *users, const char *file, char *text, struct reason *why)
+static int users_add_lines(struct users *users, const char *file, char *text, struct reason *why)
 {
 	char *line;
 
 	for (unsigned number = 1; (line = strsep(&text, "\n")); number++) {
-		int r = *line && *line != '#' ? add_line(users, line, why) : 0;
+		int r = *line && *line != '#' ? users_add_line(users, line, why) : 0;
 
 		if (r == -EINVAL)
 			return reason_prefix(why, r, "%s:%u", file, number);
 		if (r < 0)
 			return r;
 	}
-	return users->nr ? 0 : reason_set(why, -EINVAL, "%s has no users in it: nobody could come in", file);
+	return users->nr ? 0 : reason_set(why, -EINVAL, "%s has no users in it: nobody could log in", file);
 }
 
 int users_parse(struct users **ret, const char *file, const char *text, struct reason *why)
@@ -109,7 +110,7 @@ int users_parse(struct users **ret, const char *file, const char *text, struct r
 	if (users)
 		users->items = calloc(USERS_MAX + 1, sizeof(*users->items));
 	if (users && users->items && copy)
-		r = add_lines(users, file, copy, why);
+		r = users_add_lines(users, file, copy, why);
 	if (r == -ENOMEM)
 		return reason_set(why, r, "out of memory");
 	if (r < 0)
@@ -118,8 +119,8 @@ int users_parse(struct users **ret, const char *file, const char *text, struct r
 	return 0;
 }
 
-/* All of both is looked at, whatever they are. */
-static bool is_same(const char *a, const char *b)
+/* Compares in a time that does not depend on where the names differ. */
+static bool names_are_equal(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
 	unsigned char differ = n != m;
@@ -134,7 +135,7 @@ const struct user *users_find(const struct users *users, const char *name)
 	const struct user *found = NULL;
 
 	for (size_t i = 0; i < users->nr; i++)
-		if (is_same(users->items[i].name, name))
+		if (names_are_equal(users->items[i].name, name))
 			found = &users->items[i];
 	return found;
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Who may come in: a file of lines "name:hash", as `htpasswd -nB` writes them. Pure.
+ * The users that may log in: a file with lines "name:hash", as `htpasswd -nB` writes them. Pure.
  *
- * Hashes are bcrypt's ($2a$, $2b$, $2y$). Its cost is 2^n rounds; beyond USERS_COST_MAX, one password would take
- * longer to check than a scrape waits.
+ * Hashes are bcrypt ($2a$, $2b$, $2y$). The cost n stands for 2^n rounds: above USERS_COST_MAX, checking one password
+ * would take longer than the timeout of a scrape.
  */
 
 #include "util/reason.h"
@@ -26,11 +26,11 @@ struct users {
 	size_t nr; /* at least one */
 };
 
-/* Empty lines, and those that begin with '#', are passed over. -EINVAL with the sentence in why, which begins with
- * "file:line: "; -ENOMEM. */
+/* Ignores empty lines and lines that begin with '#'. -EINVAL with the sentence in why, which begins with "file:line: ";
+ * -ENOMEM. */
 int users_parse(struct users **ret, const char *file, const char *text, struct reason *why);
 struct users *users_free(struct users *users);
 DEFINE_CLEANUP(struct users *, users_free)
 
-/* NULL: there is none of that name. How long it takes does not depend on the name. */
+/* NULL: there is no user with that name. The time that this takes does not depend on the name. */
 const struct user *users_find(const struct users *users, const char *name);

@@ -9,17 +9,17 @@
 #include <errno.h>
 #include <string.h>
 
-/* So many connections are taken from a socket at a time, … */
+/* Connections accepted from a socket in one turn of the loop. */
 #define ACCEPT_MAX 64
-/* … and so long after there was no file or no memory for one, it is tried again. */
+/* When there was no file or no memory for a connection, accepting stops for so long, in µs. */
 #define RETRY_US 1000000U
 
-/* What the kernel holds for a connection, of which it takes up to twice as much: what lies there counts as taken, and
- * left to itself the kernel takes megabytes. */
+/* The kernel's buffers for a connection; it allocates up to twice as much (socket(7), SO_SNDBUF). They are bounded
+ * because bytes in them count as received by the client, and the kernel's own choice can be megabytes. */
 #define SEND_BYTES (256 * 1024)
 #define RECEIVE_BYTES (64 * 1024)
 
-struct listener {
+struct web_listener {
 	struct web *web;
 	struct listening listening;
 	char *url;
@@ -29,17 +29,16 @@ struct listener {
 struct web {
 	struct server_shared shared;
 	struct web_options *options;
-	struct server *server, *old; /* old: its clients get their answers, and no more come */
-	sd_event_source *retry;
-	bool paused;
+	struct server *server, *old; /* old: retired, its clients receive their responses; NULL: none */
+	sd_event_source *retry;	     /* ends a pause */
+	bool paused;		     /* accepting; connections wait in the kernel */
 	size_t nr;
-	struct listener listeners[];
+	struct web_listener listeners[];
 };
 
 /* --- connections */
 
-/* Listens, or lets connections wait in the kernel for a while. */
-static void set_paused(struct web *web, bool paused)
+static void listeners_set_paused(struct web *web, bool paused)
 {
 	if (web->paused == paused)
 		return;
@@ -48,29 +47,29 @@ static void set_paused(struct web *web, bool paused)
 		(void)sd_event_source_set_enabled(web->listeners[i].io, paused ? SD_EVENT_OFF : SD_EVENT_ON);
 }
 
-static void on_left(void *userdata)
+static void on_client_removed(void *userdata)
 {
-	set_paused(userdata, false);
+	listeners_set_paused(userdata, false);
 }
 
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
-	set_paused(userdata, false);
+	listeners_set_paused(userdata, false);
 	return 0;
 }
 
-static void pause_for_a_while(struct web *web)
+static void pause_accepting(struct web *web)
 {
 	web->shared.clients.stats->refused_failed++;
 	if (sd_event_source_set_time_relative(web->retry, RETRY_US) >= 0 &&
 	    sd_event_source_set_enabled(web->retry, SD_EVENT_ONESHOT) >= 0)
-		set_paused(web, true);
+		listeners_set_paused(web, true);
 }
 
-/* Drops a client, if there is one, and sees it gone. */
-static bool drop(struct web *web, struct client *client)
+/* Evicts a client, if there is one (not NULL), and has libmicrohttpd close the connection. */
+static bool evict_client(struct web *web, struct client *client)
 {
 	struct server *server = client ? client->owner : NULL;
 
@@ -81,17 +80,17 @@ static bool drop(struct web *web, struct client *client)
 	return true;
 }
 
-/* Is there room for one more of that peer's? */
-static bool has_room(struct web *web, const struct peer *peer)
+/* Is there room for another connection of that peer? Evicts one for it, if necessary and possible. */
+static bool admit_peer(struct web *web, const struct peer *peer)
 {
 	const struct clients *clients = &web->shared.clients;
 
 	if (clients_of(clients, peer) >= web->options->max_connections_per_address &&
-	    !drop(web, clients_spare_of(clients, peer))) {
+	    !evict_client(web, clients_pick_of(clients, peer))) {
 		clients->stats->refused_address++;
 		return false;
 	}
-	if (clients->nr >= web->options->max_connections && !drop(web, clients_spare_for(clients, peer))) {
+	if (clients->nr >= web->options->max_connections && !evict_client(web, clients_pick_for(clients, peer))) {
 		clients->stats->refused_full++;
 		return false;
 	}
@@ -109,23 +108,23 @@ static bool is_shortage(int error)
 	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-/* There was no file for a connection: another one goes for it, or those that come wait, until one has ended or for a
- * while. Where that one's file was of no use, no other goes. */
-static bool make_room(struct web *web, bool *made)
+/* Called when there was no file or no memory for a connection: evicts another one, or else pauses accepting until a
+ * connection has ended, for RETRY_US at most. Evicts one only: when its file did not help, another one would not. */
+static bool make_file_free(struct web *web, bool *evicted)
 {
-	if (!*made && drop(web, clients_spare(&web->shared.clients))) {
-		*made = true;
+	if (!*evicted && evict_client(web, clients_pick_any(&web->shared.clients))) {
+		*evicted = true;
 		return true;
 	}
-	pause_for_a_while(web);
+	pause_accepting(web);
 	return false;
 }
 
-/* False: there is none left, or none can be taken. made: room was made for it. */
-static bool accept_one(struct listener *listener, bool *made)
+/* False: no connection is left, or none can be accepted. evicted: one was evicted for this connection. */
+static bool accept_one(struct web_listener *listener, bool *evicted)
 {
 	struct web *web = listener->web;
-	struct address address = { .size = sizeof(address.room) };
+	struct address address = { .size = sizeof(address.storage) };
 	struct peer peer;
 	int fd;
 
@@ -133,11 +132,11 @@ static bool accept_one(struct listener *listener, bool *made)
 		web->old = server_free(web->old);
 	fd = accept4(listener->listening.fd, &address.any, &address.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
-		return errno == ECONNABORTED || (is_shortage(errno) && make_room(web, made));
-	*made = false;
+		return errno == ECONNABORTED || (is_shortage(errno) && make_file_free(web, evicted));
+	*evicted = false;
 	bound_buffers(fd);
 	peer = peer_of(fd);
-	if (has_room(web, &peer))
+	if (admit_peer(web, &peer))
 		server_add(web->server, fd, &address.any, address.size);
 	else
 		safe_close(fd);
@@ -146,12 +145,12 @@ static bool accept_one(struct listener *listener, bool *made)
 
 static int on_connections(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
-	bool made = false;
+	bool evicted = false;
 
 	(void)source;
 	(void)fd;
 	(void)revents;
-	for (int i = 0; i < ACCEPT_MAX && accept_one(userdata, &made); i++)
+	for (int i = 0; i < ACCEPT_MAX && accept_one(userdata, &evicted); i++)
 		;
 	return 0;
 }
@@ -166,7 +165,7 @@ static void run_servers(struct web *web)
 		server_run(web->server);
 }
 
-static void on_password(void *userdata, uint64_t number, enum auth_verdict verdict)
+static void on_verdict(void *userdata, uint64_t number, enum auth_verdict verdict)
 {
 	struct web *web = userdata;
 	struct clients *clients = &web->shared.clients;
@@ -177,8 +176,8 @@ static void on_password(void *userdata, uint64_t number, enum auth_verdict verdi
 	run_servers(web);
 }
 
-/* Those who wait ask again. */
-static void set_users(struct web *web, const struct users *users)
+/* Requests that wait for a verdict have their password checked again, against the new users. */
+static void users_replace(struct web *web, const struct users *users)
 {
 	struct clients *clients = &web->shared.clients;
 
@@ -190,11 +189,11 @@ static void set_users(struct web *web, const struct users *users)
 
 /* --- options */
 
-/* Where there is no memory for a new name, the old one stays. */
+/* The URLs depend on TLS. Out of memory, the old URL stays: it is for messages only. */
 static void name_listeners(struct web *web)
 {
 	for (size_t i = 0; i < web->nr; i++) {
-		struct listener *listener = &web->listeners[i];
+		struct web_listener *listener = &web->listeners[i];
 		char *url = address_url(&listener->listening.address, web->options->tls);
 
 		if (!url)
@@ -204,7 +203,7 @@ static void name_listeners(struct web *web)
 	}
 }
 
-static void adopt(struct web *web, struct server *server, struct web_options *options)
+static void server_replace(struct web *web, struct server *server, struct web_options *options)
 {
 	struct clients *clients = &web->shared.clients;
 
@@ -217,14 +216,14 @@ static void adopt(struct web *web, struct server *server, struct web_options *op
 			server_free(web->server);
 	}
 	web->server = server;
-	clients_set_patience(clients, PHASE_REQUEST, options->request_timeout / 1000);
-	clients_set_patience(clients, PHASE_ANSWER, options->answer_timeout / 1000);
-	clients_set_patience(clients, PHASE_IDLE, options->idle_timeout / 1000);
-	set_users(web, options->users);
+	clients_set_timeout(clients, PHASE_REQUEST, options->request_timeout / 1000);
+	clients_set_timeout(clients, PHASE_ANSWER, options->answer_timeout / 1000);
+	clients_set_timeout(clients, PHASE_IDLE, options->idle_timeout / 1000);
+	users_replace(web, options->users);
 	web_options_unref(web->options);
 	web->options = web_options_ref(options);
 	name_listeners(web);
-	set_paused(web, false);
+	listeners_set_paused(web, false);
 	run_servers(web);
 }
 
@@ -234,30 +233,30 @@ int web_set_options(struct web *web, struct web_options *options, struct reason 
 	int r = server_new(&server, &web->shared, options, why);
 
 	if (r >= 0)
-		adopt(web, server, options);
+		server_replace(web, server, options);
 	return r;
+}
+
+/* --- cached responses */
+
+static int on_cache_check(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct web *web = userdata;
+	int r;
+
+	(void)usec;
+	if (!response_cache_drop_stale(web->shared.cache))
+		return 0;
+	r = sd_event_source_set_time_relative(source, CACHE_CHECK_US);
+	return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
 /* --- listening */
 
-/* On what is open already; listener_stop() closes it also where this fails. */
-static int listener_start(struct listener *listener, struct reason *why)
-{
-	int r;
-
-	listener->url = address_url(&listener->listening.address, listener->web->options->tls);
-	if (!listener->url)
-		return reason_set(why, -ENOMEM, "out of memory");
-	r = sd_event_add_io(listener->web->shared.loop, &listener->io, listener->listening.fd, EPOLLIN, on_connections,
-			    listener);
-	return r < 0 ? reason_set(why, r, "cannot serve HTTP on %s: %s", listener->url, strerror(-r)) : 0;
-}
-
-static void listener_stop(struct listener *listener)
+static void listener_stop(struct web_listener *listener)
 {
 	sd_event_source_disable_unref(listener->io);
-	listening_remove_file(&listener->listening);
-	safe_close(listener->listening.fd);
+	listening_close(&listener->listening);
 	free(listener->url);
 }
 
@@ -272,6 +271,8 @@ struct web *web_free(struct web *web)
 	server_free(web->server);
 	clients_release(&web->shared.clients);
 	auth_free(web->shared.auth);
+	response_cache_free(web->shared.cache);
+	sd_event_source_disable_unref(web->shared.cache_check);
 	web_options_unref(web->options);
 	sd_event_source_disable_unref(web->retry);
 	sd_event_unref(web->shared.loop);
@@ -284,35 +285,45 @@ static int web_init(struct web *web, struct web_options *options, struct reason 
 	sd_event *loop = web->shared.loop;
 	int r = clients_init(&web->shared.clients, loop, web->shared.source.stats);
 
-	web->shared.clients.on_left = on_left;
+	web->shared.clients.on_removed = on_client_removed;
 	web->shared.clients.userdata = web;
 	if (r >= 0)
-		r = auth_new(&web->shared.auth, loop, on_password, web);
+		r = response_cache_new(&web->shared.cache);
+	if (r >= 0)
+		r = auth_new(&web->shared.auth, loop, on_verdict, web);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &web->retry, CLOCK_MONOTONIC, 0, 0, on_retry, web);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(web->retry, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_time_relative(loop, &web->shared.cache_check, CLOCK_MONOTONIC, 0, CACHE_CHECK_US / 4,
+					       on_cache_check, web);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(web->shared.cache_check, SD_EVENT_OFF);
 	if (r < 0)
 		return reason_set(why, r, "cannot serve HTTP: %s", strerror(-r));
 	return web_set_options(web, options, why);
 }
 
-/* Takes the socket over. */
+/* Serves on the socket, which it takes over on success. */
 static int web_add(struct web *web, const struct listening *listening, struct reason *why)
 {
-	struct listener *listener = &web->listeners[web->nr];
+	struct web_listener *listener = &web->listeners[web->nr];
+	_cleanup_(freep) char *url = address_url(&listening->address, web->options->tls);
 	int r;
 
-	*listener = (struct listener){ .web = web, .listening = *listening };
-	r = listener_start(listener, why);
+	if (!url)
+		return reason_set(why, -ENOMEM, "out of memory");
+	*listener = (struct web_listener){ .web = web, .listening = *listening };
+	r = sd_event_add_io(web->shared.loop, &listener->io, listening->fd, EPOLLIN, on_connections, listener);
 	if (r < 0)
-		listener_stop(listener);
-	else
-		web->nr++;
-	return r;
+		return reason_set(why, r, "cannot serve HTTP on %s: %s", url, strerror(-r));
+	listener->url = steal_ptr(url);
+	web->nr++;
+	return 0;
 }
 
-/* Opens number i of what `from` lists. */
+/* Opens number i of the addresses or sockets that `from` lists. */
 typedef int (*listening_opener)(struct listening *ret, const void *from, size_t i, struct reason *why);
 
 static int open_address(struct listening *ret, const void *from, size_t i, struct reason *why)
@@ -338,15 +349,19 @@ static int web_open(struct web **ret, sd_event *loop, listening_opener opener, c
 	if (!web)
 		return reason_set(why, -ENOMEM, "out of memory");
 	web->shared = (struct server_shared){
-		.loop = sd_event_ref(loop), .source = *source,
+		.loop = sd_event_ref(loop),
+		.source = *source,
 	};
 	r = web_init(web, options, why);
 	for (size_t i = 0; i < nr && r >= 0; i++) {
 		struct listening listening;
 
 		r = opener(&listening, from, i, why);
-		if (r >= 0)
-			r = web_add(web, &listening, why);
+		if (r < 0)
+			break;
+		r = web_add(web, &listening, why);
+		if (r < 0)
+			listening_close(&listening);
 	}
 	if (r < 0)
 		return r;

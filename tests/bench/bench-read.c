@@ -8,9 +8,11 @@
  */
 
 #include "count/count.h"
-#include "event/pmu.h"
-#include "target/cpu.h"
+#include "engine/perf/open.h"
+#include "event/parse.h"
+#include "host/cpu.h"
 #include "util/cleanup.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +49,13 @@ static void make_plan(struct bench *b)
 	const struct event_env env = { .pmus = b->pmus };
 	struct group_list groups[_SCOPE_MAX] = {};
 	struct group *group = calloc(1, sizeof(*group));
+	const struct planner planner = {
+		.engines = all_engines,
+		.cpus = &b->cpus,
+		.cgroup_fd = b->root_fd,
+		.no_cgroups = "",
+		.privilege = &b->privilege,
+	};
 	struct reason why;
 
 	if (!group || !(group->name = strdup("tasks")))
@@ -55,7 +64,7 @@ static void make_plan(struct bench *b)
 		if (event_parse(&group->events, &env, events[i], &why) < 0)
 			die(events[i], &why);
 	groups[SCOPE_CGROUP] = (struct group_list){ .groups = group, .nr = 1 };
-	if (plan_new(&b->plan, groups, &b->cpus, b->root_fd, "", &b->privilege, NULL, &why) < 0)
+	if (planner_make(&planner, groups, &b->plan, &why) < 0)
 		die("plan", &why);
 	if (b->plan->scope[SCOPE_CGROUP].nr_sets != 1) {
 		reason_set(&why, 0, "%s", b->plan->scope[SCOPE_CGROUP].columns[0].why ?: "?");
@@ -122,20 +131,20 @@ static void make_cgroups(const struct bench *b, size_t nr, bool make)
 
 static uint64_t read_bare(const struct bench *b)
 {
-	uint64_t buffer[3 + 2 * EVENTS], start = count_now();
+	uint64_t buffer[3 + 2 * EVENTS], start = clock_monotonic_ns();
 
 	for (size_t i = 0; i < b->nr_leaders; i++)
 		if (read(b->leaders[i], buffer, sizeof(buffer)) != sizeof(buffer))
 			die("read", NULL);
-	return count_now() - start;
+	return clock_monotonic_ns() - start;
 }
 
 static uint64_t read_counted(const struct bench *b)
 {
-	uint64_t start = count_now();
+	uint64_t start = clock_monotonic_ns();
 
 	count_read(b->count);
-	return count_now() - start;
+	return clock_monotonic_ns() - start;
 }
 
 static int by_size(const void *a, const void *b)
@@ -193,8 +202,7 @@ int main(int argc, char **argv)
 	if (!b.leaders || count_new(&b.count, b.plan, &b.cpus, &b.privilege, &options) < 0)
 		die("memory", NULL);
 	make_cgroups(&b, cgroups, true);
-	if (cgroup_tree_new(&b.tree, b.mount.path, &filter, &observer, &why) < 0 ||
-	    cgroup_tree_start(b.tree, &why) < 0)
+	if (cgroup_tree_new(&b.tree, b.mount.path, &filter, &observer, &why) < 0 || cgroup_tree_start(b.tree, &why) < 0)
 		die("tree", &why);
 
 	measure(&b, rounds);

@@ -8,7 +8,7 @@
  *   bench-tree [DIRECTORIES...]
  */
 
-#include "target/cgroup.h"
+#include "cgroup/cgroup.h"
 #include "util/cleanup.h"
 
 #include <fcntl.h>

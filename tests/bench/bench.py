@@ -235,7 +235,7 @@ def compare(binary, node_exporter):
 
 
 def enter_namespace():
-    """The whole bench has mounts of its own, with debugfs and its tracing, where node_exporter looks for tracepoints."""
+    """The whole bench has mounts of its own, with debugfs and tracing in it, where node_exporter looks."""
     if "PERFMOND_BENCH" in os.environ:
         return
     os.environ["PERFMOND_BENCH"] = "in a mount namespace"

@@ -23,7 +23,8 @@ return [...document.querySelectorAll('#rows .row:not([hidden])')]
 	.map((row) => {
 		const cells = [row.children[0], ...[...row.children].slice(2)];
 		const made = { level: row.getAttribute('aria-level'), expanded: row.getAttribute('aria-expanded'),
-			cursor: row.getAttribute('aria-selected') === 'true', tag: cells[0].querySelector('.tag').textContent,
+			cursor: row.getAttribute('aria-selected') === 'true',
+			tag: cells[0].querySelector('.tag').textContent,
 			title: cells[0].title, top: row.getBoundingClientRect().top };
 		keys.forEach((key, i) => {
 			made[key] = i ? cells[i].children[1].textContent + cells[i].children[2].textContent

@@ -22,7 +22,7 @@ TARBALL = Path(os.environ["TARBALL"])
 LEFT_OUT = {".gitignore"}
 
 # What autoreconf makes of them.
-MADE = re.compile(r"aclocal\.m4|configure|Makefile\.in|build-aux/[\w.-]+")
+MADE = re.compile(r"aclocal\.m4|configure|Makefile\.in|sources\.am|build-aux/[\w.-]+")
 
 # Modules that are Debian packages, and are installed by the suites that want them.
 INSTALLED_LATER = ("selenium",)
@@ -77,9 +77,9 @@ def problems(done):
 def run_pytest(unpacked, *args):
     """What the suites are given by ./dev; nothing of it is run where tests are only collected."""
     env = {**os.environ, "DEST": "/nonexistent", "GUEST": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={unpacked}/tests",
-                           *args], cwd=unpacked, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=300, check=False)
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                           f"--rootdir={unpacked}/tests", *args], cwd=unpacked, env=env, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize("suite", sorted({path.parent.name for path in TOP.glob("tests/*/test_*.py")}))
@@ -97,7 +97,7 @@ def test_system_tests_run(unpacked):
     """Some that take no time: with the daemon, the sources and the documents beside them."""
     tests = [unpacked / "tests/system" / test for test in
              ("test_config.py::test_a_bad_file_is_named_with_its_line", "test_doc.py::test_modifiers",
-              "test_doc.py::test_states", "test_doc.py::test_units_and_states_of_metrics")]
+              "test_doc.py::test_states", "test_doc.py::test_units_and_states_of_metrics", "test_documents.py")]
     done = run_pytest(unpacked, *tests)
     assert done.returncode == 0 and re.search(r"^\d+ passed in ", done.stdout, re.M), problems(done)
 

@@ -8,7 +8,7 @@
  * encodes depends neither on this machine's PMUs nor on privileges, and is not tried again with other bits.
  */
 
-#include "machines.h"
+#include "setup/machines.h"
 #include "util/cleanup.h"
 
 #include <errno.h>

@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                  \
-	do {                                                                                              \
-		if (!(condition))                                                                         \
-			__builtin_trap();                                                                 \
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			__builtin_trap();                                                                              \
 	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                   \
-	do {                                                                                               \
-		if (!(condition))                                                                          \
-			__builtin_trap();                                                                  \
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			__builtin_trap();                                                                              \
 	} while (0)
 
 #define SECOND UINT64_C(1000000000)
@@ -43,8 +43,7 @@ static void check_values(const struct config *config, unsigned lines)
 	for (size_t i = 0; i < config->listen.nr; i++)
 		CHECK(config_check_listen(config->listen.items[i], NULL) == 0);
 	for (size_t i = 0; i < config->cpu_groups.nr; i++)
-		CHECK(config_is_group_name(config->cpu_groups.items[i],
-					   strlen(config->cpu_groups.items[i])));
+		CHECK(config_is_group_name(config->cpu_groups.items[i], strlen(config->cpu_groups.items[i])));
 	for (size_t i = 0; i < config->nr_groups; i++) {
 		const struct config_group *group = &config->groups[i];
 

@@ -2,7 +2,7 @@
 
 /* ELF files: whatever is in one, some answer comes of it. */
 
-#include "event/elf-symbol.h"
+#include "symbol/elf-symbol.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,9 +2,9 @@
 
 /* Event texts, as a config has them: the first byte chooses the machine, the rest is a list of events. */
 
-#include "event/event.h"
-#include "machines.h"
-#include "made-elf.h"
+#include "event/parse.h"
+#include "setup/machines.h"
+#include "setup/made-elf.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -17,10 +17,10 @@
 #define KALLSYMS "/proc/self/fd/100"
 #define PROGRAM "/proc/self/fd/101"
 
-#define CHECK(condition)                                                                                  \
-	do {                                                                                              \
-		if (!(condition))                                                                         \
-			__builtin_trap();                                                                 \
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			__builtin_trap();                                                                              \
 	} while (0)
 
 static struct pmu_catalogue *catalogues[5];
@@ -46,8 +46,8 @@ static void make_files(void)
 
 int LLVMFuzzerInitialize(_unused_ int *argc, _unused_ char ***argv)
 {
-	static const struct tree_file *const machines[] = { machine_intel, machine_hybrid, machine_zen,
-							    machine_arm, machine_power };
+	static const struct tree_file *const machines[] = { machine_intel, machine_hybrid, machine_zen, machine_arm,
+							    machine_power };
 
 	/* libpfm's tables of PMUs that are not there: the same on every machine. */
 	CHECK(setenv("LIBPFM_ENCODE_INACTIVE", "1", 1) == 0);

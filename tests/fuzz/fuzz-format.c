@@ -5,8 +5,8 @@
  * fast, or one of the files of a PMU that is then read as a whole.
  */
 
-#include "event/pmu.h"
-#include "tree.h"
+#include "event/catalog/pmu.h"
+#include "setup/tree.h"
 #include "util/text.h"
 
 #include <ctype.h>
@@ -14,10 +14,10 @@
 #include <math.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                  \
-	do {                                                                                              \
-		if (!(condition))                                                                         \
-			__builtin_trap();                                                                 \
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			__builtin_trap();                                                                              \
 	} while (0)
 
 static const struct tree_file files[] = {

@@ -17,10 +17,10 @@
 /* Of names, in one run. */
 #define BYTES 20000
 
-#define CHECK(condition)                                                                                  \
-	do {                                                                                              \
-		if (!(condition))                                                                         \
-			__builtin_trap();                                                                 \
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			__builtin_trap();                                                                              \
 	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

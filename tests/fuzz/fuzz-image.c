@@ -3,7 +3,7 @@
 /*
  * Images of what is counted: the input is what stands behind the beginning of one, whose boot and checksum are right.
  * It is refused, or it is something that can be read, saved, made again and succeeded. The perf events are files that
- * hold the input's end, so that what they count is nonsense as well. Linked with -Wl,--wrap=ioctl.
+ * hold the input's end, so that what they count is nonsense as well.
  */
 
 #include "count/count.h"
@@ -47,24 +47,24 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	return 0;
 }
 
-static void fill_pool(struct fd_pool *pool, const uint8_t *data, size_t size)
+static void fill_pool(struct kept_pool *pool, const uint8_t *data, size_t size)
 {
 	next_id = FIRST_ID;
 	for (int i = 0; i < NR_FILES; i++) {
 		int fd = memfd_create("event", 0);
 		size_t n = size < 512 ? size : 512;
-		uint64_t id;
+		struct kept_id id;
 
 		CHECK(fd >= 0);
 		CHECK(write(fd, data + size - n, n) == (ssize_t)n);
 		CHECK(lseek(fd, 0, SEEK_SET) == 0);
-		CHECK(fd_pool_add(pool, fd, &id) == 0);
+		CHECK(kept_pool_add(pool, fd, &id) == 0);
 	}
 }
 
 static const struct privilege privilege = { .fd_limit = 1000 };
 
-static struct count *restore(const struct buf *image, struct fd_pool *pool)
+static struct count *restore(const struct buf *image, struct kept_pool *pool)
 {
 	struct reason why = {};
 	struct count *count = NULL;
@@ -80,7 +80,7 @@ static struct count *restore(const struct buf *image, struct fd_pool *pool)
 /* What is made of it without its perf events counts nothing, and is the same each time. */
 static void repeat(const struct buf *image)
 {
-	struct fd_pool pool = { .max = SIZE_MAX };
+	struct kept_pool pool = { .max = SIZE_MAX };
 	_cleanup_(buf_release) struct buf again = {};
 	_cleanup_(count_freep) struct count *first = restore(image, &pool);
 	_cleanup_(count_freep) struct count *second = NULL;
@@ -91,7 +91,7 @@ static void repeat(const struct buf *image)
 	second = restore(&again, &pool);
 	CHECK(second);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		CHECK(count_ledger(first)->nr_rows[scope] == count_ledger(second)->nr_rows[scope]);
+		CHECK(count_totals(first)->nr_rows[scope] == count_totals(second)->nr_rows[scope]);
 	CHECK(count_stats(first).lingering == count_stats(second).lingering);
 }
 
@@ -102,31 +102,38 @@ static void succeed(struct count *from)
 	_cleanup_(count_freep) struct count *count = NULL;
 
 	CHECK(count_new(&count, count_plan(from), &cpus, &privilege, &options) == 0);
-	CHECK(count_succeed(count, from) == 0);
-	CHECK(count_succeeded(count, from) == 0);
+	CHECK(count_takeover_begin(count, from) == 0);
+	CHECK(count_takeover_end(count, from) == 0);
 	count_tick(count, NULL);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void take_over(const uint8_t *data, size_t size, bool names_engines)
 {
-	struct fd_pool pool = { .max = SIZE_MAX };
+	struct kept_pool pool = { .max = SIZE_MAX };
 	_cleanup_(buf_release) struct buf image = {};
 	_cleanup_(buf_release) struct buf again = {};
 	_cleanup_(count_freep) struct count *count = NULL;
 
-	image_begin(&image, BOOT, 0);
+	image_begin(&image, BOOT, 0, names_engines);
 	buf_add(&image, (const char *)data, size);
 	CHECK(image_end(&image));
 	repeat(&image);
 
 	fill_pool(&pool, data, size);
 	count = restore(&image, &pool);
-	fd_pool_release(&pool);
+	kept_pool_release(&pool);
 	if (!count)
-		return 0;
+		return;
 	count_read(count);
 	count_tick(count, NULL);
 	CHECK(count_save(count, BOOT, &again));
 	succeed(count);
+}
+
+/* As an image of either kind: its header tells whether it names the engines that have counted. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	take_over(data, size, false);
+	take_over(data, size, true);
 	return 0;
 }

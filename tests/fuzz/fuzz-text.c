@@ -5,10 +5,10 @@
  * tracepoints. The first byte chooses one, the rest is its text.
  */
 
-#include "event/term.h"
-#include "event/tracelist.h"
-#include "target/busy.h"
-#include "target/identity.h"
+#include "cgroup/identity.h"
+#include "event/catalog/term.h"
+#include "event/catalog/tracelist.h"
+#include "host/busy.h"
 #include "util/buf.h"
 #include "util/cpulist.h"
 #include "util/glob.h"
@@ -19,10 +19,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                   \
-	do {                                                                                               \
-		if (!(condition))                                                                          \
-			__builtin_trap();                                                                  \
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			__builtin_trap();                                                                              \
 	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -122,14 +122,8 @@ static const struct {
 	const char *name;
 	int (*run)(const struct step *step);
 } kinds[] = {
-	{ "pin", do_pin },
-	{ "join", do_join },
-	{ "leave", do_join },
-	{ "instructions", do_instructions },
-	{ "getsid", do_getsid },
-	{ "write", do_write },
-	{ "read", do_read },
-	{ "call", do_call },
+	{ "pin", do_pin },	 { "join", do_join },	{ "leave", do_join }, { "instructions", do_instructions },
+	{ "getsid", do_getsid }, { "write", do_write }, { "read", do_read },  { "call", do_call },
 	{ "cpu", do_cpu },
 };
 

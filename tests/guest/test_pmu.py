@@ -257,4 +257,3 @@ def test_an_event_that_counts_nothing(guest, perfmond):
     for event, each in (("cycles", 1), ("instructions", CYCLES)):
         counted = metrics.value(f"perf_cgroup_{event}_total", cgroup="/a") * each
         assert counted == pytest.approx(11000 * MILLION, rel=0.01), "1 GHz"
-

@@ -150,7 +150,7 @@ def test_the_level_changes_while_it_runs(guest, perfmond, level, new, how):
     assert cgroup["status"] == "failed"
     assert_says_why(cgroup["reason"], 3)
     assert_says_why(daemon.json("/api/v1/status")["problems"][0], 3)
-    assert_says_why(re.search("what is counted goes on, and nothing new can be counted: .*", daemon.log)[0], 3)
+    assert_says_why(re.search("open events go on counting, and no new ones can be opened: .*", daemon.log)[0], 3)
 
     level(2)
     notice(daemon)

@@ -165,7 +165,7 @@ def root_total(metrics, event):
 
 
 def test_the_root_cgroup_is_all_cpus(perfmond, work, cpus, machine, whole_tree):
-    """It rises by what the CPUs rise by, to the last event, and its events are not waiting for a PMU that counts them."""
+    """It rises by what the CPUs rise by, to the last event, and its events do not wait for a PMU that counts them."""
     daemon = perfmond(ROOT.format(groups="core", events=", ".join(machine)))
     wait_counting(daemon, "cpu", machine)
     loads = [Repeated(work(cpu=cpu), "faults 2000") for cpu in cpus]

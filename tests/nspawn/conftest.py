@@ -216,7 +216,7 @@ def service(installed):
 
 @pytest.fixture
 def sandboxed(installed):
-    """With systemd's socket and no network, as the README says."""
+    """With systemd's socket and no network, as doc/security.md says."""
     installed.run("mkdir", "-p", DROP_INS)
     installed.run("cp", "/usr/share/doc/perfmond/examples/sandbox.conf", DROP_INS)
     installed.run("systemctl", "enable", "--now", "perfmond.socket")

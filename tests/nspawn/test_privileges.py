@@ -47,7 +47,7 @@ def probed(installed):
 
 
 def drop_in(machine):
-    """As the README says."""
+    """As doc/security.md says."""
     machine.run("install", "-D", "-m", "644", "-t", DROP_INS, f"{EXAMPLES}/sys-admin.conf")
     machine.run("systemctl", "daemon-reload")
 

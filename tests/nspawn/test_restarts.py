@@ -279,7 +279,7 @@ def test_stopped_and_started(installed, counting):
         installed.run("systemctl", "start", "perfmond")
         assert installed.run("ls", "/var/lib/private/perfmond").stdout.split() == []
         watch.look()
-    assert re.search(r"totals go on from /var/lib/perfmond/totals, saved [0-9.]+ s ago; what happened since",
+    assert re.search(r"totals go on from /var/lib/perfmond/totals, saved [0-9.]+ s ago; counts since",
                      journal(installed))
     watch.end()
     for service in busy:

@@ -107,8 +107,8 @@ def limited(service):
 def test_its_limits_leave_it_room(limited):
     """Also where it is busy: clients side by side, each with an answer of its own kind, and reloads."""
     paths = ["metrics", "api/v1/snapshot", "api/v1/events", "api/v1/cgroups", ""]
-    ask = "".join(f"(for i in $(seq 30); do curl -sf --compressed http://127.0.0.1:9753/{path} >/dev/null || exit 1; done) "
-                  f"& pids=\"$pids $!\"; " for path in paths)
+    ask = "".join(f"(for i in $(seq 30); do curl -sf --compressed http://127.0.0.1:9753/{path} >/dev/null || exit 1; "
+                  f"done) & pids=\"$pids $!\"; " for path in paths)
     clients = subprocess.Popen(["nsenter", f"--target={limited.leader}", "--all", "sh", "-c",
                                 f"{ask} for pid in $pids; do wait $pid || exit 1; done"])
     pid, most, reloads = show(limited, "MainPID"), 0, 0

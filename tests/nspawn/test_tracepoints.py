@@ -34,7 +34,8 @@ while True:
 
 
 def config(*events):
-    return "[cpu]\ngroups =\n[cgroup]\ngroups = trace\n[group \"trace\"]\nalone = yes\nevents = " + ", ".join(events) + "\n"
+    return "[cpu]\ngroups =\n[cgroup]\ngroups = trace\n[group \"trace\"]\nalone = yes\n" \
+        f"events = {', '.join(events)}\n"
 
 
 def is_mounted(machine):

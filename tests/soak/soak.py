@@ -353,7 +353,8 @@ class Soak:
     def use(self):
         """What the lasting daemon uses just now, for people."""
         lag = self.lasting.values()["perfmond_loop_lag_seconds"]
-        return (f"{sum(self.lasting.daemon.fds().values())} files, {self.lasting.daemon.resident() / 1e6:.2f} MB resident, "
+        return (f"{sum(self.lasting.daemon.fds().values())} files, "
+                f"{self.lasting.daemon.resident() / 1e6:.2f} MB resident, "
                 f"longest turn of the loop within a minute {lag * 1000:.1f} ms")
 
     def require(self):

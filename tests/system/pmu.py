@@ -85,7 +85,8 @@ def why_none():
             raise
         return f"no PMU: {error.strerror}"
     return None if count else \
-        f"no PMU that counts: PERF_COUNT_HW_INSTRUCTIONS opens, and counts 0 (enabled {enabled} ns, running {running} ns)"
+        f"no PMU that counts: PERF_COUNT_HW_INSTRUCTIONS opens, and counts 0 " \
+        f"(enabled {enabled} ns, running {running} ns)"
 
 
 if __name__ == "__main__":

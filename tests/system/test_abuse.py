@@ -16,8 +16,8 @@ import pytest
 
 from harness import PATIENCE, SANITIZED, Metrics, Stalls, until
 
-# Others are to be answered within a second: nine of ten scrapes have to be, whatever a busy machine adds to it, and none
-# may take longer than this. How long they took is printed.
+# Others are to be answered within a second: nine of ten scrapes have to be, whatever a busy machine adds to it, and
+# none may take longer than this. How long they took is printed.
 SEVERAL_SECONDS = 30 if SANITIZED else 8
 
 # What bad clients may make the daemon grow by: 64 MiB of answers, the kernel's buffers aside, and some for connections
@@ -255,9 +255,9 @@ def test_gone_in_the_middle_of_a_large_answer(perfmond, cgroups, cpus, watching)
     parent = cgroups.make(name)
     for i in range(2000 // len(cpus)):
         parent.make(name + str(i))
-    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\nper_cpu = yes\ngroups = many\n[group \"many\"]\nevents ="
-                      " page-faults, minor-faults, major-faults, context-switches, cpu-migrations, task-clock, cpu-clock,"
-                      " alignment-faults, emulation-faults\n")
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\nper_cpu = yes\ngroups = many\n[group \"many\"]\n"
+                      "events = page-faults, minor-faults, major-faults, context-switches, cpu-migrations, task-clock,"
+                      " cpu-clock, alignment-faults, emulation-faults\n")
     watch = watching(daemon)
     size = len(daemon.get("/metrics").content)
     assert size >= 10_000_000, "it is large enough to be taken in pieces"
@@ -276,10 +276,14 @@ def test_gone_in_the_middle_of_a_large_answer(perfmond, cgroups, cpus, watching)
 BROKEN = {
     "a body on GET": ("200", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n0123456789"),
     "a body that never comes": ("", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n012"),
-    "two lengths": ("200 400", b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
-    "a length too large": ("413", b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
-    "chunks on GET": ("200", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
-    "a chunk too large": ("413 400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n"),
+    "two lengths": ("200 400",
+                    b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
+    "a length too large": ("413",
+                           b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
+    "chunks on GET": ("200",
+                      b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+    "a chunk too large": ("413 400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                          b"ffffffffffffffffff\r\n"),
     "a negative chunk": ("400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n"),
     "no chunk": ("400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n"),
     "chunks and a length": ("405", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
@@ -304,7 +308,8 @@ BROKEN = {
     "TLS": ("", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) * 4),
     "HTTP/2": ("505", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
     "another host": ("421", b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
-    "an authorization": ("200", b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + b"A" * 8000 + b"\r\n\r\n"),
+    "an authorization": ("200",
+                         b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + b"A" * 8000 + b"\r\n\r\n"),
 }
 
 
@@ -369,7 +374,8 @@ PIECES = [b"GET", b"HEAD", b"POST", b"OPTIONS", b" ", b"/", b"/metrics", b"/api/
           b"Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5,*/*;q=0.1\r\n",
           b"Accept-Encoding: gzip, deflate;q=0\r\n", b"Accept: ;;q=\r\n", b"Content-Length: 5\r\n", b"12345",
           b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"Authorization: ", *SECRETS,
-          b"Origin: http://a\r\n", b"Expect: 100-continue\r\n", b"\r\n", b"\r\n\r\n", b"\n", b"\0", b"\xff", b":", b"a" * 300]
+          b"Origin: http://a\r\n", b"Expect: 100-continue\r\n", b"\r\n", b"\r\n\r\n", b"\n", b"\0", b"\xff", b":",
+          b"a" * 300]
 
 PATHS = [b"/", b"/metrics", b"/api/v1/snapshot?limit=2", b"/api/v1/status", b"/none"]
 

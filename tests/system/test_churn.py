@@ -163,7 +163,7 @@ def test_as_fast_as_they_can_be_made(perfmond, cgroups, work, cpus):
 
 
 class Fates:
-    """What has become of short-lived cgroups: those that are shown lingering, or lingered, and those that were missed."""
+    """What became of short-lived cgroups: those that are shown lingering, or lingered, and those that were missed."""
 
     def __init__(self, before, after, prefix):
         self.delta = Delta(before, after)

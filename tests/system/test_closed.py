@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Cgroups whose owner closes their directory to the daemon (chmod 0700), which runs as the unit has it: as a user of its
-own with CAP_PERFMON alone."""
+"""Cgroups whose owner closes their directory to the daemon (chmod 0700), which runs as the unit has it: as a user of
+its own with CAP_PERFMON alone."""
 
 import os
 

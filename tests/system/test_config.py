@@ -152,9 +152,9 @@ def test_the_example_is_the_defaults(privileged, tmp_path):
     assert check("all") == check("none") != ""
 
 
-def test_the_example_in_the_readme(write, tracefs):
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    path = write(re.search(r"```ini\n(.*?)```", readme, re.S)[1])
+def test_the_example_in_the_document(write, tracefs):
+    document = (Path(__file__).parents[2] / "doc/config.md").read_text(encoding="utf-8")
+    path = write(re.search(r"```ini\n(.*?)```", document, re.S)[1])
     done = run("--check", f"--config={path}")
     assert done.returncode in (0, 2), done.stderr
     assert "sched:sched_process_fork     ok" in done.stdout
@@ -166,5 +166,3 @@ def test_hundreds_of_groups(perfmond, tmp_path):
     text += "".join(f'[group "{name}"]\nevents = e_{name}=page-faults\n' for name in groups)
     metrics = perfmond(text).fresh()
     assert metrics.all("perf_cpu_e_g299_total")
-
-

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The file capability cap_perfmon=ep, which makes another user's daemon count: also under no_new_privs, where the process
-that starts it has the capability permitted, as container runtimes do it.
+"""The file capability cap_perfmon=ep, which makes another user's daemon count: also under no_new_privs, where the
+process that starts it has the capability permitted, as container runtimes do it.
 """
 
 import os
@@ -24,7 +24,7 @@ CONFIG = '[cpu]\ngroups = cpu\n[cgroup]\ngroups =\n[group "cpu"]\nevents = conte
 
 
 def set_capability(binary):
-    """As setcap cap_perfmon=ep does (capabilities(7)): version 2, effective; permitted and inheritable, low and high."""
+    """As setcap cap_perfmon=ep (capabilities(7)): version 2, effective; permitted and inheritable, low and high."""
     value = struct.pack("<IIIII", 0x02000001, 0, 0, 1 << CAP_PERFMON - 32, 0)
     try:
         os.setxattr(binary, "security.capability", value)
@@ -66,6 +66,6 @@ def test_what_it_was_not_given(check):
 
 
 def test_what_it_may_not_have(check):
-    """The kernel does not even start it, as the README says."""
+    """The kernel does not even start it, as doc/container.md says."""
     done = check(as_user(UID), True)
     assert done.returncode == 126 and "Operation not permitted" in done.stderr, done.stdout + done.stderr

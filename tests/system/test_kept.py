@@ -16,8 +16,8 @@ from harness import free_port, until
 
 # Of an image: magic, version, size, checksum of all that follows.
 HEADER = struct.Struct("=4Q")
-CHUNK_MAX = 253
-ANEW = r"totals start anew, those that were kept can't be used: "
+FD_PARCEL_MAX = 253
+ANEW = r"totals restart at zero, the saved ones can't be used: "
 
 
 class Image:
@@ -61,7 +61,8 @@ def foreign(image):
 
 
 def later_format(image):
-    struct.pack_into("=Q", image.data, 8, HEADER.unpack_from(image.data)[1] + 1)
+    """Later than both formats that are read: the next one is that of several engines."""
+    struct.pack_into("=Q", image.data, 8, HEADER.unpack_from(image.data)[1] + 2)
     image.write()
 
 
@@ -146,7 +147,7 @@ def test_only_perf_events_are_left(service, store, kept):
         store.remove(name)
     service.forget("")
     service.start()
-    service.daemon.wait_log(r"totals start anew: \d+ perf events were kept, and not what they stand for")
+    service.daemon.wait_log(r"totals restart at zero: found \d+ perf events but no usable image")
     service.wait_kept()
     assert len(store.names()) == 3
 
@@ -172,9 +173,9 @@ def test_names_that_are_there_twice(service, store, kept):
         if name.startswith(MEMORY):
             store.entries.append((name, os.memfd_create("other")))
             continue
-        with socket.socket(fileno=os.dup(fd)) as chunk:
+        with socket.socket(fileno=os.dup(fd)) as parcel:
             # Not recv_fds(), which forgets its flags.
-            _, control, _, _ = chunk.recvmsg(1, socket.CMSG_LEN(CHUNK_MAX * 4), socket.MSG_PEEK)
+            _, control, _, _ = parcel.recvmsg(1, socket.CMSG_LEN(FD_PARCEL_MAX * 4), socket.MSG_PEEK)
         fds = list(struct.unpack(f"={len(control[0][2]) // 4}i", control[0][2]))
         one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with one:
@@ -199,7 +200,7 @@ def test_names_that_are_there_twice(service, store, kept):
 
 @pytest.fixture
 def many(cgroups, work, cpus):
-    """A hundred cgroups, with work in some: four perf events each, so that there are more than one chunk of them."""
+    """A hundred cgroups, with work in some: four perf events each, so that there are more than one parcel of them."""
     groups = [cgroups.make(f"many{i}") for i in range(100)]
     return groups, {i: work(groups[i], cpus[0]) for i in range(0, 100, 10)}
 
@@ -224,12 +225,12 @@ def test_a_chunk_is_missing(service, store, cgroups, many):
     service.stop()
     for helper in helpers.values():
         helper.do("faults 100")
-    chunks = store.names(EVENTS)
-    assert len(chunks) == 2
-    store.remove(chunks[0])
+    parcels = store.names(EVENTS)
+    assert len(parcels) == 2
+    store.remove(parcels[0])
     service.start()
-    found = service.daemon.wait_log(r"of (\d+) perf events (\d+) were not kept, and what they would have counted since")
-    assert 400 <= int(found[1]) <= 500 and int(found[2]) == CHUNK_MAX
+    found = service.daemon.wait_log(r"of (\d+) perf events (\d+) were not kept, and their counts since then")
+    assert 400 <= int(found[1]) <= 500 and int(found[2]) == FD_PARCEL_MAX
     rise = rises(service, groups, before)
     assert {rise[i] for i in helpers} == {0, 100}, "all or nothing"
     for helper in helpers.values():
@@ -303,7 +304,7 @@ def test_the_fd_store_stays_small(service, store, cgroups, cpus):
         wait_many(service, groups)
         events = service.daemon.metrics().value("perfmond_kept_events")
         assert events >= 300 * 2 * len(cpus)
-        assert len(store.names()) <= 2 + events // CHUNK_MAX + 2
+        assert len(store.names()) <= 2 + events // FD_PARCEL_MAX + 2
         if turn == 1:
             service.kill()
             service.start()
@@ -333,10 +334,10 @@ def test_systemd_does_not_listen(service, store, cgroups, work, cpus, tmp_path):
     helper = work(group, cpus[0])
     (tmp_path / "notify").rename(tmp_path / "away")
     service.start(config(cgroups, interval="50ms"))
-    service.daemon.wait_log("not all that is counted can be kept for the next start: No such file")
+    service.daemon.wait_log("not everything can be kept for the next start: No such file")
     before = service.faults(group)
     (tmp_path / "away").rename(tmp_path / "notify")
-    service.daemon.wait_log("all that is counted is kept for the next start again")
+    service.daemon.wait_log("again, everything can be kept for the next start")
     service.wait_kept()
     assert service.daemon.log.count("kept for the next start") == 2
     service.kill()
@@ -366,7 +367,7 @@ def test_a_stop_in_peace(stateful, state, cgroups, work, cpus):
         helper.do("faults 100")
         stateful.start()
         stateful.daemon.wait_log(r"totals go on from .*/state/totals, saved [0-9.]+ s ago; "
-                                 r"what happened since then has not been counted")
+                                 r"counts since then are missing")
         assert os.listdir(state) == []
         assert stateful.faults(group) == total
     helper.do("faults 10")
@@ -414,7 +415,7 @@ def test_nothing_can_be_written(stateful, state, cgroups):
 def test_what_was_used_can_t_be_removed(stateful, state, cgroups):
     (state / "totals").mkdir()
     stateful.start(config(cgroups))
-    stateful.daemon.wait_log("what was saved at the last stop can't be removed")
+    stateful.daemon.wait_log("cannot remove the totals saved at the last stop")
 
 
 def test_the_fd_store_is_better_than_the_state_directory(new_service, store, state, cgroups, work, cpus):

@@ -388,7 +388,7 @@ def test_no_inotify_instance(perfmond, hog, as_the_hog, cgroups, work, cpus):
     hog = hog()
     daemon = perfmond(config(cgroups), **as_the_hog)
     assert counted(daemon, cgroups) == {"old"}
-    daemon.wait_log(r"no inotify instance can be had: raise fs\.inotify\.max_user_instances")
+    daemon.wait_log(r"cannot create an inotify instance: raise fs\.inotify\.max_user_instances")
     assert daemon.metrics().value("perfmond_inotify_watches") == 0
     assert daemon.metrics().value("perfmond_inotify_watches_missing") >= 2
     assert "max_user_instances" in problems(daemon)

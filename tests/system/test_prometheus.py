@@ -190,7 +190,7 @@ def test_a_unix_socket(perfmond, tmp_path):
             proxy.terminate()
 
 
-@pytest.mark.parametrize("document", ["README.md", "doc/metrics.md"])
+@pytest.mark.parametrize("document", ["doc/prometheus.md", "doc/metrics.md"])
 def test_the_queries_in_the_documents(document, tmp_path):
     text = (Path(__file__).parents[2] / document).read_text(encoding="utf-8")
     block = re.search(r"```promql\n(.*?)```", text, re.S)[1]

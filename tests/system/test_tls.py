@@ -68,9 +68,11 @@ def test_refusals_are_as_documented(daemon):
 def test_curl(daemon, files):
     host, port = address_of(daemon)
     done = subprocess.run(["curl", "-sS", "--fail", "--cacert", files.certificate, "-u", "ada:engine",
-                           f"https://localhost:{port}/metrics"], capture_output=True, text=True, timeout=60, check=False)
+                           f"https://localhost:{port}/metrics"], capture_output=True, text=True, timeout=60,
+                          check=False)
     assert done.returncode == 0 and "perfmond_up 1" in done.stdout, done.stderr
-    done = subprocess.run(["curl", "-sS", f"http://{host}:{port}/metrics"], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(["curl", "-sS", f"http://{host}:{port}/metrics"], capture_output=True, timeout=60,
+                          check=False)
     assert done.returncode != 0, "TLS only"
 
 
@@ -136,13 +138,15 @@ def test_a_new_certificate(daemon, files):
 
 
 @pytest.mark.parametrize("break_it, says", [
-    (lambda files: files.certificate.write_text("nonsense"), r"tls_certificate: \S+cert\.pem: there is no certificate"),
+    (lambda files: files.certificate.write_text("nonsense"),
+     r"tls_certificate: \S+cert\.pem: the file contains no complete certificate"),
     (lambda files: files.certificate.unlink(), r"tls_certificate: \S+cert\.pem: can't be read: No such file"),
-    (lambda files: files.key.write_bytes(b"\0" * 10), r"tls_key: \S+key\.pem: it is no text"),
-    (lambda files: files.key.write_text(files.certificate.read_text()), r"tls_key: \S+key\.pem: there is no private"),
+    (lambda files: files.key.write_bytes(b"\0" * 10), r"tls_key: \S+key\.pem: it is not a text"),
+    (lambda files: files.key.write_text(files.certificate.read_text()),
+     r"tls_key: \S+key\.pem: the file contains no complete private key"),
     (lambda files: subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", files.key],
-                                  check=True), r"tls_key: \S+key\.pem: the key is that of another certificate"),
-    (lambda files: files.users.write_text("ada:engine\n"), r"users: \S+users:1: the hash is none of bcrypt"),
+                                  check=True), r"tls_key: \S+key\.pem: the key belongs to another certificate"),
+    (lambda files: files.users.write_text("ada:engine\n"), r"users: \S+users:1: the hash is not a bcrypt hash"),
     (lambda files: files.users.write_text(""), r"users: \S+users has no users in it"),
 ])
 def test_broken_files_change_nothing(daemon, files, break_it, says):
@@ -204,7 +208,8 @@ def test_credentials_that_were_not_passed(tmp_path):
     config.write_text(BASE + "users = users\n")
     done = harness.run(f"--config={config}", env={"PATH": "/usr/bin"})
     assert done.returncode == 1
-    assert "none.conf:7: users: users: 'users' is no absolute path, and systemd has passed no credentials" in done.stderr
+    assert ("none.conf:7: users: users: 'users' is not an absolute path, and systemd has passed no credentials"
+            in done.stderr)
 
 
 # Guesses from 20 threads until its input ends, and says how many answers there were of each status.

@@ -146,7 +146,8 @@ def test_a_cgroup_too_deep_is_told_of(perfmond, cgroups, too_deep, tmp_path):
 def test_a_busy_group_changes(perfmond, cgroups, work, cpus, tracefs):
     """Of events that never pause, a reload that changes their group loses no more than happens in some microseconds,
     however many files there are to close: with 40 tracepoints that was some hundreds."""
-    names = [f"{path.parent.parent.name}:{path.parent.name}" for path in sorted(tracefs.glob("events/syscalls/*/id"))][:40]
+    ids = sorted(tracefs.glob("events/syscalls/*/id"))[:40]
+    names = [f"{path.parent.parent.name}:{path.parent.name}" for path in ids]
     less, more = (config(cgroups, events=", ".join(["page-faults", *names, *other]))
                   for other in ([], ["context-switches"]))
     group = cgroups.make("busy")

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "cli/commands.h"
+
+#include "engine/perf/open.h"
+#include "event/catalog/tracefs.h"
+#include "event/walk.h"
+#include "expose/expose.h"
+#include "monitor/monitor.h"
+#include "util/clock.h"
+#include "util/glob.h"
+#include "util/log.h"
+#include "util/mountinfo.h"
+#include "web/web-config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+/* How long --check counts: long enough for groups that never run to be recognised. */
+#define CHECK_NS 200000000U
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
+		;
+}
+
+/* Makes a monitor that has counted for ns, with all cgroups open. Errors are logged. */
+static int count_for(struct monitor **ret, const struct options *options, uint64_t ns)
+{
+	_cleanup_(config_freep) struct config *config = NULL;
+	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	struct reason why;
+	uint64_t end;
+	int r = options_load_config(&config, options, &why);
+
+	if (r >= 0)
+		r = monitor_new(&monitor, config, NULL, &why);
+	if (r >= 0) {
+		config = NULL; /* taken over */
+		r = monitor_start(monitor, &why);
+	}
+	if (r < 0) {
+		log_error("%s", why.text);
+		return r;
+	}
+
+	if (why.text[0])
+		log_warning("%s", why.text);
+
+	(void)monitor_admit(monitor, UINT64_MAX);
+	monitor_tick(monitor);
+	/* Cgroups are followed meanwhile: one that is removed is read before it is gone. */
+	for (end = clock_monotonic_ns() + ns; clock_monotonic_ns() < end;) {
+		uint64_t left = end - clock_monotonic_ns();
+
+		sleep_ns(left < CHECK_NS ? left : CHECK_NS);
+		(void)monitor_follow_cgroups(monitor, CHECK_NS, &why);
+		(void)monitor_admit(monitor, UINT64_MAX);
+	}
+	monitor_tick(monitor);
+	*ret = steal_ptr(monitor);
+	return 0;
+}
+
+/* --- --check */
+
+static void print_pmus(const struct machine *machine)
+{
+	printf("PMUs:");
+	for (size_t i = 0; i < machine->pmus->nr; i++)
+		printf("%s %s", i ? "," : "", machine->pmus->pmus[i].name);
+	printf("%s\n", machine->pmus->nr ? "" : " none");
+	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
+		printf("  problem: %s\n", machine->pmus->problems[i]);
+	if (machine->nmi_watchdog)
+		printf("NMI watchdog: on; where it counts cycles, it takes a hardware counter of each CPU (sysctl "
+		       "kernel.nmi_watchdog=0 frees it)\n");
+}
+
+static void print_privileges(const struct privilege *privilege)
+{
+	const char *sys_admin = privilege->raises_sys_admin ? "raised for what needs it" :
+				privilege->cap_sys_admin    ? "yes" :
+							      "no";
+
+	if (privilege->paranoid == PARANOID_UNKNOWN)
+		printf("privileges: kernel.perf_event_paranoid can't be read");
+	else
+		printf("privileges: kernel.perf_event_paranoid is %d", privilege->paranoid);
+	printf(", CAP_PERFMON: %s, CAP_SYS_ADMIN: %s%s: %s\n", privilege->cap_perfmon ? "yes" : "no", sys_admin,
+	       privilege->wants_sys_admin ? ", which this kernel wants for every event" : "",
+	       privilege_may_count_cpus(privilege) ? "may count whole CPUs" : "may NOT count whole CPUs");
+}
+
+static void print_cgroups(const struct monitor *monitor)
+{
+	const struct machine *machine = monitor_machine(monitor);
+	const struct cgroup_tree *tree = monitor_tree(monitor);
+
+	if (tree)
+		printf("cgroups: version %d at %s; %zu found, %zu counted, %zu excluded, %zu left out\n",
+		       machine->mount.version, machine->mount.path, cgroup_tree_size(tree),
+		       monitor_nr_cgroups(monitor, CGROUP_COUNTED), monitor_nr_cgroups(monitor, CGROUP_EXCLUDED),
+		       monitor_nr_cgroups(monitor, CGROUP_OVER_MAX) + monitor_nr_cgroups(monitor, CGROUP_OVER_FDS) +
+			       monitor_nr_cgroups(monitor, CGROUP_FAILED) + cgroup_tree_stats(tree).unlisted);
+	else
+		printf("cgroups: %s\n", machine->no_cgroups.text);
+	if (machine->part_of_tree.text[0])
+		printf("  problem: %s\n", machine->part_of_tree.text);
+}
+
+static void print_machine(const struct monitor *monitor)
+{
+	const struct machine *machine = monitor_machine(monitor);
+	const struct count *count = monitor_count(monitor);
+	_cleanup_(freep) char *online = cpulist_format(&machine->online), *cpus = cpulist_format(&machine->cpus);
+	struct utsname name = {};
+
+	(void)uname(&name);
+	printf("machine: Linux %s %s, %zu CPUs online (%s)", name.release, name.machine, machine->online.nr,
+	       online ? online : "?");
+	if (machine->cpus.nr < machine->online.nr)
+		printf(", %zu counted (%s)", machine->cpus.nr, cpus ? cpus : "?");
+	printf("\n");
+	if (machine->cpus_problem.text[0])
+		printf("  problem: %s\n", machine->cpus_problem.text);
+	print_privileges(&machine->privilege);
+	print_pmus(machine);
+	printf("tracefs: %s\n", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
+	print_cgroups(monitor);
+	printf("open files: %zu for counting (%zu a cgroup); counting everything configured needs a limit of %zu; it "
+	       "is "
+	       "%" PRIu64 "\n",
+	       count_stats(count).fds, count_fds_per_cgroup(count), monitor_needed_fds(monitor),
+	       monitor_fd_limit(monitor));
+}
+
+/* The events' reasons, each once: they are long, and many events share one. */
+struct reasons {
+	const char **texts; /* borrowed, of the plan and the count */
+	size_t nr;
+};
+
+static void reasons_release(struct reasons *reasons)
+{
+	free(reasons->texts);
+}
+
+/* Adds the reason where it is new. Its number, from 1; 0 where there is no memory. */
+static size_t number_reason(struct reasons *reasons, const char *text)
+{
+	const char **texts;
+
+	for (size_t i = 0; i < reasons->nr; i++)
+		if (strcmp(reasons->texts[i], text) == 0)
+			return i + 1;
+	texts = reallocarray(reasons->texts, reasons->nr + 1, sizeof(*texts));
+	if (!texts)
+		return 0;
+	reasons->texts = texts;
+	texts[reasons->nr++] = text;
+	return reasons->nr;
+}
+
+static void print_reasons(const struct reasons *reasons)
+{
+	printf("\n");
+	for (size_t i = 0; i < reasons->nr; i++)
+		printf("[%zu] %s\n", i + 1, reasons->texts[i]);
+	if (reasons->nr)
+		printf("\n");
+}
+
+/* Prints the events of a scope; returns the number of those that are not counted. */
+static size_t print_events(const struct monitor *monitor, enum scope scope, struct reasons *reasons)
+{
+	const struct scope_plan *plan = &count_plan(monitor_count(monitor))->scope[scope];
+	size_t lost = 0;
+
+	printf("\nper %s:\n", scope == SCOPE_CPU ? "CPU" : "cgroup");
+	for (size_t i = 0; i < plan->nr_columns; i++) {
+		const struct column *column = &plan->columns[i];
+		const char *why;
+		enum event_state state = count_column_state(monitor_count(monitor), scope, i, &why);
+
+		printf("  %-12s %-28s %s", column->group->name, column->event->text, event_state_name(state));
+		if (why)
+			printf(" [%zu]", number_reason(reasons, why));
+		printf("\n");
+		lost += state != EVENT_OK && state != EVENT_MULTIPLEXED;
+	}
+	return lost;
+}
+
+/* Cgroups that are not even in the tree: one as an example, and their number. */
+static size_t print_unlisted(const struct cgroup_tree *tree)
+{
+	const char *example = cgroup_tree_unlisted(tree);
+	size_t nr = cgroup_tree_stats(tree).unlisted;
+
+	if (example)
+		printf("  %s\n", example);
+	if (example && nr > 1)
+		printf("  and %zu more that are not listed\n", nr - 1);
+	return nr;
+}
+
+/* Prints cgroups that are left out, ten at most, each with the reason; returns the number of all. */
+static size_t print_left_out(const struct monitor *monitor)
+{
+	const struct cgroup_tree *tree = monitor_tree(monitor);
+	size_t left_out = 0, shown = 0;
+	const struct cgroup *cgroup;
+
+	/* With no event to count in cgroups, the list of events shows why. */
+	if (!tree || count_plan(monitor_count(monitor))->scope[SCOPE_CGROUP].nr_sets == 0)
+		return 0;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all) {
+		if (!cgroup->why)
+			continue;
+		left_out++;
+		if (shown < 10) {
+			printf("  %s: %s: %s\n", cgroup->identity->label,
+			       cgroup_status_name((enum cgroup_status)cgroup->status), cgroup->why);
+			shown++;
+		}
+	}
+	if (left_out > shown)
+		printf("  and %zu more\n", left_out - shown);
+	return left_out + print_unlisted(tree);
+}
+
+/* Reads the files that [web] names as the daemon would, for their errors. */
+static int check_web_files(const struct monitor *monitor)
+{
+	_cleanup_(web_options_unrefp) struct web_options *options = NULL;
+	struct reason why;
+	int r = web_config_load(&options, monitor_config(monitor), monitor_fd_limit(monitor), &why);
+
+	if (r < 0)
+		log_error("%s", why.text);
+	return r;
+}
+
+static int check_config(const struct options *options)
+{
+	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	_cleanup_(reasons_release) struct reasons reasons = {};
+	size_t lost, left_out;
+
+	if (count_for(&monitor, options, CHECK_NS) < 0 || check_web_files(monitor) < 0)
+		return EXIT_FAILURE;
+	print_machine(monitor);
+	lost = print_events(monitor, SCOPE_CPU, &reasons) + print_events(monitor, SCOPE_CGROUP, &reasons);
+	print_reasons(&reasons);
+	left_out = print_left_out(monitor);
+	if (lost == 0 && left_out == 0) {
+		printf("all that is configured can be counted\n");
+		return EXIT_SUCCESS;
+	}
+	if (lost > 0)
+		printf("%zu of the events above can't be counted\n", lost);
+	if (left_out > 0)
+		printf("%zu cgroups are left out\n", left_out);
+	return EXIT_CANNOT_COUNT;
+}
+
+/* --- --once */
+
+static int write_format(enum format format, struct buf *out, const struct snapshot *snapshot)
+{
+	const struct expose_query all = {};
+
+	switch (format) {
+	case FORMAT_OPENMETRICS:
+		return expose_openmetrics(out, snapshot);
+	case FORMAT_JSON:
+		return expose_json_snapshot(out, snapshot, &all);
+	default:
+		return expose_prometheus(out, snapshot);
+	}
+}
+
+static int print_once(const struct options *options)
+{
+	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
+	_cleanup_(buf_release) struct buf out = {};
+	int r = count_for(&monitor, options, options->duration);
+
+	if (r < 0)
+		return EXIT_FAILURE;
+	r = monitor_snapshot(monitor, UINT64_MAX, NULL, &snapshot);
+	if (r >= 0)
+		r = write_format(options->format, &out, snapshot);
+	if (r < 0) {
+		log_error("out of memory");
+		return EXIT_FAILURE;
+	}
+	if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0) {
+		log_error("standard output: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
+
+/* --- --list-events */
+
+struct listing_filter {
+	const struct machine *machine;
+	const char *glob; /* or NULL */
+};
+
+/* The kernel has the generic names on every machine, whether or not its PMU can count them: they are tried. */
+static bool is_unsupported(const struct machine *machine, const struct event_listing *listing)
+{
+	_cleanup_(event_list_release) struct event_list list = {};
+	bool missing = false;
+
+	if (event_parse(&list, &machine->env, listing->name, NULL) < 0)
+		return true;
+	for (size_t i = 0; i < list.nr && !missing; i++) {
+		const struct event *event = &list.events[i];
+		_cleanup_(closep) int fd = -1;
+
+		if (strcmp(event->pmu, listing->pmu) != 0)
+			continue;
+		fd = perf_open(event, &event->attr, event->cpus.nr ? event->cpus.cpu[0] : machine->cpus.cpu[0], -1, -1);
+		missing = fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL;
+	}
+	return missing;
+}
+
+static int print_listing(void *userdata, const struct event_listing *listing)
+{
+	const struct listing_filter *filter = userdata;
+
+	/* As with perf(1), '*' also matches '/': names of events are no paths. */
+	if (filter->glob && !glob_match(filter->glob, listing->name))
+		return 0;
+	if (listing->is_generic && is_unsupported(filter->machine, listing))
+		return 0;
+	printf("%-50s [%s%s%s%s%s]\n", listing->name, listing->kind, listing->pmu[0] ? ", " : "", listing->pmu,
+	       listing->unit[0] ? ", " : "", listing->unit);
+	return 0;
+}
+
+/* The default config where the file is wrong: that is when somebody looks up the names of events. */
+static int load_or_default(struct config **ret, const struct options *options)
+{
+	struct reason why;
+	int r = options_load_config(ret, options, &why);
+
+	if (r >= 0)
+		return r;
+	log_warning("%s; listing events with the default config", why.text);
+	return config_new(ret);
+}
+
+static int find_machine(struct machine **ret, const struct options *options)
+{
+	_cleanup_(config_freep) struct config *config = NULL;
+	struct reason why;
+	int r = load_or_default(&config, options);
+
+	if (r < 0)
+		reason_set(&why, r, "out of memory");
+	else
+		r = machine_new(ret, config, NULL, &why);
+	if (r < 0)
+		log_error("%s", why.text);
+	return r;
+}
+
+static int list_events(const struct options *options)
+{
+	_cleanup_(machine_freep) struct machine *machine = NULL;
+	_cleanup_(freep) char *glob = NULL;
+	struct buf b = {};
+	struct listing_filter filter;
+
+	if (find_machine(&machine, options) < 0)
+		return EXIT_FAILURE;
+	for (const char *p = options->glob; p && *p; p++)
+		buf_str(&b, *p == '*' ? "**" : (char[]){ *p, '\0' });
+	glob = options->glob ? buf_steal(&b) : NULL;
+	if (options->glob && !glob) {
+		log_error("out of memory");
+		return EXIT_FAILURE;
+	}
+	if (glob && strlen(glob) > GLOB_MAX) {
+		log_error("the glob is too long");
+		return EXIT_FAILURE;
+	}
+
+	if (!machine->tracefs)
+		log_notice("no tracepoints are listed: %s", machine->tracefs_problem.text);
+	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
+		log_warning("%s", machine->pmus->problems[i]);
+	filter = (struct listing_filter){ .machine = machine, .glob = glob };
+	if (event_walk(&machine->env, print_listing, &filter) < 0 || fflush(stdout) != 0) {
+		log_error("the events could not all be listed");
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
+
+/* --- --save-tracepoints */
+
+/* tracefs is not mounted here where it is missing: that is for the administrator to decide. */
+static int save_tracepoints(const struct options *options)
+{
+	_cleanup_(freep) char *root = NULL;
+	struct reason why = {};
+	int r = tracefs_find(OWN_MOUNTINFO, &root, &why);
+
+	if (r >= 0)
+		r = tracefs_save(root, options->file, &why);
+	if (r < 0) {
+		log_notice("no tracepoints are saved: %s", why.text[0] ? why.text : strerror(-r));
+		return EXIT_FAILURE;
+	}
+	log_debug("saved %d tracepoints of %s in %s", r, root, options->file);
+	return EXIT_SUCCESS;
+}
+
+int command_run(const struct options *options)
+{
+	switch (options->command) {
+	case COMMAND_CHECK:
+		return check_config(options);
+	case COMMAND_ONCE:
+		return print_once(options);
+	case COMMAND_LIST_EVENTS:
+		return list_events(options);
+	case COMMAND_SAVE_TRACEPOINTS:
+		return save_tracepoints(options);
+	case COMMAND_RUN:
+	case COMMAND_EXIT:
+		break;
+	}
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * All settings of the daemon, as one struct. A value is in the unit that the member's comment names, and within the
+ * bounds of its key (keys.h); event texts stay texts, with the place where they were written.
+ *
+ * A new key of the configuration is a member here (a text or a list also in the tables of settings.c), a row in keys.c,
+ * and its default in config.c.
+ */
+
+#include "config/list.h"
+#include "util/cleanup.h"
+
+#include <stdint.h>
+
+struct config_group {
+	char *name;
+	char *events; /* as written, all on one line */
+	bool alone;
+	bool split;
+	struct config_place place;	  /* of the section */
+	struct config_place events_place; /* of `events =` */
+};
+
+struct config {
+	/* [daemon] */
+	uint64_t interval;		  /* ns; 10ms to 1h */
+	struct config_text procfs, sysfs; /* the folders where they are mounted: absolute paths */
+
+	/* [web] */
+	struct config_list listen; /* ADDR:PORT, [V6]:PORT or /path */
+	bool created, peaks;	   /* series with the time a counter began, and with the highest rates */
+	/* Files: a path, or the name of one of systemd's credentials. */
+	struct config_text tls_certificate, tls_key, users;
+	struct config_text cors_origin;
+	uint64_t max_connections, max_connections_per_address;
+	uint64_t max_header_bytes, max_unsent_bytes;
+	uint64_t request_timeout, answer_timeout, idle_timeout; /* ns */
+
+	/* [cpu] */
+	struct config_list cpu_groups; /* names of groups, each once */
+	bool cpu_aggregate;
+	struct config_list cpu_exclude; /* lists of CPUs ("1,3-5"), "isolated", "nohz_full" */
+
+	/* [cgroup] */
+	struct config_list cgroup_groups;
+	struct config_list include, exclude;
+	struct config_text cgroup_mount; /* an absolute path; "": found in mountinfo */
+	uint64_t cgroup_max;
+	bool cgroup_per_cpu;
+	uint64_t linger; /* ns */
+
+	/* [group "…"] */
+	struct config_group *groups;
+	size_t nr_groups;
+};
+
+/* Takes NULL; returns NULL. */
+struct config *config_free(struct config *config);
+DEFINE_CLEANUP(struct config *, config_free)
+
+/* The same for a struct that is not on the heap. */
+void config_release(struct config *config);
+/* -ENOMEM. */
+int config_copy(struct config *ret, const struct config *config);
+
+/* The group of that name, or NULL. */
+const struct config_group *config_find_group(const struct config *config, const char *name);
+
+/* The group whose name is the first n bytes, added without events if there is none; its place is set. *ret is valid
+ * until the next group is added. -ENOMEM; -E2BIG beyond CONFIG_MAX_ENTRIES. */
+int config_add_group(struct config *config, const char *name, size_t n, const struct config_place *place,
+		     struct config_group **ret);

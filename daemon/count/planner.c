@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "count/planner.h"
+
+#include "engine/perf/perf.h"
+#include "plan/build.h"
+#include "util/buf.h"
+
+#include <errno.h>
+#include <string.h>
+
+const struct engine_ops *const all_engines[] = { &engine_perf, NULL };
+
+/* --- names */
+
+static int fail_same_series(const struct column *a, const struct column *b, const char *series, struct reason *why)
+{
+	return reason_set(why, -EEXIST,
+			  "'%s' in group '%s' and '%s' in group '%s' are both counted per %s as '%s': leave one out, "
+			  "or give it a label (label=event)",
+			  a->event->text, a->group->name, b->event->text, b->group->name,
+			  a->scope == SCOPE_CPU ? "CPU" : "cgroup", series);
+}
+
+/* Series of one name are of one event, or of one event on several PMUs. */
+static bool share_series(const struct event *a, const struct event *b)
+{
+	return a->by_pmu && b->by_pmu && strcmp(a->metric, b->metric) == 0 && strcmp(a->pmu, b->pmu) != 0;
+}
+
+/* Would the two columns be exposed under one name? Totals have a unit in their name; states, JSON keys and filters
+ * have not, so that events which differ by their unit alone would meet there. */
+static bool share_name(const struct column *a, const char *a_series, const struct column *b, const char *b_series)
+{
+	bool same = strcmp(a_series, b_series) == 0 || strcmp(a->event->metric, b->event->metric) == 0;
+
+	return same && !share_series(a->event, b->event);
+}
+
+/* No two columns of a scope may have the same series, nor one those of the groups' times. */
+static int check_name(const struct scope_plan *plan, size_t at, char *const *series, struct reason *why)
+{
+	const struct column *column = &plan->columns[at];
+
+	if (strcmp(series[at], "group_enabled_seconds") == 0 || strcmp(series[at], "group_running_seconds") == 0)
+		return reason_set(why, -EEXIST,
+				  "'%s' in group '%s': '%s' is the name of the groups' times; use another label",
+				  column->event->text, column->group->name, series[at]);
+	for (size_t i = 0; i < at; i++)
+		if (share_name(&plan->columns[i], series[i], column, series[at]))
+			return fail_same_series(&plan->columns[i], column,
+						strcmp(series[i], series[at]) ? column->event->metric : series[at],
+						why);
+	return 0;
+}
+
+static int check_names(const struct scope_plan *plan, struct reason *why)
+{
+	_cleanup_(freep) char **series = calloc(plan->nr_columns + 1, sizeof(*series));
+	size_t nr = 0;
+	int r = series ? 0 : -ENOMEM;
+
+	for (; r == 0 && nr < plan->nr_columns; nr++) {
+		struct buf name = {};
+
+		event_series_name(&name, plan->columns[nr].event);
+		series[nr] = buf_steal(&name);
+		r = series[nr] ? check_name(plan, nr, series, why) : -ENOMEM;
+	}
+	while (nr > 0)
+		free(series[--nr]);
+	return r;
+}
+
+/* --- engines */
+
+/* Which of the two it is, only those who know the machine can tell. */
+static int column_has_no_cpu(struct column *column)
+{
+	_cleanup_(freep) char *cpus = cpulist_format(&column->event->cpus);
+	struct reason why;
+
+	reason_set(&why, 0, "its PMU counts on CPU %s only, which is offline or left alone by [cpu] exclude",
+		   cpus ? cpus : "?");
+	return column_set_state(column, EVENT_UNSUPPORTED, why.text);
+}
+
+/* Settles the state of an event that no engine could count here. *ret: may one be asked? */
+static int column_may_be_tried(struct column *column, const struct engine_probe *probe, bool *ret)
+{
+	const struct event *event = column->event;
+	_cleanup_(cpulist_release) struct cpulist cpus = {};
+
+	*ret = false;
+	if (event->absent)
+		return column_set_state(column, event->absent == -EACCES ? EVENT_DENIED : EVENT_UNSUPPORTED,
+					event->why_absent ? event->why_absent : strerror(-event->absent));
+	if (probe->scope == SCOPE_CGROUP && event->uncore)
+		return column_set_state(column, EVENT_UNSUPPORTED,
+					"it belongs to a device and not to tasks: it can be counted per CPU only");
+	if (probe->scope == SCOPE_CGROUP && probe->cgroup_fd < 0)
+		return column_set_state(column, EVENT_UNSUPPORTED, probe->no_cgroups);
+	if (cpulist_of_event(&cpus, event, probe->cpus) < 0)
+		return -ENOMEM;
+	if (cpus.nr == 0)
+		return column_has_no_cpu(column);
+	*ret = true;
+	return 0;
+}
+
+static struct engine_probe probe_by(const struct engine_probe *probe, const struct engine_ops *engine)
+{
+	struct engine_probe asked = *probe;
+
+	asked.engine = engine;
+	return asked;
+}
+
+/* Asks the engines in their order which can count the column. Where none can, the column has the last one's reason. */
+static int column_choose_engine(struct scope_plan *plan, size_t at, const struct engine_ops *const *engines,
+				const struct engine_probe *probe, const struct engine_ops **ret)
+{
+	struct column *column = &plan->columns[at];
+	bool may_recover = false;
+
+	for (size_t i = 0; engines[i]; i++) {
+		const struct engine_probe asked = probe_by(probe, engines[i]);
+		int r;
+
+		free(column->why);
+		column->why = NULL;
+		column->attr = column->event->attr;
+		column->state = EVENT_OK;
+		column->may_recover = false;
+		r = engines[i]->try_column(plan, at, &asked);
+		*ret = engines[i];
+		if (r < 0 || column->state == EVENT_OK)
+			return r;
+		may_recover |= column->may_recover;
+	}
+	column->may_recover = may_recover;
+	return 0;
+}
+
+/* Tries each column by itself, and puts those that can be counted into sets. */
+static int try_columns(struct scope_plan *plan, const struct engine_ops *const *engines,
+		       const struct engine_probe *probe)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < plan->nr_columns && r == 0; i++) {
+		const struct engine_ops *engine = NULL;
+		bool may;
+
+		r = column_may_be_tried(&plan->columns[i], probe, &may);
+		if (r == 0 && may)
+			r = column_choose_engine(plan, i, engines, probe, &engine);
+		if (r == 0 && may && plan->columns[i].state == EVENT_OK)
+			r = plan_assign_set(plan, i, engine, probe->cpus);
+	}
+	return r;
+}
+
+/* Opens the sets that are to be pinned, but for those that are open and counted already. */
+static int hold_pinned(const struct scope_plan *plan, const struct engine_probe *probe, struct held *held)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < plan->nr_sets && r == 0; i++) {
+		const struct set *set = &plan->sets[i];
+		const struct engine_probe asked = probe_by(probe, set->engine);
+		size_t counting = probe->counting ? set_find_equal(plan, set, probe->counting) : NO_SET;
+		bool open = probe->counting && set_is_open(probe->counting, counting) &&
+			    probe->counting->sets[counting].engine == set->engine;
+
+		if (set->pinned && !open)
+			r = set->engine->hold_set(plan, i, &asked, held);
+	}
+	return r;
+}
+
+/* Appends to the reason of a column whose group is counted in parts. */
+static int column_tell_part(struct column *column)
+{
+	_cleanup_(freep) char *why = NULL;
+
+	if (asprintf(&why, "%s%sgroup '%s' does not fit the PMU at once and is counted in parts",
+		     column->why ? column->why : "", column->why ? "; " : "", column->group->name) < 0) {
+		why = NULL;
+		return -ENOMEM;
+	}
+	return column_set_state(column, EVENT_OK, why);
+}
+
+/* Tries the sets, and splits or drops those that do not fit the PMU at once. */
+static int try_sets(struct scope_plan *plan, const struct engine_probe *probe)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < plan->nr_sets && r == 0;) {
+		const struct engine_probe asked = probe_by(probe, plan->sets[i].engine);
+		size_t fits;
+
+		r = asked.engine->try_set(plan, i, &asked, &fits);
+		if (r < 0)
+			return r;
+		if (fits > 0 && fits < plan->sets[i].nr)
+			r = plan_split_set(plan, i, fits);
+		if (fits > 0)
+			i++;
+		else
+			plan_drop_set(plan, i);
+	}
+	for (size_t i = 0; i < plan->nr_columns && r == 0; i++)
+		if (plan->columns[i].set != NO_SET && plan->sets[plan->columns[i].set].part)
+			r = column_tell_part(&plan->columns[i]);
+	return r;
+}
+
+/* --- the whole */
+
+static struct engine_probe planner_probe(const struct planner *planner, enum scope scope, struct held *tried)
+{
+	return (struct engine_probe){
+		.scope = scope,
+		.cpus = planner->cpus,
+		.cgroup_fd = scope == SCOPE_CGROUP ? planner->cgroup_fd : -1,
+		.no_cgroups = planner->no_cgroups,
+		.privilege = planner->privilege,
+		.counting = planner->counting ? &planner->counting->scope[scope] : NULL,
+		.tried = tried,
+	};
+}
+
+static int make_scopes(struct plan *plan, const struct planner *planner, struct reason *why)
+{
+	_cleanup_(held_release) struct held held = {};
+	struct engine_probe probes[_SCOPE_MAX];
+	int r = 0;
+
+	/* A mistake in the config is found before anything is opened. */
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++) {
+		probes[scope] = planner_probe(planner, (enum scope)scope, &plan->tried);
+		r = plan_add_columns(&plan->scope[scope], &plan->groups[scope], (enum scope)scope);
+		if (r == 0)
+			r = check_names(&plan->scope[scope], why);
+	}
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = try_columns(&plan->scope[scope], planner->engines, &probes[scope]);
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = hold_pinned(&plan->scope[scope], &probes[scope], &held);
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = try_sets(&plan->scope[scope], &probes[scope]);
+	if (r == 0)
+		r = plan_add_counters(plan);
+	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
+}
+
+static void move_groups(struct group_list to[static _SCOPE_MAX], struct group_list from[static _SCOPE_MAX])
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		to[scope] = from[scope];
+		from[scope] = (struct group_list){};
+	}
+}
+
+int planner_make(const struct planner *planner, struct group_list groups[static _SCOPE_MAX], struct plan **ret,
+		 struct reason *why)
+{
+	_cleanup_(plan_unrefp) struct plan *plan = plan_new();
+	int r;
+
+	if (!plan)
+		return reason_set(why, -ENOMEM, "out of memory");
+	move_groups(plan->groups, groups);
+	r = make_scopes(plan, planner, why);
+	if (r < 0) {
+		move_groups(groups, plan->groups);
+		return r;
+	}
+	*ret = steal_ptr(plan);
+	return 0;
+}
+
+static bool column_recovers(const struct column *column, const struct planner *planner)
+{
+	const struct engine_probe probe = planner_probe(planner, column->scope, NULL);
+
+	for (size_t i = 0; planner->engines[i]; i++) {
+		const struct engine_probe asked = probe_by(&probe, planner->engines[i]);
+
+		if (asked.engine->recovers(column, &asked))
+			return true;
+	}
+	return false;
+}
+
+bool planner_recovers(const struct planner *planner, const struct plan *plan)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
+			if (plan->scope[scope].columns[i].may_recover &&
+			    column_recovers(&plan->scope[scope].columns[i], planner))
+				return true;
+	return false;
+}

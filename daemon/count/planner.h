@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * From the configured groups to a plan.
+ *
+ * Each event is asked of the engines, by preference, and belongs to the first that can count it here: engines are
+ * chosen per event, and a set has events of one engine. The engine tries it (engine.h): each event once by itself, and
+ * each set once as the group that it will be, before anything is counted. An event that no engine can count stays a
+ * column with its state and the reason.
+ */
+
+#include "engine/engine.h"
+
+/* All engines of this build, by preference, NULL after the last. */
+extern const struct engine_ops *const all_engines[];
+
+/* The surroundings of a plan. All borrowed. */
+struct planner {
+	const struct engine_ops *const *engines; /* by preference, NULL after the last */
+	const struct cpulist *cpus;		 /* online, and to be counted */
+	int cgroup_fd;				 /* the hierarchy's root, to try events on; -1: none, */
+	const char *no_cgroups;			 /* … for this reason: no event can be counted per cgroup */
+	const struct privilege *privilege;
+	const struct plan *counting; /* the plan in force, whose open events are not tried again; NULL: none */
+};
+
+/*
+ * Makes a plan, and takes over what is in groups on success. -ENOMEM; -EEXIST with the sentence in why where two events
+ * of a scope would have the same series.
+ */
+int planner_make(const struct planner *planner, struct group_list groups[static _SCOPE_MAX], struct plan **ret,
+		 struct reason *why);
+
+/* Can one of the plan's events that may recover (struct column) be opened by now? */
+bool planner_recovers(const struct planner *planner, const struct plan *plan);

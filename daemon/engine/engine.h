@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * An engine gets counts from the kernel and adds them to the totals (account.h). It knows files (or maps, or ring
+ * buffers) and nothing of series, limits or states. What it finds out about a set on the way it notes in the set's
+ * health, from which struct states makes the events' states.
+ *
+ * A plan's sets are divided among engines: each set belongs to one (struct set), and an engine leaves the others alone.
+ * For the planner an engine tries events and sets, before there is an object of it.
+ *
+ * A takeover leads from the engines of one plan to those of the next, target by target: on a reload, a change of CPUs,
+ * a restart (then the first engines are made from an image). Between two engines of one kind what is open goes over and
+ * counts on. A set that changes its engine is read by the old one for the last time when the new one starts.
+ *
+ * engine/perf is the kernel's own way: one file per event, CPU and cgroup.
+ */
+
+#include "engine/kept.h"
+#include "totals/totals.h"
+#include "util/async-close.h"
+#include "util/pack.h"
+
+#include <errno.h>
+
+/* The results of readings of a set, over all its targets. */
+struct set_health {
+	uint64_t enabled, running; /* ns, since the health was last judged */
+	uint64_t busy;		   /* the part of running that is of targets which do not idle */
+	bool ever_ran;
+	uint64_t waited;       /* ns: the longest time that one of its groups has been enabled, while none ever ran */
+	bool timeless;	       /* counts rose while the running time stood still, since the health was last judged */
+	uint64_t failures;     /* targets or readings that failed since then */
+	struct reason why;     /* the last failure's sentence */
+	struct reason lasting; /* of a set that is not open on some CPU: stays until the next plan */
+};
+
+struct engine_stats {
+	size_t fds;
+	uint64_t changes; /* events opened or closed, in all */
+	uint64_t read_errors, backwards;
+};
+
+/* The surroundings of an engine. All borrowed, but for the plan, to which it takes a reference. */
+struct engine_env {
+	struct plan *plan;
+	const struct privilege *privilege;
+	struct set_health *health[_SCOPE_MAX]; /* one a set; the engine writes those of its own sets */
+	struct async_close *closer;	       /* of slow files, or NULL */
+};
+
+struct engine {
+	const struct engine_ops *ops;
+	struct engine_env env;
+	bool defers; /* new events of a cgroup that continues are opened when the cgroup is added once more */
+	struct engine_stats stats;
+};
+
+/* A CPU, or a cgroup on all CPUs. */
+struct engine_target {
+	enum scope scope;
+	uint64_t id;	   /* the CPU's number, or the cgroup's id */
+	const char *label; /* for sentences; "" for a CPU */
+	/* Of a cgroup: its directory, or the negative errno of opening it; then its open events continue, and
+	 * nothing more can be opened. -1 for a CPU, and for the root cgroup: both have all tasks. */
+	int cgroup_fd;
+	bool idles; /* its time has idle time in it: a CPU, or the root cgroup, which has the idle tasks */
+	/* Called when all is open and before it starts, or NULL: in a takeover, engines of other kinds read for the
+	 * last time what this one is going to count. now: CLOCK_MONOTONIC ns. */
+	void (*before_start)(void *userdata, const struct engine *engine, uint64_t now);
+	void *userdata;
+};
+
+/* The state of a CPU, by its readings. */
+enum life {
+	LIFE_UNKNOWN, /* the engine counts only cgroups' events there, which can't tell that the CPU is online */
+	LIFE_ONLINE,
+	LIFE_BEEN_OFFLINE, /* since it was added: what counts on it has to be opened anew */
+};
+
+/* The files that the engine needs, and its room for cgroups of which nothing is open yet. */
+struct engine_room {
+	size_t fds_of_cpus;    /* files that all CPUs take */
+	size_t fds_per_cgroup; /* files that a cgroup takes */
+	size_t cgroups;	       /* more cgroups that fit the engine's own bounds; SIZE_MAX: it has none */
+};
+
+/*
+ * A takeover from an engine of the same kind. Sets that are equal go over open and lose nothing, but on the CPUs in
+ * `lost`. Other sets are read for the last time when what takes their place is opened. All borrowed.
+ */
+struct engine_takeover {
+	struct engine *from;
+	const struct cpulist *lost;	/* CPUs that have been offline since `from` opened what is on them */
+	const bool *leaves[_SCOPE_MAX]; /* one a set of from's plan: an engine of another kind is going to count it */
+};
+
+/* How the planner tries events. All borrowed. */
+struct engine_probe {
+	const struct engine_ops *engine; /* that is asked */
+	enum scope scope;
+	const struct cpulist *cpus; /* online, and to be counted */
+	int cgroup_fd;		    /* the hierarchy's root; -1 for CPUs */
+	const char *no_cgroups;	    /* the reason where there is no hierarchy */
+	const struct privilege *privilege;
+	const struct scope_plan *counting; /* the plan in force: its open events are not tried again; NULL: none */
+	struct held *tried;		   /* gets events that are slow to close; NULL: they are closed at once */
+};
+
+struct engine_ops {
+	const char *name;
+
+	/* --- for the planner */
+
+	/* Settles the state of a column that is in no set yet, its reason, and the attr to open it with. Columns
+	 * before it are in their sets. An engine takes all hardware events of a group on one PMU, or none of them: a
+	 * group that is torn between two engines does not run at the same time. -ENOMEM. */
+	int (*try_column)(struct scope_plan *plan, size_t column, const struct engine_probe *probe);
+	/* How many of the set's members, from its first on, can be counted together: all; fewer, where the set may be
+	 * split; or none: then all of its columns say why. -ENOMEM. */
+	int (*try_set)(struct scope_plan *plan, size_t set, const struct engine_probe *probe, size_t *ret);
+	/* Opens a pinned set as it will be on its first CPU, and starts it: sets that share the PMU with it are then
+	 * tried beside it. -ENOMEM. */
+	int (*hold_set)(const struct scope_plan *plan, size_t set, const struct engine_probe *probe, struct held *held);
+	/* Can the column, which could not be opened, be opened by now? */
+	bool (*recovers)(const struct column *column, const struct engine_probe *probe);
+
+	/* --- the object */
+
+	/* -ENOMEM. */
+	int (*create)(struct engine **ret, const struct engine_env *env);
+	void (*destroy)(struct engine *engine);
+
+	/* How many more files will be open after add()? */
+	size_t (*fds_needed)(const struct engine *engine, enum scope scope, uint64_t id);
+	struct engine_room (*room)(const struct engine *engine);
+
+	/* Is anything of the set open, on any target? */
+	bool (*is_open)(const struct engine *engine, enum scope scope, size_t set);
+	/* Is the target counted? */
+	bool (*has)(const struct engine *engine, enum scope scope, uint64_t id);
+
+	/*
+	 * Starts counting a target, or what of it could not be opened before. rows[i] gets the counts of cpus->cpu[i];
+	 * they may all be the same row. Each set is opened on all of its CPUs or not at all, unless a part of it was
+	 * taken over. Returns 0 where at least one set is open, with a sentence in why where another is not, or only in
+	 * part, or not yet. -EMFILE, -ENFILE, -ENOMEM: no room, nothing is open. -ENOENT: the kernel knows no such
+	 * cgroup. Other errors: no set could be opened, for the reason in why.
+	 */
+	int (*add)(struct engine *engine, const struct engine_target *target, const struct cpulist *cpus,
+		   struct totals_row *const *rows, uint64_t now, struct reason *why);
+
+	/* Reads a target for the last time and closes it; slow files through the closer. now: CLOCK_MONOTONIC ns. */
+	void (*remove)(struct engine *engine, enum scope scope, uint64_t id, uint64_t now);
+	/* The same for one set of a target. In a takeover the root cgroup comes after the CPUs: an engine that
+	 * counts both with the same counters lets the root begin where its CPU began. */
+	void (*remove_set)(struct engine *engine, enum scope scope, uint64_t id, size_t set, uint64_t now);
+	/* The same for all targets. */
+	void (*finish)(struct engine *engine, uint64_t now);
+
+	/* Reads all targets. */
+	void (*read)(struct engine *engine, uint64_t now);
+
+	/* The state of a CPU by the last readings. */
+	enum life (*life)(const struct engine *engine, int cpu);
+
+	/* Begins a takeover, or ends it (NULL). Until then add() takes the target over from the predecessor. Sets of
+	 * it that leave are left open: remove_set() ends them. */
+	void (*takeover)(struct engine *engine, const struct engine_takeover *takeover);
+
+	/* --- over a restart */
+
+	/* Calls each() with every open file that may stay open while no daemon runs. */
+	void (*each_kept)(const struct engine *engine, kept_visitor each, void *userdata);
+
+	/*
+	 * Writes what is open and where it stands into an image (count/image.h), which names rows by their `number`.
+	 * restore() makes it again in an engine without targets, with the files of the pool: an event without a file
+	 * there is not open any more. -EBADMSG: save() can't have written this; -ENOMEM.
+	 */
+	void (*save)(const struct engine *engine, struct buf *out);
+	int (*restore)(struct engine *engine, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
+		       struct kept_pool *kept);
+};
+
+/* Does add() fail with this for want of files or memory? */
+static inline bool engine_is_short(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+/* Does the set belong to this engine? */
+static inline bool engine_owns(const struct engine *engine, enum scope scope, size_t set)
+{
+	return engine->env.plan->scope[scope].sets[set].engine == engine->ops;
+}
+
+/* The parts that an engine's object starts with: ops, env with a reference to the plan. */
+void engine_init(struct engine *engine, const struct engine_ops *ops, const struct engine_env *env);
+void engine_release(struct engine *engine);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "engine/kept.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+struct kept_file {
+	struct kept_id id; /* the hash's key: zeroed where it has padding */
+	int fd;
+	UT_hash_handle hh;
+};
+
+int kept_id_compare(struct kept_id a, struct kept_id b)
+{
+	if (a.kind != b.kind)
+		return a.kind < b.kind ? -1 : 1;
+	return a.id < b.id ? -1 : a.id > b.id;
+}
+
+static int identify_perf_event(int fd, uint64_t *ret)
+{
+	return ioctl(fd, PERF_EVENT_IOC_ID, ret) < 0 ? -errno : 0;
+}
+
+static int (*const identify[_KEPT_KIND_MAX])(int fd, uint64_t *ret) = {
+	[KEPT_PERF_EVENT] = identify_perf_event,
+};
+
+int kept_identify(int fd, struct kept_id *ret)
+{
+	int r = -EINVAL;
+
+	for (int kind = 0; kind < _KEPT_KIND_MAX; kind++) {
+		uint64_t id;
+
+		r = identify[kind](fd, &id);
+		if (r < 0)
+			continue;
+		ret->kind = (enum kept_kind)kind;
+		ret->id = id;
+		return 0;
+	}
+	return r;
+}
+
+static struct kept_file *find_file(const struct kept_pool *pool, enum kept_kind kind, uint64_t id)
+{
+	struct kept_file *found;
+	struct kept_id key;
+
+	memset(&key, 0, sizeof(key));
+	key.kind = kind;
+	key.id = id;
+	HASH_FIND(hh, pool->by_id, &key, sizeof(key), found);
+	return found;
+}
+
+int kept_pool_add(struct kept_pool *pool, int fd, struct kept_id *ret_id)
+{
+	_cleanup_(freep) struct kept_file *file = calloc(1, sizeof(*file));
+	int r;
+
+	if (!file)
+		return -ENOMEM;
+	if (pool->nr >= pool->max)
+		return -EMFILE;
+	r = kept_identify(fd, &file->id);
+	if (r < 0)
+		return r;
+	if (find_file(pool, file->id.kind, file->id.id))
+		return -EEXIST;
+	HASH_ADD(hh, pool->by_id, id, sizeof(file->id), file);
+	if (!file->hh.tbl)
+		return -ENOMEM;
+	file->fd = fd;
+	pool->nr++;
+	*ret_id = file->id;
+	file = NULL;
+	return 0;
+}
+
+static int take_file(struct kept_pool *pool, struct kept_file *file)
+{
+	int fd = file->fd;
+
+	HASH_DELETE(hh, pool->by_id, file);
+	pool->nr--;
+	free(file);
+	return fd;
+}
+
+int kept_pool_take(struct kept_pool *pool, enum kept_kind kind, uint64_t id)
+{
+	struct kept_file *found = find_file(pool, kind, id);
+
+	if (found)
+		return take_file(pool, found);
+	pool->nr_missed++;
+	return -1;
+}
+
+void kept_pool_release(struct kept_pool *pool)
+{
+	while (pool->by_id)
+		safe_close(take_file(pool, pool->by_id));
+}

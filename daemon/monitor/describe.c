@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Figures about the daemon itself, and one line on what is counted. */
+
+#include "monitor/monitor.h"
+
+#include "host/fd-budget.h"
+#include "host/procfs.h"
+#include "monitor/monitor-internal.h"
+#include "util/clock.h"
+#include "util/file.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/resource.h>
+
+/* Second field of /proc/self/statm (proc(5)): resident pages. */
+static uint64_t read_resident_bytes(void)
+{
+	_cleanup_(freep) char *text = NULL;
+	uint64_t size, resident;
+
+	if (read_text_file(AT_FDCWD, OWN_PROCFS "/self/statm", FILE_MAX_SYSFS, &text) < 0 ||
+	    sscanf(text, "%" SCNu64 " %" SCNu64, &size, &resident) != 2)
+		return 0;
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t read_cpu_ns(void)
+{
+	struct rusage usage = {};
+
+	(void)getrusage(RUSAGE_SELF, &usage);
+	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000U +
+	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000U;
+}
+
+size_t monitor_needed_fds(const struct monitor *monitor)
+{
+	return admission_needed_fds(&monitor->admission) +
+	       fd_budget_reserve(UINT64_MAX, monitor->config->max_connections);
+}
+
+struct self_stats monitor_self_stats(const struct monitor *monitor, const struct self_stats *own)
+{
+	struct count_stats stats = count_stats(monitor->count);
+	struct cgroup_tree_stats tree = {};
+	struct self_stats self = own ? *own : (struct self_stats){};
+
+	if (monitor->tree)
+		tree = cgroup_tree_stats(monitor->tree);
+	self.start_time = monitor->start_time;
+	self.uptime = clock_monotonic_ns() - monitor->started_at;
+	self.interval = monitor->config->interval;
+	self.reads = stats.reads;
+	self.read_ns = stats.read_ns;
+	self.read_errors = stats.read_errors;
+	self.backwards = stats.backwards;
+	self.fds = stats.fds;
+	self.fd_limit = monitor->machine->privilege.fd_limit;
+	self.needed_fds = monitor_needed_fds(monitor);
+	self.cpus = stats.cpus;
+	self.cpus_offline = stats.cpus_offline;
+	self.cgroups_counted = monitor->admission.nr_status[CGROUP_COUNTED];
+	self.cgroups_lingering = stats.lingering;
+	self.cgroups_pushed_out = stats.pushed_out;
+	self.cgroups_excluded = monitor->admission.nr_status[CGROUP_EXCLUDED];
+	self.cgroups_over_max = monitor->admission.nr_status[CGROUP_OVER_MAX];
+	self.cgroups_over_fds = monitor->admission.nr_status[CGROUP_OVER_FDS];
+	self.cgroups_failed = monitor->admission.nr_status[CGROUP_FAILED];
+	self.cgroups_waiting = monitor->admission.nr_status[CGROUP_WAITING];
+	self.cgroups_unlisted = tree.unlisted;
+	self.cgroups_missed = monitor->admission.missed + tree.missed;
+	self.watches = tree.watches;
+	self.watches_missing = tree.watches_missing;
+	self.inotify_overflows = tree.overflows;
+	self.rescans = tree.rescans;
+	self.cpu_ns = read_cpu_ns();
+	self.resident_bytes = read_resident_bytes();
+	return self;
+}
+
+/* The number of a scope's events that are counted. *lack becomes the reason of one that is not: of the first that is
+ * denied, or else of the first. */
+static size_t count_counting_events(const struct monitor *monitor, enum scope scope, const char **lack, bool *denied)
+{
+	size_t counting = 0;
+
+	for (size_t i = 0; i < count_plan(monitor->count)->scope[scope].nr_columns; i++) {
+		const char *why;
+		enum event_state state = count_column_state(monitor->count, scope, i, &why);
+
+		if (state == EVENT_OK || state == EVENT_MULTIPLEXED) {
+			counting++;
+			continue;
+		}
+		if (!*lack || (state == EVENT_DENIED && !*denied))
+			*lack = why;
+		*denied |= state == EVENT_DENIED;
+	}
+	return counting;
+}
+
+/* Where all cgroups are left out: the reason of the first. NULL where any is counted or waiting. */
+static const char *find_reason_left_out(const struct monitor *monitor)
+{
+	const struct cgroup *cgroup;
+
+	if (!monitor->tree || monitor->admission.nr_status[CGROUP_COUNTED] ||
+	    monitor->admission.nr_status[CGROUP_WAITING])
+		return NULL;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
+		if (cgroup->why)
+			return cgroup->why;
+	return NULL;
+}
+
+bool monitor_describe(const struct monitor *monitor, struct reason *ret)
+{
+	const struct plan *plan = count_plan(monitor->count);
+	const char *lack = NULL;
+	bool denied = false;
+	size_t on_cpus = count_counting_events(monitor, SCOPE_CPU, &lack, &denied);
+	size_t in_cgroups = count_counting_events(monitor, SCOPE_CGROUP, &lack, &denied);
+
+	if (on_cpus == 0 && in_cgroups > 0)
+		lack = find_reason_left_out(monitor);
+	if (on_cpus == 0 && (in_cgroups == 0 || lack)) {
+		reason_set(ret, 0, "nothing: %s", lack ? lack : "the config names no event");
+		return false;
+	}
+	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups", on_cpus,
+		   plan->scope[SCOPE_CPU].nr_columns, count_stats(monitor->count).cpus, in_cgroups,
+		   plan->scope[SCOPE_CGROUP].nr_columns, monitor->admission.nr_status[CGROUP_COUNTED],
+		   monitor->tree ? cgroup_tree_size(monitor->tree) : 0);
+	return true;
+}

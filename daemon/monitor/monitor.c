@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "monitor/monitor.h"
+
+#include "monitor/monitor-internal.h"
+#include "monitor/plan-config.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <errno.h>
+
+int monitor_new(struct monitor **ret, struct config *config, struct count *restored, struct reason *why)
+{
+	_cleanup_(monitor_freep) struct monitor *monitor = calloc(1, sizeof(*monitor));
+	_cleanup_(machine_freep) struct machine *machine = NULL;
+	int r;
+
+	if (!monitor)
+		return reason_set(why, -ENOMEM, "out of memory");
+	/* Before the CPUs are read, so that a change from then on is noticed. */
+	cpu_watch_open(&monitor->cpu_watch, config->sysfs.text);
+	if (async_close_new(&monitor->closer) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+	r = machine_new(&machine, config, restored ? count_topology(restored) : NULL, why);
+	if (r < 0)
+		return r;
+	r = plan_config_count(&monitor->count, config, machine, restored, monitor->closer, why);
+	if (r < 0)
+		return r;
+
+	admission_init(&monitor->admission, monitor->count);
+	monitor->restored = restored;
+	monitor->start_time = clock_realtime_ns();
+	monitor->started_at = clock_monotonic_ns();
+	monitor_use(monitor, steal_ptr(machine), config);
+	*ret = steal_ptr(monitor);
+	return 0;
+}
+
+struct monitor *monitor_free(struct monitor *monitor)
+{
+	if (!monitor)
+		return NULL;
+	snapshot_unref(monitor->latest);
+	admission_release(&monitor->admission);
+	cpu_watch_close(&monitor->cpu_watch);
+	count_free(monitor->restored);
+	count_free(monitor->count);
+	async_close_free(monitor->closer);
+	cgroup_tree_free(monitor->tree);
+	machine_free(monitor->machine);
+	config_free(monitor->config);
+	cpu_busy_release(&monitor->busy);
+	free(monitor);
+	return NULL;
+}
+
+int monitor_start(struct monitor *monitor, struct reason *why)
+{
+	int r = 0;
+
+	assert(!monitor->tree);
+	why->text[0] = '\0';
+	if (!monitor->restored && count_add_cpus(monitor->count) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+	if (monitor->machine->mount.path)
+		r = monitor_start_tree(monitor, why);
+	if (!monitor->machine->mount.path && monitor->restored)
+		count_hold_cgroups(monitor->count, monitor->restored);
+	if (r == 0 && monitor->restored)
+		monitor_take_over(monitor, steal_ptr(monitor->restored), why);
+	return r;
+}
+
+/* --- cgroups */
+
+bool monitor_admit(struct monitor *monitor, uint64_t budget)
+{
+	bool more = !monitor_is_suspended(monitor) && admission_admit(&monitor->admission, budget);
+
+	if (!more)
+		count_end_tries(monitor->count);
+	return more;
+}
+
+bool monitor_is_waiting(const struct monitor *monitor)
+{
+	return admission_is_waiting(&monitor->admission) || admission_wants_ranking(&monitor->admission);
+}
+
+/* --- reading */
+
+void monitor_tick(struct monitor *monitor)
+{
+	const uint64_t *busy = NULL;
+
+	monitor_retry(monitor);
+	/* /proc/stat is read only while some event is suspected to stand still. */
+	if (count_is_in_doubt(monitor->count))
+		busy = cpu_busy_update(&monitor->busy, &monitor->machine->cpus, monitor->config->procfs.text);
+	else
+		cpu_busy_forget(&monitor->busy);
+	count_tick(monitor->count, busy);
+	monitor->latest = snapshot_unref(monitor->latest);
+}
+
+int monitor_snapshot(struct monitor *monitor, uint64_t max_age, const struct self_stats *own, struct snapshot **ret)
+{
+	const struct snapshot_options options = {
+		.aggregate = monitor->config->cpu_aggregate,
+		.created = monitor->config->created,
+		.peaks = monitor->config->peaks,
+	};
+	struct self_stats self;
+	int r;
+
+	if (clock_monotonic_ns() - count_stats(monitor->count).last_read > max_age) {
+		monitor->latest = snapshot_unref(monitor->latest);
+		monitor_retry(monitor);
+		count_read(monitor->count);
+	}
+	if (monitor->latest) {
+		*ret = snapshot_ref(monitor->latest);
+		return 0;
+	}
+	self = monitor_self_stats(monitor, own);
+	r = snapshot_new(&monitor->latest, monitor->count, monitor->tree, &monitor->machine->topology, &options, &self);
+	if (r < 0)
+		return r;
+	*ret = snapshot_ref(monitor->latest);
+	return 1;
+}
+
+/* --- questions */
+
+const struct config *monitor_config(const struct monitor *monitor)
+{
+	return monitor->config;
+}
+
+const struct machine *monitor_machine(const struct monitor *monitor)
+{
+	return monitor->machine;
+}
+
+const struct count *monitor_count(const struct monitor *monitor)
+{
+	return monitor->count;
+}
+
+const struct cgroup_tree *monitor_tree(const struct monitor *monitor)
+{
+	return monitor->tree;
+}
+
+const struct machine_info *monitor_info(const struct monitor *monitor)
+{
+	return &monitor->info;
+}
+
+uint64_t monitor_fd_limit(const struct monitor *monitor)
+{
+	return monitor->machine->privilege.fd_limit;
+}
+
+size_t monitor_nr_cgroups(const struct monitor *monitor, enum cgroup_status status)
+{
+	return monitor->admission.nr_status[status];
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * How a plan is put together, by the planner (count/planner.h) and from an image (count/image.h): columns first, then
+ * the sets of each scope, then the counters that the sets of both stand on. Nobody changes columns and sets after that.
+ * Engines use the first functions, to try events.
+ */
+
+#include "plan/plan.h"
+
+/* Gives an empty scope the columns of all groups' events, none of them in a set. -ENOMEM. */
+int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, enum scope scope);
+
+/* Copies why. -ENOMEM. */
+int column_set_state(struct column *column, enum event_state state, const char *why);
+
+/* The CPUs of `online` on which the event can be counted. -ENOMEM. */
+int cpulist_of_event(struct cpulist *ret, const struct event *event, const struct cpulist *online);
+
+/* Puts the column of that number into the set that takes it, or into a new one, which the engine is going to count on
+ * those of the online CPUs that have the event. -ENOMEM. */
+int plan_assign_set(struct scope_plan *plan, size_t column, const struct engine_ops *engine,
+		    const struct cpulist *online);
+
+/* Moves the members of a set behind its first `keep` ones to a set of their own, which comes next. -ENOMEM. */
+int plan_split_set(struct scope_plan *plan, size_t set, size_t keep);
+/* Leaves the columns of the set in none. */
+void plan_drop_set(struct scope_plan *plan, size_t set);
+
+/* Works out the counters of the sets, when those are complete. -ENOMEM. */
+int plan_add_counters(struct plan *plan);

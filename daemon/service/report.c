@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "service/report.h"
+
+#include "util/buf.h"
+#include "util/clock.h"
+#include "util/log-once.h"
+
+#include <errno.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+struct report {
+	struct plan *plan;			/* a reference; NULL: no states are remembered, or not for a plan */
+	enum event_state *reported[_SCOPE_MAX]; /* of the plan's columns */
+	char *status;				/* the last STATUS= sent, without "Counting "; or NULL */
+	bool idle;				/* nothing was counted, as of the status */
+	struct log_once news[_REPORT_TOPIC_MAX];
+	struct log_once watches, unlisted, kept;
+};
+
+int report_new(struct report **ret)
+{
+	struct report *report = calloc(1, sizeof(*report));
+
+	if (!report)
+		return -ENOMEM;
+	*ret = report;
+	return 0;
+}
+
+struct report *report_free(struct report *report)
+{
+	if (!report)
+		return NULL;
+	report_forget_states(report);
+	report_forget_status(report);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		free(report->reported[scope]);
+	for (int topic = 0; topic < _REPORT_TOPIC_MAX; topic++)
+		log_once_release(&report->news[topic]);
+	log_once_release(&report->watches);
+	log_once_release(&report->unlisted);
+	log_once_release(&report->kept);
+	free(report);
+	return NULL;
+}
+
+/* --- states of events */
+
+static bool is_counting_state(enum event_state state)
+{
+	return state == EVENT_OK || state == EVENT_MULTIPLEXED;
+}
+
+/* Logs columns that have begun or ceased to be counted, a line for each reason. */
+static void log_states(struct report *report, const struct monitor *monitor, enum scope scope)
+{
+	const struct count *count = monitor_count(monitor);
+	const struct plan *plan = count_plan(count);
+	enum event_state *reported = report->reported[scope];
+	size_t nr = plan->scope[scope].nr_columns;
+
+	for (size_t i = 0; i < nr; i++) {
+		_cleanup_(buf_release) struct buf names = {};
+		_cleanup_(freep) char *text = NULL;
+		const char *why, *other_why;
+		enum event_state state = count_column_state(count, scope, i, &why);
+
+		if (is_counting_state(state) == is_counting_state(reported[i])) {
+			reported[i] = state;
+			continue;
+		}
+		for (size_t k = i; k < nr; k++) {
+			const struct column *column = &plan->scope[scope].columns[k];
+
+			if (count_column_state(count, scope, k, &other_why) != state ||
+			    is_counting_state(reported[k]) == is_counting_state(state) ||
+			    strcmp(why ?: "", other_why ?: "") != 0)
+				continue;
+			buf_printf(&names, "%s%s", names.len ? ", " : "", column->event->text);
+			reported[k] = state;
+		}
+		text = buf_steal(&names);
+		log_line(is_counting_state(state) ? LOG_NOTICE : LOG_WARNING, "per %s, %s: %s%s%s",
+			 scope == SCOPE_CPU ? "CPU" : "cgroup", event_state_name(state), text ? text : "?",
+			 why ? ": " : "", why ? why : "");
+	}
+}
+
+/* The reported states of a scope's columns, carried over to another plan; NULL where there is no memory. */
+static enum event_state *carry_states(const struct report *report, const struct plan *plan, enum scope scope)
+{
+	const struct scope_plan *to = &plan->scope[scope];
+	const struct scope_plan *from = report->plan ? &report->plan->scope[scope] : NULL;
+	enum event_state *reported = calloc(to->nr_columns + 1, sizeof(*reported));
+
+	for (size_t i = 0; reported && from && i < to->nr_columns; i++) {
+		size_t k = column_find_equal(&to->columns[i], from);
+
+		if (k != NO_COLUMN)
+			reported[i] = report->reported[scope][k];
+	}
+	return reported;
+}
+
+/* The plan also changes without a reload, when an event has recovered. -ENOMEM. */
+static int follow_plan(struct report *report, struct plan *plan)
+{
+	enum event_state *reported[_SCOPE_MAX] = {};
+	bool failed = false;
+
+	if (report->plan == plan)
+		return 0;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		reported[scope] = carry_states(report, plan, (enum scope)scope);
+		failed |= !reported[scope];
+	}
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		free(failed ? reported[scope] : report->reported[scope]);
+		if (!failed)
+			report->reported[scope] = reported[scope];
+	}
+	if (failed)
+		return -ENOMEM;
+	plan_unref(report->plan);
+	report->plan = plan_ref(plan);
+	return 0;
+}
+
+void report_states(struct report *report, const struct monitor *monitor)
+{
+	struct reason status;
+	bool counting;
+
+	if (follow_plan(report, count_plan(monitor_count(monitor))) == 0)
+		for (int scope = 0; scope < _SCOPE_MAX; scope++)
+			log_states(report, monitor, (enum scope)scope);
+
+	counting = monitor_describe(monitor, &status);
+	if (report->status && strcmp(report->status, status.text) == 0)
+		return;
+	(void)sd_notifyf(0, "STATUS=Counting %s", status.text);
+	if (!counting)
+		log_warning("counting %s", status.text);
+	else if (report->idle)
+		log_notice("counting %s", status.text);
+	report->idle = !counting;
+	free(report->status);
+	report->status = strdup(status.text);
+}
+
+void report_settled(const struct report *report)
+{
+	/* With nothing to count, that has been logged as a warning. */
+	if (!report->idle)
+		log_info("counting %s", report->status ? report->status : "");
+}
+
+void report_forget_states(struct report *report)
+{
+	report->plan = plan_unref(report->plan);
+}
+
+void report_forget_status(struct report *report)
+{
+	free(report->status);
+	report->status = NULL;
+}
+
+/* --- problems */
+
+void report_machine(const struct monitor *monitor)
+{
+	struct reason problem;
+
+	for (size_t i = 0; machine_problem(monitor_machine(monitor), i, &problem); i++)
+		log_warning("%s", problem.text);
+}
+
+void report_tree(struct report *report, const struct monitor *monitor)
+{
+	const struct cgroup_tree *tree = monitor_tree(monitor);
+	const char *problem, *unlisted;
+
+	if (!tree)
+		return;
+	problem = cgroup_tree_problem(tree);
+	unlisted = cgroup_tree_unlisted(tree);
+	/* One line whichever cgroup is the example: users who make cgroups must not be able to fill the log. */
+	if (unlisted && log_once_is_news(&report->unlisted, "unlisted", clock_monotonic_ns()))
+		log_warning("%zu cgroups can't be followed and are not counted, for example %s",
+			    cgroup_tree_stats(tree).unlisted, unlisted);
+	/* While the tree is being read, it is not known whether all of it is watched. */
+	if (problem)
+		log_once_line(&report->watches, LOG_WARNING, problem);
+	else if (!cgroup_tree_has_more(tree))
+		log_once_resolved(&report->watches, "all of the cgroup tree is watched again");
+}
+
+void report_kept(struct report *report, int r)
+{
+	struct reason problem;
+
+	if (r >= 0) {
+		log_once_resolved(&report->kept, "again, everything can be kept for the next start");
+		return;
+	}
+	reason_set(&problem, r, "not everything can be kept for the next start: %s", strerror(-r));
+	log_once_line(&report->kept, LOG_WARNING, problem.text);
+}
+
+void report_news(struct report *report, enum report_topic topic, int priority, const struct reason *news)
+{
+	if (news->text[0])
+		log_once_line(&report->news[topic], priority, news->text);
+}

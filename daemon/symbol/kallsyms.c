@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "symbol/kallsyms.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+/* KSYM_NAME_LEN of Linux 6.1, with the NUL; a line has an address and a module's name besides. */
+#define SYMBOL_MAX 512
+#define LINE_SIZE 1024
+
+struct symbol {
+	const char *name;
+	bool found, several;
+	uint64_t address;
+};
+
+/* One reading of the file: the symbol, and the bounds of per-CPU data. */
+struct search {
+	struct symbol sought, per_cpu_start, per_cpu_end;
+	bool any;   /* there is a symbol */
+	bool shown; /* there is one with an address other than 0 */
+};
+
+bool kallsyms_is_name(const char *name)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)name[n]) || (name[n] && strchr("_.$", name[n])))
+		n++;
+	return n > 0 && n < SYMBOL_MAX && !name[n] && !isdigit((unsigned char)name[0]);
+}
+
+static void note_address(struct symbol *symbol, const char *name, size_t length, uint64_t address)
+{
+	if (strncmp(symbol->name, name, length) || symbol->name[length])
+		return;
+	symbol->several |= symbol->found && symbol->address != address;
+	symbol->found = true;
+	symbol->address = address;
+}
+
+static void read_symbol(struct search *search, const char *line)
+{
+	char *end;
+	uint64_t address = strtoull(line, &end, 16);
+	const char *name = end + strlen(" T ");
+	size_t length;
+
+	if (end == line || end[0] != ' ' || !isalpha((unsigned char)end[1]) || end[2] != ' ')
+		return;
+	length = strcspn(name, " \t\n");
+	search->any = true;
+	search->shown |= address != 0;
+	note_address(&search->sought, name, length, address);
+	note_address(&search->per_cpu_start, name, length, address);
+	note_address(&search->per_cpu_end, name, length, address);
+}
+
+static int read_symbols(const char *path, struct search *search)
+{
+	_cleanup_(closefilep) FILE *file = fopen(path, "re");
+	char line[LINE_SIZE];
+	bool begins = true; /* a line, rather than the rest of one that was too long */
+
+	if (!file)
+		return -errno;
+	while (fgets(line, sizeof(line), file)) {
+		bool ends = strchr(line, '\n');
+
+		if (begins && ends)
+			read_symbol(search, line);
+		begins = ends;
+	}
+	return ferror(file) ? -EIO : 0;
+}
+
+static bool is_per_cpu(const struct search *search)
+{
+	return search->per_cpu_start.found && search->per_cpu_end.found &&
+	       search->sought.address >= search->per_cpu_start.address &&
+	       search->sought.address < search->per_cpu_end.address;
+}
+
+int kallsyms_find(const char *path, const char *name, uint64_t *ret, struct reason *why)
+{
+	struct search search = {
+		.sought.name = name,
+		.per_cpu_start.name = "__per_cpu_start",
+		.per_cpu_end.name = "__per_cpu_end",
+	};
+	int r = path ? read_symbols(path, &search) : -ENOENT;
+
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0 && r != -EACCES && r != -EPERM)
+		return reason_set(why, r, "symbol '%.100s': %s can't be read (%s): write the address instead", name,
+				  path ? path : "/proc/kallsyms", strerror(-r));
+	if (r < 0 || !search.any)
+		return reason_set(why, -EACCES,
+				  "symbol '%.100s': %s is hidden from this process (in a systemd service by "
+				  "ProtectKernelTunables=): write the address instead",
+				  name, path);
+	if (!search.shown)
+		return reason_set(why, -EACCES,
+				  "symbol '%.100s': %s does not show this process any address: give it CAP_SYSLOG, "
+				  "with the sysctl kernel.kptr_restrict at 0 or 1, or write the address instead",
+				  name, path);
+	if (!search.sought.found)
+		return reason_set(why, -ENOENT,
+				  "%s has no symbol '%.100s': a module may be missing, and most variables are there "
+				  "only in a kernel with CONFIG_KALLSYMS_ALL",
+				  path, name);
+	if (search.sought.several)
+		return reason_set(why, -ENOTUNIQ,
+				  "%s has several symbols '%.100s': write the address of the one that is meant", path,
+				  name);
+	if (is_per_cpu(&search))
+		return reason_set(why, -EOPNOTSUPP,
+				  "symbol '%.100s' is per-CPU data, which is at another address on each CPU: write "
+				  "the address instead",
+				  name);
+	*ret = search.sought.address;
+	return 0;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The addresses of the kernel's symbols, from /proc/kallsyms: more than a hundred thousand lines "ADDRESS TYPE
+ * NAME[\t[MODULE]]". Without permission, all addresses in it are 0.
+ */
+
+#include "util/reason.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Can a function or variable of the kernel be called so? */
+bool kallsyms_is_name(const char *name);
+
+/*
+ * The address of a symbol of the kernel or of a module. path is "/proc/kallsyms" but in tests; NULL: there is none.
+ * Negative errno with the sentence in why: -EACCES the addresses are hidden; -ENOENT no such symbol; -ENOTUNIQ
+ * several of that name; -EOPNOTSUPP per-CPU data, whose address differs by CPU; or the error of opening the file.
+ */
+int kallsyms_find(const char *path, const char *name, uint64_t *ret, struct reason *why);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The cost of a response is bounded for any config, query and names of cgroups. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "setup/cpu-time.h"
+#include "setup/made-snapshot.h"
+
+#include "expose/expose.h"
+#include "util/glob.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Many cgroups with names as long as there can be: a glob that takes long for each is refused, and others are not. */
+static void test_a_query_has_a_bound(void **state)
+{
+	static const struct made_event events[] = { { SCOPE_CGROUP, "g", .text = "page-faults" }, {} };
+	static const char *const fine[] = { "**", "/**/*", "**Z", "/a**b**c**d**e**f**g", "**\xc3\xa1*[a-c]?*" };
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(events);
+	char path[4096], glob[GLOB_MAX + 1];
+	struct buf b = {};
+
+	(void)state;
+	memset(path, 'a', sizeof(path));
+	for (size_t i = 0; i < sizeof(path); i += 255)
+		path[i] = '/';
+	path[sizeof(path) - 1] = '\0';
+	for (uint64_t i = 0; i < 500; i++)
+		made_cell(s, SCOPE_CGROUP, made_row(s, SCOPE_CGROUP, ROW_ALL_CPUS, path, i + 2), 0, 1, 1);
+
+	memset(glob, '[', GLOB_MAX);
+	memcpy(glob, "**", 2);
+	glob[GLOB_MAX] = '\0';
+	assert_int_equal(expose_json_snapshot(&b, s, &(struct expose_query){ .cgroup = glob }), 0);
+	buf_release(&b);
+	/* All of it may have been reached at each character. */
+	memcpy(glob + 2, path, GLOB_MAX - 2);
+	assert_int_equal(expose_json_snapshot(&b, s, &(struct expose_query){ .cgroup = glob }), -E2BIG);
+	assert_null(b.data);
+	for (size_t i = 0; i < ARRAY_SIZE(fine); i++) {
+		assert_int_equal(expose_json_snapshot(&b, s, &(struct expose_query){ .cgroup = fine[i] }), 0);
+		buf_release(&b);
+	}
+}
+
+/* So many events, all in one group. */
+static struct snapshot *snapshot_of_one_group(size_t nr)
+{
+	struct made_event *events = calloc(nr + 1, sizeof(*events));
+	char(*names)[32] = calloc(nr, sizeof(*names));
+	struct snapshot *snapshot;
+
+	assert_non_null(events);
+	assert_non_null(names);
+	for (size_t i = 0; i < nr; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "event-%07zu", i);
+		events[i] = (struct made_event){ SCOPE_CPU, "g", .text = names[i] };
+	}
+	snapshot = made_snapshot(events);
+	free(names);
+	free(events);
+	return snapshot;
+}
+
+/* The shortest of several times that writing the events of one group takes; *ret_bytes: the size of the document. */
+static uint64_t time_of_events(size_t nr, size_t *ret_bytes)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *s = snapshot_of_one_group(nr);
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		_cleanup_(buf_release) struct buf b = {};
+		uint64_t start = thread_cpu_ns(), took;
+
+		assert_int_equal(expose_json_events(&b, s), 0);
+		took = thread_cpu_ns() - start;
+		best = took < best ? took : best;
+		*ret_bytes = b.len;
+	}
+	return best;
+}
+
+/* Ten times as many events of a group are ten times as much, and not a hundred or a thousand. */
+static void test_events_of_a_large_group(void **state)
+{
+	size_t bytes, more_bytes;
+	uint64_t took = time_of_events(100, &bytes), more_took = time_of_events(1000, &more_bytes);
+
+	(void)state;
+	print_message("100 events: %zu bytes; 1000: %zu bytes, %.1f times the time\n", bytes, more_bytes,
+		      (double)more_took / (double)took);
+	assert_in_range(more_bytes, 9 * bytes, 11 * bytes);
+	assert_true(more_took < 50 * took);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_query_has_a_bound),
+		cmocka_unit_test(test_events_of_a_large_group),
+	};
+
+	return cmocka_run_group_tests_name("expose-cost", tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "setup/configs.h"
+
+#include "util/buf.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct config *fresh_config(void)
+{
+	struct config *config = NULL;
+
+	assert_int_equal(config_new(&config), 0);
+	return config;
+}
+
+void expect_list(const struct config_list *list, const char *joined)
+{
+	_cleanup_(buf_release) struct buf b = {};
+	_cleanup_(freep) char *text = NULL;
+
+	for (size_t i = 0; i < list->nr; i++)
+		buf_printf(&b, "%s%s", i ? "|" : "", list->items[i]);
+	text = buf_steal(&b);
+	assert_string_equal(text, joined);
+}
+
+void expect_place(const struct config_place *place, const char *file, unsigned line)
+{
+	assert_string_equal(place->file, file);
+	assert_int_equal(place->line, line);
+}
+
+static void expect_same_list(const struct config_list *a, const struct config_list *b)
+{
+	assert_int_equal(a->nr, b->nr);
+	for (size_t i = 0; i < a->nr; i++)
+		assert_string_equal(a->items[i], b->items[i]);
+}
+
+void expect_same(const struct config *a, const struct config *b)
+{
+	assert_int_equal(a->interval, b->interval);
+	assert_string_equal(a->procfs.text, b->procfs.text);
+	assert_string_equal(a->sysfs.text, b->sysfs.text);
+	assert_string_equal(a->cgroup_mount.text, b->cgroup_mount.text);
+	expect_same_list(&a->listen, &b->listen);
+	assert_int_equal(a->created, b->created);
+	assert_int_equal(a->peaks, b->peaks);
+	assert_string_equal(a->tls_certificate.text, b->tls_certificate.text);
+	assert_string_equal(a->tls_key.text, b->tls_key.text);
+	assert_string_equal(a->users.text, b->users.text);
+	assert_string_equal(a->cors_origin.text, b->cors_origin.text);
+	assert_int_equal(a->max_connections, b->max_connections);
+	assert_int_equal(a->max_connections_per_address, b->max_connections_per_address);
+	assert_int_equal(a->max_header_bytes, b->max_header_bytes);
+	assert_int_equal(a->request_timeout, b->request_timeout);
+	assert_int_equal(a->answer_timeout, b->answer_timeout);
+	assert_int_equal(a->idle_timeout, b->idle_timeout);
+	assert_int_equal(a->max_unsent_bytes, b->max_unsent_bytes);
+	expect_same_list(&a->cpu_groups, &b->cpu_groups);
+	assert_int_equal(a->cpu_aggregate, b->cpu_aggregate);
+	expect_same_list(&a->cpu_exclude, &b->cpu_exclude);
+	expect_same_list(&a->cgroup_groups, &b->cgroup_groups);
+	expect_same_list(&a->include, &b->include);
+	expect_same_list(&a->exclude, &b->exclude);
+	assert_int_equal(a->cgroup_max, b->cgroup_max);
+	assert_int_equal(a->cgroup_per_cpu, b->cgroup_per_cpu);
+	assert_int_equal(a->linger, b->linger);
+	assert_int_equal(a->nr_groups, b->nr_groups);
+	for (size_t i = 0; i < a->nr_groups; i++) {
+		assert_string_equal(a->groups[i].name, b->groups[i].name);
+		assert_string_equal(a->groups[i].events, b->groups[i].events);
+		assert_int_equal(a->groups[i].alone, b->groups[i].alone);
+		assert_int_equal(a->groups[i].split, b->groups[i].split);
+	}
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "setup/count-restart.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+void keep_fd(void *userdata, int fd, struct kept_id id)
+{
+	struct saved *saved = userdata;
+
+	assert_true(saved->nr < ARRAY_SIZE(saved->fds));
+	fake_hold(fd);
+	saved->fds[saved->nr] = fd;
+	saved->ids[saved->nr++] = id;
+}
+
+void stop(struct world *w, struct saved *ret)
+{
+	*ret = (struct saved){};
+	assert_true(count_save(w->count, BOOT, &ret->image));
+	count_each_kept(w->count, keep_fd, ret);
+	w->count = count_free(w->count);
+	assert_int_equal(fake_perf.nr_open, ret->nr);
+}
+
+void fill_pool(struct kept_pool *pool, const struct saved *saved, size_t missing)
+{
+	struct kept_id id;
+
+	for (size_t i = 0; i < saved->nr; i++) {
+		if (i == missing) {
+			safe_close(saved->fds[i]);
+			continue;
+		}
+		assert_int_equal(kept_pool_add(pool, saved->fds[i], &id), 0);
+		assert_int_equal(kept_id_compare(id, saved->ids[i]), 0);
+	}
+}
+
+struct count *restore(const struct world *w, struct saved *saved, size_t missing)
+{
+	struct kept_pool pool = { .max = SIZE_MAX };
+	struct reason why = {};
+	struct count *count = NULL;
+	int r;
+
+	fill_pool(&pool, saved, missing);
+	r = count_restore(&count, saved->image.data, saved->image.len, BOOT, &w->privilege, &pool, &why);
+	if (r < 0)
+		fail_msg("%d: %s", r, why.text);
+	assert_int_equal(pool.nr_missed, missing != NONE_MISSING);
+	kept_pool_release(&pool);
+	assert_int_equal(count_stats(count).fds, fake_perf.nr_open);
+	buf_release(&saved->image);
+	return count;
+}
+
+void go_on(struct world *w, struct count *from)
+{
+	make_plan(w);
+	takeover_begin(w, from);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	(void)add_cgroup(w, "/a");
+	takeover_end(w, from);
+	assert_int_equal(count_stats(w->count).fds, fake_perf.nr_open);
+}
