@@ -28,7 +28,15 @@ events = context-switches
 [group "faults"]
 events = page-faults
 """
-UNSHARED = ["unshare", "--mount", "--propagation", "private"]
+# In a mount namespace with one mount of cgroup2, whatever else the machine has mounted (a chroot's, a container's).
+ONE_MOUNT = """
+findmnt --raw --noheadings --output TARGET --types cgroup2 | while read -r path; do
+    [ "$path" = "$0" ] || umount --lazy "$path"
+done
+exec "$@"
+"""
+UNSHARED = ["unshare", "--mount", "--propagation", "private", "sh", "-e", "-c", ONE_MOUNT,
+            str((perf_cgroup_mount() or [""])[0])]
 
 
 @pytest.fixture
@@ -61,9 +69,9 @@ def faults(daemon, cgroup):
 class Measured:
     """A helper in a cgroup, and what the daemon says of it. Page faults are exact."""
 
-    def __init__(self, daemon, work, cgroup):
+    def __init__(self, daemon, work, cgroup, cpu=None):
         self.daemon, self.cgroup, self.done = daemon, cgroup, 0
-        self.helper = work(cgroup)
+        self.helper = work(cgroup, cpu)
         until(lambda: daemon.metrics().get(FAULTS, cgroup=cgroup.label) is not None, "counted")
         self.start = faults(daemon, cgroup)
 
@@ -170,7 +178,8 @@ def test_restarted_while_it_is_gone(mount, perfmond, cgroups, work, tmp_path):
     daemon.wait_log("mounts have changed: no cgroups")
     daemon.stop()
     # The next one never sees the mount at its start.
-    daemon = perfmond(config(cgroups), prefix=[*UNSHARED, "sh", "-e", "-c", f'umount {mount}; exec "$@"', "sh"], env=state)
+    daemon = perfmond(config(cgroups), prefix=[*UNSHARED, "sh", "-e", "-c", f'umount {mount}; exec "$@"', "sh"],
+                      env=state)
     assert not daemon.fresh().all(FAULTS) and not daemon.fresh().all("perf_cgroup_info")
     time.sleep(2)
     inside(daemon, f"mount -t cgroup2 cgroup2 {mount}")
@@ -203,7 +212,7 @@ exec "$@"' sh "$@"
 
 def in_part(cgroup, mounts):
     """What stands in front of a command that is to see its own part as the tree, and other mounts."""
-    return ["sh", "-e", "-c", PART.format(cgroup=cgroup.path, mounts=mounts), "sh"]
+    return [*UNSHARED, "sh", "-e", "-c", PART.format(cgroup=cgroup.path, mounts=mounts), "sh"]
 
 
 @pytest.fixture
@@ -246,7 +255,8 @@ def test_the_hosts_tree_elsewhere(mount, part, perfmond, tmp_path):
     assert metrics.get(FAULTS, cgroup="/") is not None and metrics.get(FAULTS, cgroup=part.label) is not None
     assert metrics.get("perf_cgroup_info", cgroup="/", id="1") == 1
     daemon.reload(CONFIG.format(include="**", mount=mount))
-    until(lambda: {labels["cgroup"] for labels, _ in daemon.metrics().all(FAULTS)} >= {"/.", "/service"}, "its own part")
+    until(lambda: {labels["cgroup"] for labels, _ in daemon.metrics().all(FAULTS)} >= {"/.", "/service"},
+          "its own part")
     assert status(daemon)["cgroups"]["mount"]["whole"] is False
     daemon.reload(CONFIG.format(include="**", mount=host))
     until(lambda: daemon.metrics().get(FAULTS, cgroup=part.label) is not None, "the host's")
@@ -350,7 +360,7 @@ def test_roots_that_lack_files(privileged, perfmond, tmp_path, cpus):
     (tmp_path / "proc" / "stat").write_text("cpu  1 2 3\n" + "".join(f"cpu{cpu} 1 2 3\n" for cpu in cpus[:1]))
     daemon = perfmond(ROOTS.format(procfs=tmp_path / "proc", sysfs=tmp_path / "sys"))
     lacks = f"can't read a list of CPUs from {tmp_path}/sys/devices/system/cpu/online: No such file"
-    daemon.wait_log(f"{lacks}.*those of procfs")
+    daemon.wait_log(f"{lacks}.*the CPUs of procfs")
     told = status(daemon)
     assert told["cpus"] == str(cpus[0])
     assert any(lacks in problem for problem in told["problems"])
@@ -378,9 +388,103 @@ def test_roots_that_are_none(privileged, perfmond, tmp_path):
     # Where the text is wrong, those of the machine can be listed all the same.
     path.write_text("[daemon]\nsysfs = nowhere\n")
     done = run("--list-events=context-switches", f"--config={path}")
-    assert done.returncode == 0 and "context-switches" in done.stdout and "no absolute path" in done.stderr
+    assert done.returncode == 0 and "context-switches" in done.stdout and "not an absolute path" in done.stderr
 
     daemon = perfmond(ROOTS.format(procfs="/proc", sysfs="/sys"))
     daemon.reload(ROOTS.format(procfs=tmp_path / "none", sysfs="/sys"),
                   r"not reloaded, the old config stays in force: \S+:3: procfs: \S+/none: No such file")
     assert daemon.fresh().state("context_switches") == "ok"
+
+
+# --- CPUs and kernel.perf_event_paranoid: files of the test, in the daemon's mount namespace
+
+IN_PLACE = 'mount --bind "$1/online" /sys/devices/system/cpu/online; ' \
+           'mount --bind "$1/paranoid" /proc/sys/kernel/perf_event_paranoid; shift; exec "$@"'
+RETRIED = r"kernel.perf_event_paranoid is now {}: retried the events that were denied"
+
+
+@pytest.fixture
+def followed(mount, perfmond, cpus, tmp_path):
+    """A daemon that sees the first CPU only, at level 2, and the text of all CPUs."""
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    everything = Path("/sys/devices/system/cpu/online").read_text()
+    (tmp_path / "online").write_text(f"{cpus[0]}\n")
+    (tmp_path / "paranoid").write_text("2\n")
+
+    def start(text):
+        return perfmond(text, prefix=[*UNSHARED, "sh", "-e", "-c", IN_PLACE, "sh", str(tmp_path)])
+
+    return start, everything
+
+
+@pytest.mark.parametrize("change", ["cpus", "sysctl"])
+def test_a_change_while_the_mount_is_gone(followed, mount, cgroups, work, cpus, tmp_path, change):
+    """It is applied when the mount is back: reopening before would close the cgroups' events."""
+    start, everything = followed
+    daemon = start(config(cgroups))
+    measured = Measured(daemon, work, cgroups.make("a"), cpus[0])
+    inside(daemon, f"umount {mount}")
+    if change == "cpus":
+        (tmp_path / "online").write_text(everything)
+        expect = f"CPUs have come or gone: counted now: {everything.strip()}"
+    else:
+        (tmp_path / "paranoid").write_text("1\n")
+        expect = RETRIED.format(1)
+    measured.work()
+    # The daemon checks every 50 ms while it waits for a mount.
+    time.sleep(1)
+    assert expect not in daemon.log
+    inside(daemon, f"mount -t cgroup2 cgroup2 {mount}")
+    daemon.wait_log(expect)
+    measured.work()
+    measured.check()
+    assert "no cgroups" not in daemon.log
+
+
+@pytest.mark.parametrize("change", ["cpus", "sysctl"])
+def test_a_change_while_the_mount_goes_for_good(followed, mount, cgroups, work, cpus, tmp_path, change):
+    """It is applied when the daemon has stopped waiting."""
+    start, everything = followed
+    daemon = start(config(cgroups))
+    measured = Measured(daemon, work, cgroups.make("a"), cpus[0])
+    inside(daemon, f"umount {mount}")
+    if change == "cpus":
+        (tmp_path / "online").write_text(everything)
+    else:
+        (tmp_path / "paranoid").write_text("1\n")
+    daemon.wait_log("mounts have changed: no cgroups: no cgroup hierarchy is mounted")
+    seen = (everything.strip(), 2) if change == "cpus" else (str(cpus[0]), 1)
+    until(lambda: (status(daemon)["cpus"], status(daemon)["privileges"]["perf_event_paranoid"]) == seen, "applied")
+    assert status(daemon)["cgroups"]["mount"] is None
+    # The CPUs are still counted, and the cgroups' totals are held.
+    assert daemon.fresh().state("context_switches") == "ok"
+    inside(daemon, f"mount -t cgroup2 cgroup2 {mount}")
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=measured.cgroup.label) is not None, "counted again")
+    measured.work()
+    measured.check()
+
+
+def test_a_sysctl_that_cannot_be_applied(mount, perfmond, cgroups, work, tmp_path):
+    """Open events go on counting. It is retried after a while, and the failure is logged once."""
+    for name in ("proc", "sys"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "paranoid").write_text("2\n")
+    script = 'mount --rbind /proc "$1/proc"; mount --rbind /sys "$1/sys"; ' \
+             'mount --bind "$1/paranoid" "$1/proc/sys/kernel/perf_event_paranoid"; shift; exec "$@"'
+    text = config(cgroups) + f"[daemon]\nprocfs = {tmp_path}/proc\nsysfs = {tmp_path}/sys\n"
+    daemon = perfmond(text, prefix=[*UNSHARED, "sh", "-e", "-c", script, "sh", str(tmp_path)])
+    measured = Measured(daemon, work, cgroups.make("a"))
+    # The config names a folder that no longer exists.
+    inside(daemon, f"umount -l {tmp_path}/sys; rmdir {tmp_path}/sys")
+    (tmp_path / "paranoid").write_text("1\n")
+    daemon.wait_log(r"kernel.perf_event_paranoid has changed, but the config can't be applied again: "
+                    rf"\S+:\d+: sysfs: {tmp_path}/sys: No such file or directory")
+    measured.work()
+    measured.check()
+    assert status(daemon)["privileges"]["perf_event_paranoid"] == 2
+    inside(daemon, f"mkdir {tmp_path}/sys; mount --rbind /sys {tmp_path}/sys")
+    daemon.wait_log(RETRIED.format(1), timeout=30)
+    measured.work()
+    measured.check()
+    assert daemon.log.count("can't be applied again") == 1

@@ -235,7 +235,7 @@ def test_tracefs_that_is_not_mounted(perfmond, privileged):
 
 def test_without_cgroups(perfmond, privileged, cpus):
     """No hierarchy at all: CPUs are counted, and the reason is told."""
-    hide = "umount -l -R /sys/fs/cgroup; exec \"$@\""
+    hide = "umount -l -R /sys/fs/cgroup; umount -a -l -t cgroup,cgroup2; exec \"$@\""
     daemon = perfmond("", prefix=["unshare", "--mount", "sh", "-c", hide, "sh"])
     metrics = daemon.metrics()
     assert len(metrics.all("perf_cpu_context_switches_total")) == len(cpus)
