@@ -24,13 +24,24 @@ has_program()
 	}
 }
 
-# c_files PATTERN FOLDER...: the paths, with a NUL after each. page-data.c is made.
+# c_files PATTERN FOLDER...: the paths, with a NUL after each. page-data.c and skeletons are made.
 c_files()
 {
 	local pattern=$1
 
 	shift
-	find "${@/#/$top/}" -name "$pattern" ! -name page-data.c -print0
+	find "${@/#/$top/}" -name "$pattern" ! -name page-data.c ! -name '*.skel.h' -print0
+}
+
+# The sources that the compiler of the daemon can read, for xargs: BPF programs are for another one. The BPF engine
+# includes a skeleton, which is made where there is all that it takes.
+tidy_files()
+{
+	if [ -e "$build/default/daemon/engine/bpf/credit.skel.h" ]; then
+		c_files '*.c' daemon | grep -zv '\.bpf\.c$'
+	else
+		c_files '*.c' daemon | grep -zv '/engine/bpf/'
+	fi
 }
 
 # A line for each finding; on standard error clang-tidy only counts what it left out.
@@ -40,9 +51,11 @@ lint_clang_tidy()
 
 	has_program clang-tidy || return
 	mount=$(pkg-config --cflags-only-I mount)
+	build_tree default skeletons
 	# shellcheck disable=SC2086 # $mount is several words
-	c_files '*.c' daemon | xargs -0 -P "$jobs" -I{} clang-tidy --quiet {} -- -std=gnu17 \
+	tidy_files | xargs -0 -P "$jobs" -I{} clang-tidy --quiet {} -- -std=gnu17 \
 		-D_GNU_SOURCE -DPACKAGE_VERSION='""' -DSYSCONFDIR='""' -I"$top/daemon" $mount \
+		-I"$build/default/daemon" \
 		-Xclang -analyzer-config -Xclang "max-nodes=$analyzer_steps" 2>/dev/null
 }
 
