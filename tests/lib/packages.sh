@@ -7,12 +7,13 @@
 # other systems than Debian need() takes it that everything is there.
 # shellcheck shell=bash
 
-packages_build=(autoconf automake gcc libc6-dev libcap-dev libcrypt-dev libelf-dev libgnutls28-dev libinih-dev
-	libjansson-dev libmicrohttpd-dev libmount-dev libpfm4-dev libsystemd-dev make pkg-config uthash-dev zlib1g-dev)
-packages_test=("${packages_build[@]}" clang curl gcovr iproute2 jq libclang-rt-14-dev libcmocka-dev linux-perf
+packages_build=(autoconf automake bpftool clang gcc libbpf-dev libc6-dev libcap-dev libcrypt-dev libelf-dev
+	libgnutls28-dev libinih-dev libjansson-dev libmicrohttpd-dev libmount-dev libpfm4-dev libsystemd-dev make
+	pkg-config uthash-dev zlib1g-dev)
+packages_test=("${packages_build[@]}" curl gcovr iproute2 jq libclang-rt-14-dev libcmocka-dev linux-perf
 	openssl procps python3 python3-jsonschema python3-prometheus-client python3-pytest python3-requests systemd
 	systemd-container util-linux xz-utils)
-packages_lint=("${packages_build[@]}" clang clang-format clang-tidy libcmocka-dev python3 python3-pytest shellcheck)
+packages_lint=("${packages_build[@]}" clang-format clang-tidy libcmocka-dev python3 python3-pytest shellcheck)
 packages_guest=(cpio gcc-aarch64-linux-gnu python3-pytest-xdist qemu-system-arm)
 packages_browser=(chromium chromium-driver fonts-inter python3-selenium)
 packages_container=(libcap2-bin runc)

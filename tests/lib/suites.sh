@@ -36,6 +36,7 @@ suite_clang()
 	check "clang build without a warning" build_tree clang all
 	check "clang build of the tests without a warning" build_tree clang test-programs
 	check "no libpfm" "$build/clang/tests/unit/event/test-pfm-none"
+	check "no BPF engine" "$build/clang/tests/unit/engine/test-bpf-none"
 }
 
 # Checks that the tarball is complete, and that the suites start from it.
@@ -62,8 +63,8 @@ suite_fuzz()
 		sed 's,.*/\(fuzz-[a-z-]*\)\.log:.*: *,\1: inputs tried: ,'
 }
 
-# The compiler, the emulator and the guest's system: it has the libraries that the daemon is built with, but no optional
-# ones, so that the daemon is tested without them too.
+# The compiler, the emulator and the guest's system: it has the libraries that the daemon is built with, but for libpfm,
+# so that the daemon is tested without it too.
 get_guest()
 {
 	local package libraries=()
