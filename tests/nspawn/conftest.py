@@ -24,6 +24,8 @@ CONFIG = "/etc/perfmond/perfmond.conf"
 DROP_INS = "/etc/systemd/system/perfmond.service.d"
 SOCKET_DROP_INS = "/etc/systemd/system/perfmond.socket.d"
 
+CAP_PERFMON, CAP_BPF = 1 << 38, 1 << 39
+
 ROOT_FILES = {
     "etc/passwd": "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
                   "messagebus:x:100:100::/:/usr/sbin/nologin\n",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""CAP_SYS_ADMIN as sys-admin.conf among the examples gives it to the service, and what systemd is told where nothing
-is counted."""
+"""CAP_SYS_ADMIN as sys-admin.conf among the examples gives it to the service, CAP_BPF as without-bpf.conf takes it
+away, and what systemd is told where nothing is counted."""
 
 import json
 import re
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import CONFIG, DROP_INS, journal, metrics, show, until, value
+from conftest import CAP_BPF, CAP_PERFMON, CONFIG, DROP_INS, journal, metrics, show, until, value
 
 EXAMPLES = "/usr/share/doc/perfmond/examples"
 PROGRAM = "/opt/probed"
 CALLER = "caller.service"
-CAP_PERFMON, CAP_SYS_ADMIN = 1 << 38, 1 << 21
+OURS, CAP_SYS_ADMIN = CAP_PERFMON | CAP_BPF, 1 << 21
 
 
 def entry_of(path):
@@ -46,9 +46,9 @@ def probed(installed):
     installed.remove(PROGRAM)
 
 
-def drop_in(machine):
+def drop_in(machine, name):
     """As doc/security.md says."""
-    machine.run("install", "-D", "-m", "644", "-t", DROP_INS, f"{EXAMPLES}/sys-admin.conf")
+    machine.run("install", "-D", "-m", "644", "-t", DROP_INS, f"{EXAMPLES}/{name}")
     machine.run("systemctl", "daemon-reload")
 
 
@@ -70,10 +70,10 @@ def fresh(machine):
 
 def test_the_drop_in(probed):
     """A uprobe counts exactly, over a reload and a restart, with the capability in force for nothing else."""
-    here = {"CapInh": {CAP_PERFMON}, "CapPrm": {CAP_PERFMON | CAP_SYS_ADMIN}, "CapEff": {CAP_PERFMON},
-            "CapBnd": {CAP_PERFMON | CAP_SYS_ADMIN}, "CapAmb": {CAP_PERFMON}}
+    here = {"CapInh": {OURS}, "CapPrm": {OURS | CAP_SYS_ADMIN}, "CapEff": {OURS}, "CapBnd": {OURS | CAP_SYS_ADMIN},
+            "CapAmb": {OURS}}
 
-    drop_in(probed)
+    drop_in(probed, "sys-admin.conf")
     probed.run("systemctl", "start", "perfmond")
     assert sets(probed) == here
     assert event(probed, "runs")["state"] == "ok", event(probed, "runs")["reason"]
@@ -95,7 +95,8 @@ def test_the_drop_in(probed):
         probed.run("rm", "-f", "/run/call", "/run/called")
     assert "stays in force" not in journal(probed)
     status = json.loads(probed.run("curl", "-sf", "http://127.0.0.1:9753/api/v1/status").stdout)
-    assert status["privileges"]["capabilities"] == ["CAP_PERFMON"] and status["privileges"]["raises_sys_admin"]
+    assert status["privileges"]["capabilities"] == ["CAP_PERFMON", "CAP_BPF"]
+    assert status["privileges"]["raises_sys_admin"]
     probed.run("systemd-analyze", "security", "--no-pager", "--threshold=17", "perfmond.service")
 
     # What was counted with it may be denied without; it takes nothing else with it.
@@ -117,6 +118,21 @@ def test_without_the_drop_in(probed):
     else:
         assert found["state"] == "ok", "CAP_PERFMON is enough on older kernels"
     assert event(probed, "page_faults")["state"] == "ok"
+
+
+def test_without_bpf(installed):
+    """The drop-in takes away what is for the BPF engine, and nothing that another drop-in gives."""
+    installed.run("systemctl", "start", "perfmond")
+    assert sets(installed)["CapEff"] == {OURS} and "bpf" in show(installed, "SystemCallFilter").split()
+    drop_in(installed, "sys-admin.conf")
+    drop_in(installed, "without-bpf.conf")
+    installed.run("systemctl", "restart", "perfmond")
+    assert sets(installed) == {"CapInh": {CAP_PERFMON}, "CapPrm": {CAP_PERFMON | CAP_SYS_ADMIN},
+                               "CapEff": {CAP_PERFMON}, "CapBnd": {CAP_PERFMON | CAP_SYS_ADMIN},
+                               "CapAmb": {CAP_PERFMON}}
+    calls = show(installed, "SystemCallFilter").split()
+    assert "bpf" not in calls and "capset" in calls and "perf_event_open" in calls
+    assert event(installed, "page_faults")["state"] == "ok"
 
 
 @pytest.mark.parametrize("before", ["nothing", "counted"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tracepoints in the sandbox: tracefs is root's, and the daemon has CAP_PERFMON alone."""
+"""Tracepoints in the sandbox: tracefs is root's, and the daemon has only CAP_PERFMON and CAP_BPF."""
 
 import json
 import re
@@ -96,7 +96,7 @@ def test_they_are_exact(request, kind, tracefs, forker):
     machine = request.getfixturevalue(kind)
     start(machine, ["sched:sched_process_fork"])
     status = machine.run("cat", f"/proc/{show(machine, 'MainPID')}/status").stdout
-    assert re.search(r"CapEff:\s+0000004000000000\n", status), "CAP_PERFMON and nothing else"
+    assert re.search(r"CapEff:\s+000000c000000000\n", status), "CAP_PERFMON, CAP_BPF and nothing else"
     until(lambda: fresh(machine, "sched_sched_process_fork") is not None, "the service is counted")
     before = fresh(machine, "sched_sched_process_fork")
     forker(137)
