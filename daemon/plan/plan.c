@@ -109,6 +109,7 @@ struct plan *plan_unref(struct plan *plan)
 		return NULL;
 	held_release(&plan->tried);
 	free(plan->counters);
+	pmu_counters_list_release(&plan->pmus);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		scope_plan_release(&plan->scope[scope]);
 		group_list_release(&plan->groups[scope]);

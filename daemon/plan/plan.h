@@ -21,6 +21,7 @@
 
 #include "event/event.h"
 #include "host/privilege.h"
+#include "plan/pmu-counters.h"
 #include "util/async-close.h"
 #include "util/cpulist.h"
 
@@ -123,6 +124,7 @@ struct plan {
 	struct scope_plan scope[_SCOPE_MAX];
 	struct counter *counters;
 	size_t nr_counters;
+	struct pmu_counters_list pmus; /* as tested when the plan was made; empty in a restored one */
 	struct held tried; /* events that were opened to try them and are slow to close, until plan_end_tries() */
 };
 

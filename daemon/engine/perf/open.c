@@ -70,6 +70,16 @@ int perf_open(const struct event *event, const struct perf_event_attr *attr, int
 	return perf_open_unfiltered(event, attr, cpu, cgroup_fd, group_fd, &refused);
 }
 
+bool perf_attr_make_plain(struct perf_event_attr *attr, const struct event *event)
+{
+	bool generic = attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE;
+
+	if (!generic || !(attr->config >> PERF_PMU_TYPE_SHIFT) || !event->cpus.nr)
+		return false;
+	attr->config &= PERF_HW_EVENT_MASK;
+	return true;
+}
+
 int perf_enable_group(int leader_fd)
 {
 	return ioctl(leader_fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ? -errno : 0;

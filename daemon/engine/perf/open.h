@@ -22,6 +22,11 @@ int perf_open(const struct event *event, const struct perf_event_attr *attr, int
 int perf_open_unfiltered(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd,
 			 int group_fd, int *ret_refused);
 
+/* Before Linux 6.6, arm's PMUs refuse a generic event with a PMU's type in the upper half of config (ENOENT). On the
+ * CPUs of that PMU, which are the only ones it is opened on, the event is the same without: takes the type out of attr.
+ * False: there is none. */
+bool perf_attr_make_plain(struct perf_event_attr *attr, const struct event *event);
+
 /* PERF_EVENT_IOC_ENABLE on a leader; negative errno. */
 int perf_enable_group(int leader_fd);
 

@@ -188,17 +188,14 @@ static int column_take_back(const struct column *column, struct perf_event_attr 
 	return fd;
 }
 
-/* Before Linux 6.6, arm's PMUs refuse a generic event with a PMU's type in the upper half of config. On the CPUs of
- * that PMU, which are the only ones it is opened on, the event is the same without. */
+/* Opens the column without a PMU's type in it (perf_attr_make_plain()). */
 static int open_plainly(struct column *column, const struct engine_probe *probe, int cpu)
 {
 	struct perf_event_attr attr = column->attr;
-	bool generic = attr.type == PERF_TYPE_HARDWARE || attr.type == PERF_TYPE_HW_CACHE;
 	int fd;
 
-	if (!generic || !(attr.config >> PERF_PMU_TYPE_SHIFT) || !column->event->cpus.nr)
+	if (!perf_attr_make_plain(&attr, column->event))
 		return -ENOENT;
-	attr.config &= PERF_HW_EVENT_MASK;
 	fd = open_with(column, &attr, probe, cpu);
 	if (fd >= 0)
 		column->attr = attr;

@@ -26,18 +26,44 @@ long __wrap_syscall(long number, ...);
 long __real_syscall(long number, ...);
 ssize_t __wrap_read(int fd, void *buffer, size_t size);
 ssize_t __real_read(int fd, void *buffer, size_t size);
-/* Is the PMU too small for the group beside the pinned groups that run on that CPU? */
-static bool is_full(const struct fake_event *leader)
+/* Does the event, which is open, hold a counter while that leader runs? */
+static bool holds_counter(const struct fake_event *event, const struct fake_event *leader)
+{
+	const struct fake_event *other = &fake_perf.events[event->leader];
+	bool runs = other == leader || (other->attr.pinned && other->started && !other->error);
+
+	return event->open && event->cpu == leader->cpu && runs && event->attr.type != PERF_TYPE_SOFTWARE;
+}
+
+/* How many counters do the group and the pinned groups that run on that CPU need? */
+static int nr_counters(const struct fake_event *leader)
 {
 	int used = 0;
 
-	for (int i = 0; i < fake_perf.nr; i++) {
-		const struct fake_event *event = &fake_perf.events[i], *other = &fake_perf.events[event->leader];
-		bool runs = other == leader || (other->attr.pinned && other->started && !other->error);
+	for (int i = 0; i < fake_perf.nr; i++)
+		used += holds_counter(&fake_perf.events[i], leader);
+	return used;
+}
 
-		used += event->open && event->cpu == leader->cpu && runs && event->attr.type != PERF_TYPE_SOFTWARE;
+/* Is the PMU too small for the group beside the pinned groups that run on that CPU? */
+static bool is_full(const struct fake_event *leader)
+{
+	return fake_perf.counters && nr_counters(leader) > fake_perf.counters;
+}
+
+/* Which events of a group that starts find none of the counters that count? */
+static void let_die(const struct fake_event *leader)
+{
+	int used = 0;
+
+	for (int i = 0; i < fake_perf.nr; i++)
+		used += fake_perf.events[i].leader != leader->leader && holds_counter(&fake_perf.events[i], leader);
+	for (int i = 0; i < fake_perf.nr; i++) {
+		struct fake_event *event = &fake_perf.events[i];
+
+		if (event->leader == leader->leader && holds_counter(event, leader))
+			event->dead = ++used > fake_perf.usable;
 	}
-	return fake_perf.counters && used > fake_perf.counters;
 }
 
 /* Starts a group, or tries it again. A pinned one goes into error state where there is no room for it, which for a
@@ -46,6 +72,8 @@ static void start_group(struct fake_event *leader)
 {
 	leader->started = true;
 	leader->error = leader->attr.pinned && !leader->cgroup && is_full(leader);
+	if (fake_perf.usable && leader->attr.pinned)
+		let_die(leader);
 }
 
 static int set_filter(struct fake_event *event, const char *filter)
@@ -225,6 +253,8 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 		errno = error;
 		return -1;
 	}
+	if (fake_perf.by_reading)
+		fake_happen(fake_perf.by_reading);
 	if (!(leader->attr.read_format & PERF_FORMAT_GROUP))
 		return read_lone(leader, buffer, size);
 	if (leader->read_errno) {
@@ -355,7 +385,7 @@ void fake_run(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint
 			event->error |= event->attr.pinned && event->cgroup && is_full(event);
 		if (leader->error)
 			continue;
-		event->value += by;
+		event->value += event->dead ? 0 : by;
 		if (leader == event) {
 			event->enabled += enabled;
 			event->running += running;
@@ -382,7 +412,7 @@ void fake_happen(uint64_t by)
 
 		if (!event->open || !leader->started || leader->error)
 			continue;
-		event->value += by;
+		event->value += event->dead ? 0 : by;
 		if (event == leader) {
 			event->enabled += 1000 * by;
 			event->running += 1000 * by;

@@ -42,6 +42,7 @@ struct fake_event {
 	unsigned held;	 /* by how many more than the one who opened it: so often it is closed in vain */
 	uint64_t id;
 	uint64_t value;
+	bool dead; /* it runs, and its value does not rise */
 	char filter[64];
 
 	/* Of a leader. */
@@ -64,6 +65,9 @@ struct fake_perf {
 	uint32_t known_size; /* of perf_event_attr, as far as this kernel knows it; 0: as the headers have it */
 	bool strict_size;    /* it refuses a larger size even where the rest is 0, as kernels may */
 	int counters; /* of the PMU, for all pinned groups of a CPU; those beyond are in error state; 0: enough */
+	/* Of a PMU that lies: so many of them count, and pinned events that start beyond that are dead; 0: all */
+	int usable;
+	uint64_t by_reading;	/* each read(2) of an event lets fake_happen() so much before */
 	const char *bad_filter; /* refused by PERF_EVENT_IOC_SET_FILTER */
 	/* Asked at each perf_event_open: 0, or the errno it fails with. NULL: none fails. */
 	int (*refuse)(const struct fake_event *event, int nr_members);

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "engine/perf/pmu-test.h"
+
+#include "engine/engine.h"
+#include "engine/perf/open.h"
+#include "event/parse.h"
+#include "plan/build.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* Long enough for a counter that the host shares out in turns to show it, and no longer than a tick. */
+#define TEST_MIN_NS 1000000U
+#define TEST_MAX_NS 3000000U
+/* Counts of a counter that works, below which nothing is concluded. One reading makes some hundred branches. */
+#define TEST_MIN_COUNT 1000U
+/* No PMU has so many generic counters: an event that can be opened so often needs none. */
+#define TEST_MAX_EVENTS 64
+
+/* Equal events that run together. */
+struct trial {
+	int fds[TEST_MAX_EVENTS];
+	size_t nr;
+};
+
+struct reading {
+	uint64_t enabled, running;
+	uint64_t values[TEST_MAX_EVENTS];
+};
+
+static void trial_release(struct trial *trial)
+{
+	while (trial->nr > 0)
+		safe_close(trial->fds[--trial->nr]);
+}
+
+/* Opens one more. leader_fd: of the group that it joins, or -1. Negative errno. */
+static int trial_add(struct trial *trial, const struct event *event, int cpu, int leader_fd)
+{
+	struct perf_event_attr attr = event->attr;
+	int fd;
+
+	attr.pinned = leader_fd < 0;
+	fd = perf_open(event, &attr, cpu, -1, leader_fd);
+	if (fd == -ENOENT && perf_attr_make_plain(&attr, event))
+		fd = perf_open(event, &attr, cpu, -1, leader_fd);
+	if (fd >= 0)
+		trial->fds[trial->nr++] = fd;
+	return fd;
+}
+
+/* Is the pinned group in error state, because there was no counter for it? */
+static bool is_in_error(int leader_fd)
+{
+	uint64_t little;
+
+	/* It is at its end of file; of any other this is too little to read (ENOSPC). */
+	return perf_enable_group(leader_fd) < 0 || read(leader_fd, &little, sizeof(little)) == 0;
+}
+
+/* How many of the events run at once, each by itself? 0: that can't be told. */
+static size_t count_counters(const struct event *event, int cpu)
+{
+	_cleanup_(trial_release) struct trial trial = {};
+
+	while (trial.nr < TEST_MAX_EVENTS) {
+		int fd = trial_add(&trial, event, cpu, -1);
+
+		if (fd < 0)
+			return engine_is_short(fd) ? 0 : trial.nr;
+		if (is_in_error(fd))
+			return trial.nr - 1;
+	}
+	return 0;
+}
+
+/* Starts so many as one group. False: it does not run. */
+static bool start_group(struct trial *trial, const struct event *event, int cpu, size_t nr)
+{
+	while (trial->nr < nr)
+		if (trial_add(trial, event, cpu, trial->nr ? trial->fds[0] : -1) < 0)
+			return false;
+	return !is_in_error(trial->fds[0]);
+}
+
+/* False: in error state, or its CPU went offline. */
+static bool read_group(const struct trial *trial, struct reading *ret)
+{
+	uint64_t group[3 +
+		       2 * TEST_MAX_EVENTS]; /* number, enabled, running, { value, id }…: the format of perf_open() */
+	ssize_t size = (ssize_t)((3 + 2 * trial->nr) * sizeof(*group));
+
+	if (read(trial->fds[0], group, sizeof(group)) != size)
+		return false;
+	ret->enabled = group[1];
+	ret->running = group[2];
+	for (size_t i = 0; i < trial->nr; i++)
+		ret->values[i] = group[3 + 2 * i];
+	return true;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The count of a counter that works: the median of those that have counted anything. */
+static uint64_t find_whole(const uint64_t *rises, size_t nr)
+{
+	uint64_t sorted[TEST_MAX_EVENTS];
+	size_t nr_sorted = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		if (rises[i] > 0)
+			sorted[nr_sorted++] = rises[i];
+	qsort(sorted, nr_sorted, sizeof(*sorted), compare_u64);
+	return nr_sorted ? sorted[nr_sorted / 2] : 0;
+}
+
+/* Lets the group count the reading of itself. False: too little was counted to tell anything. */
+static bool count_readings(const struct trial *trial, uint64_t *ret_rises, uint64_t *ret_whole)
+{
+	uint64_t start = clock_monotonic_ns(), now;
+	struct reading first, last;
+
+	if (!read_group(trial, &first))
+		return false;
+	do {
+		if (!read_group(trial, &last))
+			return false;
+		for (size_t i = 0; i < trial->nr; i++)
+			ret_rises[i] = last.values[i] - first.values[i];
+		*ret_whole = find_whole(ret_rises, trial->nr);
+		now = clock_monotonic_ns() - start;
+	} while (now < TEST_MAX_NS && (now < TEST_MIN_NS || *ret_whole < TEST_MIN_COUNT));
+	/* A group that did not run all the time may count less. */
+	return *ret_whole >= TEST_MIN_COUNT && last.running - first.running == last.enabled - first.enabled;
+}
+
+/* False: nothing was found out. */
+static bool test_once(struct pmu_counters *ret, const struct event *event, int cpu)
+{
+	_cleanup_(trial_release) struct trial trial = {};
+	uint64_t rises[TEST_MAX_EVENTS], whole, sum = 0;
+	size_t nr = count_counters(event, cpu);
+
+	if (nr == 0 || !start_group(&trial, event, cpu, nr) || !count_readings(&trial, rises, &whole))
+		return false;
+	for (size_t i = 0; i < nr; i++)
+		sum += rises[i] < whole ? rises[i] : whole;
+	*ret = (struct pmu_counters){ event->pmu, (unsigned)nr, (unsigned)((sum + whole / 2) / whole) };
+	return true;
+}
+
+/* Counters that are not free now may be our own: they were found earlier, and remain. */
+static void keep_known(struct pmu_counters *counters, const struct pmu_counters *known)
+{
+	unsigned dead = counters->advertised - counters->usable, usable;
+
+	if (!known || counters->advertised >= known->advertised)
+		return;
+	usable = known->advertised - dead;
+	counters->advertised = known->advertised;
+	counters->usable = usable < known->usable ? usable : known->usable;
+}
+
+static bool test_pmu(struct pmu_counters *ret, const struct event *event, int cpu, const struct pmu_counters *known)
+{
+	struct pmu_counters again;
+
+	if (!test_once(ret, event, cpu))
+		return false;
+	keep_known(ret, known);
+	if (ret->usable == ret->advertised || (known && ret->usable >= known->usable) || !test_once(&again, event, cpu))
+		return true;
+	keep_known(&again, known);
+	if (again.usable > ret->usable)
+		*ret = again;
+	return true;
+}
+
+/* Tests with that event the PMUs that are not in ret yet. */
+static int test_with(struct pmu_counters_list *ret, const char *text, const struct event_env *env,
+		     const struct cpulist *cpus, const struct pmu_counters_list *known)
+{
+	_cleanup_(event_list_release) struct event_list list = {};
+	struct reason why;
+	int r = event_parse(&list, env, text, &why);
+
+	for (size_t i = 0; i < list.nr && r == 0; i++) {
+		const struct event *event = &list.events[i];
+		_cleanup_(cpulist_release) struct cpulist on = {};
+		struct pmu_counters found;
+
+		if (event->no_pmu || event->absent || pmu_counters_find(ret, event->pmu))
+			continue;
+		r = cpulist_of_event(&on, event, cpus);
+		if (r == 0 && on.nr > 0 && test_pmu(&found, event, on.cpu[0], pmu_counters_find(known, event->pmu)))
+			r = pmu_counters_add(ret, &found);
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
+static int add_known(struct pmu_counters_list *ret, const struct event_env *env, const struct pmu_counters_list *known)
+{
+	int r = 0;
+
+	for (size_t i = 0; known && i < known->nr && r == 0; i++)
+		if (!pmu_counters_find(ret, known->pmus[i].pmu) && pmu_find(env->pmus, known->pmus[i].pmu))
+			r = pmu_counters_add(ret, &known->pmus[i]);
+	return r;
+}
+
+int pmu_test_all(struct pmu_counters_list *ret, const struct event_env *env, const struct cpulist *cpus,
+		 const struct pmu_counters_list *known)
+{
+	static const char *const texts[] = { "branches", "instructions", "cycles" };
+	struct pmu_counters_list found = {};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts) && r == 0; i++)
+		r = test_with(&found, texts[i], env, cpus, known);
+	if (r == 0)
+		r = add_known(&found, env, known);
+	if (r < 0)
+		pmu_counters_list_release(&found);
+	else
+		*ret = found;
+	return r;
+}

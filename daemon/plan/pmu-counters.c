@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "plan/pmu-counters.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct pmu_counters *pmu_counters_find(const struct pmu_counters_list *list, const char *pmu)
+{
+	for (size_t i = 0; list && i < list->nr; i++)
+		if (strcmp(list->pmus[i].pmu, pmu) == 0)
+			return &list->pmus[i];
+	return NULL;
+}
+
+const struct pmu_counters *pmu_counters_find_lying(const struct pmu_counters_list *list, const char *pmu)
+{
+	const struct pmu_counters *counters = pmu_counters_find(list, pmu);
+
+	return counters && counters->usable < counters->advertised ? counters : NULL;
+}
+
+int pmu_counters_add(struct pmu_counters_list *list, const struct pmu_counters *counters)
+{
+	struct pmu_counters *pmus = reallocarray(list->pmus, list->nr + 1, sizeof(*pmus));
+	char *name;
+
+	assert(counters->usable <= counters->advertised);
+	if (!pmus)
+		return -ENOMEM;
+	list->pmus = pmus;
+	name = strdup(counters->pmu);
+	if (!name)
+		return -ENOMEM;
+	pmus[list->nr] = *counters;
+	pmus[list->nr++].pmu = name;
+	return 0;
+}
+
+void pmu_counters_list_release(struct pmu_counters_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		free(list->pmus[i].pmu);
+	free(list->pmus);
+	*list = (struct pmu_counters_list){};
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * How many hardware counters the core PMUs have, as a test has shown (engine/perf/pmu-test.h). A PMU that could not be
+ * tested is not in the list: nothing is known of it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct pmu_counters {
+	char *pmu;
+	unsigned advertised; /* equal events that the kernel runs at once on a CPU */
+	unsigned usable;     /* how many of them count; at most advertised */
+};
+
+struct pmu_counters_list {
+	struct pmu_counters *pmus;
+	size_t nr;
+};
+
+/* The PMU's entry, or NULL. list can be NULL. */
+const struct pmu_counters *pmu_counters_find(const struct pmu_counters_list *list, const char *pmu);
+
+/* The same if not all of its counters count: only then do they bound a set. What fits the others, the kernel knows
+ * better, since some counters are for some events only. */
+const struct pmu_counters *pmu_counters_find_lying(const struct pmu_counters_list *list, const char *pmu);
+
+/* Copies the name of an entry whose PMU is not in the list. -ENOMEM. */
+int pmu_counters_add(struct pmu_counters_list *list, const struct pmu_counters *counters);
+void pmu_counters_list_release(struct pmu_counters_list *list);
