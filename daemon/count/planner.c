@@ -3,6 +3,7 @@
 #include "count/planner.h"
 
 #include "engine/perf/perf.h"
+#include "engine/perf/pmu-test.h"
 #include "plan/build.h"
 #include "util/buf.h"
 
@@ -180,12 +181,16 @@ static int hold_pinned(const struct scope_plan *plan, const struct engine_probe 
 }
 
 /* Appends to the reason of a column whose group is counted in parts. */
-static int column_tell_part(struct column *column)
+static int column_tell_part(struct column *column, const struct pmu_counters_list *pmus)
 {
+	const struct pmu_counters *lying = pmu_counters_find_lying(pmus, column->event->pmu);
 	_cleanup_(freep) char *why = NULL;
+	struct reason count = {};
 
-	if (asprintf(&why, "%s%sgroup '%s' does not fit the PMU at once and is counted in parts",
-		     column->why ? column->why : "", column->why ? "; " : "", column->group->name) < 0) {
+	if (lying)
+		reason_set(&count, 0, " (of its %u counters only %u count)", lying->advertised, lying->usable);
+	if (asprintf(&why, "%s%sgroup '%s' does not fit the PMU at once%s and is counted in parts",
+		     column->why ? column->why : "", column->why ? "; " : "", column->group->name, count.text) < 0) {
 		why = NULL;
 		return -ENOMEM;
 	}
@@ -213,13 +218,21 @@ static int try_sets(struct scope_plan *plan, const struct engine_probe *probe)
 	}
 	for (size_t i = 0; i < plan->nr_columns && r == 0; i++)
 		if (plan->columns[i].set != NO_SET && plan->sets[plan->columns[i].set].part)
-			r = column_tell_part(&plan->columns[i]);
+			r = column_tell_part(&plan->columns[i], probe->pmus);
 	return r;
 }
 
 /* --- the whole */
 
-static struct engine_probe planner_probe(const struct planner *planner, enum scope scope, struct held *tried)
+static int test_pmus(struct plan *plan, const struct planner *planner)
+{
+	const struct pmu_counters_list *known = planner->counting ? &planner->counting->pmus : NULL;
+
+	return planner->env ? pmu_test_all(&plan->pmus, planner->env, planner->cpus, known) : 0;
+}
+
+/* plan: that is being made; NULL: none is. */
+static struct engine_probe planner_probe(const struct planner *planner, enum scope scope, struct plan *plan)
 {
 	return (struct engine_probe){
 		.scope = scope,
@@ -228,7 +241,8 @@ static struct engine_probe planner_probe(const struct planner *planner, enum sco
 		.no_cgroups = planner->no_cgroups,
 		.privilege = planner->privilege,
 		.counting = planner->counting ? &planner->counting->scope[scope] : NULL,
-		.tried = tried,
+		.pmus = plan ? &plan->pmus : NULL,
+		.tried = plan ? &plan->tried : NULL,
 	};
 }
 
@@ -240,11 +254,13 @@ static int make_scopes(struct plan *plan, const struct planner *planner, struct 
 
 	/* A mistake in the config is found before anything is opened. */
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++) {
-		probes[scope] = planner_probe(planner, (enum scope)scope, &plan->tried);
+		probes[scope] = planner_probe(planner, (enum scope)scope, plan);
 		r = plan_add_columns(&plan->scope[scope], &plan->groups[scope], (enum scope)scope);
 		if (r == 0)
 			r = check_names(&plan->scope[scope], why);
 	}
+	if (r == 0)
+		r = test_pmus(plan, planner);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = try_columns(&plan->scope[scope], planner->engines, &probes[scope]);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)

@@ -8,6 +8,9 @@
  * chosen per event, and a set has events of one engine. The engine tries it (engine.h): each event once by itself, and
  * each set once as the group that it will be, before anything is counted. An event that no engine can count stays a
  * column with its state and the reason.
+ *
+ * Before that, the PMUs are tested for the number of counters that count (engine/perf/pmu-test.h): the plan has the
+ * results, and no set has more events than that.
  */
 
 #include "engine/engine.h"
@@ -22,6 +25,7 @@ struct planner {
 	int cgroup_fd;				 /* the hierarchy's root, to try events on; -1: none, */
 	const char *no_cgroups;			 /* … for this reason: no event can be counted per cgroup */
 	const struct privilege *privilege;
+	const struct event_env *env; /* PMUs, whose counters are tested; NULL: they are not */
 	const struct plan *counting; /* the plan in force, whose open events are not tried again; NULL: none */
 };
 

@@ -103,8 +103,9 @@ struct engine_probe {
 	int cgroup_fd;		    /* the hierarchy's root; -1 for CPUs */
 	const char *no_cgroups;	    /* the reason where there is no hierarchy */
 	const struct privilege *privilege;
-	const struct scope_plan *counting; /* the plan in force: its open events are not tried again; NULL: none */
-	struct held *tried;		   /* gets events that are slow to close; NULL: they are closed at once */
+	const struct scope_plan *counting;    /* the plan in force: its open events are not tried again; NULL: none */
+	const struct pmu_counters_list *pmus; /* as tested; NULL: nothing is known of them */
+	struct held *tried;		      /* gets events that are slow to close; NULL: they are closed at once */
 };
 
 struct engine_ops {

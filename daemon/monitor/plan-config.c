@@ -80,6 +80,7 @@ static struct planner planner_for(const struct machine *machine, int cgroup_fd, 
 		.cgroup_fd = cgroup_fd,
 		.no_cgroups = no_cgroups,
 		.privilege = &machine->privilege,
+		.env = &machine->env,
 		.counting = in_force,
 	};
 }

@@ -452,6 +452,38 @@ static int set_explain_refused(struct scope_plan *plan, const struct set *set, s
 	return set_states(plan, set, state, &why, perf_open_may_recover(error));
 }
 
+/* Where not all counters of its PMU count: how many of the set's members, from its first on, have one. */
+static size_t find_usable(const struct scope_plan *plan, const struct set *set, const struct engine_probe *probe,
+			  const struct pmu_counters **ret_lying)
+{
+	size_t nr_hardware = 0;
+
+	for (size_t i = 0; i < set->nr; i++) {
+		const struct event *event = plan->columns[set->columns[i]].event;
+
+		if (event->software)
+			continue;
+		*ret_lying = pmu_counters_find_lying(probe->pmus, event->pmu);
+		if (*ret_lying && ++nr_hardware > (*ret_lying)->usable)
+			return i;
+	}
+	return set->nr;
+}
+
+/* Opened, it would show a 0 for an event that does happen. */
+static int explain_unusable(struct scope_plan *plan, const struct set *set, const struct pmu_counters *lying)
+{
+	struct reason why;
+
+	reason_set(
+		&why, 0,
+		"group '%s' does not fit the PMU: of the %u counters of PMU '%s' only %u count at once, as a test has "
+		"shown: make it smaller%s",
+		set->group->name, lying->advertised, lying->pmu, lying->usable,
+		set->pinned || set->exclusive ? "" : ", or set split = yes");
+	return set_states(plan, set, EVENT_NEVER_SCHEDULED, &why, false);
+}
+
 /* Kept open, it would only take its turns from other groups. */
 static int explain_never_run(struct scope_plan *plan, const struct set *set, size_t fits)
 {
@@ -472,15 +504,29 @@ static bool set_is_counting(const struct scope_plan *plan, const struct set *set
 	return probe->counting && set_is_open(probe->counting, at) && probe->counting->sets[at].engine == probe->engine;
 }
 
+/* Opens the set's members as they will be. Returns how many can be opened together: all where the set is open. */
+static size_t try_members(const struct scope_plan *plan, const struct set *set, const struct engine_probe *probe,
+			  int *fds, int *error)
+{
+	size_t opened;
+
+	*error = 0;
+	if (set_is_counting(plan, set, probe))
+		return set->nr;
+	opened = open_members(plan, set, probe, set->nr, probe->cgroup_fd, false, fds, error);
+	end_members(plan, set, probe, fds, opened);
+	return opened;
+}
+
 int probe_set(struct scope_plan *plan, size_t at, const struct engine_probe *probe, size_t *ret)
 {
 	const struct set *set = &plan->sets[at];
+	const struct pmu_counters *lying = NULL;
 	/* Pinned and exclusive are all or nothing, in their own words. */
 	bool whole = set->pinned || set->exclusive, may_split = set->group->split && !whole;
-	bool counting = set_is_counting(plan, set, probe);
 	_cleanup_(freep) int *fds = calloc(set->nr, sizeof(*fds));
-	size_t opened = set->nr;
-	int error = 0;
+	size_t opened, usable, fits;
+	int error;
 
 	if (!fds)
 		return -ENOMEM;
@@ -489,22 +535,22 @@ int probe_set(struct scope_plan *plan, size_t at, const struct engine_probe *pro
 	if (set->nr < 2 || set->exact)
 		return 0;
 
-	if (!counting) {
-		opened = open_members(plan, set, probe, set->nr, probe->cgroup_fd, false, fds, &error);
-		end_members(plan, set, probe, fds, opened);
-	}
-	if (error && (!may_split || opened == 0 || (error != -EINVAL && error != -ENOSPC))) {
-		*ret = 0;
-		return set_explain_refused(plan, set, opened, error, probe);
-	}
-	/* Also of a group that is open already: it may never have run. */
-	if (!whole)
-		*ret = find_fit(plan, set, probe, opened, fds);
-	if (*ret == set->nr || may_split)
-		return 0;
-	opened = *ret;
 	*ret = 0;
-	return explain_never_run(plan, set, opened);
+	opened = try_members(plan, set, probe, fds, &error);
+	if (error && (!may_split || opened == 0 || (error != -EINVAL && error != -ENOSPC)))
+		return set_explain_refused(plan, set, opened, error, probe);
+	usable = find_usable(plan, set, probe, &lying);
+	if (usable < set->nr && !may_split)
+		return explain_unusable(plan, set, lying);
+	/* Also of a group that is open already: it may never have run. */
+	fits = opened < usable ? opened : usable;
+	if (!whole)
+		fits = find_fit(plan, set, probe, fits, fds);
+	if (fits == set->nr || may_split) {
+		*ret = fits;
+		return 0;
+	}
+	return explain_never_run(plan, set, fits);
 }
 
 int probe_hold(const struct scope_plan *plan, size_t at, const struct engine_probe *probe, struct held *held)

@@ -18,6 +18,9 @@
  * error state (perf_event_open(2), "pinned"). Sets that are to be pinned are held open meanwhile, since they will have
  * their counters before the others.
  *
+ * A PMU that lies about its counters (pmu-test.h) would run a group with more hardware events than count, and one of
+ * them would read 0: on such a PMU no set has more of them.
+ *
  * Tried events that are slow to close (event_is_slow_to_close()) stay open, in `tried`: closing a thousand tracepoints
  * would take half a minute. Where files are short they are closed all the same.
  */

@@ -3,6 +3,7 @@
 /* What a plan learns by trying events and groups, on a kernel that the test plays. */
 
 #include "setup/count-world.h"
+#include "setup/machines.h"
 
 #include <errno.h>
 #include <string.h>
@@ -186,6 +187,111 @@ static void test_all_counters_taken(void **state)
 	make_plan(w);
 	assert_sets(w, SCOPE_CPU, "0 1 2 3 4");
 	assert_why(w, 0, EVENT_OK, NULL);
+}
+
+/* --- a PMU of which not all counters count */
+
+/* Five counters of which so many count. */
+static struct machine make_liar(int usable)
+{
+	fake_perf.counters = 5;
+	fake_perf.usable = usable;
+	fake_perf.by_reading = 1000;
+	return machine_new(machine_zen);
+}
+
+static void test_split_where_not_all_count(void **state)
+{
+	static const struct text_event mixed[] = {
+		{ "faults", SW, 2 },   { "cycles", HW, 0 },   { "instructions", HW, 1 },
+		{ "switches", SW, 3 }, { "branches", HW, 4 }, { "cache-misses", HW, 3 },
+	};
+	struct world *w = *state;
+	struct machine machine = make_liar(3);
+
+	w->env = &machine.env;
+	make_dir(w, "a");
+	add_group(w, SCOPE_CPU, "big", false, five, 5)->split = true;
+	add_group(w, SCOPE_CGROUP, "mixed", false, mixed, 6)->split = true;
+	make_plan(w);
+	assert_sets(w, SCOPE_CPU, "0 1 2|3 4");
+	for (size_t i = 0; i < 5; i++)
+		assert_why(
+			w, i, EVENT_OK,
+			"group 'big' does not fit the PMU at once (of its 5 counters only 3 count) and is counted in "
+			"parts");
+	assert_sets(w, SCOPE_CGROUP, "1 0 2 3 4|5");
+	assert_int_equal(w->plan->pmus.nr, 1);
+	assert_int_equal(w->plan->pmus.pmus[0].usable, 3);
+	machine_release(&machine);
+}
+
+/* The kernel knows best what fits a PMU that is true: some counters are for some events only. */
+static void test_a_true_pmu_is_no_bound(void **state)
+{
+	struct world *w = *state;
+	struct machine machine = make_liar(0);
+
+	w->env = &machine.env;
+	add_group(w, SCOPE_CPU, "big", false, five, 5)->split = true;
+	fake_perf.counters = 4;
+	make_plan(w);
+	assert_int_equal(w->plan->pmus.pmus[0].advertised, 4);
+	assert_int_equal(w->plan->pmus.pmus[0].usable, 4);
+	assert_sets(w, SCOPE_CPU, "0 1 2 3|4");
+	assert_why(w, 0, EVENT_OK, "group 'big' does not fit the PMU at once and is counted in parts");
+	machine_release(&machine);
+}
+
+/* Of what may not be split, nothing is opened: one of its events would be a false 0. */
+static void test_together_where_not_all_count(void **state)
+{
+	struct world *w = *state;
+	struct machine machine = make_liar(4);
+	struct group *group;
+
+	w->env = &machine.env;
+	add_group(w, SCOPE_CPU, "big", false, five, 5);
+	make_plan(w);
+	assert_sets(w, SCOPE_CPU, "");
+	for (size_t i = 0; i < 5; i++)
+		assert_why(w, i, EVENT_NEVER_SCHEDULED,
+			   "of the 5 counters of PMU 'cpu' only 4 count at once, as a test has shown: make it smaller, "
+			   "or set split = yes");
+
+	add_group(w, SCOPE_CPU, "four", false, five, 4);
+	make_plan(w);
+	assert_sets(w, SCOPE_CPU, "0 1 2 3");
+	assert_why(w, 0, EVENT_OK, NULL);
+
+	group = add_group(w, SCOPE_CPU, "pinned", false, five, 5);
+	group->split = true;
+	group->events.events[0].attr.pinned = 1;
+	make_plan(w);
+	assert_sets(w, SCOPE_CPU, "");
+	assert_why(w, 4, EVENT_NEVER_SCHEDULED, "only 4 count at once, as a test has shown: make it smaller");
+	assert_null(strstr(column_of(w, 4)->why, "split"));
+	machine_release(&machine);
+}
+
+/* A reload knows what the start has found, although our own pinned events have counters by now. */
+static void test_known_at_a_reload(void **state)
+{
+	struct world *w = *state;
+	struct machine machine = make_liar(4);
+	struct count *old;
+
+	w->env = &machine.env;
+	add_group(w, SCOPE_CPU, "pinned", false, five, 2)->events.events[0].attr.pinned = 1;
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	add_group(w, SCOPE_CPU, "pinned", false, five, 2)->events.events[0].attr.pinned = 1;
+	old = reload_begin(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	takeover_end(w, old);
+	assert_int_equal(w->plan->pmus.pmus[0].advertised, 5);
+	assert_int_equal(w->plan->pmus.pmus[0].usable, 4);
+	machine_release(&machine);
 }
 
 /* Where it is in force, a split goes on as it is; its fds are not touched. */
@@ -551,6 +657,10 @@ int main(void)
 		TEST(test_pinned_and_split),
 		TEST(test_together),
 		TEST(test_all_counters_taken),
+		TEST(test_split_where_not_all_count),
+		TEST(test_a_true_pmu_is_no_bound),
+		TEST(test_together_where_not_all_count),
+		TEST(test_known_at_a_reload),
 		TEST(test_split_stays_over_reload),
 		TEST(test_concessions),
 		TEST(test_concession_then_busy),

@@ -125,6 +125,7 @@ static struct planner planner_of(const struct world *w)
 		.cgroup_fd = w->root_fd,
 		.no_cgroups = w->no_cgroups ? w->no_cgroups : "",
 		.privilege = &w->privilege,
+		.env = w->env,
 		.counting = w->count ? count_plan(w->count) : NULL,
 	};
 }

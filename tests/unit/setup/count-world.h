@@ -25,6 +25,7 @@ struct world {
 	struct cpulist cpus;
 	struct privilege privilege;
 	const struct engine_ops *const *engines; /* NULL: those of the daemon */
+	const struct event_env *env;		 /* PMUs to be tested, or NULL */
 	struct group_list groups[_SCOPE_MAX];
 	struct cgroup_tree *tree;
 	struct plan *plan;
