@@ -70,7 +70,7 @@ static int count_for(struct monitor **ret, const struct options *options, uint64
 
 /* --- --check */
 
-static void print_pmus(const struct machine *machine)
+static void print_pmus(const struct machine *machine, const struct pmu_counters_list *tested)
 {
 	printf("PMUs:");
 	for (size_t i = 0; i < machine->pmus->nr; i++)
@@ -78,6 +78,12 @@ static void print_pmus(const struct machine *machine)
 	printf("%s\n", machine->pmus->nr ? "" : " none");
 	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
 		printf("  problem: %s\n", machine->pmus->problems[i]);
+	for (size_t i = 0; i < tested->nr; i++) {
+		struct reason counters;
+
+		(void)pmu_counters_describe(&tested->pmus[i], &counters);
+		printf("%s\n", counters.text);
+	}
 	if (machine->nmi_watchdog)
 		printf("NMI watchdog: on; where it counts cycles, it takes a hardware counter of each CPU (sysctl "
 		       "kernel.nmi_watchdog=0 frees it)\n");
@@ -131,7 +137,7 @@ static void print_machine(const struct monitor *monitor)
 	if (machine->cpus_problem.text[0])
 		printf("  problem: %s\n", machine->cpus_problem.text);
 	print_privileges(&machine->privilege);
-	print_pmus(machine);
+	print_pmus(machine, &count_plan(count)->pmus);
 	printf("tracefs: %s\n", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
 	print_cgroups(monitor);
 	printf("open files: %zu for counting (%zu a cgroup); counting everything configured needs a limit of %zu; it "

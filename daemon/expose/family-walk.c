@@ -614,11 +614,35 @@ static int put_build(struct families *f)
 	return put_single(f, begin_labels(f), 1, &one);
 }
 
+/* Of core PMUs that could be tested. */
+static int put_pmu_counters(struct families *f)
+{
+	static const struct family family = {
+		"perfmond_pmu_counters", FAMILY_GAUGE, "",
+		"Hardware counters of a CPU: advertised by its PMU, and usable at once."
+	};
+	const struct pmu_counters_list *pmus = &f->walk->snapshot->plan->pmus;
+	const struct scale one = SCALE_ONE;
+
+	put_family(f, &family);
+	for (size_t i = 0; i < 2 * pmus->nr; i++) {
+		const struct pmu_counters *counters = &pmus->pmus[i / 2];
+		bool usable = i % 2;
+		struct buf *labels = begin_labels(f);
+
+		f->writer->label(labels, "pmu", counters->pmu);
+		f->writer->label(labels, "kind", usable ? "usable" : "advertised");
+		if (put_single(f, labels, usable ? counters->usable : counters->advertised, &one) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int put_self(struct families *f)
 {
 	const struct scale one = SCALE_ONE, ns = SCALE_NS;
 
-	if (put_build(f) < 0)
+	if (put_build(f) < 0 || put_pmu_counters(f) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < self_metrics_size; i++) {
 		const struct self_metric *metric = &self_metrics[i];

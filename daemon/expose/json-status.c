@@ -61,23 +61,32 @@ static json_t *caps_json(const struct pmu *pmu)
 	return json_incref(caps);
 }
 
-static json_t *pmu_json(const struct pmu *pmu)
+static json_t *counters_json(const struct pmu_counters *counters)
+{
+	if (!counters)
+		return json_null();
+	return json_pack("{s:I, s:I}", "advertised", (json_int_t)counters->advertised, "usable",
+			 (json_int_t)counters->usable);
+}
+
+static json_t *pmu_json(const struct pmu *pmu, const struct pmu_counters_list *tested)
 {
 	const char *kind = pmu_is_core(pmu) ? "core" : pmu->has_cpumask ? "uncore" : "other";
 	bool has_cpus = pmu->has_cpumask || pmu->has_cpus;
 
-	return json_pack("{s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "name", document_text(pmu->name), "type",
+	return json_pack("{s:o, s:I, s:s, s:o, s:o, s:o, s:o, s:o}", "name", document_text(pmu->name), "type",
 			 (json_int_t)pmu->type, "kind", kind, "cpus",
 			 has_cpus ? document_cpus(&pmu->cpus) : json_null(), "events", document_u64(pmu->nr_aliases),
-			 "identifier", document_text(pmu->identifier), "caps", caps_json(pmu));
+			 "identifier", document_text(pmu->identifier), "caps", caps_json(pmu), "counters",
+			 counters_json(pmu_counters_find(tested, pmu->name)));
 }
 
-static json_t *pmus_json(const struct pmu_catalogue *catalogue)
+static json_t *pmus_json(const struct pmu_catalogue *catalogue, const struct pmu_counters_list *tested)
 {
 	_cleanup_(json_decref_pointer) json_t *pmus = json_array();
 
 	for (size_t i = 0; i < catalogue->nr; i++)
-		if (json_array_append_new(pmus, pmu_json(&catalogue->pmus[i])) < 0)
+		if (json_array_append_new(pmus, pmu_json(&catalogue->pmus[i], tested)) < 0)
 			return NULL;
 	return json_incref(pmus);
 }
@@ -175,6 +184,16 @@ static bool problems_add_cgroups(json_t *problems, const struct self_stats *self
 	return true;
 }
 
+static bool problems_add_counters(json_t *problems, const struct pmu_counters_list *pmus)
+{
+	struct reason why;
+
+	for (size_t i = 0; i < pmus->nr; i++)
+		if (pmu_counters_describe(&pmus->pmus[i], &why) && !problems_add(problems, why.text))
+			return false;
+	return true;
+}
+
 static bool problems_add_privilege(json_t *problems, const struct privilege *privilege)
 {
 	struct reason why;
@@ -201,6 +220,8 @@ static json_t *problems_json(const struct snapshot *snapshot, const struct machi
 	for (size_t i = 0; i < pmus->nr_problems; i++)
 		if (!problems_add(problems, pmus->problems[i]))
 			return NULL;
+	if (!problems_add_counters(problems, &snapshot->plan->pmus))
+		return NULL;
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (!problems_add_events(problems, snapshot, (enum scope)scope))
 			return NULL;
@@ -215,13 +236,14 @@ int expose_json_status(struct buf *out, const struct snapshot *snapshot, const s
 	json_t *files =
 		json_pack("{s:o, s:o}", "events", document_u64(self->fds), "limit", document_u64(self->fd_limit));
 
-	return document_write(
-		out, json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-			       document_text(info->version), "pid", (int)getpid(), "start_time",
-			       document_seconds(self->start_time), "uptime_seconds", document_seconds(self->uptime),
-			       "engine", document_text(info->engine), "privileges", privileges_json(info->privilege),
-			       "files", files, "cpus", document_cpus(info->cpus), "cgroups",
-			       cgroups_json(self, info->mount), "pmus", pmus_json(info->env->pmus), "libpfm",
-			       json_boolean(pfm_is_built_in()), "tracefs", document_text(info->env->tracefs),
-			       "problems", problems_json(snapshot, info), "cost", cost_json(self)));
+	return document_write(out,
+			      json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+					"version", document_text(info->version), "pid", (int)getpid(), "start_time",
+					document_seconds(self->start_time), "uptime_seconds",
+					document_seconds(self->uptime), "engine", document_text(info->engine),
+					"privileges", privileges_json(info->privilege), "files", files, "cpus",
+					document_cpus(info->cpus), "cgroups", cgroups_json(self, info->mount), "pmus",
+					pmus_json(info->env->pmus, &snapshot->plan->pmus), "libpfm",
+					json_boolean(pfm_is_built_in()), "tracefs", document_text(info->env->tracefs),
+					"problems", problems_json(snapshot, info), "cost", cost_json(self)));
 }

@@ -22,6 +22,16 @@ const struct pmu_counters *pmu_counters_find_lying(const struct pmu_counters_lis
 	return counters && counters->usable < counters->advertised ? counters : NULL;
 }
 
+bool pmu_counters_describe(const struct pmu_counters *counters, struct reason *ret)
+{
+	bool lies = counters->usable < counters->advertised;
+
+	reason_set(ret, 0, "PMU %s: %u counter%s, of which %s%u count%s at once%s", counters->pmu, counters->advertised,
+		   counters->advertised == 1 ? "" : "s", lies ? "only " : "", counters->usable,
+		   counters->usable == 1 ? "s" : "", lies ? ": no group is opened with more hardware events" : "");
+	return lies;
+}
+
 int pmu_counters_add(struct pmu_counters_list *list, const struct pmu_counters *counters)
 {
 	struct pmu_counters *pmus = reallocarray(list->pmus, list->nr + 1, sizeof(*pmus));

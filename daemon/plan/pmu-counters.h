@@ -6,6 +6,8 @@
  * tested is not in the list: nothing is known of it.
  */
 
+#include "util/reason.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,6 +28,9 @@ const struct pmu_counters *pmu_counters_find(const struct pmu_counters_list *lis
 /* The same if not all of its counters count: only then do they bound a set. What fits the others, the kernel knows
  * better, since some counters are for some events only. */
 const struct pmu_counters *pmu_counters_find_lying(const struct pmu_counters_list *list, const char *pmu);
+
+/* The numbers in a sentence. Is it a problem, because not all of them count? */
+bool pmu_counters_describe(const struct pmu_counters *counters, struct reason *ret);
 
 /* Copies the name of an entry whose PMU is not in the list. -ENOMEM. */
 int pmu_counters_add(struct pmu_counters_list *list, const struct pmu_counters *counters);

@@ -249,6 +249,28 @@ static void test_status(void **state)
 	assert_text(json, "problems.3", "2 cgroups are not counted: there are more than [cgroup] max allows");
 }
 
+static void test_status_of_a_pmu_that_lies(void **state)
+{
+	static char cpu[] = "cpu", imc[] = "uncore_imc";
+	static const struct pmu_counters lying = { cpu, 6, 5 }, honest = { imc, 4, 4 };
+	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
+	_cleanup_(json_free) json_t *json = NULL;
+	struct made_machine m;
+
+	(void)state;
+	make_machine(&m);
+	assert_int_equal(pmu_counters_add(&s->plan->pmus, &lying), 0);
+	assert_int_equal(pmu_counters_add(&s->plan->pmus, &honest), 0);
+	json = status_json(s, &m);
+	assert_number(json, "pmus.0.counters.advertised", 6);
+	assert_number(json, "pmus.0.counters.usable", 5);
+	assert_null_at(json, "pmus.1.counters");
+	assert_number(json, "pmus.2.counters.usable", 4);
+	assert_size(json, "problems", 4);
+	assert_text(json, "problems.2",
+		    "PMU cpu: 6 counters, of which only 5 count at once: no group is opened with more hardware events");
+}
+
 static void test_status_of_a_part(void **state)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
@@ -328,6 +350,7 @@ int main(void)
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_status_of_a_pmu_that_lies),
 		cmocka_unit_test(test_status_of_a_part),
 		cmocka_unit_test(test_status_of_the_unprivileged),
 		cmocka_unit_test(test_status_on_a_patched_kernel),

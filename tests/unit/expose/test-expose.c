@@ -415,6 +415,27 @@ static void test_nasty_labels(void **state)
 	assert_int_equal(count_samples(text, "perf_cgroup_m_total"), ARRAY_SIZE(paths));
 }
 
+/* Of PMUs that could be tested, and of no other. */
+static void test_pmu_counters(void **state)
+{
+	static char core[] = "cpu_core", atom[] = "cpu_\"atom";
+	static const struct pmu_counters pmus[] = { { core, 6, 5 }, { atom, 8, 8 } };
+	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
+	_cleanup_(freep) char *text = expose(s);
+
+	(void)state;
+	assert_null(strstr(text, "perfmond_pmu_counters"));
+	free(text);
+	for (size_t i = 0; i < ARRAY_SIZE(pmus); i++)
+		assert_int_equal(pmu_counters_add(&s->plan->pmus, &pmus[i]), 0);
+	text = expose(s);
+	check_exposition(text);
+	assert_line(text, "perfmond_pmu_counters{pmu=\"cpu_core\",kind=\"advertised\"} 6");
+	assert_line(text, "perfmond_pmu_counters{pmu=\"cpu_core\",kind=\"usable\"} 5");
+	assert_line(text, "perfmond_pmu_counters{pmu=\"cpu_\\\"atom\",kind=\"usable\"} 8");
+	assert_int_equal(count_samples(text, "perfmond_pmu_counters"), 4);
+}
+
 static void test_aggregate(void **state)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
@@ -672,6 +693,7 @@ int main(void)
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_names_that_meet),
 		cmocka_unit_test(test_nasty_labels),
+		cmocka_unit_test(test_pmu_counters),
 		cmocka_unit_test(test_aggregate),
 		cmocka_unit_test(test_aggregate_of_the_unmeasured),
 		cmocka_unit_test(test_cgroups_per_cpu),
