@@ -257,3 +257,20 @@ def test_an_event_that_counts_nothing(guest, perfmond):
     for event, each in (("cycles", 1), ("instructions", CYCLES)):
         counted = metrics.value(f"perf_cgroup_{event}_total", cgroup="/a") * each
         assert counted == pytest.approx(11000 * MILLION, rel=0.01), "1 GHz"
+
+
+def test_how_many_counters_count(guest, perfmond):
+    """Those for anything; the one for cycles only is none of them. The emulator's PMU is true, and the start's result
+    stays when pinned events have counters at a reload."""
+    pinned = config("events = p0=cycles:D, p1=instructions:D, p2=instructions:D")
+    daemon = perfmond(pinned)
+    for _ in range(2):
+        metrics = daemon.fresh()
+        for kind in ("advertised", "usable"):
+            assert metrics.value("perfmond_pmu_counters", pmu="armv8_pmuv3", kind=kind) == 6
+        found = [one for one in daemon.json("/api/v1/status")["pmus"] if one["counters"]]
+        assert [(one["kind"], one["counters"]) for one in found] == [("core", {"advertised": 6, "usable": 6})]
+        daemon.reload(pinned)
+    check = guest.run("perfmond --config=/tmp/perfmond.conf --check || true")
+    # It is another process, and two of the counters are the daemon's.
+    assert re.search(r"^PMU armv8_pmuv3: 4 counters, of which 4 count at once$", check, re.M), check

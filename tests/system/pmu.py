@@ -16,21 +16,23 @@ import time
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, ATTR_SIZE, CLOEXEC = 0, 3, 112, 8
 TIMES = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED, …_RUNNING
-EXCLUDE_KERNEL = 1 << 5
+PINNED, EXCLUDE_KERNEL = 1 << 2, 1 << 5
 
 # The default config's, as PERF_COUNT_HW_….
 EVENTS = {"cycles": 0, "instructions": 1, "cache-misses": 3, "branch-misses": 5}
+NUMBERS = {**EVENTS, "branches": 4}
 
 # What the kernel answers where there is no PMU, or none that it may count with.
 ABSENT = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOSYS, errno.EACCES, errno.EPERM)
 
 
 class Event:
-    """One hardware event: of all that runs on a CPU, or of the caller in user mode."""
+    """One hardware event: of all that runs on a CPU, or of the caller in user mode. A pinned one has a counter at all
+    times, or none: then there is nothing to read."""
 
-    def __init__(self, name, cpu=None):
-        attr = struct.pack("=IIQQQQQ", PERF_TYPE_HARDWARE, ATTR_SIZE, EVENTS[name], 0, 0, TIMES,
-                           EXCLUDE_KERNEL if cpu is None else 0)
+    def __init__(self, name, cpu=None, pinned=False):
+        attr = struct.pack("=IIQQQQQ", PERF_TYPE_HARDWARE, ATTR_SIZE, NUMBERS[name], 0, 0, TIMES,
+                           (EXCLUDE_KERNEL if cpu is None else 0) | (PINNED if pinned else 0))
         pid, cpu = (0, -1) if cpu is None else (-1, cpu)
         self.fd = ctypes.CDLL(None, use_errno=True).syscall(
             PERF_EVENT_OPEN[platform.machine()], attr.ljust(ATTR_SIZE, b"\0"), pid, cpu, -1, CLOEXEC)
@@ -40,8 +42,9 @@ class Event:
                           f"{errno.errorcode[number]} ({os.strerror(number)})")
 
     def read(self):
-        """(count, enabled, running)"""
-        return struct.unpack("=QQQ", os.read(self.fd, 24))
+        """(count, enabled, running); None of a pinned event without a counter."""
+        reading = os.read(self.fd, 24)
+        return struct.unpack("=QQQ", reading) if reading else None
 
     def close(self):
         os.close(self.fd)
