@@ -222,6 +222,48 @@ static int try_sets(struct scope_plan *plan, const struct engine_probe *probe)
 	return r;
 }
 
+/* --- a PMU that lies */
+
+/* The PMU of the set's hardware events; NULL: it has none. */
+static const char *set_pmu(const struct scope_plan *plan, const struct set *set)
+{
+	for (size_t i = 0; i < set->nr; i++)
+		if (!plan->columns[set->columns[i]].event->software)
+			return plan->columns[set->columns[i]].event->pmu;
+	return NULL;
+}
+
+/* Can the sets have more events on the PMU at once than count? Each level of the tree of cgroups has events of its own,
+ * beside those of the CPU. */
+static bool may_exceed(const struct plan *plan, const struct pmu_counters *counters)
+{
+	size_t nr[_SCOPE_MAX] = {};
+
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++) {
+			const struct column *column = &plan->scope[scope].columns[i];
+
+			nr[scope] += column->set != NO_SET && !column->event->software &&
+				     strcmp(column->event->pmu, counters->pmu) == 0;
+		}
+	return nr[SCOPE_CGROUP] > 0 || nr[SCOPE_CPU] > counters->usable;
+}
+
+/* The kernel would run two sets at once that fit what the PMU advertises, and not what counts. An exclusive set has the
+ * PMU to itself in its turn. A pinned one has no turns, and has to be left alone: others would never run. */
+static void keep_apart(struct plan *plan)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_sets; i++) {
+			struct set *set = &plan->scope[scope].sets[i];
+			const char *pmu = set_pmu(&plan->scope[scope], set);
+			const struct pmu_counters *lying = pmu ? pmu_counters_find_lying(&plan->pmus, pmu) : NULL;
+
+			if (lying && !set->pinned && may_exceed(plan, lying))
+				set->exclusive = true;
+		}
+}
+
 /* --- the whole */
 
 static int test_pmus(struct plan *plan, const struct planner *planner)
@@ -269,6 +311,8 @@ static int make_scopes(struct plan *plan, const struct planner *planner, struct 
 		r = try_sets(&plan->scope[scope], &probes[scope]);
 	if (r == 0)
 		r = plan_add_counters(plan);
+	if (r == 0)
+		keep_apart(plan);
 	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
 }
 

@@ -10,7 +10,8 @@
  * column with its state and the reason.
  *
  * Before that, the PMUs are tested for the number of counters that count (engine/perf/pmu-test.h): the plan has the
- * results, and no set has more events than that.
+ * results, no set has more events than that, and where several sets could together have more, they are exclusive and
+ * take turns.
  */
 
 #include "engine/engine.h"

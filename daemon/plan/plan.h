@@ -90,12 +90,14 @@ struct set {
 	const struct engine_ops *engine; /* that counts it; NULL: this build has no such engine (of an image) */
 	size_t *columns;		 /* the leader first */
 	size_t nr;
-	struct cpulist cpus;	/* the set is opened on these (online) CPUs */
-	bool exact;		/* never multiplexed: all events are in the software context */
-	bool uncore;		/* a device's events */
-	bool pinned, exclusive; /* one of its events asks for it; the set is then never split */
-	bool part;		/* of a group that was split */
-	bool closed;		/* of a plan from an image: none of its events is open, so far */
+	struct cpulist cpus; /* the set is opened on these (online) CPUs */
+	bool exact;	     /* never multiplexed: all events are in the software context */
+	bool uncore;	     /* a device's events */
+	/* One of its events asks for it; the set is then never split. Exclusive also where beside another set more
+	 * events would run than the PMU counts. */
+	bool pinned, exclusive;
+	bool part;   /* of a group that was split */
+	bool closed; /* of a plan from an image: none of its events is open, so far */
 };
 
 struct scope_plan {

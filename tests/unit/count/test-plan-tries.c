@@ -274,6 +274,53 @@ static void test_together_where_not_all_count(void **state)
 	machine_release(&machine);
 }
 
+static bool is_exclusive(const struct world *w, enum scope scope, size_t set)
+{
+	return w->plan->scope[scope].sets[set].exclusive;
+}
+
+/* Two groups that the PMU would run at once have more events than count: the kernel lets an exclusive one run alone. */
+static void test_groups_are_kept_apart(void **state)
+{
+	struct world *w = *state;
+	struct machine machine = make_liar(4);
+
+	w->env = &machine.env;
+	make_dir(w, "a");
+	add_group(w, SCOPE_CPU, "two", false, five, 2);
+	add_group(w, SCOPE_CPU, "two more", false, &five[2], 2);
+	make_plan(w);
+	assert_false(is_exclusive(w, SCOPE_CPU, 0) || is_exclusive(w, SCOPE_CPU, 1));
+
+	add_group(w, SCOPE_CPU, "two", false, five, 2);
+	add_group(w, SCOPE_CPU, "three more", false, &five[2], 3);
+	add_group(w, SCOPE_CPU, "software", false, software, 2);
+	make_plan(w);
+	assert_true(is_exclusive(w, SCOPE_CPU, 0) && is_exclusive(w, SCOPE_CPU, 1));
+	assert_false(is_exclusive(w, SCOPE_CPU, 2));
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_true(fake_find(HW, 0, 0, 0)->attr.exclusive && fake_find(HW, 3, 0, 0)->attr.exclusive);
+	assert_false(fake_find(HW, 1, 0, 0)->attr.exclusive);
+	w->count = count_free(w->count);
+	w->tree = cgroup_tree_free(w->tree);
+
+	/* Cgroups have levels, each with its own events. A pinned group always runs. */
+	add_group(w, SCOPE_CPU, "pinned", false, five, 2)->events.events[0].attr.pinned = 1;
+	add_group(w, SCOPE_CGROUP, "one", false, five, 1);
+	make_plan(w);
+	assert_false(is_exclusive(w, SCOPE_CPU, 0));
+	assert_true(is_exclusive(w, SCOPE_CGROUP, 0));
+
+	/* A true PMU can be shared. */
+	fake_perf.usable = 0;
+	add_group(w, SCOPE_CPU, "five", false, five, 5);
+	add_group(w, SCOPE_CGROUP, "five", false, five, 5);
+	make_plan(w);
+	assert_false(is_exclusive(w, SCOPE_CPU, 0) || is_exclusive(w, SCOPE_CGROUP, 0));
+	machine_release(&machine);
+}
+
 /* A reload knows what the start has found, although our own pinned events have counters by now. */
 static void test_known_at_a_reload(void **state)
 {
@@ -660,6 +707,7 @@ int main(void)
 		TEST(test_split_where_not_all_count),
 		TEST(test_a_true_pmu_is_no_bound),
 		TEST(test_together_where_not_all_count),
+		TEST(test_groups_are_kept_apart),
 		TEST(test_known_at_a_reload),
 		TEST(test_split_stays_over_reload),
 		TEST(test_concessions),
