@@ -119,6 +119,10 @@ static void print_cgroups(const struct monitor *monitor)
 		printf("cgroups: %s\n", machine->no_cgroups.text);
 	if (machine->part_of_tree.text[0])
 		printf("  problem: %s\n", machine->part_of_tree.text);
+	if (machine->credits)
+		printf("  CPUs' events are credited to them at switches (engine bpf)\n");
+	if (machine->no_crediting.text[0])
+		printf("  problem: %s\n", machine->no_crediting.text);
 }
 
 static void print_machine(const struct monitor *monitor)
@@ -190,7 +194,7 @@ static size_t print_events(const struct monitor *monitor, enum scope scope, stru
 	size_t lost = 0;
 
 	printf("\nper %s:\n", scope == SCOPE_CPU ? "CPU" : "cgroup");
-	for (size_t i = 0; i < plan->nr_columns; i++) {
+	for (size_t i = 0; i < plan_nr_shown(plan); i++) {
 		const struct column *column = &plan->columns[i];
 		const char *why;
 		enum event_state state = count_column_state(monitor_count(monitor), scope, i, &why);

@@ -42,6 +42,7 @@ static const char default_text[] =
 	"groups = core tasks\n"
 	"include = **\n"
 	"exclude =\n"
+	"engine = perf\n"
 	"mount =\n"
 	"max = 2000\n"
 	"per_cpu = no\n"

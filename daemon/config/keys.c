@@ -70,6 +70,8 @@ const struct config_key config_keys[] = {
 	  .offset = offsetof(struct config, include) },
 	{ .section = SECTION_CGROUP, .name = "exclude", .type = VALUE_GLOBS,
 	  .offset = offsetof(struct config, exclude) },
+	{ .section = SECTION_CGROUP, .name = "engine", .type = VALUE_ENGINE,
+	  .offset = offsetof(struct config, cgroup_engine) },
 	{ .section = SECTION_CGROUP, .name = "mount", .type = VALUE_PATH,
 	  .offset = offsetof(struct config, cgroup_mount) },
 	{ .section = SECTION_CGROUP, .name = "max", .type = VALUE_NUMBER,

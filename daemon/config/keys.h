@@ -18,6 +18,7 @@ enum value_type {
 	VALUE_FILE,	/* struct config_text: a path or the name of a credential */
 	VALUE_PATH,	/* struct config_text: an absolute path, of at least min bytes */
 	VALUE_ORIGIN,	/* struct config_text: scheme://host:port, as a browser writes it */
+	VALUE_ENGINE,	/* uint64_t: enum config_engine */
 	VALUE_GROUPS,	/* list: names of groups, separated by spaces or commas */
 	VALUE_GLOBS,	/* list: globs on labels, separated by spaces; "\ " is a space in one */
 	VALUE_ADDRESS,	/* list: one address a line */

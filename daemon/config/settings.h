@@ -23,6 +23,13 @@ struct config_group {
 	struct config_place events_place; /* of `events =` */
 };
 
+/* How cgroups are counted. */
+enum config_engine {
+	CONFIG_ENGINE_AUTO, /* by crediting where that can be, or else by perf events */
+	CONFIG_ENGINE_BPF,  /* the same, and it is a problem where it can't be */
+	CONFIG_ENGINE_PERF,
+};
+
 struct config {
 	/* [daemon] */
 	uint64_t interval;		  /* ns; 10ms to 1h */
@@ -47,6 +54,7 @@ struct config {
 	struct config_list cgroup_groups;
 	struct config_list include, exclude;
 	struct config_text cgroup_mount; /* an absolute path; "": found in mountinfo */
+	uint64_t cgroup_engine;		 /* enum config_engine */
 	uint64_t cgroup_max;
 	bool cgroup_per_cpu;
 	uint64_t linger; /* ns */

@@ -196,6 +196,23 @@ static int set_events(struct config_group *group, const struct config_value *val
 	return value->goes_on ? 0 : config_place_set(&group->events_place, value->place.file, value->place.line);
 }
 
+static int set_engine(uint64_t *ret, const char *text, struct reason *why)
+{
+	static const char *const names[] = {
+		[CONFIG_ENGINE_AUTO] = "auto",
+		[CONFIG_ENGINE_BPF] = "bpf",
+		[CONFIG_ENGINE_PERF] = "perf",
+	};
+	char excerpt[EXCERPT_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(text, names[i]) == 0) {
+			*ret = i;
+			return 0;
+		}
+	return reason_set(why, -EINVAL, "'%s' is no engine; write auto, bpf or perf", text_excerpt(excerpt, text));
+}
+
 int config_value_set(void *object, const struct config_key *key, const struct config_value *value, struct reason *why)
 {
 	void *member = (char *)object + key->offset;
@@ -207,6 +224,8 @@ int config_value_set(void *object, const struct config_key *key, const struct co
 	case VALUE_DURATION:
 	case VALUE_SIZE:
 		return set_bounded(member, key, value->text, why);
+	case VALUE_ENGINE:
+		return set_engine(member, value->text, why);
 	case VALUE_FILE:
 	case VALUE_PATH:
 	case VALUE_ORIGIN:

@@ -88,7 +88,8 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	count->rows = calloc(cpus->nr + 1, sizeof(struct totals_row *));
 	if (!count->rows || cpu_canaries_new(&count->canaries, cpus->nr) < 0 || cpulist_copy(&count->cpus, cpus) < 0 ||
 	    cpulist_copy(&count->known_cpus, cpus) < 0 || totals_new(&count->totals, plan, options->cgroup_max) < 0 ||
-	    states_new(&count->states, plan) < 0 || engines_new(&count->engines, plan, privilege, options->closer) < 0)
+	    states_new(&count->states, plan) < 0 ||
+	    engines_new(&count->engines, plan, privilege, options->closer, options->cgroup_max) < 0)
 		return -ENOMEM;
 
 	*ret = steal_ptr(count);
@@ -676,8 +677,10 @@ static int restore_count(struct count **ret, struct unpack *in, const struct ima
 		r = image_get_plan(in, &plan);
 	if (r == 0 && info->names_engines)
 		r = image_get_engines(in, plan, &engines);
-	if (r == 0)
+	if (r == 0) {
+		engine_note_credited(plan);
 		r = plan_add_counters(plan);
+	}
 	if (r == 0)
 		r = count_new(&count, plan, &cpus, privilege, &options);
 	if (r < 0)

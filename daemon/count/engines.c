@@ -14,9 +14,11 @@
 
 const struct engine_ops *engines_by_name(const char *name)
 {
-	for (size_t i = 0; all_engines[i]; i++)
-		if (strcmp(all_engines[i]->name, name) == 0)
-			return all_engines[i];
+	const struct engine_ops *const *engines = planner_all_engines();
+
+	for (size_t i = 0; engines[i]; i++)
+		if (strcmp(engines[i]->name, name) == 0)
+			return engines[i];
 	return NULL;
 }
 
@@ -52,9 +54,17 @@ static int engines_create(struct engines *engines, const struct engine_ops *ops,
 	return 0;
 }
 
-int engines_new(struct engines *ret, struct plan *plan, const struct privilege *privilege, struct async_close *closer)
+int engines_new(struct engines *ret, struct plan *plan, const struct privilege *privilege, struct async_close *closer,
+		uint64_t max_cgroups)
 {
-	struct engine_env env = { .plan = plan, .privilege = privilege, .closer = closer };
+	struct engine_env env = {
+		.plan = plan,
+		.privilege = privilege,
+		.closer = closer,
+		.engines = ret->engines,
+		.nr_engines = &ret->nr,
+		.max_cgroups = max_cgroups,
+	};
 	int r = 0;
 
 	ret->plan = plan_ref(plan);
@@ -136,10 +146,18 @@ void engines_finish(struct engines *engines, uint64_t now)
 		engines->engines[i]->ops->finish(engines->engines[i], now);
 }
 
-void engines_read(struct engines *engines, uint64_t now)
+static void read_those(struct engines *engines, bool credit, uint64_t now)
 {
 	for (size_t i = 0; i < engines->nr; i++)
-		engines->engines[i]->ops->read(engines->engines[i], now);
+		if (engines->engines[i]->ops->credits == credit)
+			engines->engines[i]->ops->read(engines->engines[i], now);
+}
+
+/* CPUs come after the cgroups that are credited with their counts: these never have more. */
+void engines_read(struct engines *engines, uint64_t now)
+{
+	read_those(engines, true, now);
+	read_those(engines, false, now);
 }
 
 /* One that has seen the CPU go is right, and one that knows nothing says nothing. */
@@ -200,8 +218,14 @@ struct engine_stats engines_stats(const struct engines *engines)
 
 /* --- adding */
 
-static bool engine_counts_scope(const struct engine *engine, enum scope scope)
+/* An engine whose sets another one credits to cgroups counts their root. */
+static bool engine_counts_scope(const struct engine *engine, enum scope scope, uint64_t id)
 {
+	bool root = scope == SCOPE_CGROUP && id == CGROUP_ROOT_ID;
+
+	for (size_t i = 0; root && i < *engine->env.nr_engines; i++)
+		if (engine->env.engines[i]->ops->credits)
+			return true;
 	for (size_t i = 0; i < engine->env.plan->scope[scope].nr_sets; i++)
 		if (engine_owns(engine, scope, i))
 			return true;
@@ -268,7 +292,7 @@ int engines_add(struct engines *engines, const struct engine_target *asked, cons
 		struct engine *engine = engines->engines[i];
 		int r;
 
-		if (!engine_counts_scope(engine, asked->scope))
+		if (!engine_counts_scope(engine, asked->scope, asked->id))
 			continue;
 		why->text[0] = '\0';
 		r = engine->ops->add(engine, &target, cpus, rows, now, why);

@@ -30,8 +30,10 @@ struct engines {
 	struct engine_takeover takeovers[ENGINES_MAX];
 };
 
-/* Makes an engine for each kind that a set of the plan names. ret is zeroed. closer may be NULL. -ENOMEM. */
-int engines_new(struct engines *ret, struct plan *plan, const struct privilege *privilege, struct async_close *closer);
+/* Makes an engine for each kind that a set of the plan names. ret is zeroed, and stays where it is. closer may be NULL.
+ * max_cgroups: as many are counted at once, at most. -ENOMEM. */
+int engines_new(struct engines *ret, struct plan *plan, const struct privilege *privilege, struct async_close *closer,
+		uint64_t max_cgroups);
 /* Closes all. */
 void engines_release(struct engines *engines);
 

@@ -241,6 +241,12 @@ static int get_event(struct unpack *in, struct event *event)
 	return image_get_cpus(in, &event->cpus);
 }
 
+enum {
+	GROUP_SPLIT = 1 << 0,
+	GROUP_HIDDEN = 1 << 1,
+	GROUP_FLAGS = GROUP_SPLIT | GROUP_HIDDEN,
+};
+
 static void put_groups(struct buf *out, const struct group_list *list)
 {
 	pack_u64(out, list->nr);
@@ -249,7 +255,7 @@ static void put_groups(struct buf *out, const struct group_list *list)
 
 		pack_text(out, group->name);
 		pack_u64(out, group->alone);
-		pack_u64(out, group->split);
+		pack_u64(out, (group->split ? GROUP_SPLIT : 0) | (group->hidden ? GROUP_HIDDEN : 0));
 		pack_u64(out, group->events.nr);
 		for (size_t k = 0; k < group->events.nr; k++)
 			put_event(out, &group->events.events[k]);
@@ -258,11 +264,14 @@ static void put_groups(struct buf *out, const struct group_list *list)
 
 static int get_group(struct unpack *in, struct group *group)
 {
+	uint64_t flags;
 	size_t nr;
 
 	group->name = unpack_text(in);
 	group->alone = unpack_at_most(in, 1);
-	group->split = unpack_at_most(in, 1);
+	flags = unpack_at_most(in, GROUP_FLAGS);
+	group->split = flags & GROUP_SPLIT;
+	group->hidden = flags & GROUP_HIDDEN;
 	nr = unpack_nr(in, sizeof(uint64_t));
 	group->events.events = calloc(nr + 1, sizeof(*group->events.events));
 	if (!group->events.events)

@@ -2,6 +2,7 @@
 
 #include "count/planner.h"
 
+#include "engine/bpf/bpf.h"
 #include "engine/perf/perf.h"
 #include "engine/perf/pmu-test.h"
 #include "plan/build.h"
@@ -10,7 +11,18 @@
 #include <errno.h>
 #include <string.h>
 
-const struct engine_ops *const all_engines[] = { &engine_perf, NULL };
+const struct engine_ops *const perf_alone[] = { &engine_perf, NULL };
+
+const struct engine_ops *const *planner_all_engines(void)
+{
+	static const struct engine_ops *all[3];
+
+	if (!engine_bpf)
+		return perf_alone;
+	all[0] = engine_bpf;
+	all[1] = &engine_perf;
+	return all;
+}
 
 /* --- names */
 
@@ -33,9 +45,10 @@ static bool share_series(const struct event *a, const struct event *b)
  * have not, so that events which differ by their unit alone would meet there. */
 static bool share_name(const struct column *a, const char *a_series, const struct column *b, const char *b_series)
 {
+	bool hidden = a->group->hidden || b->group->hidden;
 	bool same = strcmp(a_series, b_series) == 0 || strcmp(a->event->metric, b->event->metric) == 0;
 
-	return same && !share_series(a->event, b->event);
+	return same && !hidden && !share_series(a->event, b->event);
 }
 
 /* No two columns of a scope may have the same series, nor one those of the groups' times. */
@@ -143,13 +156,13 @@ static int column_choose_engine(struct scope_plan *plan, size_t at, const struct
 	return 0;
 }
 
-/* Tries each column by itself, and puts those that can be counted into sets. */
-static int try_columns(struct scope_plan *plan, const struct engine_ops *const *engines,
+/* Tries each of these columns by itself, and puts those that can be counted into sets. */
+static int try_columns(struct scope_plan *plan, size_t from, size_t to, const struct engine_ops *const *engines,
 		       const struct engine_probe *probe)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < plan->nr_columns && r == 0; i++) {
+	for (size_t i = from; i < to && r == 0; i++) {
 		const struct engine_ops *engine = NULL;
 		bool may;
 
@@ -160,6 +173,45 @@ static int try_columns(struct scope_plan *plan, const struct engine_ops *const *
 			r = plan_assign_set(plan, i, engine, probe->cpus);
 	}
 	return r;
+}
+
+/* --- sets that are credited */
+
+/* Is the hidden column, which is one of the CPUs', credited to cgroups as one of theirs? */
+static bool is_credited(const struct column *hidden, const struct scope_plan *cgroups)
+{
+	for (size_t i = 0; i < cgroups->nr_columns; i++) {
+		const struct column *column = &cgroups->columns[i];
+
+		if (strcmp(column->group->name, hidden->group->name) == 0 && event_equal(column->event, hidden->event))
+			return column->set != NO_SET && cgroups->sets[column->set].engine->credits;
+	}
+	return false;
+}
+
+/* Opens on CPUs what is only counted per cgroup, where it is credited. */
+static int try_hidden(struct plan *plan, const struct engine_ops *const *engines, const struct engine_probe *probe)
+{
+	struct scope_plan *cpus = &plan->scope[SCOPE_CPU];
+	int r = 0;
+
+	for (size_t i = plan_nr_shown(cpus); i < cpus->nr_columns && r == 0; i++)
+		if (is_credited(&cpus->columns[i], &plan->scope[SCOPE_CGROUP]))
+			r = try_columns(cpus, i, i + 1, engines, probe);
+	return r;
+}
+
+/* A set whose events can't be had on CPUs as one group goes to the last engine, which opens it by itself. */
+static void settle_credited(struct plan *plan, const struct engine_ops *const *engines)
+{
+	struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP];
+	const struct engine_ops *last = NULL;
+
+	while (*engines)
+		last = *engines++;
+	for (size_t i = 0; i < cgroups->nr_sets; i++)
+		if (cgroups->sets[i].engine->credits && set_find_twin(plan, SCOPE_CGROUP, i) == NO_SET)
+			cgroups->sets[i].engine = last;
 }
 
 /* Opens the sets that are to be pinned, but for those that are open and counted already. */
@@ -242,8 +294,9 @@ static bool may_exceed(const struct plan *plan, const struct pmu_counters *count
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++) {
 			const struct column *column = &plan->scope[scope].columns[i];
+			bool opened = column->set != NO_SET && !plan->scope[scope].sets[column->set].credited;
 
-			nr[scope] += column->set != NO_SET && !column->event->software &&
+			nr[scope] += opened && !column->event->software &&
 				     strcmp(column->event->pmu, counters->pmu) == 0;
 		}
 	return nr[SCOPE_CGROUP] > 0 || nr[SCOPE_CPU] > counters->usable;
@@ -304,13 +357,20 @@ static int make_scopes(struct plan *plan, const struct planner *planner, struct 
 	if (r == 0)
 		r = test_pmus(plan, planner);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
-		r = try_columns(&plan->scope[scope], planner->engines, &probes[scope]);
+		r = try_columns(&plan->scope[scope], 0, plan_nr_shown(&plan->scope[scope]), planner->engines,
+				&probes[scope]);
+	if (r == 0)
+		r = try_hidden(plan, planner->engines, &probes[SCOPE_CPU]);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = hold_pinned(&plan->scope[scope], &probes[scope], &held);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = try_sets(&plan->scope[scope], &probes[scope]);
-	if (r == 0)
+	if (r == 0) {
+		engine_note_credited(plan);
 		r = plan_add_counters(plan);
+	}
+	if (r == 0)
+		settle_credited(plan, planner->engines);
 	if (r == 0)
 		keep_apart(plan);
 	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;

@@ -16,8 +16,9 @@
 
 #include "engine/engine.h"
 
-/* All engines of this build, by preference, NULL after the last. */
-extern const struct engine_ops *const all_engines[];
+/* Lists of engines, by preference, NULL after the last: all of this build, and perf alone. */
+const struct engine_ops *const *planner_all_engines(void);
+extern const struct engine_ops *const perf_alone[];
 
 /* The surroundings of a plan. All borrowed. */
 struct planner {

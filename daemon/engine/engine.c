@@ -13,3 +13,13 @@ void engine_release(struct engine *engine)
 {
 	engine->env.plan = plan_unref(engine->env.plan);
 }
+
+void engine_note_credited(struct plan *plan)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < plan->scope[scope].nr_sets; i++) {
+			struct set *set = &plan->scope[scope].sets[i];
+
+			set->credited = set->engine && set->engine->credits;
+		}
+}

@@ -13,7 +13,8 @@
  * a restart (then the first engines are made from an image). Between two engines of one kind what is open goes over and
  * counts on. A set that changes its engine is read by the old one for the last time when the new one starts.
  *
- * engine/perf is the kernel's own way: one file per event, CPU and cgroup.
+ * engine/perf is the kernel's own way: one file per event, CPU and cgroup. engine/bpf credits the CPUs' events to
+ * cgroups.
  */
 
 #include "engine/kept.h"
@@ -46,7 +47,10 @@ struct engine_env {
 	struct plan *plan;
 	const struct privilege *privilege;
 	struct set_health *health[_SCOPE_MAX]; /* one a set; the engine writes those of its own sets */
-	struct async_close *closer;	       /* of slow files, or NULL */
+	struct engine *const *engines;	       /* all of the plan, *nr_engines, also those made after this one */
+	const size_t *nr_engines;
+	uint64_t max_cgroups;	    /* as many are counted at once, at most */
+	struct async_close *closer; /* of slow files, or NULL */
 };
 
 struct engine {
@@ -110,6 +114,9 @@ struct engine_probe {
 
 struct engine_ops {
 	const char *name;
+	/* It opens no events of its own: each of its sets, which are of the cgroups' scope, stands on a set of the CPUs
+	 * (set_find_twin()), which another engine counts and event_of() returns. */
+	bool credits;
 
 	/* --- for the planner */
 
@@ -138,6 +145,9 @@ struct engine_ops {
 
 	/* Is anything of the set open, on any target? */
 	bool (*is_open)(const struct engine *engine, enum scope scope, size_t set);
+	/* The open event of a set of the CPUs' scope on a CPU, and the kernel's id of it; the file stays the engine's.
+	 * -ENODEV: the CPU is offline, or has been since; -ENOENT: it is not open for another reason. */
+	int (*event_of)(const struct engine *engine, int cpu, size_t set, size_t member, uint64_t *ret_id);
 	/* Is the target counted? */
 	bool (*has)(const struct engine *engine, enum scope scope, uint64_t id);
 
@@ -195,6 +205,9 @@ static inline bool engine_owns(const struct engine *engine, enum scope scope, si
 {
 	return engine->env.plan->scope[scope].sets[set].engine == engine->ops;
 }
+
+/* Notes which of the plan's sets are credited, before its counters are worked out. */
+void engine_note_credited(struct plan *plan);
 
 /* The parts that an engine's object starts with: ops, env with a reference to the plan. */
 void engine_init(struct engine *engine, const struct engine_ops *ops, const struct engine_env *env);

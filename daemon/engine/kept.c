@@ -25,25 +25,67 @@ static int identify_perf_event(int fd, uint64_t *ret)
 	return ioctl(fd, PERF_EVENT_IOC_ID, ret) < 0 ? -errno : 0;
 }
 
+/* A BPF object's id stands in the description of its file (/proc/PID/fdinfo, proc(5)), which tells its kind, too. */
+static int identify_bpf(int fd, const char *key, uint64_t *ret)
+{
+	char path[sizeof("/proc/self/fdinfo/") + 11];
+	_cleanup_(closefilep) FILE *file = NULL;
+	char line[128];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	while (fgets(line, sizeof(line), file))
+		if (strncmp(line, key, strlen(key)) == 0) {
+			*ret = strtoull(line + strlen(key), NULL, 10);
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static int identify_bpf_map(int fd, uint64_t *ret)
+{
+	return identify_bpf(fd, "map_id:\t", ret);
+}
+
+/* A link's description names its program, too. */
+static int identify_bpf_program(int fd, uint64_t *ret)
+{
+	uint64_t link;
+
+	return identify_bpf(fd, "link_id:\t", &link) == 0 ? -EINVAL : identify_bpf(fd, "prog_id:\t", ret);
+}
+
+static int identify_bpf_link(int fd, uint64_t *ret)
+{
+	return identify_bpf(fd, "link_id:\t", ret);
+}
+
 static int (*const identify[_KEPT_KIND_MAX])(int fd, uint64_t *ret) = {
 	[KEPT_PERF_EVENT] = identify_perf_event,
+	[KEPT_BPF_MAP] = identify_bpf_map,
+	[KEPT_BPF_PROGRAM] = identify_bpf_program,
+	[KEPT_BPF_LINK] = identify_bpf_link,
 };
 
 int kept_identify(int fd, struct kept_id *ret)
 {
-	int r = -EINVAL;
+	int error = 0;
 
 	for (int kind = 0; kind < _KEPT_KIND_MAX; kind++) {
 		uint64_t id;
+		int r = identify[kind](fd, &id);
 
-		r = identify[kind](fd, &id);
-		if (r < 0)
-			continue;
-		ret->kind = (enum kept_kind)kind;
-		ret->id = id;
-		return 0;
+		if (r == 0) {
+			ret->kind = (enum kept_kind)kind;
+			ret->id = id;
+			return 0;
+		}
+		/* The first one's, which is what most files are. */
+		error = error ? error : r;
 	}
-	return r;
+	return error;
 }
 
 static struct kept_file *find_file(const struct kept_pool *pool, enum kept_kind kind, uint64_t id)

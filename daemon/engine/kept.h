@@ -3,8 +3,8 @@
 
 /*
  * Files that outlive the daemon, because somebody else holds on to them: open perf events go on counting while no
- * daemon runs. The kernel knows each by an id, which no other file of its kind has until the machine is restarted. An
- * image (count/image.h) has those ids, and the pool gives the files back by them.
+ * daemon runs, and so do BPF programs. The kernel knows each by an id, which no other file of its kind has until the
+ * machine is restarted. An image (count/image.h) has those ids, and the pool gives the files back by them.
  */
 
 #include "util/cleanup.h"
@@ -15,6 +15,9 @@
 /* The kinds of files. The numbers are in images. */
 enum kept_kind {
 	KEPT_PERF_EVENT, /* its id: PERF_EVENT_IOC_ID (perf_event_open(2), Linux 3.12) */
+	KEPT_BPF_MAP,	 /* their ids: in /proc/self/fdinfo (proc(5), Linux 4.13; of links 5.8) */
+	KEPT_BPF_PROGRAM,
+	KEPT_BPF_LINK,
 	_KEPT_KIND_MAX,
 };
 

@@ -214,6 +214,7 @@ static json_t *problems_json(const struct snapshot *snapshot, const struct machi
 		return NULL;
 	if (!problems_add_sentence(problems, info->cpus_problem) ||
 	    !problems_add_sentence(problems, info->part_of_tree) ||
+	    !problems_add_sentence(problems, info->no_crediting) ||
 	    !problems_add(problems, info->mount ? NULL : info->no_cgroups) ||
 	    !problems_add(problems, info->env->tracefs ? NULL : info->env->tracefs_problem))
 		return NULL;

@@ -86,7 +86,7 @@ static size_t count_counting_events(const struct monitor *monitor, enum scope sc
 {
 	size_t counting = 0;
 
-	for (size_t i = 0; i < count_plan(monitor->count)->scope[scope].nr_columns; i++) {
+	for (size_t i = 0; i < plan_nr_shown(&count_plan(monitor->count)->scope[scope]); i++) {
 		const char *why;
 		enum event_state state = count_column_state(monitor->count, scope, i, &why);
 
@@ -130,8 +130,8 @@ bool monitor_describe(const struct monitor *monitor, struct reason *ret)
 		return false;
 	}
 	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups", on_cpus,
-		   plan->scope[SCOPE_CPU].nr_columns, count_stats(monitor->count).cpus, in_cgroups,
-		   plan->scope[SCOPE_CGROUP].nr_columns, monitor->admission.nr_status[CGROUP_COUNTED],
+		   plan_nr_shown(&plan->scope[SCOPE_CPU]), count_stats(monitor->count).cpus, in_cgroups,
+		   plan_nr_shown(&plan->scope[SCOPE_CGROUP]), monitor->admission.nr_status[CGROUP_COUNTED],
 		   monitor->tree ? cgroup_tree_size(monitor->tree) : 0);
 	return true;
 }

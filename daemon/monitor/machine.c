@@ -2,6 +2,7 @@
 
 #include "monitor/machine.h"
 
+#include "engine/bpf/bpf.h"
 #include "event/catalog/tracefs.h"
 #include "util/file.h"
 #include "util/mountinfo.h"
@@ -204,6 +205,22 @@ static int find_all(struct machine *machine, const struct config *config, const 
 	return 0;
 }
 
+/* Where there are no cgroups, it is of no interest. */
+static void choose_engine(struct machine *machine, const struct config *config)
+{
+	struct reason why;
+	int r;
+
+	if (config->cgroup_engine == CONFIG_ENGINE_PERF || config->cgroup_groups.nr == 0 || !machine->mount.path)
+		return;
+	r = bpf_is_available(&why);
+	machine->credits = r >= 0;
+	if (r < 0 && (config->cgroup_engine == CONFIG_ENGINE_BPF || machine->privilege.cap_perfmon ||
+		      machine->privilege.cap_sys_admin))
+		reason_set(&machine->no_crediting, 0,
+			   "cgroups are counted by perf events of their own, and not by crediting: %s", why.text);
+}
+
 int machine_new(struct machine **ret, const struct config *config, const struct cpu_topology *known, struct reason *why)
 {
 	_cleanup_(machine_freep) struct machine *machine = calloc(1, sizeof(*machine));
@@ -226,6 +243,7 @@ int machine_new(struct machine **ret, const struct config *config, const struct 
 	if (find_all(machine, config, known) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 
+	choose_engine(machine, config);
 	machine->nmi_watchdog = has_nmi_watchdog(machine, config);
 	machine->env = (struct event_env){
 		.pmus = machine->pmus,
@@ -261,6 +279,7 @@ bool machine_problem(const struct machine *machine, size_t i, struct reason *ret
 		{ "", machine->cpus_problem.text },
 		{ "no cgroups: ", no_cgroups },
 		{ "", machine->part_of_tree.text },
+		{ "", machine->no_crediting.text },
 	};
 
 	if (i < nr_pmus) {

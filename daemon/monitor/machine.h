@@ -30,6 +30,8 @@ struct machine {
 	struct reason no_cgroups;      /* … the reason */
 	struct reason part_of_tree;    /* the mount shows only part of the tree, and what to do; or "" */
 	int perf_hierarchy;	       /* cgroup_perf_hierarchy() */
+	bool credits;		       /* cgroups are counted by crediting (engine/bpf), as far as it goes */
+	struct reason no_crediting;    /* it was asked for and can't be, for that reason; or "" */
 };
 
 /*

@@ -42,32 +42,32 @@ static int parse_group(struct group *ret, const struct config_group *config, con
 	return 0;
 }
 
-static int parse_groups(struct group_list *ret, const struct config *config, const struct config_list *names,
-			const struct event_env *env, struct reason *why)
+/* Appends the groups of these names. but: names of groups to be left out, where the groups are hidden ones; or NULL. On
+ * failure the list has those before the one that failed. */
+static int parse_groups(struct group_list *list, const struct config *config, const struct config_list *names,
+			const struct config_list *but, const struct event_env *env, struct reason *why)
 {
-	_cleanup_(group_list_release) struct group_list list = {
-		.groups = calloc(names->nr + 1, sizeof(struct group)),
-	};
-
+	struct group *groups = reallocarray(list->groups, list->nr + names->nr + 1, sizeof(*groups));
 	size_t nr_events = 0;
 
-	if (!list.groups)
+	if (!groups)
 		return reason_set(why, -ENOMEM, "out of memory");
+	list->groups = groups;
 	for (size_t i = 0; i < names->nr; i++) {
 		const struct config_group *group = config_find_group(config, names->items[i]);
 		int r;
 
+		if (but && config_list_has(but, names->items[i], strlen(names->items[i])))
+			continue;
 		if (!group)
 			return reason_set(why, -EINVAL, "%s:%u: there is no [group \"%s\"]", names->places[i].file,
 					  names->places[i].line, names->items[i]);
-		r = parse_group(&list.groups[list.nr], group, env, MAX_EVENTS - nr_events, why);
+		groups[list->nr] = (struct group){ .hidden = but };
+		r = parse_group(&groups[list->nr], group, env, MAX_EVENTS - nr_events, why);
 		if (r < 0)
 			return r;
-		nr_events += list.groups[list.nr].events.nr;
-		list.nr++;
+		nr_events += groups[list->nr++].events.nr;
 	}
-	*ret = list;
-	list = (struct group_list){};
 	return 0;
 }
 
@@ -75,7 +75,7 @@ static struct planner planner_for(const struct machine *machine, int cgroup_fd, 
 				  const struct plan *in_force)
 {
 	return (struct planner){
-		.engines = all_engines,
+		.engines = machine->credits ? planner_all_engines() : perf_alone,
 		.cpus = &machine->cpus,
 		.cgroup_fd = cgroup_fd,
 		.no_cgroups = no_cgroups,
@@ -95,9 +95,13 @@ static int plan_groups(struct plan **ret, const struct config *config, const str
 		planner_for(machine, cgroup_fd, no_cgroups.text, in_force ? count_plan(in_force) : NULL);
 	int r;
 
-	r = parse_groups(&groups[SCOPE_CPU], config, &config->cpu_groups, &machine->env, why);
+	r = parse_groups(&groups[SCOPE_CPU], config, &config->cpu_groups, NULL, &machine->env, why);
 	if (r == 0)
-		r = parse_groups(&groups[SCOPE_CGROUP], config, &config->cgroup_groups, &machine->env, why);
+		r = parse_groups(&groups[SCOPE_CGROUP], config, &config->cgroup_groups, NULL, &machine->env, why);
+	/* What is credited to cgroups has to be open on CPUs. */
+	if (r == 0 && machine->credits)
+		r = parse_groups(&groups[SCOPE_CPU], config, &config->cgroup_groups, &config->cpu_groups, &machine->env,
+				 why);
 	if (r == 0 && in_force)
 		count_keep_events(in_force, groups);
 	if (r == 0)

@@ -81,6 +81,7 @@ void monitor_use(struct monitor *monitor, struct machine *machine, struct config
 		.mount = machine->mount.path ? &machine->mount : NULL,
 		.no_cgroups = machine->no_cgroups.text,
 		.part_of_tree = machine->part_of_tree.text,
+		.no_crediting = machine->no_crediting.text,
 		.cpus_problem = machine->cpus_problem.text,
 		.cpus = &machine->cpus,
 	};

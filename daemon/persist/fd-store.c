@@ -317,7 +317,11 @@ bool fd_store_is_current(const struct fd_store *store)
 
 size_t fd_store_nr_events(const struct fd_store *store)
 {
-	return store->table.nr;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < store->table.nr; i++)
+		nr += store->table.events[i].id.kind == KEPT_PERF_EVENT;
+	return nr;
 }
 
 /* --- parcels of an earlier instance */

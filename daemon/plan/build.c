@@ -47,6 +47,8 @@ int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, e
 				.set = NO_SET,
 				.held = -1,
 			};
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		plan->nr_hidden += plan->columns[i].group->hidden;
 	return sort_columns(plan);
 }
 
@@ -244,7 +246,8 @@ static bool set_share_counters(struct plan *plan, struct set *set)
 	struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP];
 
 	for (size_t i = 0; i < cpus->nr_sets; i++) {
-		if (cpus->sets[i].engine != set->engine || !set_counts_alike(cgroups, set, cpus, &cpus->sets[i]))
+		if ((cpus->sets[i].engine != set->engine && !set->credited) ||
+		    !set_counts_alike(cgroups, set, cpus, &cpus->sets[i]))
 			continue;
 		for (size_t k = 0; k < set->nr; k++) {
 			size_t counter = cpus->columns[cpus->sets[i].columns[k]].counter;

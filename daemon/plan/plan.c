@@ -153,7 +153,7 @@ bool set_has_probe(const struct scope_plan *plan, const struct set *set)
 
 bool column_equal(const struct column *a, const struct column *b)
 {
-	return a->scope == b->scope && event_equal(a->event, b->event);
+	return a->scope == b->scope && a->group->hidden == b->group->hidden && event_equal(a->event, b->event);
 }
 
 /* The first place in by_name with that name, or one that comes after it. */
@@ -208,8 +208,9 @@ static bool column_continues(const struct column *a, const struct column *b)
 {
 	bool changes = a->set == NO_SET || b->set == NO_SET || a->event->attr.type == PERF_TYPE_TRACEPOINT;
 
-	return changes && a->scope == b->scope && strcmp(a->event->text, b->event->text) == 0 &&
-	       strcmp(a->event->metric, b->event->metric) == 0 && strcmp(a->event->pmu, b->event->pmu) == 0;
+	return changes && a->scope == b->scope && a->group->hidden == b->group->hidden &&
+	       strcmp(a->event->text, b->event->text) == 0 && strcmp(a->event->metric, b->event->metric) == 0 &&
+	       strcmp(a->event->pmu, b->event->pmu) == 0;
 }
 
 size_t column_find_predecessor(const struct column *column, const struct scope_plan *plan)
@@ -252,7 +253,7 @@ size_t plan_nr_counted(const struct plan *plan)
 	size_t nr = 0;
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
+		for (size_t i = 0; i < plan_nr_shown(&plan->scope[scope]); i++)
 			nr += plan->scope[scope].columns[i].set != NO_SET;
 	return nr;
 }

@@ -53,6 +53,8 @@ struct group {
 	char *name;
 	bool alone; /* each event is a set of its own */
 	bool split; /* it may be counted in parts where it does not fit the PMU */
+	/* Of the CPUs' scope: it is one of the cgroups', and is opened on CPUs only so that an engine can credit it. */
+	bool hidden;
 	struct event_list events;
 };
 
@@ -96,14 +98,16 @@ struct set {
 	/* One of its events asks for it; the set is then never split. Exclusive also where beside another set more
 	 * events would run than the PMU counts. */
 	bool pinned, exclusive;
-	bool part;   /* of a group that was split */
-	bool closed; /* of a plan from an image: none of its events is open, so far */
+	bool part;     /* of a group that was split */
+	bool credited; /* it opens nothing, and stands on a set of the CPUs */
+	bool closed;   /* of a plan from an image: none of its events is open, so far */
 };
 
 struct scope_plan {
 	struct column *columns;
 	size_t nr_columns;
-	size_t *by_name; /* the columns' numbers, sorted by the names of their events; NULL: there are few */
+	size_t nr_hidden; /* the last columns: of hidden groups, which nobody is shown */
+	size_t *by_name;  /* the columns' numbers, sorted by the names of their events; NULL: there are few */
 	struct set *sets;
 	size_t nr_sets;
 };
@@ -136,6 +140,12 @@ struct plan *plan_ref(struct plan *plan);
 struct plan *plan_unref(struct plan *plan);
 DEFINE_CLEANUP(struct plan *, plan_unref)
 
+/* The columns that have series: the first ones. */
+static inline size_t plan_nr_shown(const struct scope_plan *plan)
+{
+	return plan->nr_columns - plan->nr_hidden;
+}
+
 /* --- sets */
 
 /* The set that a column of the plan (or NO_COLUMN) is in, or NO_SET. */
@@ -162,7 +172,7 @@ bool set_is_open(const struct scope_plan *plan, size_t set);
 
 /* --- from one plan to the next */
 
-/* Is it the same event: counted alike, and exposed under the same name? */
+/* Is it the same event: counted alike, and exposed under the same name, or hidden? */
 bool column_equal(const struct column *a, const struct column *b);
 /* The number of the plan's column that is equal, of which there is one at most, or NO_COLUMN. */
 size_t column_find_equal(const struct column *column, const struct scope_plan *plan);

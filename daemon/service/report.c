@@ -59,7 +59,7 @@ static void log_states(struct report *report, const struct monitor *monitor, enu
 	const struct count *count = monitor_count(monitor);
 	const struct plan *plan = count_plan(count);
 	enum event_state *reported = report->reported[scope];
-	size_t nr = plan->scope[scope].nr_columns;
+	size_t nr = plan_nr_shown(&plan->scope[scope]);
 
 	for (size_t i = 0; i < nr; i++) {
 		_cleanup_(buf_release) struct buf names = {};

@@ -19,6 +19,7 @@ struct machine_info {
 	const struct cgroup_mount *mount;  /* NULL: no cgroups are counted */
 	const char *no_cgroups;		   /* why not, if mount is NULL */
 	const char *part_of_tree;	   /* why the mount shows only a part of the tree; "": it shows all */
-	const char *cpus_problem;	   /* why the CPUs may be incomplete: sysfs does not tell; "": they are not */
-	const struct cpulist *cpus;	   /* that are counted */
+	const char *no_crediting;   /* why cgroups are not counted by crediting, where that was asked for; or "" */
+	const char *cpus_problem;   /* why the CPUs may be incomplete: sysfs does not tell; "": they are not */
+	const struct cpulist *cpus; /* that are counted */
 };

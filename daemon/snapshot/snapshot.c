@@ -52,9 +52,9 @@ static int copy_columns(struct snapshot_table *table, const struct count *count,
 	table->columns = calloc(plan->nr_columns + 1, sizeof(*table->columns));
 	if (!table->columns)
 		return -ENOMEM;
-	table->nr_columns = plan->nr_columns;
+	table->nr_columns = plan_nr_shown(plan);
 	table->nr_sets = plan->nr_sets;
-	for (size_t i = 0; i < plan->nr_columns; i++) {
+	for (size_t i = 0; i < table->nr_columns; i++) {
 		struct snapshot_column *column = &table->columns[i];
 		const char *why;
 

@@ -50,7 +50,7 @@ static void make_plan(struct bench *b)
 	struct group_list groups[_SCOPE_MAX] = {};
 	struct group *group = calloc(1, sizeof(*group));
 	const struct planner planner = {
-		.engines = all_engines,
+		.engines = perf_alone,
 		.cpus = &b->cpus,
 		.cgroup_fd = b->root_fd,
 		.no_cgroups = "",

@@ -3,15 +3,517 @@
 #include "engine/bpf/kernel.h"
 
 #include "engine/bpf/credit.skel.h"
+#include "util/clock.h"
 
-#include <elf.h>
+#include <assert.h>
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 
-/* That the program is in here, and is an ELF file. */
-bool bpf_engine_is_built_in(void)
+/* Cgroups of which an ancestor has the counts. */
+#define MAX_ALIASES 8192U
+
+/* A CPU is asked again when it was met in the middle of a program, which takes microseconds. */
+#define FLUSH_TRIES 100
+
+/* A trial that failed is made again after so long. */
+#define TRY_AGAIN_NS 1000000000U
+
+/* --- what libbpf says */
+
+/* The last line of libbpf's, or of the verifier's, that tells of an error. libbpf has no other way to say it. */
+static char libbpf_said[REASON_MAX];
+
+static int note_libbpf(enum libbpf_print_level level, const char *format, va_list args)
 {
-	size_t size = 0;
-	const void *program = credit__elf_bytes(&size);
+	char text[REASON_MAX];
 
-	return size > SELFMAG && memcmp(program, ELFMAG, SELFMAG) == 0;
+	if (level != LIBBPF_WARN || libbpf_said[0])
+		return 0;
+	(void)vsnprintf(text, sizeof(text), format, args);
+	text[strcspn(text, "\n")] = '\0';
+	memcpy(libbpf_said, text, sizeof(text));
+	return 0;
+}
+
+static int explain(int error, struct reason *why)
+{
+	switch (error) {
+	case -EPERM:
+		return reason_set(
+			why, error,
+			"the kernel refuses BPF programs (EPERM): CAP_BPF is needed beside CAP_PERFMON, and a "
+			"seccomp filter has to let bpf(2) pass");
+	case -ENOSYS:
+		return reason_set(why, error, "this kernel has no bpf(2), or a seccomp filter hides it (ENOSYS)");
+	case -ENOMEM:
+		return reason_set(why, error, "no memory for the maps of BPF programs (ENOMEM)");
+	case -ESRCH:
+		return reason_set(why, error,
+				  "this kernel has no type information (CONFIG_DEBUG_INFO_BTF), or is "
+				  "older than Linux 5.10");
+	default:
+		return reason_set(why, error, "its BPF programs can't be loaded (%s)%s%s", strerrorname_np(-error),
+				  libbpf_said[0] ? ": " : "", libbpf_said);
+	}
+}
+
+/* --- memory */
+
+static size_t value_size(const struct bpf_sizes *sizes, enum bpf_file file)
+{
+	switch (file) {
+	case BPF_FILE_CONFIG:
+		return sizeof(struct credit_config);
+	case BPF_FILE_CPUS:
+		return sizeof(struct credit_cpu);
+	case BPF_FILE_SLOTS:
+		return sizeof(struct credit_slot);
+	default:
+		return CREDIT_CELL_WORDS(sizes->sets, sizes->events) * sizeof(uint64_t);
+	}
+}
+
+static uint32_t nr_values(const struct bpf_sizes *sizes, enum bpf_file file)
+{
+	switch (file) {
+	case BPF_FILE_CONFIG:
+		return 1;
+	case BPF_FILE_CPUS:
+		return sizes->cpus;
+	case BPF_FILE_SLOTS:
+		return sizes->slots;
+	default:
+		return sizes->slots * sizes->cpus;
+	}
+}
+
+static size_t mapped_size(const struct bpf_sizes *sizes, enum bpf_file file)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = value_size(sizes, file) * nr_values(sizes, file);
+
+	return (size + page - 1) / page * page;
+}
+
+static int map_file(const struct bpf_kernel *kernel, enum bpf_file file, void **ret)
+{
+	int protection = file == BPF_FILE_CELLS ? PROT_READ : PROT_READ | PROT_WRITE;
+
+	*ret = mmap(NULL, mapped_size(&kernel->sizes, file), protection, MAP_SHARED, kernel->fds[file], 0);
+	if (*ret == MAP_FAILED) {
+		*ret = NULL;
+		return -errno;
+	}
+	return 0;
+}
+
+static void unmap_file(const struct bpf_kernel *kernel, enum bpf_file file, void *memory)
+{
+	if (memory)
+		(void)munmap(memory, mapped_size(&kernel->sizes, file));
+}
+
+/* Maps what is shared, and makes room for what is known of it. */
+static int kernel_open_memory(struct bpf_kernel *kernel)
+{
+	const struct bpf_sizes *sizes = &kernel->sizes;
+	void *config, *cpus, *slots, *cells;
+	int r = map_file(kernel, BPF_FILE_CONFIG, &config);
+
+	kernel->config = config;
+	if (r == 0)
+		r = map_file(kernel, BPF_FILE_CPUS, &cpus);
+	if (r == 0) {
+		kernel->cpus = cpus;
+		r = map_file(kernel, BPF_FILE_SLOTS, &slots);
+	}
+	if (r == 0) {
+		kernel->slots = slots;
+		r = map_file(kernel, BPF_FILE_CELLS, &cells);
+	}
+	if (r < 0)
+		return r;
+	kernel->cells = cells;
+	kernel->known = calloc(sizes->slots, sizeof(*kernel->known));
+	/* Pages that nothing is read into take no memory. */
+	kernel->read = calloc((size_t)sizes->slots * sizes->cpus, bpf_read_words(sizes) * sizeof(*kernel->read));
+	return kernel->known && kernel->read ? 0 : -ENOMEM;
+}
+
+struct bpf_kernel *bpf_kernel_ref(struct bpf_kernel *kernel)
+{
+	assert(kernel->refs > 0);
+	kernel->refs++;
+	return kernel;
+}
+
+struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
+{
+	if (!kernel || --kernel->refs > 0)
+		return NULL;
+	unmap_file(kernel, BPF_FILE_CONFIG, kernel->config);
+	unmap_file(kernel, BPF_FILE_CPUS, kernel->cpus);
+	unmap_file(kernel, BPF_FILE_SLOTS, kernel->slots);
+	unmap_file(kernel, BPF_FILE_CELLS, (void *)(uintptr_t)kernel->cells);
+	/* The links first: no program runs when its maps go. */
+	for (size_t i = _BPF_FILE_MAX; i-- > 0;)
+		safe_close(kernel->fds[i]);
+	for (uint32_t i = 0; kernel->known && i < kernel->sizes.slots; i++)
+		free(kernel->known[i].unclaimed);
+	free(kernel->known);
+	free(kernel->read);
+	free(kernel);
+	return NULL;
+}
+
+DEFINE_CLEANUP(struct bpf_kernel *, bpf_kernel_unref)
+
+static struct bpf_kernel *kernel_new(const struct bpf_sizes *sizes, bool v1)
+{
+	struct bpf_kernel *kernel = calloc(1, sizeof(*kernel));
+
+	if (!kernel)
+		return NULL;
+	kernel->refs = 1;
+	kernel->sizes = *sizes;
+	kernel->v1 = v1;
+	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
+		kernel->fds[i] = -1;
+	return kernel;
+}
+
+/* --- loading */
+
+static int set_sizes(struct credit *skeleton, const struct bpf_sizes *sizes)
+{
+	const struct {
+		struct bpf_map *map;
+		uint32_t nr;
+	} maps[] = {
+		{ skeleton->maps.cpus, sizes->cpus },
+		{ skeleton->maps.events, sizes->cpus * sizes->events },
+		{ skeleton->maps.ids, sizes->slots },
+		{ skeleton->maps.aliases, MAX_ALIASES },
+		{ skeleton->maps.vacant, sizes->slots },
+		{ skeleton->maps.slots, sizes->slots },
+		{ skeleton->maps.cells, sizes->slots * sizes->cpus },
+	};
+	int r = bpf_map__set_value_size(skeleton->maps.cells, (uint32_t)value_size(sizes, BPF_FILE_CELLS));
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps) && r == 0; i++)
+		r = bpf_map__set_max_entries(maps[i].map, maps[i].nr);
+	skeleton->rodata->nr_cpus = sizes->cpus;
+	skeleton->rodata->max_events = sizes->events;
+	skeleton->rodata->max_sets = sizes->sets;
+	return r;
+}
+
+static int keep_fd(struct bpf_kernel *kernel, enum bpf_file file, int fd)
+{
+	struct kept_id id;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	kernel->fds[file] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (kernel->fds[file] < 0)
+		return -errno;
+	r = kept_identify(kernel->fds[file], &id);
+	kernel->ids[file] = id.id;
+	return r;
+}
+
+static int keep_maps(struct bpf_kernel *kernel, const struct credit *skeleton)
+{
+	const struct bpf_map *maps[] = {
+		[BPF_FILE_CONFIG] = skeleton->maps.config,   [BPF_FILE_CPUS] = skeleton->maps.cpus,
+		[BPF_FILE_EVENTS] = skeleton->maps.events,   [BPF_FILE_IDS] = skeleton->maps.ids,
+		[BPF_FILE_ALIASES] = skeleton->maps.aliases, [BPF_FILE_VACANT] = skeleton->maps.vacant,
+		[BPF_FILE_SLOTS] = skeleton->maps.slots,     [BPF_FILE_CELLS] = skeleton->maps.cells,
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps) && r == 0; i++)
+		r = keep_fd(kernel, (enum bpf_file)i, bpf_map__fd(maps[i]));
+	return r;
+}
+
+static int attach(struct bpf_kernel *kernel, enum bpf_file file, const struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach(program);
+	int r = link ? keep_fd(kernel, file, bpf_link__fd(link)) : -errno;
+
+	(void)bpf_link__destroy(link);
+	return r;
+}
+
+/* The root cgroup has its slot from the start, and no other one. */
+static int fill_slots(struct bpf_kernel *kernel)
+{
+	uint64_t root = 1;
+	uint32_t slot = CREDIT_ROOT_SLOT;
+	int r = bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &root, &slot, BPF_ANY);
+
+	kernel->config->v1 = kernel->v1;
+	kernel->slots[slot].id = root;
+	for (slot = 1; slot < kernel->sizes.slots && r == 0; slot++)
+		r = bpf_map_update_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot, BPF_ANY);
+	return r < 0 ? -errno : 0;
+}
+
+static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *skeleton)
+{
+	int r = keep_maps(kernel, skeleton);
+
+	if (r == 0)
+		r = keep_fd(kernel, BPF_FILE_FLUSH, bpf_program__fd(skeleton->progs.flush));
+	if (r == 0)
+		r = kernel_open_memory(kernel);
+	if (r == 0)
+		r = fill_slots(kernel);
+	if (r == 0)
+		r = attach(kernel, BPF_FILE_ON_SWITCH, skeleton->progs.on_switch);
+	if (r == 0)
+		r = attach(kernel, BPF_FILE_ON_ATTACH, skeleton->progs.on_attach);
+	return r;
+}
+
+int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct reason *why)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
+	struct credit *skeleton;
+	int r;
+
+	if (!kernel)
+		return reason_set(why, -ENOMEM, "out of memory");
+	libbpf_said[0] = '\0';
+	(void)libbpf_set_print(note_libbpf);
+	skeleton = credit__open();
+	r = skeleton ? set_sizes(skeleton, sizes) : -errno;
+	if (r == 0)
+		r = credit__load(skeleton);
+	if (r == 0)
+		r = kernel_open_files(kernel, skeleton);
+	credit__destroy(skeleton);
+	if (r < 0)
+		return explain(r, why);
+	*ret = steal_ptr(kernel);
+	return 0;
+}
+
+int bpf_kernel_try(struct reason *why)
+{
+	const struct bpf_sizes least = { .cpus = bpf_nr_cpus(), .slots = 1, .events = 1, .sets = 1 };
+	static struct reason told;
+	static uint64_t tried_at;
+	static int result;
+	uint64_t now = clock_monotonic_ns();
+	struct bpf_kernel *kernel = NULL;
+
+	if (tried_at == 0 || (result < 0 && now - tried_at > TRY_AGAIN_NS)) {
+		result = bpf_kernel_load(&kernel, &least, false, &told);
+		if (result == 0 && !bpf_kernel_flush(kernel, 0))
+			result = reason_set(&told, -EOPNOTSUPP,
+					    "this kernel can't run a BPF program on a chosen CPU, as Linux 5.10 can");
+		kernel = bpf_kernel_unref(kernel);
+		tried_at = now;
+	}
+	if (result < 0)
+		*why = told;
+	return result;
+}
+
+/* --- over a restart */
+
+static enum kept_kind kind_of(enum bpf_file file)
+{
+	if (file == BPF_FILE_FLUSH)
+		return KEPT_BPF_PROGRAM;
+	return file > BPF_FILE_FLUSH ? KEPT_BPF_LINK : KEPT_BPF_MAP;
+}
+
+void bpf_kernel_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata)
+{
+	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
+		each(userdata, kernel->fds[i], (struct kept_id){ kind_of((enum bpf_file)i), kernel->ids[i] });
+}
+
+/* Is the map as large as what is going to be read of it? */
+static bool has_size(const struct bpf_kernel *kernel, enum bpf_file file)
+{
+	struct bpf_map_info info = {};
+	uint32_t length = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(kernel->fds[file], &info, &length) == 0 &&
+	       info.value_size == value_size(&kernel->sizes, file) &&
+	       info.max_entries == nr_values(&kernel->sizes, file);
+}
+
+int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
+		       const uint64_t ids[static _BPF_FILE_MAX], struct kept_pool *kept)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
+	bool whole = true;
+	int r;
+
+	if (!kernel)
+		return -ENOMEM;
+	for (size_t i = 0; i < _BPF_FILE_MAX; i++) {
+		kernel->ids[i] = ids[i];
+		kernel->fds[i] = kept_pool_take(kept, kind_of((enum bpf_file)i), ids[i]);
+		whole = whole && kernel->fds[i] >= 0;
+	}
+	if (!whole || !has_size(kernel, BPF_FILE_CONFIG) || !has_size(kernel, BPF_FILE_CPUS) ||
+	    !has_size(kernel, BPF_FILE_SLOTS) || !has_size(kernel, BPF_FILE_CELLS))
+		return -ENOENT;
+	r = kernel_open_memory(kernel);
+	if (r == 0)
+		*ret = steal_ptr(kernel);
+	return r;
+}
+
+/* --- events */
+
+uint32_t bpf_nr_cpus(void)
+{
+	int nr = libbpf_num_possible_cpus();
+
+	return nr > 0 ? (uint32_t)nr : 1;
+}
+
+void bpf_kernel_unwire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
+{
+	uint32_t key = cpu * kernel->sizes.events + number;
+
+	if (!kernel->cpus[cpu].wired[number])
+		return;
+	kernel->cpus[cpu].wired[number] = 0;
+	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_EVENTS], &key);
+}
+
+int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, int fd, uint64_t id)
+{
+	uint32_t key = cpu * kernel->sizes.events + number;
+
+	bpf_kernel_unwire(kernel, cpu, number);
+	/* A program that is reading the former event there has come to its end. */
+	(void)bpf_kernel_flush(kernel, cpu);
+	kernel->cpus[cpu].states[number] = CREDIT_NEW;
+	if (bpf_map_update_elem(kernel->fds[BPF_FILE_EVENTS], &key, &fd, BPF_ANY) < 0)
+		return -errno;
+	kernel->cpus[cpu].wired[number] = id;
+	return 0;
+}
+
+bool bpf_kernel_flush(struct bpf_kernel *kernel, uint32_t cpu)
+{
+	for (int i = 0; i < FLUSH_TRIES; i++) {
+		LIBBPF_OPTS(bpf_test_run_opts, options, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
+
+		/* -ENXIO: it is offline. */
+		if (bpf_prog_test_run_opts(kernel->fds[BPF_FILE_FLUSH], &options) < 0)
+			return false;
+		if (options.retval == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool has_events(const struct bpf_kernel *kernel, uint32_t cpu)
+{
+	for (uint32_t i = 0; i < kernel->sizes.events; i++)
+		if (kernel->cpus[cpu].wired[i])
+			return true;
+	return false;
+}
+
+bool bpf_kernel_flush_all(struct bpf_kernel *kernel)
+{
+	bool all = true;
+
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		if (has_events(kernel, cpu))
+			all = bpf_kernel_flush(kernel, cpu) && all;
+	return all;
+}
+
+/* --- slots */
+
+uint32_t bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id)
+{
+	uint32_t slot;
+
+	if (bpf_map_lookup_elem(kernel->fds[BPF_FILE_IDS], &id, &slot) < 0 || slot >= kernel->sizes.slots)
+		return CREDIT_ROOT_SLOT;
+	return slot;
+}
+
+void bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id)
+{
+	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_IDS], &id);
+	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_ALIASES], &id);
+}
+
+uint32_t bpf_kernel_take_slot(struct bpf_kernel *kernel, uint64_t id, const credit_word *ancestors, size_t nr)
+{
+	uint32_t slot;
+
+	assert(nr <= CREDIT_DEPTH_MAX);
+	if (bpf_map_lookup_and_delete_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot) < 0 ||
+	    slot >= kernel->sizes.slots)
+		return CREDIT_ROOT_SLOT;
+	for (size_t i = 0; i < nr; i++)
+		kernel->slots[slot].ancestors[i] = ancestors[i];
+	kernel->slots[slot].nr_ancestors = nr;
+	kernel->slots[slot].id = id;
+	if (bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &id, &slot, BPF_NOEXIST) == 0)
+		return slot;
+	bpf_kernel_free_slot(kernel, slot);
+	return bpf_kernel_find_slot(kernel, id);
+}
+
+bool bpf_kernel_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot)
+{
+	if (bpf_map_update_elem(kernel->fds[BPF_FILE_ALIASES], &id, &slot, BPF_ANY) < 0)
+		return false;
+	kernel->known[slot].nr_aliases++;
+	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_IDS], &id);
+	return true;
+}
+
+void bpf_kernel_unalias(struct bpf_kernel *kernel, uint64_t id)
+{
+	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_ALIASES], &id);
+}
+
+void bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
+{
+	uint64_t id, previous, *after = NULL;
+	int aliases = kernel->fds[BPF_FILE_ALIASES];
+
+	if (kernel->known[slot].nr_aliases == 0)
+		return;
+	while (bpf_map_get_next_key(aliases, after, &id) == 0) {
+		uint32_t to;
+		bool drop = bpf_map_lookup_elem(aliases, &id, &to) == 0 && to == slot;
+
+		if (drop)
+			(void)bpf_map_delete_elem(aliases, &id);
+		else {
+			previous = id;
+			after = &previous;
+		}
+	}
+	kernel->known[slot].nr_aliases = 0;
+}
+
+void bpf_kernel_free_slot(struct bpf_kernel *kernel, uint32_t slot)
+{
+	kernel->slots[slot].id = 0;
+	kernel->slots[slot].nr_ancestors = 0;
+	free(kernel->known[slot].unclaimed);
+	kernel->known[slot] = (struct bpf_slot){};
+	(void)bpf_map_update_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot, BPF_ANY);
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "engine/bpf/kernel.h"
+#include "engine/bpf/bpf.h"
 
-bool bpf_engine_is_built_in(void)
+#include <errno.h>
+
+int bpf_is_available(struct reason *why)
 {
-	return false;
+	return reason_set(why, -EOPNOTSUPP, "this build has no BPF engine (configure --with-bpf)");
 }
+
+const struct engine_ops *const engine_bpf = NULL;

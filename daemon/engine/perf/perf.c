@@ -162,6 +162,22 @@ static bool perf_is_open(const struct engine *base, enum scope scope, size_t set
 	return false;
 }
 
+static int perf_event_of(const struct engine *base, int cpu, size_t set, size_t member, uint64_t *ret_id)
+{
+	const struct perf_target *target = perf_target_find(perf_engine_const(base), SCOPE_CPU, (uint64_t)cpu);
+	const struct perf_groups *groups = target ? target->sets[set] : NULL;
+	const struct perf_group *group = groups && groups->nr > 0 ? groups->groups : NULL;
+
+	if (!group)
+		return -ENOENT;
+	if (group->dead || group->offline)
+		return -ENODEV;
+	if (!group->started || !perf_group_is_open(group))
+		return -ENOENT;
+	*ret_id = group->ids[member];
+	return group->fds[member];
+}
+
 static void perf_remove(struct engine *base, enum scope scope, uint64_t id, uint64_t now)
 {
 	struct perf_engine *engine = perf_engine(base);
@@ -555,6 +571,7 @@ const struct engine_ops engine_perf = {
 	.fds_needed = perf_fds_needed,
 	.room = perf_room,
 	.is_open = perf_is_open,
+	.event_of = perf_event_of,
 	.has = perf_has,
 	.add = perf_add,
 	.remove = perf_remove,

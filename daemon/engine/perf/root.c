@@ -152,7 +152,7 @@ static bool was_counted_here(const struct perf_engine *engine, const struct set 
 	for (size_t i = 0; i < set->nr; i++) {
 		size_t old = plan_set_of(from, column_find_predecessor(&plan->columns[set->columns[i]], from));
 
-		if (old != NO_SET && engine_owns(&engine->from->engine, SCOPE_CGROUP, old))
+		if (old != NO_SET && perf_may_feed_root(engine->from, old))
 			return true;
 	}
 	return false;

@@ -86,13 +86,22 @@ static void set_update(struct perf_groups *groups, const struct reading_context 
 
 /* --- what the CPUs count for the root cgroup */
 
+bool perf_may_feed_root(const struct perf_engine *engine, size_t set)
+{
+	const struct engine_ops *ops = engine->engine.env.plan->scope[SCOPE_CGROUP].sets[set].engine;
+
+	return ops && (ops == engine->engine.ops || ops->credits);
+}
+
 size_t perf_find_twin(const struct perf_engine *engine, enum scope scope, size_t set)
 {
 	size_t twin = set_find_twin(engine->engine.env.plan, scope, set);
-	enum scope other = scope == SCOPE_CPU ? SCOPE_CGROUP : SCOPE_CPU;
-	bool owns = engine_owns(&engine->engine, scope, set);
+	size_t on_cpus = scope == SCOPE_CPU ? set : twin, of_root = scope == SCOPE_CPU ? twin : set;
 
-	return owns && twin != NO_SET && engine_owns(&engine->engine, other, twin) ? twin : NO_SET;
+	return twin != NO_SET && engine_owns(&engine->engine, SCOPE_CPU, on_cpus) &&
+			       perf_may_feed_root(engine, of_root) ?
+		       twin :
+		       NO_SET;
 }
 
 bool perf_set_is_shared(const struct perf_engine *engine, enum scope scope, uint64_t id, size_t set)

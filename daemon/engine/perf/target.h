@@ -100,7 +100,10 @@ void perf_target_end_set(struct perf_engine *engine, struct perf_target *target,
 
 /* --- the root cgroup */
 
-/* The other scope's set that stands on the same counters, where this engine counts both; or NO_SET. */
+/* Can the CPUs' readings feed the root's set: is it this engine's, or credited by another, which leaves the root to
+ * who counts the CPUs? */
+bool perf_may_feed_root(const struct perf_engine *engine, size_t set);
+/* The other scope's set that stands on the same counters, where this engine counts both for the root; or NO_SET. */
 size_t perf_find_twin(const struct perf_engine *engine, enum scope scope, size_t set);
 /* Is the target the root cgroup, and is that set counted by the CPUs' events? */
 bool perf_set_is_shared(const struct perf_engine *engine, enum scope scope, uint64_t id, size_t set);

@@ -69,6 +69,7 @@ static void test_defaults(_unused_ void **state)
 	expect_list(&config->cgroup_groups, "core|tasks");
 	expect_list(&config->include, "**");
 	expect_list(&config->exclude, "");
+	assert_int_equal(config->cgroup_engine, CONFIG_ENGINE_PERF);
 	assert_int_equal(config->cgroup_max, 2000);
 	assert_false(config->cgroup_per_cpu);
 	assert_int_equal(config->linger, 60 * SECOND);
@@ -120,7 +121,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, and the headers of the groups. */
-	assert_int_equal(settings, 27 + 3 * 2);
+	assert_int_equal(settings, 28 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -205,6 +206,17 @@ static void test_roots(_unused_ void **state)
 	assert_string_equal(config->sysfs.text, "/host/my sys");
 	assert_string_equal(config->cgroup_mount.text, "/host/cgroup");
 	expect_place(&config->cgroup_mount.place, "f", 7);
+}
+
+static void test_engines(_unused_ void **state)
+{
+	_cleanup_(config_freep) struct config *config = parsed("[cgroup]\nengine = auto\n");
+
+	assert_int_equal(config->cgroup_engine, CONFIG_ENGINE_AUTO);
+	apply_as(config, "g", "[cgroup]\nengine = bpf\n");
+	assert_int_equal(config->cgroup_engine, CONFIG_ENGINE_BPF);
+	apply_as(config, "h", "[cgroup]\nengine = auto\nengine = perf\n");
+	assert_int_equal(config->cgroup_engine, CONFIG_ENGINE_PERF);
 }
 
 static void test_web_keys(_unused_ void **state)
@@ -557,6 +569,9 @@ static const struct wrong {
 	{ "[cgroup]\nmax = 1000001\n", "f:2: max: 1000001 is out of bounds", NULL },
 	{ "[cgroup]\nmax = 99999999999999999999\n", "f:2: max: 99999999999999999999 is out of bounds", NULL },
 	{ "[cpu]\naggregate = maybe\n", "f:2: aggregate: 'maybe' is neither yes nor no", NULL },
+	{ "[cgroup]\n\nengine = ebpf\n", "f:3: engine: 'ebpf' is no engine; write auto, bpf or perf", NULL },
+	{ "[cgroup]\nengine =\n", "f:2: engine: '' is no engine; write auto, bpf or perf", NULL },
+	{ "[cgroup]\nengine = BPF\n", "f:2: engine: 'BPF' is no engine", NULL },
 	{ "[cgroup]\nper_cpu =\n", "f:2: per_cpu: '' is neither yes nor no", NULL },
 	{ "[group \"a\"]\nalone = 2\n", "f:2: alone: '2' is neither yes nor no", NULL },
 	{ "[cpu]\ngroups = core s\xc3\xb6"
@@ -647,15 +662,25 @@ static void test_check(_unused_ void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),	cmocka_unit_test(test_example),
-		cmocka_unit_test(test_every_key),	cmocka_unit_test(test_roots),
-		cmocka_unit_test(test_web_keys),	cmocka_unit_test(test_halves_of_a_pair),
-		cmocka_unit_test(test_bounds),		cmocka_unit_test(test_comments),
-		cmocka_unit_test(test_byte_order_mark), cmocka_unit_test(test_lines_that_go_on),
-		cmocka_unit_test(test_indented_keys),	cmocka_unit_test(test_repeated_keys),
-		cmocka_unit_test(test_texts_in_order),	cmocka_unit_test(test_addresses),
-		cmocka_unit_test(test_set_listen),	cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_long_globs),	cmocka_unit_test(test_untouched_on_failure),
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_example),
+		cmocka_unit_test(test_every_key),
+		cmocka_unit_test(test_roots),
+		cmocka_unit_test(test_engines),
+		cmocka_unit_test(test_web_keys),
+		cmocka_unit_test(test_halves_of_a_pair),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_comments),
+		cmocka_unit_test(test_byte_order_mark),
+		cmocka_unit_test(test_lines_that_go_on),
+		cmocka_unit_test(test_indented_keys),
+		cmocka_unit_test(test_repeated_keys),
+		cmocka_unit_test(test_texts_in_order),
+		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_set_listen),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_long_globs),
+		cmocka_unit_test(test_untouched_on_failure),
 		cmocka_unit_test(test_check),
 	};
 

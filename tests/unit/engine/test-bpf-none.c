@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A build without the BPF engine. With it, test-bpf.c is run. */
+/* A build without the BPF engine: there is none, and the sentence says why. With it, test-bpf.c is run. */
 
-#include "engine/bpf/kernel.h"
-#include "util/cleanup.h"
+#include "engine/bpf/bpf.h"
+
+#include <errno.h>
+#include <string.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,15 +14,21 @@
 
 #include <cmocka.h>
 
-static void test_built_in(_unused_ void **state)
+static void test_none(_unused_ void **state)
 {
-	assert_false(bpf_engine_is_built_in());
+	struct reason why = {};
+
+	assert_null(engine_bpf);
+	assert_int_equal(bpf_is_available(&why), -EOPNOTSUPP);
+	assert_non_null(strstr(why.text, "this build has no BPF engine"));
+	/* A caller that only wants to know whether there is one. */
+	assert_int_equal(bpf_is_available(NULL), -EOPNOTSUPP);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_built_in),
+		cmocka_unit_test(test_none),
 	};
 
 	return cmocka_run_group_tests_name("bpf-none", tests, NULL, NULL);

@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A build with the BPF engine. Without it, test-bpf-none.c is run. */
+/*
+ * engine/bpf/kernel: programs are loaded into the kernel that runs here, count an event, give slots, and are found
+ * again by the ids of their files. The machine's own cgroups run meanwhile and take slots too; those of the test have
+ * ids that no cgroup has.
+ */
 
+#include "engine/bpf/bpf.h"
 #include "engine/bpf/kernel.h"
 #include "util/cleanup.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,15 +26,311 @@
 
 #include <cmocka.h>
 
-static void test_built_in(_unused_ void **state)
+#define NO_CGROUP(nr) ((UINT64_C(1) << 62) + (nr))
+#define ROOM 1024 /* slots, of which some are left for the test */
+
+DEFINE_CLEANUP(struct bpf_kernel *, bpf_kernel_unref)
+
+static struct bpf_kernel *load(uint32_t slots)
 {
-	assert_true(bpf_engine_is_built_in());
+	const struct bpf_sizes sizes = { .cpus = bpf_nr_cpus(), .slots = slots, .events = 2, .sets = 1 };
+	struct bpf_kernel *kernel = NULL;
+	struct reason why = {};
+
+	if (bpf_is_available(&why) < 0) {
+		print_message("SKIPPED: %s\n", why.text);
+		skip();
+	}
+	if (bpf_kernel_load(&kernel, &sizes, false, &why) < 0)
+		fail_msg("%s", why.text);
+	return kernel;
+}
+
+/* A word of all cells of CPU 0. */
+static uint64_t sum_cells(const struct bpf_kernel *kernel, size_t word)
+{
+	size_t words = CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
+	uint64_t sum = 0;
+
+	for (size_t slot = 0; slot < kernel->sizes.slots; slot++)
+		sum += kernel->cells[slot * kernel->sizes.cpus * words + word];
+	return sum;
+}
+
+/* --- loading and counting */
+
+static void test_load(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
+	uint64_t credits = sum_cells(kernel, CREDIT_CELL_CREDITS);
+
+	assert_non_null(engine_bpf);
+	assert_string_equal(engine_bpf->name, "bpf");
+	assert_int_equal(bpf_kernel_find_slot(kernel, 1), CREDIT_ROOT_SLOT);
+	assert_int_equal(kernel->slots[CREDIT_ROOT_SLOT].id, 1);
+	assert_true(bpf_kernel_flush(kernel, 0));
+	assert_true(sum_cells(kernel, CREDIT_CELL_CREDITS) > credits);
+	assert_int_not_equal(kernel->cpus[0].cgroup, 0);
+	assert_false(bpf_kernel_flush(kernel, UINT16_MAX));
+	/* No CPU has events yet. */
+	assert_true(bpf_kernel_flush_all(kernel));
+}
+
+static int open_clock(uint64_t *ret_id)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.disabled = 1,
+	};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ID, ret_id), 0);
+	return fd;
+}
+
+/* Whatever runs meanwhile: what the event has counted between two flushes is in the cells, and nothing else. */
+static void test_credit(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
+	size_t word = CREDIT_CELL_EVENTS(kernel->sizes.sets) + 1;
+	uint64_t id, counted, after;
+	int fd = open_clock(&id);
+
+	assert_int_equal(bpf_kernel_wire(kernel, 0, 1, fd, id), 0);
+	kernel->config->events[1] = (struct credit_event){ .used = CREDIT_USED, .leads = 1 };
+	kernel->config->nr_events = 2;
+	assert_true(bpf_kernel_flush_all(kernel));
+	assert_int_equal(kernel->cpus[0].states[1], CREDIT_COUNTS);
+
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
+	(void)usleep(20000);
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_DISABLE, 0), 0);
+	kernel->config->events[1].used = CREDIT_ENDING;
+	assert_true(bpf_kernel_flush_all(kernel));
+	assert_int_equal(kernel->cpus[0].states[1], CREDIT_ENDED);
+	assert_int_equal(read(fd, &counted, sizeof(counted)), sizeof(counted));
+	assert_true(counted >= 20000000);
+	assert_int_equal(sum_cells(kernel, word), counted);
+	assert_true(sum_cells(kernel, CREDIT_CELL_RUNNING(0)) >= 20000000);
+
+	/* It has ended. */
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
+	(void)usleep(1000);
+	assert_true(bpf_kernel_flush_all(kernel));
+	assert_int_equal(read(fd, &after, sizeof(after)), sizeof(after));
+	assert_true(after > counted);
+	assert_int_equal(sum_cells(kernel, word), counted);
+	bpf_kernel_unwire(kernel, 0, 1);
+	assert_int_equal(kernel->cpus[0].wired[1], 0);
+	safe_close(fd);
+}
+
+/* --- slots */
+
+static void test_slots(_unused_ void **state)
+{
+	static const credit_word ancestors[] = { NO_CGROUP(2), 1 };
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
+	uint32_t slot;
+
+	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), CREDIT_ROOT_SLOT);
+	slot = bpf_kernel_take_slot(kernel, NO_CGROUP(1), ancestors, ARRAY_SIZE(ancestors));
+	assert_int_not_equal(slot, CREDIT_ROOT_SLOT);
+	assert_in_range(slot, 1, ROOM - 1);
+	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), slot);
+	assert_int_equal(kernel->slots[slot].id, NO_CGROUP(1));
+	assert_int_equal(kernel->slots[slot].nr_ancestors, 2);
+	assert_memory_equal(kernel->slots[slot].ancestors, ancestors, sizeof(ancestors));
+	/* It has one already. */
+	assert_int_equal(bpf_kernel_take_slot(kernel, NO_CGROUP(1), NULL, 0), slot);
+	assert_int_equal(kernel->slots[slot].nr_ancestors, 2);
+
+	bpf_kernel_forget(kernel, NO_CGROUP(1));
+	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), CREDIT_ROOT_SLOT);
+	/* The slot is not free yet: programs may use it. */
+	assert_int_equal(kernel->slots[slot].id, NO_CGROUP(1));
+	bpf_kernel_free_slot(kernel, slot);
+	assert_int_equal(kernel->slots[slot].nr_ancestors, 0);
+	assert_null(kernel->known[slot].unclaimed);
+}
+
+/* Takes all slots that there are; the last one. */
+static uint32_t take_all(struct bpf_kernel *kernel, uint64_t id)
+{
+	uint32_t slot, last = CREDIT_ROOT_SLOT;
+
+	for (;;) {
+		slot = bpf_kernel_take_slot(kernel, id++, NULL, 0);
+		if (slot == CREDIT_ROOT_SLOT)
+			return last;
+		last = slot;
+	}
+}
+
+static void test_too_few_slots(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *none = load(1);
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
+	uint32_t slot;
+
+	assert_int_equal(bpf_kernel_take_slot(none, NO_CGROUP(1), NULL, 0), CREDIT_ROOT_SLOT);
+	assert_int_equal(bpf_kernel_find_slot(none, NO_CGROUP(1)), CREDIT_ROOT_SLOT);
+	assert_true(bpf_kernel_flush(none, 0));
+	assert_int_equal(none->cpus[0].slot, CREDIT_ROOT_SLOT);
+
+	slot = take_all(kernel, NO_CGROUP(0));
+	assert_int_not_equal(slot, CREDIT_ROOT_SLOT);
+	for (uint32_t i = 0; i < ROOM; i++)
+		assert_int_not_equal(kernel->slots[i].id, 0);
+	/* One that is free goes to the next one, be it a cgroup of the machine. */
+	bpf_kernel_forget(kernel, kernel->slots[slot].id);
+	bpf_kernel_free_slot(kernel, slot);
+	(void)take_all(kernel, NO_CGROUP(ROOM));
+	assert_int_not_equal(kernel->slots[slot].id, 0);
+}
+
+static uint32_t alias_of(const struct bpf_kernel *kernel, uint64_t id)
+{
+	uint32_t slot;
+
+	return bpf_map_lookup_elem(kernel->fds[BPF_FILE_ALIASES], &id, &slot) == 0 ? slot : CREDIT_ROOT_SLOT;
+}
+
+static void test_aliases(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
+	uint32_t parent = bpf_kernel_take_slot(kernel, NO_CGROUP(1), NULL, 0);
+	uint32_t other = bpf_kernel_take_slot(kernel, NO_CGROUP(2), NULL, 0);
+
+	assert_int_not_equal(parent, other);
+	assert_int_not_equal(bpf_kernel_take_slot(kernel, NO_CGROUP(3), NULL, 0), CREDIT_ROOT_SLOT);
+	assert_true(bpf_kernel_alias(kernel, NO_CGROUP(3), parent));
+	assert_true(bpf_kernel_alias(kernel, NO_CGROUP(4), parent));
+	assert_true(bpf_kernel_alias(kernel, NO_CGROUP(5), other));
+	assert_true(bpf_kernel_alias(kernel, NO_CGROUP(6), parent));
+	/* No slot of its own any more. */
+	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(3)), CREDIT_ROOT_SLOT);
+	assert_int_equal(alias_of(kernel, NO_CGROUP(3)), parent);
+	assert_int_equal(kernel->known[parent].nr_aliases, 3);
+	bpf_kernel_forget(kernel, NO_CGROUP(6));
+	assert_int_equal(alias_of(kernel, NO_CGROUP(6)), CREDIT_ROOT_SLOT);
+
+	bpf_kernel_drop_aliases(kernel, parent);
+	assert_int_equal(kernel->known[parent].nr_aliases, 0);
+	assert_int_equal(alias_of(kernel, NO_CGROUP(3)), CREDIT_ROOT_SLOT);
+	assert_int_equal(alias_of(kernel, NO_CGROUP(4)), CREDIT_ROOT_SLOT);
+	assert_int_equal(alias_of(kernel, NO_CGROUP(5)), other);
+	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), parent);
+}
+
+/* --- over a restart */
+
+struct kept {
+	struct kept_pool pool;
+	size_t nr, left_out; /* files; which one is not in the pool */
+	uint64_t ids[_BPF_FILE_MAX];
+};
+
+static void keep(void *userdata, int fd, struct kept_id id)
+{
+	struct kept *kept = userdata;
+	struct kept_id found;
+	int copy;
+
+	assert_in_range(kept->nr, 0, _BPF_FILE_MAX - 1);
+	kept->ids[kept->nr] = id.id;
+	if (kept->nr++ == kept->left_out)
+		return;
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	assert_true(copy >= 0);
+	assert_int_equal(kept_pool_add(&kept->pool, copy, &found), 0);
+	assert_int_equal(kept_id_compare(found, id), 0);
+}
+
+static struct kept kept_of(const struct bpf_kernel *kernel, size_t left_out)
+{
+	struct kept kept = { .pool = { .max = _BPF_FILE_MAX }, .left_out = left_out };
+
+	bpf_kernel_each_kept(kernel, keep, &kept);
+	assert_int_equal(kept.nr, _BPF_FILE_MAX);
+	return kept;
+}
+
+static void test_identify(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
+	static const struct {
+		enum bpf_file file;
+		enum kept_kind kind;
+	} table[] = {
+		{ BPF_FILE_CONFIG, KEPT_BPF_MAP },     { BPF_FILE_CELLS, KEPT_BPF_MAP },
+		{ BPF_FILE_EVENTS, KEPT_BPF_MAP },     { BPF_FILE_FLUSH, KEPT_BPF_PROGRAM },
+		{ BPF_FILE_ON_SWITCH, KEPT_BPF_LINK }, { BPF_FILE_ON_ATTACH, KEPT_BPF_LINK },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		struct kept_id id = {};
+
+		assert_int_equal(kept_identify(kernel->fds[table[i].file], &id), 0);
+		assert_int_equal(id.kind, table[i].kind);
+		assert_int_equal(id.id, kernel->ids[table[i].file]);
+		assert_int_not_equal(id.id, 0);
+	}
+}
+
+static void test_restore(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM), *restored = NULL;
+	uint32_t slot = bpf_kernel_take_slot(kernel, NO_CGROUP(1), NULL, 0);
+	struct kept kept = kept_of(kernel, SIZE_MAX);
+	uint64_t credits;
+
+	assert_int_equal(bpf_kernel_restore(&restored, &kernel->sizes, false, kept.ids, &kept.pool), 0);
+	assert_int_equal(kept.pool.nr, 0);
+	assert_int_equal(kept.pool.nr_missed, 0);
+	kernel = bpf_kernel_unref(kernel);
+
+	/* The programs and their memory are still there. */
+	assert_int_equal(bpf_kernel_find_slot(restored, NO_CGROUP(1)), slot);
+	assert_int_equal(restored->slots[slot].id, NO_CGROUP(1));
+	credits = sum_cells(restored, CREDIT_CELL_CREDITS);
+	assert_true(bpf_kernel_flush(restored, 0));
+	assert_true(sum_cells(restored, CREDIT_CELL_CREDITS) > credits);
+	kept_pool_release(&kept.pool);
+}
+
+static void test_restore_fails(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
+	struct bpf_kernel *restored = NULL;
+	struct bpf_sizes others = kernel->sizes;
+	struct kept kept;
+
+	for (size_t i = 0; i < _BPF_FILE_MAX; i++) {
+		kept = kept_of(kernel, i);
+		assert_int_equal(bpf_kernel_restore(&restored, &kernel->sizes, false, kept.ids, &kept.pool), -ENOENT);
+		assert_int_equal(kept.pool.nr_missed, 1);
+		kept_pool_release(&kept.pool);
+	}
+	/* Of another layout. */
+	others.slots++;
+	kept = kept_of(kernel, SIZE_MAX);
+	assert_int_equal(bpf_kernel_restore(&restored, &others, false, kept.ids, &kept.pool), -ENOENT);
+	kept_pool_release(&kept.pool);
+	assert_null(restored);
+	assert_true(bpf_kernel_flush(kernel, 0));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_built_in),
+		cmocka_unit_test(test_load),	cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_slots),	cmocka_unit_test(test_too_few_slots),
+		cmocka_unit_test(test_aliases), cmocka_unit_test(test_identify),
+		cmocka_unit_test(test_restore), cmocka_unit_test(test_restore_fails),
 	};
 
 	return cmocka_run_group_tests_name("bpf", tests, NULL, NULL);

@@ -70,6 +70,7 @@ void expect_same(const struct config *a, const struct config *b)
 	expect_same_list(&a->cgroup_groups, &b->cgroup_groups);
 	expect_same_list(&a->include, &b->include);
 	expect_same_list(&a->exclude, &b->exclude);
+	assert_int_equal(a->cgroup_engine, b->cgroup_engine);
 	assert_int_equal(a->cgroup_max, b->cgroup_max);
 	assert_int_equal(a->cgroup_per_cpu, b->cgroup_per_cpu);
 	assert_int_equal(a->linger, b->linger);

@@ -120,7 +120,7 @@ const struct text_event software[2] = { { "page-faults", SW, 2 }, { "context-swi
 static struct planner planner_of(const struct world *w)
 {
 	return (struct planner){
-		.engines = w->engines ? w->engines : all_engines,
+		.engines = w->engines ? w->engines : perf_alone,
 		.cpus = &w->cpus,
 		.cgroup_fd = w->root_fd,
 		.no_cgroups = w->no_cgroups ? w->no_cgroups : "",

@@ -199,7 +199,12 @@ static struct plan *make_plan(bool exact)
 	scope->columns = calloc(1, sizeof(struct column));
 	scope->sets = calloc(1, sizeof(struct set));
 	assert_true(scope->columns && scope->sets);
-	scope->columns[0] = (struct column){ .scope = SCOPE_CPU, .event = &software_event, .set = 0 };
+	scope->columns[0] = (struct column){
+		.scope = SCOPE_CPU,
+		.group = &group,
+		.event = &software_event,
+		.set = 0,
+	};
 	scope->sets[0] = (struct set){ .group = &group, .exact = exact, .columns = calloc(1, sizeof(size_t)), .nr = 1 };
 	assert_non_null(scope->sets[0].columns);
 	scope->nr_columns = scope->nr_sets = 1;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The engine's own side: targets, and the numbers of the plan's sets in the kernel.
+ *
+ * A target opens nothing. It is a name under which counts are asked for: the slot of its cgroup is there when the
+ * cgroup has run.
+ */
+
+#include "engine/bpf/kernel.h"
+#include "engine/engine.h"
+
+struct bpf_target {
+	uint64_t id;
+	UT_hash_handle hh;
+	bool fed; /* the root cgroup: the CPUs' readings feed it */
+	size_t nr_rows;
+	struct totals_row **rows;    /* one for all CPUs, or one a CPU; of the same allocation */
+	struct bpf_target_set *sets; /* one a set of the plan; of the same allocation */
+};
+
+struct bpf_target_set {
+	bool ended;	   /* another engine counts it now */
+	bool enabled, ran; /* it has been */
+	bool settled;	   /* the rows know the observation: */
+	enum observation observation;
+};
+
+/* A set of the plan, which is counted under these numbers. */
+struct bpf_set {
+	bool used;
+	bool lost; /* an event is not open on some CPU */
+	uint32_t number, first_event;
+};
+
+struct bpf_engine {
+	struct engine engine;
+	struct bpf_kernel *kernel; /* NULL: nothing is counted (yet, or any more) */
+	struct bpf_target *targets;
+	struct bpf_set *sets;	 /* one a set of the plan */
+	struct cpulist cpus;	 /* of the targets' rows */
+	uint64_t *scratch;	 /* counts of a set: values, and deltas */
+	struct bpf_engine *from; /* in a takeover: the predecessor, or NULL */
+};
+
+static inline struct bpf_engine *bpf_engine(struct engine *engine)
+{
+	return (struct bpf_engine *)engine;
+}
+
+static inline const struct bpf_engine *bpf_engine_const(const struct engine *engine)
+{
+	return (const struct bpf_engine *)engine;
+}
+
+static inline const struct scope_plan *bpf_plan(const struct bpf_engine *engine)
+{
+	return &engine->engine.env.plan->scope[SCOPE_CGROUP];
+}
+
+struct bpf_target *bpf_target_find(const struct bpf_engine *engine, uint64_t id);
+/* NULL: no memory. */
+struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, struct totals_row *const *rows,
+				  size_t nr_rows);
+void bpf_target_free(struct bpf_engine *engine, struct bpf_target *target);
