@@ -32,7 +32,7 @@ def perfmond(tmp_path, privileged):
 
     def start(config="", ready=True, access=None, **kwargs):
         path = tmp_path / f"perfmond-{len(running)}.conf"
-        path.write_text(with_listen(config), encoding="utf-8")
+        path.write_text(harness.with_engine(with_listen(config)), encoding="utf-8")
         daemon = harness.Daemon(path, **kwargs)
         daemon.access = access or {}
         running.append(daemon)

@@ -16,7 +16,7 @@ import socket
 import threading
 
 import harness
-from harness import passing, until
+from harness import passing, until, with_engine
 
 FAULTS, SWITCHES = "perf_cgroup_page_faults_total", "perf_cgroup_context_switches_total"
 WENT_ON = r"totals go on from systemd's fd store, with all of \d+ perf events"
@@ -146,7 +146,7 @@ class Service:
 
     def start(self, text=None, ready=True):
         if text is not None:
-            self.path.write_text(text, encoding="utf-8")
+            self.path.write_text(with_engine(text), encoding="utf-8")
         files = self.store.shuffled() if self.store else []
         self.daemon = harness.Daemon(self.path, env=self.env, limits=self.limits,
                                      **(passing(files) if files else {}))

@@ -101,6 +101,12 @@ class Delta:
         return self.after.value(name, **labels) - self.before.value(name, **labels)
 
 
+def with_engine(text):
+    """The config, with the engine that the whole run is to be made with (ENGINE), unless it names one itself."""
+    engine = os.environ.get("ENGINE")
+    return text if not engine or "engine =" in text else f"{text}\n[cgroup]\nengine = {engine}\n"
+
+
 class Daemon:
     """A running perfmond. Its standard error is read all the time and kept in `lines`."""
 
@@ -172,7 +178,7 @@ class Daemon:
     def configure(self, text):
         """Replaces the config file, as a whole."""
         new = self.config_path.with_suffix(".new")
-        new.write_text(text, encoding="utf-8")
+        new.write_text(with_engine(text), encoding="utf-8")
         new.rename(self.config_path)
 
     def reload(self, text, expect=r"perfmond: reloaded"):

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""The engine that credits the CPUs' events to cgroups: what it counts is what the kernel's own events of the cgroup, or
+its tasks' own books, say; a parent is the sum of its children; nothing is lost when an engine takes over from another.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness import Reference, run, until
+
+FAULTS, SWITCHES, CLOCK = (f"perf_cgroup_{name}_total" for name in
+                           ("page_faults", "context_switches", "task_clock_seconds"))
+
+
+def config(top, engine="bpf", more="", groups="work"):
+    return f"""
+[daemon]
+interval = 200ms
+[web]
+listen = 127.0.0.1:0
+[cpu]
+groups = cpu
+[cgroup]
+engine = {engine}
+groups = {groups}
+include = / {top.label} {top.label}/**
+{more}
+[group "cpu"]
+events = page-faults
+[group "work"]
+events = page-faults, context-switches, task-clock
+"""
+
+
+@pytest.fixture(autouse=True)
+def bpf(privileged, tmp_path):
+    """Where it can't be loaded, --check says so, and there is nothing to test."""
+    path = tmp_path / "probe.conf"
+    path.write_text("[cgroup]\nengine = bpf\n")
+    text = run("--check", f"--config={path}").stdout
+    if "not by crediting" in text:
+        pytest.skip(next(line for line in text.splitlines() if "not by crediting" in line))
+
+
+def of(metrics, name, group):
+    return metrics.value(name, cgroup=group.label)
+
+
+def test_files_do_not_grow_with_cgroups(perfmond, cgroups):
+    """As many as for one, however deep."""
+    daemon = perfmond(config(cgroups))
+    before = daemon.fresh().value("perfmond_open_events")
+    deep = cgroups
+    for i in range(4):
+        deep = deep.make(f"level{i}")
+    for i in range(50):
+        deep.make(f"leaf{i}")
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="counted") >= 56, "all are counted")
+    assert daemon.fresh().value("perfmond_open_events") == before
+    assert "bpf" in daemon.json("/api/v1/status")["engine"]
+
+
+def test_nested_and_exact(perfmond, cgroups, work, cpus):
+    """Each level is what is in it, by the kernel's own events and by the tasks' books; a parent is exactly the sum."""
+    daemon = perfmond(config(cgroups))
+    parent = cgroups.make("parent")
+    middle = parent.make("middle")
+    leaves = [middle.make(f"leaf{i}") for i in range(3)]
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=leaves[2].label) is not None, "counted")
+    helpers = [work(leaf, cpus[i % len(cpus)]) for i, leaf in enumerate(leaves)]
+    references = [Reference(group) for group in leaves]
+    before = daemon.fresh()
+    start = [(helper.faults(), helper.switches()) for helper in helpers]
+    for helper, nr in zip(helpers, (1000, 20000, 333)):
+        helper.begin(f"faults {nr}")
+    for helper in helpers:
+        helper.finish()
+    done = [(helper.faults() - faults, helper.switches() - switches)
+            for helper, (faults, switches) in zip(helpers, start)]
+    after = daemon.fresh()
+
+    def rises(name):
+        return [of(after, name, leaf) - of(before, name, leaf) for leaf in leaves]
+
+    assert rises(FAULTS) == [faults for faults, _ in done]
+    assert rises(FAULTS) == [reference.read() for reference in references]
+    for name in (FAULTS, SWITCHES):
+        for above in (middle, parent):
+            assert of(after, name, above) - of(before, name, above) == sum(rises(name))
+    clock = sum(rises(CLOCK))
+    assert of(after, CLOCK, parent) - of(before, CLOCK, parent) == pytest.approx(clock, rel=1e-9)
+    assert of(after, CLOCK, parent) <= after.value(CLOCK, cgroup="/")
+
+
+def test_counted_before_it_is_seen(perfmond, cgroups, work, cpus):
+    """From its first switch on, whenever the daemon comes to it."""
+    daemon = perfmond(config(cgroups))
+    os.kill(daemon.pid, signal.SIGSTOP)
+    try:
+        group = cgroups.make("unseen")
+        helper = work(group, cpus[0])
+        at = helper.faults()
+        helper.do("faults 500")
+        done = helper.faults() - at
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=group.label) is not None, "counted")
+    assert of(daemon.fresh(), FAULTS, group) >= done
+
+
+def test_came_and_went_unseen(perfmond, cgroups, work, cpus):
+    """What it did is its parent's. What a helper does between being moved, while it runs, and its next switch is not:
+    that is said to be of the cgroup which it has left."""
+    parent = cgroups.make("parent")
+    daemon = perfmond(config(cgroups))
+    before, reference, done = daemon.fresh(), Reference(parent), 0
+    os.kill(daemon.pid, signal.SIGSTOP)
+    try:
+        for i in range(20):
+            group = parent.make(f"brief{i}")
+            helper = work(group, cpus[0])
+            at = helper.faults()
+            helper.do("faults 100")
+            done += helper.faults() - at
+            helper.stop()
+            group.remove()
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    after = daemon.fresh()
+    assert done >= 2000
+    assert done <= of(after, FAULTS, parent) - of(before, FAULTS, parent) <= reference.read()
+
+
+def test_those_nobody_asks_for(perfmond, cgroups, work, cpus):
+    """Their counts are their parent's, at first and for good."""
+    parent = cgroups.make("parent")
+    unwanted = parent.make("unwanted")
+    daemon = perfmond(config(cgroups, more=f"exclude = {unwanted.label}"))
+    helper = work(unwanted, cpus[0])
+    before, at = daemon.fresh(), helper.faults()
+    for _ in range(5):
+        helper.do("faults 100")
+        time.sleep(1)
+    after = daemon.fresh()
+    assert after.get(FAULTS, cgroup=unwanted.label) is None
+    assert of(after, FAULTS, parent) - of(before, FAULTS, parent) == helper.faults() - at
+    # It is asked for after all.
+    daemon.reload(config(cgroups))
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=unwanted.label) is not None, "counted")
+    middle, at = daemon.fresh(), helper.faults()
+    helper.do("faults 100")
+    end = daemon.fresh()
+    for group in (unwanted, parent):
+        assert of(end, FAULTS, group) - of(middle, FAULTS, group) == helper.faults() - at
+
+
+def test_a_task_that_moves_itself(perfmond, cgroups, cpus):
+    """It is credited to where it was."""
+    a, b = cgroups.make("a"), cgroups.make("b")
+    daemon = perfmond(config(cgroups))
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=b.label) is not None, "counted")
+    script = f"""
+import mmap
+def faults(n):
+    m = mmap.mmap(-1, n * 4096)
+    for i in range(n):
+        m[i * 4096] = 1
+    m.close()
+for turn in range(50):
+    open("{a.path}/cgroup.procs", "w").write("0")
+    faults(200)
+    open("{b.path}/cgroup.procs", "w").write("0")
+    faults(50)
+"""
+    before, references = daemon.fresh(), [Reference(group) for group in (a, b)]
+    subprocess.run(["taskset", "-c", str(cpus[0]), "/usr/bin/python3", "-c", script], check=True)
+    after = daemon.fresh()
+    rises = [of(after, FAULTS, group) - of(before, FAULTS, group) for group in (a, b)]
+    theirs = [reference.read() for reference in references]
+    assert sum(rises) == pytest.approx(sum(theirs), abs=10)
+    # A move takes some microseconds, in which the kernel and the engine see it one after the other.
+    assert rises == pytest.approx(theirs, rel=0.01)
+
+
+def test_from_engine_to_engine(perfmond, cgroups, work, cpus):
+    """Totals go on; what happens between two readings of the same moment is counted once."""
+    group = cgroups.make("works")
+    helper = work(group, cpus[0])
+    daemon = perfmond(config(cgroups, "perf"))
+    before, at = daemon.fresh(), helper.faults()
+    for engine in ("bpf", "perf", "bpf", "bpf", "perf"):
+        helper.do("faults 500")
+        daemon.reload(config(cgroups, engine))
+        helper.do("faults 500")
+        assert of(daemon.fresh(), FAULTS, group) - of(before, FAULTS, group) == helper.faults() - at, engine
+    assert "bpf" not in daemon.json("/api/v1/status")["engine"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_restart(service, cgroups, work, cpus, end):
+    """The programs count on while no daemon runs."""
+    group = cgroups.make("kept")
+    helper = work(group, cpus[0])
+    service.start(config(cgroups))
+    service.wait_kept()
+    before, at = service.fresh(), helper.faults()
+    for _ in range(3):
+        helper.do("faults 300")
+        getattr(service, end)()
+        helper.do("faults 700")
+        service.start()
+        helper.do("faults 100")
+        assert of(service.fresh(), FAULTS, group) - of(before, FAULTS, group) == helper.faults() - at
+        service.wait_kept()
+
+
+def test_without_the_privilege(perfmond, cgroups):
+    """A process that has CAP_PERFMON alone counts by perf, and says why."""
+    path = "/proc/sys/kernel/unprivileged_bpf_disabled"
+    if not os.path.exists(path) or open(path).read().strip() == "0":
+        pytest.skip("BPF programs need no privilege here")
+    prefix = ["setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-bpf,-sys_admin"]
+    daemon = perfmond(config(cgroups), prefix=prefix)
+    sentence = "not by crediting: the kernel refuses BPF programs"
+    assert any(sentence in problem for problem in daemon.json("/api/v1/status")["problems"])
+    assert daemon.fresh().state("page_faults", "cgroup") == "ok"
+    assert sentence in run("--check", f"--config={daemon.config_path}", prefix=prefix).stdout
