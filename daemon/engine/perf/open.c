@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 /* Does attr use nothing that a kernel whose perf_event_attr has that size does not know? */
 static bool fits_size(const union event_attr *attr, size_t size)
@@ -83,6 +84,14 @@ bool perf_attr_make_plain(struct perf_event_attr *attr, const struct event *even
 int perf_enable_group(int leader_fd)
 {
 	return ioctl(leader_fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ? -errno : 0;
+}
+
+bool perf_is_in_error(int leader_fd)
+{
+	uint64_t little;
+
+	/* It is at its end of file; of any other group this is too little to read (ENOSPC). */
+	return read(leader_fd, &little, sizeof(little)) == 0;
 }
 
 /* --- errors in words */

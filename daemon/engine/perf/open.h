@@ -30,6 +30,9 @@ bool perf_attr_make_plain(struct perf_event_attr *attr, const struct event *even
 /* PERF_EVENT_IOC_ENABLE on a leader; negative errno. */
 int perf_enable_group(int leader_fd);
 
+/* Is the pinned group in error state (perf_event_open(2), "pinned"), because there were no counters for it? */
+bool perf_is_in_error(int leader_fd);
+
 /* Can the same call work later, because the PMU was busy, or files or memory were short? */
 bool perf_open_may_recover(int error);
 

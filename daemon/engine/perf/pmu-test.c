@@ -51,13 +51,10 @@ static int trial_add(struct trial *trial, const struct event *event, int cpu, in
 	return fd;
 }
 
-/* Is the pinned group in error state, because there was no counter for it? */
-static bool is_in_error(int leader_fd)
+/* Starts a pinned group. False: there are no counters for it. */
+static bool start_pinned(int leader_fd)
 {
-	uint64_t little;
-
-	/* It is at its end of file; of any other this is too little to read (ENOSPC). */
-	return perf_enable_group(leader_fd) < 0 || read(leader_fd, &little, sizeof(little)) == 0;
+	return perf_enable_group(leader_fd) == 0 && !perf_is_in_error(leader_fd);
 }
 
 /* How many of the events run at once, each by itself? 0: that can't be told. */
@@ -70,7 +67,7 @@ static size_t count_counters(const struct event *event, int cpu)
 
 		if (fd < 0)
 			return engine_is_short(fd) ? 0 : trial.nr;
-		if (is_in_error(fd))
+		if (!start_pinned(fd))
 			return trial.nr - 1;
 	}
 	return 0;
@@ -82,14 +79,14 @@ static bool start_group(struct trial *trial, const struct event *event, int cpu,
 	while (trial->nr < nr)
 		if (trial_add(trial, event, cpu, trial->nr ? trial->fds[0] : -1) < 0)
 			return false;
-	return !is_in_error(trial->fds[0]);
+	return start_pinned(trial->fds[0]);
 }
 
 /* False: in error state, or its CPU went offline. */
 static bool read_group(const struct trial *trial, struct reading *ret)
 {
-	uint64_t group[3 +
-		       2 * TEST_MAX_EVENTS]; /* number, enabled, running, { value, id }…: the format of perf_open() */
+	/* number, enabled, running, { value, id }…: the format of perf_open() */
+	uint64_t group[3 + 2 * TEST_MAX_EVENTS];
 	ssize_t size = (ssize_t)((3 + 2 * trial->nr) * sizeof(*group));
 
 	if (read(trial->fds[0], group, sizeof(group)) != size)

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- what an event can do without */
 
@@ -378,12 +377,10 @@ static size_t open_members(const struct scope_plan *plan, const struct set *set,
 static bool runs_at_once(const struct scope_plan *plan, const struct set *set, const struct engine_probe *probe,
 			 size_t nr, int *fds, size_t *opened)
 {
-	uint64_t little;
 	int error;
 
 	*opened = open_members(plan, set, probe, nr, -1, true, fds, &error);
-	/* A group in error state is at its end of file; of any other this is too little to read (ENOSPC). */
-	return *opened < nr || perf_enable_group(fds[0]) < 0 || read(fds[0], &little, sizeof(little)) != 0;
+	return *opened < nr || perf_enable_group(fds[0]) < 0 || !perf_is_in_error(fds[0]);
 }
 
 static bool fits_at_once(const struct scope_plan *plan, const struct set *set, const struct engine_probe *probe,
