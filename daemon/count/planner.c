@@ -209,9 +209,14 @@ static void settle_credited(struct plan *plan, const struct engine_ops *const *e
 
 	while (*engines)
 		last = *engines++;
-	for (size_t i = 0; i < cgroups->nr_sets; i++)
-		if (cgroups->sets[i].engine->credits && set_find_twin(plan, SCOPE_CGROUP, i) == NO_SET)
-			cgroups->sets[i].engine = last;
+	for (size_t i = 0; i < cgroups->nr_sets; i++) {
+		struct set *set = &cgroups->sets[i];
+
+		if (!set->credited || set_find_twin(plan, SCOPE_CGROUP, i) != NO_SET)
+			continue;
+		set->engine = last;
+		set->credited = last->credits;
+	}
 }
 
 /* Opens the sets that are to be pinned, but for those that are open and counted already. */
