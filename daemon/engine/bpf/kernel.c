@@ -23,7 +23,7 @@
 
 /* --- what libbpf says */
 
-/* The last line of libbpf's, or of the verifier's, that tells of an error. libbpf has no other way to say it. */
+/* The first line of libbpf's that tells of an error, which names the program. libbpf has no other way to say it. */
 static char libbpf_said[REASON_MAX];
 
 static int note_libbpf(enum libbpf_print_level level, const char *format, va_list args)
@@ -453,7 +453,7 @@ uint32_t bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id)
 void bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id)
 {
 	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_IDS], &id);
-	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_ALIASES], &id);
+	bpf_kernel_unalias(kernel, id);
 }
 
 uint32_t bpf_kernel_take_slot(struct bpf_kernel *kernel, uint64_t id, const credit_word *ancestors, size_t nr)

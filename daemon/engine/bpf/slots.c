@@ -313,7 +313,6 @@ static void slot_fold(struct bpf_engine *engine, uint32_t slot)
 static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, uint64_t unknown_ns)
 {
 	struct bpf_slot *known = &engine->kernel->known[slot];
-
 	uint32_t ancestor;
 
 	if (known->seen_at == 0) {
@@ -327,14 +326,15 @@ static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, 
 static void review_slots(struct bpf_engine *engine, uint64_t now)
 {
 	struct bpf_kernel *kernel = engine->kernel;
+	uint64_t unknown_ns;
 	uint32_t taken = 0;
 
 	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++)
 		taken += kernel->slots[slot].id != 0;
+	unknown_ns = taken > kernel->sizes.slots / 4 * 3 ? UNKNOWN_SHORT_NS : UNKNOWN_NS;
 	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++)
 		if (kernel->slots[slot].id && !kernel->known[slot].retired)
-			slot_review(engine, slot, now,
-				    taken > kernel->sizes.slots / 4 * 3 ? UNKNOWN_SHORT_NS : UNKNOWN_NS);
+			slot_review(engine, slot, now, unknown_ns);
 }
 
 /* --- what is measured */
