@@ -3,14 +3,21 @@
 """Writes the Grafana dashboard: generate.py >perfmond.json
 
 What is installed is the JSON; a test compares it with what this makes. A panel is one line or two here, and its
-place follows from the order: a row of the grid is full when 24 columns are.
+place follows from the order: a row of the grid is full when 24 columns are. All rows but the first are folded, and
+Grafana asks for what is in them when they are opened.
 """
 
 import json
 import sys
 
-SELECTED = 'job="$job", instance=~"$instance"'
+# The label cluster is one that a cluster's Prometheus gives; where there is none, the variable is .*, which holds for
+# series without the label, too.
+SELECTED = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
+MACHINE = "cluster, job, instance"
+CGROUP = f"{MACHINE}, cgroup"
 CGROUPS = SELECTED + ', cgroup=~"$cgroup"'
+# Who tells the names of pods: perfmond, or the rules that join kube-state-metrics.
+NAMED = '{__name__=~"perf_cgroup_info|instance_cgroup:perf_pod:info", '
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 # States of events, from worse to better, with their colours.
@@ -20,22 +27,42 @@ STATES = [("denied", "red"), ("failed", "semi-dark-red"), ("unsupported", "text"
 
 # --- expressions
 
-def cpu_rate(event, by="instance, cpu"):
+def cpu_rate(event, by=f"{MACHINE}, cpu"):
     return f"sum by ({by}) (rate(perf_cpu_{event}_total{{{SELECTED}}}[$__rate_interval]))"
 
 
 def cgroup_rate(event, window="[$__rate_interval]", selector=CGROUPS):
-    return f"sum by (instance, cgroup) (rate(perf_cgroup_{event}_total{{{selector}}}{window}))"
+    return f"sum by ({CGROUP}) (rate(perf_cgroup_{event}_total{{{selector}}}{window}))"
 
 
-def ratio(rate, over, under, **kwargs):
+def ratio(rate, over, under, per=1, **kwargs):
     """Nothing, rather than a division by zero, where nothing was counted."""
-    return f"{rate(over, **kwargs)} / ({rate(under, **kwargs)} > 0)"
+    return f"{f'{per} * ' if per != 1 else ''}{rate(over, **kwargs)} / ({rate(under, **kwargs)} > 0)"
+
+
+def misses(rate, what, **kwargs):
+    return ratio(rate, f"{what}_misses", "instructions", per=1000, **kwargs)
+
+
+def of_pods(expr):
+    """Of the cgroups of the pods that are chosen: of all cgroups where none is."""
+    pods = f'last_over_time({NAMED}{CGROUPS}, namespace=~"$namespace", pod=~"$pod"}}[$__range] @ end())'
+    return f"{expr} and on ({CGROUP}) {pods}"
+
+
+def topk(expr):
+    """The largest of the cgroups that are shown: of the leaves alone, since all others hold what is below them."""
+    level = f"last_over_time(perf_cgroup_descendants{{{CGROUPS}}}[$__range] @ end()) $level"
+    return f"topk($top, {of_pods(expr)} and on ({CGROUP}) ({level}))"
 
 
 def top(expr, event):
     """What has most of an event over the whole time shown: the same cgroups at each point."""
-    return f"{expr} and topk($top, {cgroup_rate(event, '[$__range] @ end()')})"
+    return f"{expr} and {topk(cgroup_rate(event, '[$__range] @ end()'))}"
+
+
+def top_peaks(event):
+    return topk(f"sum by ({CGROUP}) (perf_cgroup_{event}_peak_per_second{{{CGROUPS}}})")
 
 
 def running(scope, by):
@@ -54,15 +81,23 @@ def own_rate(metric):
     return f"rate(perfmond_{metric}_total{{{SELECTED}}}[$__rate_interval])"
 
 
+def with_address(expr):
+    """With a label for links: the instance, and with $port where that is a name without a port."""
+    return f'label_replace(label_replace({expr}, "address", "$1", "instance", "(.+)"), ' \
+           '"address", "$1:$port", "instance", "([^:]+|\\\\[.+\\\\])")'
+
+
 def state_numbers():
     """One series an event, whose value is the place of its state among STATES."""
-    return " or ".join(f'max by (instance, scope, group, event, pmu) ({number} * perf_event_state{{{SELECTED}, '
+    return " or ".join(f'max by ({MACHINE}, scope, group, event, pmu) ({number} * perf_event_state{{{SELECTED}, '
                        f'state="{state}"}})' for number, (state, _) in enumerate(STATES))
 
 
 # --- panels
 
 def target(number, expr, legend="", instant=False, **more):
+    # Without the label, Grafana shows nothing for it.
+    legend = legend.replace("{{instance}}", "{{cluster}} {{instance}}")
     return {"refId": chr(ord("A") + number), "datasource": DATASOURCE, "editorMode": "code", "expr": expr,
             "legendFormat": legend, "instant": instant, "range": not instant, **more}
 
@@ -118,8 +153,8 @@ def table(title, columns, order, sort, links=(), width=24, **more):
                  **more)
 
 
-def row(title):
-    return {"type": "row", "title": title, "collapsed": False, "panels": [], "gridPos": {"w": 24, "h": 1}}
+def row(title, folded=True):
+    return {"type": "row", "title": title, "collapsed": folded, "panels": [], "gridPos": {"w": 24, "h": 1}}
 
 
 def text(content, width, height):
@@ -130,16 +165,16 @@ def text(content, width, height):
 # --- the views
 
 def machine():
-    by = {"by": "instance"}
-    yield row("Machine")
+    by = {"by": MACHINE}
+    yield row("Machine", folded=False)
     yield number("Answers", f"up{{{SELECTED}}}", steps=[(1, "green")], below="red", words={"0": "no", "1": "yes"})
     yield number("CPUs", own("cpus"))
     yield number("Cgroups counted", own("cgroups", state="counted"))
-    yield number("Cgroups left out", f'sum by (instance) ({own("cgroups", state="over_max|over_fds|failed|unlisted")})',
-                 steps=[(1, "orange")])
+    left_out = own("cgroups", state="over_max|over_fds|failed|unlisted")
+    yield number("Cgroups left out", f"sum by ({MACHINE}) ({left_out})", steps=[(1, "orange")])
     yield number("Events not counted", f'count(perf_event_state{{{SELECTED}, state!~"ok|multiplexed"}}) or vector(0)',
                  "events", steps=[(1, "orange")], description="By event and scope; below, 'What is not counted'.")
-    yield number("Least running share", f'min({running("cpu", "instance, group")})', "share", unit="percentunit",
+    yield number("Least running share", f'min({running("cpu", f"{MACHINE}, group")})', "share", unit="percentunit",
                  steps=[(0.25, "orange"), (0.99, "green")], below="red",
                  description="The share of time in which the group with the least of it was counted.")
     yield number("Instructions per cycle", ratio(cpu_rate, "instructions", "cycles", **by))
@@ -155,9 +190,8 @@ def machine():
     yield lines("Instructions per cycle", (ratio(cpu_rate, "instructions", "cycles", **by), "{{instance}}"))
     yield lines("Cycles and instructions", (cpu_rate("cycles", **by), "{{instance}} cycles"),
                 (cpu_rate("instructions", **by), "{{instance}} instructions"), unit="cps")
-    yield lines("Misses per instruction",
-                (ratio(cpu_rate, "cache_misses", "instructions", **by), "{{instance}} cache"),
-                (ratio(cpu_rate, "branch_misses", "instructions", **by), "{{instance}} branches"), unit="percentunit")
+    yield lines("Misses per 1,000 instructions", (misses(cpu_rate, "cache", **by), "{{instance}} cache"),
+                (misses(cpu_rate, "branch", **by), "{{instance}} branches"))
 
 
 def cpus():
@@ -167,10 +201,8 @@ def cpus():
     yield lines("Migrations", (cpu_rate("cpu_migrations"), name), unit="cps", description="Onto this CPU.")
     yield lines("Page faults", (cpu_rate("page_faults"), name), unit="cps")
     yield lines("Instructions per cycle", (ratio(cpu_rate, "instructions", "cycles"), name))
-    yield lines("Cache misses per instruction", (ratio(cpu_rate, "cache_misses", "instructions"), name),
-                unit="percentunit")
-    yield lines("Branch misses per instruction", (ratio(cpu_rate, "branch_misses", "instructions"), name),
-                unit="percentunit")
+    yield lines("Cache misses per 1,000 instructions", (misses(cpu_rate, "cache"), name))
+    yield lines("Branch misses per 1,000 instructions", (misses(cpu_rate, "branch"), name))
 
 
 def cgroups():
@@ -179,9 +211,8 @@ def cgroups():
     def graph(title, event, unit="cps", **more):
         return lines(f"{title}, top $top", (top(cgroup_rate(event), event), name), unit=unit, **more)
 
-    def quotient(title, over, under, unit="short"):
-        return lines(title, (top(ratio(cgroup_rate, over, under), under), name), unit=unit,
-                     description=f"Of the $top that have most {under}.")
+    def quotient(title, expr, under):
+        return lines(title, (top(expr, under), name), description=f"Of the $top that have most {under}.")
 
     yield row("Cgroups ($cgroup)")
     yield graph("CPUs used", "task_clock_seconds", "short")
@@ -191,18 +222,15 @@ def cgroups():
     yield graph("Major faults", "major_faults", description="Pages that were read from disk.")
     yield graph("Cycles", "cycles")
     yield lines("Bursts: the highest rate of switches in a minute",
-                (f"topk($top, sum by (instance, cgroup) (perf_cgroup_context_switches_peak_per_second{{{CGROUPS}}}))",
-                 name), unit="cps", width=12,
+                (top_peaks("context_switches"), name), unit="cps", width=12,
                 description="Of one interval, which a rate over a longer time hides; where `[web] peaks = yes`.")
     yield lines("Bursts: the highest rate of page faults in a minute",
-                (f"topk($top, sum by (instance, cgroup) (perf_cgroup_page_faults_peak_per_second{{{CGROUPS}}}))", name),
-                unit="cps", width=12,
+                (top_peaks("page_faults"), name), unit="cps", width=12,
                 description="Of one interval, which a rate over a longer time hides; where `[web] peaks = yes`.")
-    yield quotient("Instructions per cycle", "instructions", "cycles")
-    yield quotient("Cache misses per instruction", "cache_misses", "instructions", "percentunit")
-    yield quotient("Branch misses per instruction", "branch_misses", "instructions", "percentunit")
-    yield table("Cgroups, now", [
-        ("", f'max by (instance, cgroup, unit, container_id) (perf_cgroup_info{{{CGROUPS}}})', "short"),
+    yield quotient("Instructions per cycle", ratio(cgroup_rate, "instructions", "cycles"), "cycles")
+    yield quotient("Cache misses per 1,000 instructions", misses(cgroup_rate, "cache"), "instructions")
+    yield quotient("Branch misses per 1,000 instructions", misses(cgroup_rate, "branch"), "instructions")
+    numbers = [
         ("CPUs used", cgroup_rate("task_clock_seconds"), "short"),
         ("switches", cgroup_rate("context_switches"), "cps"),
         ("migrations", cgroup_rate("cpu_migrations"), "cps"),
@@ -210,23 +238,26 @@ def cgroups():
         ("major faults", cgroup_rate("major_faults"), "cps"),
         ("cycles", cgroup_rate("cycles"), "cps"),
         ("IPC", ratio(cgroup_rate, "instructions", "cycles"), "short"),
-        ("least running share", f'min by (instance, cgroup) ({running("cgroup", "instance, cgroup, group")})',
-         "percentunit"),
-    ], ["instance", "cgroup", "unit", "container_id"], "CPUs used", height=12,
-        description="A cgroup holds those below it. Empty cells: not counted there.")
+        ("least running share", f'min by ({CGROUP}) ({running("cgroup", f"{CGROUP}, group")})', "percentunit"),
+    ]
+    yield table("Cgroups, now", [
+        ("", of_pods(f"max by ({CGROUP}, unit, container_id) (perf_cgroup_info{{{CGROUPS}}})"), "short"),
+        *[(title, of_pods(f"({expr})"), unit) for title, expr, unit in numbers],
+    ], ["cluster", "job", "instance", "cgroup", "unit", "container_id"], "CPUs used", height=12,
+        description="Of all levels: a cgroup holds those below it. Empty cells: not counted there.")
 
 
 def quality():
     mappings = [{"type": "value", "options": {str(place): {"text": state, "color": color, "index": place}
                                               for place, (state, color) in enumerate(STATES)}}]
     yield row("Quality: how well it is counted, and what is not")
-    yield lines("Running share per CPU, by group", (running("cpu", "instance, group"), "{{instance}} {{group}}"),
+    yield lines("Running share per CPU, by group", (running("cpu", f"{MACHINE}, group"), "{{instance}} {{group}}"),
                 unit="percentunit",
                 description="Below 100 %, more events are configured than the PMU has counters: they take turns, and "
                             "totals are estimates.")
     yield lines("Running share in cgroups, least $top",
-                (f'bottomk($top, {running("cgroup", "instance, cgroup, group")})', "{{instance}} {{cgroup}} {{group}}"),
-                unit="percentunit")
+                (f'bottomk($top, {of_pods(running("cgroup", f"{CGROUP}, group"))})',
+                 "{{instance}} {{cgroup}} {{group}}"), unit="percentunit")
     yield text("**ok** counted all the time · **multiplexed** part of the time: totals are estimates · "
                "**never_scheduled** the group is too large for the PMU, or others have its counters · "
                "**stalled** it runs and does not count, as in some virtual machines · "
@@ -235,11 +266,12 @@ def quality():
                "All but the first two have no series. Why an event is not counted is at `/api/v1/events` of the daemon "
                "(a click on its row), and why a cgroup is left out at `/api/v1/cgroups`.", 8, 8)
     yield table("What is not counted, and its state",
-                [("", f'max by (instance, scope, group, event, pmu, state) (perf_event_state{{{SELECTED}, '
-                      f'state!~"ok|multiplexed"}})', "short")],
-                ["instance", "scope", "group", "event", "pmu", "state"], "instance", height=9,
+                [("", with_address(f'max by ({MACHINE}, scope, group, event, pmu, state) '
+                                   f'(perf_event_state{{{SELECTED}, state!~"ok|multiplexed"}})'), "short")],
+                ["cluster", "job", "instance", "scope", "group", "event", "pmu", "state", "address"], "instance",
+                height=9,
                 links=[{"title": f"Why: /api/v1/events{by}",
-                        "url": f"{scheme}://${{__data.fields.instance}}/api/v1/events",
+                        "url": f"{scheme}://${{__data.fields.address}}/api/v1/events",
                         "targetBlank": True} for scheme, by in (("http", ""), ("https", ", by TLS"))])
     yield panel("state-timeline", "States of events",
                 [target(0, state_numbers(), "{{instance}} {{scope}} {{event}} {{pmu}}")], width=16, height=12,
@@ -285,24 +317,40 @@ def daemon():
                 (own_rate("connections_refused"), "{{instance}} refused a second: {{reason}}"),
                 (own_rate("connections_dropped"), "{{instance}} dropped a second: {{reason}}"))
     yield lines("CPUs", (own("cpus"), "{{instance}} counted"), (own("cpus_offline"), "{{instance}} offline"))
-    yield table("Builds", [("", f"max by (instance, version) (perfmond_build_info{{{SELECTED}}})", "short"),
+    yield table("Builds", [("", f"max by ({MACHINE}, version) (perfmond_build_info{{{SELECTED}}})", "short"),
                            ("started", f"perfmond_start_time_seconds{{{SELECTED}}} * 1000", "dateTimeAsIso"),
                            ("interval", own("interval_seconds"), "s")],
-                ["instance", "version"], "instance", width=8)
+                ["cluster", "job", "instance", "version"], "instance", width=8)
 
 
 # --- the dashboard
 
-def placed(panels):
-    """Gives panels their ids and places, from left to right and from top to bottom."""
-    x = y = height = 0
-    result = []
-    for number_, one in enumerate(panels, 1):
+class Grid:
+    """Gives panels their places, from left to right and from top to bottom."""
+
+    def __init__(self, y=0):
+        self.x, self.y, self.height = 0, y, 0
+
+    def place(self, one):
         pos = one["gridPos"]
-        if x + pos["w"] > 24:
-            x, y, height = 0, y + height, 0
-        result.append({"id": number_, **one, "gridPos": {"x": x, "y": y, **pos}})
-        x, height = x + pos["w"], max(height, pos["h"])
+        if self.x + pos["w"] > 24:
+            self.x, self.y, self.height = 0, self.y + self.height, 0
+        place = {"x": self.x, "y": self.y, **pos}
+        self.x, self.height = self.x + pos["w"], max(self.height, pos["h"])
+        return {**one, "gridPos": place}
+
+
+def placed(panels):
+    """With ids and places. What is in a folded row takes no place in the grid of the others."""
+    grid, inner, folded, result = Grid(), None, None, []
+    for number_, one in enumerate(panels, 1):
+        one = {"id": number_, **one}
+        if one["type"] != "row" and folded:
+            folded["panels"].append(inner.place(one))
+            continue
+        result.append(grid.place(one))
+        folded = result[-1] if one["type"] == "row" and one["collapsed"] else None
+        inner = Grid(result[-1]["gridPos"]["y"] + 1)
     return result
 
 
@@ -316,13 +364,20 @@ def label_values(name, label, query, **more):
 
 
 def variables():
-    steps = ["5", "10", "20", "50"]
+    several = {"includeAll": True, "multi": True, "current": {"text": ["All"], "value": ["$__all"]}}
+    # All of a label that may not be there: .* holds for series without it, too.
+    perhaps = {**several, "allValue": ".*"}
+    pods = f"{NAMED}{SELECTED}"
+    steps, levels = ["5", "10", "20", "50"], {"leaves": "== 0", "all levels": ">= 0"}
     return [
         variable("datasource", "datasource", "Prometheus", query="prometheus", refresh=1, regex="",
                  includeAll=False, multi=False, current={}),
-        label_values("job", "Job", "label_values(perfmond_build_info, job)", includeAll=False, multi=False),
-        label_values("instance", "Machine", 'label_values(perfmond_build_info{job="$job"}, instance)', includeAll=True,
-                     multi=True, current={"text": ["All"], "value": ["$__all"]}),
+        label_values("cluster", "Clusters", "label_values(perfmond_build_info, cluster)", **perhaps),
+        label_values("job", "Jobs", 'label_values(perfmond_build_info{cluster=~"$cluster"}, job)', **several),
+        label_values("instance", "Machines",
+                     'label_values(perfmond_build_info{cluster=~"$cluster", job=~"$job"}, instance)', **several),
+        label_values("namespace", "Namespaces", f"label_values({pods}}}, namespace)", **perhaps),
+        label_values("pod", "Pods", f'label_values({pods}, namespace=~"$namespace"}}, pod)', **perhaps),
         variable("textbox", "cgroup", "Cgroups (regex)", query="/.+",
                  description="On the whole path: /.+ is all but the root, /system.slice/[^/]+ the services, "
                              ".*nginx.* what has nginx in its path.",
@@ -330,6 +385,15 @@ def variables():
         variable("custom", "top", "Top", query=",".join(steps), multi=False, includeAll=False,
                  current={"text": "10", "value": "10"},
                  options=[{"text": step, "value": step, "selected": step == "10"} for step in steps]),
+        variable("custom", "level", "of", query=",".join(f"{text} : {value}" for text, value in levels.items()),
+                 description="Leaves have no other cgroups below them; all others hold what is below them.",
+                 multi=False, includeAll=False, current={"text": "leaves", "value": "== 0"},
+                 options=[{"text": text_, "value": value, "selected": text_ == "leaves"}
+                          for text_, value in levels.items()]),
+        variable("textbox", "port", "Port", query="9753",
+                 description="For links to machines whose instance is a name without a port.",
+                 current={"text": "9753", "value": "9753"},
+                 options=[{"text": "9753", "value": "9753", "selected": True}]),
     ]
 
 

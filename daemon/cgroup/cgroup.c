@@ -305,6 +305,16 @@ void cgroup_tree_set_filter(struct cgroup_tree *tree, const struct cgroup_filter
 	}
 }
 
+const struct cgroup *cgroup_parent(const struct cgroup *cgroup)
+{
+	return cgroup->parent;
+}
+
+uint64_t cgroup_parent_id(const struct cgroup *cgroup)
+{
+	return cgroup->parent ? cgroup->parent->identity->id : 0;
+}
+
 const struct cgroup_list *cgroup_tree_all(const struct cgroup_tree *tree)
 {
 	return &tree->all;
@@ -313,6 +323,16 @@ const struct cgroup_list *cgroup_tree_all(const struct cgroup_tree *tree)
 size_t cgroup_tree_size(const struct cgroup_tree *tree)
 {
 	return tree->size;
+}
+
+const struct cgroup *cgroup_tree_find(const struct cgroup_tree *tree, uint64_t id)
+{
+	const struct cgroup *cgroup;
+
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all)
+		if (cgroup->identity->id == id)
+			break;
+	return cgroup;
 }
 
 struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree)

@@ -88,9 +88,15 @@ const char *cgroup_tree_problem(const struct cgroup_tree *tree);
 /* Replaces the filter (borrowed; NULL admits nothing) and reports changes of `wanted`. */
 void cgroup_tree_set_filter(struct cgroup_tree *tree, const struct cgroup_filter *filter);
 
+/* The cgroup's parent, and its id; NULL and 0: it is the top directory. */
+const struct cgroup *cgroup_parent(const struct cgroup *cgroup);
+uint64_t cgroup_parent_id(const struct cgroup *cgroup);
+
 /* All known cgroups, parents before children. */
 const struct cgroup_list *cgroup_tree_all(const struct cgroup_tree *tree);
 size_t cgroup_tree_size(const struct cgroup_tree *tree);
+/* By its id; NULL: there is none. It looks at all of them. */
+const struct cgroup *cgroup_tree_find(const struct cgroup_tree *tree, uint64_t id);
 
 struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree);
 

@@ -20,9 +20,10 @@ struct piece {
 
 /* The names found in the components so far: pieces of the label, s == NULL for nothing. */
 struct found {
-	struct piece unit, slice, container, pod;
-	bool in_kubepods;    /* below a component "kubepods" */
-	struct piece parent; /* the component before */
+	struct piece unit, slice, container, pod, machine;
+	bool escaped, numbered; /* the machine */
+	bool in_kubepods;	/* below a component "kubepods" */
+	struct piece parent;	/* the component before */
 };
 
 static bool piece_equals(struct piece a, struct piece b)
@@ -172,6 +173,37 @@ static void find_pod(struct found *found, struct piece component)
 	}
 }
 
+/*
+ * machine-NAME.scope                  registered with systemd-machined
+ * machine-qemu\x2d1\x2dNAME.scope     libvirt, whose names are DRIVER-NUMBER-NAME there
+ * systemd-nspawn@NAME.service         with its unit
+ * lxc.payload.NAME                    LXC
+ *
+ * NAME is escaped as systemd escapes it, but for LXC.
+ */
+static void find_machine(struct found *found, struct piece component)
+{
+	static const struct {
+		struct piece before, behind;
+		bool escaped, numbered;
+	} forms[] = {
+		{ PIECE("machine-"), PIECE(".scope"), true, true },
+		{ PIECE("systemd-nspawn@"), PIECE(".service"), true, false },
+		{ PIECE("lxc.payload."), PIECE(""), false, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		size_t around = forms[i].before.n + forms[i].behind.n;
+
+		if (component.n <= around || !starts_with(component, forms[i].before) ||
+		    !ends_with(component, forms[i].behind))
+			continue;
+		found->machine = (struct piece){ component.s + forms[i].before.n, component.n - around };
+		found->escaped = forms[i].escaped;
+		found->numbered = forms[i].numbered;
+	}
+}
+
 static struct found parse_label(const char *label)
 {
 	struct found found = { .parent = PIECE("") };
@@ -183,6 +215,7 @@ static struct found parse_label(const char *label)
 			find_unit(&found, component);
 			find_container(&found, component);
 			find_pod(&found, component);
+			find_machine(&found, component);
 			if (piece_equals(component, PIECE("kubepods")))
 				found.in_kubepods = true;
 			found.parent = component;
@@ -201,6 +234,50 @@ static bool copy_piece(char **ret, struct piece p)
 	return *ret;
 }
 
+static int hex_digit(char c)
+{
+	const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+/* systemd.unit(5): "\x2d" is '-'. Escapes of what is not printed stay. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	while (*text) {
+		int high = strncmp(text, "\\x", 2) == 0 ? hex_digit(text[2]) : -1;
+		int low = high >= 2 && high <= 7 ? hex_digit(text[3]) : -1;
+
+		if (low < 0 || (high == 7 && low == 15)) {
+			*to++ = *text++;
+		} else {
+			*to++ = (char)(high * 16 + low);
+			text += 4;
+		}
+	}
+	*to = '\0';
+}
+
+/* libvirt's number is another one at each start of the machine. */
+static void drop_number(char *machine)
+{
+	static const char *const drivers[] = { "qemu-", "lxc-", "ch-" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
+		size_t n = strlen(drivers[i]), digits;
+
+		if (strncmp(machine, drivers[i], n) != 0)
+			continue;
+		digits = strspn(machine + n, "0123456789");
+		if (digits && machine[n + digits] == '-' && machine[n + digits + 1]) {
+			memmove(machine, machine + n + digits + 1, strlen(machine + n + digits + 1) + 1);
+			return;
+		}
+	}
+}
+
 int cgroup_identity_of_label(struct cgroup_identity **ret, uint64_t id, const char *label)
 {
 	_cleanup_(cgroup_identity_unrefp) struct cgroup_identity *identity = calloc(1, sizeof(*identity));
@@ -216,8 +293,13 @@ int cgroup_identity_of_label(struct cgroup_identity **ret, uint64_t id, const ch
 
 	found = parse_label(identity->label);
 	if (!copy_piece(&identity->unit, found.unit) || !copy_piece(&identity->slice, found.slice) ||
-	    !copy_piece(&identity->container_id, found.container) || !copy_piece(&identity->pod_uid, found.pod))
+	    !copy_piece(&identity->container_id, found.container) || !copy_piece(&identity->pod_uid, found.pod) ||
+	    !copy_piece(&identity->machine, found.machine))
 		return -ENOMEM;
+	if (identity->machine && found.escaped)
+		unescape(identity->machine);
+	if (identity->machine && found.numbered)
+		drop_number(identity->machine);
 	for (char *p = identity->pod_uid; p && *p; p++)
 		if (*p == '_')
 			*p = '-';
@@ -250,6 +332,8 @@ struct cgroup_identity *cgroup_identity_unref(struct cgroup_identity *identity)
 	free(identity->slice);
 	free(identity->container_id);
 	free(identity->pod_uid);
+	free(identity->machine);
+	container_names_unref(identity->names);
 	free(identity);
 	return NULL;
 }

@@ -3,9 +3,10 @@
 
 /*
  * The identity of a cgroup, whether or not it still exists: shared by the tree, the totals and snapshots, which may
- * outlive it. Immutable; freed with its last reference.
+ * outlive it. Immutable, but for names, which are found later, once; freed with its last reference.
  */
 
+#include "cgroup/container-names.h"
 #include "util/cleanup.h"
 
 #include <stdint.h>
@@ -26,13 +27,18 @@ struct cgroup_identity {
 	 * The origin, from the label; NULL if it does not apply. Of several, the innermost: a unit of a user's manager,
 	 * a container in a container.
 	 *
-	 * Understands the layouts of systemd, and of docker, podman, cri-o, containerd and Kubernetes
+	 * Understands the layouts of systemd, its machines, and of docker, podman, cri-o, containerd and Kubernetes
 	 * with both the systemd and the cgroupfs driver.
 	 */
 	char *unit;	    /* nginx.service, …, without systemd's escaping of the cgroup's name */
 	char *slice;	    /* system.slice, user-1000.slice, … */
 	char *container_id; /* 64 hex digits */
 	char *pod_uid;	    /* of a Kubernetes pod, with its dashes; a static pod's has none */
+	char *machine;	    /* of systemd-nspawn, libvirt and LXC: its name, as their own tools show it */
+
+	/* Of its container, or its pod, from the runtime's files (container-finder.h): a reference. NULL: none are
+	 * known, or not yet. */
+	struct container_names *names;
 };
 
 /* A new one, with one reference, for the path below the mount, as bytes. -ENOMEM. */

@@ -2,11 +2,15 @@
 
 #include "cli/commands.h"
 
+#include "cli/counting.h"
+#include "cli/record.h"
 #include "engine/perf/open.h"
 #include "event/catalog/tracefs.h"
 #include "event/walk.h"
 #include "expose/expose.h"
 #include "monitor/monitor.h"
+#include "sample/process-list.h"
+#include "symbol/kallsyms.h"
 #include "util/clock.h"
 #include "util/glob.h"
 #include "util/log.h"
@@ -17,52 +21,19 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 
 /* How long --check counts: long enough for groups that never run to be recognised. */
 #define CHECK_NS 200000000U
 
-static void sleep_ns(uint64_t ns)
-{
-	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U) };
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
-		;
-}
-
 /* Makes a monitor that has counted for ns, with all cgroups open. Errors are logged. */
 static int count_for(struct monitor **ret, const struct options *options, uint64_t ns)
 {
-	_cleanup_(config_freep) struct config *config = NULL;
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
-	struct reason why;
-	uint64_t end;
-	int r = options_load_config(&config, options, &why);
+	int r = counting_start(&monitor, options);
 
-	if (r >= 0)
-		r = monitor_new(&monitor, config, NULL, &why);
-	if (r >= 0) {
-		config = NULL; /* taken over */
-		r = monitor_start(monitor, &why);
-	}
-	if (r < 0) {
-		log_error("%s", why.text);
+	if (r < 0)
 		return r;
-	}
-
-	if (why.text[0])
-		log_warning("%s", why.text);
-
-	(void)monitor_admit(monitor, UINT64_MAX);
-	monitor_tick(monitor);
-	/* Cgroups are followed meanwhile: one that is removed is read before it is gone. */
-	for (end = clock_monotonic_ns() + ns; clock_monotonic_ns() < end;) {
-		uint64_t left = end - clock_monotonic_ns();
-
-		sleep_ns(left < CHECK_NS ? left : CHECK_NS);
-		(void)monitor_follow_cgroups(monitor, CHECK_NS, &why);
-		(void)monitor_admit(monitor, UINT64_MAX);
-	}
+	(void)counting_wait(monitor, clock_monotonic_ns() + ns, NULL);
 	monitor_tick(monitor);
 	*ret = steal_ptr(monitor);
 	return 0;
@@ -122,7 +93,22 @@ static void print_cgroups(const struct monitor *monitor)
 	if (machine->credits)
 		printf("  CPUs' events are credited to them at switches (engine bpf)\n");
 	if (machine->no_crediting.text[0])
-		printf("  problem: %s\n", machine->no_crediting.text);
+		printf("  %s\n", machine->no_crediting.text);
+}
+
+static void print_profiles(const struct monitor *monitor)
+{
+	const struct config *config = monitor_config(monitor);
+	const char *problem = monitor_profile_problem(monitor);
+	uint64_t number;
+
+	if (!config->profiles_enabled)
+		printf("profiles: off\n");
+	else if (monitor_profile_fd(monitor, &number) < 0)
+		printf("%s\n", problem);
+	else
+		printf("profiles: each CPU is sampled %" PRIu64 " times per second%s%s\n", config->profiles_rate,
+		       problem[0] ? "; " : "", problem);
 }
 
 static void print_machine(const struct monitor *monitor)
@@ -144,6 +130,7 @@ static void print_machine(const struct monitor *monitor)
 	print_pmus(machine, &count_plan(count)->pmus);
 	printf("tracefs: %s\n", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
 	print_cgroups(monitor);
+	print_profiles(monitor);
 	printf("open files: %zu for counting (%zu a cgroup); counting everything configured needs a limit of %zu; it "
 	       "is "
 	       "%" PRIu64 "\n",
@@ -289,11 +276,11 @@ static int write_format(enum format format, struct buf *out, const struct snapsh
 
 	switch (format) {
 	case FORMAT_OPENMETRICS:
-		return expose_openmetrics(out, snapshot);
+		return expose_openmetrics(out, snapshot, NULL);
 	case FORMAT_JSON:
 		return expose_json_snapshot(out, snapshot, &all);
 	default:
-		return expose_prometheus(out, snapshot);
+		return expose_prometheus(out, snapshot, NULL);
 	}
 }
 
@@ -302,7 +289,7 @@ static int print_once(const struct options *options)
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 	_cleanup_(buf_release) struct buf out = {};
-	int r = count_for(&monitor, options, options->duration);
+	int r = count_for(&monitor, options, options->duration ?: NS_PER_S);
 
 	if (r < 0)
 		return EXIT_FAILURE;
@@ -421,22 +408,37 @@ static int list_events(const struct options *options)
 	return EXIT_SUCCESS;
 }
 
-/* --- --save-tracepoints */
+/* --- lists that root saves for a service */
 
 /* tracefs is not mounted here where it is missing: that is for the administrator to decide. */
-static int save_tracepoints(const struct options *options)
+static int save_tracepoints(const char *file, struct reason *why)
 {
 	_cleanup_(freep) char *root = NULL;
-	struct reason why = {};
-	int r = tracefs_find(OWN_MOUNTINFO, &root, &why);
+	int r = tracefs_find(OWN_MOUNTINFO, &root, why);
 
-	if (r >= 0)
-		r = tracefs_save(root, options->file, &why);
+	return r < 0 ? r : tracefs_save(root, file, why);
+}
+
+static int save_kallsyms(const char *file, struct reason *why)
+{
+	return kallsyms_save("/proc/kallsyms", file, why);
+}
+
+static int save_processes(const char *file, struct reason *why)
+{
+	return process_list_save("/proc", file, why);
+}
+
+static int save_list(const struct options *options, const char *what, int (*save)(const char *file, struct reason *why))
+{
+	struct reason why = {};
+	int r = save(options->file, &why);
+
 	if (r < 0) {
-		log_notice("no tracepoints are saved: %s", why.text[0] ? why.text : strerror(-r));
+		log_notice("no %s are saved: %s", what, why.text[0] ? why.text : strerror(-r));
 		return EXIT_FAILURE;
 	}
-	log_debug("saved %d tracepoints of %s in %s", r, root, options->file);
+	log_debug("saved %d %s in %s", r, what, options->file);
 	return EXIT_SUCCESS;
 }
 
@@ -447,10 +449,16 @@ int command_run(const struct options *options)
 		return check_config(options);
 	case COMMAND_ONCE:
 		return print_once(options);
+	case COMMAND_RECORD:
+		return record_run(options);
 	case COMMAND_LIST_EVENTS:
 		return list_events(options);
 	case COMMAND_SAVE_TRACEPOINTS:
-		return save_tracepoints(options);
+		return save_list(options, "tracepoints", save_tracepoints);
+	case COMMAND_SAVE_KALLSYMS:
+		return save_list(options, "kernel symbols", save_kallsyms);
+	case COMMAND_SAVE_PROCESSES:
+		return save_list(options, "processes", save_processes);
 	case COMMAND_RUN:
 	case COMMAND_EXIT:
 		break;

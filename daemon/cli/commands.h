@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Commands that end by themselves: --check, --once, --list-events and --save-tracepoints. Results go to standard
+ * Commands that end by themselves: --check, --once, --record, --list-events and --save-…. Results go to standard
  * output, errors to the log.
  */
 

@@ -12,13 +12,19 @@
 
 #define DEFAULT_CONFIG SYSCONFDIR "/perfmond/perfmond.conf"
 
+/* ns: what the history keeps. */
+#define RECORD_MAX (3600 * (uint64_t)1000000000)
+
 enum {
 	OPTION_LISTEN = 256,
 	OPTION_CHECK,
 	OPTION_ONCE,
+	OPTION_RECORD,
 	OPTION_DURATION,
 	OPTION_LIST_EVENTS,
 	OPTION_SAVE_TRACEPOINTS,
+	OPTION_SAVE_KALLSYMS,
+	OPTION_SAVE_PROCESSES,
 	OPTION_LOG_LEVEL,
 	OPTION_VERSION,
 };
@@ -28,9 +34,12 @@ static const struct option long_options[] = {
 	{ "listen", required_argument, NULL, OPTION_LISTEN },
 	{ "check", no_argument, NULL, OPTION_CHECK },
 	{ "once", optional_argument, NULL, OPTION_ONCE },
+	{ "record", required_argument, NULL, OPTION_RECORD },
 	{ "duration", required_argument, NULL, OPTION_DURATION },
 	{ "list-events", optional_argument, NULL, OPTION_LIST_EVENTS },
 	{ "save-tracepoints", required_argument, NULL, OPTION_SAVE_TRACEPOINTS },
+	{ "save-kallsyms", required_argument, NULL, OPTION_SAVE_KALLSYMS },
+	{ "save-processes", required_argument, NULL, OPTION_SAVE_PROCESSES },
 	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
@@ -51,11 +60,18 @@ static void print_help(void)
 	       "                          2: something configured can't be counted\n"
 	       "      --once[=FORMAT]     count for a while, print the result as prometheus (default),\n"
 	       "                          openmetrics or json, and exit\n"
-	       "      --duration=TIME     how long --once counts (default: 1s)\n"
+	       "      --record=FILE       count for a while, and write each second to FILE: OpenMetrics\n"
+	       "                          with timestamps, for promtool tsdb create-blocks-from\n"
+	       "      --duration=TIME     how long --once counts (default: 1s), and --record (1min; at\n"
+	       "                          most 1h: by seconds for the last minute, by 15 s before)\n"
 	       "      --list-events[=GLOB]  list the events this machine can count\n"
 	       "      --save-tracepoints=FILE  write a list of the tracepoints to FILE; a perfmond that\n"
 	       "                          may not read tracefs uses the list that it finds as\n"
 	       "                          $RUNTIME_DIRECTORY/tracepoints; needs root\n"
+	       "      --save-kallsyms=FILE  the same for the kernel's functions, which profiles name by\n"
+	       "                          $RUNTIME_DIRECTORY/kallsyms\n"
+	       "      --save-processes=FILE  the same for the processes that run, and their mappings,\n"
+	       "                          which profiles find in $RUNTIME_DIRECTORY/processes\n"
 	       "      --log-level=LEVEL   err, warning, notice, info (default) or debug\n"
 	       "      --version           print the version\n"
 	       "  -h, --help              print this\n",
@@ -84,6 +100,13 @@ static int parse_format(struct options *options, const char *text)
 	return reject_value("once", text, "the formats are prometheus, openmetrics and json");
 }
 
+static int apply_saving(struct options *options, enum command command)
+{
+	options->command = command;
+	options->file = optarg;
+	return 0;
+}
+
 static int apply_option(struct options *options, int option)
 {
 	int level;
@@ -102,6 +125,10 @@ static int apply_option(struct options *options, int option)
 	case OPTION_ONCE:
 		options->command = COMMAND_ONCE;
 		return parse_format(options, optarg);
+	case OPTION_RECORD:
+		options->command = COMMAND_RECORD;
+		options->file = optarg;
+		return 0;
 	case OPTION_DURATION:
 		if (parse_duration(optarg, &options->duration) < 0 || options->duration == 0)
 			return reject_value("duration", optarg, "not a duration (such as 500ms, 10s, 1min)");
@@ -111,9 +138,11 @@ static int apply_option(struct options *options, int option)
 		options->glob = optarg;
 		return 0;
 	case OPTION_SAVE_TRACEPOINTS:
-		options->command = COMMAND_SAVE_TRACEPOINTS;
-		options->file = optarg;
-		return 0;
+		return apply_saving(options, COMMAND_SAVE_TRACEPOINTS);
+	case OPTION_SAVE_KALLSYMS:
+		return apply_saving(options, COMMAND_SAVE_KALLSYMS);
+	case OPTION_SAVE_PROCESSES:
+		return apply_saving(options, COMMAND_SAVE_PROCESSES);
 	case OPTION_LOG_LEVEL:
 		if (log_level_parse(optarg, &level) < 0)
 			return reject_value("log-level", optarg, "the levels are err, warning, notice, info and debug");
@@ -142,7 +171,6 @@ int options_parse(struct options *ret, int argc, char **argv)
 {
 	_cleanup_(options_release) struct options options = {
 		.config_file = DEFAULT_CONFIG,
-		.duration = 1000000000U,
 		.listen = calloc((size_t)argc + 1, sizeof(char *)),
 	};
 	int option;
@@ -160,6 +188,10 @@ int options_parse(struct options *ret, int argc, char **argv)
 	if (options.command != COMMAND_EXIT && optind < argc) {
 		log_error("'%s' is not an option, and there are no other arguments", argv[optind]);
 		fprintf(stderr, "Try 'perfmond --help' for more.\n");
+		return -EINVAL;
+	}
+	if (options.command == COMMAND_RECORD && options.duration > RECORD_MAX) {
+		log_error("--record takes a --duration of 1h at most");
 		return -EINVAL;
 	}
 	*ret = options;

@@ -11,8 +11,11 @@ enum command {
 	COMMAND_RUN,
 	COMMAND_CHECK,
 	COMMAND_ONCE,
+	COMMAND_RECORD,
 	COMMAND_LIST_EVENTS,
 	COMMAND_SAVE_TRACEPOINTS,
+	COMMAND_SAVE_KALLSYMS,
+	COMMAND_SAVE_PROCESSES,
 	COMMAND_EXIT, /* --help and --version: done already */
 };
 
@@ -29,9 +32,9 @@ struct options {
 	char **listen;		 /* borrowed from argv */
 	size_t nr_listen;
 	enum format format;
-	uint64_t duration; /* ns, of --once */
+	uint64_t duration; /* ns, of --once and --record; 0: the default */
 	const char *glob;  /* of --list-events, or NULL */
-	const char *file;  /* of --save-tracepoints */
+	const char *file;  /* of --record and --save-… */
 };
 
 void options_release(struct options *options);

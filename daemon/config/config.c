@@ -5,6 +5,7 @@
 #include "config/keys.h"
 #include "config/parse.h"
 #include "util/buf.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,8 @@
 static const char default_text[] =
 	"[daemon]\n"
 	"interval = 1s\n"
+	"switch_budget = 1%\n"
+	"history_memory = 32MiB\n"
 	"procfs = /proc\n"
 	"sysfs = /sys\n"
 	"[web]\n"
@@ -25,7 +28,12 @@ static const char default_text[] =
 	"peaks = no\n"
 	"tls_certificate =\n"
 	"tls_key =\n"
+	"tls_client_ca =\n"
+	"tls_client_crl =\n"
+	"tls_client_names =\n"
+	"tls_client_required = yes\n"
 	"users =\n"
+	"web_config =\n"
 	"cors_origin =\n"
 	"max_connections = 256\n"
 	"max_connections_per_address = 64\n"
@@ -42,11 +50,21 @@ static const char default_text[] =
 	"groups = core tasks\n"
 	"include = **\n"
 	"exclude =\n"
-	"engine = perf\n"
+	"engine = auto\n"
 	"mount =\n"
 	"max = 2000\n"
 	"per_cpu = no\n"
 	"linger = 1min\n"
+	"container_files = /var/lib/docker/containers"
+	" /run/containerd/io.containerd.runtime.v2.task /run/k3s/containerd/io.containerd.runtime.v2.task"
+	" /run/containers/storage/overlay-containers /var/lib/containers/storage/overlay-containers\n"
+	"[profiles]\n"
+	"enabled = yes\n"
+	"rate = 19\n"
+	"memory = 8MiB\n"
+	"capture_memory = 8MiB\n"
+	"include = **\n"
+	"exclude =\n"
 	"[group \"core\"]\n"
 	"events = cycles, instructions, cache-misses, branch-misses\n"
 	"[group \"software\"]\n"
@@ -235,26 +253,106 @@ static int check_group_names(const struct config *config, const char *section, c
 	return 0;
 }
 
-/* A certificate is of no use without its key, nor the other way round. */
-static int check_pair(const struct config_text *one, const char *name, const struct config_text *other,
-		      const char *missing, struct reason *why)
+/* A key that web_config takes the place of; `other`, if set, is one that it needs. */
+struct needed {
+	const char *name, *missing;
+	const struct config_text *text;
+	const struct config_list *list; /* in place of a text */
+	const struct config_text *other;
+};
+
+static const struct config_place *needed_place(const struct needed *needed)
 {
-	if (!*one->text || *other->text)
-		return 0;
-	return reason_set(why, -EINVAL, "%s:%u: [web] has %s, but no %s", one->place.file, one->place.line, name,
-			  missing);
+	if (needed->list)
+		return needed->list->nr ? &needed->list->places[0] : NULL;
+	return *needed->text->text ? &needed->text->place : NULL;
+}
+
+static int check_tls(const struct config *config, struct reason *why)
+{
+	const struct needed keys[] = {
+		{ "tls_certificate", "tls_key", &config->tls_certificate, NULL, &config->tls_key },
+		{ "tls_key", "tls_certificate", &config->tls_key, NULL, &config->tls_certificate },
+		{ "tls_client_ca", "tls_certificate", &config->tls_client_ca, NULL, &config->tls_certificate },
+		{ "tls_client_crl", "tls_client_ca", &config->tls_client_crl, NULL, &config->tls_client_ca },
+		{ "tls_client_names", "tls_client_ca", NULL, &config->tls_client_names, &config->tls_client_ca },
+		{ "users", NULL, &config->users, NULL, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const struct config_place *place = needed_place(&keys[i]);
+
+		if (place && *config->web_config.text)
+			return reason_set(why, -EINVAL,
+					  "%s:%u: [web] has %s, and web_config in %s:%u, whose file takes its place",
+					  place->file, place->line, keys[i].name, config->web_config.place.file,
+					  config->web_config.place.line);
+		if (place && keys[i].other && !*keys[i].other->text)
+			return reason_set(why, -EINVAL, "%s:%u: [web] has %s, but no %s", place->file, place->line,
+					  keys[i].name, keys[i].missing);
+	}
+	return 0;
+}
+
+static int check_profile(const struct config_profile *profile, struct reason *why)
+{
+	const struct config_place *place = &profile->place;
+	const char *wrong =
+		!profile->event.text || !*profile->event.text ? "has no event; add event = …" :
+		profile->rate && profile->period   ? "has both a rate and a period; one of them says how often" :
+		!profile->rate && !profile->period ? "has neither rate = nor period =; add one of them" :
+						     NULL;
+
+	/* Names of what is sampled anyway, and of its route. */
+	if (strcmp(profile->name, "cpu-clock") == 0 || strcmp(profile->name, "profile") == 0)
+		wrong = "has a name that is taken; cpu-clock is always sampled, as [profiles] rate says";
+	return wrong ? reason_set(why, -EINVAL, "%s:%u: [profile \"%s\"] %s", place->file, place->line, profile->name,
+				  wrong) :
+		       0;
+}
+
+/* The profile that it is about; NULL: cpu-clock, or there is none of that name. */
+static const struct config_profile *profile_of(const struct config *config, const char *name)
+{
+	for (size_t i = 0; name && i < config->nr_profiles; i++)
+		if (strcmp(config->profiles[i].name, name) == 0)
+			return &config->profiles[i];
+	return NULL;
+}
+
+static int check_capture(const struct config *config, const struct config_capture *capture, struct reason *why)
+{
+	const char *event = capture->event.text && *capture->event.text ? capture->event.text : NULL;
+	const struct config_profile *profile = profile_of(config, event);
+	const struct config_place *place = &capture->place;
+	char excerpt[EXCERPT_MAX];
+
+	if (!capture->when.text)
+		return reason_set(why, -EINVAL, "%s:%u: [capture \"%s\"] has no rule; add when = …", place->file,
+				  place->line, capture->name);
+	if (event && !profile && strcmp(event, "cpu-clock") != 0)
+		return reason_set(why, -EINVAL,
+				  "%s:%u: event: '%s' is neither cpu-clock nor the name of a [profile \"NAME\"]",
+				  capture->event.place.file, capture->event.place.line, text_excerpt(excerpt, event));
+	if (profile && profile->period && capture->rate)
+		return reason_set(why, -EINVAL,
+				  "%s:%u: [capture \"%s\"] has a rate, but [profile \"%s\"] has samples by its period",
+				  place->file, place->line, capture->name, event);
+	return 0;
 }
 
 int config_check(const struct config *config, struct reason *why)
 {
-	int r = check_pair(&config->tls_certificate, "tls_certificate", &config->tls_key, "tls_key", why);
+	int r = check_tls(config, why);
 
-	if (r == 0)
-		r = check_pair(&config->tls_key, "tls_key", &config->tls_certificate, "tls_certificate", why);
 	if (r == 0)
 		r = check_group_names(config, config_sections[SECTION_CPU], &config->cpu_groups, why);
 	if (r == 0)
 		r = check_group_names(config, config_sections[SECTION_CGROUP], &config->cgroup_groups, why);
+	for (size_t i = 0; r == 0 && i < config->nr_profiles; i++)
+		r = check_profile(&config->profiles[i], why);
+	for (size_t i = 0; r == 0 && i < config->nr_captures; i++)
+		r = check_capture(config, &config->captures[i], why);
 	if (r < 0)
 		return r;
 

@@ -21,7 +21,7 @@ struct parser {
 	unsigned line;
 
 	enum config_section section; /* _SECTION_MAX: before the first */
-	size_t group;		     /* in [group "NAME"]: its index */
+	size_t item;		     /* in a section with a name: its index */
 	const struct config_key
 		*key; /* of the last key; NULL: there is no value that an indented line could continue */
 	bool goes_on; /* the current line is indented and continues that key's value */
@@ -73,7 +73,7 @@ static int fail_unknown_key(struct parser *p, const char *name)
 	for (size_t i = 0; i < config_nr_keys && nr < ARRAY_SIZE(candidates); i++)
 		if (config_keys[i].section == p->section)
 			candidates[nr++] = config_keys[i].name;
-	(void)snprintf(what, sizeof(what), p->section == SECTION_GROUP ? "[%s \"…\"] has no key" : "[%s] has no key",
+	(void)snprintf(what, sizeof(what), config_is_named(p->section) ? "[%s \"…\"] has no key" : "[%s] has no key",
 		       section);
 	return fail_unknown(p, what, name, strlen(name), candidates, nr);
 }
@@ -87,26 +87,71 @@ static size_t skip_space(const char *s, size_t n, size_t at)
 	return at;
 }
 
-static int enter_group(struct parser *p, const char *s, size_t n)
+/* The number of the section with that name, which is added if there is none. */
+static int add_named(struct parser *p, enum config_section section, const char *name, size_t n)
 {
 	const struct config_place place = { .file = (char *)p->name, .line = p->line };
-	struct config_group *group;
+	struct config *config = p->config;
+	struct config_group *group = NULL;
+	struct config_profile *profile = NULL;
+	struct config_capture *capture = NULL;
+	int r;
+
+	if (section == SECTION_GROUP)
+		r = config_add_group(config, name, n, &place, &group);
+	else if (section == SECTION_PROFILE)
+		r = config_add_profile(config, name, n, &place, &profile);
+	else
+		r = config_add_capture(config, name, n, &place, &capture);
+	p->item = (size_t)(group   ? group - config->groups :
+			   profile ? profile - config->profiles :
+			   capture ? capture - config->captures :
+				     0);
+	return r;
+}
+
+static void *named_object(const struct parser *p)
+{
+	if (p->section == SECTION_GROUP)
+		return &p->config->groups[p->item];
+	if (p->section == SECTION_PROFILE)
+		return &p->config->profiles[p->item];
+	return &p->config->captures[p->item];
+}
+
+static int enter_named(struct parser *p, enum config_section section, const char *s, size_t n)
+{
+	static const char *const what[_SECTION_MAX] = {
+		[SECTION_GROUP] = "group of events",
+		[SECTION_PROFILE] = "profile",
+		[SECTION_CAPTURE] = "capture",
+	};
 	int r;
 
 	if (n < 2 || s[0] != '"' || s[n - 1] != '"' || !config_is_group_name(s + 1, n - 2))
 		return reason_set(p->why, -EINVAL,
-				  "a group of events begins with [group \"NAME\"]; a name has letters, digits, - and "
-				  "_, at most %d",
-				  CONFIG_GROUP_NAME_MAX);
+				  "a %s begins with [%s \"NAME\"]; a name has letters, digits, - and _, at most %d",
+				  what[section], config_sections[section], CONFIG_GROUP_NAME_MAX);
 
-	r = config_add_group(p->config, s + 1, n - 2, &place, &group);
+	r = add_named(p, section, s + 1, n - 2);
 	if (r == -E2BIG)
-		return reason_set(p->why, -EINVAL, "more than %d groups", CONFIG_MAX_ENTRIES);
+		return reason_set(p->why, -EINVAL, "more than %d %ss",
+				  section == SECTION_CAPTURE ? CONFIG_MAX_CAPTURES : CONFIG_MAX_ENTRIES,
+				  config_sections[section]);
 	if (r < 0)
 		return r;
-	p->section = SECTION_GROUP;
-	p->group = (size_t)(group - p->config->groups);
+	p->section = section;
 	return 0;
+}
+
+/* The section whose name is the first n bytes; _SECTION_MAX: none. */
+static enum config_section find_section(const char *name, size_t n)
+{
+	unsigned i = 0;
+
+	while (i < _SECTION_MAX && (strlen(config_sections[i]) != n || memcmp(config_sections[i], name, n)))
+		i++;
+	return (enum config_section)i;
 }
 
 /* The line "[…]". libinih would cut the name at 49 characters and accept any text behind the section. */
@@ -114,6 +159,7 @@ static int enter_section(struct parser *p, const char *s, size_t n)
 {
 	const char *close = memchr(s, ']', n);
 	size_t length, after, word;
+	enum config_section section;
 
 	if (!close)
 		return reason_set(p->why, -EINVAL, "this section has no ']' at its end");
@@ -126,17 +172,16 @@ static int enter_section(struct parser *p, const char *s, size_t n)
 	for (word = 0; word < length && !isspace((unsigned char)s[word]) && s[word] != '"'; word++)
 		;
 	p->key = NULL;
-	if (word == strlen("group") && memcmp(s, "group", word) == 0) {
+	section = find_section(s, word);
+	if (config_is_named(section)) {
 		size_t at = skip_space(s, length, word);
 
-		return enter_group(p, s + at, length - at);
+		return enter_named(p, section, s + at, length - at);
 	}
-	for (unsigned i = 0; i < _SECTION_MAX; i++)
-		if (i != SECTION_GROUP && strlen(config_sections[i]) == length &&
-		    memcmp(config_sections[i], s, length) == 0) {
-			p->section = i;
-			return 0;
-		}
+	if (section != _SECTION_MAX && word == length) {
+		p->section = section;
+		return 0;
+	}
 	return fail_unknown(p, "there is no section", s, length, config_sections, _SECTION_MAX);
 }
 
@@ -151,10 +196,7 @@ static bool begins_anew(const struct parser *p, const char *s, size_t n)
 	if (s[0] == '[') {
 		while (word + 1 < n && isalnum((unsigned char)s[word + 1]))
 			word++;
-		for (size_t i = 0; i < _SECTION_MAX; i++)
-			if (strlen(config_sections[i]) == word && memcmp(config_sections[i], s + 1, word) == 0)
-				return true;
-		return false;
+		return find_section(s + 1, word) != _SECTION_MAX;
 	}
 
 	while (word < n && !isspace((unsigned char)s[word]) && s[word] != '=' && s[word] != ':')
@@ -248,7 +290,6 @@ static int take_value(struct parser *p, const char *name, const char *text)
 		.goes_on = p->goes_on,
 		.defaults = p->defaults,
 	};
-	void *object = p->config;
 	char excerpt[EXCERPT_MAX];
 	int r;
 
@@ -265,9 +306,7 @@ static int take_value(struct parser *p, const char *name, const char *text)
 	if (!p->key)
 		return fail_unknown_key(p, name);
 
-	if (p->section == SECTION_GROUP)
-		object = &p->config->groups[p->group];
-	r = config_value_set(object, p->key, &value, p->why);
+	r = config_value_set(config_is_named(p->section) ? named_object(p) : p->config, p->key, &value, p->why);
 	return r == -EINVAL ? reason_prefix(p->why, r, "%s", p->key->name) : r;
 }
 

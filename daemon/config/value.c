@@ -3,6 +3,7 @@
 #include "config/value.h"
 
 #include "config/address.h"
+#include "config/capture-rule.h"
 #include "config/settings.h"
 #include "util/cpulist.h"
 #include "util/glob.h"
@@ -34,6 +35,7 @@ static int set_bounded(uint64_t *ret, const struct config_key *key, const char *
 		[VALUE_NUMBER] = { parse_u64, "whole number" },
 		[VALUE_DURATION] = { parse_duration, "duration; write for example 250ms, 1s or 5min" },
 		[VALUE_SIZE] = { parse_size, "size; write for example 65536, 64KiB or 1MiB" },
+		[VALUE_SHARE] = { parse_share, "share; write for example 1% or 0.5%" },
 	};
 	char excerpt[EXCERPT_MAX];
 	uint64_t v;
@@ -65,11 +67,11 @@ static int check_origin(const char *text, struct reason *why)
 	return 0;
 }
 
-static int check_path(const char *text, const struct config_key *key, struct reason *why)
+static int check_path(const char *text, size_t min, struct reason *why)
 {
 	char excerpt[EXCERPT_MAX];
 
-	if (strlen(text) < key->min)
+	if (strlen(text) < min)
 		return reason_set(why, -EINVAL, "a path is missing");
 	if (text[0] != '/')
 		return reason_set(why, -EINVAL, "'%s' is not an absolute path", text_excerpt(excerpt, text));
@@ -77,6 +79,13 @@ static int check_path(const char *text, const struct config_key *key, struct rea
 		return reason_set(why, -EINVAL, "'%s' is longer than %d bytes", text_excerpt(excerpt, text),
 				  PATH_MAX - 1);
 	return 0;
+}
+
+static int check_rule(const char *text, struct reason *why)
+{
+	_cleanup_(capture_rule_release) struct capture_rule rule = {};
+
+	return capture_rule_parse(&rule, text, why);
 }
 
 static int set_text(struct config_text *ret, const struct config_key *key, const struct config_value *value,
@@ -87,7 +96,9 @@ static int set_text(struct config_text *ret, const struct config_key *key, const
 	if (key->type == VALUE_ORIGIN && *value->text)
 		r = check_origin(value->text, why);
 	else if (key->type == VALUE_PATH && (*value->text || key->min))
-		r = check_path(value->text, key, why);
+		r = check_path(value->text, key->min, why);
+	else if (key->type == VALUE_RULE)
+		r = check_rule(value->text, why);
 	return r < 0 ? r : config_text_set(ret, value->text, &value->place);
 }
 
@@ -138,6 +149,8 @@ static int check_word(const char *word, size_t n, enum value_type type, struct r
 		return config_check_listen(copy, why);
 	if (type == VALUE_CPUS)
 		return check_cpus(copy, why);
+	if (type == VALUE_PATHS)
+		return check_path(copy, 1, why);
 	if (type == VALUE_GROUPS && !config_is_group_name(word, n))
 		return reason_set(why, -EINVAL,
 				  "'%s' is not the name of a group (letters, digits, - and _, at most %d)",
@@ -147,7 +160,7 @@ static int check_word(const char *word, size_t n, enum value_type type, struct r
 				  "'%s' matches nothing, as the paths of cgroups begin with '/'; write "
 				  "'/%s' or '**/%s'",
 				  text_excerpt(excerpt, copy), excerpt, excerpt);
-	if (type == VALUE_GLOBS && n > GLOB_MAX)
+	if ((type == VALUE_GLOBS || type == VALUE_NAMES) && n > GLOB_MAX)
 		return reason_set(why, -EINVAL, "'%s' is longer than %d bytes", text_excerpt(excerpt, copy), GLOB_MAX);
 	return 0;
 }
@@ -155,8 +168,8 @@ static int check_word(const char *word, size_t n, enum value_type type, struct r
 static int set_list(struct config_list *list, const struct config_key *key, const struct config_value *value,
 		    struct reason *why)
 {
+	size_t n, max = key->max ? key->max : CONFIG_MAX_ENTRIES;
 	const char *text = value->text, *word;
-	size_t n;
 	int r;
 
 	if (!*text || (list->is_default && !value->defaults))
@@ -168,9 +181,9 @@ static int set_list(struct config_list *list, const struct config_key *key, cons
 			return r;
 		if (config_list_has(list, word, n))
 			continue;
-		r = config_list_add(list, word, n, &value->place);
+		r = list->nr >= max ? -E2BIG : config_list_add(list, word, n, &value->place);
 		if (r == -E2BIG)
-			return reason_set(why, -EINVAL, "more than %d values", CONFIG_MAX_ENTRIES);
+			return reason_set(why, -EINVAL, "more than %zu values", max);
 		if (r < 0)
 			return r;
 	}
@@ -223,17 +236,22 @@ int config_value_set(void *object, const struct config_key *key, const struct co
 	case VALUE_NUMBER:
 	case VALUE_DURATION:
 	case VALUE_SIZE:
+	case VALUE_SHARE:
 		return set_bounded(member, key, value->text, why);
 	case VALUE_ENGINE:
 		return set_engine(member, value->text, why);
 	case VALUE_FILE:
 	case VALUE_PATH:
+	case VALUE_TEXT:
 	case VALUE_ORIGIN:
+	case VALUE_RULE:
 		return set_text(member, key, value, why);
 	case VALUE_GROUPS:
 	case VALUE_GLOBS:
+	case VALUE_NAMES:
 	case VALUE_ADDRESS:
 	case VALUE_CPUS:
+	case VALUE_PATHS:
 		return set_list(member, key, value, why);
 	case VALUE_EVENTS:
 		return set_events(object, value, why);

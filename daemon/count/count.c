@@ -37,8 +37,8 @@ struct count {
 	struct totals_row **rows; /* scratch: a row a CPU */
 	size_t nr_cgroups, nr_cpus;
 	uint64_t reads, read_ns, last_read;
-	/* CLOCK_MONOTONIC ns: when sets were judged, and when the last interval ended. */
-	uint64_t judged, last_tick;
+	/* CLOCK_MONOTONIC ns: when sets were judged, when the last interval ended, count_sampled(). */
+	uint64_t judged, last_tick, sampled;
 	struct engine_stats inherited; /* errors counted by the engines before this one */
 	const struct count *from;      /* in a takeover: the predecessor */
 };
@@ -79,6 +79,13 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	      const struct count_options *options)
 {
 	_cleanup_(count_freep) struct count *count = calloc(1, sizeof(*count));
+	const struct engine_env surroundings = {
+		.privilege = privilege,
+		.closer = options->closer,
+		.max_cgroups = options->cgroup_max,
+		.switch_budget = (unsigned)options->switch_budget,
+		.sysroot = options->sysroot,
+	};
 
 	if (!count)
 		return -ENOMEM;
@@ -88,8 +95,7 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 	count->rows = calloc(cpus->nr + 1, sizeof(struct totals_row *));
 	if (!count->rows || cpu_canaries_new(&count->canaries, cpus->nr) < 0 || cpulist_copy(&count->cpus, cpus) < 0 ||
 	    cpulist_copy(&count->known_cpus, cpus) < 0 || totals_new(&count->totals, plan, options->cgroup_max) < 0 ||
-	    states_new(&count->states, plan) < 0 ||
-	    engines_new(&count->engines, plan, privilege, options->closer, options->cgroup_max) < 0)
+	    states_new(&count->states, plan) < 0 || engines_new(&count->engines, plan, &surroundings) < 0)
 		return -ENOMEM;
 
 	*ret = steal_ptr(count);
@@ -219,6 +225,8 @@ int count_takeover_end(struct count *count, struct count *from)
 	count->inherited.changes =
 		from->inherited.changes + old.changes + from->canaries.changes + cpu_canaries_nr_open(&from->canaries);
 	count->inherited.backwards = from->inherited.backwards + old.backwards;
+	for (int lie = 0; lie < _LIE_MAX; lie++)
+		count->inherited.lies[lie] = from->inherited.lies[lie] + old.lies[lie];
 	states_carry(count->states, from->states);
 	r = totals_carry(count->totals, from->totals, count->options.cgroup_per_cpu, &count->cpus, now);
 	count->totals->holds = false;
@@ -461,6 +469,8 @@ static int open_cgroup(struct count *count, const struct cgroup_tree *tree, cons
 		.scope = SCOPE_CGROUP,
 		.id = cgroup->identity->id,
 		.label = cgroup->identity->label,
+		.parent = cgroup_parent_id(cgroup),
+		.depth = cgroup->depth,
 		.cgroup_fd = fd,
 		.idles = root,
 	};
@@ -632,7 +642,7 @@ bool count_save(const struct count *count, const char *boot_id, struct buf *out)
 	else
 		engine_perf.save(count->engines.engines[0], out);
 	cpu_canaries_save(&count->canaries, out);
-	return image_end(out);
+	return image_end(out, count->sampled);
 }
 
 /* saved: the engines that the image names, or NULL. */
@@ -650,6 +660,8 @@ static int restore_parts(struct count *count, struct unpack *in, const struct im
 			    engine_perf.restore(count->engines.engines[0], in, rows, nr_rows, kept);
 	if (r == 0)
 		r = cpu_canaries_restore(&count->canaries, in, &count->cpus, &count->engines, kept);
+	if (r == 0 && in->left)
+		count->sampled = unpack_u64(in);
 	return r;
 }
 
@@ -662,8 +674,7 @@ static int restore_count(struct count **ret, struct unpack *in, const struct ima
 		.cgroup_max = SIZE_MAX,
 		.linger = UINT64_MAX, /* its successor knows how long */
 	};
-	_cleanup_(cpulist_release) struct cpulist cpus = {};
-	_cleanup_(cpulist_release) struct cpulist known = {};
+	_cleanup_(cpulist_release) struct cpulist cpus = {}, known = {};
 	_cleanup_(cpu_topology_release) struct cpu_topology topology = {};
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
 	_cleanup_(count_freep) struct count *count = NULL;
@@ -686,10 +697,8 @@ static int restore_count(struct count **ret, struct unpack *in, const struct ima
 	if (r < 0)
 		return r;
 	cpulist_release(&count->known_cpus);
-	count->known_cpus = known;
-	known = (struct cpulist){};
-	count->topology = topology;
-	topology = (struct cpu_topology){};
+	count->known_cpus = steal_struct(known);
+	count->topology = steal_struct(topology);
 	r = restore_parts(count, in, info->names_engines ? &engines : NULL, kept);
 	if (r == 0)
 		*ret = steal_ptr(count);
@@ -707,20 +716,33 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 		return r;
 	kept->nr_missed = 0; /* of another image, which came to nothing */
 	r = restore_count(ret, &in, &info, privilege, kept);
-	if (r == -ENOMEM)
-		return reason_set(why, r, "out of memory");
 	if (r < 0)
-		return reason_set(why, r, "they make no sense");
+		return reason_set(why, r, r == -ENOMEM ? "out of memory" : "they make no sense");
 	/* Readings show which CPUs have been offline meanwhile. */
 	read_all(*ret);
 	(*ret)->reads = (*ret)->read_ns = 0;
 	return 0;
 }
 
+uint64_t count_sampled(const struct count *count)
+{
+	return count->sampled;
+}
+
+void count_set_sampled(struct count *count, uint64_t time)
+{
+	count->sampled = time;
+}
+
 void count_each_kept(const struct count *count, kept_visitor each, void *userdata)
 {
 	engines_each_kept(&count->engines, each, userdata);
 	cpu_canaries_each_kept(&count->canaries, each, userdata);
+}
+
+const struct cpulist *count_cpus(const struct count *count)
+{
+	return &count->cpus;
 }
 
 struct plan *count_plan(const struct count *count)
@@ -746,8 +768,9 @@ enum event_state count_column_state(const struct count *count, enum scope scope,
 struct count_stats count_stats(const struct count *count)
 {
 	const struct engine_stats stats = engines_stats(&count->engines);
+	struct count_stats ret;
 
-	return (struct count_stats){
+	ret = (struct count_stats){
 		.reads = count->reads,
 		.read_ns = count->read_ns,
 		.read_errors = count->inherited.read_errors + stats.read_errors,
@@ -761,6 +784,14 @@ struct count_stats count_stats(const struct count *count)
 		.lingering = count->totals->nr_gone,
 		.pushed_out = count->totals->pushed_out,
 	};
+	for (int lie = 0; lie < _LIE_MAX; lie++)
+		ret.lies[lie] = count->inherited.lies[lie] + stats.lies[lie];
+	return ret;
+}
+
+bool count_switch_cost(const struct count *count, int cpu, struct switch_cost *ret)
+{
+	return engines_switch_cost(&count->engines, cpu, ret);
 }
 
 const char *count_engine_name(const struct count *count)

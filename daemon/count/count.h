@@ -40,7 +40,9 @@ struct count_options {
 	bool cgroup_per_cpu;
 	uint64_t linger;		     /* ns */
 	uint64_t cgroup_max;		     /* cgroups counted at once, and as many linger at most */
+	uint64_t switch_budget;		     /* struct engine_env */
 	uint64_t fd_reserve;		     /* fds left to the rest of the daemon */
+	const char *sysroot;		     /* for the CPUs' highest clocks, or NULL; borrowed */
 	const struct cpulist *excluded;	     /* CPUs of which nothing is to be counted, or NULL; borrowed */
 	const struct cpu_topology *topology; /* to be kept in images, or NULL; borrowed */
 	struct async_close *closer;	     /* of files that are slow to close, or NULL; borrowed */
@@ -148,10 +150,17 @@ bool count_save(const struct count *count, const char *boot_id, struct buf *out)
 int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,
 		  const struct privilege *privilege, struct kept_pool *kept, struct reason *why);
 
+/* A time that is kept with the count for whoever takes samples, over a restart too: until when some were taken.
+ * CLOCK_MONOTONIC ns, or 0. */
+uint64_t count_sampled(const struct count *count);
+void count_set_sampled(struct count *count, uint64_t time);
+
 /* Calls each() with every open file that may stay open while no daemon runs: of events, and canaries. */
 void count_each_kept(const struct count *count, kept_visitor each, void *userdata);
 
 struct plan *count_plan(const struct count *count);
+/* Those that are counted now. */
+const struct cpulist *count_cpus(const struct count *count);
 
 /* Where its CPUs sit: from its options, or from the image that it was restored from. */
 const struct cpu_topology *count_topology(const struct count *count);
@@ -162,6 +171,7 @@ enum event_state count_column_state(const struct count *count, enum scope scope,
 
 struct count_stats {
 	uint64_t reads, read_ns, read_errors, backwards;
+	uint64_t lies[_LIE_MAX];
 	uint64_t changes;   /* events opened or closed, in all */
 	uint64_t last_read; /* CLOCK_MONOTONIC ns; 0: never */
 	size_t fds, cpus;
@@ -171,4 +181,7 @@ struct count_stats {
 	size_t cpus_offline; /* CPUs that were counted before, whose totals are kept */
 };
 struct count_stats count_stats(const struct count *count);
+
+/* What counting takes at the switches of a CPU, where an engine credits cgroups with CPUs' events; false elsewhere. */
+bool count_switch_cost(const struct count *count, int cpu, struct switch_cost *ret);
 const char *count_engine_name(const struct count *count);

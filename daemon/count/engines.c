@@ -54,19 +54,14 @@ static int engines_create(struct engines *engines, const struct engine_ops *ops,
 	return 0;
 }
 
-int engines_new(struct engines *ret, struct plan *plan, const struct privilege *privilege, struct async_close *closer,
-		uint64_t max_cgroups)
+int engines_new(struct engines *ret, struct plan *plan, const struct engine_env *surroundings)
 {
-	struct engine_env env = {
-		.plan = plan,
-		.privilege = privilege,
-		.closer = closer,
-		.engines = ret->engines,
-		.nr_engines = &ret->nr,
-		.max_cgroups = max_cgroups,
-	};
+	struct engine_env env = *surroundings;
 	int r = 0;
 
+	env.plan = plan;
+	env.engines = ret->engines;
+	env.nr_engines = &ret->nr;
 	ret->plan = plan_ref(plan);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		const struct scope_plan *sp = &plan->scope[scope];
@@ -175,6 +170,17 @@ enum life engines_life(const struct engines *engines, int cpu)
 	return life;
 }
 
+bool engines_switch_cost(const struct engines *engines, int cpu, struct switch_cost *ret)
+{
+	for (size_t i = 0; i < engines->nr; i++) {
+		const struct engine *engine = engines->engines[i];
+
+		if (engine->ops->switch_cost && engine->ops->switch_cost(engine, cpu, ret))
+			return true;
+	}
+	return false;
+}
+
 void engines_each_kept(const struct engines *engines, kept_visitor each, void *userdata)
 {
 	for (size_t i = 0; i < engines->nr; i++)
@@ -212,6 +218,8 @@ struct engine_stats engines_stats(const struct engines *engines)
 		sum.changes += stats->changes;
 		sum.read_errors += stats->read_errors;
 		sum.backwards += stats->backwards;
+		for (int lie = 0; lie < _LIE_MAX; lie++)
+			sum.lies[lie] += stats->lies[lie];
 	}
 	return sum;
 }

@@ -30,10 +30,9 @@ struct engines {
 	struct engine_takeover takeovers[ENGINES_MAX];
 };
 
-/* Makes an engine for each kind that a set of the plan names. ret is zeroed, and stays where it is. closer may be NULL.
- * max_cgroups: as many are counted at once, at most. -ENOMEM. */
-int engines_new(struct engines *ret, struct plan *plan, const struct privilege *privilege, struct async_close *closer,
-		uint64_t max_cgroups);
+/* Makes an engine for each kind that a set of the plan names. ret is zeroed, and stays where it is. Of the
+ * surroundings, health and engines are filled in here. -ENOMEM. */
+int engines_new(struct engines *ret, struct plan *plan, const struct engine_env *surroundings);
 /* Closes all. */
 void engines_release(struct engines *engines);
 
@@ -52,6 +51,8 @@ void engines_remove(struct engines *engines, enum scope scope, uint64_t id, uint
 void engines_finish(struct engines *engines, uint64_t now);
 void engines_read(struct engines *engines, uint64_t now);
 enum life engines_life(const struct engines *engines, int cpu);
+/* That of the engine which credits. */
+bool engines_switch_cost(const struct engines *engines, int cpu, struct switch_cost *ret);
 void engines_each_kept(const struct engines *engines, kept_visitor each, void *userdata);
 
 /* The same: 0 where at least one engine counts the target. Where files or memory are short, nothing of a new target

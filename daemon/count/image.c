@@ -18,8 +18,8 @@
 #define MAGIC 0x646e6f6d66726570U
 /* The number goes up with each change of what is written. An image in the second format names its engines. Where the
  * perf engine counts everything the first is written, which daemons without other engines read too. */
-#define FORMAT_PERF 4U
-#define FORMAT_ENGINES 5U
+#define FORMAT_PERF 6U
+#define FORMAT_ENGINES 7U
 
 /* The header of an image: magic, version, size of the whole, checksum of the rest. */
 #define HEADER (4 * sizeof(uint64_t))
@@ -53,10 +53,11 @@ void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_
 	pack_u64(out, now);
 }
 
-bool image_end(struct buf *out)
+bool image_end(struct buf *out, uint64_t sampled)
 {
 	uint64_t ends[2];
 
+	pack_u64(out, sampled);
 	if (out->failed)
 		return false;
 	ends[0] = out->len;

@@ -30,9 +30,10 @@ struct image_info {
  * frees it. NULL: no memory. */
 char *image_boot_id(const char *procroot);
 
-/* Begins an image in out, which is empty. image_end() completes it; false: no memory. */
+/* Begins an image in out, which is empty. image_end() completes it; false: no memory. sampled (count_sampled()) comes
+ * last, where daemons that do not know it read no further. */
 void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_engines);
-bool image_end(struct buf *out);
+bool image_end(struct buf *out, uint64_t sampled);
 
 /* Checks the image, and leaves `in` behind what image_begin() wrote. With the sentence in why: -EBADMSG: it is no
  * image, one of another version, or damaged; -ESTALE: it is of another boot. */

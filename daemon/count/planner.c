@@ -51,15 +51,25 @@ static bool share_name(const struct column *a, const char *a_series, const struc
 	return same && !hidden && !share_series(a->event, b->event);
 }
 
-/* No two columns of a scope may have the same series, nor one those of the groups' times. */
+/* Is the name of the series in use for something else? */
+static const char *find_other_use(const struct column *column, const char *series)
+{
+	if (strcmp(series, "group_enabled_seconds") == 0 || strcmp(series, "group_running_seconds") == 0)
+		return "the groups' times";
+	if (column->scope == SCOPE_CGROUP && strcmp(series, "descendants") == 0)
+		return "the number of cgroups below another";
+	return NULL;
+}
+
+/* No two columns of a scope may have the same series, nor one those of something else. */
 static int check_name(const struct scope_plan *plan, size_t at, char *const *series, struct reason *why)
 {
 	const struct column *column = &plan->columns[at];
+	const char *other_use = find_other_use(column, series[at]);
 
-	if (strcmp(series[at], "group_enabled_seconds") == 0 || strcmp(series[at], "group_running_seconds") == 0)
-		return reason_set(why, -EEXIST,
-				  "'%s' in group '%s': '%s' is the name of the groups' times; use another label",
-				  column->event->text, column->group->name, series[at]);
+	if (other_use)
+		return reason_set(why, -EEXIST, "'%s' in group '%s': '%s' is the name of %s; use another label",
+				  column->event->text, column->group->name, series[at], other_use);
 	for (size_t i = 0; i < at; i++)
 		if (share_name(&plan->columns[i], series[i], column, series[at]))
 			return fail_same_series(&plan->columns[i], column,
@@ -219,6 +229,77 @@ static void settle_credited(struct plan *plan, const struct engine_ops *const *e
 	}
 }
 
+/* --- pinned sets */
+
+/* The PMU of the set's hardware events; NULL: it has none. */
+static const char *set_pmu(const struct scope_plan *plan, const struct set *set)
+{
+	for (size_t i = 0; i < set->nr; i++)
+		if (!plan->columns[set->columns[i]].event->software)
+			return plan->columns[set->columns[i]].event->pmu;
+	return NULL;
+}
+
+static unsigned nr_hardware(const struct scope_plan *plan, const struct set *set)
+{
+	unsigned nr = 0;
+
+	for (size_t i = 0; i < set->nr; i++)
+		nr += !plan->columns[set->columns[i]].event->software;
+	return nr;
+}
+
+static struct pmu_counters *find_lying(struct plan *plan, const char *pmu)
+{
+	const struct pmu_counters *lying = pmu_counters_find_lying(&plan->pmus, pmu);
+
+	return lying ? &plan->pmus.pmus[lying - plan->pmus.pmus] : NULL;
+}
+
+static int drop_pinned(struct scope_plan *plan, size_t at, const struct pmu_counters *lying, bool levels)
+{
+	const struct set *set = &plan->sets[at];
+	struct reason why;
+	int r = 0;
+
+	reason_set(&why, 0,
+		   "group '%s' is pinned and does not fit the PMU: of the %u counters of PMU '%s' only %u count at "
+		   "once, as "
+		   "a test has shown, and %s: count it without D",
+		   set->group->name, lying->advertised, lying->pmu, lying->usable,
+		   levels ? "each level of the cgroups would hold some" : "other pinned groups hold some");
+	for (size_t i = 0; i < set->nr && r == 0; i++)
+		r = column_set_state(&plan->columns[set->columns[i]], EVENT_NEVER_SCHEDULED, why.text);
+	plan_drop_set(plan, at);
+	return r;
+}
+
+/* Sets that are pinned always run, all at once: on a PMU that lies, those that would hold a counter that does not count
+ * are left out. So are those of cgroups, each level of which would hold counters of its own. */
+static int reserve_pinned(struct plan *plan, enum scope scope)
+{
+	struct scope_plan *scope_plan = &plan->scope[scope];
+	int r = 0;
+
+	for (size_t i = 0; i < scope_plan->nr_sets && r == 0;) {
+		const struct set *set = &scope_plan->sets[i];
+		const char *pmu = set_pmu(scope_plan, set);
+		struct pmu_counters *lying = pmu && set->pinned ? find_lying(plan, pmu) : NULL;
+		unsigned nr = nr_hardware(scope_plan, set);
+		bool levels = scope == SCOPE_CGROUP && !set->engine->credits;
+
+		/* One that is too large by itself is refused when it is tried. */
+		if (lying && nr <= lying->usable && (levels || lying->pinned + nr > lying->usable)) {
+			r = drop_pinned(scope_plan, i, lying, levels);
+			continue;
+		}
+		if (lying && nr <= lying->usable && !set->engine->credits)
+			lying->pinned += nr;
+		i++;
+	}
+	return r;
+}
+
 /* Opens the sets that are to be pinned, but for those that are open and counted already. */
 static int hold_pinned(const struct scope_plan *plan, const struct engine_probe *probe, struct held *held)
 {
@@ -280,15 +361,6 @@ static int try_sets(struct scope_plan *plan, const struct engine_probe *probe)
 }
 
 /* --- a PMU that lies */
-
-/* The PMU of the set's hardware events; NULL: it has none. */
-static const char *set_pmu(const struct scope_plan *plan, const struct set *set)
-{
-	for (size_t i = 0; i < set->nr; i++)
-		if (!plan->columns[set->columns[i]].event->software)
-			return plan->columns[set->columns[i]].event->pmu;
-	return NULL;
-}
 
 /* Can the sets have more events on the PMU at once than count? Each level of the tree of cgroups has events of its own,
  * beside those of the CPU. */
@@ -366,6 +438,8 @@ static int make_scopes(struct plan *plan, const struct planner *planner, struct 
 				&probes[scope]);
 	if (r == 0)
 		r = try_hidden(plan, planner->engines, &probes[SCOPE_CPU]);
+	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
+		r = reserve_pinned(plan, (enum scope)scope);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = hold_pinned(&plan->scope[scope], &probes[scope], &held);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)

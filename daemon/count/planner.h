@@ -10,8 +10,11 @@
  * column with its state and the reason.
  *
  * Before that, the PMUs are tested for the number of counters that count (engine/perf/pmu-test.h): the plan has the
- * results, no set has more events than that, and where several sets could together have more, they are exclusive and
- * take turns.
+ * results. On a PMU of which not all counters count, never more events of the plan run at once than count. Which of its
+ * counters those are, nobody can tell: whatever is enabled last has one that does not count. So nothing can be put onto
+ * the others, but the kernel can be kept from using as many. Pinned sets run at all times, and have no more than count
+ * in all; no other set has more than they leave; and where several of those could together have more, they are
+ * exclusive: the kernel then runs one of them at a time, beside the pinned ones.
  */
 
 #include "engine/engine.h"

@@ -62,6 +62,33 @@ static uint64_t time_to_never(const struct plan *plan)
 	return time;
 }
 
+/* The rest of a sentence. */
+static const char *multiplexed_more(const struct set_health *health)
+{
+	if (health->doubted)
+		return "; where they contradict those of the cgroups below by more than 4 %, they are not shown";
+	if (health->unsettled)
+		return "; of nested cgroups of which too little was observed to compare levels, they are not shown";
+	return health->lagged ? "; some wait until the kernel's enabled time, which lags behind, has caught up" : "";
+}
+
+static void explain_multiplexed(const struct set_health *health, double share, struct reason *ret)
+{
+	const char *more = multiplexed_more(health);
+
+	if (health->running)
+		reason_set(ret, 0, "it shares the PMU and ran %.0f %% of the last interval: totals are estimated%s",
+			   100 * share, more);
+	else if (!health->enabled)
+		reason_set(ret, 0, "it shares the PMU: totals are estimated%s", more);
+	else if (health->timeless)
+		reason_set(ret, 0,
+			   "it counts, but the kernel's running time of it stands still, so that its counts can't be "
+			   "scaled: totals wait until that time goes on");
+	else
+		reason_set(ret, 0, "it did not get the PMU in the last interval: totals wait until it does%s", more);
+}
+
 /* never: a set that was enabled for so long, and never ran, never will. */
 static void update_set(struct set_state *state, struct set_health *health, const struct set *set, uint64_t never)
 {
@@ -82,19 +109,9 @@ static void update_set(struct set_state *state, struct set_health *health, const
 			   "opened and enabled, but the PMU never ran it: group '%s' is too large for it, or its "
 			   "counters are taken (another perf user, kernel.nmi_watchdog)",
 			   set->group->name);
-	} else if (!set->exact && share < FULL_SHARE) {
+	} else if (!set->exact && (share < FULL_SHARE || health->doubted || health->unsettled)) {
 		state->state = EVENT_MULTIPLEXED;
-		if (health->running)
-			reason_set(&state->why, 0,
-				   "it shares the PMU and ran %.0f %% of the last interval: totals are estimated",
-				   100 * share);
-		else if (health->timeless)
-			reason_set(&state->why, 0,
-				   "it counts, but the kernel's running time of it stands still, so that its counts "
-				   "can't be scaled: totals wait until that time goes on");
-		else
-			reason_set(&state->why, 0,
-				   "it did not get the PMU in the last interval: totals wait until it does");
+		explain_multiplexed(health, share, &state->why);
 	} else {
 		state->state = EVENT_OK;
 		state->why.text[0] = '\0';
@@ -172,7 +189,7 @@ static void move_time(struct set_time *to, struct set_health *from)
 	to->running += from->running;
 	to->busy += from->busy;
 	from->enabled = from->running = from->busy = from->failures = 0;
-	from->timeless = false;
+	from->timeless = from->lagged = from->doubted = from->unsettled = false;
 }
 
 void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX])

@@ -2,6 +2,8 @@
 
 #include "engine/account.h"
 
+#include <errno.h>
+
 void account_add_times(const struct account *account, uint64_t enabled, uint64_t running)
 {
 	if (!account->row)
@@ -31,10 +33,28 @@ void account_note_run(const struct account *account, uint64_t enabled, bool ran,
 	health->timeless |= timeless;
 }
 
+bool account_is_measured(const struct account *account)
+{
+	return account->row && account->row->cells[account_set(account)->columns[0]].measured;
+}
+
+void account_note_lag(const struct account *account)
+{
+	account->health->lagged = true;
+}
+
 void account_note_failure(const struct account *account, const struct reason *why)
 {
 	if (!account->row)
 		return;
 	account->health->failures++;
 	account->health->why = *why;
+}
+
+int account_explain_starved(struct reason *why, int cpu)
+{
+	return reason_set(why, -ENODATA,
+			  "CPU %d has no counters free for it, and it is pinned, which is all or nothing: it is tried "
+			  "again at each reading",
+			  cpu);
 }

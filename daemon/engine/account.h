@@ -31,5 +31,14 @@ void account_add_counts(const struct account *account, const uint64_t *counts, u
  * counted; timeless: it has counted while its running time stood still (cgroup events on kernel 6.18). */
 void account_note_run(const struct account *account, uint64_t enabled, bool ran, bool timeless);
 
+/* Are the set's cells in the row measured already? */
+bool account_is_measured(const struct account *account);
+
+/* Notes that a reading has to wait: the kernel's enabled time lags behind the time that the group ran. */
+void account_note_lag(const struct account *account);
+
 /* Notes that a reading failed, and why. */
 void account_note_failure(const struct account *account, const struct reason *why);
+
+/* Why a pinned set counts nothing on the CPU: -ENODATA, with the sentence. */
+int account_explain_starved(struct reason *why, int cpu);

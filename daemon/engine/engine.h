@@ -31,15 +31,27 @@ struct set_health {
 	bool ever_ran;
 	uint64_t waited;       /* ns: the longest time that one of its groups has been enabled, while none ever ran */
 	bool timeless;	       /* counts rose while the running time stood still, since the health was last judged */
+	bool lagged;	       /* readings waited for the kernel's enabled time, since then */
+	bool doubted;	       /* since then, levels of a tree of cgroups contradicted each other: they are not shown */
+	bool unsettled;	       /* …, or too little of one was observed to compare them */
 	uint64_t failures;     /* targets or readings that failed since then */
 	struct reason why;     /* the last failure's sentence */
 	struct reason lasting; /* of a set that is not open on some CPU: stays until the next plan */
+};
+
+/* Readings that can't be true, and were refused (perfmond_pmu_lies_total). */
+enum lie {
+	LIE_TIME,   /* it ran for longer than it was enabled, or its times went down */
+	LIE_CYCLES, /* more cycles than the CPU's highest clock makes */
+	LIE_CHILD,  /* a cgroup and those below it contradicted each other */
+	_LIE_MAX,
 };
 
 struct engine_stats {
 	size_t fds;
 	uint64_t changes; /* events opened or closed, in all */
 	uint64_t read_errors, backwards;
+	uint64_t lies[_LIE_MAX];
 };
 
 /* The surroundings of an engine. All borrowed, but for the plan, to which it takes a reference. */
@@ -49,8 +61,23 @@ struct engine_env {
 	struct set_health *health[_SCOPE_MAX]; /* one a set; the engine writes those of its own sets */
 	struct engine *const *engines;	       /* all of the plan, *nr_engines, also those made after this one */
 	const size_t *nr_engines;
-	uint64_t max_cgroups;	    /* as many are counted at once, at most */
+	uint64_t max_cgroups; /* as many are counted at once, at most */
+	/* The part of a CPU's time that an engine may take at switches for events that are not exact anyway, in ppm; 0:
+	 * no limit. */
+	unsigned switch_budget;
+	const char *sysroot;	    /* of the CPUs' highest clocks, or NULL */
 	struct async_close *closer; /* of slow files, or NULL */
+};
+
+/* What an engine has taken at a CPU's switches between cgroups, and what went wrong there, since it began, which can be
+ * some restarts ago. It does not fall while the process lives. */
+struct switch_cost {
+	int cpu;
+	uint64_t switches, ns; /* at which counts were credited, and the time that took */
+	uint64_t hidden;       /* switches that tracing does not show, as far as it was found out */
+	uint64_t passed;       /* switches without credit: they came in the middle of another one */
+	uint64_t unplaced;     /* cgroups that came to run while there was no place for their counts */
+	uint64_t errors;       /* events by which all cgroups and the CPU have differed, since the process began */
 };
 
 struct engine {
@@ -65,6 +92,8 @@ struct engine_target {
 	enum scope scope;
 	uint64_t id;	   /* the CPU's number, or the cgroup's id */
 	const char *label; /* for sentences; "" for a CPU */
+	uint64_t parent;   /* the id of a cgroup's parent; 0: it has none */
+	unsigned depth;	   /* of a cgroup; 0: the root */
 	/* Of a cgroup: its directory, or the negative errno of opening it; then its open events continue, and
 	 * nothing more can be opened. -1 for a CPU, and for the root cgroup: both have all tasks. */
 	int cgroup_fd;
@@ -171,6 +200,9 @@ struct engine_ops {
 
 	/* Reads all targets. */
 	void (*read)(struct engine *engine, uint64_t now);
+
+	/* What it takes at the switches of a CPU. False: nothing yet. NULL: nothing ever. */
+	bool (*switch_cost)(const struct engine *engine, int cpu, struct switch_cost *ret);
 
 	/* The state of a CPU by the last readings. */
 	enum life (*life)(const struct engine *engine, int cpu);

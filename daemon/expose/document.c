@@ -68,8 +68,5 @@ int document_write(struct buf *out, json_t *root)
 
 	json_decref(root);
 	buf_char(out, '\n');
-	if (r == 0 && !out->failed)
-		return 0;
-	buf_release(out);
-	return -ENOMEM;
+	return buf_finish(out, r < 0 ? -ENOMEM : 0);
 }

@@ -71,3 +71,10 @@ void escape_json(struct buf *out, const char *text)
 
 	escape_text(out, text, table);
 }
+
+void escape_json_string(struct buf *out, const char *text)
+{
+	buf_char(out, '"');
+	escape_json(out, text);
+	buf_char(out, '"');
+}

@@ -15,5 +15,6 @@ void escape_label(struct buf *out, const char *text);
 /* The text of a HELP line in the Prometheus text format: escapes \ and LF. */
 void escape_help(struct buf *out, const char *text);
 
-/* The inside of a JSON string. */
+/* The inside of a JSON string; and a whole one, with its quotes. */
 void escape_json(struct buf *out, const char *text);
+void escape_json_string(struct buf *out, const char *text);

@@ -346,20 +346,25 @@ static const struct family times_families[_SCOPE_MAX][2] = {
 		{ "perf_cpu_group_enabled_seconds", FAMILY_COUNTER, "seconds",
 		  "Time during which the group was enabled on the CPU (the kernel's time_enabled)." },
 		{ "perf_cpu_group_running_seconds", FAMILY_COUNTER, "seconds",
-		  "Time during which the group was counted on the CPU (the kernel's time_running)." },
+		  "Time during which the group was counted on the CPU (the kernel's time_running); absent where that "
+		  "is always the time enabled." },
 	},
 	[SCOPE_CGROUP] = {
 		{ "perf_cgroup_group_enabled_seconds", FAMILY_COUNTER, "seconds",
 		  "Time during which the group was enabled for the cgroup (the kernel's time_enabled)." },
 		{ "perf_cgroup_group_running_seconds", FAMILY_COUNTER, "seconds",
-		  "Time during which the group was counted for the cgroup (the kernel's time_running)." },
+		  "Time during which the group was counted for the cgroup (the kernel's time_running); absent where "
+		  "that is always the time enabled." },
 	},
 };
 
-/* An event can be given a metric name that makes its family's name one of those. Its series are left out. */
-static bool is_times_family(enum scope scope, const char *name)
+#define DESCENDANTS_NAME "perf_cgroup_descendants"
+
+/* An event can be given a metric name that makes its family's name one of ours. Its series are left out. */
+static bool is_own_family(enum scope scope, const char *name)
 {
-	return strcmp(name, times_families[scope][0].name) == 0 || strcmp(name, times_families[scope][1].name) == 0;
+	return strcmp(name, times_families[scope][0].name) == 0 || strcmp(name, times_families[scope][1].name) == 0 ||
+	       strcmp(name, DESCENDANTS_NAME) == 0;
 }
 
 static int put_events(struct families *f, const struct walk_table *table)
@@ -373,7 +378,7 @@ static int put_events(struct families *f, const struct walk_table *table)
 		for (nr = 1; i + nr < members.nr; nr++)
 			if (strcmp(members.items[i + nr].family, members.items[i].family))
 				break;
-		if (is_times_family(table->scope, members.items[i].family))
+		if (is_own_family(table->scope, members.items[i].family))
 			continue;
 		if (put_event_families(f, table, members.items + i, nr) < 0)
 			return -ENOMEM;
@@ -449,6 +454,17 @@ static bool group_times(const struct group_part *part, const struct snapshot_tab
 	return known || (ret->enabled > 0 && ret->running == 0);
 }
 
+/* Is it counted whenever it is enabled? Then there is no need to say so by a second series. */
+static bool always_runs(const struct families *f, const struct walk_table *table, const struct group_part *part)
+{
+	const struct scope_plan *plan = &f->walk->snapshot->plan->scope[table->scope];
+
+	for (size_t i = 0; i < part->nr_sets; i++)
+		if (!plan->sets[part->sets[i]].exact)
+			return false;
+	return true;
+}
+
 static int put_group_times(struct families *f, const struct walk_table *table, size_t first, bool running)
 {
 	_cleanup_(group_part_release) struct group_part part = {};
@@ -457,7 +473,7 @@ static int put_group_times(struct families *f, const struct walk_table *table, s
 
 	if (find_group(&part, table, first) < 0)
 		return -ENOMEM;
-	if (part.nr_columns == 0)
+	if (part.nr_columns == 0 || (running && always_runs(f, table, &part)))
 		return 0;
 	f->writer->label(own, "group", part.name);
 	if (own->failed)
@@ -531,7 +547,9 @@ static int put_identity(struct families *f, const struct cgroup_identity *identi
 		{ "slice", identity->slice },
 		{ "container_id", identity->container_id },
 		{ "pod_uid", identity->pod_uid },
+		{ "machine", identity->machine },
 	};
+	const struct container_names *names = identity->names;
 	const struct scale one = SCALE_ONE;
 	struct buf *text = begin_labels(f);
 	char id[24];
@@ -542,6 +560,9 @@ static int put_identity(struct families *f, const struct cgroup_identity *identi
 	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
 		if (labels[i].value)
 			f->writer->label(text, labels[i].name, labels[i].value);
+	for (int i = 0; names && i < _CONTAINER_NAME_MAX; i++)
+		if (names->text[i])
+			f->writer->label(text, container_name_keys[i], names->text[i]);
 	return put_single(f, text, 1, &one);
 }
 
@@ -556,58 +577,87 @@ static int compare_rows(const void *a, const void *b)
 	return r ? r : (*x > *y) - (*x < *y);
 }
 
-/* The selected rows. Where the rows are per CPU, several have one label: these are sorted to be side by side. */
-static const struct snapshot_row **list_rows(const struct walk_table *table)
+/* The selected rows, one for each label, since a join needs one series. Where rows are per CPU, several have one
+ * label: these are sorted to be side by side. */
+static const struct snapshot_row **list_cgroups(const struct walk_table *table, size_t *ret_nr)
 {
 	const struct snapshot_row **rows = calloc(table->nr_rows + 1, sizeof(*rows));
 	bool by_cpu = false;
+	size_t nr = 0;
 
 	for (size_t i = 0; rows && i < table->nr_rows; i++) {
 		rows[i] = &table->table->rows[table->rows[i]];
 		by_cpu |= rows[i]->cpu != ROW_ALL_CPUS;
 	}
-	if (by_cpu)
+	if (rows && by_cpu)
 		qsort(rows, table->nr_rows, sizeof(*rows), compare_rows);
+	for (size_t i = 0; rows && i < table->nr_rows; i++)
+		if (nr == 0 || strcmp(rows[nr - 1]->identity->label, rows[i]->identity->label) != 0)
+			rows[nr++] = rows[i];
+	*ret_nr = nr;
 	return rows;
 }
 
-static int put_identities(struct families *f)
+static int put_descendants(struct families *f, const struct snapshot_row *row)
 {
-	static const struct family family = {
+	const struct scale one = SCALE_ONE;
+	struct buf *text = begin_labels(f);
+
+	f->writer->label(text, "cgroup", row->identity->label);
+	return put_single(f, text, row->descendants, &one);
+}
+
+static int put_cgroups(struct families *f)
+{
+	static const struct family identity = {
 		.name = "perf_cgroup",
 		.type = FAMILY_INFO,
 		.unit = "",
 		.help = "Identity of a cgroup: labels to join on.",
 	};
-	const struct walk_table *table = &f->walk->table[SCOPE_CGROUP];
-	_cleanup_(freep) const struct snapshot_row **rows = list_rows(table);
+	static const struct family descendants = {
+		.name = DESCENDANTS_NAME,
+		.type = FAMILY_GAUGE,
+		.unit = "",
+		.help = "Cgroups below it, at any depth, that have series; 0: a leaf.",
+	};
+	size_t nr;
+	_cleanup_(freep) const struct snapshot_row **rows = list_cgroups(&f->walk->table[SCOPE_CGROUP], &nr);
 
 	if (!rows)
 		return -ENOMEM;
-	put_family(f, &family);
-	for (size_t i = 0; i < table->nr_rows; i++) {
-		const struct cgroup_identity *identity = rows[i]->identity;
-
-		/* A join needs one series for each label. */
-		if (i > 0 && strcmp(rows[i - 1]->identity->label, identity->label) == 0)
-			continue;
-		if (put_identity(f, identity) < 0)
+	put_family(f, &identity);
+	for (size_t i = 0; i < nr; i++)
+		if (put_identity(f, rows[i]->identity) < 0)
 			return -ENOMEM;
-	}
+	put_family(f, &descendants);
+	for (size_t i = 0; i < nr; i++)
+		if (put_descendants(f, rows[i]) < 0)
+			return -ENOMEM;
 	return 0;
 }
 
 /* --- the daemon itself */
 
+#ifdef __clang__
+#define BUILD_COMPILER __VERSION__
+#else
+#define BUILD_COMPILER "gcc " __VERSION__
+#endif
+
 static int put_build(struct families *f)
 {
-	static const struct family build = { "perfmond_build", FAMILY_INFO, "", "Version of the daemon." };
+	static const struct family build = { "perfmond_build", FAMILY_INFO, "",
+					     "Version of the daemon, and how it was built." };
 	static const struct family up = { "perfmond_up", FAMILY_GAUGE, "", "Always 1: the daemon answers." };
 	const struct scale one = SCALE_ONE;
 	struct buf *labels = begin_labels(f);
 
 	put_family(f, &build);
 	f->writer->label(labels, "version", PACKAGE_VERSION);
+	f->writer->label(labels, "revision", BUILD_REVISION);
+	f->writer->label(labels, "compiler", BUILD_COMPILER);
+	f->writer->label(labels, "features", BUILD_FEATURES);
 	if (put_single(f, labels, 1, &one) < 0)
 		return -ENOMEM;
 	put_family(f, &up);
@@ -638,11 +688,62 @@ static int put_pmu_counters(struct families *f)
 	return 0;
 }
 
+/* What crediting takes, by CPU. */
+static int put_switches(struct families *f)
+{
+	static const struct family families[] = {
+		{ "perfmond_switches", FAMILY_COUNTER, "", "Switches between cgroups at which counts were credited." },
+		{ "perfmond_switch_seconds", FAMILY_COUNTER, "seconds", "Time that crediting took at switches." },
+	};
+	const struct scale scales[] = { SCALE_ONE, SCALE_NS };
+	const struct snapshot *snapshot = f->walk->snapshot;
+
+	for (size_t k = 0; k < ARRAY_SIZE(families); k++) {
+		put_family(f, &families[k]);
+		for (size_t i = 0; i < snapshot->nr_switches; i++) {
+			const struct switch_cost *cost = &snapshot->switches[i];
+			struct buf *labels = begin_labels(f);
+			char cpu[16];
+
+			(void)snprintf(cpu, sizeof(cpu), "%d", cost->cpu);
+			f->writer->label(labels, "cpu", cpu);
+			if (put_single(f, labels, k ? cost->ns : cost->switches, &scales[k]) < 0)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/* What the rules of captures have done. */
+static int put_rules(struct families *f)
+{
+	static const struct family families[] = {
+		{ "perfmond_captures", FAMILY_COUNTER, "", "Captures that a rule has made." },
+		{ "perfmond_captures_passed_over", FAMILY_COUNTER, "",
+		  "Episodes in which a rule made no capture, since it had made one shortly before, or too many ran." },
+	};
+	const struct snapshot *snapshot = f->walk->snapshot;
+	const struct scale one = SCALE_ONE;
+
+	for (size_t k = 0; k < ARRAY_SIZE(families); k++) {
+		put_family(f, &families[k]);
+		for (size_t i = 0; i < snapshot->nr_rules; i++) {
+			const struct snapshot_rule *rule = &snapshot->rules[i];
+			struct buf *labels = begin_labels(f);
+
+			f->writer->label(labels, "capture", rule->name);
+			if (put_single(f, labels, k ? rule->passed_over : rule->captures, &one) < 0)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
 static int put_self(struct families *f)
 {
 	const struct scale one = SCALE_ONE, ns = SCALE_NS;
 
-	if (put_build(f) < 0 || put_pmu_counters(f) < 0)
+	if (put_build(f) < 0 || put_pmu_counters(f) < 0 || put_switches(f) < 0 || put_rules(f) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < self_metrics_size; i++) {
 		const struct self_metric *metric = &self_metrics[i];
@@ -652,6 +753,8 @@ static int put_self(struct families *f)
 		memcpy(&value, (const char *)&f->walk->snapshot->self + metric->offset, sizeof(value));
 		if (i == 0 || strcmp(metric->family.name, self_metrics[i - 1].family.name))
 			put_family(f, &metric->family);
+		if (value == SELF_UNKNOWN)
+			continue;
 		if (metric->label)
 			f->writer->label(labels, metric->label, metric->value);
 		if (put_single(f, labels, value, metric->nanoseconds ? &ns : &one) < 0)
@@ -670,7 +773,7 @@ int walk_families(const struct walk *walk, const struct family_writer *writer, v
 		if (make_row_labels(&f, (enum scope)scope) < 0 || put_events(&f, table) < 0 || put_times(&f, table) < 0)
 			return -ENOMEM;
 	}
-	if (put_states(&f) < 0 || put_identities(&f) < 0 || put_self(&f) < 0)
+	if (put_states(&f) < 0 || put_cgroups(&f) < 0 || (!walk->without_self && put_self(&f) < 0))
 		return -ENOMEM;
 	writer->end(userdata);
 	return 0;

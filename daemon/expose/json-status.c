@@ -40,6 +40,21 @@ static json_t *capabilities_json(const struct privilege *privilege)
 	return json_incref(names);
 }
 
+/* "" is not known. */
+static json_t *known_json(const char *text)
+{
+	return *text ? document_text(text) : json_null();
+}
+
+static json_t *identity_json(const struct machine_info *info)
+{
+	const struct utsname *system = &info->identity->system;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "hostname", known_json(system->nodename), "kernel",
+			 known_json(system->release), "architecture", known_json(system->machine), "cpu_model",
+			 known_json(info->identity->cpu_model), "cpus", document_u64(info->online));
+}
+
 static json_t *privileges_json(const struct privilege *privilege)
 {
 	json_t *paranoid = privilege->paranoid == PARANOID_UNKNOWN ? json_null() : json_integer(privilege->paranoid);
@@ -123,10 +138,11 @@ static json_t *cost_json(const struct self_stats *self)
 {
 	double share = self->uptime ? (double)self->cpu_ns / (double)self->uptime : 0;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_seconds",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_seconds",
 			 document_seconds(self->cpu_ns), "cpu_share", document_real(share), "resident_bytes",
 			 document_u64(self->resident_bytes), "reads", document_u64(self->reads), "read_seconds",
-			 document_seconds(self->read_ns), "read_errors", document_u64(self->read_errors), "scrapes",
+			 document_seconds(self->read_ns), "switches", document_u64(self->switches), "switch_seconds",
+			 document_seconds(self->switch_ns), "read_errors", document_u64(self->read_errors), "scrapes",
 			 document_u64(self->scrapes), "loop_lag_seconds", document_seconds(self->loop_lag),
 			 "saved_bytes", document_u64(self->saved_bytes), "save_seconds",
 			 document_seconds(self->save_ns));
@@ -205,6 +221,20 @@ static bool problems_add_privilege(json_t *problems, const struct privilege *pri
 	return problems_add(problems, why.text);
 }
 
+static bool problems_add_rules(json_t *problems, const struct snapshot *snapshot)
+{
+	struct reason text;
+
+	for (size_t i = 0; i < snapshot->nr_rules; i++) {
+		const struct snapshot_rule *rule = &snapshot->rules[i];
+
+		reason_set(&text, 0, "[capture \"%s\"] is not evaluated: %s", rule->name, rule->problem);
+		if (rule->problem[0] && !problems_add(problems, text.text))
+			return false;
+	}
+	return true;
+}
+
 static json_t *problems_json(const struct snapshot *snapshot, const struct machine_info *info)
 {
 	_cleanup_(json_decref_pointer) json_t *problems = json_array();
@@ -215,13 +245,14 @@ static json_t *problems_json(const struct snapshot *snapshot, const struct machi
 	if (!problems_add_sentence(problems, info->cpus_problem) ||
 	    !problems_add_sentence(problems, info->part_of_tree) ||
 	    !problems_add_sentence(problems, info->no_crediting) ||
+	    !problems_add_sentence(problems, info->no_profiles) || !problems_add_sentence(problems, info->no_names) ||
 	    !problems_add(problems, info->mount ? NULL : info->no_cgroups) ||
 	    !problems_add(problems, info->env->tracefs ? NULL : info->env->tracefs_problem))
 		return NULL;
 	for (size_t i = 0; i < pmus->nr_problems; i++)
 		if (!problems_add(problems, pmus->problems[i]))
 			return NULL;
-	if (!problems_add_counters(problems, &snapshot->plan->pmus))
+	if (!problems_add_counters(problems, &snapshot->plan->pmus) || !problems_add_rules(problems, snapshot))
 		return NULL;
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (!problems_add_events(problems, snapshot, (enum scope)scope))
@@ -237,14 +268,14 @@ int expose_json_status(struct buf *out, const struct snapshot *snapshot, const s
 	json_t *files =
 		json_pack("{s:o, s:o}", "events", document_u64(self->fds), "limit", document_u64(self->fd_limit));
 
-	return document_write(out,
-			      json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-					"version", document_text(info->version), "pid", (int)getpid(), "start_time",
-					document_seconds(self->start_time), "uptime_seconds",
-					document_seconds(self->uptime), "engine", document_text(info->engine),
-					"privileges", privileges_json(info->privilege), "files", files, "cpus",
-					document_cpus(info->cpus), "cgroups", cgroups_json(self, info->mount), "pmus",
-					pmus_json(info->env->pmus, &snapshot->plan->pmus), "libpfm",
-					json_boolean(pfm_is_built_in()), "tracefs", document_text(info->env->tracefs),
-					"problems", problems_json(snapshot, info), "cost", cost_json(self)));
+	return document_write(
+		out, json_pack("{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+			       document_text(info->version), "machine", identity_json(info), "pid", (int)getpid(),
+			       "start_time", document_seconds(self->start_time), "uptime_seconds",
+			       document_seconds(self->uptime), "engine", document_text(info->engine), "privileges",
+			       privileges_json(info->privilege), "files", files, "cpus", document_cpus(info->cpus),
+			       "cgroups", cgroups_json(self, info->mount), "pmus",
+			       pmus_json(info->env->pmus, &snapshot->plan->pmus), "libpfm",
+			       json_boolean(pfm_is_built_in()), "tracefs", document_text(info->env->tracefs),
+			       "problems", problems_json(snapshot, info), "cost", cost_json(self)));
 }

@@ -6,7 +6,7 @@
  *
  *   {"timestamp": 1700000000.123, "age_seconds": 0.05, "interval_seconds": 1,
  *    "matched": {"cpus": 2, "cgroups": 40}, "shown": {"cpus": 2, "cgroups": 10},
- *    "cpus": [{"cpu": 0, "events": {…}, "derived": {"ipc": 1.2}}, …],
+ *    "cpus": [{"cpu": 0, "busy_seconds": 17.5, "events": {…}, "derived": {"ipc": 1.2}}, …],
  *    "cgroups": [{"cgroup": "/a", "id": 7, "unit": …, "cpu": …, "gone": true, "events": {…}, …}, …]}
  *
  *   {"cgroups": [{"cgroup": "/a", "id": 7, "unit": …, "status": "over_max", "reason": "…"}, …],
@@ -28,13 +28,6 @@
 #include <math.h>
 
 /* --- small pieces */
-
-static void add_string(struct buf *out, const char *text)
-{
-	buf_char(out, '"');
-	escape_json(out, text);
-	buf_char(out, '"');
-}
 
 /* Called before each item of an object or array: a comma, unless it is the first. */
 static void add_separator(struct buf *out)
@@ -59,7 +52,7 @@ static void add_text_member(struct buf *out, const char *name, const char *text)
 	if (!text)
 		return;
 	add_key(out, name);
-	add_string(out, text);
+	escape_json_string(out, text);
 }
 
 static void add_number_member(struct buf *out, const char *name, uint64_t count, struct scale scale)
@@ -76,16 +69,9 @@ static void add_identity(struct buf *out, const struct cgroup_identity *identity
 	add_text_member(out, "slice", identity->slice);
 	add_text_member(out, "container_id", identity->container_id);
 	add_text_member(out, "pod_uid", identity->pod_uid);
-}
-
-/* Ends a document. */
-static int finish_document(struct buf *out)
-{
-	buf_char(out, '\n');
-	if (!out->failed)
-		return 0;
-	buf_release(out);
-	return -ENOMEM;
+	for (int i = 0; identity->names && i < _CONTAINER_NAME_MAX; i++)
+		add_text_member(out, container_name_keys[i], identity->names->text[i]);
+	add_text_member(out, "machine", identity->machine);
 }
 
 /* --- the snapshot */
@@ -191,6 +177,8 @@ static void add_target_name(struct buf *out, const struct snapshot_row *row)
 		add_identity(out, row->identity);
 	if (row->cpu != ROW_ALL_CPUS)
 		add_number_member(out, "cpu", (uint64_t)row->cpu, SCALE_ONE);
+	if (row->busy)
+		add_number_member(out, "busy_seconds", row->busy, SCALE_NS);
 	if (row->gone) {
 		add_key(out, "gone");
 		buf_str(out, "true");
@@ -214,7 +202,7 @@ static void add_target(struct buf *out, const struct walk_table *table, const st
 		if (!isfinite(ratio))
 			continue;
 		add_separator(out);
-		add_string(out, table->derived.items[i].name);
+		escape_json_string(out, table->derived.items[i].name);
 		buf_char(out, ':');
 		measure_add(out, ratio);
 	}
@@ -270,12 +258,8 @@ int expose_json_snapshot(struct buf *out, const struct snapshot *snapshot, const
 	}
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = add_targets(out, &walk->table[scope]);
-	if (r < 0) {
-		buf_release(out);
-		return r;
-	}
-	buf_char(out, '}');
-	return finish_document(out);
+	buf_str(out, "}\n");
+	return buf_finish(out, r);
 }
 
 /* --- cgroups */
@@ -306,13 +290,13 @@ int expose_json_cgroups(struct buf *out, const struct snapshot *snapshot)
 		add_text_member(out, "status", cgroup_status_name(cgroup->status));
 		add_key(out, "reason");
 		if (cgroup->why)
-			add_string(out, cgroup->why);
+			escape_json_string(out, cgroup->why);
 		else
 			buf_str(out, "null");
 		buf_char(out, '}');
 	}
 	buf_char(out, ']');
 	add_unlisted(out, snapshot);
-	buf_char(out, '}');
-	return finish_document(out);
+	buf_str(out, "}\n");
+	return buf_finish(out, 0);
 }

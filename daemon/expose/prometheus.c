@@ -190,23 +190,21 @@ static void end_openmetrics(void *userdata)
 	buf_str(e->out, "# EOF\n");
 }
 
-static int expose_families(struct buf *out, const struct snapshot *snapshot, const struct family_writer *writer)
+static int expose_families(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query,
+			   const struct family_writer *writer)
 {
 	struct exposition e = { .out = out, .shows_created = snapshot->options.created };
 	_cleanup_(walk_freep) struct walk *walk = NULL;
-	int r = walk_new(&walk, snapshot, NULL);
+	int r = walk_new(&walk, snapshot, query);
 
 	if (r == 0)
 		r = walk_families(walk, writer, &e);
 	buf_release(&e.name);
 	buf_release(&e.created);
-	if (r == 0 && !out->failed)
-		return 0;
-	buf_release(out);
-	return -ENOMEM;
+	return buf_finish(out, r);
 }
 
-int expose_prometheus(struct buf *out, const struct snapshot *snapshot)
+int expose_prometheus(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query)
 {
 	static const struct family_writer writer = {
 		.label = add_label,
@@ -216,10 +214,10 @@ int expose_prometheus(struct buf *out, const struct snapshot *snapshot)
 		.end = end_prometheus,
 	};
 
-	return expose_families(out, snapshot, &writer);
+	return expose_families(out, snapshot, query, &writer);
 }
 
-int expose_openmetrics(struct buf *out, const struct snapshot *snapshot)
+int expose_openmetrics(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query)
 {
 	static const struct family_writer writer = {
 		.label = add_label,
@@ -229,5 +227,5 @@ int expose_openmetrics(struct buf *out, const struct snapshot *snapshot)
 		.end = end_openmetrics,
 	};
 
-	return expose_families(out, snapshot, &writer);
+	return expose_families(out, snapshot, query, &writer);
 }

@@ -15,11 +15,17 @@ struct cached_part {
 	struct blob *blob;
 };
 
+struct cached_constant {
+	const char *text; /* NULL: unused */
+	struct blob *blob[_RESPONSE_CODING_MAX];
+};
+
 struct response_cache {
 	struct snapshot *snapshot; /* a reference; NULL: nothing is cached */
 	struct blob *whole[_RESPONSE_FORMAT_MAX][_RESPONSE_CODING_MAX];
 	struct cached_part parts[RESPONSE_CACHE_PARTS]; /* the oldest first */
 	size_t nr_parts;
+	struct cached_constant constants[RESPONSE_CACHE_CONSTANTS];
 };
 
 int response_cache_new(struct response_cache **ret)
@@ -53,6 +59,9 @@ struct response_cache *response_cache_free(struct response_cache *cache)
 	if (!cache)
 		return NULL;
 	forget_all(cache);
+	for (size_t i = 0; i < RESPONSE_CACHE_CONSTANTS; i++)
+		for (int coding = 0; coding < _RESPONSE_CODING_MAX; coding++)
+			blob_unref(cache->constants[i].blob[coding]);
 	free(cache);
 	return NULL;
 }
@@ -108,11 +117,11 @@ static int write_whole(struct buf *out, const struct snapshot *snapshot, const v
 
 	switch (*(const enum response_format *)userdata) {
 	case RESPONSE_OPENMETRICS:
-		return expose_openmetrics(out, snapshot);
+		return expose_openmetrics(out, snapshot, &all);
 	case RESPONSE_JSON:
 		return expose_json_snapshot(out, snapshot, &all);
 	default:
-		return expose_prometheus(out, snapshot);
+		return expose_prometheus(out, snapshot, &all);
 	}
 }
 
@@ -214,4 +223,36 @@ int response_cache_get_part(struct response_cache *cache, struct snapshot *snaps
 	*ret = steal_ptr(blob);
 	*ret_written = written;
 	return 0;
+}
+
+/* --- constants */
+
+static struct cached_constant *constant_find(struct response_cache *cache, const char *text)
+{
+	size_t i = 0;
+
+	while (cache->constants[i].text && cache->constants[i].text != text) {
+		i++;
+		assert(i < RESPONSE_CACHE_CONSTANTS);
+	}
+	cache->constants[i].text = text;
+	return &cache->constants[i];
+}
+
+int response_cache_get_constant(struct response_cache *cache, const char *text, size_t size,
+				enum response_coding coding, struct blob **ret)
+{
+	struct blob **cached = &constant_find(cache, text)->blob[coding];
+	_cleanup_(buf_release) struct buf out = {};
+	int r = 0;
+
+	if (!*cached && coding == RESPONSE_GZIP)
+		r = gzip_add(&out, text, size);
+	else if (!*cached)
+		buf_add(&out, text, size);
+	if (!*cached && r == 0)
+		r = blob_new(cached, &out);
+	if (r == 0)
+		*ret = blob_ref(*cached);
+	return r;
 }

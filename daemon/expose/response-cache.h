@@ -3,7 +3,8 @@
 
 /*
  * The cache of responses written from a snapshot, so that clients that ask for the same at the same time share one: the
- * whole snapshot in each format, and parts of it by key, each plain or compressed.
+ * whole snapshot in each format, and parts of it by key, each plain or compressed. Beside them it has constants of the
+ * program, which are of no snapshot.
  *
  * A cache is of one snapshot, to which it holds a reference. Asked with another snapshot, it forgets everything first:
  * no response outlives the snapshot that it was written from, and the reference keeps another snapshot from getting the
@@ -20,6 +21,8 @@
 
 #define RESPONSE_CACHE_PARTS 16
 #define RESPONSE_CACHE_BYTES (16 * 1024 * 1024)
+/* Different constants that it may be asked for. */
+#define RESPONSE_CACHE_CONSTANTS 2
 
 enum response_format {
 	RESPONSE_PROMETHEUS,
@@ -61,3 +64,7 @@ typedef int (*response_writer)(struct buf *out, const struct snapshot *snapshot,
 int response_cache_get_part(struct response_cache *cache, struct snapshot *snapshot, const char *key,
 			    enum response_coding coding, response_writer write, const void *userdata, struct blob **ret,
 			    bool *ret_written);
+
+/* A text of the program that never changes, such as a page: kept as long as the cache. -ENOMEM. */
+int response_cache_get_constant(struct response_cache *cache, const char *text, size_t size,
+				enum response_coding coding, struct blob **ret);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The metrics that the daemon exposes about itself, perfmond_*: a table with one line for each shown member of struct
- * self_stats.
+ * The metrics that the daemon exposes about itself, perfmond_* and process_*: a table with one line for each shown
+ * member of struct self_stats.
  */
 
 #include "expose/family.h"

@@ -2,7 +2,7 @@
 
 #include "expose/walk.h"
 
-#include "util/glob.h"
+#include "expose/sieve.h"
 
 #include <errno.h>
 #include <math.h>
@@ -105,47 +105,6 @@ static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *fr
 
 /* --- what a query selects */
 
-/* The bound on the steps of matching a query's glob (util/glob.h): a constant, some tens of milliseconds, and for each
- * byte of the names as many as a glob of 64 positions takes. A bound is needed because the client chooses the glob, and
- * users to whom cgroups are delegated choose names. */
-#define SIEVE_STEPS 16000000U
-#define SIEVE_STEPS_PER_BYTE 4
-
-/* A glob of the query. Without one, everything is admitted. */
-struct sieve {
-	bool on; /* there is one */
-	struct glob glob;
-};
-
-static void sieve_init(struct sieve *sieve, const char *glob)
-{
-	sieve->on = glob;
-	if (glob)
-		glob_init(&sieve->glob, glob);
-}
-
-static void sieve_release(struct sieve *sieve)
-{
-	if (sieve->on)
-		glob_release(&sieve->glob);
-}
-
-/* True: the glob has taken too many steps. The selection is incomplete, and the query fails. */
-static bool is_exhausted(const struct sieve *sieve)
-{
-	return sieve->on && sieve->glob.steps > SIEVE_STEPS + SIEVE_STEPS_PER_BYTE * sieve->glob.bytes;
-}
-
-static bool admits_text(struct sieve *sieve, const char *text)
-{
-	return !sieve->on || glob_matches(&sieve->glob, text);
-}
-
-static bool admits_event(struct sieve *sieve, const struct event *event)
-{
-	return admits_text(sieve, event->metric) || admits_text(sieve, event->text);
-}
-
 static int choose_columns(struct walk_table *table, struct sieve *events)
 {
 	size_t nr = table->table->nr_columns;
@@ -154,15 +113,15 @@ static int choose_columns(struct walk_table *table, struct sieve *events)
 	table->scales = calloc(nr + 1, sizeof(*table->scales));
 	if (!table->columns || !table->scales)
 		return -ENOMEM;
-	for (size_t i = 0; i < nr && !is_exhausted(events); i++) {
+	for (size_t i = 0; i < nr && !sieve_is_exhausted(events); i++) {
 		const struct event *event = table->table->columns[i].column->event;
 
-		if (!admits_event(events, event))
+		if (!sieve_admits_event(events, event))
 			continue;
 		table->scales[table->nr_columns] = scale_of(event->scale);
 		table->columns[table->nr_columns++] = i;
 	}
-	return is_exhausted(events) ? -E2BIG : 0;
+	return sieve_is_exhausted(events) ? -E2BIG : 0;
 }
 
 /* A ratio is selected by its name, or together with both of its events. */
@@ -170,10 +129,10 @@ static bool admits_derived(const struct walk_table *table, struct sieve *events,
 {
 	const struct snapshot_column *columns = table->table->columns;
 
-	if (admits_text(events, derived->name))
+	if (sieve_admits_text(events, derived->name))
 		return true;
-	return admits_event(events, columns[derived->over].column->event) &&
-	       (derived->under == NO_COLUMN || admits_event(events, columns[derived->under].column->event));
+	return sieve_admits_event(events, columns[derived->over].column->event) &&
+	       (derived->under == NO_COLUMN || sieve_admits_event(events, columns[derived->under].column->event));
 }
 
 static int choose_derived(struct walk_table *table, struct sieve *events)
@@ -184,12 +143,12 @@ static int choose_derived(struct walk_table *table, struct sieve *events)
 	if (derived_find(list, table->table, table->scope) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < list->nr; i++)
-		if (!is_exhausted(events) && admits_derived(table, events, &list->items[i]))
+		if (!sieve_is_exhausted(events) && admits_derived(table, events, &list->items[i]))
 			list->items[nr++] = list->items[i];
 		else
 			free(list->items[i].name);
 	list->nr = nr;
-	return is_exhausted(events) ? -E2BIG : 0;
+	return sieve_is_exhausted(events) ? -E2BIG : 0;
 }
 
 static int choose_rows(struct walk_table *table, const struct expose_query *query)
@@ -200,17 +159,16 @@ static int choose_rows(struct walk_table *table, const struct expose_query *quer
 	table->rows = calloc(nr + 1, sizeof(*table->rows));
 	if (!table->rows)
 		return -ENOMEM;
-	if (query->without[table->scope])
-		return 0;
 	sieve_init(&cgroups, query->cgroup);
-	for (size_t i = 0; i < nr && !is_exhausted(&cgroups); i++) {
-		const struct cgroup_identity *identity = table->table->rows[i].identity;
+	for (size_t i = 0; i < nr && !sieve_is_exhausted(&cgroups); i++) {
+		const struct snapshot_row *row = &table->table->rows[i];
 
-		if (!identity || admits_text(&cgroups, identity->label))
+		if (!row->identity ||
+		    ((!query->leaves || row->descendants == 0) && sieve_admits_text(&cgroups, row->identity->label)))
 			table->rows[table->nr_rows++] = i;
 	}
 	table->nr_matched = table->nr_rows;
-	return is_exhausted(&cgroups) ? -E2BIG : 0;
+	return sieve_is_exhausted(&cgroups) ? -E2BIG : 0;
 }
 
 /* --- the order of rows */
@@ -296,6 +254,8 @@ static int walk_table_init(struct walk_table *table, const struct snapshot *snap
 
 	table->scope = scope;
 	table->table = &snapshot->table[scope];
+	if (query->without[scope])
+		return 0;
 	if (scope == SCOPE_CPU && snapshot->options.aggregate) {
 		if (sum_rows(&table->sums, table->table) < 0)
 			return -ENOMEM;
@@ -324,6 +284,7 @@ int walk_new(struct walk **ret, const struct snapshot *snapshot, const struct ex
 	if (!walk)
 		return -ENOMEM;
 	walk->snapshot = snapshot;
+	walk->without_self = query && query->without_self;
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		int r = walk_table_init(&walk->table[scope], snapshot, (enum scope)scope, query ? query : &everything);
 

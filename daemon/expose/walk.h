@@ -19,7 +19,8 @@
 #include "expose/expose.h"
 #include "expose/number.h"
 
-/* The selection from one scope. Rows and columns are selected by their indices in `table`. */
+/* The selection from one scope: nothing of one that is left out. Rows and columns are selected by their indices in
+ * `table`. */
 struct walk_table {
 	enum scope scope;
 	const struct snapshot_table *table; /* the snapshot's, or &sums */
@@ -35,6 +36,7 @@ struct walk_table {
 
 struct walk {
 	const struct snapshot *snapshot;
+	bool without_self;
 	struct walk_table table[_SCOPE_MAX];
 };
 

@@ -79,7 +79,7 @@ static int take_cpus(struct cpu_busy *busy, const struct cpulist *cpus)
 	return 0;
 }
 
-static int read_busy(uint64_t *ret, const struct cpulist *cpus, const char *procroot)
+int cpu_busy_read(uint64_t *ret, const struct cpulist *cpus, const char *procroot)
 {
 	_cleanup_(closep) int dir = open(procroot, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_(freep) char *text = NULL;
@@ -94,7 +94,7 @@ const uint64_t *cpu_busy_update(struct cpu_busy *busy, const struct cpulist *cpu
 
 	if (take_cpus(busy, cpus) < 0)
 		return NULL;
-	if (read_busy(busy->delta, cpus, procroot) < 0) {
+	if (cpu_busy_read(busy->delta, cpus, procroot) < 0) {
 		busy->known = false;
 		return NULL;
 	}

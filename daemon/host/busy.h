@@ -18,6 +18,9 @@ struct cpu_busy {
 	bool known;	 /* there was a last reading */
 };
 
+/* Reads PROCROOT/stat: busy ns since boot for each of the CPUs, 0 for one that is offline. Negative errno. */
+int cpu_busy_read(uint64_t *ret, const struct cpulist *cpus, const char *procroot);
+
 void cpu_busy_release(struct cpu_busy *busy);
 
 /* Reads the text of /proc/stat: ns since boot for each of the CPUs, 0 for one that has no line. -EBADMSG if the text

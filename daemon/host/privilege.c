@@ -27,6 +27,39 @@ static bool has_cap(cap_t caps, cap_value_t cap, cap_flag_t set)
 	return cap_get_flag(caps, cap, set, &value) == 0 && value == CAP_SET;
 }
 
+/* --- capabilities that are only permitted */
+
+/* Returns 1 if caps were changed, 0 if there is nothing to change, or negative errno. */
+static int take_up_permitted(cap_t caps)
+{
+	static const cap_value_t used[] = { CAP_PERFMON, CAP_BPF };
+	int changed = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(used); i++) {
+		if (!has_cap(caps, used[i], CAP_PERMITTED) || has_cap(caps, used[i], CAP_EFFECTIVE))
+			continue;
+		if (cap_set_flag(caps, CAP_EFFECTIVE, 1, &used[i], CAP_SET) < 0)
+			return -errno;
+		changed = 1;
+	}
+	return changed;
+}
+
+int privilege_take_up(struct reason *why)
+{
+	_cleanup_(free_caps) cap_t caps = cap_get_proc();
+	int r = caps ? take_up_permitted(caps) : -errno;
+
+	if (r > 0 && cap_set_proc(caps) < 0)
+		r = -errno;
+	if (r < 0)
+		return reason_set(why, r,
+				  "CAP_PERFMON and CAP_BPF are permitted and stay without effect: capset: %s: let the "
+				  "seccomp filter pass it",
+				  strerror(-r));
+	return 0;
+}
+
 /* --- CAP_SYS_ADMIN, set aside and raised */
 
 static int change_sys_admin(cap_t caps, cap_flag_t set, cap_flag_value_t value)

@@ -242,6 +242,19 @@ static bool admit_chosen(struct admission *admission, uint64_t end)
 	return admission->at_chosen < admission->nr_chosen;
 }
 
+/* False: some candidates are still to be weighed. What this takes is done in vain where there is no room for them; the
+ * opening of those that are chosen is not. */
+static bool rank_candidates(struct admission *admission, uint64_t end)
+{
+	uint64_t start = clock_monotonic_ns();
+	bool weighed = weigh_candidates(admission, end);
+
+	if (weighed)
+		choose_candidates(admission, count_room(admission->count));
+	admission->spent += clock_monotonic_ns() - start;
+	return weighed;
+}
+
 /* A step of giving out room to candidates; true where the ranking goes on. */
 static bool run_ranking(struct admission *admission, uint64_t end)
 {
@@ -249,11 +262,8 @@ static bool run_ranking(struct admission *admission, uint64_t end)
 		admission->is_ranking = true;
 		admission->ranking_began = clock_monotonic_ns();
 	}
-	if (!admission->chosen) {
-		if (!weigh_candidates(admission, end))
-			return true;
-		choose_candidates(admission, count_room(admission->count));
-	}
+	if (!admission->chosen && !rank_candidates(admission, end))
+		return true;
 	if (admit_chosen(admission, end))
 		return true;
 	end_ranking(admission);
@@ -311,17 +321,14 @@ static bool admit_some(struct admission *admission, uint64_t end)
 
 bool admission_admit(struct admission *admission, uint64_t budget)
 {
-	uint64_t start = clock_monotonic_ns(), now;
+	uint64_t start = clock_monotonic_ns();
 	bool more;
 
 	if (!admission->tree)
 		return false;
 	do {
 		more = admit_some(admission, budget > UINT64_MAX - start ? UINT64_MAX : start + budget);
-		now = clock_monotonic_ns();
-	} while (more && now - start < budget);
-	if (admission->is_ranking)
-		admission->spent += now - start;
+	} while (more && clock_monotonic_ns() - start < budget);
 	return more;
 }
 

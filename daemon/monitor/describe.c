@@ -5,46 +5,39 @@
 #include "monitor/monitor.h"
 
 #include "host/fd-budget.h"
-#include "host/procfs.h"
+#include "host/process-usage.h"
 #include "monitor/monitor-internal.h"
 #include "util/clock.h"
-#include "util/file.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-#include <sys/resource.h>
-
-/* Second field of /proc/self/statm (proc(5)): resident pages. */
-static uint64_t read_resident_bytes(void)
+static void add_switches(struct self_stats *self, const struct count *count)
 {
-	_cleanup_(freep) char *text = NULL;
-	uint64_t size, resident;
+	const struct cpulist *cpus = count_cpus(count);
+	struct switch_cost cost;
 
-	if (read_text_file(AT_FDCWD, OWN_PROCFS "/self/statm", FILE_MAX_SYSFS, &text) < 0 ||
-	    sscanf(text, "%" SCNu64 " %" SCNu64, &size, &resident) != 2)
-		return 0;
-	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static uint64_t read_cpu_ns(void)
-{
-	struct rusage usage = {};
-
-	(void)getrusage(RUSAGE_SELF, &usage);
-	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000U +
-	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000U;
+	for (size_t i = 0; i < cpus->nr; i++) {
+		if (!count_switch_cost(count, cpus->cpu[i], &cost))
+			continue;
+		self->switches += cost.switches;
+		self->switch_ns += cost.ns;
+		self->switches_hidden += cost.hidden;
+		self->switches_passed += cost.passed;
+		self->switches_unplaced += cost.unplaced;
+		self->credit_errors += cost.errors;
+	}
 }
 
 size_t monitor_needed_fds(const struct monitor *monitor)
 {
 	return admission_needed_fds(&monitor->admission) +
-	       fd_budget_reserve(UINT64_MAX, monitor->config->max_connections);
+	       fd_budget_reserve(UINT64_MAX, monitor->config->max_connections) +
+	       profiler_fds(monitor->config, monitor->machine->cpus.nr, UINT64_MAX);
 }
 
 struct self_stats monitor_self_stats(const struct monitor *monitor, const struct self_stats *own)
 {
 	struct count_stats stats = count_stats(monitor->count);
 	struct cgroup_tree_stats tree = {};
+	struct process_usage usage;
 	struct self_stats self = own ? *own : (struct self_stats){};
 
 	if (monitor->tree)
@@ -56,6 +49,10 @@ struct self_stats monitor_self_stats(const struct monitor *monitor, const struct
 	self.read_ns = stats.read_ns;
 	self.read_errors = stats.read_errors;
 	self.backwards = stats.backwards;
+	add_switches(&self, monitor->count);
+	self.lies_time = stats.lies[LIE_TIME];
+	self.lies_cycles = stats.lies[LIE_CYCLES];
+	self.lies_child = stats.lies[LIE_CHILD];
 	self.fds = stats.fds;
 	self.fd_limit = monitor->machine->privilege.fd_limit;
 	self.needed_fds = monitor_needed_fds(monitor);
@@ -75,8 +72,17 @@ struct self_stats monitor_self_stats(const struct monitor *monitor, const struct
 	self.watches_missing = tree.watches_missing;
 	self.inotify_overflows = tree.overflows;
 	self.rescans = tree.rescans;
-	self.cpu_ns = read_cpu_ns();
-	self.resident_bytes = read_resident_bytes();
+	self.history_bytes = history_size(&monitor->history);
+	self.history_targets = monitor->history.nr_rows;
+	self.history_left_out = monitor->history.left_out;
+	if (monitor->profiler)
+		profiler_stats(monitor->profiler, &self.profile);
+	capturer_stats(monitor->capturer, &self.profile);
+	usage = process_usage_read(self.fds);
+	self.cpu_ns = usage.cpu_ns;
+	self.resident_bytes = usage.resident_bytes;
+	self.virtual_bytes = usage.virtual_bytes;
+	self.open_fds = usage.open_fds;
 	return self;
 }
 

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Changes that nobody announces: CPUs come and go, the sysctl is written, room for failed events comes back. */
+/* Changes that nobody announces: CPUs come and go, the sysctl is written, room for failed events comes back, the BPF
+ * engine can't be loaded although it could be tried. */
 
 #include "monitor/monitor.h"
 
+#include "engine/bpf/bpf.h"
 #include "monitor/monitor-internal.h"
 #include "monitor/plan-config.h"
 #include "util/clock.h"
 
 /* How often failed events are retried, and the tree is read again while it can't be watched completely. */
 #define RETRY_NS 10000000000U
+
+/* How often the BPF engine is tried again, which had to be given up. */
+#define ENGINE_RETRY_NS 60000000000U
 
 /* Retries events that were denied. Open ones go on counting, whatever the level is now. */
 static void follow_sysctl(struct monitor *monitor, struct reason *news)
@@ -54,6 +59,28 @@ static void follow_cpus(struct monitor *monitor, struct reason *news)
 	reason_set(news, 0, "CPUs have come or gone: counted now: %s", text ? text : "?");
 }
 
+/* Loading the BPF programs can fail where trying them has not, for want of memory: then perf counts the cgroups, until
+ * another trial succeeds. */
+static void follow_engine(struct monitor *monitor, struct reason *news)
+{
+	uint64_t now = clock_monotonic_ns();
+	bool credits = monitor->machine->credits;
+	struct reason why;
+
+	if ((!credits && monitor->engine_retry_at == 0) || now < monitor->engine_retry_at ||
+	    (bpf_is_available(&why) >= 0) == credits)
+		return;
+	monitor->engine_retry_at = now + ENGINE_RETRY_NS;
+	if (monitor_reapply(monitor, news) < 0) {
+		reason_prefix(news, 0, "the engine of cgroups has to change, but the config can't be applied again");
+		return;
+	}
+	if (!news->text[0])
+		reason_set(news, 0, "%s",
+			   monitor->machine->credits ? "cgroups are counted by crediting again" :
+						       monitor->machine->no_crediting.text);
+}
+
 void monitor_follow_machine(struct monitor *monitor, struct reason *news)
 {
 	news->text[0] = '\0';
@@ -63,6 +90,10 @@ void monitor_follow_machine(struct monitor *monitor, struct reason *news)
 	follow_cpus(monitor, news);
 	if (!news->text[0])
 		follow_sysctl(monitor, news);
+	if (!news->text[0])
+		follow_engine(monitor, news);
+	if (!news->text[0])
+		monitor_follow_sample_rate(monitor, news);
 }
 
 /* Events may have failed because the PMU was busy, or files or memory were short. Where one can be opened now, the

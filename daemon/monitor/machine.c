@@ -131,22 +131,29 @@ static int find_cpus(struct machine *machine, const struct config *config, struc
 	return machine->cpus.nr ? 0 : reason_set(why, -EINVAL, "[cpu] exclude leaves no CPU that is online");
 }
 
-/* The unit's RuntimeDirectory=, where root saves a list of the tracepoints before the daemon starts. */
-static int find_tracelist(char **ret)
+int machine_saved_path(const char *name, char **ret)
 {
 	const char *folder = getenv("RUNTIME_DIRECTORY");
-	_cleanup_(freep) char *list = NULL;
+	char *path;
 
 	if (!folder)
 		return -ENOENT;
-	if (asprintf(&list, "%.*s/tracepoints", (int)strcspn(folder, ":"), folder) < 0) {
-		list = NULL;
+	if (asprintf(&path, "%.*s/%s", (int)strcspn(folder, ":"), folder, name) < 0)
 		return -ENOMEM;
-	}
-	if (access(list, R_OK) < 0)
-		return -errno;
-	*ret = steal_ptr(list);
+	*ret = path;
 	return 0;
+}
+
+static int find_tracelist(char **ret)
+{
+	_cleanup_(freep) char *list = NULL;
+	int r = machine_saved_path("tracepoints", &list);
+
+	if (r == 0 && access(list, R_OK) < 0)
+		r = -errno;
+	if (r == 0)
+		*ret = steal_ptr(list);
+	return r;
 }
 
 /* The saved list is used where tracefs can't be read. -ENOMEM. */
@@ -233,6 +240,7 @@ int machine_new(struct machine **ret, const struct config *config, const struct 
 		r = check_root(&config->sysfs, "sysfs", why);
 	if (r < 0)
 		return r;
+	host_identity_read(&machine->identity, config->procfs.text, config->sysfs.text);
 	privilege_read(&machine->privilege, config->procfs.text);
 	/* A limit that can't be raised is respected as it is. */
 	(void)privilege_raise_fd_limit(&machine->privilege);

@@ -11,9 +11,11 @@
 #include "config/config.h"
 #include "event/parse.h"
 #include "host/cpu.h"
+#include "host/host-identity.h"
 #include "host/privilege.h"
 
 struct machine {
+	struct host_identity identity;
 	struct privilege privilege;
 	struct pmu_catalogue *pmus;
 	char *tracefs; /* its path, or that of a saved list of tracepoints (event/catalog/tracefs.h); … */
@@ -47,6 +49,10 @@ DEFINE_CLEANUP(struct machine *, machine_free)
 
 /* Puts another mount of the same tree in place; takes over the contents of mount, which is empty then. */
 void machine_take_mount(struct machine *machine, struct cgroup_mount *mount);
+
+/* The path of what root saves by that name in the unit's RuntimeDirectory=, before the daemon starts or later. -ENOENT:
+ * this is no service; -ENOMEM. */
+int machine_saved_path(const char *name, char **ret);
 
 /* Opens the root of the cgroups' hierarchy; -1 with the sentence in why. */
 int machine_open_cgroups(const struct machine *machine, struct reason *why);

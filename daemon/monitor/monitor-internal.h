@@ -5,10 +5,14 @@
  * The monitor's members, and functions that its files share. For this room alone.
  */
 
+#include "cgroup/container-finder.h"
 #include "config/config.h"
+#include "history/history.h"
 #include "host/busy.h"
 #include "monitor/admission.h"
+#include "monitor/capturer.h"
 #include "monitor/machine.h"
+#include "monitor/profiler.h"
 #include "snapshot/machine-info.h"
 #include "snapshot/snapshot.h"
 
@@ -19,16 +23,25 @@ struct monitor {
 	struct machine_info info;
 	struct async_close *closer;
 	struct count *count;
-	struct count *restored;	 /* from before a restart, until the start */
+	struct count *restored; /* from before a restart, until the start */
+	struct history history;
 	struct snapshot *latest; /* of the last reading; NULL: outdated, or not made yet */
 	uint64_t start_time;	 /* ns since the epoch */
 	uint64_t started_at;
+
+	uint64_t nr_profilers;		/* made or changed so far */
+	struct profiler *profiler;	/* NULL: off, or … */
+	struct sample_rate sample_rate; /* as it was when the profiler was set up */
+	struct reason profile_problem;	/* … it can't be on; "": nothing is wrong */
+	uint64_t sampled;		/* without a profiler: until when there was one that is missed; 0: none */
+	struct capturer *capturer;
 
 	/* Cgroups. */
 	struct cgroup_filter filter;
 	struct cgroup_tree *tree; /* NULL: no cgroup mount */
 	uint64_t nr_trees;	  /* made so far */
 	struct admission admission;
+	struct container_finder *finder; /* of names */
 
 	/* The machine (follow.c). */
 	struct cpu_watch cpu_watch;
@@ -36,7 +49,8 @@ struct monitor {
 	bool cpus_changed;	 /* CPUs have changed, and the config was not applied again since */
 	uint64_t cpus_opened_at; /* the last time events were reopened for their sake */
 	uint64_t sysctl_retry_at;
-	uint64_t retried_at; /* when failed events, and the tree, were last tried again */
+	uint64_t engine_retry_at; /* the BPF engine is not looked at before; 0: it had not to be given up */
+	uint64_t retried_at;	  /* when failed events, and the tree, were last tried again */
 
 	/* Mounts (mounts.c). */
 	bool mounts_changed;	/* mounts have changed, and the config was not applied again since */
@@ -72,6 +86,18 @@ void monitor_take_over(struct monitor *monitor, struct count *from, struct reaso
 
 /* Every ten seconds: tries again whatever could not be opened or watched, in case there is room by now. */
 void monitor_retry(struct monitor *monitor);
+
+/* Before the config, the CPUs or the tree change: takes what is there. */
+void monitor_finish_profiles(struct monitor *monitor);
+/* After that: begins, goes on or stops to profile, as the config has it. */
+void monitor_follow_profiles(struct monitor *monitor);
+/* Stops it where samples could hang the kernel by now, and begins again when they can't. A sentence in news. */
+void monitor_follow_sample_rate(struct monitor *monitor, struct reason *news);
+/* Has it kept with the count until when samples were taken. */
+void monitor_note_sampled(struct monitor *monitor);
+
+/* The end of an interval, for captures. */
+void monitor_tick_captures(struct monitor *monitor);
 
 /* All figures: the caller's own (or NULL) and the monitor's. */
 struct self_stats monitor_self_stats(const struct monitor *monitor, const struct self_stats *own);

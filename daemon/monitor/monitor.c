@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 int monitor_new(struct monitor **ret, struct config *config, struct count *restored, struct reason *why)
 {
@@ -17,11 +18,18 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 
 	if (!monitor)
 		return reason_set(why, -ENOMEM, "out of memory");
+	history_init(&monitor->history, config->history_memory);
 	/* Before the CPUs are read, so that a change from then on is noticed. */
 	cpu_watch_open(&monitor->cpu_watch, config->sysfs.text);
-	if (async_close_new(&monitor->closer) < 0)
+	if (async_close_new(&monitor->closer) < 0 || capturer_new(&monitor->capturer) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
+	r = container_finder_new(&monitor->finder);
+	if (r < 0)
+		return reason_set(why, r, "names of containers can't be looked for: %s", strerror(-r));
 	r = machine_new(&machine, config, restored ? count_topology(restored) : NULL, why);
+	if (r < 0)
+		return r;
+	r = profiler_check(config, &machine->env, why);
 	if (r < 0)
 		return r;
 	r = plan_config_count(&monitor->count, config, machine, restored, monitor->closer, why);
@@ -30,6 +38,7 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 
 	admission_init(&monitor->admission, monitor->count);
 	monitor->restored = restored;
+	monitor->sampled = restored ? count_sampled(restored) : 0;
 	monitor->start_time = clock_realtime_ns();
 	monitor->started_at = clock_monotonic_ns();
 	monitor_use(monitor, steal_ptr(machine), config);
@@ -42,7 +51,11 @@ struct monitor *monitor_free(struct monitor *monitor)
 	if (!monitor)
 		return NULL;
 	snapshot_unref(monitor->latest);
+	history_release(&monitor->history);
+	capturer_free(monitor->capturer);
+	profiler_free(monitor->profiler);
 	admission_release(&monitor->admission);
+	container_finder_free(monitor->finder);
 	cpu_watch_close(&monitor->cpu_watch);
 	count_free(monitor->restored);
 	count_free(monitor->count);
@@ -69,6 +82,7 @@ int monitor_start(struct monitor *monitor, struct reason *why)
 		count_hold_cgroups(monitor->count, monitor->restored);
 	if (r == 0 && monitor->restored)
 		monitor_take_over(monitor, steal_ptr(monitor->restored), why);
+	monitor_follow_profiles(monitor);
 	return r;
 }
 
@@ -90,6 +104,25 @@ bool monitor_is_waiting(const struct monitor *monitor)
 
 /* --- reading */
 
+/* As in snapshots: an event that stands still has no numbers. */
+static bool is_stalled(const void *userdata, enum scope scope, size_t column)
+{
+	const char *why;
+
+	return count_column_state(userdata, scope, column, &why) == EVENT_STALLED;
+}
+
+static void take_history(struct monitor *monitor)
+{
+	const struct history_clocks now = {
+		.monotonic = clock_monotonic_ns(),
+		.boottime = clock_boottime_ns(),
+		.realtime = clock_realtime_ns(),
+	};
+
+	history_take(&monitor->history, count_totals(monitor->count), &now, is_stalled, monitor->count);
+}
+
 void monitor_tick(struct monitor *monitor)
 {
 	const uint64_t *busy = NULL;
@@ -101,7 +134,30 @@ void monitor_tick(struct monitor *monitor)
 	else
 		cpu_busy_forget(&monitor->busy);
 	count_tick(monitor->count, busy);
+	take_history(monitor);
+	monitor_note_sampled(monitor);
+	monitor_tick_captures(monitor);
 	monitor->latest = snapshot_unref(monitor->latest);
+}
+
+/* The busy time of CPUs is an addition: a snapshot without it is none the worse. */
+static void add_busy(struct monitor *monitor, struct snapshot *snapshot)
+{
+	const struct cpulist *cpus = &monitor->machine->cpus;
+	_cleanup_(freep) uint64_t *busy = calloc(cpus->nr + 1, sizeof(*busy));
+
+	if (busy && cpu_busy_read(busy, cpus, monitor->config->procfs.text) == 0)
+		snapshot_set_busy(snapshot, cpus, busy);
+}
+
+/* Without memory for them, too, the snapshot is kept. */
+static void add_rules(const struct monitor *monitor, struct snapshot *snapshot)
+{
+	struct capture_rule_info rule;
+
+	for (size_t i = 0; capturer_rule(monitor->capturer, i, &rule); i++)
+		if (snapshot_add_rule(snapshot, &rule) < 0)
+			return;
 }
 
 int monitor_snapshot(struct monitor *monitor, uint64_t max_age, const struct self_stats *own, struct snapshot **ret)
@@ -127,6 +183,8 @@ int monitor_snapshot(struct monitor *monitor, uint64_t max_age, const struct sel
 	r = snapshot_new(&monitor->latest, monitor->count, monitor->tree, &monitor->machine->topology, &options, &self);
 	if (r < 0)
 		return r;
+	add_busy(monitor, monitor->latest);
+	add_rules(monitor, monitor->latest);
 	*ret = snapshot_ref(monitor->latest);
 	return 1;
 }
@@ -146,6 +204,11 @@ const struct machine *monitor_machine(const struct monitor *monitor)
 const struct count *monitor_count(const struct monitor *monitor)
 {
 	return monitor->count;
+}
+
+const struct history *monitor_history(const struct monitor *monitor)
+{
+	return &monitor->history;
 }
 
 const struct cgroup_tree *monitor_tree(const struct monitor *monitor)

@@ -14,7 +14,10 @@
  */
 
 #include "config/config.h"
+#include "history/history.h"
 #include "monitor/machine.h"
+#include "profile/captures.h"
+#include "profile/query.h"
 #include "snapshot/machine-info.h"
 #include "snapshot/snapshot.h"
 
@@ -58,6 +61,11 @@ bool monitor_is_behind(const struct monitor *monitor);
  * *ret_tree numbers the tree: with another tree, another fd has to be watched. */
 int monitor_inotify_fd(const struct monitor *monitor, uint64_t *ret_tree);
 
+/* Names of containers: call it when its fd, which stays the monitor's, is readable, and once a second. A sentence in
+ * why: some can't be had. */
+void monitor_name_containers(struct monitor *monitor, struct reason *why);
+int monitor_names_fd(const struct monitor *monitor);
+
 /* The tree waits for its mount and is not followed meanwhile. */
 bool monitor_is_suspended(const struct monitor *monitor);
 
@@ -76,6 +84,44 @@ void monitor_follow_machine(struct monitor *monitor, struct reason *news);
  * (count_hold_cgroups()).
  */
 void monitor_follow_mounts(struct monitor *monitor, bool notified, struct reason *news);
+
+/* --- profiles */
+
+/* Readable when samples are due (monitor_take_samples()); it stays the monitor's. -1: nothing is sampled. *ret_number
+ * numbers it: with another number, another fd has to be watched. */
+int monitor_profile_fd(const struct monitor *monitor, uint64_t *ret_number);
+void monitor_take_samples(struct monitor *monitor);
+
+/* What is not sampled although it should be, and why; "" or NULL: nothing is wrong. */
+const char *monitor_profile_problem(const struct monitor *monitor);
+
+/* Answers a question about an event ("cpu-clock", or the name of a [profile "NAME"]), with the samples that have been
+ * taken. It only reads memory, and may take long. counted: the weights of cgroups are to fit what their counters have
+ * counted, as far as that is known. -EOPNOTSUPP with the sentence in why: it is not sampled; -ENOENT: it is not known;
+ * -ENOMEM; -E2BIG: the globs take too long. The answers are valid until the next call that is no question. */
+int monitor_ask_profile(const struct monitor *monitor, const char *event, const struct profile_query *query,
+			bool counted, struct profile **ret, struct profile_measure *ret_measure, struct reason *why);
+
+/* --- captures; the answers are borrowed, and valid until the next call that is no question */
+
+const struct captures *monitor_captures(const struct monitor *monitor);
+/* Number i of the rules that make captures; false after the last. */
+bool monitor_capture_rule(const struct monitor *monitor, size_t i, struct capture_rule_info *ret);
+/* A sentence on captures that were made since the last call, or "". */
+void monitor_capture_news(struct monitor *monitor, struct reason *news);
+
+/* At the stop: captures that run end now. */
+void monitor_finish_captures(struct monitor *monitor);
+
+/* The oldest capture that is to be saved on disk; NULL: there is none. */
+const struct capture *monitor_capture_to_save(const struct monitor *monitor);
+/* It was saved; or not, with the sentence in problem. */
+void monitor_capture_saved(struct monitor *monitor, const char *id, const char *problem);
+
+/* Answers a question about a capture. -ENOENT with the sentence in why: there is none of that id; others as of
+ * profile_new(). */
+int monitor_ask_capture(const struct monitor *monitor, const char *id, const struct profile_query *query,
+			struct profile **ret, struct profile_measure *ret_measure, struct reason *why);
 
 /* --- reload */
 
@@ -96,6 +142,8 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 const struct config *monitor_config(const struct monitor *monitor);
 const struct machine *monitor_machine(const struct monitor *monitor);
 const struct count *monitor_count(const struct monitor *monitor);
+/* Up to the end of the last interval. Stays at its place for the monitor's life. */
+const struct history *monitor_history(const struct monitor *monitor);
 /* NULL: there is no cgroup mount. */
 const struct cgroup_tree *monitor_tree(const struct monitor *monitor);
 /* Stays at its place, and up to date, for the monitor's life. */

@@ -4,6 +4,8 @@
 
 #include "count/planner.h"
 #include "host/fd-budget.h"
+#include "monitor/profiler.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -119,10 +121,13 @@ int plan_config_count(struct count **ret, const struct config *config, const str
 		.cgroup_per_cpu = config->cgroup_per_cpu,
 		.linger = config->linger,
 		.cgroup_max = config->cgroup_max,
+		.switch_budget = config->switch_budget < PPM ? config->switch_budget : 0,
+		.sysroot = config->sysfs.text,
 		.excluded = &machine->excluded,
 		.topology = &machine->topology,
 		.closer = closer,
-		.fd_reserve = fd_budget_reserve(machine->privilege.fd_limit, config->max_connections),
+		.fd_reserve = fd_budget_reserve(machine->privilege.fd_limit, config->max_connections) +
+			      profiler_fds(config, machine->cpus.nr, machine->privilege.fd_limit),
 	};
 	int r;
 

@@ -35,6 +35,8 @@ static int prepare_count(struct reload **ret, const struct monitor *monitor, con
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, config, &monitor->machine->topology, why);
 	if (r >= 0)
+		r = profiler_check(config, &reload->machine->env, why);
+	if (r >= 0)
 		r = plan_config_count(&reload->count, config, reload->machine, monitor->count, monitor->closer, why);
 	if (r >= 0)
 		*ret = steal_ptr(reload);
@@ -67,6 +69,8 @@ void monitor_use(struct monitor *monitor, struct machine *machine, struct config
 	monitor->machine = machine;
 	monitor->config = config;
 	monitor->hierarchy = machine->perf_hierarchy;
+	history_set_max_size(&monitor->history, config->history_memory);
+	container_finder_use(monitor->finder, config->container_files.items, config->container_files.nr);
 	monitor->filter = (struct cgroup_filter){
 		.include = config->include.items,
 		.nr_include = config->include.nr,
@@ -76,6 +80,8 @@ void monitor_use(struct monitor *monitor, struct machine *machine, struct config
 	monitor->info = (struct machine_info){
 		.version = PACKAGE_VERSION,
 		.engine = count_engine_name(monitor->count),
+		.identity = &machine->identity,
+		.online = machine->online.nr,
 		.privilege = &machine->privilege,
 		.env = &machine->env,
 		.mount = machine->mount.path ? &machine->mount : NULL,
@@ -83,7 +89,9 @@ void monitor_use(struct monitor *monitor, struct machine *machine, struct config
 		.part_of_tree = machine->part_of_tree.text,
 		.no_crediting = machine->no_crediting.text,
 		.cpus_problem = machine->cpus_problem.text,
+		.no_names = container_finder_problem(monitor->finder),
 		.cpus = &machine->cpus,
+		.no_profiles = monitor->profile_problem.text,
 	};
 }
 
@@ -170,6 +178,7 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 
 	assert(reload->count);
 	why->text[0] = '\0';
+	monitor_finish_profiles(monitor);
 	monitor_keep_or_drop_tree(monitor, reload->machine);
 	monitor->count = steal_ptr(reload->count);
 	if (loses_cgroups(&monitor->machine->mount, &next->mount))
@@ -189,5 +198,6 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 	if (!admission_is_waiting(&monitor->admission))
 		count_end_tries(monitor->count);
 	monitor->latest = snapshot_unref(monitor->latest);
+	monitor_follow_profiles(monitor);
 	reload_free(reload);
 }

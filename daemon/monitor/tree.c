@@ -23,9 +23,32 @@ bool monitor_is_behind(const struct monitor *monitor)
 	return monitor->tree && !monitor_is_suspended(monitor) && cgroup_tree_has_more(monitor->tree);
 }
 
+static void turn_finder(struct monitor *monitor)
+{
+	/* A snapshot that others have got stays as it was written. */
+	if (container_finder_turn(monitor->finder, monitor->tree))
+		monitor->latest = snapshot_unref(monitor->latest);
+}
+
 bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why)
 {
-	return monitor->tree && !monitor_is_suspended(monitor) && cgroup_tree_follow(monitor->tree, budget, why) > 0;
+	bool more = monitor->tree && !monitor_is_suspended(monitor) &&
+		    cgroup_tree_follow(monitor->tree, budget, why) > 0;
+
+	container_finder_note(monitor->finder);
+	turn_finder(monitor);
+	return more;
+}
+
+void monitor_name_containers(struct monitor *monitor, struct reason *why)
+{
+	turn_finder(monitor);
+	reason_set(why, 0, "%s", container_finder_problem(monitor->finder));
+}
+
+int monitor_names_fd(const struct monitor *monitor)
+{
+	return container_finder_fd(monitor->finder);
 }
 
 int monitor_inotify_fd(const struct monitor *monitor, uint64_t *ret_tree)
@@ -48,6 +71,7 @@ int monitor_start_tree(struct monitor *monitor, struct reason *why)
 		cgroup_tree_set_part(monitor->tree);
 	monitor->nr_trees++;
 	monitor->admission.tree = monitor->tree;
+	container_finder_note(monitor->finder);
 	monitor->retried_at = clock_monotonic_ns();
 	if (cgroup_tree_start(monitor->tree, why) < 0)
 		return reason_prefix(why, 0, "not all cgroups are found yet, the tree will be read again");

@@ -157,7 +157,8 @@ static struct parcel *find_room(struct fd_store *store, size_t *cursor)
 	return add_parcel(store, 0);
 }
 
-/* Stores the parcel as it is now, then removes the one it was before: at no moment is an event in neither. */
+/* Stores the parcel as it is now, then removes the one it was before: at no moment is an event in neither. A full fd
+ * store closes the new one without a word, and has room for it after the removal; one that has it ignores it. */
 static int store_parcel(struct fd_store *store, struct parcel *parcel)
 {
 	char name[sizeof(PARCEL_PREFIX) + 20];
@@ -170,10 +171,13 @@ static int store_parcel(struct fd_store *store, struct parcel *parcel)
 		r = fd_store_put(socket, name);
 	if (r < 0)
 		return r;
-	remove_stored_parcel(parcel->number);
+	if (parcel->number != 0) {
+		remove_stored_parcel(parcel->number);
+		r = fd_store_put(socket, name);
+	}
 	parcel->number = store->last_number;
-	parcel->outdated = false;
-	return 0;
+	parcel->outdated = r < 0;
+	return r;
 }
 
 /* Stores some of those that are outdated. */

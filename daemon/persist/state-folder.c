@@ -3,6 +3,7 @@
 #include "persist/state-folder.h"
 
 #include "util/cleanup.h"
+#include "util/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,10 +28,17 @@ static void remove_leftovers(int folder, const char *file)
 		return;
 	}
 	while ((entry = readdir(dir)))
-		if (strncmp(entry->d_name, file, length) == 0 && strlen(entry->d_name) == length + strlen(".XXXXXX") &&
-		    entry->d_name[length] == '.')
+		if (replace_leftover(entry->d_name) == length && strncmp(entry->d_name, file, length) == 0)
 			(void)unlinkat(folder, entry->d_name, 0);
 	closedir(dir);
+}
+
+int state_folder_path(char **ret)
+{
+	const char *folders = getenv("STATE_DIRECTORY");
+
+	*ret = folders && *folders ? strndup(folders, strcspn(folders, ":")) : NULL;
+	return folders && *folders && !*ret ? -ENOMEM : 0;
 }
 
 /* 0, or negative errno; -EWOULDBLOCK: another daemon still holds the lock. */

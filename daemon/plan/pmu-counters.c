@@ -45,6 +45,7 @@ int pmu_counters_add(struct pmu_counters_list *list, const struct pmu_counters *
 	if (!name)
 		return -ENOMEM;
 	pmus[list->nr] = *counters;
+	pmus[list->nr].pinned = 0;
 	pmus[list->nr++].pmu = name;
 	return 0;
 }

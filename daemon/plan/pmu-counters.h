@@ -15,6 +15,7 @@ struct pmu_counters {
 	char *pmu;
 	unsigned advertised; /* equal events that the kernel runs at once on a CPU */
 	unsigned usable;     /* how many of them count; at most advertised */
+	unsigned pinned;     /* of a plan: how many of these its pinned sets hold at all times, of a PMU that lies */
 };
 
 struct pmu_counters_list {
@@ -32,6 +33,6 @@ const struct pmu_counters *pmu_counters_find_lying(const struct pmu_counters_lis
 /* The numbers in a sentence. Is it a problem, because not all of them count? */
 bool pmu_counters_describe(const struct pmu_counters *counters, struct reason *ret);
 
-/* Copies the name of an entry whose PMU is not in the list. -ENOMEM. */
+/* Copies the name of an entry whose PMU is not in the list; nothing is pinned yet. -ENOMEM. */
 int pmu_counters_add(struct pmu_counters_list *list, const struct pmu_counters *counters);
 void pmu_counters_list_release(struct pmu_counters_list *list);

@@ -3,6 +3,7 @@
 #include "service/keeper.h"
 
 #include "host/fd-budget.h"
+#include "persist/state-folder.h"
 #include "util/clock.h"
 #include "util/log.h"
 
@@ -27,12 +28,10 @@ struct keeper {
 int keeper_new(struct keeper **ret, struct report *report, struct reason *why)
 {
 	_cleanup_(keeper_freep) struct keeper *keeper = calloc(1, sizeof(*keeper));
-	const char *folders = getenv("STATE_DIRECTORY");
-	/* It may name several, with colons between them. */
-	_cleanup_(freep) char *folder = folders && *folders ? strndup(folders, strcspn(folders, ":")) : NULL;
+	_cleanup_(freep) char *folder = NULL;
 	int r;
 
-	if (!keeper || store_new(&keeper->store, folder, getenv("NOTIFY_SOCKET")) < 0)
+	if (!keeper || state_folder_path(&folder) < 0 || store_new(&keeper->store, folder, getenv("NOTIFY_SOCKET")) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 	keeper->report = report;
 	r = store_claim(keeper->store, why);

@@ -2,6 +2,8 @@
 
 #include "service/manager.h"
 
+#include "persist/capture-folder.h"
+#include "service/capture-saver.h"
 #include "service/keeper.h"
 #include "service/listener.h"
 #include "service/schedule.h"
@@ -80,11 +82,71 @@ static bool source_ready(void *userdata, struct reason *why)
 {
 	struct manager *manager = userdata;
 	bool settled = schedule_is_settled(manager->schedule);
+	size_t waiting = monitor_nr_cgroups(manager->monitor, CGROUP_WAITING);
 
-	if (!settled)
-		reason_set(why, 0, "%zu cgroups are still to be opened",
-			   monitor_nr_cgroups(manager->monitor, CGROUP_WAITING));
+	if (!settled && waiting > 0)
+		reason_set(why, 0, "%zu cgroups are still to be opened", waiting);
+	else if (!settled)
+		reason_set(why, 0, "cgroups are still to be found");
 	return settled;
+}
+
+static void source_update_profiles(void *userdata)
+{
+	const struct manager *manager = userdata;
+
+	monitor_take_samples(manager->monitor);
+}
+
+static int source_profile(void *userdata, const char *event, const struct profile_query *query, bool counted,
+			  struct profile **ret, struct profile_measure *ret_measure, struct reason *why)
+{
+	const struct manager *manager = userdata;
+
+	return monitor_ask_profile(manager->monitor, event, query, counted, ret, ret_measure, why);
+}
+
+static int source_captures(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
+			   size_t *ret_nr)
+{
+	const struct manager *manager = userdata;
+	struct capture_rule_info *rules = calloc(CONFIG_MAX_CAPTURES, sizeof(*rules));
+	size_t nr = 0;
+
+	if (!rules)
+		return -ENOMEM;
+	while (nr < CONFIG_MAX_CAPTURES && monitor_capture_rule(manager->monitor, nr, &rules[nr]))
+		nr++;
+	*ret = monitor_captures(manager->monitor);
+	*ret_rules = rules;
+	*ret_nr = nr;
+	return 0;
+}
+
+static int source_capture(void *userdata, const char *id, const struct profile_query *query, struct profile **ret,
+			  struct profile_measure *ret_measure, struct reason *why)
+{
+	const struct manager *manager = userdata;
+
+	return monitor_ask_capture(manager->monitor, id, query, ret, ret_measure, why);
+}
+
+static int source_saved_captures(void *userdata, struct capture_saved **ret, size_t *ret_nr)
+{
+	_cleanup_(freep) char *folder = NULL;
+	int r = capture_saver_folder(&folder);
+
+	(void)userdata;
+	return r < 0 ? r : capture_folder_list(folder, ret, ret_nr);
+}
+
+static int source_saved_capture(void *userdata, const char *id, struct buf *ret)
+{
+	_cleanup_(freep) char *folder = NULL;
+	int r = capture_saver_folder(&folder);
+
+	(void)userdata;
+	return r < 0 ? r : capture_folder_read(folder, id, ret);
 }
 
 static void source_scraped(void *userdata, bool written)
@@ -174,6 +236,7 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
 	monitor_tick(manager->monitor);
 	keeper_leave(manager->keeper);
+	schedule_leave(manager->schedule);
 	return sd_event_exit(manager->loop, 0);
 }
 
@@ -225,8 +288,15 @@ static int start_listener(struct manager *manager, const struct listen_fds *pass
 {
 	const struct web_source source = {
 		.snapshot = source_snapshot,
+		.update_profiles = source_update_profiles,
+		.profile = source_profile,
+		.captures = source_captures,
+		.capture = source_capture,
+		.saved_captures = source_saved_captures,
+		.saved_capture = source_saved_capture,
 		.ready = source_ready,
 		.scraped = source_scraped,
+		.history = monitor_history(manager->monitor),
 		.info = monitor_info(manager->monitor),
 		.stats = &manager->self.web,
 		.userdata = manager,
@@ -250,7 +320,10 @@ static int start_counting(struct manager *manager, struct reason *why)
 		return r;
 	if (why->text[0])
 		log_warning("%s", why->text);
-	r = schedule_new(&manager->schedule, manager->loop, manager->monitor, manager->keeper, manager->report);
+	/* At the first cgroup an engine can have programs to load, which the loop is not to wait for. */
+	(void)monitor_admit(manager->monitor, 0);
+	r = schedule_new(&manager->schedule, manager->loop, manager->monitor, manager->keeper, manager->report,
+			 &manager->self.web);
 	if (r < 0)
 		return loop_error(why, r);
 	report_machine(manager->monitor);

@@ -53,38 +53,51 @@ static bool is_counting_state(enum event_state state)
 	return state == EVENT_OK || state == EVENT_MULTIPLEXED;
 }
 
+/* Logs the i-th column, and those after it that have changed to the same state for the same reason, as one line. */
+static void log_state(enum event_state *reported, const struct count *count, enum scope scope, size_t i)
+{
+	const struct scope_plan *plan = &count_plan(count)->scope[scope];
+	struct log_field fields[LOG_FIELDS_MAX];
+	_cleanup_(buf_release) struct buf names = {};
+	_cleanup_(freep) char *text = NULL;
+	const char *why, *other_why;
+	enum event_state state = count_column_state(count, scope, i, &why);
+	size_t nr_fields = 0;
+
+	fields[nr_fields++] = (struct log_field){ "SCOPE", scope_name(scope) };
+	fields[nr_fields++] = (struct log_field){ "STATE", event_state_name(state) };
+	for (size_t k = i; k < plan_nr_shown(plan); k++) {
+		const char *name = plan->columns[k].event->text;
+
+		if (count_column_state(count, scope, k, &other_why) != state ||
+		    is_counting_state(reported[k]) == is_counting_state(state) ||
+		    strcmp(why ?: "", other_why ?: "") != 0)
+			continue;
+		buf_printf(&names, "%s%s", names.len ? ", " : "", name);
+		if (nr_fields < LOG_FIELDS_MAX)
+			fields[nr_fields++] = (struct log_field){ "EVENT", name };
+		reported[k] = state;
+	}
+	text = buf_steal(&names);
+	log_fields(fields, nr_fields, is_counting_state(state) ? LOG_NOTICE : LOG_WARNING, "per %s, %s: %s%s%s",
+		   scope == SCOPE_CPU ? "CPU" : "cgroup", event_state_name(state), text ? text : "?", why ? ": " : "",
+		   why ? why : "");
+}
+
 /* Logs columns that have begun or ceased to be counted, a line for each reason. */
 static void log_states(struct report *report, const struct monitor *monitor, enum scope scope)
 {
 	const struct count *count = monitor_count(monitor);
-	const struct plan *plan = count_plan(count);
 	enum event_state *reported = report->reported[scope];
-	size_t nr = plan_nr_shown(&plan->scope[scope]);
 
-	for (size_t i = 0; i < nr; i++) {
-		_cleanup_(buf_release) struct buf names = {};
-		_cleanup_(freep) char *text = NULL;
-		const char *why, *other_why;
+	for (size_t i = 0; i < plan_nr_shown(&count_plan(count)->scope[scope]); i++) {
+		const char *why;
 		enum event_state state = count_column_state(count, scope, i, &why);
 
-		if (is_counting_state(state) == is_counting_state(reported[i])) {
+		if (is_counting_state(state) == is_counting_state(reported[i]))
 			reported[i] = state;
-			continue;
-		}
-		for (size_t k = i; k < nr; k++) {
-			const struct column *column = &plan->scope[scope].columns[k];
-
-			if (count_column_state(count, scope, k, &other_why) != state ||
-			    is_counting_state(reported[k]) == is_counting_state(state) ||
-			    strcmp(why ?: "", other_why ?: "") != 0)
-				continue;
-			buf_printf(&names, "%s%s", names.len ? ", " : "", column->event->text);
-			reported[k] = state;
-		}
-		text = buf_steal(&names);
-		log_line(is_counting_state(state) ? LOG_NOTICE : LOG_WARNING, "per %s, %s: %s%s%s",
-			 scope == SCOPE_CPU ? "CPU" : "cgroup", event_state_name(state), text ? text : "?",
-			 why ? ": " : "", why ? why : "");
+		else
+			log_state(reported, count, scope, i);
 	}
 }
 
@@ -176,6 +189,9 @@ void report_machine(const struct monitor *monitor)
 
 	for (size_t i = 0; machine_problem(monitor_machine(monitor), i, &problem); i++)
 		log_warning("%s", problem.text);
+	/* By default profiles are taken where they can be: without them nothing is wrong. */
+	if (monitor_profile_problem(monitor)[0])
+		log_notice("%s", monitor_profile_problem(monitor));
 }
 
 void report_tree(struct report *report, const struct monitor *monitor)

@@ -16,6 +16,7 @@ enum report_topic {
 	REPORT_CGROUPS, /* the tree could not be read */
 	REPORT_CPUS,	/* CPUs and the sysctl have changed */
 	REPORT_MOUNTS,
+	REPORT_NAMES, /* of containers can't be had */
 	_REPORT_TOPIC_MAX,
 };
 

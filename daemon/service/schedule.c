@@ -2,9 +2,11 @@
 
 #include "service/schedule.h"
 
+#include "service/capture-saver.h"
 #include "service/fd-watch.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/memory.h"
 #include "util/mountinfo.h"
 
 #include <errno.h>
@@ -27,12 +29,14 @@ struct schedule {
 	struct monitor *monitor;
 	struct keeper *keeper;
 	struct report *report;
+	struct capture_saver *captures;
 
 	sd_event_source *tick, *check, *admit;
-	struct watch *cgroups, *mounts;
-	uint64_t watched_tree; /* the number of the tree that `cgroups` watches */
-	uint64_t interval;     /* ns */
-	uint64_t next_tick;    /* CLOCK_MONOTONIC ns */
+	struct watch *cgroups, *mounts, *samples, *names;
+	uint64_t watched_tree;	  /* the number of the tree that `cgroups` watches, … */
+	uint64_t watched_samples; /* … and of the profiler that `samples` does */
+	uint64_t interval;	  /* ns */
+	uint64_t next_tick;	  /* CLOCK_MONOTONIC ns */
 	bool settled;
 };
 
@@ -40,7 +44,12 @@ struct schedule {
 
 static void end_interval(struct schedule *schedule)
 {
+	struct reason captured;
+
 	monitor_tick(schedule->monitor);
+	monitor_capture_news(schedule->monitor, &captured);
+	if (captured.text[0])
+		log_notice("%s", captured.text);
 	keeper_save(schedule->keeper);
 	report_states(schedule->report, schedule->monitor);
 	keeper_update_soon(schedule->keeper);
@@ -103,14 +112,16 @@ static bool follow_cgroups(struct schedule *schedule)
 	return more;
 }
 
-/* The first time that no cgroup waits: the daemon is ready. */
+/* The first time that all cgroups are opened which there is room for: the daemon is ready. New ones may wait for the
+ * next ranking. */
 static void settle_once(struct schedule *schedule)
 {
-	if (schedule->settled || monitor_is_waiting(schedule->monitor))
+	if (schedule->settled)
 		return;
 	schedule->settled = true;
 	end_interval(schedule);
 	report_settled(schedule->report);
+	memory_forget_code();
 }
 
 static int on_admit(sd_event_source *source, void *userdata)
@@ -146,14 +157,28 @@ static void on_cgroups(void *userdata)
 	keeper_update_soon(schedule->keeper);
 }
 
-/* Watches the inotify fd of the tree there is now, unless that waits for its mount. The fd is copied: a tree that is
- * dropped closes its own while the loop still has it. */
+/* Watches a copy of an fd: whoever is dropped closes its own while the loop still has it. Without a file for it, that
+ * is tried again at the next check. */
+static int watch_copy(struct watch **ret, struct schedule *schedule, int fd, int64_t priority,
+		      void (*changed)(void *userdata))
+{
+	_cleanup_(closep) int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int r;
+
+	if (copy < 0)
+		return errno == EMFILE ? 0 : -errno;
+	r = watch_new(ret, schedule->loop, copy, EPOLLIN, priority, changed, schedule);
+	if (r >= 0)
+		(void)steal_fd(&copy);
+	return r;
+}
+
+/* Watches the inotify fd of the tree there is now, unless that waits for its mount. */
 static int watch_tree(struct schedule *schedule)
 {
 	bool suspended = monitor_is_suspended(schedule->monitor);
-	_cleanup_(closep) int copy = -1;
 	uint64_t tree = 0;
-	int r, fd = monitor_inotify_fd(schedule->monitor, &tree);
+	int fd = monitor_inotify_fd(schedule->monitor, &tree);
 
 	if (fd < 0 || schedule->watched_tree != tree)
 		schedule->cgroups = watch_free(schedule->cgroups);
@@ -162,13 +187,48 @@ static int watch_tree(struct schedule *schedule)
 	if (suspended || fd < 0)
 		return 0;
 	schedule->watched_tree = tree;
-	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (copy < 0)
-		return errno == EMFILE ? 0 : -errno; /* tried again at the next check */
-	r = watch_new(&schedule->cgroups, schedule->loop, copy, EPOLLIN, PRIORITY_CGROUPS, on_cgroups, schedule);
-	if (r >= 0)
-		(void)steal_fd(&copy);
-	return r;
+	return watch_copy(&schedule->cgroups, schedule, fd, PRIORITY_CGROUPS, on_cgroups);
+}
+
+/* --- profiles */
+
+static void on_samples(void *userdata)
+{
+	struct schedule *schedule = userdata;
+
+	monitor_take_samples(schedule->monitor);
+}
+
+/* Those of the profiler there is now. */
+static int watch_samples(struct schedule *schedule)
+{
+	uint64_t number = 0;
+	int fd = monitor_profile_fd(schedule->monitor, &number);
+
+	if (fd < 0 || schedule->watched_samples != number)
+		schedule->samples = watch_free(schedule->samples);
+	if (fd < 0 || schedule->samples)
+		return 0;
+	schedule->watched_samples = number;
+	return watch_copy(&schedule->samples, schedule, fd, PRIORITY_SAMPLES, on_samples);
+}
+
+/* --- names of containers */
+
+static void on_names(void *userdata)
+{
+	struct schedule *schedule = userdata;
+	struct reason why;
+
+	monitor_name_containers(schedule->monitor, &why);
+	report_news(schedule->report, REPORT_NAMES, LOG_WARNING, &why);
+}
+
+static int watch_names(struct schedule *schedule)
+{
+	if (schedule->names)
+		return 0;
+	return watch_copy(&schedule->names, schedule, monitor_names_fd(schedule->monitor), PRIORITY_CGROUPS, on_names);
 }
 
 /* --- the machine */
@@ -204,7 +264,14 @@ static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
 	monitor_follow_machine(schedule->monitor, &news);
 	report_news(schedule->report, REPORT_CPUS, LOG_NOTICE, &news);
 	report_tree(schedule->report, schedule->monitor);
+	monitor_take_samples(schedule->monitor);
+	capture_saver_turn(schedule->captures);
+	on_names(schedule);
 	r = follow_mounts(schedule, false);
+	if (r >= 0)
+		r = watch_samples(schedule);
+	if (r >= 0)
+		r = watch_names(schedule);
 	return r < 0 ? r : check_later(schedule);
 }
 
@@ -249,11 +316,15 @@ static int add_loop_sources(struct schedule *schedule)
 		r = sd_event_source_set_priority(schedule->admit, PRIORITY_CGROUPS);
 	if (r >= 0)
 		r = watch_mounts(schedule);
+	if (r >= 0)
+		r = watch_samples(schedule);
+	if (r >= 0)
+		r = watch_names(schedule);
 	return r < 0 ? r : watch_tree(schedule);
 }
 
 int schedule_new(struct schedule **ret, sd_event *loop, struct monitor *monitor, struct keeper *keeper,
-		 struct report *report)
+		 struct report *report, struct web_stats *stats)
 {
 	_cleanup_(schedule_freep) struct schedule *schedule = calloc(1, sizeof(*schedule));
 	int r;
@@ -267,7 +338,9 @@ int schedule_new(struct schedule **ret, sd_event *loop, struct monitor *monitor,
 		.report = report,
 		.interval = monitor_config(monitor)->interval,
 	};
-	r = add_loop_sources(schedule);
+	r = capture_saver_new(&schedule->captures, monitor, loop, stats);
+	if (r >= 0)
+		r = add_loop_sources(schedule);
 	if (r < 0)
 		return r;
 	*ret = steal_ptr(schedule);
@@ -283,8 +356,16 @@ struct schedule *schedule_free(struct schedule *schedule)
 	sd_event_source_disable_unref(schedule->admit);
 	watch_free(schedule->cgroups);
 	watch_free(schedule->mounts);
+	watch_free(schedule->samples);
+	watch_free(schedule->names);
+	capture_saver_free(schedule->captures);
 	free(schedule);
 	return NULL;
+}
+
+void schedule_leave(struct schedule *schedule)
+{
+	capture_saver_leave(schedule->captures);
 }
 
 int schedule_renew(struct schedule *schedule)
@@ -292,5 +373,8 @@ int schedule_renew(struct schedule *schedule)
 	uint64_t interval = monitor_config(schedule->monitor)->interval;
 	int r = interval == schedule->interval ? 0 : change_interval(schedule, interval);
 
+	memory_forget_code();
+	if (r >= 0)
+		r = watch_samples(schedule);
 	return r < 0 ? r : watch_tree(schedule);
 }

@@ -9,11 +9,14 @@
 
 #include "cgroup/cgroup.h"
 #include "event/env.h"
+#include "host/host-identity.h"
 #include "host/privilege.h"
 
 struct machine_info {
-	const char *version;		   /* of the daemon */
-	const char *engine;		   /* names of the engines that count, with ", " between them */
+	const char *version; /* of the daemon */
+	const char *engine;  /* names of the engines that count, with ", " between them */
+	const struct host_identity *identity;
+	size_t online;			   /* number of CPUs that are online, counted or not */
 	const struct privilege *privilege; /* of the process */
 	const struct event_env *env;	   /* PMUs and their problems; tracefs */
 	const struct cgroup_mount *mount;  /* NULL: no cgroups are counted */
@@ -21,5 +24,7 @@ struct machine_info {
 	const char *part_of_tree;	   /* why the mount shows only a part of the tree; "": it shows all */
 	const char *no_crediting;   /* why cgroups are not counted by crediting, where that was asked for; or "" */
 	const char *cpus_problem;   /* why the CPUs may be incomplete: sysfs does not tell; "": they are not */
+	const char *no_profiles;    /* why profiles are asked for and can't be; or "" */
+	const char *no_names;	    /* why some containers have no names; or "" */
 	const struct cpulist *cpus; /* that are counted */
 };

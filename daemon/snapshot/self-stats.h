@@ -10,7 +10,13 @@
  * a copy.
  */
 
+#include "host/process-usage.h"
+
+#include <stdbool.h>
 #include <stdint.h>
+
+/* A value that is not known: it is not shown. */
+#define SELF_UNKNOWN USAGE_UNKNOWN
 
 /* HTTP statuses with a counter of their own. */
 enum self_http {
@@ -37,10 +43,30 @@ struct web_stats {
 	uint64_t refused_full;	  /* all were in use, by addresses with no more of them than this one */
 	uint64_t refused_failed;  /* no file or no memory was left */
 	/* Connections closed by the daemon, by reason. */
-	uint64_t dropped_request;   /* the request took too long */
-	uint64_t dropped_answer;    /* the client took too long to receive the response */
-	uint64_t dropped_idle;	    /* idle for too long, or evicted for another */
-	uint64_t dropped_malformed; /* the bytes received were no request */
+	uint64_t dropped_request;     /* the request took too long */
+	uint64_t dropped_answer;      /* the client took too long to receive the response */
+	uint64_t dropped_idle;	      /* idle for too long, or evicted for another */
+	uint64_t dropped_malformed;   /* the bytes received were no request */
+	uint64_t dropped_certificate; /* the client's certificate is not trusted, or there was none */
+	uint64_t answer_ns;	      /* CPU time of children that worked out responses */
+};
+
+/* Of continuous profiling; all 0 where it is off. */
+struct profile_stats {
+	bool on;
+	uint64_t samples;    /* taken */
+	uint64_t lost;	     /* samples that the kernel had no room for */
+	uint64_t unfollowed; /* records about processes and cgroups that it had no room for */
+	uint64_t throttled;  /* times that the kernel paused sampling on a CPU */
+	uint64_t dropped;    /* samples that there was no memory for */
+	uint64_t bytes;	     /* memory of the samples, with stacks and names */
+	uint64_t ring_bytes; /* locked memory of the rings, which is not in the resident memory's bound */
+	uint64_t gap_ns;     /* in which nothing was sampled, since events were opened anew or no daemon ran */
+	uint64_t reach;	     /* ns: the age of the oldest sample */
+	uint64_t cpu_ns;     /* CPU time of the daemon and of children that name functions */
+	uint64_t processes;  /* whose mappings are known */
+	uint64_t captures, capture_bytes, captures_dropped; /* in memory; that went for others, or for the config */
+	uint64_t fds;
 };
 
 struct self_stats {
@@ -51,11 +77,15 @@ struct self_stats {
 	uint64_t read_ns;     /* wall-clock time spent reading */
 	uint64_t read_errors; /* failed reads of one group */
 	uint64_t backwards;   /* readings discarded because the kernel's values had decreased */
-	uint64_t scrapes;     /* snapshots served */
-	uint64_t renderings;  /* snapshots written as text for that */
-	uint64_t fds;	      /* open perf events */
-	uint64_t fd_limit;    /* RLIMIT_NOFILE */
-	uint64_t needed_fds;  /* open files needed to count everything configured */
+	/* Of crediting cgroups at switches, on all CPUs (struct switch_cost): */
+	uint64_t switches, switch_ns, switches_hidden, switches_passed, switches_unplaced, credit_errors;
+	/* Readings refused because they can't be true. */
+	uint64_t lies_time, lies_cycles, lies_child;
+	uint64_t scrapes;    /* snapshots served */
+	uint64_t renderings; /* snapshots written as text for that */
+	uint64_t fds;	     /* open perf events */
+	uint64_t fd_limit;   /* RLIMIT_NOFILE */
+	uint64_t needed_fds; /* open files needed to count everything configured */
 	/* Cgroups now, by state. */
 	uint64_t cgroups_counted;
 	uint64_t cgroups_lingering; /* removed, still exposed */
@@ -77,11 +107,17 @@ struct self_stats {
 	uint64_t saves;		     /* images of all totals */
 	uint64_t save_ns;	     /* time spent saving for the next start */
 	uint64_t saved_bytes;	     /* size of the last image */
+	uint64_t history_bytes;	     /* memory of the history */
+	uint64_t history_targets;    /* in it: CPUs and cgroups, also those that are gone */
+	uint64_t history_left_out;   /* not in it, for want of room */
 	uint64_t kept_events;	     /* perf events in the fd store */
 	uint64_t cpu_ns;	     /* user and system time of the process */
 	uint64_t resident_bytes;     /* resident memory of the process */
+	uint64_t virtual_bytes;	     /* its address space */
+	uint64_t open_fds;	     /* all its open files; SELF_UNKNOWN: not known */
 	uint64_t cpus;		     /* online and counted */
 	uint64_t cpus_offline;	     /* counted before, now offline; their totals are kept */
 	struct web_stats web;
+	struct profile_stats profile;
 	uint64_t loop_lag; /* ns: the longest event-loop iteration in the last minute */
 };

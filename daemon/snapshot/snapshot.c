@@ -2,8 +2,10 @@
 
 #include "snapshot/snapshot.h"
 
+#include "cgroup/descendants.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -38,6 +40,12 @@ struct snapshot *snapshot_unref(struct snapshot *snapshot)
 		free(snapshot->cgroups[i].why);
 	}
 	free(snapshot->cgroups);
+	free(snapshot->switches);
+	for (size_t i = 0; i < snapshot->nr_rules; i++) {
+		free(snapshot->rules[i].name);
+		free(snapshot->rules[i].problem);
+	}
+	free(snapshot->rules);
 	free(snapshot->tree_problem);
 	free(snapshot->unlisted);
 	plan_unref(snapshot->plan);
@@ -122,6 +130,22 @@ static int copy_rows(struct snapshot_table *table, const struct totals *totals, 
 	return 0;
 }
 
+static int count_descendants(struct snapshot_table *cgroups)
+{
+	_cleanup_(freep) const char **labels = calloc(cgroups->nr_rows + 1, sizeof(*labels));
+	_cleanup_(freep) size_t *numbers = calloc(cgroups->nr_rows + 1, sizeof(*numbers));
+
+	if (!labels || !numbers)
+		return -ENOMEM;
+	for (size_t i = 0; i < cgroups->nr_rows; i++)
+		labels[i] = cgroups->rows[i].identity->label;
+	if (descendants_count(labels, cgroups->nr_rows, numbers) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < cgroups->nr_rows; i++)
+		cgroups->rows[i].descendants = numbers[i];
+	return 0;
+}
+
 static int copy_sums(struct snapshot_table *table, const struct totals *totals)
 {
 	table->sums = calloc(table->nr_columns + 1, sizeof(*table->sums));
@@ -169,6 +193,19 @@ static int copy_cgroups(struct snapshot *snapshot, const struct cgroup_tree *tre
 	return 0;
 }
 
+static int copy_switches(struct snapshot *snapshot, const struct count *count)
+{
+	const struct cpulist *cpus = count_cpus(count);
+
+	snapshot->switches = calloc(cpus->nr + 1, sizeof(*snapshot->switches));
+	if (!snapshot->switches)
+		return -ENOMEM;
+	for (size_t i = 0; i < cpus->nr; i++)
+		if (count_switch_cost(count, cpus->cpu[i], &snapshot->switches[snapshot->nr_switches]))
+			snapshot->nr_switches++;
+	return 0;
+}
+
 /* Converts a past time of CLOCK_MONOTONIC to the wall clock. */
 static uint64_t realtime_of(uint64_t taken)
 {
@@ -197,9 +234,53 @@ int snapshot_new(struct snapshot **ret, const struct count *count, const struct 
 		    copy_rows(&snapshot->table[scope], count_totals(count), (enum scope)scope, topology,
 			      options->aggregate) < 0)
 			return -ENOMEM;
-	if (copy_sums(&snapshot->table[SCOPE_CPU], count_totals(count)) < 0 || copy_cgroups(snapshot, tree) < 0)
+	if (copy_sums(&snapshot->table[SCOPE_CPU], count_totals(count)) < 0 ||
+	    count_descendants(&snapshot->table[SCOPE_CGROUP]) < 0 || copy_cgroups(snapshot, tree) < 0 ||
+	    copy_switches(snapshot, count) < 0)
 		return -ENOMEM;
 
 	*ret = steal_ptr(snapshot);
+	return 0;
+}
+
+static int compare_cpus(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+void snapshot_set_busy(struct snapshot *snapshot, const struct cpulist *cpus, const uint64_t *busy)
+{
+	struct snapshot_table *table = &snapshot->table[SCOPE_CPU];
+
+	assert(snapshot->refs == 1);
+	for (size_t i = 0; i < table->nr_rows; i++) {
+		const int *cpu = bsearch(&table->rows[i].cpu, cpus->cpu, cpus->nr, sizeof(*cpu), compare_cpus);
+
+		if (cpu)
+			table->rows[i].busy = busy[cpu - cpus->cpu];
+	}
+}
+
+int snapshot_add_rule(struct snapshot *snapshot, const struct capture_rule_info *rule)
+{
+	struct snapshot_rule *rules = reallocarray(snapshot->rules, snapshot->nr_rules + 1, sizeof(*rules)), *added;
+
+	assert(snapshot->refs == 1);
+	if (!rules)
+		return -ENOMEM;
+	snapshot->rules = rules;
+	added = &rules[snapshot->nr_rules];
+	*added = (struct snapshot_rule){
+		.name = strdup(rule->name),
+		.problem = strdup(rule->problem),
+		.captures = rule->captures,
+		.passed_over = rule->passed_over,
+	};
+	if (!added->name || !added->problem) {
+		free(added->name);
+		free(added->problem);
+		return -ENOMEM;
+	}
+	snapshot->nr_rules++;
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "count/count.h"
 #include "host/cpu.h"
+#include "profile/capture-info.h"
 #include "snapshot/self-stats.h"
 
 #include <math.h>
@@ -35,9 +36,11 @@ struct snapshot_times {
 struct snapshot_row {
 	int cpu;			  /* or ROW_ALL_CPUS */
 	struct cpu_place place;		  /* of the CPU in the topology */
+	uint64_t busy;			  /* SCOPE_CPU: busy ns since boot by the kernel's accounting; 0: unknown */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	bool gone;			  /* the cgroup was removed and lingers */
 	uint64_t since;			  /* ns since the epoch when the totals began */
+	size_t descendants;		  /* SCOPE_CGROUP: other cgroups below it that have rows, at any depth */
 };
 
 /* The values of a scope: a row for each target (CPU, cgroup), a column for each event, cells row by row. */
@@ -60,6 +63,12 @@ struct snapshot_cgroup {
 	char *why; /* why not counted, or NULL */
 };
 
+/* A rule that may make captures. */
+struct snapshot_rule {
+	char *name, *problem; /* problem: why it is not evaluated, or "" */
+	uint64_t captures, passed_over;
+};
+
 /* The options of the config about what is shown. */
 struct snapshot_options {
 	bool aggregate; /* [cpu] aggregate: CPU rows are to be summed into one, with cpu == ROW_ALL_CPUS */
@@ -76,8 +85,12 @@ struct snapshot {
 	struct snapshot_table table[_SCOPE_MAX];
 	struct snapshot_cgroup *cgroups;
 	size_t nr_cgroups;
-	char *tree_problem; /* why not all of the cgroup tree is watched, or NULL */
-	char *unlisted;	    /* an example of a cgroup that cannot be in the list, and why; or NULL */
+	char *tree_problem;	      /* why not all of the cgroup tree is watched, or NULL */
+	char *unlisted;		      /* an example of a cgroup that cannot be in the list, and why; or NULL */
+	struct switch_cost *switches; /* of the CPUs on which an engine credits cgroups */
+	size_t nr_switches;
+	struct snapshot_rule *rules;
+	size_t nr_rules;
 	struct self_stats self;
 };
 
@@ -85,6 +98,10 @@ struct snapshot {
 int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
 		 const struct cpu_topology *topology, const struct snapshot_options *options,
 		 const struct self_stats *self);
+/* Sets the busy time of single CPUs, one of cpus each, before the snapshot is shared. */
+void snapshot_set_busy(struct snapshot *snapshot, const struct cpulist *cpus, const uint64_t *busy);
+/* Adds a rule, whose texts are copied, likewise. -ENOMEM. */
+int snapshot_add_rule(struct snapshot *snapshot, const struct capture_rule_info *rule);
 struct snapshot *snapshot_ref(struct snapshot *snapshot);
 struct snapshot *snapshot_unref(struct snapshot *snapshot);
 DEFINE_CLEANUP(struct snapshot *, snapshot_unref)

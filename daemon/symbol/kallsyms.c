@@ -2,6 +2,9 @@
 
 #include "symbol/kallsyms.h"
 
+#include "util/buf.h"
+#include "util/file.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -32,33 +35,8 @@ bool kallsyms_is_name(const char *name)
 	return n > 0 && n < SYMBOL_MAX && !name[n] && !isdigit((unsigned char)name[0]);
 }
 
-static void note_address(struct symbol *symbol, const char *name, size_t length, uint64_t address)
-{
-	if (strncmp(symbol->name, name, length) || symbol->name[length])
-		return;
-	symbol->several |= symbol->found && symbol->address != address;
-	symbol->found = true;
-	symbol->address = address;
-}
-
-static void read_symbol(struct search *search, const char *line)
-{
-	char *end;
-	uint64_t address = strtoull(line, &end, 16);
-	const char *name = end + strlen(" T ");
-	size_t length;
-
-	if (end == line || end[0] != ' ' || !isalpha((unsigned char)end[1]) || end[2] != ' ')
-		return;
-	length = strcspn(name, " \t\n");
-	search->any = true;
-	search->shown |= address != 0;
-	note_address(&search->sought, name, length, address);
-	note_address(&search->per_cpu_start, name, length, address);
-	note_address(&search->per_cpu_end, name, length, address);
-}
-
-static int read_symbols(const char *path, struct search *search)
+/* Hands over each line. */
+static int read_lines(const char *path, void (*take)(void *userdata, const char *line), void *userdata)
 {
 	_cleanup_(closefilep) FILE *file = fopen(path, "re");
 	char line[LINE_SIZE];
@@ -70,10 +48,51 @@ static int read_symbols(const char *path, struct search *search)
 		bool ends = strchr(line, '\n');
 
 		if (begins && ends)
-			read_symbol(search, line);
+			take(userdata, line);
 		begins = ends;
 	}
 	return ferror(file) ? -EIO : 0;
+}
+
+/* Address and type of a line; returns the name, which ends before white space, or NULL: it is malformed. */
+static const char *parse_line(const char *line, uint64_t *ret_address, char *ret_type)
+{
+	char *end;
+
+	*ret_address = strtoull(line, &end, 16);
+	if (end == line || end[0] != ' ' || !isalpha((unsigned char)end[1]) || end[2] != ' ')
+		return NULL;
+	*ret_type = end[1];
+	return end + strlen(" T ");
+}
+
+/* --- finding a symbol */
+
+static void note_address(struct symbol *symbol, const char *name, size_t length, uint64_t address)
+{
+	if (strncmp(symbol->name, name, length) || symbol->name[length])
+		return;
+	symbol->several |= symbol->found && symbol->address != address;
+	symbol->found = true;
+	symbol->address = address;
+}
+
+static void read_symbol(void *userdata, const char *line)
+{
+	struct search *search = userdata;
+	uint64_t address;
+	char type;
+	const char *name = parse_line(line, &address, &type);
+	size_t length;
+
+	if (!name)
+		return;
+	length = strcspn(name, " \t\n");
+	search->any = true;
+	search->shown |= address != 0;
+	note_address(&search->sought, name, length, address);
+	note_address(&search->per_cpu_start, name, length, address);
+	note_address(&search->per_cpu_end, name, length, address);
 }
 
 static bool is_per_cpu(const struct search *search)
@@ -90,7 +109,7 @@ int kallsyms_find(const char *path, const char *name, uint64_t *ret, struct reas
 		.per_cpu_start.name = "__per_cpu_start",
 		.per_cpu_end.name = "__per_cpu_end",
 	};
-	int r = path ? read_symbols(path, &search) : -ENOENT;
+	int r = path ? read_lines(path, read_symbol, &search) : -ENOENT;
 
 	if (r == -ENOMEM)
 		return r;
@@ -123,4 +142,48 @@ int kallsyms_find(const char *path, const char *name, uint64_t *ret, struct reas
 				  name);
 	*ret = search.sought.address;
 	return 0;
+}
+
+/* --- saving */
+
+struct saving {
+	struct buf list;
+	int nr;
+	bool shown; /* there is an address other than 0 */
+};
+
+static void saving_release(struct saving *saving)
+{
+	buf_release(&saving->list);
+}
+
+static void save_line(void *userdata, const char *line)
+{
+	struct saving *saving = userdata;
+	uint64_t address;
+	char type;
+
+	if (!parse_line(line, &address, &type) || !strchr("tTwW", type))
+		return;
+	buf_str(&saving->list, line);
+	saving->nr++;
+	saving->shown |= address != 0;
+}
+
+int kallsyms_save(const char *path, const char *file, struct reason *why)
+{
+	_cleanup_(saving_release) struct saving saving = {};
+	int r = read_lines(path, save_line, &saving);
+
+	if (r < 0)
+		return reason_set(why, r, "%s: %s", path, strerror(-r));
+	if (!saving.shown)
+		return reason_set(why, -EACCES,
+				  "%s does not show any address: that needs CAP_SYSLOG, with the sysctl "
+				  "kernel.kptr_restrict at 0 or 1",
+				  path);
+	if (saving.list.failed)
+		return reason_set(why, -ENOMEM, "out of memory");
+	r = replace_private_file(file, saving.list.data, saving.list.len);
+	return r < 0 ? reason_set(why, r, "%s: %s", file, strerror(-r)) : saving.nr;
 }

@@ -20,3 +20,10 @@ bool kallsyms_is_name(const char *name);
  * several of that name; -EOPNOTSUPP per-CPU data, whose address differs by CPU; or the error of opening the file.
  */
 int kallsyms_find(const char *path, const char *name, uint64_t *ret, struct reason *why);
+
+/*
+ * Saves the functions' lines of the file at path (of code: types T and W) in another one, which only the owner of its
+ * folder can read; an older one is replaced. Returns the number of functions; negative errno with the sentence in why:
+ * -EACCES the addresses are hidden; or the error of reading or writing.
+ */
+int kallsyms_save(const char *path, const char *file, struct reason *why);

@@ -2,10 +2,10 @@
 
 #include "util/async-close.h"
 
+#include "util/thread.h"
+
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -54,18 +54,10 @@ static void *thread_run(void *argument)
 	return NULL;
 }
 
-/* All signals are blocked in the thread, so that they reach the loop. */
-static bool thread_start(struct async_close *closer)
+static bool start(struct async_close *closer)
 {
-	sigset_t all, before;
-
-	if (closer->has_thread)
-		return true;
-	(void)sigfillset(&all);
-	if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-		return false;
-	closer->has_thread = pthread_create(&closer->thread, NULL, thread_run, closer) == 0;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!closer->has_thread)
+		closer->has_thread = thread_start(&closer->thread, thread_run, closer) == 0;
 	return closer->has_thread;
 }
 
@@ -140,7 +132,7 @@ void async_close_submit(struct async_close *closer, int fd)
 {
 	if (fd < 0)
 		return;
-	if (!closer || !thread_start(closer) || !queue_add(closer, fd))
+	if (!closer || !start(closer) || !queue_add(closer, fd))
 		safe_close(fd);
 }
 

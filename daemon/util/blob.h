@@ -10,10 +10,14 @@ struct blob {
 	unsigned users; /* connections that are sending it (web/clients.c) */
 	char *data;
 	size_t len;
+	bool mapped; /* munmap(2) instead of free(3) */
 };
 
 /* Takes the bytes of b, which is empty then. -ENOMEM, also if b has failed; b is the caller's then. */
 int blob_new(struct blob **ret, struct buf *b);
+/* The first len bytes of a file, mapped, which nobody must change or truncate any more; the fd may be closed. Negative
+ * errno. */
+int blob_new_mapped(struct blob **ret, int fd, size_t len);
 struct blob *blob_ref(struct blob *blob);
 struct blob *blob_unref(struct blob *blob);
 DEFINE_CLEANUP(struct blob *, blob_unref)

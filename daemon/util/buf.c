@@ -2,6 +2,7 @@
 
 #include "util/buf.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 
@@ -104,6 +105,15 @@ void buf_double(struct buf *b, double v)
 			break;
 	}
 	buf_str(b, text);
+}
+
+int buf_finish(struct buf *b, int r)
+{
+	if (r == 0 && b->failed)
+		r = -ENOMEM;
+	if (r < 0)
+		buf_release(b);
+	return r;
 }
 
 char *buf_steal(struct buf *b)

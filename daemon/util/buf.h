@@ -46,5 +46,9 @@ static inline void buf_char(struct buf *b, char c)
 		b->data[b->len++] = c;
 }
 
+/* What a writer returns that r is the result of so far: r, or -ENOMEM if the buffer has failed. On an error it is
+ * released. */
+int buf_finish(struct buf *b, int r);
+
 /* Ends the text with a NUL (not counted in len) and hands it over; NULL when the buffer has failed. */
 char *buf_steal(struct buf *b);

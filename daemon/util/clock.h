@@ -2,15 +2,28 @@
 #pragma once
 
 /*
- * The two clocks of the daemon, in nanoseconds (clock_gettime(2)). Ages and intervals are of the monotonic one, which
- * does not count time in which the machine is suspended; moments that people read are of the real-time one.
+ * The clocks of the daemon, in nanoseconds (clock_gettime(2)). Ages and intervals are of the monotonic one, which does
+ * not count time in which the machine is suspended; the boot-time clock does. Moments that people read are of the
+ * real-time one.
  */
 
 #include <stdint.h>
+#include <time.h>
+
+struct rusage;
 
 #define NS_PER_US 1000U
 #define NS_PER_MS 1000000U
 #define NS_PER_S 1000000000U
 
 uint64_t clock_monotonic_ns(void); /* CLOCK_MONOTONIC */
+uint64_t clock_boottime_ns(void);  /* CLOCK_BOOTTIME */
 uint64_t clock_realtime_ns(void);  /* CLOCK_REALTIME: since 1970 */
+
+uint64_t clock_thread_ns(void); /* CLOCK_THREAD_CPUTIME_ID: what the calling thread has used of a CPU */
+
+/* As functions that wait take it. */
+struct timespec timespec_of_ns(uint64_t ns);
+
+/* CPU time, of the program and of the kernel for it (getrusage(2)). */
+uint64_t rusage_ns(const struct rusage *usage);

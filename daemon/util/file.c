@@ -70,14 +70,25 @@ static int sync_folder_of(const char *path)
 	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
-int replace_file(const char *path, mode_t mode, bool durable, const char *data, size_t n)
+#define TEMPORARY ".XXXXXX"
+
+size_t replace_leftover(const char *name)
+{
+	size_t n = strlen(name), more = strlen(TEMPORARY);
+
+	return n > more && name[n - more] == TEMPORARY[0] ? n - more : 0;
+}
+
+/* owner: NULL, or the file's. */
+static int replace_with(const char *path, mode_t mode, const struct stat *owner, bool durable, const char *data,
+			size_t n)
 {
 	_cleanup_(freep) char *other = NULL;
 	_cleanup_(closep) int fd = -1;
 	int r;
 
 	/* In the same folder, since rename(2) does not cross file systems; made with O_EXCL. */
-	if (asprintf(&other, "%s.XXXXXX", path) < 0) {
+	if (asprintf(&other, "%s" TEMPORARY, path) < 0) {
 		other = NULL;
 		return -ENOMEM;
 	}
@@ -85,9 +96,27 @@ int replace_file(const char *path, mode_t mode, bool durable, const char *data, 
 	if (fd < 0)
 		return -errno;
 	r = write_all(fd, data, n);
-	if (r == 0 && (fchmod(fd, mode) < 0 || (durable && fsync(fd) < 0) || rename(other, path) < 0))
+	if (r == 0 && ((owner && fchown(fd, owner->st_uid, owner->st_gid) < 0) || fchmod(fd, mode) < 0 ||
+		       (durable && fsync(fd) < 0) || rename(other, path) < 0))
 		r = -errno;
 	if (r < 0)
 		(void)unlink(other);
 	return r < 0 || !durable ? r : sync_folder_of(path);
+}
+
+int replace_file(const char *path, mode_t mode, bool durable, const char *data, size_t n)
+{
+	return replace_with(path, mode, NULL, durable, data, n);
+}
+
+int replace_private_file(const char *path, const char *data, size_t n)
+{
+	_cleanup_(freep) char *copy = strdup(path);
+	struct stat folder;
+
+	if (!copy)
+		return -ENOMEM;
+	if (stat(dirname(copy), &folder) < 0)
+		return -errno;
+	return replace_with(path, 0400, geteuid() == 0 ? &folder : NULL, false, data, n);
 }

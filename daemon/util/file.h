@@ -31,3 +31,10 @@ int write_all(int fd, const char *data, size_t n);
  * or written to, so that root can do it in a folder of another user's. Negative errno of a system call; -ENOMEM.
  */
 int replace_file(const char *path, mode_t mode, bool durable, const char *data, size_t n);
+
+/* What replace_file() leaves where it is killed has the name of the file and seven characters more: the length of the
+ * file's name, if this can be such a name, or 0. */
+size_t replace_leftover(const char *name);
+
+/* The same, not durable, for bytes that only the owner of the folder may read (0400): root gives it the file. */
+int replace_private_file(const char *path, const char *data, size_t n);

@@ -41,6 +41,22 @@ int parse_bool(const char *text, bool *ret)
 	return -EINVAL;
 }
 
+/* A number such as 0.5, and what comes behind it. strtod() takes signs, exponents and hex, which nothing here has, and
+ * a comma in some locales; the daemon never calls setlocale(). */
+static int parse_decimal(const char *text, double *ret, const char **ret_unit)
+{
+	size_t digits = strspn(text, "0123456789.");
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]) || digits > 32)
+		return -EINVAL;
+	*ret = strtod(text, &end);
+	if (end != text + digits)
+		return -EINVAL;
+	*ret_unit = end + strspn(end, " ");
+	return 0;
+}
+
 int parse_duration(const char *text, uint64_t *ret_ns)
 {
 	static const struct {
@@ -50,20 +66,11 @@ int parse_duration(const char *text, uint64_t *ret_ns)
 		{ "", 1e9 },  { "ns", 1 },     { "us", 1e3 },	{ "ms", 1e6 },
 		{ "s", 1e9 }, { "min", 60e9 }, { "h", 3600e9 }, { "d", 86400e9 },
 	};
-	size_t digits = strspn(text, "0123456789.");
-	const char *unit = text + digits;
+	const char *unit;
 	double v, ns;
-	char *end;
 
-	/* strtod() takes signs, exponents and hex, which no duration has, and a comma in some locales;
-	 * the daemon never calls setlocale(). */
-	if (!isdigit((unsigned char)text[0]) || digits > 32)
+	if (parse_decimal(text, &v, &unit) < 0)
 		return -EINVAL;
-	v = strtod(text, &end);
-	if (end != unit)
-		return -EINVAL;
-	while (*unit == ' ')
-		unit++;
 
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
 		if (strcmp(unit, units[i].name))
@@ -75,6 +82,19 @@ int parse_duration(const char *text, uint64_t *ret_ns)
 		return 0;
 	}
 	return -EINVAL;
+}
+
+int parse_share(const char *text, uint64_t *ret_ppm)
+{
+	const char *unit;
+	double v;
+
+	if (parse_decimal(text, &v, &unit) < 0 || strcmp(unit, "%") != 0)
+		return -EINVAL;
+	if (v > 100)
+		return -ERANGE;
+	*ret_ppm = (uint64_t)round(v * (PPM / 100));
+	return 0;
 }
 
 int parse_size(const char *text, uint64_t *ret)
@@ -142,13 +162,26 @@ static size_t unescaped_length(const char *s)
 	return n == 3 && memcmp(s, replacement, 3) == 0 ? 0 : n;
 }
 
+/* The first byte that utf8_printable() escapes, or the end. */
+static const char *first_escaped(const char *bytes)
+{
+	size_t n;
+
+	while (*bytes && (n = unescaped_length(bytes)))
+		bytes += n;
+	return bytes;
+}
+
+bool utf8_is_printable(const char *bytes)
+{
+	return !*first_escaped(bytes);
+}
+
 char *utf8_printable(const char *bytes)
 {
-	const char *p = bytes;
+	const char *p = first_escaped(bytes);
 	struct buf b = {};
 
-	while (*p && unescaped_length(p))
-		p += unescaped_length(p);
 	/* A copy that fits: there is one for each cgroup. */
 	if (!*p)
 		return strdup(bytes);

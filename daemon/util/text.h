@@ -23,12 +23,19 @@ int parse_duration(const char *text, uint64_t *ret_ns);
  * -ERANGE. */
 int parse_size(const char *text, uint64_t *ret);
 
+/* A part of something, in percent with its sign ("1%", "0.5 %"), in parts in a million; -EINVAL; -ERANGE: it is more
+ * than the whole. */
+#define PPM UINT64_C(1000000)
+int parse_share(const char *text, uint64_t *ret_ppm);
+
 /*
  * Makes bytes valid UTF-8, different texts of different bytes: a byte outside of a valid sequence becomes U+FFFD and
  * its two hex digits, and so do the bytes of a U+FFFD in the text. Cgroup names are bytes; label values and JSON have
  * to be UTF-8. To be freed; NULL if there is no memory.
  */
 char *utf8_printable(const char *bytes);
+/* Does it stay as it is? */
+bool utf8_is_printable(const char *bytes);
 
 /* The length of the valid UTF-8 sequence at s (1 to 4), or 0. No overlong forms, no surrogates. */
 size_t utf8_length(const char *s);

@@ -177,7 +177,8 @@ static void on_checked(void *userdata, uint64_t number, bool same)
 	} else {
 		char text[PEER_TEXT_MAX];
 
-		log_notice("HTTP: a wrong name or password from %s", peer_text(&pending.peer, text));
+		log_fields(&(struct log_field){ "CLIENT", peer_text(&pending.peer, text) }, 1, LOG_NOTICE,
+			   "HTTP: a wrong name or password from %s", text);
 	}
 	if (!pending.stale)
 		auth->done(auth->userdata, number, same ? AUTH_GOOD : AUTH_WRONG);

@@ -2,41 +2,54 @@
 
 #include "web/basic.h"
 
-#include "util/cleanup.h"
+#include "web/pem.h"
 
 #include <errno.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
-static const char base64_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/* Strict base64: whole groups of four, and no bits set behind the last byte. Returns the number of bytes; -EINVAL, or
- * -E2BIG for more than max. */
-static int base64_decode(const char *text, char *out, size_t max)
+/* Is that the one way to write these bytes? GnuTLS skips white space, and takes more padding than there should be. */
+static bool is_strict(const char *text, const gnutls_datum_t *bytes)
 {
-	size_t n = strspn(text, base64_letters), padding = strspn(text + n, "="), written = 0;
-	uint32_t bits = 0;
+	gnutls_datum_t again;
+	bool same;
 
-	if (text[n + padding] || padding > 2 || (n + padding) % 4)
+	if (gnutls_base64_encode2(bytes, &again) < 0)
+		return false;
+	same = strlen(text) == again.size && memcmp(text, again.data, again.size) == 0;
+	explicit_bzero(again.data, again.size);
+	gnutls_free(again.data);
+	return same;
+}
+
+/* Decodes strict base64 into out, of BASIC_MAX + 1 bytes. Returns the number of bytes; -EINVAL, or -E2BIG. */
+static int decode(const char *text, char *out)
+{
+	const gnutls_datum_t encoded = pem_datum(text);
+	gnutls_datum_t bytes;
+	int r = -E2BIG;
+
+	if (gnutls_base64_decode2(&encoded, &bytes) < 0)
 		return -EINVAL;
-	if (n * 3 / 4 > max)
-		return -E2BIG;
-	for (size_t i = 0; i < n; i++) {
-		bits = bits << 6 | (uint32_t)(strchr(base64_letters, text[i]) - base64_letters);
-		if (i % 4)
-			out[written++] = (char)(bits >> (6 - i % 4 * 2) & 0xff);
+	if (!is_strict(text, &bytes)) {
+		r = -EINVAL;
+	} else if (bytes.size <= BASIC_MAX) {
+		memcpy(out, bytes.data, bytes.size);
+		out[bytes.size] = '\0';
+		r = (int)bytes.size;
 	}
-	return padding && bits & ((1U << padding * 2) - 1) ? -EINVAL : (int)written;
+	explicit_bzero(bytes.data, bytes.size);
+	gnutls_free(bytes.data);
+	return r;
 }
 
 static int credentials_parse(const char *text, struct basic *ret)
 {
 	char both[BASIC_MAX + 1] = "", *colon;
-	int n = base64_decode(text, both, BASIC_MAX);
+	int n = decode(text, both);
 
 	if (n >= 0) {
-		both[n] = '\0';
 		colon = strchr(both, ':');
 		if (!colon || strlen(both) != (size_t)n) {
 			n = -EINVAL;

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -57,8 +58,16 @@ static uint64_t *dropped_counter(struct clients *clients, enum phase phase)
 	struct web_stats *stats = clients->stats;
 
 	return phase == PHASE_REQUEST ? &stats->dropped_request :
-	       phase == PHASE_ANSWER  ? &stats->dropped_answer :
-					&stats->dropped_idle;
+	       phase == PHASE_IDLE    ? &stats->dropped_idle :
+					&stats->dropped_answer;
+}
+
+static void expire(struct clients *clients, struct client *client)
+{
+	if (client->phase == PHASE_WORK && clients->on_late)
+		clients->on_late(clients->userdata, client);
+	else
+		clients_drop(clients, client);
 }
 
 static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
@@ -72,7 +81,7 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 		struct client *first;
 
 		while ((first = TAILQ_FIRST(&clients->phases[i])) && deadline_of(clients, first) <= now)
-			clients_drop(clients, first);
+			expire(clients, first);
 	}
 	clients->armed = UINT64_MAX;
 	next = next_deadline(clients);
@@ -162,6 +171,13 @@ static void phase_insert(struct clients *clients, struct client *client, enum ph
 		timer_arm(clients, deadline_of(clients, client));
 }
 
+/* Has the client of a request that is worked on hung up? One that only closes its own direction is taken for gone, too,
+ * as other servers do: nothing tells the two apart before something is sent. */
+static bool is_gone(const struct client *client, uint32_t revents)
+{
+	return client->waits && client->phase != PHASE_REQUEST && revents & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+}
+
 /*
  * An idle client sends the first byte of a request: libmicrohttpd reports one only when the whole request line is
  * there, and the timeout counts from the first byte. Or the client has closed the connection in the middle of a
@@ -175,8 +191,9 @@ static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *us
 	char byte;
 	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
-	(void)revents;
-	if (n == 0 && !client->waits)
+	if (is_gone(client, revents) && client->clients->on_gone)
+		client->clients->on_gone(client->clients->userdata, client);
+	else if (n == 0 && !client->waits)
 		(void)shutdown(fd, SHUT_RDWR);
 	else if (n > 0 && client->phase == PHASE_IDLE)
 		clients_enter(client->clients, client, PHASE_REQUEST);
@@ -187,7 +204,7 @@ static int on_socket(sd_event_source *source, int fd, uint32_t revents, void *us
  * still in the socket; a client in a request after that, so that the end is the last thing there. */
 static void client_watch(const struct client *client)
 {
-	bool idle = client->phase == PHASE_IDLE, on = idle || client->phase == PHASE_REQUEST;
+	bool idle = client->phase == PHASE_IDLE, on = client->phase != PHASE_ANSWER;
 	int priority = SD_EVENT_PRIORITY_NORMAL + (idle ? -1 : 1);
 
 	(void)sd_event_source_set_enabled(client->io, SD_EVENT_OFF);

@@ -3,11 +3,12 @@
 
 /*
  * The open connections, and a timeout for the phase that each is in: sending a request, counted from the beginning of
- * the connection or from the request's first byte; receiving a response; being idle between two. Single bytes now and
- * then do not prolong a phase.
+ * the connection or from the request's first byte; waiting for a response that takes long; receiving a response; being
+ * idle between two. Single bytes now and then do not prolong a phase.
  *
  * All connections in a phase have the same timeout, so that the first in the list of a phase is the first to expire:
- * one timer of the loop is enough for all. An expired connection is shut down, which libmicrohttpd notices.
+ * one timer of the loop is enough for all. An expired connection is shut down, which libmicrohttpd notices; one that
+ * waits for a response is told instead.
  *
  * When there are too many connections, one of the address with the most of them is evicted, and between addresses with
  * equally many, one that is idle or slow. So neither many connections from few addresses nor slow ones from many keep
@@ -17,6 +18,7 @@
 #include "snapshot/self-stats.h"
 #include "util/blob.h"
 #include "web/peer.h"
+#include "web/rate-limit.h"
 
 #include <stddef.h>
 #include <sys/queue.h>
@@ -27,13 +29,24 @@
 
 enum phase {
 	PHASE_REQUEST,
+	PHASE_WORK, /* its response is worked out by a child (answer-child.h), or waits for its turn there */
 	PHASE_ANSWER,
 	PHASE_IDLE,
 	_PHASE_MAX,
 	PHASE_DROPPED = _PHASE_MAX, /* shut down; libmicrohttpd has not closed it yet */
 };
 
+struct client_trust;
 struct peer_count;
+
+/* What a suspended request waits for. */
+enum client_wait {
+	WAITS_NOT,
+	WAITS_FOR_VERDICT, /* on a password, with the client's number */
+	WAITS_FOR_TURN,	   /* the next one of the loop */
+	WAITS_FOR_CHILD,   /* until it can have one */
+	WAITS_FOR_ANSWER,  /* of its child */
+};
 
 struct client {
 	TAILQ_ENTRY(client) in_phase;
@@ -43,7 +56,7 @@ struct client {
 	struct peer peer;
 	const struct peer_count *peer_count; /* of that peer's connections */
 	struct clients *clients;
-	sd_event_source *io; /* idle: the first byte of a request; in a request: the end of the connection */
+	sd_event_source *io; /* idle: the first byte of a request; in a request or in work: the end of the connection */
 	void *owner;	     /* struct server */
 	void *connection;    /* struct MHD_Connection */
 	bool is_local;	     /* on loopback or a Unix socket */
@@ -51,11 +64,15 @@ struct client {
 	 * counts once in the stats. */
 	size_t unsent;
 	struct blob *shared;
-	/* Its request: whether it is suspended, for the verdict on a password with that number or for the next turn of
-	 * the loop; and the verdict, when there is one. */
-	bool waits, has_verdict;
+	/* Its request: what it waits for, if it is suspended; the number of its password, and the verdict, when there
+	 * is one; has the client gone away in the phase of work, or did that last too long? */
+	enum client_wait waits;
+	bool has_verdict, gone, late;
 	uint64_t number;
 	int verdict; /* enum auth_verdict */
+	/* With mutual TLS: what its certificate has to fit, and the verdict, when the client has shown one. */
+	const struct client_trust *trust;
+	bool is_admitted, is_refused;
 };
 
 TAILQ_HEAD(client_list, client);
@@ -69,8 +86,13 @@ struct clients {
 	sd_event_source *timer;
 	uint64_t armed; /* CLOCK_MONOTONIC µs of the timer; UINT64_MAX: it is off */
 	struct web_stats *stats;
+	struct rate_limit refusals; /* of client certificates, that are logged */
 	/* Called when a connection has been removed, if it is set. libmicrohttpd closes the fd a little later. */
 	void (*on_removed)(void *userdata);
+	/* Called when a client has hung up, or was dropped, in the phase of work, if it is set. */
+	void (*on_gone)(void *userdata, struct client *client);
+	/* Called when the phase of work lasts too long, if it is set: has the client enter another phase. */
+	void (*on_late)(void *userdata, struct client *client);
 	void *userdata;
 };
 

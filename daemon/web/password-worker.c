@@ -3,15 +3,13 @@
 #include "web/password-worker.h"
 
 #include "util/clock.h"
+#include "util/thread.h"
 
 #include <crypt.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 struct job {
 	char password[CRYPT_MAX_PASSPHRASE_SIZE];
@@ -47,8 +45,8 @@ static bool password_fits(const char *password, const char *hash, struct crypt_d
 /* Waits for as long as the check took that began at start_ns. Called, and returns, with the mutex held. */
 static void worker_rest(struct password_worker *worker, uint64_t start_ns)
 {
-	uint64_t now = clock_monotonic_ns(), until = now + (now - start_ns);
-	const struct timespec end = { .tv_sec = (time_t)(until / NS_PER_S), .tv_nsec = (long)(until % NS_PER_S) };
+	uint64_t now = clock_monotonic_ns();
+	const struct timespec end = timespec_of_ns(now + (now - start_ns));
 
 	while (!worker->ends && pthread_cond_timedwait(&worker->wake, &worker->mutex, &end) == 0)
 		;
@@ -114,18 +112,10 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *user
 	return 0;
 }
 
-/* Signals are blocked in the thread: the loop receives them. */
 static bool worker_start(struct password_worker *worker)
 {
-	sigset_t all, before;
-
-	if (worker->has_thread)
-		return true;
-	(void)sigfillset(&all);
-	if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-		return false;
-	worker->has_thread = pthread_create(&worker->thread, NULL, worker_main, worker) == 0;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!worker->has_thread)
+		worker->has_thread = thread_start(&worker->thread, worker_main, worker) == 0;
 	return worker->has_thread;
 }
 

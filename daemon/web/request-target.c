@@ -90,7 +90,8 @@ static const struct parameter *parameter_find(const struct parameters *parameter
 	return NULL;
 }
 
-static int parameter_add(struct parameters *parameters, const char *text, size_t n, struct reason *why)
+static int parameter_add(struct parameters *parameters, const char *text, size_t n, const char *repeatable,
+			 struct reason *why)
 {
 	const char *equals = memchr(text, '=', n);
 	size_t name_length = equals ? (size_t)(equals - text) : n;
@@ -109,21 +110,21 @@ static int parameter_add(struct parameters *parameters, const char *text, size_t
 		return reason_set(why, r, "the query is not valid percent-encoded UTF-8");
 	if (r < 0)
 		return r;
-	if (parameter_find(parameters, name))
+	if (parameter_find(parameters, name) && !(repeatable && strcmp(name, repeatable) == 0))
 		return reason_set(why, -EINVAL, "query parameter '%s' is given twice", name);
 
 	parameters->items[parameters->nr++] = (struct parameter){ .name = steal_ptr(name), .value = steal_ptr(value) };
 	return 0;
 }
 
-int target_parameters(const char *target, struct parameters *ret, struct reason *why)
+int target_parameters(const char *target, const char *repeatable, struct parameters *ret, struct reason *why)
 {
 	const char *text = strchr(target, '?');
 	_cleanup_(parameters_release) struct parameters parameters = {};
 
 	for (text = text ? text + 1 : ""; *text;) {
 		size_t n = strcspn(text, "&");
-		int r = n ? parameter_add(&parameters, text, n, why) : 0;
+		int r = n ? parameter_add(&parameters, text, n, repeatable, why) : 0;
 
 		if (r < 0)
 			return r;

@@ -29,6 +29,6 @@ struct parameters {
 int target_path(const char *target, char **ret, struct reason *why);
 
 /* The decoded parameters of the query, without empty ones. -EINVAL with the sentence in why, also for a parameter that
- * is given twice, and for too many or too long ones; -ENOMEM. */
-int target_parameters(const char *target, struct parameters *ret, struct reason *why);
+ * is given twice, and for too many or too long ones; -ENOMEM. repeatable: the one that may be given again, or NULL. */
+int target_parameters(const char *target, const char *repeatable, struct parameters *ret, struct reason *why);
 void parameters_release(struct parameters *parameters);

@@ -2,120 +2,27 @@
 
 #include "web/route.h"
 
-#include "expose/escape.h"
 #include "expose/expose.h"
+#include "expose/past.h"
 #include "util/clock.h"
-#include "util/glob.h"
 #include "util/gzip.h"
-#include "util/text.h"
 #include "web/accept.h"
+#include "web/openapi.h"
 #include "web/page.h"
-#include "web/request-target.h"
+#include "web/profile-route.h"
+#include "web/query.h"
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TYPE_PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
 #define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
-#define TYPE_TEXT "text/plain; charset=utf-8"
+#define TYPE_TEXT RESPONSE_TEXT_TYPE
 #define TYPE_HTML "text/html; charset=utf-8"
-#define TYPE_JSON "application/json"
-
-void response_release(struct response *response)
-{
-	buf_release(&response->body);
-	response->shared = blob_unref(response->shared);
-}
-
-void response_set_error(struct response *ret, const char *path, unsigned status, const char *sentence)
-{
-	bool json = strncmp(path, "/api/", strlen("/api/")) == 0;
-
-	response_release(ret);
-	ret->status = status;
-	ret->encoding = ret->vary = NULL;
-	ret->type = json ? TYPE_JSON : TYPE_TEXT;
-	buf_str(&ret->body, json ? "{\"error\":\"" : "");
-	/* The sentence may contain foreign text, cut in the middle of a character. */
-	(json ? escape_json : escape_help)(&ret->body, sentence);
-	buf_str(&ret->body, json ? "\"}\n" : "\n");
-}
-
-/* --- parameters of a query */
-
-_Static_assert(PARAMETER_MAX <= GLOB_MAX, "every glob of a query can be matched");
-
-static int take_scope(struct expose_query *query, const char *value, struct reason *why)
-{
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		query->without[scope] = strcmp(value, scope_name((enum scope)scope)) != 0;
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		if (!query->without[scope])
-			return 0;
-	return reason_set(why, -EINVAL, "scope '%s' is neither cpu nor cgroup", value);
-}
-
-static int take_cgroup(struct expose_query *query, const char *value, struct reason *why)
-{
-	query->cgroup = value;
-	return *value ? 0 : reason_set(why, -EINVAL, "cgroup is empty: give a path or a glob, such as /user.slice/**");
-}
-
-static int take_event(struct expose_query *query, const char *value, struct reason *why)
-{
-	query->event = value;
-	return *value ? 0 : reason_set(why, -EINVAL, "event is empty: give a name or a glob, such as *_misses");
-}
-
-static int take_sort(struct expose_query *query, const char *value, struct reason *why)
-{
-	query->sort = value;
-	return *value ? 0 : reason_set(why, -EINVAL, "sort is empty: give an event's name");
-}
-
-static int take_limit(struct expose_query *query, const char *value, struct reason *why)
-{
-	uint64_t limit;
-
-	if (value[strspn(value, "0123456789")] || parse_u64(value, &limit) < 0 || limit == 0)
-		return reason_set(why, -EINVAL, "limit '%s' is not a number of at least 1", value);
-	query->limit = (size_t)limit;
-	return 0;
-}
-
-struct parameter_rule {
-	const char *name;
-	int (*take)(struct expose_query *query, const char *value, struct reason *why);
-};
-
-static const struct parameter_rule snapshot_parameters[] = {
-	{ "scope", take_scope }, { "cgroup", take_cgroup }, { "event", take_event },
-	{ "sort", take_sort },	 { "limit", take_limit },   {},
-};
-
-static const struct parameter_rule no_parameters[] = { {} };
-
-static int take_parameters(struct expose_query *ret, const struct parameters *parameters,
-			   const struct parameter_rule *rules, struct reason *why)
-{
-	for (size_t i = 0; i < parameters->nr; i++) {
-		const struct parameter *parameter = &parameters->items[i];
-		const struct parameter_rule *rule = rules;
-		int r;
-
-		while (rule->name && strcmp(rule->name, parameter->name))
-			rule++;
-		if (!rule->name)
-			return reason_set(why, -EINVAL, "unknown query parameter '%s'%s", parameter->name,
-					  rules->name ? "; known are scope, cgroup, event, sort and limit" :
-							"; this path takes none");
-		r = rule->take(ret, parameter->value, why);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
+#define TYPE_JSON RESPONSE_JSON_TYPE
+#define TYPE_BYTES "application/octet-stream"
 
 /* --- endpoints: each fills in a response; 0, or -ENOMEM */
 
@@ -142,10 +49,21 @@ static enum response_coding request_coding(const struct routed_request *request)
 	return accept_gzip(request->head->accept_encoding) ? RESPONSE_GZIP : RESPONSE_PLAIN;
 }
 
+/* What never changes, from the cache. */
+static int response_set_constant(struct response *ret, const struct routed_request *request, const char *text,
+				 size_t size)
+{
+	enum response_coding coding = request_coding(request);
+	int r = response_cache_get_constant(request->cache, text, size, coding, &ret->shared);
+
+	if (r == 0)
+		ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
+	return r;
+}
+
 static int page_respond(struct response *ret, struct routed_request *request)
 {
-	(void)request;
-	return page_write(&ret->body);
+	return response_set_constant(ret, request, page_html, page_html_size);
 }
 
 /* The whole snapshot, from the cache. */
@@ -162,28 +80,15 @@ static int response_set_whole(struct response *ret, const struct routed_request 
 	return 0;
 }
 
-static int metrics_respond(struct response *ret, struct routed_request *request)
-{
-	static const struct media offers[] = {
-		[RESPONSE_PROMETHEUS] = { "text/plain", "0.0.4" },
-		[RESPONSE_OPENMETRICS] = { "application/openmetrics-text", "1.0.0" },
-	};
-	size_t chosen = accept_media(request->head->accept, offers, ARRAY_SIZE(offers));
-
-	if (chosen == RESPONSE_OPENMETRICS)
-		ret->type = TYPE_OPENMETRICS;
-	return response_set_whole(ret, request, (enum response_format)chosen);
-}
-
-/* The cache's key of a part: the same for the same path and query only. Each text is preceded by its length, since it
- * may contain any character. */
-static char *request_key(const struct routed_request *request)
+/* The cache's key of a part: the same for the same path, type and query only. Each text is preceded by its length,
+ * since it may contain any character. */
+static char *request_key(const struct routed_request *request, const char *type)
 {
 	const struct expose_query *query = &request->query;
 	const char *const texts[] = { query->cgroup, query->event, query->sort };
 	struct buf key = {};
 
-	buf_printf(&key, "%s %zu", request->path, query->limit);
+	buf_printf(&key, "%s %s %zu %d %d", request->path, type, query->limit, query->leaves, query->without_self);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		buf_printf(&key, " %d", query->without[scope]);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -196,7 +101,7 @@ static int response_set_part(struct response *ret, const struct routed_request *
 			     bool *ret_written)
 {
 	enum response_coding coding = request_coding(request);
-	_cleanup_(freep) char *key = request_key(request);
+	_cleanup_(freep) char *key = request_key(request, ret->type);
 	int r = -ENOMEM;
 
 	if (key)
@@ -219,7 +124,8 @@ static bool query_is_whole(const struct expose_query *query)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		if (query->without[scope])
 			return false;
-	return !query->cgroup && !query->event && !query->sort && query->limit == 0;
+	return !query->without_self && !query->cgroup && !query->leaves && !query->event && !query->sort &&
+	       query->limit == 0;
 }
 
 /* Drops a limit that cuts nothing off, so that the response is the whole snapshot, or has the key of a query without a
@@ -232,12 +138,55 @@ static void drop_idle_limit(struct expose_query *query, const struct snapshot *s
 	query->limit = 0;
 }
 
+/* The selected part, which is served like a whole snapshot. */
+static int response_set_selection(struct response *ret, const struct routed_request *request, response_writer write)
+{
+	bool written;
+	int r = response_set_part(ret, request, write, &written);
+
+	if (r == -E2BIG) {
+		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, RESPONSE_GLOB_TOO_LONG);
+		return 0;
+	}
+	if (r == 0)
+		request->source->scraped(request->source->userdata, written);
+	return r;
+}
+
+static int prometheus_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	const struct routed_request *request = userdata;
+
+	return expose_prometheus(out, snapshot, &request->query);
+}
+
+static int openmetrics_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	const struct routed_request *request = userdata;
+
+	return expose_openmetrics(out, snapshot, &request->query);
+}
+
+static int metrics_respond(struct response *ret, struct routed_request *request)
+{
+	static const struct media offers[] = {
+		[RESPONSE_PROMETHEUS] = { "text/plain", "0.0.4" },
+		[RESPONSE_OPENMETRICS] = { "application/openmetrics-text", "1.0.0" },
+	};
+	size_t chosen = accept_media(request->head->accept, offers, ARRAY_SIZE(offers));
+	bool openmetrics = chosen == RESPONSE_OPENMETRICS;
+
+	if (openmetrics)
+		ret->type = TYPE_OPENMETRICS;
+	if (query_is_whole(&request->query))
+		return response_set_whole(ret, request, (enum response_format)chosen);
+	return response_set_selection(ret, request, openmetrics ? openmetrics_write : prometheus_write);
+}
+
 static int snapshot_respond(struct response *ret, struct routed_request *request)
 {
 	struct expose_query *query = &request->query;
 	struct reason why;
-	bool written;
-	int r;
 
 	if (query->sort && !expose_has_event(request->snapshot, query, query->sort)) {
 		reason_set(&why, 0, "sort: there is no event '%s'; /api/v1/events lists all", query->sort);
@@ -247,15 +196,38 @@ static int snapshot_respond(struct response *ret, struct routed_request *request
 	drop_idle_limit(query, request->snapshot);
 	if (query_is_whole(query))
 		return response_set_whole(ret, request, RESPONSE_JSON);
-	r = response_set_part(ret, request, snapshot_write, &written);
-	if (r == -E2BIG) {
-		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST,
-				   "the glob takes too long to match so many and such long names; use a shorter one");
-		return 0;
-	}
-	if (r == 0)
-		request->source->scraped(request->source->userdata, written);
-	return r;
+	return response_set_selection(ret, request, snapshot_write);
+}
+
+/* Why there is no past to answer with, or NULL. */
+static const char *history_problem(int r)
+{
+	return r == -EOVERFLOW ? "more than 200,000 points: ask for fewer cgroups, events or seconds (cgroup=, event=, "
+				 "from=, to=)" :
+	       r == -E2BIG     ? RESPONSE_GLOB_TOO_LONG :
+				 NULL;
+}
+
+/* Not from the cache: hardly two ask for the same. */
+static int history_respond(struct response *ret, struct routed_request *request)
+{
+	static const struct media offers[] = {
+		{ "application/json", NULL },
+		{ "application/openmetrics-text", "1.0.0" },
+	};
+	const struct history *history = request->source->history;
+	bool openmetrics = accept_media(request->head->accept, offers, ARRAY_SIZE(offers)) == 1;
+	const char *problem;
+	int r;
+
+	if (openmetrics)
+		ret->type = TYPE_OPENMETRICS;
+	r = (openmetrics ? expose_past_openmetrics : expose_past_json)(&ret->body, history, request->snapshot,
+								       &request->query);
+	problem = history_problem(r);
+	if (problem)
+		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, problem);
+	return problem ? 0 : r;
 }
 
 static int events_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
@@ -298,6 +270,51 @@ static int status_respond(struct response *ret, struct routed_request *request)
 	return response_set_part(ret, request, status_write, &written);
 }
 
+static int profile_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_TREE);
+}
+
+static int profile_top_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_TOP);
+}
+
+static int profile_heat_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_HEAT);
+}
+
+static int pprof_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_PPROF);
+}
+
+static int openapi_respond(struct response *ret, struct routed_request *request)
+{
+	return response_set_constant(ret, request, openapi_json, openapi_json_size);
+}
+
+static int capture_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_CAPTURE);
+}
+
+static int captures_respond(struct response *ret, struct routed_request *request)
+{
+	_cleanup_(freep) struct capture_rule_info *rules = NULL;
+	_cleanup_(freep) struct capture_saved *files = NULL;
+	const struct web_source *source = request->source;
+	struct expose_captures what = {};
+	int r = source->captures(source->userdata, &what.captures, &rules, &what.nr_rules);
+
+	if (r == 0)
+		r = source->saved_captures(source->userdata, &files, &what.nr_files);
+	what.rules = rules;
+	what.files = files;
+	return r < 0 ? r : expose_captures_json(&ret->body, &what);
+}
+
 static int healthy_respond(struct response *ret, struct routed_request *request)
 {
 	(void)request;
@@ -321,30 +338,44 @@ static int ready_respond(struct response *ret, struct routed_request *request)
 /* --- routes */
 
 struct route {
-	const char *path;
+	const char *path; /* up to a "{", for which any one name stands */
 	const char *type;
+	bool large; /* refused where too much waits to be sent */
 	bool needs_snapshot;
-	bool gzip;				 /* compressed for clients that accept that */
-	const struct parameter_rule *parameters; /* NULL: a query is ignored */
+	bool gzip;	 /* compressed for clients that accept that */
+	bool takes_long; /* a child works it out, which only reads memory, and files of captures */
+	const struct parameter_rule *parameters; /* NULL: a query is ignored, or the route's own matter */
 	int (*respond)(struct response *ret, struct routed_request *request);
 };
 
 static const struct route routes[] = {
-	{ "/", TYPE_HTML, false, true, NULL, page_respond },
-	{ "/metrics", TYPE_PROMETHEUS, true, true, NULL, metrics_respond },
-	{ "/api/v1/snapshot", TYPE_JSON, true, true, snapshot_parameters, snapshot_respond },
-	{ "/api/v1/events", TYPE_JSON, true, true, no_parameters, events_respond },
-	{ "/api/v1/cgroups", TYPE_JSON, true, true, no_parameters, cgroups_respond },
-	{ "/api/v1/status", TYPE_JSON, true, true, no_parameters, status_respond },
-	{ "/-/healthy", TYPE_TEXT, false, false, NULL, healthy_respond },
-	{ "/-/ready", TYPE_TEXT, false, false, NULL, ready_respond },
+	{ "/", TYPE_HTML, false, false, true, false, NULL, page_respond },
+	{ "/metrics", TYPE_PROMETHEUS, true, true, true, false, metrics_parameters, metrics_respond },
+	{ "/api/v1/snapshot", TYPE_JSON, true, true, true, false, snapshot_parameters, snapshot_respond },
+	{ "/api/v1/events", TYPE_JSON, true, true, true, false, no_parameters, events_respond },
+	{ "/api/v1/cgroups", TYPE_JSON, true, true, true, false, no_parameters, cgroups_respond },
+	{ "/api/v1/history", TYPE_JSON, true, true, true, false, history_parameters, history_respond },
+	{ "/api/v1/status", TYPE_JSON, true, true, true, false, no_parameters, status_respond },
+	{ "/api/v1/profile", TYPE_JSON, true, false, true, true, NULL, profile_respond },
+	{ "/api/v1/profile/top", TYPE_JSON, true, false, true, true, NULL, profile_top_respond },
+	{ "/api/v1/profile/heat", TYPE_JSON, true, false, true, true, NULL, profile_heat_respond },
+	{ "/api/v1/captures", TYPE_JSON, true, false, true, true, no_parameters, captures_respond },
+	{ "/api/v1/captures/{id}", TYPE_JSON, true, false, true, true, NULL, capture_respond },
+	{ "/api/v1/openapi.json", TYPE_JSON, false, false, true, false, no_parameters, openapi_respond },
+	{ "/debug/pprof/{name}", TYPE_BYTES, true, false, false, true, NULL, pprof_respond },
+	{ "/-/healthy", TYPE_TEXT, false, false, false, false, NULL, healthy_respond },
+	{ "/-/ready", TYPE_TEXT, false, false, false, false, NULL, ready_respond },
 };
 
 static const struct route *route_find(const char *path)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
-		if (strcmp(routes[i].path, path) == 0)
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
+		size_t n = strcspn(routes[i].path, "{");
+
+		if (strncmp(routes[i].path, path, n) == 0 &&
+		    (routes[i].path[n] ? path[n] && !strchr(path + n, '/') : !path[n]))
 			return &routes[i];
+	}
 	return NULL;
 }
 
@@ -358,12 +389,16 @@ static unsigned error_status(int r, struct reason *why)
 	return r == -ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_BAD_REQUEST;
 }
 
+bool route_reads_only(const char *method)
+{
+	return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
 static unsigned request_route(struct routed_request *request, const struct route **ret, struct reason *why)
 {
-	const char *method = request->head->method;
 	int r;
 
-	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD)) {
+	if (!route_reads_only(request->head->method)) {
 		reason_set(why, 0, "only GET and HEAD are supported");
 		return MHD_HTTP_METHOD_NOT_ALLOWED;
 	}
@@ -383,10 +418,16 @@ static unsigned request_take_query(struct routed_request *request, const struct 
 	int r = 0;
 
 	if (route->parameters)
-		r = target_parameters(request->head->target, &request->parameters, why);
-	if (r == 0)
-		r = take_parameters(&request->query, &request->parameters, route->parameters, why);
+		r = query_take(&request->query, &request->parameters, request->head->target, route->parameters, why);
 	return r < 0 ? error_status(r, why) : 0;
+}
+
+static unsigned request_check_room(const struct routed_request *request, const struct route *route, struct reason *why)
+{
+	if (!route->large || !request->head->crowded)
+		return 0;
+	reason_set(why, 0, "too many responses are waiting for slow clients; try again later");
+	return MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
 static unsigned request_take_snapshot(struct routed_request *request, const struct route *route, struct reason *why)
@@ -396,10 +437,6 @@ static unsigned request_take_snapshot(struct routed_request *request, const stru
 
 	if (!route->needs_snapshot)
 		return 0;
-	if (request->head->crowded) {
-		reason_set(why, 0, "too many responses are waiting for slow clients; try again later");
-		return MHD_HTTP_SERVICE_UNAVAILABLE;
-	}
 	/* A new snapshot and the responses of the last one need not be in memory at the same time. */
 	(void)response_cache_drop_stale(request->cache);
 	r = source->snapshot(source->userdata, &request->snapshot);
@@ -457,9 +494,20 @@ void route_respond(struct response *ret, const struct web_source *source, struct
 	if (status == 0)
 		status = request_take_query(&request, route, &why);
 	if (status == 0)
+		status = request_check_room(&request, route, &why);
+	if (status == 0)
 		status = request_take_snapshot(&request, route, &why);
 	if (status == 0)
 		status = request_respond(ret, &request, route, &why);
 	if (status)
 		response_set_error(ret, request.path ?: head->target, status, why.text);
+}
+
+bool route_takes_long(const struct request_head *head)
+{
+	_cleanup_(freep) char *path = NULL;
+	const struct route *route =
+		route_reads_only(head->method) && target_path(head->target, &path, NULL) == 0 ? route_find(path) : NULL;
+
+	return route && route->takes_long;
 }

@@ -4,27 +4,23 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "web/client-guard.h"
+#include "web/head-check.h"
 #include "web/host.h"
-#include "web/page.h"
 #include "web/route.h"
+#include "web/send.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <string.h>
 #include <time.h>
 
-/* The body of a GET is discarded. A client that sends more than this is disconnected. */
-#define DISCARD_MAX (1024U * 1024)
-
-/* The Retry-After of 429 and 503, in seconds. */
-#define RETRY_AFTER_S "5"
-
 /* In µs. A turn of the loop that has lasted for longer begins no more responses, so that counting goes on in
  * between. */
 #define TURN_US 20000U
 
-/* The number of a client that waits for the next turn of the loop, in place of a password's. */
-#define NEXT_TURN UINT64_MAX
+/* Clients that can wait for a child. */
+#define CHILD_QUEUE 32
 
 struct server {
 	struct server_shared *shared;
@@ -41,7 +37,6 @@ struct server {
 struct request {
 	char *target; /* raw */
 	bool has_headers;
-	size_t discarded; /* bytes of its body */
 };
 
 /* --- the loop */
@@ -61,6 +56,34 @@ static int daemon_timer_arm(struct server *server)
 	return r < 0 ? r : sd_event_source_set_enabled(server->timer, SD_EVENT_ONESHOT);
 }
 
+/* on_request() is called again, in the server's next run, which is due at once. */
+static void resume_request(struct client *client)
+{
+	const struct server *server = client->owner;
+
+	if (client->waits == WAITS_FOR_CHILD)
+		server->shared->nr_waiting--;
+	client->waits = WAITS_NOT;
+	MHD_resume_connection(client->connection);
+	if (sd_event_source_set_time_relative(server->timer, 0) >= 0)
+		(void)sd_event_source_set_enabled(server->timer, SD_EVENT_ONESHOT);
+}
+
+/* Of those that want the child, or have it, the one that came first; NULL: there is none. */
+static struct client *first_in_work(const struct server_shared *shared)
+{
+	return TAILQ_FIRST(&shared->clients.phases[PHASE_WORK]);
+}
+
+/* If the child is free, it is the turn of the first client that wants it. */
+static void wake_next(const struct server_shared *shared)
+{
+	struct client *first = first_in_work(shared);
+
+	if (first && first->waits == WAITS_FOR_CHILD && !answer_child_is_busy(shared->child))
+		resume_request(first);
+}
+
 /* At the first call in a turn of the loop, resumes the clients that waited for it. */
 static void begin_turn(struct server *server)
 {
@@ -77,10 +100,8 @@ static void begin_turn(struct server *server)
 		return;
 	server->has_waiting = false;
 	for (struct client *client = clients_next(clients, NULL); client; client = clients_next(clients, client))
-		if (client->owner == server && client->waits && client->number == NEXT_TURN) {
-			client->waits = false;
-			MHD_resume_connection(client->connection);
-		}
+		if (client->owner == server && client->waits == WAITS_FOR_TURN)
+			resume_request(client);
 }
 
 void server_run(struct server *server)
@@ -90,6 +111,7 @@ void server_run(struct server *server)
 		log_debug("HTTP: MHD_run() failed");
 	if (daemon_timer_arm(server) < 0)
 		log_debug("HTTP: cannot set the timer");
+	wake_next(server->shared);
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -118,6 +140,24 @@ static struct client *client_of(struct MHD_Connection *connection)
 	return info ? info->socket_context : NULL;
 }
 
+/* With mutual TLS the client's certificate is checked in the handshake. */
+static void guard_client(const struct server *server, struct MHD_Connection *connection, struct client *client)
+{
+	const struct tls *tls = server->options->tls;
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+	if (tls && tls->client_trust && info)
+		client_guard(client, info->tls_session, tls->client_trust);
+}
+
+/* Has the client shown what TLS requires? */
+static bool is_admitted(const struct server *server, const struct client *client)
+{
+	const struct tls *tls = server->options->tls;
+
+	return !tls || !tls->client_trust || client->is_admitted;
+}
+
 static void start_client(struct server *server, struct MHD_Connection *connection, void **context)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -130,6 +170,7 @@ static void start_client(struct server *server, struct MHD_Connection *connectio
 	client->owner = server;
 	client->connection = connection;
 	server->nr++;
+	guard_client(server, connection, client);
 }
 
 static bool has_hung_up(const struct client *client)
@@ -140,14 +181,24 @@ static bool has_hung_up(const struct client *client)
 	return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
+/* If the child works for the client, the response is not wanted any more. */
+static void give_up_child(struct server_shared *shared, const struct client *client)
+{
+	if (shared->asker != client)
+		return;
+	shared->asker = NULL;
+	answer_child_give_up(shared->child);
+}
+
 /* libmicrohttpd itself responds to bytes that are no request, and closes the connection, without calling
  * on_request(). A connection that it closes in the phase of a request, and the client has not, is such a one. */
 static void end_client(struct server *server, struct client *client)
 {
 	struct clients *clients = &server->shared->clients;
 
-	if (client->phase == PHASE_REQUEST && !server->stopping && !has_hung_up(client))
+	if (client->phase == PHASE_REQUEST && !client->is_refused && !server->stopping && !has_hung_up(client))
 		clients->stats->dropped_malformed++;
+	give_up_child(server->shared, client);
 	clients_remove(clients, client);
 	server->nr--;
 }
@@ -174,10 +225,35 @@ void server_add(struct server *server, int fd, const struct sockaddr *address, s
 
 void server_resume(struct client *client, enum auth_verdict verdict)
 {
-	client->waits = false;
+	const struct server *server = client->owner;
+
+	give_up_child(server->shared, client);
 	client->has_verdict = verdict != AUTH_WAIT;
 	client->verdict = verdict;
-	MHD_resume_connection(client->connection);
+	resume_request(client);
+}
+
+void server_give_up(struct client *client)
+{
+	client->gone = true;
+	server_resume(client, AUTH_WAIT);
+}
+
+void server_give_late(struct client *client)
+{
+	struct server_shared *shared = ((const struct server *)client->owner)->shared;
+
+	client->late = true;
+	clients_enter(&shared->clients, client, PHASE_ANSWER);
+	give_up_child(shared, client);
+	if (client->waits)
+		resume_request(client);
+}
+
+void server_child_ended(struct server_shared *shared)
+{
+	if (shared->asker)
+		resume_request(shared->asker);
 }
 
 /* --- requests */
@@ -191,9 +267,10 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
 
 	if (client && client->phase == PHASE_IDLE)
 		clients_enter(&server->shared->clients, client, PHASE_REQUEST);
-	if (!request || !client)
+	if (!request || !client || !is_admitted(server, client))
 		return NULL;
-	client->waits = client->has_verdict = false;
+	client->waits = WAITS_NOT;
+	client->has_verdict = client->gone = client->late = false;
 	request->target = strdup(target);
 	return request->target ? steal_ptr(request) : NULL;
 }
@@ -218,147 +295,12 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
 	free(request);
 }
 
-static const char *header_of(struct MHD_Connection *connection, const char *name)
-{
-	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-}
-
-/* Does the request come from a page of the configured origin? */
-static bool is_from_origin(const struct server *server, struct MHD_Connection *connection)
-{
-	const char *origin = header_of(connection, MHD_HTTP_HEADER_ORIGIN);
-
-	return origin && server->options->cors_origin && strcmp(origin, server->options->cors_origin) == 0;
-}
-
-struct header {
-	const char *name;
-	const char *value; /* NULL: the header is left out */
-};
-
-static bool add_table(struct MHD_Response *mhd_response, const struct header *headers, size_t nr)
-{
-	for (size_t i = 0; i < nr; i++)
-		if (headers[i].value &&
-		    MHD_add_response_header(mhd_response, headers[i].name, headers[i].value) != MHD_YES)
-			return false;
-	return true;
-}
-
-static bool add_headers(struct MHD_Response *mhd_response, const struct response *response)
-{
-	const struct header headers[] = {
-		{ MHD_HTTP_HEADER_CONTENT_TYPE, response->type },
-		{ MHD_HTTP_HEADER_CONTENT_ENCODING, response->encoding },
-		{ MHD_HTTP_HEADER_VARY, response->vary },
-		{ MHD_HTTP_HEADER_CACHE_CONTROL, "no-store" },
-		{ MHD_HTTP_HEADER_ALLOW, response->status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL },
-	};
-
-	return add_table(mhd_response, headers, ARRAY_SIZE(headers));
-}
-
-/* Restrictions for browsers, and the permissions of the configured origin (CORS). */
-static bool add_security_headers(const struct server *server, struct MHD_Connection *connection,
-				 struct MHD_Response *mhd_response)
-{
-	bool allowed = is_from_origin(server, connection);
-	const struct header headers[] = {
-		{ "X-Content-Type-Options", "nosniff" },
-		{ "X-Frame-Options", "DENY" },
-		{ "Referrer-Policy", "no-referrer" },
-		{ "Cross-Origin-Resource-Policy", "same-origin" },
-		{ "Content-Security-Policy", page_security_policy },
-		{ MHD_HTTP_HEADER_VARY, server->options->cors_origin ? MHD_HTTP_HEADER_ORIGIN : NULL },
-		{ MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, allowed ? server->options->cors_origin : NULL },
-		{ MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, allowed ? "GET, HEAD" : NULL },
-		{ MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, allowed ? MHD_HTTP_HEADER_AUTHORIZATION : NULL },
-	};
-
-	return add_table(mhd_response, headers, ARRAY_SIZE(headers));
-}
-
-static bool add_status_headers(const struct server *server, struct MHD_Response *mhd_response, unsigned status)
-{
-	bool later = status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE;
-	const struct header headers[] = {
-		{ MHD_HTTP_HEADER_WWW_AUTHENTICATE,
-		  status == MHD_HTTP_UNAUTHORIZED ? "Basic realm=\"perfmond\", charset=\"UTF-8\"" : NULL },
-		{ MHD_HTTP_HEADER_RETRY_AFTER, later ? RETRY_AFTER_S : NULL },
-		{ MHD_HTTP_HEADER_CONNECTION, server->retired ? "close" : NULL },
-	};
-
-	return add_table(mhd_response, headers, ARRAY_SIZE(headers));
-}
-
-static void count_response(struct web_stats *stats, unsigned status)
-{
-	static const struct {
-		unsigned status;
-		enum self_http index;
-	} known[] = {
-		{ MHD_HTTP_OK, SELF_HTTP_200 },
-		{ MHD_HTTP_BAD_REQUEST, SELF_HTTP_400 },
-		{ MHD_HTTP_UNAUTHORIZED, SELF_HTTP_401 },
-		{ MHD_HTTP_NOT_FOUND, SELF_HTTP_404 },
-		{ MHD_HTTP_METHOD_NOT_ALLOWED, SELF_HTTP_405 },
-		{ MHD_HTTP_MISDIRECTED_REQUEST, SELF_HTTP_421 },
-		{ MHD_HTTP_TOO_MANY_REQUESTS, SELF_HTTP_429 },
-		{ MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, SELF_HTTP_431 },
-		{ MHD_HTTP_SERVICE_UNAVAILABLE, SELF_HTTP_503 },
-	};
-	enum self_http index = SELF_HTTP_OTHER;
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (known[i].status == status)
-			index = known[i].index;
-	stats->requests[index]++;
-}
-
-static void on_sent(void *cls)
-{
-	blob_unref(cls);
-}
-
-/* Takes the body over, without a copy: a body of its own, or the reference to a shared one. NULL: out of memory, and
- * the response keeps it. */
-static struct MHD_Response *make_response(struct response *response)
-{
-	struct MHD_Response *mhd_response;
-
-	if (response->shared)
-		mhd_response = MHD_create_response_from_buffer_with_free_callback_cls(
-			response->shared->len, response->shared->data, on_sent, response->shared);
-	else
-		mhd_response =
-			MHD_create_response_from_buffer(response->body.len, response->body.data, MHD_RESPMEM_MUST_FREE);
-	if (!mhd_response)
-		return NULL;
-	response->shared = NULL; /* on_sent() releases the reference */
-	response->body = (struct buf){};
-	return mhd_response;
-}
-
 /* MHD_NO closes the connection. */
-static enum MHD_Result send_response(struct server *server, struct MHD_Connection *connection, struct client *client,
-				     struct response *response)
+static enum MHD_Result send_from(struct server *server, struct MHD_Connection *connection, struct client *client,
+				 struct response *response)
 {
-	struct web_stats *stats = server->shared->clients.stats;
-	struct MHD_Response *mhd_response;
-	enum MHD_Result r = MHD_NO;
-
-	if (!response->body.data && !response->shared)
-		return MHD_NO;
 	clients_set_unsent(&server->shared->clients, client, response->body.len, response->shared);
-	mhd_response = make_response(response);
-	if (!mhd_response)
-		return MHD_NO;
-	count_response(stats, response->status);
-	if (add_headers(mhd_response, response) && add_security_headers(server, connection, mhd_response) &&
-	    add_status_headers(server, mhd_response, response->status))
-		r = MHD_queue_response(connection, response->status, mhd_response);
-	MHD_destroy_response(mhd_response);
-	return r;
+	return send_response(connection, response, server->options, server->retired, server->shared->clients.stats);
 }
 
 /* --- checks before the route */
@@ -377,7 +319,7 @@ static bool has_large_headers(const struct server *server, struct MHD_Connection
 static bool is_misdirected(const struct server *server, const struct client *client, struct MHD_Connection *connection)
 {
 	bool may_be = client->is_local && !server->options->tls;
-	const char *host = may_be ? header_of(connection, MHD_HTTP_HEADER_HOST) : NULL;
+	const char *host = may_be ? request_header(connection, MHD_HTTP_HEADER_HOST) : NULL;
 
 	return host && !host_is_loopback(host);
 }
@@ -387,8 +329,8 @@ static enum auth_verdict request_check_password(struct server *server, struct cl
 {
 	if (client->has_verdict)
 		return (enum auth_verdict)client->verdict;
-	return auth_check(server->shared->auth, header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION), &client->peer,
-			  &client->number);
+	return auth_check(server->shared->auth, request_header(connection, MHD_HTTP_HEADER_AUTHORIZATION),
+			  &client->peer, &client->number);
 }
 
 static bool refuse_password(struct response *response, const char *target, enum auth_verdict verdict)
@@ -430,7 +372,7 @@ static bool refuse_request(struct server *server, struct client *client, struct 
 static bool respond_to_preflight(const struct server *server, struct MHD_Connection *connection, const char *method,
 				 struct response *response)
 {
-	if (strcmp(method, MHD_HTTP_METHOD_OPTIONS) != 0 || !is_from_origin(server, connection))
+	if (strcmp(method, MHD_HTTP_METHOD_OPTIONS) != 0 || !send_is_from_origin(server->options, connection))
 		return false;
 	response->status = MHD_HTTP_OK;
 	response->type = "text/plain; charset=utf-8";
@@ -450,20 +392,22 @@ static bool is_crowded(const struct server *server)
 	return clients->stats->unsent > server->options->max_unsent_bytes;
 }
 
-/* Until there is a verdict, or the next turn of the loop. on_request() is then called again. */
-static enum MHD_Result suspend_request(struct MHD_Connection *connection, struct client *client)
+/* on_request() is called again when there is what it waits for. */
+static enum MHD_Result suspend_request(struct server *server, struct MHD_Connection *connection, struct client *client,
+				       enum client_wait wait)
 {
-	client->waits = true;
+	client->waits = wait;
+	if (wait == WAITS_FOR_CHILD)
+		server->shared->nr_waiting++;
 	MHD_suspend_connection(connection);
 	return MHD_YES;
 }
 
-static bool is_turn_over(struct server *server, struct client *client)
+static bool is_turn_over(struct server *server)
 {
 	if (clock_monotonic_ns() / NS_PER_US < server->shared->turn_end)
 		return false;
 	server->has_waiting = true;
-	client->number = NEXT_TURN;
 	return true;
 }
 
@@ -478,58 +422,165 @@ static void cache_check_arm(struct server_shared *shared)
 		(void)sd_event_source_set_enabled(shared->cache_check, SD_EVENT_ONESHOT);
 }
 
+/* --- responses that take long */
+
+/* What the child responds to. */
+struct question {
+	const struct server_shared *shared;
+	const struct request_head *head;
+};
+
+static void respond_in_child(struct response *ret, const void *what)
+{
+	const struct question *question = what;
+
+	route_respond(ret, &question->shared->source, question->shared->cache, question->head);
+}
+
+static void set_unavailable(struct response *response, const char *target, const char *sentence)
+{
+	response_set_error(response, target, MHD_HTTP_SERVICE_UNAVAILABLE, sentence);
+}
+
+/* A newcomer comes after all that are in work, also while the child is free for the next of them. WAITS_NOT: there is a
+ * response, an error. */
+static enum client_wait ask_child(struct server_shared *shared, struct client *client, const struct request_head *head,
+				  struct response *response)
+{
+	const struct question question = { .shared = shared, .head = head };
+	bool is_new = client->phase != PHASE_WORK;
+	struct reason why = {};
+	int r;
+
+	if (answer_child_is_busy(shared->child) || (is_new && first_in_work(shared))) {
+		if (!is_new || shared->nr_waiting < CHILD_QUEUE)
+			return WAITS_FOR_CHILD;
+		set_unavailable(response, head->target, "too many questions wait for their answers; try again later");
+		return WAITS_NOT;
+	}
+	shared->source.update_profiles(shared->source.userdata);
+	r = answer_child_start(shared->child, respond_in_child, &question);
+	if (r == 0) {
+		shared->asker = client;
+		return WAITS_FOR_ANSWER;
+	}
+	reason_set(&why, r, "no process can be started for the answer: %s", strerror(-r));
+	set_unavailable(response, head->target, why.text);
+	return WAITS_NOT;
+}
+
+/* The response that the child has made. */
+static void take_answer(struct server_shared *shared, const char *target, struct response *response)
+{
+	int r = answer_child_take(shared->child, response);
+
+	shared->asker = NULL;
+	if (r < 0)
+		set_unavailable(response, target,
+				r == -ETIME  ? "the answer took too long: ask for a shorter stretch" :
+				r == -ECHILD ? "the process for the answer crashed: perfmond's log has more" :
+					       "the answer took too much memory: ask for a shorter stretch");
+}
+
+/* False: the client has to wait, as it is told in *ret. */
+static bool fill_response(struct server *server, struct client *client, const struct request_head *head,
+			  struct response *response, enum client_wait *ret)
+{
+	struct server_shared *shared = server->shared;
+
+	if (shared->asker == client) {
+		take_answer(shared, head->target, response);
+		return true;
+	}
+	if (head->crowded || !route_takes_long(head)) {
+		route_respond(response, &shared->source, shared->cache, head);
+		cache_check_arm(shared);
+		return true;
+	}
+	*ret = ask_child(shared, client, head, response);
+	if (*ret == WAITS_NOT)
+		return true;
+	/* It need not be checked again. */
+	client->has_verdict = true;
+	client->verdict = AUTH_GOOD;
+	if (client->phase != PHASE_WORK)
+		clients_enter(&shared->clients, client, PHASE_WORK);
+	return false;
+}
+
+/* --- from the request to its response */
+
 static enum MHD_Result respond_to_request(struct server *server, struct MHD_Connection *connection,
 					  struct request *request, const char *method)
 {
 	_cleanup_(response_release) struct response response = {};
 	struct server_shared *shared = server->shared;
 	struct client *client = client_of(connection);
-	enum auth_verdict verdict = AUTH_GOOD;
 	struct request_head head = {
 		.method = method,
 		.target = request->target,
-		.accept = header_of(connection, MHD_HTTP_HEADER_ACCEPT),
-		.accept_encoding = header_of(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING),
+		.accept = request_header(connection, MHD_HTTP_HEADER_ACCEPT),
+		.accept_encoding = request_header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING),
 	};
 
-	if (!refuse_request(server, client, connection, &response, request->target) &&
-	    !respond_to_preflight(server, connection, method, &response)) {
-		verdict = request_check_password(server, client, connection);
-		if (verdict == AUTH_WAIT || (verdict == AUTH_GOOD && is_turn_over(server, client)))
-			return suspend_request(connection, client);
+	if (client->gone)
+		return MHD_NO;
+	if (client->late) {
+		set_unavailable(&response, request->target,
+				"the questions before this one took too long; try again later");
+	} else if (!refuse_request(server, client, connection, &response, request->target) &&
+		   !respond_to_preflight(server, connection, method, &response)) {
+		enum auth_verdict verdict = request_check_password(server, client, connection);
+		enum client_wait wait;
+
+		if (verdict == AUTH_WAIT)
+			return suspend_request(server, connection, client, WAITS_FOR_VERDICT);
+		if (verdict == AUTH_GOOD && shared->asker != client && is_turn_over(server))
+			return suspend_request(server, connection, client, WAITS_FOR_TURN);
 		head.crowded = is_crowded(server);
-		if (!refuse_password(&response, request->target, verdict))
-			route_respond(&response, &shared->source, shared->cache, &head);
-		cache_check_arm(shared);
+		if (!refuse_password(&response, request->target, verdict) &&
+		    !fill_response(server, client, &head, &response, &wait))
+			return suspend_request(server, connection, client, wait);
 	}
 	clients_enter(&shared->clients, client, PHASE_ANSWER);
-	return send_response(server, connection, client, &response);
+	return send_from(server, connection, client, &response);
 }
 
-/* Called when the headers are complete, for each piece of a body, at the end of the request, and again after a request
- * was suspended. */
+/* A response before the end of the request: libmicrohttpd reads no more from the connection, and closes it. */
+static enum MHD_Result refuse_head(struct server *server, struct MHD_Connection *connection,
+				   const struct request *request, const char *sentence)
+{
+	_cleanup_(response_release) struct response response = {};
+	struct client *client = client_of(connection);
+
+	response_set_error(&response, request->target, MHD_HTTP_BAD_REQUEST, sentence);
+	clients_enter(&server->shared->clients, client, PHASE_ANSWER);
+	return send_from(server, connection, client, &response);
+}
+
+/* Called when the headers are complete, at the end of the request, and again after a request was suspended. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
 				  const char *version, const char *data, size_t *size, void **context)
 {
-	bool reads = strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+	bool reads = route_reads_only(method);
 	struct request *request = *context;
+	struct request_line line = { .method = method, .version = version };
+	const char *problem;
 
 	(void)path;
-	(void)version;
 	(void)data;
+	(void)size;
 	if (!request)
 		return MHD_NO;
+	if (request->has_headers)
+		return respond_to_request(cls, connection, request, method);
+	request->has_headers = true;
+	line.target = request->target;
+	problem = head_check(connection, &line, !reads);
+	if (problem)
+		return refuse_head(cls, connection, request, problem);
 	/* Other methods are refused at once, before their body is received. */
-	if (!request->has_headers && reads) {
-		request->has_headers = true;
-		return MHD_YES;
-	}
-	if (*size && reads) {
-		request->discarded += *size;
-		*size = 0;
-		return request->discarded > DISCARD_MAX ? MHD_NO : MHD_YES;
-	}
-	return respond_to_request(cls, connection, request, method);
+	return reads ? MHD_YES : respond_to_request(cls, connection, request, method);
 }
 
 /* Messages of libmicrohttpd are about clients, not about the daemon: they are worth no more than the debug level. */
@@ -558,7 +609,8 @@ static int start_daemon(struct server *server, struct reason *why)
 	struct MHD_OptionItem secured[] = {
 		{ MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? tls->certificate : NULL },
 		{ MHD_OPTION_HTTPS_MEM_KEY, 0, tls ? tls->key : NULL },
-		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)(uintptr_t)TLS_PRIORITIES },
+		{ MHD_OPTION_HTTPS_PRIORITIES, 0, tls ? tls->priorities : NULL },
+		{ tls && tls->client_ca ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, tls ? tls->client_ca : NULL },
 		{ MHD_OPTION_END, 0, NULL },
 	};
 	unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME;
@@ -570,7 +622,7 @@ static int start_daemon(struct server *server, struct reason *why)
 		on_log, server, MHD_OPTION_ARRAY, secured, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
 		MHD_OPTION_CONNECTION_LIMIT, options->max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		connection_memory(options), MHD_OPTION_END);
+		connection_memory(options), HEAD_STRICT MHD_OPTION_END);
 	if (!server->daemon)
 		return reason_set(why, -ENOMEM, "cannot serve HTTP%s: libmicrohttpd does not start", tls ? "S" : "");
 	return 0;
@@ -624,13 +676,12 @@ struct server *server_free(struct server *server)
 {
 	if (!server)
 		return NULL;
+	server->stopping = true;
+	resume_all(server);
 	sd_event_source_disable_unref(server->io);
 	sd_event_source_disable_unref(server->timer);
-	if (server->daemon) {
-		server->stopping = true;
-		resume_all(server);
+	if (server->daemon)
 		MHD_stop_daemon(server->daemon);
-	}
 	web_options_unref(server->options);
 	free(server);
 	return NULL;

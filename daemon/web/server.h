@@ -7,10 +7,13 @@
  * It runs in external epoll mode, without threads: its epoll fd is an I/O source of the loop, its timeout a timer. It
  * does not listen, but is given connections. A request is checked in the order of cost: the size of its headers, its
  * Host, its password, which may suspend it for a while, and then its route. A request that would make a turn of the
- * loop too long waits for the next turn, so that counting goes on in between.
+ * loop too long waits for the next turn, so that counting goes on in between. One whose response takes longer than a
+ * turn has it worked out by a child (answer-child.h): it is suspended, too, and so are those that wait for the child,
+ * in the order in which they came, up to a limit.
  */
 
 #include "expose/response-cache.h"
+#include "web/answer-child.h"
 #include "web/auth.h"
 #include "web/clients.h"
 #include "web/source.h"
@@ -26,8 +29,11 @@ struct server_shared {
 	sd_event_source *cache_check; /* a timer, on while something is cached: drops stale responses */
 	struct clients clients;
 	struct auth *auth;
-	uint64_t turn;	   /* the loop's iteration */
-	uint64_t turn_end; /* CLOCK_MONOTONIC µs at which this turn begins no more responses */
+	struct answer_child *child;
+	struct client *asker; /* whose response the child works out; NULL: nobody's, or it went away */
+	size_t nr_waiting;    /* clients that wait for the child */
+	uint64_t turn;	      /* the loop's iteration */
+	uint64_t turn_end;    /* CLOCK_MONOTONIC µs at which this turn begins no more responses */
 };
 
 /* In µs: how often stale responses are looked for. */
@@ -47,7 +53,13 @@ void server_add(struct server *server, int fd, const struct sockaddr *address, s
 void server_retire(struct server *server);
 size_t server_nr_clients(const struct server *server);
 
-/* Resumes a request with the verdict on its password. AUTH_WAIT: the password has to be checked again. */
+/* Resumes a request with the verdict on its password. AUTH_WAIT: it begins anew, and the password is checked again. */
 void server_resume(struct client *client, enum auth_verdict verdict);
+/* The client, whose request is suspended in the phase of work, is not there any more. */
+void server_give_up(struct client *client);
+/* The phase of work has lasted too long: the client is told. */
+void server_give_late(struct client *client);
+/* The child has ended: resumes the client that waits for its answer. */
+void server_child_ended(struct server_shared *shared);
 /* Does all work that is due. */
 void server_run(struct server *server);

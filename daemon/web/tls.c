@@ -3,13 +3,12 @@
 #include "web/tls.h"
 
 #include "util/secret.h"
+#include "web/pem.h"
 
 #include <errno.h>
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
-#include <stdint.h>
-#include <string.h>
 
 struct tls *tls_free(struct tls *tls)
 {
@@ -17,19 +16,16 @@ struct tls *tls_free(struct tls *tls)
 		return NULL;
 	secret_free(tls->certificate);
 	secret_free(tls->key);
+	free(tls->priorities);
+	free(tls->client_ca);
+	client_trust_free(tls->client_trust);
 	free(tls);
 	return NULL;
 }
 
-/* GnuTLS only reads the data, although the member is not const. */
-static gnutls_datum_t datum_of(const char *text)
-{
-	return (gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)text, .size = (unsigned)strlen(text) };
-}
-
 int tls_check_certificate(const char *certificate, time_t *ret_expires, struct reason *why)
 {
-	const gnutls_datum_t data = datum_of(certificate);
+	const gnutls_datum_t data = pem_datum(certificate);
 	gnutls_x509_crt_t *list;
 	unsigned nr;
 	int r = gnutls_x509_crt_list_import2(&list, &nr, &data, GNUTLS_X509_FMT_PEM, 0);
@@ -46,7 +42,7 @@ int tls_check_certificate(const char *certificate, time_t *ret_expires, struct r
 
 int tls_check_key(const char *key, struct reason *why)
 {
-	const gnutls_datum_t data = datum_of(key);
+	const gnutls_datum_t data = pem_datum(key);
 	gnutls_x509_privkey_t parsed;
 	int r = gnutls_x509_privkey_init(&parsed);
 
@@ -64,7 +60,7 @@ int tls_check_key(const char *key, struct reason *why)
 
 int tls_check_pair(const char *certificate, const char *key, struct reason *why)
 {
-	const gnutls_datum_t first = datum_of(certificate), second = datum_of(key);
+	const gnutls_datum_t first = pem_datum(certificate), second = pem_datum(key);
 	gnutls_certificate_credentials_t credentials;
 	int r = gnutls_certificate_allocate_credentials(&credentials);
 

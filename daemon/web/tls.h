@@ -6,16 +6,14 @@
  * refuses them.
  */
 
-#include "util/reason.h"
-
-#include <time.h>
-
-/* The priority string of GnuTLS: TLS 1.2 at least. */
-#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
+#include "web/client-trust.h"
 
 struct tls {
 	char *certificate; /* followed by its chain, if any */
 	char *key;
+	char *priorities;		   /* a priority string of GnuTLS */
+	char *client_ca;		   /* PEM; NULL: clients need no certificates */
+	struct client_trust *client_trust; /* NULL: likewise */
 };
 
 struct tls *tls_free(struct tls *tls);

@@ -63,27 +63,42 @@ static int user_check_name(const struct users *users, const char *name, struct r
 	return 0;
 }
 
-/* Modifies the line. */
-static int users_add_line(struct users *users, char *line, struct reason *why)
+struct users *users_new(void)
 {
-	char *colon = strchr(line, ':');
-	struct user *user = &users->items[users->nr];
-	int r;
+	_cleanup_(users_freep) struct users *users = calloc(1, sizeof(*users));
 
-	if (!colon)
-		return reason_set(why, -EINVAL, "this line is not NAME:HASH, as htpasswd -nB writes it");
-	*colon = '\0';
-	r = user_check_name(users, line, why);
+	if (!users)
+		return NULL;
+	users->items = calloc(USERS_MAX, sizeof(*users->items));
+	return users->items ? steal_ptr(users) : NULL;
+}
+
+int users_add(struct users *users, const char *name, const char *hash, struct reason *why)
+{
+	struct user *user;
+	int r = user_check_name(users, name, why);
+
 	if (r == 0)
-		r = user_check_hash(colon + 1, why);
+		r = user_check_hash(hash, why);
 	if (r < 0)
 		return r;
 	if (users->nr == USERS_MAX)
 		return reason_set(why, -EINVAL, "more than %d users", USERS_MAX);
-	users->nr++;
-	user->name = strdup(line);
-	user->hash = strdup(colon + 1);
+	user = &users->items[users->nr++];
+	user->name = strdup(name);
+	user->hash = strdup(hash);
 	return user->name && user->hash ? 0 : -ENOMEM;
+}
+
+/* Modifies the line. */
+static int users_add_line(struct users *users, char *line, struct reason *why)
+{
+	char *colon = strchr(line, ':');
+
+	if (!colon)
+		return reason_set(why, -EINVAL, "this line is not NAME:HASH, as htpasswd -nB writes it");
+	*colon = '\0';
+	return users_add(users, line, colon + 1, why);
 }
 
 static int users_add_lines(struct users *users, const char *file, char *text, struct reason *why)
@@ -103,13 +118,11 @@ static int users_add_lines(struct users *users, const char *file, char *text, st
 
 int users_parse(struct users **ret, const char *file, const char *text, struct reason *why)
 {
-	_cleanup_(users_freep) struct users *users = calloc(1, sizeof(*users));
+	_cleanup_(users_freep) struct users *users = users_new();
 	_cleanup_(freep) char *copy = strdup(text);
 	int r = -ENOMEM;
 
-	if (users)
-		users->items = calloc(USERS_MAX + 1, sizeof(*users->items));
-	if (users && users->items && copy)
+	if (users && copy)
 		r = users_add_lines(users, file, copy, why);
 	if (r == -ENOMEM)
 		return reason_set(why, r, "out of memory");

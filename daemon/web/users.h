@@ -23,8 +23,13 @@ struct user {
 
 struct users {
 	struct user *items;
-	size_t nr; /* at least one */
+	size_t nr; /* at least one once it is in use */
 };
+
+/* Without users. NULL: out of memory. */
+struct users *users_new(void);
+/* Adds a user with copies of both. -EINVAL with the sentence in why; -ENOMEM. */
+int users_add(struct users *users, const char *name, const char *hash, struct reason *why);
 
 /* Ignores empty lines and lines that begin with '#'. -EINVAL with the sentence in why, which begins with "file:line: ";
  * -ENOMEM. */

@@ -5,10 +5,12 @@
 #include "host/fd-budget.h"
 #include "util/log.h"
 #include "util/secret.h"
+#include "web/tls-files.h"
+#include "web/toolkit-config.h"
+#include "web/toolkit-tls.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 /* --- the object */
 
@@ -26,6 +28,7 @@ struct web_options *web_options_new(void)
 			.request_timeout = 10000000000U,
 			.answer_timeout = 60000000000U,
 			.idle_timeout = 120000000000U,
+			.work_timeout = 120000000000U,
 		};
 	return options;
 }
@@ -43,6 +46,8 @@ struct web_options *web_options_unref(struct web_options *options)
 	tls_free(options->tls);
 	users_free(options->users);
 	free(options->cors_origin);
+	for (int i = 0; i < _WEB_HEADER_MAX; i++)
+		free(options->headers[i]);
 	free(options);
 	return NULL;
 }
@@ -62,90 +67,95 @@ static unsigned limit_connections(const struct config *config, uint64_t fd_limit
 
 /* --- files */
 
-/* Prefixes the sentence in why with the place of the key in the config. */
-static int prefix_place(const struct config_text *text, const char *key, const char *path, int r, struct reason *why)
+static struct web_file file_of(const struct config_text *text, const char *key)
 {
-	return reason_prefix(why, r, "%s:%u: %s: %s", text->place.file, text->place.line, key,
-			     path ? path : text->text);
-}
-
-/* Reads the file that the key names. ret_path is also set where only reading fails. secret: everybody being allowed to
- * read the file is worth a warning. */
-static int read_named_file(const struct config_text *text, const char *key, bool secret, char **ret_path, char **ret,
-			   struct reason *why)
-{
-	bool exposed = false;
-	int r = secret_path(text->text, ret_path, why);
-
-	if (r >= 0)
-		r = secret_read(*ret_path, ret, &exposed, why);
-	if (r < 0)
-		return prefix_place(text, key, *ret_path, r, why);
-	if (secret && exposed)
-		log_warning("%s: everybody on this machine may read it (chmod o-r)", *ret_path);
-	return 0;
-}
-
-/* An expired certificate is no error: it is served as it is, and clients refuse it. */
-static void warn_of_expiry(const char *path, time_t expires)
-{
-	if (expires != (time_t)-1 && expires < time(NULL))
-		log_warning("%s: the certificate has expired", path);
+	return (struct web_file){
+		.file = text->place.file,
+		.line = text->place.line,
+		.key = key,
+		.name = text->text,
+	};
 }
 
 static int load_tls(struct web_options *options, const struct config *config, struct reason *why)
 {
-	_cleanup_(freep) char *certificate_path = NULL, *key_path = NULL;
-	struct tls *tls = options->tls = calloc(1, sizeof(*tls));
-	time_t expires = -1;
+	static const struct toolkit_tls defaults = {};
+	_cleanup_(freep) char *priorities = NULL;
+	struct tls_settings settings = {
+		.certificate = file_of(&config->tls_certificate, "tls_certificate"),
+		.key = file_of(&config->tls_key, "tls_key"),
+		.client_ca = file_of(&config->tls_client_ca, "tls_client_ca"),
+		.client_crl = file_of(&config->tls_client_crl, "tls_client_crl"),
+		.client_required = config->tls_client_required,
+		.client_names = config->tls_client_names.items,
+		.nr_client_names = config->tls_client_names.nr,
+	};
 	int r;
 
-	if (!tls)
-		return reason_set(why, -ENOMEM, "out of memory");
-	r = read_named_file(&config->tls_certificate, "tls_certificate", false, &certificate_path, &tls->certificate,
-			    why);
-	if (r < 0)
-		return r;
-	r = tls_check_certificate(tls->certificate, &expires, why);
-	if (r < 0)
-		return prefix_place(&config->tls_certificate, "tls_certificate", certificate_path, r, why);
-	r = read_named_file(&config->tls_key, "tls_key", true, &key_path, &tls->key, why);
-	if (r < 0)
-		return r;
-	r = tls_check_key(tls->key, why);
-	if (r >= 0)
-		r = tls_check_pair(tls->certificate, tls->key, why);
-	if (r < 0)
-		return prefix_place(&config->tls_key, "tls_key", key_path, r, why);
-	warn_of_expiry(certificate_path, expires);
-	return 0;
+	if (!web_file_is_given(&settings.certificate))
+		return 0;
+	r = toolkit_tls_priorities(&defaults, &priorities, why);
+	settings.priorities = priorities;
+	return r < 0 ? r : tls_load(&options->tls, &settings, why);
 }
 
 static int load_users(struct web_options *options, const struct config *config, struct reason *why)
 {
+	const struct web_file file = file_of(&config->users, "users");
 	_cleanup_(secret_freep) char *text = NULL;
 	_cleanup_(freep) char *path = NULL;
-	int r = read_named_file(&config->users, "users", true, &path, &text, why);
+	int r;
 
+	if (!web_file_is_given(&file))
+		return 0;
+	r = web_file_read(&file, true, &path, &text, why);
 	if (r < 0)
 		return r;
 	r = users_parse(&options->users, path, text, why);
-	return r < 0 ? reason_prefix(why, r, "%s:%u: users", config->users.place.file, config->users.place.line) : 0;
+	return r < 0 ? web_file_fail(&file, "", r, why) : 0;
+}
+
+/* The file stands for all that [web] has for TLS and passwords. */
+static int load_toolkit_file(struct web_options *options, const struct config *config, struct reason *why)
+{
+	const struct web_file file = file_of(&config->web_config, "web_config");
+	_cleanup_(toolkit_config_freep) struct toolkit_config *toolkit = NULL;
+	_cleanup_(secret_freep) char *text = NULL;
+	_cleanup_(freep) char *path = NULL;
+	int r;
+
+	if (!web_file_is_given(&file))
+		return 0;
+	r = web_file_read(&file, true, &path, &text, why);
+	if (r < 0)
+		return r;
+	r = toolkit_config_parse(&toolkit, path, text, why);
+	if (r == 0 && web_file_is_given(&toolkit->tls.certificate))
+		r = tls_load(&options->tls, &toolkit->tls, why);
+	if (r < 0)
+		return web_file_fail(&file, "", r, why);
+	if (toolkit->wants_http2)
+		log_notice("%s: http2 is allowed, and not used: perfmond speaks HTTP/1.1", path);
+	options->users = steal_ptr(toolkit->users);
+	for (int i = 0; i < _WEB_HEADER_MAX; i++)
+		options->headers[i] = steal_ptr(toolkit->headers[i]);
+	return 0;
 }
 
 int web_config_load(struct web_options **ret, const struct config *config, uint64_t fd_limit, struct reason *why)
 {
 	_cleanup_(web_options_unrefp) struct web_options *options = web_options_new();
-	int r = 0;
+	int r;
 
 	if (options && *config->cors_origin.text)
 		options->cors_origin = strdup(config->cors_origin.text);
 	if (!options || (*config->cors_origin.text && !options->cors_origin))
 		return reason_set(why, -ENOMEM, "out of memory");
-	if (*config->tls_certificate.text)
-		r = load_tls(options, config, why);
-	if (r == 0 && *config->users.text)
+	r = load_tls(options, config, why);
+	if (r == 0)
 		r = load_users(options, config, why);
+	if (r == 0)
+		r = load_toolkit_file(options, config, why);
 	if (r < 0)
 		return r;
 	options->max_connections = limit_connections(config, fd_limit);

@@ -171,12 +171,34 @@ static void on_verdict(void *userdata, uint64_t number, enum auth_verdict verdic
 	struct clients *clients = &web->shared.clients;
 
 	for (struct client *client = clients_next(clients, NULL); client; client = clients_next(clients, client))
-		if (client->waits && client->number == number)
+		if (client->waits == WAITS_FOR_VERDICT && client->number == number)
 			server_resume(client, verdict);
 	run_servers(web);
 }
 
-/* Requests that wait for a verdict have their password checked again, against the new users. */
+/* --- responses that take long */
+
+static void on_answer(void *userdata)
+{
+	struct web *web = userdata;
+
+	server_child_ended(&web->shared);
+	run_servers(web);
+}
+
+static void on_client_gone(void *userdata, struct client *client)
+{
+	server_give_up(client);
+	run_servers(userdata);
+}
+
+static void on_client_late(void *userdata, struct client *client)
+{
+	server_give_late(client);
+	run_servers(userdata);
+}
+
+/* Suspended requests begin anew, with their password checked again, against the new users. */
 static void users_replace(struct web *web, const struct users *users)
 {
 	struct clients *clients = &web->shared.clients;
@@ -217,6 +239,7 @@ static void server_replace(struct web *web, struct server *server, struct web_op
 	}
 	web->server = server;
 	clients_set_timeout(clients, PHASE_REQUEST, options->request_timeout / 1000);
+	clients_set_timeout(clients, PHASE_WORK, options->work_timeout / 1000);
 	clients_set_timeout(clients, PHASE_ANSWER, options->answer_timeout / 1000);
 	clients_set_timeout(clients, PHASE_IDLE, options->idle_timeout / 1000);
 	users_replace(web, options->users);
@@ -270,6 +293,7 @@ struct web *web_free(struct web *web)
 	server_free(web->old);
 	server_free(web->server);
 	clients_release(&web->shared.clients);
+	answer_child_free(web->shared.child);
 	auth_free(web->shared.auth);
 	response_cache_free(web->shared.cache);
 	sd_event_source_disable_unref(web->shared.cache_check);
@@ -286,11 +310,16 @@ static int web_init(struct web *web, struct web_options *options, struct reason 
 	int r = clients_init(&web->shared.clients, loop, web->shared.source.stats);
 
 	web->shared.clients.on_removed = on_client_removed;
+	web->shared.clients.on_gone = on_client_gone;
+	web->shared.clients.on_late = on_client_late;
 	web->shared.clients.userdata = web;
 	if (r >= 0)
 		r = response_cache_new(&web->shared.cache);
 	if (r >= 0)
 		r = auth_new(&web->shared.auth, loop, on_verdict, web);
+	if (r >= 0)
+		r = answer_child_new(&web->shared.child, loop, web->shared.source.stats, ANSWER_LIMIT_US, on_answer,
+				     web);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &web->retry, CLOCK_MONOTONIC, 0, 0, on_retry, web);
 	if (r >= 0)

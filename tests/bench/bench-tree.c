@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * For how long following the cgroup tree holds its caller, in CPU time: the longest single call at a budget, and what
- * the same takes in one call, at a rescan, when many directories come at once, and when many go. The tree is of
- * plain directories, which inotify treats like cgroups. Prints figures and judges nothing.
+ * For how long following the cgroup tree holds its caller: the longest single call at a budget, and what the same takes
+ * in one call, at a rescan, when many directories come at once, and when many go. In CPU time: that others want the CPU
+ * too is not the tree's cost. The tree is of plain directories, which inotify treats like cgroups. Prints figures and
+ * judges nothing.
  *
  *   bench-tree [DIRECTORIES...]
  */
 
 #include "cgroup/cgroup.h"
 #include "util/cleanup.h"
+#include "util/clock.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define BUDGET_NS 2000000U
 
@@ -33,15 +34,6 @@ static void die(const char *what)
 {
 	perror(what);
 	exit(EXIT_FAILURE);
-}
-
-/* On the CPU: that others want it too is not the tree's cost. */
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
 }
 
 static void make_or_remove(const struct bench *b, const char *name, size_t nr, bool make)
@@ -72,20 +64,20 @@ static double ms(uint64_t ns)
 /* Follows to the end with a budget; the longest call is returned, all of them together are in *total. */
 static uint64_t follow(const struct bench *b, uint64_t budget, uint64_t *total)
 {
-	uint64_t longest = 0, start = now();
+	uint64_t longest = 0, start = clock_thread_ns();
 	struct reason why = {};
 	int r;
 
 	do {
-		uint64_t at = now(), took;
+		uint64_t at = clock_thread_ns(), took;
 
 		r = cgroup_tree_follow(b->tree, budget, &why);
-		took = now() - at;
+		took = clock_thread_ns() - at;
 		longest = took > longest ? took : longest;
 	} while (r == 1);
 	if (r < 0)
 		die(why.text);
-	*total = now() - start;
+	*total = clock_thread_ns() - start;
 	return longest;
 }
 
@@ -108,9 +100,9 @@ static void rescan(const struct bench *b)
 	longest = follow(b, BUDGET_NS, &total);
 	print(b, "a rescan", whole, longest, total);
 
-	filtered = now();
+	filtered = clock_thread_ns();
 	cgroup_tree_set_filter(b->tree, &filter);
-	printf("%zu directories, another filter: %.1f ms in one call\n", b->nr, ms(now() - filtered));
+	printf("%zu directories, another filter: %.1f ms in one call\n", b->nr, ms(clock_thread_ns() - filtered));
 }
 
 /* As many as the queue of events has room for. */
@@ -148,10 +140,10 @@ static void measure(size_t nr)
 	if (cgroup_tree_new(&b.tree, b.folder, &filter, &observer, &why) < 0)
 		die(why.text);
 	cgroup_tree_set_limit(b.tree, 2 * nr + 20000);
-	start = now();
+	start = clock_thread_ns();
 	if (cgroup_tree_start(b.tree, &why) < 0)
 		die(why.text);
-	printf("%zu directories, the first reading: %.1f ms in one call%s\n", nr, ms(now() - start),
+	printf("%zu directories, the first reading: %.1f ms in one call%s\n", nr, ms(clock_thread_ns() - start),
 	       cgroup_tree_problem(b.tree) ? " (not all are watched)" : "");
 	rescan(&b);
 	come_and_go(&b);

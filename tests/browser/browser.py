@@ -25,11 +25,12 @@ return [...document.querySelectorAll('#rows .row:not([hidden])')]
 		const made = { level: row.getAttribute('aria-level'), expanded: row.getAttribute('aria-expanded'),
 			cursor: row.getAttribute('aria-selected') === 'true',
 			tag: cells[0].querySelector('.tag').textContent,
-			title: cells[0].title, top: row.getBoundingClientRect().top };
+			kind: cells[0].querySelector('.kind').textContent,
+			tip: cells[0].dataset.tip, top: row.getBoundingClientRect().top };
 		keys.forEach((key, i) => {
-			made[key] = i ? cells[i].children[1].textContent + cells[i].children[2].textContent
+			made[key] = i ? cells[i].children[2].textContent + cells[i].children[3].textContent
 				: cells[i].querySelector('.name').textContent;
-			made[key + ' quality'] = [cells[i].querySelector('.mark')?.textContent, cells[i].title,
+			made[key + ' quality'] = [cells[i].querySelector('.mark')?.textContent, cells[i].dataset.tip,
 				cells[i].querySelector('.unseen')?.textContent];
 		});
 		return made;
@@ -103,6 +104,15 @@ class Browser:
     def row(self, name):
         found = [row for row in self.table() if row["name"] == name]
         return found[0] if found else None
+
+    def point_at(self, name):
+        """Puts the table's cursor on a row, by keys. Rows may change places meanwhile; then the cursor stays on its."""
+        self.run("document.querySelector('#grid').focus()")
+
+        def there():
+            self.keys(Keys.HOME, *[Keys.ARROW_DOWN] * self.names().index(name))
+            return self.row(name)["cursor"]
+        harness.until(there, f"the cursor is on {name}")
 
     def filter(self, text):
         field = self.one("#filter")

@@ -18,6 +18,7 @@ spec = importlib.util.spec_from_file_location("system_conftest", SYSTEM / "conft
 system = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(system)
 privileged, perfmond, cgroups, work = system.privileged, system.perfmond, system.cgroups, system.work
+programs, burner = system.programs, system.burner
 
 
 @pytest.fixture

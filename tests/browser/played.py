@@ -3,9 +3,11 @@
 has: a PMU that is multiplexed, many CPUs, and services with names that people know."""
 
 import json
+import math
 import random
 import threading
 import time
+import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -25,15 +27,29 @@ def value(rate, running=1, state="ok", unit=None, peak=None):
 def status(**others):
     return {"version": "0.1.0", "pid": 1, "start_time": 1000.5, "uptime_seconds": 4000.0, "problems": [],
             "files": {"events": 508, "limit": 524288}, "cgroups": {"counted": 40},
+            "machine": {"hostname": "alder", "kernel": "6.18.1", "architecture": "x86_64", "cpu_model": "Fast One",
+                        "cpus": 8},
             "cost": {"cpu_seconds": 2.5, "cpu_share": 0.0006, "resident_bytes": 9200000, "reads": 4000,
                      "read_seconds": 0.9, "loop_lag_seconds": 0.00021}, **others}
 
 
+class Refusal(Exception):
+    """What an answer's function raises: an error, with its status."""
+
+    def __init__(self, status, words):
+        super().__init__(words)
+        self.status = status
+
+
 class Player:
-    """`events`, `cpus`, `cgroups` and `status` are what it answers with; functions are called for each answer."""
+    """`events`, `cpus`, `cgroups` and `status` are what it answers with; functions are called for each answer, those
+    of cpus and cgroups with the snapshot's time: what they tell is of one moment."""
 
     def __init__(self, page):
         self.events, self.cpus, self.cgroups, self.status = [], [], [], status()
+        self.interval = 1
+        self.history = {"timestamp": time.time(), "times": [], "seconds": [], "cpus": [], "cgroups": []}
+        self.profile = self.heat = None  # functions of the query; None: 404
         self.asked = []  # paths
         self.body, self.headers = page.content, {name: page.headers[name] for name in
                                                  ("Content-Type", "Content-Security-Policy", "X-Content-Type-Options")}
@@ -41,8 +57,8 @@ class Player:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):  # pylint: disable=invalid-name
-                body, headers = player.answer(self.path)
-                self.send_response(200 if body else 404)
+                body, headers, *error = player.answer(self.path)
+                self.send_response(error[0] if error else 200 if body else 404)
                 for name, text in {**headers, "Content-Length": str(len(body))}.items():
                     self.send_header(name, text)
                 self.end_headers()
@@ -56,23 +72,37 @@ class Player:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def answer(self, path):
-        def now(what):
-            return what() if callable(what) else what
+        def made(what, *args):
+            return what(*args) if callable(what) else what
+
+        def snapshot():
+            now = time.time()
+            cpus, cgroups = made(self.cpus, now), made(self.cgroups, now)
+            shown = {"cpus": len(cpus), "cgroups": len(cgroups)}
+            return {"timestamp": now, "age_seconds": 0.02, "interval_seconds": self.interval, "matched": shown,
+                    "shown": shown, "cpus": cpus, "cgroups": cgroups}
 
         self.asked.append(path)
         if path == "/":
             return self.body, self.headers
-        cpus, cgroups = now(self.cpus), now(self.cgroups)
-        shown = {"cpus": len(cpus), "cgroups": len(cgroups)}
         answers = {
-            "/api/v1/snapshot": lambda: {"timestamp": time.time(), "age_seconds": 0.02, "interval_seconds": 1,
-                                         "matched": shown, "shown": shown, "cpus": cpus, "cgroups": cgroups},
-            "/api/v1/events": lambda: {"events": now(self.events), "sets": []},
-            "/api/v1/status": lambda: now(self.status),
+            "/api/v1/snapshot": snapshot,
+            "/api/v1/history": lambda: made(self.history),
+            "/api/v1/events": lambda: {"events": made(self.events), "sets": []},
+            "/api/v1/status": lambda: made(self.status),
         }
+        path, _, query = path.partition("?")
+        asked = dict(urllib.parse.parse_qsl(query))
+        if self.profile:
+            answers["/api/v1/profile"] = lambda: self.profile(asked)
+        if self.heat:
+            answers["/api/v1/profile/heat"] = lambda: self.heat(asked)
         if path not in answers:
             return b"", {}
-        return json.dumps(answers[path]()).encode(), {"Content-Type": "application/json"}
+        try:
+            return json.dumps(answers[path]()).encode(), {"Content-Type": "application/json"}
+        except Refusal as refusal:
+            return json.dumps({"error": str(refusal)}).encode(), {"Content-Type": "application/json"}, refusal.status
 
     def stop(self):
         self.server.shutdown()
@@ -106,16 +136,17 @@ def town_events():
     return [*events, event("cgroup", "task-clock", unit="seconds"), event("cpu", "power/energy-gpu/", **lost)]
 
 
-def noise(seed):
+def noise(seed, now):
     """Between 0 and 1, going up and down with the time, and never twice the same way."""
-    now = time.time() / 2.5
+    now /= 2.5
     one, two = (random.Random(f"{seed} {int(now) + k}").random() for k in (0, 1))
     return one + (two - one) * (now % 1)
 
 
-def town_row(use, seed, bases=RATES):
+def town_row(now, use, seed, bases=RATES):
     """The numbers of something that uses so many CPUs, more or less."""
-    wave, ratio = 0.55 + 0.7 * noise(seed) ** 2 + 0.2 * noise(f"{seed}'"), 0.8 + 0.5 * noise(f"{seed}/")
+    wave = 0.55 + 0.7 * noise(seed, now) ** 2 + 0.2 * noise(f"{seed}'", now)
+    ratio = 0.8 + 0.5 * noise(f"{seed}/", now)
     events = {}
     for text, rate in bases.items():
         # Of a thing, instructions follow cycles, and all else is as it is.
@@ -126,9 +157,41 @@ def town_row(use, seed, bases=RATES):
     return events
 
 
-def town_cpus():
-    rows = [(cpu, town_row(0.6, cpu)) for cpu in range(8)]
-    return [{"cpu": cpu, "events": events, "derived": town_ratios(events)} for cpu, events in rows]
+def busy_seconds(now, cpu):
+    """Of a CPU of the town: it uses a share that swings, CPU 6 nearly all of its time."""
+    passed = now % 1e6
+    return round(passed * (0.85 if cpu == 6 else 0.15 + cpu / 25) + 0.7 * math.sin(passed / 6 + cpu), 2)
+
+
+def town_cpus(now):
+    rows = [(cpu, town_row(now, 0.6, cpu)) for cpu in range(8)]
+    return [{"cpu": cpu, "busy_seconds": busy_seconds(now, cpu), "events": events, "derived": town_ratios(events)}
+            for cpu, events in rows]
+
+
+def many_cpus(nr):
+    """A function that gives so many CPUs; the higher its number, the busier a CPU is, up to all of the time."""
+    begin = time.time()
+
+    def rows(now):
+        passed = now - begin
+        made = []
+        for cpu in range(nr):
+            events = town_row(now, cpu / nr, cpu)
+            made.append({"cpu": cpu, "busy_seconds": round(1000 + passed * (cpu + 1) / nr, 2), "events": events,
+                         "derived": town_ratios(events)})
+        return made
+
+    return rows
+
+
+def past_of(path, nr=60):
+    """The last seconds of a cgroup, as /api/v1/history has them."""
+    now = time.time()
+    rates = {text.replace("-", "_"): [rate * noise(f"{text} {i}", now) for i in range(nr)]
+             for text, rate in {**RATES, "task-clock": 0.5}.items()}
+    return {"timestamp": now, "times": [now - nr + i + 1 for i in range(nr)], "seconds": [1] * nr, "cpus": [],
+            "cgroups": [{"cgroup": path, "events": rates}]}
 
 
 def town_ratios(events):
@@ -145,11 +208,11 @@ def add_up(into, events):
             sums[part] += it[part]
 
 
-def town_cgroups():
+def town_cgroups(now):
     """A cgroup has what those below it have."""
     rows = {}
     for path, use in SERVICES.items():
-        events = town_row(use * 0.5, path, {**RATES, "task-clock": 1})
+        events = town_row(now, use * 0.5, path, {**RATES, "task-clock": 1})
         events["task_clock"]["unit"] = "seconds"
         while path:
             add_up(rows.setdefault(path, {}), events)
@@ -162,5 +225,5 @@ def town_cgroups():
 
 
 def play_town(player):
-    player.status = status(cgroups={"counted": len(town_cgroups())})
+    player.status = status(cgroups={"counted": len(town_cgroups(time.time()))})
     player.events, player.cpus, player.cgroups = town_events(), town_cpus, town_cgroups

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
 """The page at / with numbers that no test machine has, of a daemon that is played."""
 
-import os
+import re
+import statistics
 import time
-from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 import harness
 import played as players
 from browser import number
-
-# Where the README's picture goes, where one is wanted.
-PICTURE = os.environ.get("SCREENSHOT")
 
 
 def test_multiplexed(played, browser):
@@ -25,7 +25,7 @@ def test_multiplexed(played, browser):
     row = browser.table()[0]
     assert row["cycles"] == "2.50G" and row["cycles quality"][0] == ""
     mark, title, words = row["cache_misses quality"]
-    assert row["cache_misses"] == "1.25M" and mark == "~"
+    assert row["cache_misses"] == "1.3M" and mark == "~"
     assert words == "an estimate: counted 62.0 % of the time" and title.startswith(words)
     assert "~" in browser.one(".head button[data-key=cache_misses]").text
 
@@ -99,7 +99,7 @@ def test_numbers(played, browser):
                       for rate in NUMBERS]
     browser.size(1280, 1200)
     browser.open(played.url)
-    shown = {row["title"]: row["cycles"] for row in browser.table()}
+    shown = {row["tip"]: row["cycles"] for row in browser.table()}
     assert shown == {f"/{rate}": text for rate, text in NUMBERS.items()}
     for rate, text in NUMBERS.items():
         assert number(text) == pytest.approx(rate, rel=0.01, abs=0.005)
@@ -112,7 +112,7 @@ def test_town(played, browser):
     browser.size(1280, 1400)
     browser.open(played.url)
     assert browser.names()[0] == "/" and browser.row("/")["cpus_utilized"] == "–"
-    assert {"user-1000.slice", "session-3.scope", "kubepods.slice", "checkout"} <= set(browser.names())
+    assert {"user-1000", "session-3", "kubepods", "checkout"} <= set(browser.names())
     row = browser.row("checkout")
     assert number(row["ipc"]) == pytest.approx(number(row["instructions"]) / number(row["cycles"]), rel=0.02)
     assert len(browser.run("return document.querySelectorAll('.cpu')")) == 9
@@ -139,6 +139,315 @@ def test_per_cpu(played, browser):
     assert len(browser.run("return document.querySelectorAll('.cpu')")) == 1
 
 
+UID, CONTAINER = "d59d7cb7_1a2b_3c4d_5e6f_0123456789ab", "80742a371c92" + "f" * 52
+KUBE = "/kubepods.slice/kubepods-burstable.slice"
+
+# Paths, and the name and kind of each below the ones before.
+LONG_NAMES = {
+    "/kubepods.slice": ("/kubepods", ""),
+    KUBE: ("burstable", ""),
+    f"{KUBE}/kubepods-burstable-pod{UID}.slice": ("pod d59d7cb7", "burstable"),
+    f"{KUBE}/kubepods-burstable-pod{UID}.slice/cri-containerd-{CONTAINER}.scope": ("80742a371c92", "containerd"),
+    f"{KUBE}/kubepods-burstable-pod{UID}.slice/crio-{CONTAINER}.scope": ("80742a371c92", "cri-o"),
+    f"/kubepods.slice/kubepods-pod{UID}.slice": ("pod d59d7cb7", "guaranteed"),
+    "/kubepods/besteffort": ("/kubepods/besteffort", ""),
+    f"/kubepods/besteffort/pod{UID.replace('_', '-')}": ("pod d59d7cb7", "besteffort"),
+    f"/kubepods/besteffort/pod{UID.replace('_', '-')}/{CONTAINER}": ("80742a371c92", "container"),
+    f"/system.slice/docker-{CONTAINER}.scope": ("/system/80742a371c92", "docker"),
+    "/user.slice": ("/user", ""),
+    "/user.slice/user-1000.slice": ("user-1000", ""),
+    "/user.slice/user-1000.slice/session-3.scope": ("session-3", ""),
+    "/user.slice/user-1000.slice/dev-disk-by\\x2dlabel-root.mount": ("dev-disk-by-label-root.mount", ""),
+    "/machine.slice/machine-web\\x2d1.scope": ("/machine/machine-web-1", ""),
+    "/.slice": ("/.slice", ""),
+}
+
+
+def test_short_names(played, browser):
+    """What systemd, kubelet and the runtimes make long is told short; the whole is in the title, and can be found."""
+    played.events = [players.event("cgroup", "cycles")]
+    played.cgroups = [{"cgroup": path, "id": number, "derived": {}, "events": {"cycles": players.value(1)}}
+                      for number, path in enumerate(LONG_NAMES)]
+    browser.open(played.url)
+    assert {row["tip"]: (row["name"], row["kind"]) for row in browser.table()} == LONG_NAMES
+    browser.filter("pod d59d7cb7")
+    assert browser.text("#count") == "3 of 16 cgroups"
+    browser.filter(CONTAINER[:20])
+    assert browser.text("#count") == "4 of 16 cgroups"
+    browser.one("#flat").click()
+    assert "/kubepods/burstable/pod d59d7cb7/80742a371c92" in browser.names()
+
+
+POD = f"{KUBE}/kubepods-burstable-pod{UID}.slice"
+
+# Paths with what files of the runtime tell, and the name and kind below the ones before, and without the tree.
+KNOWN_NAMES = {
+    KUBE: ({}, ("/kubepods/burstable", ""), "/kubepods/burstable"),
+    POD: ({"namespace": "retail", "pod": "shop-0"}, ("retail/shop-0", "burstable"), "retail/shop-0"),
+    f"{POD}/cri-containerd-{CONTAINER}.scope": (
+        {"container_id": CONTAINER, "namespace": "retail", "pod": "shop-0", "container": "cart", "image": "cart:2"},
+        ("cart", "containerd"), "retail/shop-0 · cart"),
+    f"{POD}/cri-containerd-{CONTAINER}.scope/inside": (
+        {"container_id": CONTAINER, "namespace": "retail", "pod": "shop-0", "container": "cart", "image": "cart:2"},
+        ("inside", ""), "retail/shop-0 · cart · inside"),
+    f"/system.slice/docker-{CONTAINER}.scope": (
+        {"container_id": CONTAINER, "container": "we\u202eb"}, ("/system/we⟨U+202E⟩b", "docker"), "we⟨U+202E⟩b"),
+    "/machine.slice/machine-qemu\\x2d1\\x2dbuild.scope": (
+        {"machine": "build"}, ("/machine/build", "machine"), "build"),
+}
+
+
+def test_known_names(played, browser):
+    """Names that people gave come a moment after the cgroups."""
+    played.events = [players.event("cgroup", "cycles")]
+    rows = [{"cgroup": path, "id": number, "derived": {}, "events": {"cycles": players.value(1)}}
+            for number, path in enumerate(KNOWN_NAMES)]
+    played.cgroups = rows
+    browser.open(played.url)
+    assert "pod d59d7cb7" in browser.names()
+    played.cgroups = [{**row, **KNOWN_NAMES[row["cgroup"]][0]} for row in rows]
+    harness.until(lambda: "retail/shop-0" in browser.names(), "names")
+    found = {row["tip"].partition(" · ")[0]: (row["name"], row["kind"]) for row in browser.table()}
+    assert found == {path: names for path, (_, names, _) in KNOWN_NAMES.items()}
+    assert [row["tip"] for row in browser.table() if row["name"] == "cart"] == [
+        f"{POD}/cri-containerd-{CONTAINER}.scope · cart:2"]
+    browser.filter("cart:2")
+    assert browser.text("#count") == "2 of 6 cgroups"
+    browser.filter("")
+    browser.one("#flat").click()
+    assert set(browser.names()) == {path for _, _, path in KNOWN_NAMES.values()}
+
+
+CUT = """
+const rows = [...document.querySelectorAll('#rows .row')];
+const row = rows.find(({ firstChild }) => firstChild.dataset.tip === arguments[0]);
+const [head, tail] = row.querySelector('.name').children, cell = row.firstChild.getBoundingClientRect();
+return { cut: head.scrollWidth > head.clientWidth, tail: tail.textContent,
+    inside: tail.getBoundingClientRect().right <= cell.right, width: cell.width };
+"""
+
+
+def test_width_of_names(played, browser):
+    """The names take what the numbers leave, or what the reader says, which lasts; a long one is cut in the middle."""
+    name = "/a-" + "very-" * 30 + "long-name"
+    played.events = [players.event("cgroup", text) for text in ("cycles", "instructions")]
+    played.cgroups = [{"cgroup": name, "id": 1, "derived": {}, "events": {"cycles": players.value(1)}}]
+    browser.open(played.url)
+    before = browser.run(CUT, name)
+    assert before["cut"] and before["inside"] and before["tail"] == "ong-name" and before["width"] > 600
+    drag = browser.one("#drag")
+    ActionChains(browser.driver).click_and_hold(drag).move_by_offset(-300, 0).release().perform()
+    after = browser.run(CUT, name)
+    assert after["width"] == pytest.approx(before["width"] - 300, abs=12) and after["inside"]
+    heads = "return [...document.querySelectorAll(arguments[0])].map((it) => it.getBoundingClientRect().right)"
+    assert browser.run(heads, ".head > *") == browser.run(heads, "#rows .row:not([hidden]) > *")
+    browser.open(played.url)
+    assert browser.run(CUT, name)["width"] == after["width"]
+    drag = browser.one("#drag")
+    drag.send_keys(Keys.ARROW_RIGHT)
+    assert browser.run(CUT, name)["width"] == after["width"] + 16
+    drag.send_keys(Keys.ESCAPE)
+    assert browser.run(CUT, name)["width"] == before["width"]
+
+
+def test_which_machine(played, browser):
+    """In the head and in the tab's title; where the daemon does not tell, the address."""
+    browser.open(played.url)
+    host = played.url.removeprefix("http://").rstrip("/")
+    assert browser.driver.title == "alder · perfmond"
+    assert browser.text("#where") == f"alderFast One · 8 CPUs · Linux 6.18.1 · {host}"
+    played.status = players.status(machine={"hostname": None, "kernel": None, "cpu_model": None, "cpus": 1})
+    browser.open(played.url)
+    assert browser.driver.title == f"{host} · perfmond" and browser.text("#where") == f"{host}1 CPU · {host}"
+
+
+def lines(browser, selector):
+    """The points of the lines there, each a list of the x of its parts."""
+    paths = browser.run("return [...document.querySelectorAll(arguments[0])].map((path) => path.getAttribute('d'))",
+                        selector)
+    return [[[float(x) for x in re.findall(r"[ML]([\d.]+) ", "M" + part)] for part in (path or "").split("M")[1:]]
+            for path in paths]
+
+
+def points(line):
+    """In all of its parts: a refresh that is late leaves a gap."""
+    return sum(map(len, line))
+
+
+TREND, TOTAL = "#rows .row:not([hidden]) svg path", ".cpu.all svg path:not(.area)"
+
+
+def test_lines_stay(played, browser):
+    """When the state of an event changes, and when other columns are shown."""
+    played.events = [players.event("cgroup", "cycles"), players.event("cpu", "cycles"),
+                     players.event("cgroup", "lost", state="unsupported", reason="it is not there")]
+    played.cpus = [{"cpu": 0, "derived": {}, "events": {"cycles": players.value(5), "branches": players.value(5)}}]
+    played.cgroups = [{"cgroup": "/a", "id": 1, "derived": {}, "events": {"cycles": players.value(5)}}]
+    browser.open(played.url)
+    browser.one(".head button[data-key=cycles]").click()
+    browser.refreshes(4)
+    browser.keys("u")
+    before = points(lines(browser, TREND)[0])
+    assert before >= 5, "with the other columns"
+    assert browser.run("return document.activeElement.dataset.key") == "cycles"
+    played.events = [players.event("cgroup", "cycles", state="multiplexed"), players.event("cpu", "cycles"),
+                     players.event("cpu", "branches"), *played.events[2:]]
+    harness.until(lambda: "~" in browser.text(".head button[data-key=cycles]"), "the state is seen", 20)
+    assert points(lines(browser, TREND)[0]) > before
+    harness.until(lambda: len(lines(browser, TOTAL)) == 2, "another column of the machine")
+    assert points(lines(browser, TOTAL)[0]) > before
+
+
+def test_a_pause_is_a_gap(played, browser):
+    """As long as it was."""
+    played.events = [players.event("cgroup", "cycles"), players.event("cpu", "cycles")]
+    played.cpus = [{"cpu": 0, "derived": {}, "events": {"cycles": players.value(5)}}]
+    played.cgroups = [{"cgroup": "/a", "id": 1, "derived": {}, "events": {"cycles": players.value(5)}}]
+    browser.open(played.url)
+    browser.refreshes(3)
+    browser.keys(" ")
+    harness.until(lambda: browser.text("#state") == "paused", "paused")
+    before = played.asked.count("/api/v1/snapshot")
+    time.sleep(6)
+    assert played.asked.count("/api/v1/snapshot") == before
+    browser.keys(" ")
+    browser.until_live()
+    harness.until(lambda: all(len(lines(browser, path)[0]) >= 2 for path in (TREND, TOTAL)), "two parts")
+    for path in (TREND, TOTAL):
+        # On a busy machine the page misses a reading elsewhere, too.
+        parts = lines(browser, path)[0]
+        assert 5 <= max(second[0] - first[-1] for first, second in zip(parts, parts[1:])) <= 10, parts
+
+
+FILLED = """
+const pasts = {}, time = state.time / 1000, ends = arguments[0];
+const history = { times: ends.map((end) => time - end), seconds: arguments[1] };
+fillRing(pasts, "x", 10, history, ends.map((_, i) => i + 1));
+return [...Array(10).keys()].map((back) => {
+    const rate = pasts.x[(state.at - back + 20) % 10];
+    return Number.isNaN(rate) ? null : rate;
+});
+"""
+
+
+def test_no_gap_between_slots(played, browser):
+    """Slots of the history end when the daemon has read, which may be half an interval from where the page's do."""
+    browser.open(played.url)
+    harness.until(lambda: browser.run("return state.time"), "a reading")
+    ends, lengths = [5.49, 4.51, 3.49, 2.51, 1.49, 0.51], [1, 0.98, 1.02, 0.98, 1.02, 0.98]
+    filled = browser.run(FILLED, ends, lengths)
+    assert filled[0] is None and None not in filled[1:6] and filled[7:] == [None] * 3, filled
+    assert sorted(filled[1:6], reverse=True) == filled[1:6]
+    # The machine slept between the second and the third one.
+    assert browser.run(FILLED, [7, 6, 1, 0], [1] * 4)[:8] == [4, 3, None, None, None, None, 2, 1]
+    # Four of the page's intervals are one of the past.
+    assert browser.run(FILLED, [4, 0], [4, 4])[:8] == [2] * 4 + [1] * 4
+
+
+def test_short_intervals(played, browser):
+    """Where the daemon reads more often than the page asks, a number is of all that has happened in between."""
+    begin = time.time()
+
+    def row(now, scope):
+        # A burst of 100 ms in each second, of which the rate of a single interval tells nothing.
+        cycles, instructions = (players.value(rate) | {"total": int((now - begin) * total)}
+                                for rate, total in ((0.0, 5000), (1e9, 10000)))
+        return {**scope, "id": 1, "derived": {"ipc": 77}, "events": {"cycles": cycles, "instructions": instructions}}
+
+    played.interval = 0.1
+    played.events = [players.event(scope, text) for scope in ("cgroup", "cpu") for text in ("cycles", "instructions")]
+    played.cgroups, played.cpus = lambda now: [row(now, {"cgroup": "/a"})], lambda now: [row(now, {"cpu": 0})]
+    browser.open(played.url)
+    browser.refreshes(2)
+    for _ in range(3):
+        browser.refreshes(1)
+        seen = browser.row("/a")
+        assert number(seen["cycles"]) == pytest.approx(5000, rel=0.1)
+        assert number(seen["instructions"]) == pytest.approx(10000, rel=0.1)
+        assert number(seen["ipc"]) == pytest.approx(2, rel=0.1)
+        of_cpu = [number(rate.text.replace("\n", "")) for rate in browser.driver.find_elements(
+            By.CSS_SELECTOR, ".cpu:not(.all) .rate")]
+        assert of_cpu == pytest.approx([2, 5000, 10000], rel=0.1)
+
+
+def test_columns_out_of_sight(played, browser):
+    """What the keys sort by comes into sight, beside the names, and below its head."""
+    texts = [f"event-{i}" for i in range(20)]
+    played.events = [players.event("cgroup", text) for text in texts]
+    events = {text.replace("-", "_"): players.value(10 + i) for i, text in enumerate(texts)}
+    played.cgroups = [{"cgroup": "/a", "id": 1, "derived": {}, "events": events}]
+    browser.size(900, 700)
+    browser.open(played.url)
+    seen = """
+        const sorted = document.querySelector('.head [aria-sort]'), grid = document.querySelector('#grid');
+        const [at, all, name] = [sorted, grid, sorted.parentNode.firstChild].map((it) => it.getBoundingClientRect());
+        return at.left >= name.right - 1 && at.right <= all.right;
+    """
+    keys = [*">" * 24, *"<" * 30]
+    for key in keys:
+        browser.keys(key)
+        sorted_by = browser.run("return document.querySelector('.head [aria-sort] button').dataset.key")
+        assert sorted_by == "name" or browser.run(seen), (key, sorted_by)
+    # The digits end where the head's text ends, but for the room of a prefix.
+    ends = browser.run("""
+        const text = (node) => { const range = document.createRange(); range.selectNodeContents(node);
+            return range.getBoundingClientRect().right; };
+        const row = document.querySelector('#rows .row');
+        return [...document.querySelectorAll('.head .label')].slice(1).map((label, i) =>
+            text(label) - text(row.children[i + 2].children[2]));
+    """)
+    assert len(ends) == 20 and all(0 <= end <= 16 for end in ends), ends
+
+
+SHOWN = """
+return [...document.querySelectorAll('.cpu:not(.all)')].map((row) =>
+    [row.firstChild.textContent, row.querySelector('.rate > :nth-child(2)')?.textContent,
+        row.querySelector('path')?.getAttribute('d')?.match(/[ML]/g)?.length ?? 0]);
+"""
+
+
+def test_many_cpus(played, browser, record_property):
+    """Their number is not cut off, only those in sight are drawn, and the daemon's times have a unit that fits."""
+    texts = [f"event-{i}" for i in range(8)]
+    played.events = [players.event("cpu", text) for text in texts]
+    played.cpus = lambda now: [{"cpu": cpu, "derived": {}, "events": {text.replace("-", "_"): players.value(
+        now % 1000 + cpu) for text in texts}} for cpu in range(128)]
+    browser.open(played.url)
+    browser.one("#cpu-rows").click()
+    times = browser.refreshes(4)
+    print(f"\n128 CPUs with 8 events, as rows: a refresh takes {statistics.median(times):.1f} ms (median)")
+    record_property("refresh_ms", statistics.median(times))
+    rows = browser.run(SHOWN)
+    assert len(rows) == 128 and rows[0][1] and rows[0][2] >= 4 and not rows[127][1]
+    browser.run("document.querySelector('#machine').scrollTop = 1e6")
+    harness.until(lambda: browser.run(SHOWN)[127][1], "the last one is drawn when it comes into sight")
+    assert browser.run(SHOWN)[127][2] >= 4, "with what was before"
+    browser.run("document.querySelector('#machine').scrollTop = 0")
+    head = browser.one(".cpu.all > :first-child")
+    assert head.text == "128 CPUs"
+    assert browser.run("return arguments[0].scrollWidth <= arguments[0].clientWidth", head)
+    assert "a reading 225 µs" in browser.text("#cost") and "loop lag 210 µs" in browser.text("#cost")
+
+
+def test_for_those_who_hear_it(played, browser):
+    """Landmarks, and tables with heads."""
+    players.play_town(played)
+    browser.open(played.url)
+    assert [node.get_attribute("id") for node in browser.driver.find_elements(By.CSS_SELECTOR, "main > *")] == [
+        "machine", "map", "notes", "list", "profile", "tip"]
+    every = "return [...document.querySelectorAll(arguments[0])].map((it) => it[arguments[1]])"
+    heads = browser.run(every, "#machine [role=columnheader]", "textContent")
+    cells = browser.run(every, "#machine [role=row]", "childElementCount")
+    assert heads[:4] == ["CPU", "CPU use, CPUs", "IPC", "cycles, /s"] and set(cells) == {len(heads)}
+    small = browser.run("""
+        return [...document.querySelectorAll('button, input, summary, a, .twist, #drag')]
+            .map((node) => [node.id || node.className || node.tagName, node.getBoundingClientRect()])
+            .filter(([id, box]) => box.width && (box.height < 24 || (box.width < 24 && id !== 'drag')))
+            .map(([id]) => id)
+    """)
+    assert small == []
+
+
 def test_events_change(played, browser):
     """As after a reload: other columns, without the page being loaded again."""
     played.events = [players.event("cgroup", "cycles")]
@@ -162,15 +471,3 @@ def test_no_sense(played, browser):
     browser.until_live()
     assert all("404" in line for line in browser.complaints())
     browser.console.clear()
-
-
-if PICTURE:
-    def test_picture(played, browser):
-        """doc/page.png, of a machine that is played."""
-        players.play_town(played)
-        browser.size(1240, 780)
-        browser.prefer(color_scheme="light")
-        browser.open(played.url)
-        time.sleep(100)
-        browser.picture(PICTURE)
-        assert Path(PICTURE).stat().st_size < 200_000

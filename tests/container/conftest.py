@@ -4,7 +4,6 @@ them: another user than root, CAP_PERFMON in all sets but the ambient one, no_ne
 """
 
 import importlib.util
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -21,7 +20,8 @@ import harness
 spec = importlib.util.spec_from_file_location("system_conftest", SYSTEM / "conftest.py")
 system = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(system)
-privileged, cgroups, work = system.privileged, system.cgroups, system.work
+privileged, cgroups, tracefs, work, perfmond = (
+    system.privileged, system.cgroups, system.tracefs, system.work, system.perfmond)
 
 
 @pytest.fixture
@@ -31,13 +31,7 @@ def runc(privileged, cgroups, tmp_path):
     if why:
         pytest.skip(why)
     yield made
-    # What containers leave behind in v1 hierarchies, where there are any.
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, after = line.split(" - ")
-        left = Path(before.split()[4] + cgroups.label)
-        if after.startswith("cgroup ") and left.is_dir():
-            for path, _, _ in os.walk(left, topdown=False):
-                os.rmdir(path)
+    containers.clean_up(cgroups)
 
 
 @pytest.fixture
@@ -45,8 +39,8 @@ def container(runc):
     """Starts daemons in containers, and stops them at the end."""
     running = []
 
-    def start(config, **kwargs):
-        command = runc.command(config=config, **kwargs)
+    def start(config="", command=None, **kwargs):
+        command = command or runc.command(config=config, **kwargs)
         # The daemon's own arguments are in the bundle, and not those that follow.
         running.append(harness.Daemon(Path("/perfmond.conf"), prefix=["sh", "-c", f"exec {shlex.join(command)}"]))
         return running[-1].wait_ready()

@@ -13,6 +13,22 @@ import harness
 
 RUNC = shutil.which("runc")
 
+# What containers count.
+FAULTS = "perf_cgroup_page_faults_total"
+CONFIG = """
+[web]
+listen = 127.0.0.1:0
+[cpu]
+groups = cpu
+[cgroup]
+groups = faults
+mount = {mount}
+[group "cpu"]
+events = context-switches
+[group "faults"]
+events = page-faults
+"""
+
 
 def bind(source, destination):
     return {"source": str(source), "destination": destination, "type": "bind", "options": ["bind", "ro"]}
@@ -74,24 +90,44 @@ class Runc:
             if stat.S_IMODE(path.stat().st_mode) & 0o55 != 0o55:
                 path.chmod(path.stat().st_mode | 0o55)
 
+    def new_bundle(self):
+        """Its folder, and the path of its cgroup."""
+        bundle = self.folder / f"{self.top.path.name}-{next(self.numbers)}"
+        bundle.mkdir()
+        return bundle, f"{self.top.label}/{bundle.name}"
+
+    def command_of(self, bundle, spec):
+        bundle.joinpath("config.json").write_text(json.dumps(spec))
+        return [RUNC, "--root", str(self.folder / "state"), "run", "--bundle", str(bundle), bundle.name]
+
     def command(self, *args, config="", mounts=(), uid=65534, file_capability=True, seccomp=False):
         """A bundle is made; the command that runs it."""
-        name = f"{self.top.path.name}-{next(self.numbers)}"
-        bundle = self.folder / name
+        bundle, cgroup = self.new_bundle()
         make_root(bundle / "root", config, file_capability)
-        options = {"root": "root", "cgroup": f"{self.top.label}/{name}"}
-        bundle.joinpath("config.json").write_text(json.dumps(specification(options, args, mounts, uid, seccomp)))
-        return [RUNC, "--root", str(self.folder / "state"), "run", "--bundle", str(bundle), name]
+        return self.command_of(bundle, specification({"root": "root", "cgroup": cgroup}, args, mounts, uid, seccomp))
 
     def run(self, *args, **kwargs):
         """perfmond with these arguments, to its end."""
-        return subprocess.run(self.command(*args, **kwargs), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=60, check=False)
+        return run(self.command(*args, **kwargs))
 
     def label(self, number=-1):
         """Of the last container's cgroup, as the host names it."""
         made = sorted(self.top.path.glob(f"{self.top.path.name}-*"))
         return f"{self.top.label}/{made[number].name}"
+
+
+def clean_up(top):
+    """Removes what containers leave behind in v1 hierarchies, where there are any."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, after = line.split(" - ")
+        left = Path(before.split()[4] + top.label)
+        if after.startswith("cgroup ") and left.is_dir():
+            for path, _, _ in os.walk(left, topdown=False):
+                os.rmdir(path)
+
+
+def run(command):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
 
 
 def can_run(runc):

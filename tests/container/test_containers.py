@@ -3,23 +3,9 @@
 
 import pytest
 
-from containers import OWN_CGROUPS, bind
+from containers import CONFIG, FAULTS, OWN_CGROUPS, bind
 from harness import perf_cgroup_mount, until
 
-FAULTS = "perf_cgroup_page_faults_total"
-CONFIG = """
-[web]
-listen = 127.0.0.1:0
-[cpu]
-groups = cpu
-[cgroup]
-groups = faults
-mount = {mount}
-[group "cpu"]
-events = context-switches
-[group "faults"]
-events = page-faults
-"""
 PART = "sees only its own part of the cgroup tree"
 
 

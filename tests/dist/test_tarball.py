@@ -21,8 +21,8 @@ TARBALL = Path(os.environ["TARBALL"])
 # Of git's files: what is about git.
 LEFT_OUT = {".gitignore"}
 
-# What autoreconf makes of them.
-MADE = re.compile(r"aclocal\.m4|configure|Makefile\.in|sources\.am|build-aux/[\w.-]+")
+# What autoreconf makes of them, the manual pages, and the commit.
+MADE = re.compile(r"aclocal\.m4|configure|Makefile\.in|sources\.am|build-aux/[\w.-]+|doc/man/[\w.-]+\.[578]|revision")
 
 # Modules that are Debian packages, and are installed by the suites that want them.
 INSTALLED_LATER = ("selenium",)
@@ -55,6 +55,15 @@ def test_all_that_git_has_is_in_it(tracked):
 def test_nothing_else_is_in_it(tracked):
     more = sorted(name for name in packed() - tracked if not MADE.fullmatch(name))
     assert not more, f"git does not have them: {' '.join(more)}"
+
+
+def test_it_names_its_commit(tracked):
+    assert tracked
+    head = subprocess.run(["git", "-C", TOP, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    with tarfile.open(TARBALL) as tar:
+        (name,) = (member for member in tar.getnames() if PurePath(member).parts[1:] == ("revision",))
+        revision = tar.extractfile(name).read().decode()
+    assert revision.removesuffix("\n").removesuffix("-dirty") == head.strip()
 
 
 # --- the suites, in the unpacked tarball

@@ -116,7 +116,7 @@ static void take_over(const uint8_t *data, size_t size, bool names_engines)
 
 	image_begin(&image, BOOT, 0, names_engines);
 	buf_add(&image, (const char *)data, size);
-	CHECK(image_end(&image));
+	CHECK(image_end(&image, size));
 	repeat(&image);
 
 	fill_pool(&pool, data, size);

@@ -41,7 +41,7 @@ static void fuzz_parameters(const char *text)
 {
 	_cleanup_(parameters_release) struct parameters parameters = {};
 	struct reason why = {};
-	int r = target_parameters(text, &parameters, &why);
+	int r = target_parameters(text, NULL, &parameters, &why);
 
 	CHECK(r == 0 || (r == -EINVAL && *why.text && parameters.nr == 0));
 	CHECK(parameters.nr <= PARAMETERS_MAX);

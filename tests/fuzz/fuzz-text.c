@@ -2,13 +2,14 @@
 
 /*
  * The small parsers of foreign text: paths of cgroups, mountinfo, lists of CPUs, globs, /proc/stat, lists of
- * tracepoints. The first byte chooses one, the rest is its text.
+ * tracepoints and of processes. The first byte chooses one, the rest is its text.
  */
 
 #include "cgroup/identity.h"
 #include "event/catalog/term.h"
 #include "event/catalog/tracelist.h"
 #include "host/busy.h"
+#include "sample/process-list.h"
 #include "util/buf.h"
 #include "util/cpulist.h"
 #include "util/glob.h"
@@ -147,10 +148,32 @@ static void fuzz_tracelist(char *text)
 	}
 }
 
+static int check_process(void *userdata, uint32_t pid, const char *comm)
+{
+	(void)userdata;
+	CHECK(pid < UINT32_MAX && !strchr(comm, '\n'));
+	return 0;
+}
+
+static int check_mapping(void *userdata, const struct proc_mapping *mapping)
+{
+	(void)userdata;
+	CHECK(mapping->key.build_id_size <= MODULE_BUILD_ID_MAX);
+	CHECK(mapping->path[0] && !strchr(mapping->path, '\n'));
+	return 0;
+}
+
+static void fuzz_process_list(char *text)
+{
+	const struct process_list_reader reader = { check_process, check_mapping, NULL };
+
+	CHECK(process_list_read(text, &reader) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const parsers[])(char *text) = {
-		fuzz_identity, fuzz_mountinfo, fuzz_cpulist, fuzz_glob, fuzz_stat, fuzz_tracelist,
+		fuzz_identity, fuzz_mountinfo, fuzz_cpulist, fuzz_glob, fuzz_stat, fuzz_tracelist, fuzz_process_list,
 	};
 	char *text;
 

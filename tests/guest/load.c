@@ -6,13 +6,16 @@
  * is parsed or printed there.
  *
  *   pin:CPU            runs on that CPU from now on
+ *   alone              no other program runs on its CPU from now on, unless it waits (SCHED_FIFO)
  *   join:CGROUP        moves itself into the cgroup, a path below the mount
  *   leave              moves itself into the root again
  *   instructions:N     N instructions in user mode, half of them branches
  *   getsid:N           calls getsid(2) N times
  *   write:N, read:N    writes to the variable `watched`, or reads it, N times
  *   call:N             calls the function `called` N times
+ *   yield:N            N times: YIELD_INSTRUCTIONS instructions, and lets another task run
  *   cpu:MS             works until it has used MS milliseconds of CPU
+ *   touch:N            touches N pages for the first time
  *
  * Linked statically and at fixed addresses: `nm` says where `watched` is.
  */
@@ -24,12 +27,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 #define STEPS_MAX 32
+#define YIELD_INSTRUCTIONS 2000
 #define NS_PER_S 1000000000U
 #define NS_PER_MS 1000000U
 
@@ -42,6 +47,7 @@ struct step {
 	int (*run)(const struct step *step);
 	uint64_t number;
 	int fd; /* cgroup.procs */
+	volatile char *pages;
 };
 
 static int do_pin(const struct step *step)
@@ -51,6 +57,14 @@ static int do_pin(const struct step *step)
 	CPU_ZERO(&set);
 	CPU_SET(step->number, &set);
 	return sched_setaffinity(0, sizeof(set), &set);
+}
+
+static int do_alone(const struct step *step)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+
+	(void)step;
+	return sched_setscheduler(0, SCHED_FIFO, &first);
 }
 
 static int do_join(const struct step *step)
@@ -64,6 +78,18 @@ static int do_instructions(const struct step *step)
 	uint64_t left = step->number / 2;
 
 	__asm__ volatile("1: subs %0, %0, #1\n\tb.ne 1b" : "+r"(left) : : "cc");
+	return 0;
+}
+
+/* The loop around the two has about ten instructions, and a system call's way in and out. */
+static int do_yield(const struct step *step)
+{
+	const struct step some = { .number = YIELD_INSTRUCTIONS };
+
+	for (uint64_t i = 0; i < step->number; i++) {
+		(void)do_instructions(&some);
+		(void)sched_yield();
+	}
 	return 0;
 }
 
@@ -118,13 +144,27 @@ static int do_cpu(const struct step *step)
 	return 0;
 }
 
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int do_touch(const struct step *step)
+{
+	size_t page = page_size();
+
+	for (uint64_t i = 0; i < step->number; i++)
+		step->pages[i * page] = 1;
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(const struct step *step);
 } kinds[] = {
-	{ "pin", do_pin },	 { "join", do_join },	{ "leave", do_join }, { "instructions", do_instructions },
-	{ "getsid", do_getsid }, { "write", do_write }, { "read", do_read },  { "call", do_call },
-	{ "cpu", do_cpu },
+	{ "pin", do_pin },	 { "join", do_join },	{ "leave", do_join },  { "instructions", do_instructions },
+	{ "getsid", do_getsid }, { "write", do_write }, { "read", do_read },   { "call", do_call },
+	{ "cpu", do_cpu },	 { "yield", do_yield }, { "touch", do_touch }, { "alone", do_alone },
 };
 
 /* Opens what has to be opened, so that nothing of it is measured. */
@@ -144,7 +184,14 @@ static int parse_step(struct step *ret, char *text)
 		ret->fd = open(path, O_WRONLY | O_CLOEXEC);
 		return ret->fd < 0 ? -1 : 0;
 	}
-	return value && sscanf(value, "%" SCNu64, &ret->number) == 1 ? 0 : -1;
+	if (ret->run == do_alone)
+		return 0;
+	if (!value || sscanf(value, "%" SCNu64, &ret->number) != 1)
+		return -1;
+	if (ret->run != do_touch)
+		return 0;
+	ret->pages = mmap(NULL, ret->number * page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return ret->pages == MAP_FAILED ? -1 : 0;
 }
 
 int main(int argc, char *argv[])

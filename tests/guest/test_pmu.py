@@ -24,25 +24,26 @@ def shares(delta, metric, **labels):
             delta.of(f"{metric}_enabled_seconds_total", group=name, **labels) for name in names]
 
 
-def assert_all_are_true(daemon, delta, scope, labels, truth):
+def assert_all_are_true(daemon, delta, scope, labels, truth, rel=0.03):
     """All events of that scope have counted so many instructions, or cycles, within 3 %."""
     for event in daemon.json("/api/v1/events")["events"]:
         if event["scope"] == scope:
             counted = delta.of(f"perf_{scope}_{event['event']}_total", **labels)
             expected = truth * CYCLES if event["text"].startswith("cycles") else truth
-            assert counted == pytest.approx(expected, rel=0.03), event
+            assert counted == pytest.approx(expected, rel=rel), event
 
 
 @pytest.mark.parametrize("groups, share", [(ALONE, 0.7), (FIVE, 0.4)], ids=["alone", "groups"])
 def test_cgroups_share_the_pmu(guest, perfmond, groups, share):
-    daemon = perfmond(config(*groups, scope="cgroup", interval="100ms"))
+    daemon = perfmond(config(*groups, scope="cgroup", interval="100ms", engine="perf"))
 
     before = daemon.fresh()
-    guest.load("join:a instructions:200000000 leave", "join:b instructions:100000000 leave")
+    guest.load("join:a instructions:400000000 leave", "join:b instructions:200000000 leave")
     delta = Delta(before, daemon.fresh())
 
-    for cgroup, truth in (("/a", 200 * MILLION), ("/b", 100 * MILLION), ("/idle", 0)):
-        assert_all_are_true(daemon, delta, "cgroup", {"cgroup": cgroup}, truth)
+    # The last 50 ms that a group ran wait until there are more of them.
+    for cgroup, truth in (("/a", 400 * MILLION), ("/b", 200 * MILLION), ("/idle", 0)):
+        assert_all_are_true(daemon, delta, "cgroup", {"cgroup": cgroup}, truth, rel=0.05)
         if truth:
             assert shares(delta, "perf_cgroup_group", cgroup=cgroup) == pytest.approx([share] * len(groups), abs=0.05)
 
@@ -90,11 +91,14 @@ def test_totals_never_fall(guest, perfmond):
 
     assert len(texts) == 100
     scrapes = [before, *map(Metrics, texts), delta.after]
-    for earlier, later in zip(scrapes, scrapes[1:]):
-        for key, value in earlier.samples.items():
+    highest = {}
+    for scrape in scrapes:
+        # The 0 of what was never enabled is not known any more while it waits for its first turn on the PMU. A CPU's
+        # estimate is absent while it is below its cgroups'.
+        for key, value in scrape.samples.items():
             if key[0].startswith(("perf_cpu_", "perf_cgroup_")) and key[0].endswith("_total"):
-                # The 0 of what was never enabled is not known any more while it waits for its first turn on the PMU.
-                assert later.samples.get(key, -1 if value else 0) >= value, key
+                assert value >= highest.get(key, 0), key
+                highest[key] = value
     assert_all_are_true(daemon, delta, "cgroup", {"cgroup": "/a"}, 400 * MILLION)
     assert {scrapes[50].state(f"e{number}", scope) for number in range(10) for scope in ("cpu", "cgroup")} == \
         {"multiplexed"}
@@ -135,14 +139,15 @@ def test_a_group_that_is_too_large_is_split(guest, perfmond, members):
     daemon = perfmond(config(f"events = {members}", scope="cgroup", interval="50ms"))
 
     before = daemon.fresh()
-    guest.load("join:a instructions:200000000 leave")
+    guest.load("join:a instructions:400000000 leave")
     delta = Delta(before, daemon.fresh())
 
     found = daemon.json("/api/v1/events")["events"]
     assert len(found) == 8 and len({event["set"]["leader"] for event in found}) > 1
     for event in found:
         assert event["state"] in ("ok", "multiplexed"), event
-        truth = 200 * MILLION * (CYCLES if event["text"] == "cycles:u" else 1)
+        # The last 50 ms that a group ran wait until there are more of them.
+        truth = 400 * MILLION * (CYCLES if event["text"] == "cycles:u" else 1)
         assert delta.of(f"perf_cgroup_{event['event']}_total", cgroup="/a") == pytest.approx(truth, rel=0.03), event
     assert guest.status("perfmond --config=/tmp/perfmond.conf --check") == 0
 

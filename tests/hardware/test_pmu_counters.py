@@ -82,3 +82,41 @@ def test_as_many_events_as_counters_are_all_counted(machine, one_pmu, cpus, work
     if usable < advertised:
         told = re.compile(rf"\(of its {advertised} counters only {usable} count\)")
         assert all(told.search(event["reason"] or "") for event in events["events"]), events
+
+
+def assert_each_counts_a_loop(daemon, helper, cpu, labels):
+    """Equal events, of a loop of known length: by turns or not, none is a false 0, and all are true within 3 %."""
+    helper.do("instructions 200000000")
+    before = daemon.fresh()
+    length = helper.do("instructions 10000000000")
+    delta = Delta(before, daemon.fresh())
+    rises = {label: delta.of(f"perf_cpu_{label}_total", cpu=str(cpu)) for label in labels}
+    assert all(rise == pytest.approx(length, rel=0.03) for rise in rises.values()), (length, rises)
+
+
+def config_of(**groups):
+    sections = "".join(f'[group "{name}"]\nevents = {events}\n' for name, events in groups.items())
+    return f"[daemon]\ninterval = 200ms\n[cpu]\ngroups = {' '.join(groups)}\n[cgroup]\ngroups =\n{sections}"
+
+
+def test_twelve_events_are_all_counted(machine, one_pmu, cpus, work, perfmond):
+    """More than any PMU here has counters, in one group: it is counted in parts, which take turns."""
+    _, advertised, usable = one_pmu
+    labels = [f"e{number}" for number in range(12)]
+    daemon = perfmond(config_of(all=", ".join(f"{label}=instructions:u" for label in labels)))
+    assert_each_counts_a_loop(daemon, work(cpu=cpus[0]), cpus[0], labels)
+    if usable < advertised:
+        assert max(len(one["members"]) for one in daemon.json("/api/v1/events")["sets"]) <= usable
+
+
+def test_beside_a_pinned_event(machine, one_pmu, cpus, work, perfmond):
+    """It has a counter at all times, so that the parts of the group have one less."""
+    name, advertised, usable = one_pmu
+    if usable < 2:
+        pytest.skip(f"PMU {name} has {usable} counter")
+    labels = [f"e{number}" for number in range(usable)]
+    daemon = perfmond(config_of(pinned="p=instructions:uD",
+                                rest=", ".join(f"{label}=instructions:u" for label in labels)))
+    assert_each_counts_a_loop(daemon, work(cpu=cpus[0]), cpus[0], ["p", *labels])
+    if usable < advertised:
+        assert max(len(one["members"]) for one in daemon.json("/api/v1/events")["sets"]) < usable

@@ -13,13 +13,13 @@ pkg_config_of()
 		"PKG_CONFIG_LIBDIR=$1/usr/lib/aarch64-linux-gnu/pkgconfig:$1/usr/share/pkgconfig"
 }
 
-# The options that configure takes for each way to build. The clang build is also the one without optional parts.
+# The options that configure takes for each way to build. The one of `make distcheck` is without optional parts.
 configure_options()
 {
 	case $1 in
 	default) echo "--enable-werror --prefix=$build/default/root" ;;
 	asan) echo "--enable-werror --enable-sanitizers" ;;
-	clang) echo "--enable-werror CC=clang --without-libpfm --without-bpf --prefix=/usr --sysconfdir=/etc" ;;
+	clang) echo "--enable-werror CC=clang --without-libpfm --prefix=/usr --sysconfdir=/etc" ;;
 	fuzz) echo "--enable-fuzzers CC=clang" ;;
 	coverage) echo "--enable-coverage" ;;
 	arm64) echo "--enable-werror --host=aarch64-linux-gnu $(pkg_config_of "$build/guest/arm64")" ;;

@@ -60,6 +60,8 @@ cmd_bench()
 	build_tree default all benchmarks
 	"$build/default/tests/bench/bench-read"
 	"$build/default/tests/bench/bench-tree"
+	"$python" "$top/tests/bench/crediting.py" "$build/default"
+	"$python" "$top/tests/bench/profiles.py" "$build/default/perfmond"
 	fetch prometheus-node-exporter
 	exec "$python" "$top/tests/bench/bench.py" "$build/default/perfmond" \
 		"$build/prometheus-node-exporter/usr/bin/prometheus-node-exporter" "$@"
@@ -100,6 +102,15 @@ cmd_lint()
 	return $status
 }
 
+cmd_package()
+{
+	need "${packages_build[@]}" "${packages_package[@]}" libcmocka-dev
+	make_tarball "$build/tarball"
+	debian_package "$build"/tarball/perfmond-*.tar.xz "$build/package"
+	say "built"
+	ls "$build"/package/*.deb
+}
+
 cmd_screenshot()
 {
 	local suite=screenshot
@@ -107,7 +118,7 @@ cmd_screenshot()
 	need "${packages_test[@]}" "${packages_browser[@]}"
 	mkdir -p "$results/$suite"
 	build_tree default perfmond tests/system/work
-	SCREENSHOT=$top/doc/page.png run_pytest default "$top/tests/browser/test_played.py" -k test_picture
+	SCREENSHOTS=$top/doc run_pytest default "$top/tests/browser/picture.py"
 }
 
 cmd_coverage()

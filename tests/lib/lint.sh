@@ -7,7 +7,7 @@
 # not among them: the suite `clang` builds with -Werror.
 # shellcheck shell=bash
 
-lint_checks=(clang_tidy clang_format shellcheck rules rules_tests)
+lint_checks=(clang_tidy clang_format shellcheck rules rules_tests manual)
 
 # Of clang-format, another version formats otherwise.
 clang_format_version=14
@@ -24,13 +24,13 @@ has_program()
 	}
 }
 
-# c_files PATTERN FOLDER...: the paths, with a NUL after each. page-data.c and skeletons are made.
+# c_files PATTERN FOLDER...: the paths, with a NUL after each. page-data.c, openapi-data.c and skeletons are made.
 c_files()
 {
 	local pattern=$1
 
 	shift
-	find "${@/#/$top/}" -name "$pattern" ! -name page-data.c ! -name '*.skel.h' -print0
+	find "${@/#/$top/}" -name "$pattern" ! -name '*-data.c' ! -name '*.skel.h' -print0
 }
 
 # The sources that the compiler of the daemon can read, for xargs: BPF programs are for another one. The BPF engine
@@ -54,7 +54,8 @@ lint_clang_tidy()
 	build_tree default skeletons
 	# shellcheck disable=SC2086 # $mount is several words
 	tidy_files | xargs -0 -P "$jobs" -I{} clang-tidy --quiet {} -- -std=gnu17 \
-		-D_GNU_SOURCE -DPACKAGE_VERSION='""' -DSYSCONFDIR='""' -I"$top/daemon" $mount \
+		-D_GNU_SOURCE -DPACKAGE_VERSION='""' -DSYSCONFDIR='""' \
+		-DBUILD_REVISION='""' -DBUILD_FEATURES='""' -I"$top/daemon" $mount \
 		-I"$build/default/daemon" \
 		-Xclang -analyzer-config -Xclang "max-nodes=$analyzer_steps" 2>/dev/null
 }
@@ -77,7 +78,8 @@ lint_shellcheck()
 {
 	has_program shellcheck || return
 	cd "$top"
-	shellcheck dev .ci/run tests/unit/run tests/guest/fetch tests/guest/init tests/lib/list-sources
+	shellcheck dev .ci/run tests/unit/run tests/{guest,package}/fetch tests/guest/init tests/lib/list-sources \
+		conf/completion/perfmond packaging/debian/{perfmond.postrm,perfmond.prerm,tests/service,tests/upgrade}
 }
 
 lint_rules()
@@ -89,4 +91,12 @@ lint_rules()
 lint_rules_tests()
 {
 	PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider --rootdir="$top/tests" "$top/tests/lib"
+}
+
+# The manual pages and completion: mandoc's, groff's and man's warnings, and whether they are complete.
+lint_manual()
+{
+	build_tree default perfmond manual
+	PERFMOND=$build/default/perfmond PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider \
+		--rootdir="$top/tests" "$top/tests/manual"
 }

@@ -8,15 +8,27 @@
 # shellcheck shell=bash
 
 packages_build=(autoconf automake bpftool clang gcc libbpf-dev libc6-dev libcap-dev libcrypt-dev libelf-dev
-	libgnutls28-dev libinih-dev libjansson-dev libmicrohttpd-dev libmount-dev libpfm4-dev libsystemd-dev make
-	pkg-config uthash-dev zlib1g-dev)
-packages_test=("${packages_build[@]}" curl gcovr iproute2 jq libclang-rt-14-dev libcmocka-dev linux-perf
-	openssl procps python3 python3-jsonschema python3-prometheus-client python3-pytest python3-requests systemd
-	systemd-container util-linux xz-utils)
-packages_lint=("${packages_build[@]}" clang-format clang-tidy libcmocka-dev python3 python3-pytest shellcheck)
-packages_guest=(cpio gcc-aarch64-linux-gnu python3-pytest-xdist qemu-system-arm)
+	libgnutls28-dev libinih-dev libjansson-dev liblzma-dev libmicrohttpd-dev libmount-dev libpfm4-dev
+	libsystemd-dev libyaml-dev make pkg-config python3-markdown-it uthash-dev zlib1g-dev)
+packages_test=("${packages_build[@]}" curl gcovr iproute2 jq jsonnet libclang-rt-14-dev libcmocka-dev linux-perf
+	openssl procps python3 python3-jsonschema python3-prometheus-client python3-pytest python3-pytest-xdist
+	python3-requests python3-yaml systemd systemd-container util-linux xz-utils)
+packages_lint=("${packages_build[@]}" clang-format clang-tidy groff-base libcmocka-dev man-db mandoc python3
+	python3-pytest shellcheck zsh)
+packages_guest=(cpio gcc-aarch64-linux-gnu qemu-system-arm)
 packages_browser=(chromium chromium-driver fonts-inter python3-selenium)
-packages_container=(libcap2-bin runc)
+axe_core=(axe-core 4.14.1 e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745)
+# The schema of its files.
+speedscope=(speedscope 1.25.0 2831f1e0d26df914b477e522d78b8485511495a6af81a0b88158f8b48f9e0d03)
+packages_protobuf=(protobuf-compiler)
+packages_container=(binutils libcap2-bin runc umoci)
+packages_runtimes=(conmon containerd docker.io libsubid4 podman)
+packages_package=(debhelper dpkg-dev)
+packages_package_test=("${packages_package[@]}" lintian mmdebstrap rpm rpmlint)
+# Of the system in which packages are installed: the ones that are there, and the libraries of perfmond.
+packages_bare=(autopkgtest curl dbus man-db systemd-sysv)
+packages_runtime=(libbpf1 libcap2 libcrypt1 libelf1 libgnutls30 libinih1 libjansson4 liblzma5 libmicrohttpd12 libmount1
+	libpfm4 libsystemd0 libyaml-0-2 zlib1g)
 
 as_root()
 {
@@ -99,11 +111,13 @@ need_or_skip()
 	fi
 }
 
-# fetch PACKAGE: unpacks it into build/PACKAGE. Installed, it would start a server on all interfaces.
+# fetch PACKAGE [PATTERN...]: unpacks it, or such files of it, into build/PACKAGE. Installed, it would start a server on
+# all interfaces, or be large.
 fetch()
 {
 	local package=$1
 
+	shift
 	[ ! -d "$build/$package" ] || return 0
 
 	say "fetching $package"
@@ -112,8 +126,50 @@ fetch()
 	(
 		cd "$build/$package.tmp"
 		patiently download "$package"
-		dpkg -x "$package"_*.deb .
+		dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x --wildcards "$@"
 		rm "$package"_*.deb
 	)
 	mv "$build/$package.tmp" "$build/$package"
+}
+
+# fetch_npm PACKAGE VERSION SHA256: unpacks it into build/PACKAGE. npm only downloads it, and runs nothing of it.
+fetch_npm()
+{
+	local package=$1 version=$2 sum=$3
+
+	[ ! -f "$build/$package/$version" ] || return 0
+	command -v npm >/dev/null || die "npm is not installed"
+
+	say "fetching $package $version"
+	rm -rf "$build/$package.tmp"
+	mkdir -p "$build/$package.tmp"
+	# Also where errexit is off, nothing goes on after a wrong sum.
+	(
+		cd "$build/$package.tmp" &&
+			patiently npm pack --silent "$package@$version" &&
+			sha256sum --check --quiet <<<"$sum  $package-$version.tgz" &&
+			tar -xzf "$package-$version.tgz" --strip-components=1 &&
+			touch "$version"
+	) || return
+	rm -rf "${build:?}/$package"
+	mv "$build/$package.tmp" "$build/$package"
+}
+
+# fetch_npm_lock NAME FOLDER: into build/NAME, all packages of FOLDER/package-lock.json, whose sums npm checks. It runs
+# nothing of them.
+fetch_npm_lock()
+{
+	local dir=$build/$1 source=$2
+
+	! cmp -s "$source/package-lock.json" "$dir/complete" || return 0
+	command -v npm >/dev/null || die "npm is not installed"
+
+	say "fetching the packages of $source"
+	mkdir -p "$dir"
+	cp "$source"/package*.json "$dir"
+	(
+		cd "$dir" &&
+			patiently npm ci --ignore-scripts --no-audit --no-fund &&
+			cp package-lock.json complete
+	)
 }

@@ -4,20 +4,34 @@
 #
 # Most of the time of the suites that watch a daemon is waiting, but what they measure depends on the clock: they run
 # one after the other at normal priority. CPU-bound suites run beside them at idle priority, and get what the others
-# leave. Suites that tolerate a busy machine run together after that, and those that measure the whole daemon, alone on
-# the machine, come last.
+# leave: first those that have time-outs of their own. Suites that tolerate a busy machine come after that, side by side
+# as far as they mostly wait, and the one that measures the whole daemon comes last, alone on the machine.
 # shellcheck shell=bash
 
-suites_computing=(lint unit clang distcheck fuzz guest)
-suites_watching=(service hardware system)
-suites_together=(nspawn container web waiting minute)
-suites_last=(soak browser)
-all_suites=("${suites_computing[@]}" "${suites_watching[@]}" "${suites_together[@]}" "${suites_last[@]}")
+suites_computing=(lint package guest unit clang distcheck fuzz)
+suites_watching=(service hardware container system)
+suites_together=(nspawn web waiting minute)
+suites_beside=(browser)
+suites_alone=(soak)
+all_suites=("${suites_computing[@]}" "${suites_watching[@]}" "${suites_together[@]}" "${suites_beside[@]}"
+	"${suites_alone[@]}")
+
+# The CPU time of all that this shell has waited for, in seconds (proc(5): cutime and cstime, in hundredths).
+waited_cpu()
+{
+	local stat
+
+	read -ra stat <"/proc/$BASHPID/stat"
+	REPLY=$(((stat[15] + stat[16]) / 100))
+}
 
 # run_suite SUITE: with its results in a fresh folder. Never fails itself.
 run_suite()
 {
-	local suite=$1 start=$SECONDS status
+	local suite=$1 start=$SECONDS status cpu
+
+	waited_cpu
+	cpu=$REPLY
 
 	say "$suite"
 	rm -rf "${results:?}/$suite"
@@ -30,7 +44,8 @@ run_suite()
 	status=$?
 	[ $status -eq 0 ] || record FAIL "$suite" "it ended with status $status"
 	set -e
-	echo "$suite: $((SECONDS - start)) s"
+	waited_cpu
+	echo "$suite: $((SECONDS - start)) s, of a CPU $((REPLY - cpu)) s"
 }
 
 run_suites()
@@ -75,7 +90,8 @@ test_all()
 	computing=$!
 	run_suites "${suites_watching[@]}"
 	run_together "${suites_together[@]}"
+	run_suites "${suites_beside[@]}"
 	wait "$computing"
 	cat "$results/computing.log"
-	run_together "${suites_last[@]}"
+	run_suites "${suites_alone[@]}"
 }

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "system"))
-from counter import EVENTS, Counter  # noqa: E402 (the tests without systemd have the same second opinion)
+from counter import EVENTS, Counter, Keeper  # noqa: E402 (the tests without systemd have the same second opinion)
 
-from conftest import CONFIG, DROP_INS, journal, metrics, show, until, value
+from conftest import CONFIG, DROP_INS
+from machine import journal, metrics, show, until, value
 
 DROP_IN = f"{DROP_INS}/test.conf"
 BUSY = ["busy-a.service", "busy-b.service"]
@@ -111,8 +112,15 @@ class Busy:
         self.machine.run("systemctl", "stop", self.unit)
 
 
+@pytest.fixture(autouse=True)
+def keeper():
+    keeper = Keeper()
+    yield keeper
+    keeper.close()
+
+
 @pytest.fixture
-def counting(machine):
+def counting(machine, keeper):
     """Makes of a perfmond that is set up, but not started, one that counts two busy services."""
     running = []
 
@@ -151,16 +159,18 @@ class Watch:
     def end(self):
         self.look()
         seen = json.loads(self.process.communicate("", timeout=60)[0])
-        assert seen["fell"] == [] and seen["scrapes"] >= self.asked and seen["series"] > 50, seen
+        assert seen["fell"] == [] and seen["scrapes"] >= self.asked and seen["series"] > 40, seen
         return seen
 
 
-def compare(busy):
+def compare(busy, keeper):
     """Nothing was lost; how many events that were."""
     total = 0
     for service in busy:
         ours, theirs = service.end()
-        assert ours == theirs, f"{service.unit}: {ours}, and by the other counter {theirs}"
+        assert all(0 <= ours[name] - theirs[name] <= keeper.most(name) for name in EVENTS), \
+            f"{service.unit}: {ours}, and by the other counter {theirs}; " \
+            f"leeway {[keeper.most(name) for name in EVENTS]}"
         assert theirs["page_faults"] > 1000
         total += sum(theirs.values())
     return total
@@ -181,14 +191,14 @@ def wait_kept(machine):
     until(lambda: value(machine, "perfmond_kept_events") == value(machine, "perfmond_open_events"), "all is kept")
 
 
-def test_a_hundred_restarts(installed, counting):
+def test_a_hundred_restarts(installed, counting, keeper):
     busy, watch = counting(), Watch(installed)
     before, start = went_on(installed), time.monotonic()
     for _ in range(100):
         installed.run("systemctl", "restart", "perfmond")
         watch.look()
     took = (time.monotonic() - start) / 100
-    seen, total = watch.end(), compare(busy)
+    seen, total = watch.end(), compare(busy, keeper)
     assert show(installed, "ActiveState") == "active"
     assert went_on(installed) - before == 100
     print(f"\n100 restarts, {took * 1000:.0f} ms each; {total:.0f} events compared, none lost; {seen}; "
@@ -196,9 +206,9 @@ def test_a_hundred_restarts(installed, counting):
     assert int(show(installed, "NFileDescriptorStore")) < 10
 
 
-def test_kills(installed, counting):
+def test_kills(installed, counting, keeper):
     """SIGKILL ten times, and once by the watchdog."""
-    busy, watch = counting("WatchdogSec=5s\n"), Watch(installed)
+    busy, watch = counting("WatchdogSec=15s\n"), Watch(installed)
     wait_kept(installed)
     for turn in range(10):
         pid = show(installed, "MainPID")
@@ -210,7 +220,7 @@ def test_kills(installed, counting):
     installed.run("kill", "-STOP", pid)
     another(installed, pid)
     assert show(installed, "NRestarts") == "11"
-    seen, total = watch.end(), compare(busy)
+    seen, total = watch.end(), compare(busy, keeper)
     print(f"\n11 kills; {total:.0f} events compared, none lost; {seen}")
 
 
@@ -221,7 +231,7 @@ def running(machine, path):
     return "/libpfm.so" in machine.run("cat", f"/proc/{pid}/maps").stdout
 
 
-def test_an_upgrade_and_back(installed, counting):
+def test_an_upgrade_and_back(installed, counting, keeper):
     """To the build of another compiler, with a library more; a reload, a systemd that is started anew and a kill
     there; and back to the first one."""
     busy, watch = counting(), Watch(installed)
@@ -248,11 +258,11 @@ def test_an_upgrade_and_back(installed, counting):
     installed.run("systemctl", "daemon-reload")
     installed.run("systemctl", "restart", "perfmond")
     assert not running(installed, "/usr/sbin/perfmond")
-    seen, total = watch.end(), compare(busy)
+    seen, total = watch.end(), compare(busy, keeper)
     print(f"\nan upgrade, a reload, daemon-reexec, a kill, and back: {total:.0f} events compared, none lost; {seen}")
 
 
-def test_a_config_that_is_wrong_for_a_while(sandboxed, counting):
+def test_a_config_that_is_wrong_for_a_while(sandboxed, counting, keeper):
     """A kill, and a start that fails, more often than systemd would let other units do it: nothing is given up, nor
     does the socket, at which somebody waits all the time."""
     busy, watch = counting(), Watch(sandboxed)
@@ -265,7 +275,7 @@ def test_a_config_that_is_wrong_for_a_while(sandboxed, counting):
     assert sandboxed.run("systemctl", "is-active", "perfmond.socket").stdout.strip() == "active"
     sandboxed.write(CONFIG, SETTINGS)
     another(sandboxed, pid)
-    seen, total = watch.end(), compare(busy)
+    seen, total = watch.end(), compare(busy, keeper)
     print(f"\na config that was wrong for a while: {total:.0f} events compared, none lost; {seen}")
 
 
@@ -356,14 +366,15 @@ def other(machine):
 
 
 def nr_dying(machine):
-    """Cgroups that were removed, and are held by somebody: with the memory controller, by their pages as well."""
-    stat = machine.run("cat", "/sys/fs/cgroup/cgroup.stat").stdout
+    """Cgroups that were removed, and are held by somebody: with the memory controller, by their pages as well. BPF
+    programs hold the cgroup of the daemon that has loaded them, which is in another slice."""
+    stat = machine.run("cat", "/sys/fs/cgroup/other.slice/cgroup.stat").stdout
     with_memory = "memory" in machine.run("cat", "/sys/fs/cgroup/cgroup.controllers").stdout
     return 0 if with_memory else int(re.search(r"^nr_dying_descendants (\d+)$", stat, re.M)[1])
 
 
 @pytest.mark.parametrize("down", [False, True])
-def test_a_service_that_is_restarted(installed, counting, other, down):
+def test_a_service_that_is_restarted(installed, counting, keeper, other, down):
     """It goes on in its series, to which each of its lives adds all that it did, also to the end of one that came
     while perfmond was down; and when it has lingered nothing is left of it."""
     counting()
@@ -385,7 +396,7 @@ def test_a_service_that_is_restarted(installed, counting, other, down):
         rise = {name: shown[name] - before[name] for name in EVENTS}
         # Of a life that has begun meanwhile, the beginning may be in it.
         most = {name: after[name] - everybody[name] for name in EVENTS} if how == "restart" else did
-        assert all(did[name] <= rise[name] <= most[name] for name in EVENTS), (how, did, rise, most)
+        assert all(did[name] <= rise[name] <= most[name] + keeper.most(name) for name in EVENTS), (how, did, rise, most)
     installed.run("systemctl", "stop", "other")
     other.forget()
     assert other.shown(), "it lingers"
@@ -399,7 +410,7 @@ def test_a_service_that_is_restarted(installed, counting, other, down):
     watch.end()
 
 
-def test_in_the_sandbox(sandboxed, counting):
+def test_in_the_sandbox(sandboxed, counting, keeper):
     busy, watch = counting(), Watch(sandboxed)
     for turn in range(6):
         if turn % 2:
@@ -409,5 +420,5 @@ def test_in_the_sandbox(sandboxed, counting):
         else:
             sandboxed.run("systemctl", "restart", "perfmond")
         watch.look()
-    seen, total = watch.end(), compare(busy)
+    seen, total = watch.end(), compare(busy, keeper)
     print(f"\n3 restarts and 3 kills in the sandbox: {total:.0f} events compared, none lost; {seen}")

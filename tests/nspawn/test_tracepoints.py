@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from conftest import CONFIG, journal, show, until, value
+from conftest import CONFIG
+from machine import journal, show, until, value
 
 TRACEFS = "/sys/kernel/tracing"
 FORKER = "forker.service"

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of the system tests. What needs a privilege is skipped where it is missing, with the reason."""
 
+import contextlib
+import fcntl
+import itertools
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import harness
+import profiling
+from counter import Keeper
 from credentials import Files
 from fdstore import FdStore, Service
 from prometheus import Prometheus
@@ -16,6 +22,31 @@ from prometheus import Prometheus
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "once: does not depend on how the daemon was built; runs against one build")
+    config.addinivalue_line("markers", "engines: counts cgroups; runs with each engine, of a build that takes "
+                                       "longer (sanitizers) with one of them, by turns")
+    config.addinivalue_line("markers", "any_engine: in a file of the former, does not depend on the engine")
+    config.turns = itertools.cycle(harness.Engine.NAMES)
+
+
+def pytest_generate_tests(metafunc):
+    markers = {marker.name for marker in metafunc.definition.iter_markers()}
+    if "engines" in markers and "any_engine" not in markers and not harness.Engine.whole_run:
+        names = [next(metafunc.config.turns)] if harness.SANITIZED else harness.Engine.NAMES
+        metafunc.parametrize("engine", names, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def engine(request):
+    """By which the test's daemons count cgroups."""
+    harness.Engine.name = getattr(request, "param", harness.Engine.whole_run)
+    if harness.Engine.name == "bpf" and harness.why_no_bpf():
+        pytest.skip(harness.why_no_bpf())
+    credits = harness.Engine.name != "perf" and Keeper.is_there() and not harness.why_no_bpf()
+    harness.Engine.keeper = keeper = Keeper() if credits else None
+    yield harness.Engine.name
+    harness.Engine.name, harness.Engine.keeper = harness.Engine.whole_run, None
+    if keeper:
+        keeper.close()
 
 
 @pytest.fixture(scope="session")
@@ -95,19 +126,64 @@ def work(privileged):
         helper.stop()
 
 
-@pytest.fixture(scope="session")
-def tracefs(privileged):
-    """The root of tracefs; mounted for the tests and unmounted again where it was not mounted."""
+def find_tracefs():
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         if " - tracefs " in line:
-            yield Path(line.split()[4])
-            return
-    where = Path("/sys/kernel/tracing")
+            return Path(line.split()[4])
+    return None
+
+
+def mount_tracefs(where):
     mounted = subprocess.run(["mount", "-t", "tracefs", "nodev", where], capture_output=True, text=True, check=False)
     if mounted.returncode:
         pytest.skip(f"tracefs can't be mounted: {mounted.stderr.strip()}")
-    yield where
-    subprocess.run(["umount", where], check=True)
+
+
+@pytest.fixture(scope="session")
+def tracefs(privileged):
+    """The root of tracefs; mounted for the tests and unmounted again where it was not mounted. Several runs at a time
+    share it: the first one mounts it, the last one unmounts it."""
+    with open(Path(tempfile.gettempdir()) / "perfmond-tracefs.lock", "a+", encoding="ascii") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock.truncate(0)
+                if not find_tracefs():
+                    mount_tracefs("/sys/kernel/tracing")
+                    lock.write("mounted")
+                    lock.flush()
+            except BlockingIOError:
+                pass
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if found := find_tracefs():
+                break
+            fcntl.flock(lock, fcntl.LOCK_UN)
+        yield found
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.seek(0)
+            if lock.read():
+                lock.truncate(0)
+                # It is busy while somebody looks into it.
+                harness.until(lambda: subprocess.run(["umount", found], check=False).returncode == 0, f"umount {found}")
+
+
+@pytest.fixture
+def whole_machine():
+    """For tests that change what all see: the online CPUs, or where cgroups are counted. One at a time, and none while
+    a container's service is tested."""
+    with open(Path(tempfile.gettempdir()) / "perfmond-machine.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def debug_registers():
+    """A CPU has four: tests that need some of them go one after the other on this machine. Before `perfmond`, so that
+    they are free again when the next one begins."""
+    with open(Path(tempfile.gettempdir()) / "perfmond-breakpoints.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture
@@ -116,12 +192,24 @@ def binary_for_all(privileged, tmp_path_factory):
     if not shutil.which("setpriv"):
         pytest.skip("needs setpriv (util-linux)")
     folder = tmp_path_factory.mktemp("binary")
-    for part in [folder, *folder.parents][:3]:
+    for part in itertools.takewhile(lambda part: part != Path(tempfile.gettempdir()), [folder, *folder.parents]):
         os.chmod(part, 0o755)
     binary = shutil.copy(harness.PERFMOND, folder / "perfmond")
     os.chmod(binary, 0o755)
     # A coverage build could not write its counts there.
     return lambda prefix: {"prefix": prefix, "binary": binary, "env": {"GCOV_PREFIX": "/nonexistent"}}
+
+
+@pytest.fixture
+def nobody(binary_for_all):
+    """The daemon as a user without any privilege."""
+    return binary_for_all(harness.as_user(65534))
+
+
+@pytest.fixture
+def bpf(privileged):
+    if harness.why_no_bpf():
+        pytest.skip(harness.why_no_bpf())
 
 
 @pytest.fixture
@@ -132,6 +220,32 @@ def files(tmp_path):
 @pytest.fixture
 def cpus():
     return harness.online_cpus()
+
+
+# --- profiles
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    return profiling.Programs(tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture
+def burner(programs, tmp_path):
+    """Builds programs that burn CPU time, and starts them in cgroups."""
+    running = []
+
+    def start(name, cgroup, hot=3, flags=()):
+        program = tmp_path / name
+        if not program.exists():
+            programs.make(profiling.BURNER.format(hot=hot), program, flags)
+        process = subprocess.Popen([program], preexec_fn=lambda: cgroup.add(os.getpid()))
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
 
 
 # --- restarts

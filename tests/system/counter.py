@@ -8,6 +8,8 @@ the tests' own, one from before and one from after it, however long a busy machi
 
 import collections
 import ctypes
+import errno
+import itertools
 import math
 import os
 import platform
@@ -17,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from harness import until
+from harness import leeway, until
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}[platform.machine()]
 PERF_TYPE_SOFTWARE, PERF_TYPE_BREAKPOINT, ATTR_SIZE = 1, 5, 112
@@ -26,20 +28,31 @@ PID_CGROUP, CLOEXEC = 4, 8
 
 
 class Counter:
-    """Of the cgroup with that folder, on all CPUs; or of all that runs on these CPUs."""
+    """Of the cgroup with that folder, on all CPUs; of all that runs on these CPUs; or of the threads of a process,
+    and those that they make."""
 
-    def __init__(self, folder=None, cpus=None):
+    def __init__(self, folder=None, cpus=None, process=None):
         self.fds = {name: [] for name in EVENTS}
-        pid = os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if folder else -1
-        for name, config in EVENTS.items():
-            attr = struct.pack("=IIQ", PERF_TYPE_SOFTWARE, ATTR_SIZE, config).ljust(ATTR_SIZE, b"\0")
-            for cpu in range(os.cpu_count()) if cpus is None else cpus:
-                fd = ctypes.CDLL(None, use_errno=True).syscall(PERF_EVENT_OPEN, attr, pid, cpu, -1,
-                                                               CLOEXEC | (PID_CGROUP if folder else 0))
-                assert fd >= 0, os.strerror(ctypes.get_errno())
-                self.fds[name].append(fd)
         if folder:
+            pid = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            self._open([pid], range(os.cpu_count()), PID_CGROUP)
             os.close(pid)
+        elif process:
+            self._open([int(task) for task in os.listdir(f"/proc/{process}/task")], [-1])
+        else:
+            self._open([-1], range(os.cpu_count()) if cpus is None else cpus)
+
+    def _open(self, pids, cpus, flags=0):
+        for name, config in EVENTS.items():
+            attr = bytearray(struct.pack("=IIQ", PERF_TYPE_SOFTWARE, ATTR_SIZE, config).ljust(ATTR_SIZE, b"\0"))
+            if cpus == [-1]:
+                attr[40] |= 2  # inherit
+            for pid, cpu in itertools.product(pids, cpus):
+                fd = ctypes.CDLL(None, use_errno=True).syscall(PERF_EVENT_OPEN, bytes(attr), pid, cpu, -1,
+                                                               CLOEXEC | flags)
+                # A thread can have ended since it was listed.
+                assert fd >= 0 or ctypes.get_errno() == errno.ESRCH, os.strerror(ctypes.get_errno())
+                self.fds[name] += [fd] if fd >= 0 else []
 
     def read(self):
         return {name: sum(struct.unpack("=Q", os.read(fd, 8))[0] for fd in fds) for name, fds in self.fds.items()}
@@ -48,6 +61,31 @@ class Counter:
         for fds in self.fds.values():
             for fd in fds:
                 os.close(fd)
+
+
+class Keeper:
+    """On some virtual machines process 1 is the machine's keeper: not even root may look into it, and switches from its
+    threads are hidden from tracing. The engine bpf credits what they count to a cgroup that runs beside."""
+
+    def __init__(self):
+        self.counter = Counter(process=1) if self.is_there() else None
+
+    @staticmethod
+    def is_there():
+        try:
+            os.readlink("/proc/1/exe")
+        except OSError:
+            return os.geteuid() == 0
+        return False
+
+    def most(self, event):
+        """By how many a cgroup's count of that event can be too high for what the keeper has done since this was
+        made."""
+        return self.counter.read()[event] if self.counter else 0
+
+    def close(self):
+        if self.counter:
+            self.counter.close()
 
 
 class Breakpoints:
@@ -145,7 +183,7 @@ class Intervals:
                 or edge.high.time - self.edge.low.time - stopped > self.interval * 1.75:
             return
         least = (edge.low.count - self.edge.high.count) / (edge.high.time - self.edge.low.time)
-        most = (edge.high.count - self.edge.low.count) / (edge.low.time - self.edge.high.time)
+        most = (edge.high.count - self.edge.low.count + leeway(self.event)) / (edge.low.time - self.edge.high.time)
         assert least <= rate * 1.000001 and rate <= most * 1.000001, f"{rate} is not from {least} to {most}"
         self.checked.append(edge.low.time - self.edge.high.time)
 

@@ -40,3 +40,67 @@ class Files:
     @property
     def access(self):
         return {"verify": str(self.certificate), "auth": ("ada", "engine")}
+
+
+AUTHORITY = """
+[ca]
+default_ca = this
+[this]
+dir = {folder}
+database = $dir/index.txt
+serial = $dir/serial
+crlnumber = $dir/crlnumber
+new_certs_dir = $dir
+certificate = $dir/ca.pem
+private_key = $dir/ca.key
+default_md = sha256
+default_days = 2
+default_crl_days = 2
+policy = any
+copy_extensions = copy
+unique_subject = no
+[any]
+commonName = supplied
+"""
+
+
+class Authority:
+    """One that issues certificates of clients, with openssl, and revokes them. ca and crl are its files."""
+
+    def __init__(self, folder, name="fleet"):
+        folder.mkdir()
+        self.folder, self.ca, self.crl = folder, folder / "ca.pem", folder / "crl.pem"
+        (folder / "index.txt").touch()
+        for file in ("serial", "crlnumber"):
+            (folder / file).write_text("01\n")
+        self.config = folder / "ca.conf"
+        self.config.write_text(AUTHORITY.format(folder=folder))
+        self._openssl("req", "-x509", *self._new_key(folder / "ca.key"), "-out", self.ca, "-days", "3",
+                      "-subj", f"/CN={name}")
+        self.list_revoked()
+
+    def _openssl(self, *args):
+        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=self.folder)
+
+    @staticmethod
+    def _new_key(path):
+        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", path]
+
+    def issue(self, name, *options, san="DNS:prometheus.example", purpose="clientAuth"):
+        """(certificate, key) as requests' cert= takes them; options go to `openssl ca`."""
+        request, key, certificate = (self.folder / f"{name}.{kind}" for kind in ("csr", "key", "pem"))
+        extensions = [f"subjectAltName={san}"] * bool(san) + [f"extendedKeyUsage={purpose}"] * bool(purpose)
+        self._openssl("req", "-new", *self._new_key(key), "-out", request, "-subj", f"/CN={name}",
+                      *[part for extension in extensions for part in ("-addext", extension)])
+        self._openssl("ca", "-batch", "-notext", "-config", self.config, "-in", request, "-out", certificate, *options)
+        return str(certificate), str(key)
+
+    def expired(self, name):
+        return self.issue(name, "-startdate", "20200101000000Z", "-enddate", "20200102000000Z")
+
+    def revoke(self, pair):
+        self._openssl("ca", "-config", self.config, "-revoke", pair[0])
+        self.list_revoked()
+
+    def list_revoked(self, *options):
+        self._openssl("ca", "-config", self.config, "-gencrl", "-out", self.crl, *options)

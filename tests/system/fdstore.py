@@ -139,7 +139,7 @@ class Service:
     def __init__(self, folder, store=None, state=None):
         self.path = folder / "perfmond.conf"
         self.store, self.daemon, self.seen = store, None, {}
-        self.limits = None
+        self.limits, self.options = None, {}
         self.env = {"NOTIFY_SOCKET": store.address} if store else {}
         if state:
             self.env["STATE_DIRECTORY"] = str(state)
@@ -148,8 +148,9 @@ class Service:
         if text is not None:
             self.path.write_text(with_engine(text), encoding="utf-8")
         files = self.store.shuffled() if self.store else []
-        self.daemon = harness.Daemon(self.path, env=self.env, limits=self.limits,
-                                     **(passing(files) if files else {}))
+        passed = passing(files) if files else {}
+        both = {key: [*self.options.get(key, ()), *passed.get(key, ())] for key in ("prefix", "fds")}
+        self.daemon = harness.Daemon(self.path, env=self.env, limits=self.limits, **both)
         return self.daemon.wait_ready() if ready else self.daemon
 
     def _gone(self):

@@ -8,6 +8,7 @@ folder of the programs prometheus and promtool.
 import collections
 import contextlib
 import ctypes
+import functools
 import os
 import random
 import re
@@ -18,6 +19,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -33,7 +35,9 @@ PROMETHEUS = Path(os.environ.get("PROMETHEUS", "/usr/bin"))
 
 # Under a sanitizer everything takes longer.
 SANITIZED = b"__asan_init" in Path(PERFMOND).read_bytes()
-PATIENCE = 30 if SANITIZED else 10
+
+# For how long to wait for what has to happen, on a busy machine too. What is claimed of a time has its own number.
+PATIENCE = 30
 
 # What is older than this is read afresh by a scrape; a little more, to be sure.
 FRESH = 0.12
@@ -52,6 +56,38 @@ def until(condition, what, timeout=None):
         time.sleep(0.02)
 
 
+class Credited(float):
+    """A cgroup's number of an event, where the engine bpf can't see each switch (counter.Keeper): it equals what it is
+    too high for by no more than the event's leeway, and so do sums and differences."""
+
+    EVENTS = {f"perf_cgroup_{event}_total": event for event in ("page_faults", "context_switches")}
+
+    def __new__(cls, value, event):
+        made = super().__new__(cls, value)
+        made.event = event
+        return made
+
+    def __eq__(self, other):
+        return float(self) == other or \
+            isinstance(other, (int, float)) and 0 <= float(self) - other <= leeway(self.event)
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = float.__hash__
+
+    def __add__(self, other):
+        return Credited(float(self) + other, self.event)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return Credited(float(self) - other, self.event)
+
+    def __rsub__(self, other):
+        return Credited(other - float(self), self.event)
+
+
 class Metrics:
     """One exposition, parsed."""
 
@@ -63,7 +99,11 @@ class Metrics:
             for sample in family.samples:
                 key = (sample.name, frozenset(sample.labels.items()))
                 assert key not in self.samples, f"twice: {sample}"
-                self.samples[key] = sample.value
+                event = Credited.EVENTS.get(sample.name) if Engine.keeper else None
+                self.samples[key] = Credited(sample.value, event) if event else sample.value
+        # Whatever a test is about: cgroups and CPUs add up, at every reading.
+        errors = self.get("perfmond_credit_errors_total")
+        assert errors in (None, 0), f"{errors} events are credited to nobody, or twice"
 
     def all(self, name, **labels):
         """The samples of that name which have these labels (and maybe more), as (labels, value)."""
@@ -101,10 +141,35 @@ class Delta:
         return self.after.value(name, **labels) - self.before.value(name, **labels)
 
 
+class Engine:
+    """By which engine the daemons of a test count cgroups, where their config does not say it: ENGINE in the
+    environment says it for the whole run, else the tests do that are marked `engines` (conftest.py). None: as it is
+    by default."""
+
+    NAMES = ("perf", "bpf")
+    whole_run = os.environ.get("ENGINE")
+    name = whole_run
+    keeper = None  # a counter.Keeper, where the engine can't see each switch
+
+
+def leeway(event):
+    """By how many a cgroup's count of that event can be too high: nobody compares upper bounds without it."""
+    return Engine.keeper.most(event) if Engine.keeper else 0
+
+
 def with_engine(text):
-    """The config, with the engine that the whole run is to be made with (ENGINE), unless it names one itself."""
-    engine = os.environ.get("ENGINE")
-    return text if not engine or "engine =" in text else f"{text}\n[cgroup]\nengine = {engine}\n"
+    """The config, with the test's engine, unless it names one itself."""
+    return text if not Engine.name or "engine =" in text else f"{text}\n[cgroup]\nengine = {Engine.name}\n"
+
+
+@functools.lru_cache
+def why_no_bpf():
+    """Why the daemon can't credit cgroups by BPF here; "": it can."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write("[cgroup]\nengine = bpf\n")
+        file.flush()
+        text = run("--check", f"--config={file.name}").stdout
+    return next((line.strip() for line in text.splitlines() if "not by crediting" in line), "")
 
 
 class Daemon:
@@ -152,7 +217,17 @@ class Daemon:
 
     def wait_ready(self):
         self.url = self.wait_log(r"listening on (https?://\S+)")[1]
-        until(lambda: self.get("/-/ready").status_code == 200, "ready")
+        started, answers = time.monotonic(), []
+
+        def is_ready():
+            answer = self.get("/-/ready")
+            answers.append(f"{time.monotonic() - started:.2f} s: {answer.text.strip()}")
+            return answer.status_code == 200
+        try:
+            until(is_ready, "ready")
+        except AssertionError as error:
+            text = "\n".join([f"{error}; what it answered:", *answers[-5:], "the log:", self.log])
+            raise AssertionError(text) from None
         return self
 
     def get(self, path, **kwargs):
@@ -198,9 +273,19 @@ class Daemon:
                 pass  # closed meanwhile
         return kinds
 
+    def mappings(self):
+        """What it has mapped that has no path (rings, maps of BPF, memory files), as many as there are of each kind."""
+        names = re.findall(r"(?:anon_inode:|/memfd:).*", Path(f"/proc/{self.pid}/maps").read_text())
+        return collections.Counter(re.sub(r"\d+", "", name) for name in names)
+
     def resident(self):
         """In bytes."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+    def anonymous(self):
+        """What of it is its own, in bytes: without files, and without maps of BPF, whose size is the config's."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"RssAnon:\s*(\d+) kB", status)[1]) * 1024
 
     def end(self, timeout=None):
         """Waits for the end; the exit status."""
@@ -256,6 +341,15 @@ def as_user(uid, caps=""):
     caps = ",".join(["-all", *caps.split()])
     return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", f"--bounding-set={caps}",
             f"--inh-caps={caps}", f"--ambient-caps={caps}"]
+
+
+def read_paranoid():
+    return int(Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii"))
+
+
+def readable(path):
+    os.chmod(path, 0o755)
+    return path
 
 
 class Work:
@@ -358,6 +452,37 @@ class Stalls:
         for helper in self.helpers:
             helper.begin("")
         return max(helper.finish() for helper in self.helpers) / 1e9
+
+
+def run_delay(task):
+    """For how many seconds a thread wanted a CPU and had none: the first of a process, or "thread-self". 0: the kernel
+    does not tell (CONFIG_SCHED_INFO)."""
+    path = Path(f"/proc/{task}/schedstat")
+    return int(path.read_text().split()[1]) / 1e9 if path.exists() else 0
+
+
+class Timed:
+    """How long answers take, apart from the time for which the daemon's loop, or who asks, wanted a CPU and had none:
+    by that much a busy machine alone makes them late. Where the kernel does not tell it, Stalls do."""
+
+    def __init__(self, daemon, work):
+        self.daemon, self.took = daemon, []
+        self.stalls = None if run_delay("thread-self") else Stalls(work)
+
+    def withheld(self):
+        return run_delay(self.daemon.pid) + run_delay("thread-self")
+
+    @contextlib.contextmanager
+    def one(self):
+        withheld, start = self.withheld(), time.monotonic()
+        yield
+        took = time.monotonic() - start
+        self.took.append(took - (self.withheld() - withheld))
+
+    def end(self):
+        """The seconds of each."""
+        stall = self.stalls.end() if self.stalls else 0
+        return [took - stall for took in self.took]
 
 
 def perf_stat(*args):

@@ -36,7 +36,7 @@ scrape_configs:
     def _ready(self):
         try:
             return requests.get(f"{self.url}/-/ready", timeout=5).ok
-        except requests.ConnectionError:
+        except requests.RequestException:
             return False
 
     def get(self, path, **params):

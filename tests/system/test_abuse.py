@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import PATIENCE, SANITIZED, Metrics, Stalls, until
+from harness import PATIENCE, SANITIZED, Metrics, Timed, until
 
-# Others are to be answered within a second: nine of ten scrapes have to be, whatever a busy machine adds to it, and
-# none may take longer than this. How long they took is printed.
+# Others are to be answered within a second: nine of ten scrapes have to be, a busy machine's part aside, and none may
+# take longer than this. How long they took is printed.
 SEVERAL_SECONDS = 30 if SANITIZED else 8
 
 # What bad clients may make the daemon grow by: 64 MiB of answers, the kernel's buffers aside, and some for connections
@@ -77,19 +77,18 @@ def files_of(daemon):
 class Watch:
     """Scrapes in between: how long they took, how many were refused, and how much memory there was at most."""
 
-    def __init__(self, daemon, stalls):
-        self.daemon, self.stalls = daemon, stalls
-        self.took, self.refused, self.peak = [], 0, 0
+    def __init__(self, daemon, work):
+        self.daemon, self.timed = daemon, Timed(daemon, work)
+        self.refused, self.peak = 0, 0
         daemon.metrics()
         self.files, self.resident = files_of(daemon), resident(daemon)
 
     def ask(self):
         """A scrape, or None where all that may be unsent is held by others."""
-        start = time.monotonic()
-        answer = self.daemon.get("/metrics")
-        self.took.append(time.monotonic() - start)
+        with self.timed.one():
+            answer = self.daemon.get("/metrics")
         assert answer.status_code in (200, 503), answer.text
-        assert self.took[-1] < SEVERAL_SECONDS
+        assert self.timed.took[-1] < SEVERAL_SECONDS
         self.peak = max(self.peak, resident(self.daemon))
         assert self.peak - self.resident < GROWTH_MAX
         if answer.status_code == 200:
@@ -104,14 +103,15 @@ class Watch:
 
     def end(self):
         """Others had their answers within a second, and all is as it was, as soon as the connections are gone."""
-        stall = self.stalls.end()
-        late = [took for took in self.took if took > 1 + stall]
-        assert len(late) <= len(self.took) / 10, f"{len(late)} of {len(self.took)} scrapes took {late}, not {stall}"
+        took = self.timed.end()
+        late = [seconds for seconds in took if seconds > 1]
+        assert len(late) <= len(took) / 10, f"{len(late)} of {len(took)} scrapes took {late}"
         until(lambda: self.scrape().value("perfmond_connections") == 1, "the connections are gone", 30)
         until(lambda: files_of(self.daemon) <= self.files, "the files are closed")
         metrics = self.scrape()
         assert metrics.value("perfmond_unsent_bytes") == 0
-        print(f" slowest of {len(self.took)} scrapes {max(self.took) * 1000:.0f} ms, {self.refused} refused, loop lag"
+        took = self.timed.end()
+        print(f" slowest of {len(took)} scrapes {max(took) * 1000:.0f} ms, {self.refused} refused, loop lag"
               f" {metrics.value('perfmond_loop_lag_seconds') * 1000:.0f} ms, memory {self.resident >> 20} MiB, at most"
               f" {self.peak >> 20} MiB, in the end {resident(self.daemon) >> 20} MiB", end="")
         return metrics
@@ -119,7 +119,7 @@ class Watch:
 
 @pytest.fixture
 def watching(work):
-    return lambda daemon: Watch(daemon, Stalls(work))
+    return lambda daemon: Watch(daemon, work)
 
 
 @pytest.fixture
@@ -159,7 +159,9 @@ def test_a_thousand_slow_senders_from_one_address(daemon, watch):
     try:
         for s in sockets:
             send_some(s, b"GET /metrics HTTP/1.1\r\n")
-        until(lambda: watch.scrape().value("perfmond_connections_refused_total", reason="address") >= 900, "refused")
+        # But for those that have a place; who has had one for too long loses it.
+        until(lambda: (metrics := watch.scrape()).value("perfmond_connections_refused_total", reason="address") +
+              metrics.value("perfmond_connections_dropped_total", reason="request") >= 1000 - 64, "refused")
         assert watch.scrape().value("perfmond_connections") <= 65
     finally:
         close_all(sockets)
@@ -193,7 +195,7 @@ def test_a_thousand_slow_readers(perfmond, cgroups, watching):
     finally:
         close_all(sockets)
     # Slow ones can hold all that may be unsent for a second; then they make room.
-    assert watch.refused <= len(watch.took) / 10
+    assert watch.refused <= len(watch.timed.took) / 10
     metrics = watch.end()
     assert metrics.value("perfmond_connections_refused_total", reason="full") > 0
 
@@ -274,19 +276,19 @@ def test_gone_in_the_middle_of_a_large_answer(perfmond, cgroups, cpus, watching)
 
 # The statuses that each of them may be answered with; none: it is not answered.
 BROKEN = {
-    "a body on GET": ("200", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n0123456789"),
-    "a body that never comes": ("", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n012"),
-    "two lengths": ("200 400",
+    "a body on GET": ("400", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n0123456789"),
+    "a body that never comes": ("400", b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n012"),
+    "two lengths": ("400",
                     b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
     "a length too large": ("413",
                            b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
-    "chunks on GET": ("200",
+    "chunks on GET": ("400",
                       b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
-    "a chunk too large": ("413 400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "a chunk too large": ("400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                           b"ffffffffffffffffff\r\n"),
     "a negative chunk": ("400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n"),
     "no chunk": ("400", b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n"),
-    "chunks and a length": ("405", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+    "chunks and a length": ("400", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
                            b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n"),
     "dots": ("404", GET % b"/../../../../etc/passwd"),
     "escaped dots": ("404", GET % b"/%2e%2e/%2e%2e/etc/passwd"),
@@ -303,7 +305,7 @@ BROKEN = {
     "many parameters": ("400", GET % (b"/api/v1/snapshot?" + b"&".join(b"a%d=1" % i for i in range(500)))),
     "many headers": ("431", b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a: b\r\n" * 5000 + b"\r\n"),
     "a long header": ("431", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100000 + b"\r\n\r\n"),
-    "a folded header": ("200 400", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\tc\r\n\r\n"),
+    "a folded header": ("400", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\tc\r\n\r\n"),
     "a long line": ("414", b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     "TLS": ("", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) * 4),
     "HTTP/2": ("505", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
@@ -382,15 +384,18 @@ PATHS = [b"/", b"/metrics", b"/api/v1/snapshot?limit=2", b"/api/v1/status", b"/n
 
 def choose_secret(dice):
     """Mostly the right one: it lets requests through to all else."""
-    return SECRETS[0] if dice.random() < 0.6 else dice.choice(SECRETS)
+    return SECRETS[0] if dice.random() < 0.5 else dice.choice(SECRETS)
+
+
+def request_of(secret, path):
+    return GET.replace(b"\r\n\r\n", b"\r\nAuthorization: " + secret + b"\r\n") % path
 
 
 def make_request(dice):
     """Whole ones with some bytes changed, or pieces put together."""
     if dice.random() < 0.4:
         return b"".join(dice.choices(PIECES, k=dice.randrange(1, 25)))
-    data = bytearray(b"".join(GET.replace(b"\r\n\r\n", b"\r\nAuthorization: " + choose_secret(dice) + b"\r\n") %
-                              dice.choice(PATHS) for _ in range(dice.randrange(1, 4))))
+    data = bytearray(b"".join(request_of(choose_secret(dice), dice.choice(PATHS)) for _ in range(dice.randrange(1, 4))))
     for _ in range(dice.randrange(6)):
         at = dice.randrange(len(data))
         change = dice.randrange(3)
@@ -416,7 +421,7 @@ def test_requests_at_random(perfmond, cgroups, files, watching):
     print(f" seed {seed}", end="")
     before = {labels["code"]: value for labels, value in watch.scrape().all("perfmond_http_requests_total")}
     sockets, nr, end = [], 0, time.monotonic() + 15
-    while time.monotonic() < end:
+    while time.monotonic() < end or nr <= 200:
         s = begin(daemon, 2 + nr % 30)
         sockets.append(s)
         s.settimeout(1)
@@ -431,10 +436,19 @@ def test_requests_at_random(perfmond, cgroups, files, watching):
             watch.scrape()
     close_all(sockets)
     print(f", {nr} requests,", end="")
-    assert nr > 200
+    # And one of each kind that is sure.
+    until(lambda: watch.scrape().value("perfmond_connections") == 1, "the connections are gone")
+    for code, data in ((b"404", request_of(SECRETS[0], b"/none")), (b"400", BROKEN["no path"][1])):
+        with connect(daemon, 41) as s:
+            s.sendall(data)
+            assert s.recv(100).startswith(b"HTTP/1.1 " + code)
+    # An address may be wrong ten times, and once in two seconds from then on.
+    for _ in range(20):
+        with begin(daemon, 40) as s:
+            s.settimeout(PATIENCE)
+            s.sendall(request_of(SECRETS[1], b"/metrics"))
+            s.recv(100)
     metrics = watch.end()
     answered = {code: metrics.value("perfmond_http_requests_total", code=code) - was for code, was in before.items()}
     print(f" {answered}", end="")
-    assert all(answered[code] > 0 for code in ("200", "400", "401", "404")), answered
-    # Each address may be wrong ten times, and once in two seconds from then on: a few thousand requests are too few.
-    assert answered["429"] > 0 or nr < 8000, answered
+    assert all(answered[code] > 0 for code in ("200", "400", "401", "404", "429")), answered

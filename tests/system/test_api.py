@@ -2,19 +2,24 @@
 """The API's description, doc/openapi.json: that it is one, and that every answer of the daemon is as it says."""
 
 import gzip
+import itertools
 import json
+import os
 import re
+import time
 from pathlib import Path
 
 import jsonschema
 import pytest
 import requests
 
+import harness
 from harness import PATIENCE, until
 from openapi import API, DOCUMENT, check, check_schema, follow
 
 KEYS_OF_A_SCHEMA = {"type", "description", "properties", "required", "additionalProperties", "items", "enum", "const",
-                    "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength", "pattern", "$ref"}
+                    "minimum", "maximum", "minItems", "maxItems",
+                    "exclusiveMinimum", "minLength", "maxLength", "pattern", "$ref"}
 
 COLUMNS = """
 [cpu]
@@ -61,13 +66,28 @@ def test_the_document():
             assert status == "200" or set(follow(response)["content"]) == errors, path
 
 
+@pytest.mark.once
+def test_operations_have_names():
+    """For programs that make clients of the document."""
+    names = [item["get"]["operationId"] for item in DOCUMENT["paths"].values()]
+    assert len(set(names)) == len(names) and all(re.fullmatch(r"get[A-Z]\w+", name) for name in names)
+
+
+def test_the_document_is_served(perfmond):
+    daemon = perfmond("")
+    answer = daemon.get("/api/v1/openapi.json")
+    assert answer.headers["Content-Type"] == "application/json" and answer.json() == DOCUMENT
+    assert answer.headers["Content-Encoding"] == "gzip"
+
+
 def test_paths_are_all_there_are(perfmond):
     """The paths that the daemon answers are those of the document, and what it says of their errors."""
-    daemon = perfmond("")
+    daemon = perfmond("[profiles]\nenabled = yes\n")
     for path, item in DOCUMENT["paths"].items():
-        answer = daemon.get(path)
-        assert answer.status_code == 200
-        assert answer.headers["Content-Type"].partition(";")[0] in item["get"]["responses"]["200"]["content"]
+        answer = daemon.get(path.format(name="profile", id="none"))
+        assert answer.status_code == (404 if "{id}" in path else 200)
+        response = follow(item["get"]["responses"][str(answer.status_code)])
+        assert answer.headers["Content-Type"].partition(";")[0] in response["content"]
     source = (Path(__file__).parents[2] / "daemon/web/route.c").read_text(encoding="utf-8")
     assert set(re.findall(r'^\t\{ "(/[^"]*)", TYPE_', source, re.M)) == set(DOCUMENT["paths"])
 
@@ -102,36 +122,71 @@ def test_answers(perfmond, cgroups, extra):
         assert row["derived"]["cpus_utilized"] >= 0
 
 
-@pytest.mark.parametrize("query", ["scope=cpu", "scope=cgroup", "cgroup=/**", "event=context*", "sort=task_clock",
-                                   "limit=1", "scope=cgroup&sort=context-switches&limit=1", "event=nothing"])
-def test_filtered_answers(perfmond, cgroups, query):
+def busy_by_the_kernel():
+    """Seconds by CPU, in /proc/stat: user, nice, system, irq and softirq time."""
+    lines = [line.split() for line in Path("/proc/stat").read_text(encoding="ascii").splitlines()]
+    return {int(line[0][3:]): sum(int(line[i]) for i in (1, 2, 3, 6, 7)) / os.sysconf("SC_CLK_TCK")
+            for line in lines if re.fullmatch(r"cpu\d+", line[0])}
+
+
+def test_busy_seconds(perfmond):
+    """Read for each answer that is made, not when the daemon has last read its counters."""
+    daemon = perfmond("[daemon]\ninterval = 60s\n[cgroup]\ngroups =\n")
+    for _ in range(3):
+        before = busy_by_the_kernel()
+        time.sleep(0.2)
+        shown = {row["cpu"]: row["busy_seconds"] for row in daemon.json("/api/v1/snapshot")["cpus"]}
+        after = busy_by_the_kernel()
+        assert set(shown) == set(harness.online_cpus())
+        assert all(before[cpu] <= busy <= after[cpu] for cpu, busy in shown.items()), (before, shown, after)
+
+
+def test_filtered_answers(perfmond, cgroups):
     cgroups.make("a")
     daemon = perfmond(COLUMNS.format(include=f"{cgroups.label}/**"))
     names = {parameter["name"] for parameter in DOCUMENT["paths"]["/api/v1/snapshot"]["get"]["parameters"]}
-    assert set(re.findall(r"(?:^|&)(\w+)=", query)) <= names
-    check(daemon.get("/api/v1/snapshot?" + query))
+    for query in ("scope=cpu", "scope=cgroup", "cgroup=/**", "event=context*", "sort=task_clock", "leaves=yes",
+                  "leaves=no", "limit=1", "scope=cgroup&sort=context-switches&limit=1", "event=nothing"):
+        assert set(re.findall(r"(?:^|&)(\w+)=", query)) <= names, query
+        check(daemon.get("/api/v1/snapshot?" + query))
 
 
-@pytest.mark.parametrize("query", ["scope=everything", "scope=", "limit=0", "limit=x", "limit=", "cgroup=", "event=",
-                                   "sort=", "sort=no_such_event", "nonsense=1", "scope=cpu&scope=cpu", "cgroup=%ff",
-                                   "x" * 2000, "&".join(f"a{i}=1" for i in range(20))])
-@pytest.mark.parametrize("path", API)
-def test_wrong_queries(perfmond, path, query):
-    answer = perfmond("").get(f"{path}?{query}")
-    assert answer.status_code == 400
-    assert "\n" not in check(answer)["error"]
+def test_leaves(perfmond, cgroups):
+    """Those without others below them, as /metrics tells them; of what is left out in between, nothing is one."""
+    for path in ("a", "a/b", "a/b/c", "a/b/d", "a-b"):
+        cgroups.make(path)
+    daemon = perfmond(COLUMNS.format(include=f"{cgroups.label}/**\nexclude = {cgroups.label}/a/b"))
+    expected = {"a": 2, "a/b/c": 0, "a/b/d": 0, "a-b": 0}
+    metrics = until(lambda: len((m := daemon.fresh()).all("perf_cgroup_descendants")) == len(expected) and m,
+                    "all of them are counted")
+    assert {labels["cgroup"]: value for labels, value in metrics.all("perf_cgroup_descendants")} == \
+        {f"{cgroups.label}/{path}": number for path, number in expected.items()}
+    leaves = check(daemon.get("/api/v1/snapshot?scope=cgroup&leaves=yes"))["cgroups"]
+    assert {row["cgroup"] for row in leaves} == {f"{cgroups.label}/{path}" for path in ("a/b/c", "a/b/d", "a-b")}
 
 
-@pytest.mark.parametrize("path", DOCUMENT["paths"])
-def test_refused(perfmond, path):
+WRONG = ["scope=everything", "scope=", "leaves=", "limit=0", "limit=x", "limit=", "cgroup=", "event=", "sort=",
+         "sort=no_such_event", "nonsense=1", "scope=cpu&scope=cpu", "cgroup=%ff", "x" * 2000,
+         "&".join(f"a{i}=1" for i in range(20))]
+
+
+def test_wrong_queries(perfmond):
+    daemon = perfmond("")
+    for path, query in itertools.product(API, WRONG):
+        answer = daemon.get(f"{path}?{query}")
+        assert answer.status_code == 400, (path, query)
+        assert "\n" not in check(answer)["error"], (path, query)
+
+
+def test_refused(perfmond):
     """What does not get as far as its path."""
     daemon = perfmond("")
-    url = daemon.url + path
-    for status, answer in [(405, requests.post(url, timeout=PATIENCE)),
-                           (421, daemon.get(path, headers={"Host": "rebound.example"})),
-                           (431, daemon.get(path, headers={"X": "x" * 17000}))]:
-        assert answer.status_code == status
-        check(answer)
+    for path in (path.format(name="profile", id="none") for path in DOCUMENT["paths"]):
+        for status, answer in [(405, requests.post(daemon.url + path, timeout=PATIENCE)),
+                               (421, daemon.get(path, headers={"Host": "rebound.example"})),
+                               (431, daemon.get(path, headers={"X": "x" * 17000}))]:
+            assert answer.status_code == status, path
+            check(answer)
 
 
 def test_what_has_no_path(perfmond):
@@ -143,7 +198,7 @@ def test_what_has_no_path(perfmond):
 
 
 def test_compressed_answers(perfmond):
-    daemon = perfmond("")
+    daemon = perfmond("[profiles]\nenabled = yes\n")
     for path in [*API, "/"]:
         answer = daemon.get(path, headers={"Accept-Encoding": "gzip"}, stream=True)
         assert answer.headers["Content-Encoding"] == "gzip"

@@ -4,13 +4,17 @@ its tasks' own books, say; a parent is the sum of its children; nothing is lost 
 """
 
 import os
+import random
 import signal
 import subprocess
 import time
 
 import pytest
 
-from harness import Reference, run, until
+from counter import Counter, Keeper
+from harness import Reference, leeway, run, until
+
+pytestmark = pytest.mark.usefixtures("bpf")
 
 FAULTS, SWITCHES, CLOCK = (f"perf_cgroup_{name}_total" for name in
                            ("page_faults", "context_switches", "task_clock_seconds"))
@@ -36,18 +40,8 @@ events = page-faults, context-switches, task-clock
 """
 
 
-@pytest.fixture(autouse=True)
-def bpf(privileged, tmp_path):
-    """Where it can't be loaded, --check says so, and there is nothing to test."""
-    path = tmp_path / "probe.conf"
-    path.write_text("[cgroup]\nengine = bpf\n")
-    text = run("--check", f"--config={path}").stdout
-    if "not by crediting" in text:
-        pytest.skip(next(line for line in text.splitlines() if "not by crediting" in line))
-
-
-def of(metrics, name, group):
-    return metrics.value(name, cgroup=group.label)
+def of(metrics, name, cgroup, **labels):
+    return metrics.value(name, cgroup=cgroup.label, **labels)
 
 
 def test_files_do_not_grow_with_cgroups(perfmond, cgroups):
@@ -132,7 +126,8 @@ def test_came_and_went_unseen(perfmond, cgroups, work, cpus):
         os.kill(daemon.pid, signal.SIGCONT)
     after = daemon.fresh()
     assert done >= 2000
-    assert done <= of(after, FAULTS, parent) - of(before, FAULTS, parent) <= reference.read()
+    rise = of(after, FAULTS, parent) - of(before, FAULTS, parent)
+    assert done <= rise <= reference.read() + leeway("page_faults")
 
 
 def test_those_nobody_asks_for(perfmond, cgroups, work, cpus):
@@ -181,9 +176,10 @@ for turn in range(50):
     after = daemon.fresh()
     rises = [of(after, FAULTS, group) - of(before, FAULTS, group) for group in (a, b)]
     theirs = [reference.read() for reference in references]
-    assert sum(rises) == pytest.approx(sum(theirs), abs=10)
+    most = leeway("page_faults")
+    assert -10 <= sum(rises) - sum(theirs) <= 10 + most
     # A move takes some microseconds, in which the kernel and the engine see it one after the other.
-    assert rises == pytest.approx(theirs, rel=0.01)
+    assert all(0.99 * other <= mine <= 1.01 * other + most for mine, other in zip(rises, theirs)), (rises, theirs)
 
 
 def test_from_engine_to_engine(perfmond, cgroups, work, cpus):
@@ -216,6 +212,60 @@ def test_restart(service, cgroups, work, cpus, end):
         helper.do("faults 100")
         assert of(service.fresh(), FAULTS, group) - of(before, FAULTS, group) == helper.faults() - at
         service.wait_kept()
+
+
+def test_slots_over_kills(service, cgroups, work, cpus):
+    """Cgroups come, run and go while the daemon is killed again and again: no slot has two owners, so that what was
+    counted below one parent never goes to another one."""
+    parents = [cgroups.make("left"), cgroups.make("right")]
+    text = config(cgroups).replace("200ms", "20ms")
+    service.start(text)
+    service.wait_kept()
+    counters = [Counter(parent.path) for parent in parents]
+    keeper, first = Keeper(), service.fresh()
+    for turn in range(20):
+        for i in range(8):
+            brief = parents[i % 2].make(f"brief{turn}-{i}")
+            helper = work(cpu=cpus[i // 2 % len(cpus)])
+            helper.wait_asleep()
+            brief.add(helper.process.pid)
+            helper.do(f"faults {200 if i % 2 else 30}")
+            helper.stop()
+            brief.remove()
+            time.sleep(random.uniform(0, 0.02))
+        service.kill()
+        service.start()
+    last = service.fresh()
+    for parent, counter in zip(parents, counters):
+        counted, rise = counter.read()["page_faults"], of(last, FAULTS, parent) - of(first, FAULTS, parent)
+        counter.close()
+        assert counted <= rise <= counted + keeper.most("page_faults"), parent.label
+
+
+def test_what_switches_cost(perfmond, cgroups, work, cpus):
+    """Each credit at a switch is counted on its CPU, and the time that it took."""
+    cpu = cpus[-1]
+    groups = [cgroups.make(name).make("inner").make("leaf") for name in ("ping", "pong")]
+    helper = work(groups[0], cpu)
+    helper.fork()
+    groups[1].add(helper.pids[1])
+    daemon = perfmond(config(cgroups))
+    until(lambda: daemon.metrics().get(SWITCHES, cgroup=groups[1].label) is not None, "counted")
+    before, switches, since = daemon.fresh(), helper.switches(), time.monotonic()
+    helper.do("switches 20000")
+    switches, after, elapsed = helper.switches() - switches, daemon.fresh(), time.monotonic() - since
+
+    def rise(name, **labels):
+        return after.value(name, **labels) - before.value(name, **labels)
+
+    # One that is hidden from tracing is credited to whoever runs next.
+    hidden = rise("perfmond_hidden_switches_total")
+    assert 40000 <= switches <= sum(rise(SWITCHES, cgroup=group.label) for group in groups) <= switches + hidden
+    assert rise("perfmond_switches_total", cpu=str(cpu)) >= 0.9 * switches
+    assert 0 < rise("perfmond_switch_seconds_total", cpu=str(cpu)) < elapsed
+    cost = daemon.json("/api/v1/status")["cost"]
+    assert cost["switches"] >= after.value("perfmond_switches_total", cpu=str(cpu))
+    assert cost["switch_seconds"] > 0
 
 
 def test_without_the_privilege(perfmond, cgroups):

@@ -149,7 +149,9 @@ def test_the_example_is_the_defaults(privileged, tmp_path):
         return re.sub(r" \[\d+\]$|^\[\d+\] .*\n|^.* the events above can.t be counted$|^all that is configured .*$", "",
                       text, flags=re.M).rstrip()
 
-    assert check("all") == check("none") != ""
+    # Others' cgroups come and go, and one that just goes is left out.
+    if not any(check("all") == check("none") != "" for _ in range(10)):
+        assert check("all") == check("none") != ""
 
 
 def test_the_example_in_the_document(write, tracefs):

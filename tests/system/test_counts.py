@@ -14,6 +14,8 @@ import pytest
 from counter import Intervals
 from harness import FRESH, Delta, Repeated, perf_stat, until
 
+pytestmark = pytest.mark.engines
+
 
 def config(top, events, per_cpu="yes"):
     return f"""
@@ -72,6 +74,7 @@ def test_context_switches_are_exact(perfmond, cgroups, work, cpus, which):
     assert delta.of("perf_cpu_context_switches_total", cpu=str(cpu)) >= kernel
 
 
+@pytest.mark.any_engine
 def test_a_tracepoint_is_exact(perfmond, cgroups, work, cpus, tracefs):
     cpu, calls = cpus[-1], 12345
     group, other = cgroups.make("calling"), cgroups.make("other")
@@ -95,14 +98,14 @@ def test_summed_over_cpus_nothing_is_lost(perfmond, cgroups, work, cpus):
     helper = work(group, cpus[0])
     daemon = perfmond(config(cgroups, "page-faults", per_cpu="no"))
 
-    before = daemon.fresh()
+    before, kernel_before = daemon.fresh(), helper.faults()
     for cpu in cpus:
         helper.do(f"pin {cpu}")
         helper.do("faults 500")
-    delta = Delta(before, daemon.fresh())
+    delta, kernel = Delta(before, daemon.fresh()), helper.faults() - kernel_before
 
-    # Moving to another CPU has no page fault of its own.
-    assert delta.of("perf_cgroup_page_faults_total", cgroup=group.label) == 500 * len(cpus)
+    assert kernel >= 500 * len(cpus)
+    assert delta.of("perf_cgroup_page_faults_total", cgroup=group.label) == kernel
     assert "cpu" not in delta.after.all("perf_cgroup_page_faults_total", cgroup=group.label)[0][0]
 
 
@@ -125,9 +128,8 @@ def test_task_clock_is_cpu_time(perfmond, cgroups, work, cpus):
     assert counted == pytest.approx(used, rel=0.01)
     assert delta.of("perf_cgroup_cpu_clock_seconds_total", cgroup=group.label) == pytest.approx(usage, rel=0.01)
     enabled = delta.of("perf_cgroup_group_enabled_seconds_total", cgroup=group.label, group="work")
-    running = delta.of("perf_cgroup_group_running_seconds_total", cgroup=group.label, group="work")
     assert enabled == pytest.approx(usage, rel=0.01)
-    assert running == pytest.approx(enabled, rel=0.01), "software events are never multiplexed"
+    assert not delta.after.all("perf_cgroup_group_running_seconds_total"), "software events are never multiplexed"
 
 
 @pytest.fixture
@@ -145,6 +147,7 @@ def tsc(work):
     return lambda: helper.do("tsc")
 
 
+@pytest.mark.any_engine
 def test_tsc_per_cpu_is_the_time_stamp_counter(perfmond, cgroups, cpus, tsc):
     daemon = perfmond(config(cgroups, "tsc=msr/tsc/"))
 
@@ -205,6 +208,7 @@ def test_a_cgroup_as_perf_stat_counts_it(perfmond, cgroups, work, cpus):
         pytest.approx(theirs["task-clock"] / 1000, rel=0.01)
 
 
+@pytest.mark.any_engine
 @pytest.mark.once
 def test_a_cpu_as_perf_stat_counts_it(perfmond, cgroups, work, cpus):
     cpu = cpus[-1]
@@ -228,6 +232,7 @@ def test_a_cpu_as_perf_stat_counts_it(perfmond, cgroups, work, cpus):
         assert done <= inner <= theirs[event] <= outer, event
 
 
+@pytest.mark.any_engine
 def test_cpus_can_be_summed(perfmond, cgroups, work, cpus):
     helper = work(cgroups.make("load"), cpus[0])
     daemon = perfmond(config(cgroups, "page-faults").replace("[cpu]", "[cpu]\naggregate = yes"))
@@ -257,6 +262,7 @@ def test_modifiers_split_user_from_kernel(perfmond, cgroups, work, cpus):
     assert delta.of("perf_cgroup_page_faults_kernel_total", cgroup=group.label) == 0
 
 
+@pytest.mark.any_engine
 def test_json_has_the_same_numbers(perfmond, cgroups, work, cpus):
     group = cgroups.make("json")
     helper = work(group, cpus[-1])
@@ -297,6 +303,7 @@ def test_rates_are_those_of_the_load(perfmond, cgroups, work, cpus):
     intervals.close()
 
 
+@pytest.mark.any_engine
 def test_a_scrape_reads_afresh(perfmond, cgroups, work, cpus):
     """With an interval of an hour all that is seen comes from scrapes, and two at once share one reading."""
     group = cgroups.make("scraped")

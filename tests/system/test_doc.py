@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the documents say is so."""
 
+import json
 import re
 from pathlib import Path
 
@@ -64,11 +65,12 @@ def test_states():
 # --- metrics
 
 # Configs that together have every metric, and the labels of cgroups that say who they are.
-CONFIGS = ["[cgroup]\n", "[web]\nlisten = 127.0.0.1:0\npeaks = yes\n[cgroup]\nper_cpu = yes\n"]
+CONFIGS = ["[capture \"storm\"]\nwhen = context-switches > 1000000000\n[cgroup]\nengine = auto\n",
+           "[web]\nlisten = 127.0.0.1:0\npeaks = yes\n[cgroup]\nper_cpu = yes\n"]
 CONTAINER = "kubepods-pod12345678_1234_1234_1234_123456789abc.slice/cri-containerd-" + 64 * "a" + ".scope"
 # Of machines with several core PMUs, or with uncore PMUs.
 OTHER_MACHINES = {"pmu", "package", "die"}
-OF_A_PMU = {"perfmond_pmu_counters"}
+OF_A_PMU = {"perfmond_pmu_counters", "perf_cpu_group_running_seconds_total", "perf_cgroup_group_running_seconds_total"}
 
 
 class Documented:
@@ -95,16 +97,23 @@ def find(documented, name):
     return rows[0]
 
 
-def test_metrics(perfmond, cgroups):
+def test_metrics(perfmond, cgroups, tmp_path):
     """All that the daemon shows stands in the tables, with its type and labels, and nothing else does."""
     documented = [Documented(row) for heading in ("Counted events", "The daemon's own")
                   for row in table(METRICS, heading)]
     slice_, scope_ = CONTAINER.split("/")
     cgroups.make(slice_).make(scope_)
     cgroups.make("a.service")
+    cgroups.make("machine-a.scope")
+    bundle = tmp_path / CONTAINER.removesuffix(".scope").rpartition("-")[2] / "userdata"
+    bundle.mkdir(parents=True)
+    bundle.joinpath("config.json").write_text(json.dumps({"annotations": {
+        "io.kubernetes.cri.sandbox-namespace": "a", "io.kubernetes.cri.sandbox-name": "b",
+        "io.kubernetes.cri.container-name": "c", "io.kubernetes.cri.image-name": "d"}}))
     cgroup_states, reasons = set(), set()
     for config in CONFIGS:
-        daemon = perfmond(f"{config}include = {cgroups.label}/**\n")
+        daemon = perfmond(f"{config}include = {cgroups.label}/**\ncontainer_files = {tmp_path}\n")
+        until(lambda: daemon.metrics().all("perf_cgroup_info", image="d"), "names")
         if "peaks" in config:
             until(lambda: all(f"perf_{scope}_page_faults_peak" in daemon.metrics().text for scope in ("cpu", "cgroup")),
                   "an interval, for its peak", 30)
@@ -128,7 +137,8 @@ def test_metrics(perfmond, cgroups):
     assert cgroup_states == {events_of(row[0])[0] for row in table(METRICS, "Cgroups")}
     assert reasons == {tuple(events_of(row[0]) + events_of(row[1])) for row in table(METRICS, "Connections")}
     labels = {label for row in table(METRICS, "Labels") for label in events_of(row[0])}
-    assert labels == set().union(*(row.always | row.sometimes for row in documented)) - {"version"}
+    assert labels == set().union(*(row.always | row.sometimes for row in documented)) - \
+        {"version", "revision", "compiler", "features"}
 
 
 def test_events_of_the_default_config(perfmond):

@@ -10,7 +10,8 @@ import pytest
 
 TOP = Path(__file__).parents[2]
 README_MAX = 200
-DOCUMENTS = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "NEWS.md", *sorted(TOP.glob("doc/*.md"))]
+DOCUMENTS = [*(TOP / f"{name}.md" for name in ("README", "CONTRIBUTING", "NEWS", "SECURITY")),
+             *sorted(TOP.glob("doc/*.md"))]
 
 pytestmark = pytest.mark.once
 
@@ -79,16 +80,23 @@ def test_each_config_key_is_described():
     shown = {}
     for section, text in sections(read("conf/perfmond.conf"), r"^\[(\w+)\]$"):
         text = re.split(r"^#?\[", text, maxsplit=1, flags=re.M)[0]
-        shown |= {(section, key): value for key, value in re.findall(r"^#(\w+) = ?(.*)$", text, re.M)}
+        for key, value in re.findall(r"^#(\w+) = ?(.*)$", text, re.M):
+            shown[section, key] = f"{shown.get((section, key), '')} {value}".strip()  # a list may take several lines
+    # Of a rule, what has a default.
+    rule = re.search(r'^# \[capture "busy"\]\n((?:# .+\n)+)', read("conf/perfmond.conf"), re.M)[1]
+    shown |= {("capture", key): value for key, value in re.findall(r"^# (\w+) = (.+)$", rule, re.M)
+              if key not in ("when", "rate")}
     source = "".join(read(path) for path in sorted(TOP.glob("daemon/config/*.c")))
     keys = re.findall(r"SECTION_(\w+), \.name = \"(\w+)\"", source)
     documented = {}
     for section, text in sections(read("doc/config.md"), r"^## \[(\w+)(?: \"NAME\")?\]$"):
         table = re.search(r"^(?:\|.*\n)+", text, re.M)[0]
-        rows = re.findall(r"^\| `(\w+)` \| (?:`([^`]*)`)? ?\| \S.*\|$", table, re.M)
-        documented |= {(section, key): value for key, value in rows}
+        rows = re.findall(r"^\| `(\w+)` \| ((?:`[^`]*` )*)\| \S.*\|$", table, re.M)
+        documented |= {(section, key): value.replace("`", "").strip() for key, value in rows}
     assert keys and {(section.lower(), key) for section, key in keys} == set(documented)
-    assert {key: value for key, value in documented.items() if key[0] != "group"} == shown
+    without_default = {("capture", "when"), ("capture", "rate")}
+    assert {key: value for key, value in documented.items()
+            if key[0] not in ("group", "profile") and key not in without_default} == shown
 
 
 @pytest.mark.parametrize("document", [TOP / "doc/architecture.md", TOP / "CONTRIBUTING.md"], ids=name_of)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The file capability cap_perfmon=ep, which makes another user's daemon count: also under no_new_privs, where the
-process that starts it has the capability permitted, as container runtimes do it.
+"""The file capability cap_perfmon=ep, or =p, which makes another user's daemon count: also under no_new_privs, where
+the process that starts it has the capability permitted, as container runtimes do it.
 """
 
 import os
@@ -23,9 +23,11 @@ NO_NEW_PRIVS = ["setpriv", "--no-new-privs", "--ambient-caps=-all"]
 CONFIG = '[cpu]\ngroups = cpu\n[cgroup]\ngroups =\n[group "cpu"]\nevents = context-switches\n'
 
 
-def set_capability(binary):
-    """As setcap cap_perfmon=ep (capabilities(7)): version 2, effective; permitted and inheritable, low and high."""
-    value = struct.pack("<IIIII", 0x02000001, 0, 0, 1 << CAP_PERFMON - 32, 0)
+def set_capability(binary, kind):
+    """As setcap cap_perfmon=ep, or =p (capabilities(7)): version 2, effective or not; permitted and inheritable, low
+    and high.
+    """
+    value = struct.pack("<IIIII", 0x02000000 | (kind == "ep"), 0, 0, 1 << CAP_PERFMON - 32, 0)
     try:
         os.setxattr(binary, "security.capability", value)
     except OSError as error:
@@ -42,7 +44,7 @@ def check(privileged, binary_for_all, tmp_path):
 
     def start(prefix, capable):
         if capable:
-            set_capability(binary)
+            set_capability(binary, capable)
         # From the last of the prefix right to it: a program between would lose what is permitted.
         return subprocess.run([*prefix, binary, f"--config={config}", "--check"], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=60, check=False)
@@ -50,22 +52,25 @@ def check(privileged, binary_for_all, tmp_path):
     return start
 
 
+@pytest.mark.parametrize("kind", ["ep", "p"])
 @pytest.mark.parametrize("prefix", [BOUNDED, [*PERMITTED, *NO_NEW_PRIVS]], ids=["plain", "no_new_privs"])
-def test_it_counts(check, prefix):
-    without = check(prefix, False)
+def test_it_counts(check, prefix, kind):
+    without = check(prefix, None)
     assert without.returncode == 2 and "CAP_PERFMON: no" in without.stdout, without.stdout + without.stderr
-    done = check(prefix, True)
+    done = check(prefix, kind)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CAP_PERFMON: yes, CAP_SYS_ADMIN: no: may count whole CPUs" in done.stdout
 
 
 def test_what_it_was_not_given(check):
     """Under no_new_privs a file gives nothing that the process has not."""
-    done = check([*BOUNDED, "setpriv", "--no-new-privs"], True)
+    done = check([*BOUNDED, "setpriv", "--no-new-privs"], "ep")
     assert done.returncode == 2 and "CAP_PERFMON: no" in done.stdout, done.stdout + done.stderr
 
 
 def test_what_it_may_not_have(check):
-    """The kernel does not even start it, as doc/container.md says."""
-    done = check(as_user(UID), True)
+    """With the effective bit, the kernel does not even start it, as doc/container.md says; without, it does."""
+    done = check(as_user(UID), "ep")
     assert done.returncode == 126 and "Operation not permitted" in done.stderr, done.stdout + done.stderr
+    done = check(as_user(UID), "p")
+    assert done.returncode == 2 and "CAP_PERFMON: no" in done.stdout, done.stdout + done.stderr

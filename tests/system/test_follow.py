@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import until
+from harness import PATIENCE, until
 
 NAME = "perf_cgroup_page_faults_total"
 
@@ -36,6 +36,7 @@ def statuses(daemon, below):
             if cgroup["cgroup"].startswith(below)}
 
 
+@pytest.mark.engines
 def test_a_new_cgroup_is_counted_while_running(perfmond, cgroups, work, cpus):
     daemon = perfmond(config(cgroups.label + "/**"))
     assert counted(daemon.fresh(), cgroups.label) == set()
@@ -91,8 +92,10 @@ def test_what_goes_wrong_again_and_again_is_said_once(perfmond, cgroups):
     until(lambda: len(counted(daemon.metrics(), cgroups.label)) == 50, "all are found", 30)
 
 
-def test_a_removed_cgroup_lingers_then_goes(perfmond, cgroups, work, cpus):
-    daemon = perfmond(config(cgroups.label + "/**", linger="1500ms") + "[daemon]\ninterval = 100ms\n")
+@pytest.mark.engines
+def test_a_removed_cgroup_lingers_then_goes(perfmond, cgroups, work, cpus, engine):
+    linger = 5
+    daemon = perfmond(config(cgroups.label + "/**", linger=f"{linger}s") + "[daemon]\ninterval = 100ms\n")
     group = cgroups.make("brief")
     until(lambda: counted(daemon.metrics(), cgroups.label) == {group.label}, "it is counted")
     helper = work(group, cpus[0])
@@ -103,16 +106,18 @@ def test_a_removed_cgroup_lingers_then_goes(perfmond, cgroups, work, cpus):
     group.remove()
     removed = time.monotonic()
 
-    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers", 1)
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
     metrics = daemon.metrics()
     assert metrics.value(NAME, cgroup=group.label) == last
-    assert metrics.value("perfmond_open_events") < open_before, "what is removed is closed at once"
+    of_cgroup = open_before - metrics.value("perfmond_open_events")
+    assert of_cgroup == (0 if engine == "bpf" else len(cpus)), "what is removed is closed at once"
     rows = daemon.json("/api/v1/snapshot", cgroup=group.label)["cgroups"]
     assert rows[0]["gone"] is True
-    until(lambda: counted(daemon.metrics(), cgroups.label) == set(), "it is gone", 4)
-    assert time.monotonic() - removed >= 1.4
+    until(lambda: counted(daemon.metrics(), cgroups.label) == set(), "it is gone", linger + PATIENCE)
+    assert time.monotonic() - removed >= linger - 0.1
 
 
+@pytest.mark.engines
 def test_the_work_of_a_short_lived_cgroup_is_in_its_last_reading(perfmond, cgroups, work, cpus):
     """Counted, then worked in and removed within an interval: the last reading has it."""
     daemon = perfmond(config(cgroups.label + "/**") + "[daemon]\ninterval = 1h\n")
@@ -144,6 +149,7 @@ def test_include_and_exclude(perfmond, cgroups):
     until(lambda: statuses(daemon, top).get(f"{top}/web/x/b") == "counted", "a glob's * stops at a slash")
 
 
+@pytest.mark.engines
 def test_max_bounds_what_is_counted(perfmond, cgroups):
     for i in range(6):
         cgroups.make(f"g{i}")
@@ -196,6 +202,7 @@ def test_the_root_is_counted_by_default(perfmond, cgroups):
     assert metrics.get(NAME, cgroup=cgroups.label) is not None
 
 
+@pytest.mark.engines
 def test_a_thousand_come_and_go(perfmond, cgroups):
     """Churn as on a build machine; nothing is left open, and nothing is left behind."""
     daemon = perfmond(config(cgroups.label + "/**", linger="0s"))

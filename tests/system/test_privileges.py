@@ -186,6 +186,7 @@ def test_all_cgroups_are_left_out(perfmond, cgroups, store):
     for number in range(3):
         cgroups.make(f"wide-{number}")
     events = ", ".join(f"e{number}=page-faults" for number in range(40))
-    perfmond(f'[cpu]\ngroups =\n[cgroup]\ngroups = g\ninclude = {cgroups.label}/**\n[group "g"]\nevents = {events}\n',
+    perfmond(f'[cpu]\ngroups =\n[cgroup]\nengine = perf\ngroups = g\ninclude = {cgroups.label}/**\n'
+             f'[group "g"]\nevents = {events}\n',
              limits=[(resource.RLIMIT_NOFILE, (64, 64))], env={"NOTIFY_SOCKET": store.address})
     wait_status(store, "Counting nothing: .*LimitNOFILE")

@@ -104,6 +104,7 @@ def count_writes(perfmond, cgroups, work, cpus, number):
         daemon.stop()
 
 
+@pytest.mark.usefixtures("debug_registers")
 def test_a_breakpoint_is_exact(perfmond, cgroups, work, cpus):
     """1,500 writes of a variable in all, 500 of them in one cgroup, by one process that moves. That a trap kills the
     program, as the kernel does where it is nobody's, is tried again; what is counted has to be exactly what this
@@ -117,6 +118,7 @@ def test_a_breakpoint_is_exact(perfmond, cgroups, work, cpus):
     assert seen == ((shown, shown, 0, shown), (all_shown, shown, all_shown - shown, all_shown))
 
 
+@pytest.mark.usefixtures("debug_registers")
 def test_a_variable_of_the_kernel_is_exact(perfmond, cgroups, work):
     """Reading a byte of the kernel's BTF copies it from where the symbol says."""
     needs_pmu("breakpoint")
@@ -141,6 +143,7 @@ def test_a_variable_of_the_kernel_is_exact(perfmond, cgroups, work):
     assert on_cpus >= sum(in_cgroups)
 
 
+@pytest.mark.usefixtures("debug_registers")
 def test_a_breakpoint_the_cpu_has_not(perfmond, cgroups):
     """An address that is not aligned to the length: the kernel refuses, and what stands beside it is counted."""
     needs_pmu("breakpoint")
@@ -191,6 +194,7 @@ def test_a_uprobe_on_a_program_is_exact_per_cpu(perfmond, cgroups, work, cpus):
     assert returned.now(first, second) == (1300, 1234, 66)
 
 
+@pytest.mark.usefixtures("debug_registers")
 def test_a_probe_joins_a_group(perfmond, cgroups, work, tracefs):
     """Read together with software events and a tracepoint, as one group of the kernel's."""
     needs_pmu("uprobe")

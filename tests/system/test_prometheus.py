@@ -193,7 +193,7 @@ def test_a_unix_socket(perfmond, tmp_path):
 @pytest.mark.parametrize("document", ["doc/prometheus.md", "doc/metrics.md"])
 def test_the_queries_in_the_documents(document, tmp_path):
     text = (Path(__file__).parents[2] / document).read_text(encoding="utf-8")
-    block = re.search(r"```promql\n(.*?)```", text, re.S)[1]
+    block = "".join(re.findall(r"```promql\n(.*?)```", text, re.S))
     queries = [" ".join(query.split()) for query in re.split(r"^#.*\n", block, flags=re.M) if query.strip()]
     rules = [{"record": f"q{i}", "expr": query} for i, query in enumerate(queries)]
     path = tmp_path / "rules.json"  # which is YAML, too

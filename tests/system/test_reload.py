@@ -27,6 +27,7 @@ events = {events}
 """
 
 
+@pytest.mark.engines
 def test_values_go_on(perfmond, cgroups, work, cpus):
     """Events are added and taken away: what stays configured keeps its total, and misses nothing."""
     group = cgroups.make("kept")
@@ -53,6 +54,7 @@ def test_values_go_on(perfmond, cgroups, work, cpus):
     assert third.value("perfmond_reload_failures_total") == 0
 
 
+@pytest.mark.engines
 def test_reloading_the_same_loses_nothing(perfmond, cgroups, work, cpus):
     group = cgroups.make("busy")
     helper = work(group, cpus[0])
@@ -65,7 +67,8 @@ def test_reloading_the_same_loses_nothing(perfmond, cgroups, work, cpus):
     assert daemon.fresh().value(FAULTS, cgroup=group.label) - before == reference.read() >= 300000
 
 
-def test_filters_change(perfmond, cgroups, work, cpus):
+@pytest.mark.engines
+def test_filters_change(perfmond, cgroups, work, cpus, engine):
     kept, dropped = cgroups.make("kept"), cgroups.make("dropped")
     helper = work(kept, cpus[0])
     daemon = perfmond(config(cgroups))
@@ -79,7 +82,7 @@ def test_filters_change(perfmond, cgroups, work, cpus):
     metrics = daemon.fresh()
     assert metrics.value(FAULTS, cgroup=kept.label) - before.value(FAULTS, cgroup=kept.label) == 150
     assert metrics.get(FAULTS, cgroup=dropped.label) is None
-    assert metrics.value("perfmond_open_events") < open_before
+    assert open_before - metrics.value("perfmond_open_events") == (0 if engine == "bpf" else len(cpus))
     assert metrics.value("perfmond_cgroups", state="counted") == 1
 
     daemon.reload(config(cgroups))
@@ -160,6 +163,7 @@ def test_an_address_in_use_leaves_the_old_one(perfmond, cgroups):
     assert daemon.metrics().value("perfmond_reload_failures_total") == 1
 
 
+@pytest.mark.engines
 def test_a_storm_of_reloads(perfmond, cgroups, work, cpus):
     """A group that stays as it is misses nothing, while another one comes and goes."""
     group = cgroups.make("kept")
@@ -178,6 +182,7 @@ def test_a_storm_of_reloads(perfmond, cgroups, work, cpus):
     assert daemon.metrics().value("perfmond_open_events") == before.value("perfmond_open_events")
 
 
+@pytest.mark.engines
 def test_a_storm_of_changes_to_a_group(perfmond, cgroups, work, cpus):
     """A group that changes is opened anew, and goes over to the new one between two of its events."""
     group = cgroups.make("kept")
@@ -195,5 +200,4 @@ def test_a_storm_of_changes_to_a_group(perfmond, cgroups, work, cpus):
         daemon.process.send_signal(1)
         helper.do("faults 10")
     daemon.reload(config(cgroups))
-    total = daemon.fresh().value(FAULTS, cgroup=group.label)
-    assert total == pytest.approx(before + 400, abs=2)
+    assert daemon.fresh().value(FAULTS, cgroup=group.label) - before == 400

@@ -13,6 +13,8 @@ from counter import Counter
 from fdstore import EVENTS, FAULTS, SWITCHES, WENT_ON, config
 from harness import FRESH, SANITIZED, Repeated, free_port, until
 
+pytestmark = pytest.mark.engines
+
 
 class Load:
     """Page faults without end in a cgroup, and how many there were."""
@@ -67,9 +69,10 @@ def test_killed_at_any_moment(service, cgroups, work, cpus):
     first = service.fresh()
     loads = [Load(helper, group) for helper, group in zip(helpers, groups)]
     unready = 0
-    for turn in range(20 if SANITIZED else 60):
+    for turn in range(20 if SANITIZED else 40):
         if turn % 3 == 0:
-            time.sleep(random.uniform(0, 0.08))
+            # One of them at once: it can't be ready.
+            time.sleep(random.uniform(0, 0.08) if turn > 3 else 0)
             unready += service.daemon.url is None
         else:
             if service.daemon.url is None:
@@ -90,7 +93,8 @@ def test_killed_at_any_moment(service, cgroups, work, cpus):
     service.daemon.wait_ready()
     rises = [load.end() for load in loads]
     last = service.fresh()
-    assert [last.value(FAULTS, cgroup=g.label) - first.value(FAULTS, cgroup=g.label) for g in groups] == rises
+    shown = [last.value(FAULTS, cgroup=g.label) - first.value(FAULTS, cgroup=g.label) for g in groups]
+    assert shown == rises
     assert min(rises) > 10000
 
 
@@ -105,6 +109,7 @@ def bracket(service, counters):
             for cpu, low, high in zip(counters, before, after) for name in low}
 
 
+@pytest.mark.any_engine
 def test_cpus_are_counted_on(service, cgroups, work, cpus):
     """All that happens on them, over stops and kills."""
     loads = [Repeated(work(cgroups.make(f"busy{cpu}"), cpu), "faults 2000") for cpu in cpus]
@@ -335,6 +340,7 @@ def test_a_cpu_is_excluded_meanwhile(service, cgroups, work, cpus):
     assert {labels["cpu"] for labels, _ in metrics.all("perf_cpu_page_faults_total")} == set(map(str, cpus))
 
 
+@pytest.mark.any_engine
 def test_the_interval_changes_meanwhile(service, cgroups):
     cgroups.make("kept")
     service.start(config(cgroups, interval="1h"))
@@ -362,6 +368,7 @@ def test_a_bad_config_costs_nothing(service, cgroups, work, cpus, end):
     assert service.faults(group) - before == 200
 
 
+@pytest.mark.any_engine
 def test_an_address_in_use_costs_nothing(new_service, store, state, cgroups, work, cpus):
     group = cgroups.make("kept")
     helper = work(group, cpus[0])

@@ -11,7 +11,7 @@ import pytest
 
 from harness import until
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("debug_registers")]
 
 SYS_perf_event_open = {"x86_64": 298, "aarch64": 241}
 PERF_TYPE_BREAKPOINT, HW_BREAKPOINT_W = 5, 2
@@ -28,6 +28,8 @@ events = watched=mem:0x7ff000000000/8:w
 events = context-switches
 [group "lacking"]
 events = nopmu/x/
+[profiles]
+enabled = no
 """
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,7 @@ def assert_never_decreases(readings):
             assert later.samples.get(key, math.inf) >= value, key
 
 
+@pytest.mark.engines
 def test_totals_never_decrease_under_load_and_churn(perfmond, cgroups, work, cpus):
     """Cgroups come, work, go and come again under the same name, while everything is read every 20 ms."""
     daemon = perfmond(f"""
@@ -83,6 +85,7 @@ events = task-clock, context-switches, page-faults, cpu-migrations
     assert readings[-1].value("perfmond_readings_refused_total") == 0
 
 
+@pytest.mark.engines
 def test_a_restarted_service_goes_on(perfmond, cgroups, work, cpus):
     """A cgroup that is removed and made again within the linger time continues its series."""
     daemon = perfmond(f"""
@@ -129,7 +132,7 @@ def test_exposition_is_well_formed(perfmond):
     for name, _ in metrics.samples:
         assert name in typed
         assert (typed[name] == "counter") == name.endswith("_total")
-        assert re.fullmatch(r"(perf_cpu|perf_cgroup|perf_event|perfmond)_[a-z0-9_]+", name)
+        assert re.fullmatch(r"(perf_cpu|perf_cgroup|perf_event|perfmond|process)_[a-z0-9_]+", name)
     for key, value in metrics.samples.items():
         assert math.isfinite(value) and value >= 0, key
     assert answer.text.endswith("\n")
@@ -142,11 +145,35 @@ def test_what_is_there_by_default(perfmond, cpus):
         assert metrics.all(f"perf_cgroup_{event}_total"), event
     assert metrics.all("perf_cgroup_task_clock_seconds_total")
     assert metrics.value("perfmond_up") == 1
-    assert metrics.all("perfmond_build_info")[0][0]["version"]
+    build = metrics.all("perfmond_build_info")[0][0]
+    assert build["version"] and build["compiler"] and set(build) == {"version", "revision", "compiler", "features"}
     for name in ("reads_total", "read_seconds_total", "scrapes_total", "open_events", "max_fds", "cpu_seconds_total",
                  "resident_memory_bytes", "cpus"):
         assert metrics.get(f"perfmond_{name}") is not None, name
     assert metrics.value("perfmond_cpus") == len(cpus)
+
+
+def test_the_process(perfmond):
+    """As client libraries tell of a process: compared with the kernel's own files."""
+    daemon, ticks = perfmond(""), os.sysconf("SC_CLK_TCK")
+
+    def settled():
+        """The first scrapes, readings and names take memory: it is compared when it is the same before and after."""
+        before = daemon.resident()
+        found = daemon.fresh()
+        return found if abs(daemon.resident() - before) < before / 20 else None
+
+    metrics = until(settled, "its memory stays")
+    stat = Path(f"/proc/{daemon.pid}/stat").read_text().rpartition(")")[2].split()
+    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert abs(metrics.value("process_start_time_seconds") - (boot + int(stat[19]) / ticks)) < 2
+    assert 0 < metrics.value("process_cpu_seconds_total") <= (int(stat[11]) + int(stat[12])) / ticks + 0.1
+    assert metrics.value("process_virtual_memory_bytes") == pytest.approx(int(stat[20]), rel=0.1)
+    assert metrics.value("process_resident_memory_bytes") == pytest.approx(daemon.resident(), rel=0.2)
+    assert metrics.value("process_open_fds") == pytest.approx(sum(daemon.fds().values()), abs=3)
+    limits = Path(f"/proc/{daemon.pid}/limits").read_text()
+    assert metrics.value("process_max_fds") == int(re.search(r"Max open files +(\d+)", limits)[1])
+    assert not metrics.all("process_network_receive_bytes_total"), "that would be the machine's"
 
 
 def agrees(metrics, scope):

@@ -5,10 +5,11 @@ start says nothing that is not so."""
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from harness import run
+from harness import run, until
 
 CONFIG = """
 [web]
@@ -72,13 +73,16 @@ def test_commands_need_no_state(perfmond, env, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-def test_the_next_one_waits_for_the_end(perfmond, env):
+def test_the_next_one_waits_for_the_end(perfmond, env, state):
     """Of one that is just ending: its totals go on."""
     first = perfmond(CONFIG, env=env)
     before = faults(first)
     os.kill(first.pid, signal.SIGSTOP)
     second = perfmond(CONFIG, env=env, ready=False)
-    time.sleep(1)
+    files = Path(f"/proc/{second.pid}/fd")
+    until(lambda: str(state) in map(os.path.realpath, files.iterdir()), "it wants the folder")
+    # It waits for 5 s, in which the first one has to end.
+    time.sleep(0.5)
     assert second.process.poll() is None and not second.url
     first.process.terminate()
     os.kill(first.pid, signal.SIGCONT)

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from counter import Intervals
-from harness import FRESH, Delta, Repeated, until
+from harness import FRESH, PATIENCE, Delta, Repeated, until
 
 pytestmark = pytest.mark.once
 
@@ -68,8 +68,8 @@ def test_stopped_for_seconds(perfmond, cgroups, work, cpus):
     start = daemon.fresh()
     load.begin()
     intervals = Intervals(daemon, load.group, 0.5)
-    until(lambda: intervals.follow(0.5) or intervals.checked, "an interval is compared")
-    until(lambda: intervals.stop_daemon(3), "the interval in which it is stopped is compared", 20)
+    until(lambda: intervals.follow(0.5) or intervals.checked, "an interval is compared", 4 * PATIENCE)
+    until(lambda: intervals.stop_daemon(3), "the interval in which it is stopped is compared", 4 * PATIENCE)
     after = len(intervals.checked)
     assert after > 1 and intervals.checked[-1] >= 3
     all_rates = rates(daemon)
@@ -210,7 +210,7 @@ def test_the_clock_is_set(perfmond, cgroups, work, cpus, clock):
     """By an hour, there and back: rates, counters, uptime, what lingers and the ticks themselves take no notice."""
     load, gone = Load(cgroups, work, cpus[-1]), cgroups.make("gone")
     clock.step(-2 * HOUR)
-    daemon = perfmond(config(cgroups), env=clock.env)
+    daemon = perfmond(config(cgroups, linger="10min"), env=clock.env)
     start = daemon.fresh()
     started = start.value("perfmond_start_time_seconds")
     assert started == pytest.approx(time.time() - 2 * HOUR, abs=30), "it believes the clock it is given"
@@ -244,12 +244,13 @@ def test_the_clock_is_set(perfmond, cgroups, work, cpus, clock):
 
 
 def test_what_lingers_goes_though_the_clock_was_set_back(perfmond, cgroups, clock):
-    gone = cgroups.make("gone")
-    daemon = perfmond(config(cgroups, linger="1s"), env=clock.env)
+    gone, linger = cgroups.make("gone"), 3
+    daemon = perfmond(config(cgroups, linger=f"{linger}s"), env=clock.env)
     gone.remove()
     until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
     clock.step(-HOUR)
-    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 0, "it is gone", 4)
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 0, "it is gone",
+          linger + PATIENCE)
 
 
 # --- the clock since boot

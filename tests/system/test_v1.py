@@ -34,7 +34,7 @@ def give_back(where):
 
 
 @pytest.fixture
-def place(privileged, tmp_path):
+def place(privileged, whole_machine, tmp_path):
     """Where it can be mounted by a test, which may leave it so."""
     if perf_v1_hierarchy() is None:
         pytest.skip("this kernel has no /proc/cgroups entry for perf_event")
@@ -56,6 +56,7 @@ def v1(place):
     return place
 
 
+@pytest.mark.engines
 def test_a_v1_hierarchy_is_found_and_counted(v1, perfmond, work, cpus):
     outer = Cgroup(v1 / "outer", v1)
     inner = outer.make("inner")
@@ -108,6 +109,7 @@ def check_again(daemon, cgroup, helper, before):
     until(lambda: daemon.metrics().state("page_faults", "cgroup") == "ok", "its state")
 
 
+@pytest.mark.engines
 def test_one_that_comes_and_goes(place, perfmond, cgroups, work):
     daemon, cgroup, helper = start(perfmond, cgroups, work)
     before = faults(daemon, cgroup)

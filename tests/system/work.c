@@ -14,6 +14,12 @@
  *                  many ns it was woken up late at most
  *   cpu MS         works until the thread has used MS milliseconds of CPU; answers the ns used
  *   instructions N runs N instructions in user mode, rounded up to thousands; answers how many
+ *   bursts N PER US
+ *                  the same, in bursts of PER instructions, between which it sleeps for US µs
+ *   forks N EACH   forks N times, one after the other; each child runs EACH instructions, and ends; answers how many
+ *                  all have run
+ *   enter 0 0 0 PATH
+ *                  moves itself into that cgroup
  *   getppid N      calls getppid(2) N times
  *   tsc            answers the CPU's time stamp counter
  *   watched        answers the address of a variable of 8 bytes
@@ -43,6 +49,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -197,6 +204,38 @@ static int do_instructions(uint64_t nr, uint64_t *ret)
 #endif
 }
 
+static int do_bursts(uint64_t nr, uint64_t per, uint64_t us, uint64_t *ret)
+{
+	const struct timespec pause = { .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000 * 1000) };
+	uint64_t done = 0, some = 0;
+	int r = per > 0 ? 0 : -EINVAL;
+
+	while (r == 0 && done < nr) {
+		r = do_instructions(per, &some);
+		done += some;
+		(void)nanosleep(&pause, NULL);
+	}
+	*ret = done;
+	return r;
+}
+
+static int do_forks(uint64_t nr, uint64_t each, uint64_t *ret)
+{
+	uint64_t some = 0;
+	int r = 0;
+
+	for (uint64_t i = 0; r == 0 && i < nr; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(do_instructions(each, &some) < 0);
+		if (pid < 0 || waitpid(pid, NULL, 0) < 0)
+			r = -errno;
+	}
+	*ret = nr * ((each + 999) / 1000 * 1000);
+	return r;
+}
+
 static void do_getppid(uint64_t nr)
 {
 	for (uint64_t i = 0; i < nr; i++)
@@ -344,6 +383,12 @@ static int run_command(struct partner *partner, const struct command *command, u
 		*answer = do_cpu(first);
 	} else if (strcmp(name, "instructions") == 0) {
 		r = do_instructions(first, answer);
+	} else if (strcmp(name, "bursts") == 0) {
+		r = do_bursts(first, second, command->number[2], answer);
+	} else if (strcmp(name, "forks") == 0) {
+		r = do_forks(first, second, answer);
+	} else if (strcmp(name, "enter") == 0) {
+		r = enter(command->text);
 	} else if (strcmp(name, "getppid") == 0) {
 		do_getppid(first);
 	} else if (strcmp(name, "tsc") == 0) {

@@ -2,16 +2,20 @@
 
 #include "engine/bpf/bpf.h"
 
+#include "engine/bpf/conservation.h"
 #include "engine/bpf/image.h"
 #include "engine/bpf/slots.h"
 #include "engine/bpf/wiring.h"
 #include "engine/perf/perf.h"
+#include "host/cpu.h"
 #include "plan/build.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 /* Slots beyond the cgroups that may be counted, for those that nobody asks for: a part of that number, and so many. */
 #define SPARE_SHARE 2
@@ -101,6 +105,20 @@ static uint32_t round_up(size_t nr, uint32_t unit)
 	return (uint32_t)((nr + unit - 1) / unit * unit);
 }
 
+/* Possible ones: the numbers of all CPUs that may ever be online are below it. */
+static uint32_t nr_cpus(const struct engine_env *env)
+{
+	_cleanup_(cpulist_release) struct cpulist possible = {};
+	struct reason ignored;
+	long nr = sysconf(_SC_NPROCESSORS_CONF);
+
+	if (cpu_list_read(&possible, env->sysroot ? env->sysroot : "/sys", "possible", &ignored) == 0)
+		for (size_t i = 0; i < possible.nr; i++)
+			if (possible.cpu[i] >= nr)
+				nr = possible.cpu[i] + 1;
+	return nr > 0 ? (uint32_t)nr : 1;
+}
+
 static struct bpf_sizes sizes_for(const struct bpf_engine *engine)
 {
 	uint64_t cgroups = engine->engine.env.max_cgroups, slots = cgroups + cgroups / SPARE_SHARE + SPARE_SLOTS;
@@ -112,7 +130,7 @@ static struct bpf_sizes sizes_for(const struct bpf_engine *engine)
 			nr_sets++;
 		}
 	return (struct bpf_sizes){
-		.cpus = bpf_nr_cpus(),
+		.cpus = nr_cpus(&engine->engine.env),
 		.slots = cgroups > MAX_SLOTS || slots > MAX_SLOTS ? MAX_SLOTS : (uint32_t)slots,
 		.events = round_up(nr_events, SPARE_EVENTS),
 		.sets = round_up(nr_sets, SPARE_SETS),
@@ -145,6 +163,14 @@ static void end_predecessor(struct bpf_engine *engine, uint64_t now)
 	from->kernel = bpf_kernel_unref(from->kernel);
 }
 
+/* What the engine needs of its own for the part in the kernel that it has now. */
+static int prepare(struct bpf_engine *engine)
+{
+	int r = conservation_open(engine);
+
+	return r < 0 ? r : wiring_number_sets(engine);
+}
+
 /* Begins to count, at the first cgroup: with the predecessor's part in the kernel, or a new one. */
 static int begin(struct bpf_engine *engine, const struct engine_target *spec, uint64_t now, struct reason *why)
 {
@@ -158,7 +184,7 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 	else
 		r = bpf_kernel_load(&engine->kernel, &sizes, v1, why);
 	if (r == 0)
-		r = wiring_number_sets(engine);
+		r = prepare(engine);
 	/* Two plans at a time can have more events than there are numbers. */
 	if (r == -E2BIG) {
 		bpf_kernel_unref(engine->kernel);
@@ -166,14 +192,18 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 		memset(engine->sets, 0, bpf_plan(engine)->nr_sets * sizeof(*engine->sets));
 		r = bpf_kernel_load(&engine->kernel, &sizes, v1, why);
 		if (r == 0)
-			r = wiring_number_sets(engine);
+			r = prepare(engine);
 	}
 	if (r < 0)
 		return r;
+	bpf_note_targets(engine);
 	/* There are other files to be kept. */
 	engine->engine.stats.changes++;
+	engine->kernel->config->budget = engine->engine.env.switch_budget;
 	wiring_update(engine);
 	wiring_start(engine);
+	if (from && from->kernel && from->kernel != engine->kernel)
+		slots_succeed(engine, from);
 	(void)bpf_kernel_flush_all(engine->kernel);
 	end_predecessor(engine, now);
 	return 0;
@@ -193,6 +223,7 @@ static void bpf_destroy(struct engine *base)
 	engine_release(base);
 	free(engine->sets);
 	free(engine->scratch);
+	free(engine->conservations);
 	free(engine);
 }
 
@@ -205,7 +236,7 @@ static int bpf_create(struct engine **ret, const struct engine_env *env)
 		return -ENOMEM;
 	engine_init(&engine->engine, engine_bpf, env);
 	engine->sets = calloc(plan->nr_sets + 1, sizeof(*engine->sets));
-	engine->scratch = calloc(2 * plan->nr_columns + 1, sizeof(*engine->scratch));
+	engine->scratch = calloc(3 * plan->nr_columns + 1, sizeof(*engine->scratch));
 	if (!engine->sets || !engine->scratch) {
 		bpf_destroy(&engine->engine);
 		return -ENOMEM;
@@ -263,8 +294,11 @@ static int bpf_add(struct engine *base, const struct engine_target *spec, const 
 	if (!root && spec->cgroup_fd < 0 && !(engine->from && bpf_target_find(engine->from, spec->id)))
 		return reason_set(why, spec->cgroup_fd, "its directory can't be opened: %s",
 				  strerror(-spec->cgroup_fd));
-	if (!root && !engine->kernel)
+	if (!root && !engine->kernel) {
 		r = begin(engine, spec, now, why);
+		/* The kernel takes a while to check the programs. */
+		now = clock_monotonic_ns();
+	}
 	if (r == 0 && engine->cpus.nr == 0)
 		r = cpulist_copy(&engine->cpus, cpus);
 	if (r < 0)
@@ -331,6 +365,16 @@ static void bpf_read(struct engine *base, uint64_t now)
 	slots_read(engine, now);
 }
 
+static bool bpf_switch_cost(const struct engine *base, int cpu, struct switch_cost *ret)
+{
+	const struct bpf_kernel *kernel = bpf_engine_const(base)->kernel;
+
+	if (!kernel || (uint32_t)cpu >= kernel->sizes.cpus)
+		return false;
+	*ret = bpf_kernel_cost(kernel, (uint32_t)cpu);
+	return true;
+}
+
 /* The CPUs' events tell it. */
 static enum life bpf_life(const struct engine *engine, int cpu)
 {
@@ -389,6 +433,7 @@ static const struct engine_ops ops = {
 	.remove_set = bpf_remove_set,
 	.finish = bpf_finish,
 	.read = bpf_read,
+	.switch_cost = bpf_switch_cost,
 	.life = bpf_life,
 	.takeover = bpf_takeover,
 	.each_kept = bpf_each_kept,

@@ -5,9 +5,11 @@
  * cgroups, when a running task moves to another cgroup, and when the daemon asks for it, which it does before it reads.
  * layout.h tells the memory in which that happens.
  *
- * The cgroup that is credited is the one that was remembered when its task came to the CPU. If the task that leaves is
- * of another, it has been moved meanwhile, or the switch to it was hidden from tracing, as on some virtual machines
- * those from the tasks of the machine's keeper are. If it was not moved, its own cgroup is credited.
+ * The cgroup that is credited is the one that was remembered when its task came to the CPU: it may have been moved to
+ * another meanwhile. If it is another task that leaves, the switch to it was hidden from tracing, as on some virtual
+ * machines those from the tasks of the machine's keeper, process 1, are. Then its own cgroup is credited, and the
+ * process that was seen to come last, which has hidden the switch, is noted down: from then on there is a credit
+ * whenever a task of it comes, so that a hidden switch takes along only what the hidden task itself has counted.
  *
  * Programs of one CPU do not run at the same time, but for interrupts: the daemon's request can meet a CPU in the
  * middle of another program, and then has to be made again.
@@ -24,6 +26,11 @@
 
 /* What is needed of the kernel's types; CO-RE finds the members' places when the programs are loaded. */
 #define KERNEL __attribute__((preserve_access_index))
+
+/* Slots that one run of a program makes free. */
+#define FILL_AT_ONCE 128
+
+#define INIT_PROCESS 1
 
 struct kernfs_node {
 	__u64 id;
@@ -50,12 +57,14 @@ struct css_set {
 
 struct task_struct {
 	struct css_set *cgroups;
+	struct task_struct *real_parent;
+	int pid;
 	int tgid;
-	int on_cpu;
 } KERNEL;
 
 /* Set before the programs are loaded. */
 const volatile __u32 nr_cpus = 1; /* possible ones */
+const volatile __u32 max_slots = 1;
 const volatile __u32 max_events = CREDIT_EVENTS_MAX;
 const volatile __u32 max_sets = CREDIT_SETS_MAX;
 
@@ -75,14 +84,21 @@ struct {
 	__type(value, struct credit_cpu);
 } cpus SEC(".maps");
 
-/* From the process of a task that was moved to another cgroup while it ran, of late, to when that was: CLOCK_MONOTONIC
- * ns. */
+/* From a process to the cgroup it was moved to last, of late. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
 	__type(key, __u32);
 	__type(value, __u64);
-} moves SEC(".maps");
+} homes SEC(".maps");
+
+/* Processes from whose tasks a switch was hidden. The least used are forgotten. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 128);
+	__type(key, __u32);
+	__type(value, __u8);
+} hidden SEC(".maps");
 
 /* By CPU × max_events + event. */
 struct {
@@ -108,9 +124,10 @@ struct {
 	__type(value, __u32);
 } aliases SEC(".maps");
 
-/* Slots that are free. */
+/* Slots that are free. The last one that became free is the first to be taken, so that no more of the memory of slots
+ * and cells is touched than cgroups run at a time. */
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1);
 	__uint(value_size, sizeof(__u32));
 } vacant SEC(".maps");
@@ -132,12 +149,23 @@ struct {
 	__uint(value_size, sizeof(__u64));
 } cells SEC(".maps");
 
-/* --- slots */
+/* --- slots
+ *
+ * The functions that give slots away are global: the kernel checks each of them once, and not again for each way that
+ * leads there, which took it longer than all the rest. They take addresses as numbers, since it asks for that.
+ */
 
-/* The cgroup of a task, its id, and the task's process. */
+static __always_inline struct credit_cpu *this_cpu(__u32 *number)
+{
+	*number = bpf_get_smp_processor_id();
+	return bpf_map_lookup_elem(&cpus, number);
+}
+
+/* The cgroup of a task, its id, the task and its process. */
 struct owner {
 	struct cgroup *cgroup;
 	__u64 id;
+	__u32 task;
 	__u32 process;
 };
 
@@ -155,8 +183,10 @@ static __always_inline __u32 *find_slot(__u64 id)
 }
 
 /* The slot of the nearest ancestor that has one. */
-static __noinline __u32 ancestor_slot(struct cgroup *cgroup)
+__noinline __u32 ancestor_slot(__u64 address)
 {
+	struct cgroup *cgroup = (struct cgroup *)address;
+
 	for (int i = 0; i < CREDIT_DEPTH_MAX; i++) {
 		__u32 *slot;
 
@@ -171,8 +201,9 @@ static __noinline __u32 ancestor_slot(struct cgroup *cgroup)
 }
 
 /* Gives the slot to the cgroup. */
-static __noinline int take_slot(__u32 slot, struct cgroup *cgroup, __u64 id)
+__noinline int take_slot(__u32 slot, __u64 address, __u64 id)
 {
+	struct cgroup *cgroup = (struct cgroup *)address;
 	struct credit_slot *owner = bpf_map_lookup_elem(&slots, &slot);
 	int nr = 0;
 
@@ -185,14 +216,17 @@ static __noinline int take_slot(__u32 slot, struct cgroup *cgroup, __u64 id)
 		owner->ancestors[nr] = BPF_CORE_READ(cgroup, kn, id);
 	}
 	owner->nr_ancestors = nr;
+	if (bpf_map_update_elem(&ids, &id, &slot, BPF_NOEXIST))
+		return -1;
 	owner->id = id;
-	return bpf_map_update_elem(&ids, &id, &slot, BPF_NOEXIST);
+	return 0;
 }
 
 /* A cgroup that runs for the first time, or is not known any more. */
-static __noinline __u32 new_slot(struct cgroup *cgroup, __u64 id, struct credit_cpu *cpu)
+__noinline __u32 new_slot(__u64 cgroup, __u64 id)
 {
-	__u32 slot = CREDIT_ROOT_SLOT, *other;
+	__u32 slot = CREDIT_ROOT_SLOT, number, *other;
+	struct credit_cpu *cpu = this_cpu(&number);
 
 	if (!cpu)
 		return CREDIT_ROOT_SLOT;
@@ -211,12 +245,23 @@ static __noinline __u32 new_slot(struct cgroup *cgroup, __u64 id, struct credit_
 static __always_inline void remember(struct credit_cpu *cpu, const struct owner *owner)
 {
 	__u32 *slot = find_slot(owner->id);
+	struct cgroup *cgroup = owner->cgroup;
+	__u64 address = 0;
 
-	cpu->slot = slot ? *slot : new_slot(owner->cgroup, owner->id, cpu);
+	if (!slot)
+		bpf_probe_read_kernel(&address, sizeof(address), &cgroup);
+	cpu->slot = slot ? *slot : new_slot(address, owner->id);
 	cpu->cgroup = owner->id;
 }
 
 /* --- crediting */
+
+/* Why and when a program credits. */
+enum occasion {
+	AT_SWITCH = 1,
+	FLUSHES = 2, /* the daemon asks for it */
+	RESUMES = 4, /* a pause ends */
+};
 
 static __always_inline void credit_times(__u64 *cell, struct credit_cpu *cpu, __u32 set,
 					 const struct bpf_perf_event_value *now, bool known)
@@ -231,9 +276,82 @@ static __always_inline void credit_times(__u64 *cell, struct credit_cpu *cpu, __
 	cpu->running[set] = now->running;
 }
 
-/* Adds what the CPU's events have counted since they were last read to the cell of the remembered cgroup. What the
- * kernel counts of a switch after this program has run belongs to the one that leaves. */
-static __always_inline void credit(struct credit_cpu *cpu, __u32 number, bool at_switch, bool flushes)
+/* The same of limited events. Their times are by the clock, without the time that the programs take, which is longer
+ * when these events are read: so a cgroup counts as much in a time that is credited as in a pause. */
+static __always_inline void credit_limited_times(__u64 *cell, struct credit_cpu *cpu, __u32 set,
+						 const struct bpf_perf_event_value *now, __u64 elapsed)
+{
+	__u64 enabled, running;
+
+	if (set >= CREDIT_SETS_MAX || set >= max_sets)
+		return;
+	enabled = now->enabled - cpu->enabled[set];
+	running = now->running - cpu->running[set];
+	cell[CREDIT_CELL_ENABLED(set)] += elapsed;
+	cell[CREDIT_CELL_RUNNING(set)] += running >= enabled || running > elapsed ? elapsed : running;
+	cpu->enabled[set] = now->enabled;
+	cpu->running[set] = now->running;
+}
+
+static __always_inline void credit_pause(__u64 *cell, __u32 set, __u64 elapsed)
+{
+	if (set < CREDIT_SETS_MAX && set < max_sets)
+		cell[CREDIT_CELL_ENABLED(set)] += elapsed;
+}
+
+/* Adds what the CPU's event of that number has counted since it was last read to its cell of the remembered cgroup.
+ * What the kernel counts of a switch after this program has run belongs to the one that leaves. Global, so that the
+ * kernel checks it once and not for each event. */
+__noinline int credit_event(__u32 number, __u64 i, __u32 flags, __u64 elapsed)
+{
+	bool at_switch = flags & AT_SWITCH, flushes = flags & FLUSHES, resumes = flags & RESUMES;
+	__u32 zero = 0, key;
+	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
+	struct credit_cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
+	const struct credit_event *event;
+	struct bpf_perf_event_value now;
+	bool known, pauses;
+	__u64 value, *cell;
+
+	/* The kernel knows by this that it is in bounds; a comparison is lost in what the compiler makes of it. */
+	i &= CREDIT_EVENTS_MAX - 1;
+	if (!settings || !cpu || i >= max_events)
+		return 0;
+	key = (__u32)cpu->slot * nr_cpus + number;
+	cell = bpf_map_lookup_elem(&cells, &key);
+	event = &settings->events[i];
+	known = cpu->states[i] == CREDIT_COUNTS;
+	pauses = event->limited && cpu->pauses;
+	if (!cell || !event->used || (!known && (!flushes || cpu->states[i] == CREDIT_ENDED)))
+		return 0;
+	if (known && pauses && event->leads)
+		credit_pause(cell, event->set, elapsed);
+	if (pauses && !flushes && !resumes)
+		return 0;
+	/* It is pinned, and has no counter here: it counts anew when it has. */
+	if (bpf_perf_event_read_value(&events, number * max_events + i, &now, sizeof(now))) {
+		cpu->states[i] = event->used == CREDIT_ENDING ? CREDIT_ENDED : CREDIT_NEW;
+		return 0;
+	}
+	value = now.counter + (at_switch && event->at_switch);
+	if (event->leads && event->limited && known && !pauses)
+		credit_limited_times(cell, cpu, event->set, &now, elapsed);
+	else if (event->leads)
+		credit_times(cell, cpu, event->set, &now, known && !pauses);
+	if (!known || value > cpu->values[i]) {
+		if (known && !pauses)
+			cell[CREDIT_CELL_EVENTS(max_sets) + i] += value - cpu->values[i];
+		if (known)
+			cpu->counted[i] += value - cpu->values[i];
+		cpu->values[i] = value;
+	}
+	if (flushes)
+		cpu->states[i] = event->used == CREDIT_ENDING ? CREDIT_ENDED : CREDIT_COUNTS;
+	return 0;
+}
+
+/* The remembered cgroup gets what has been counted up to now. */
+static __always_inline void credit(struct credit_cpu *cpu, __u32 number, __u32 flags, __u64 elapsed)
 {
 	__u32 zero = 0, key = (__u32)cpu->slot * nr_cpus + number;
 	__u64 *cell = bpf_map_lookup_elem(&cells, &key);
@@ -243,35 +361,47 @@ static __always_inline void credit(struct credit_cpu *cpu, __u32 number, bool at
 		return;
 	cell[CREDIT_CELL_CREDITS]++;
 	for (__u32 i = 0; i < CREDIT_EVENTS_MAX; i++) {
-		struct bpf_perf_event_value now;
-		__u64 value;
-		bool known;
-
 		if (i >= max_events || i >= settings->nr_events)
 			break;
-		key = number * max_events + i;
-		known = cpu->states[i] == CREDIT_COUNTS;
-		if (!settings->events[i].used || (!known && (!flushes || cpu->states[i] == CREDIT_ENDED)) ||
-		    bpf_perf_event_read_value(&events, key, &now, sizeof(now)))
-			continue;
-		value = now.counter + (at_switch && settings->events[i].at_switch);
-		if (settings->events[i].leads)
-			credit_times(cell, cpu, settings->events[i].set, &now, known);
-		if (!known || value > cpu->values[i]) {
-			if (known)
-				cell[CREDIT_CELL_EVENTS(max_sets) + i] += value - cpu->values[i];
-			cpu->values[i] = value;
-		}
-		if (flushes)
-			cpu->states[i] = settings->events[i].used == CREDIT_ENDING ? CREDIT_ENDED : CREDIT_COUNTS;
+		credit_event(number, i, flags, elapsed);
 	}
 }
 
-static __always_inline struct credit_cpu *this_cpu(__u32 *number)
+/* --- the budget */
+
+/* Fills up the budget for the time that has passed. Does a pause end? */
+static __always_inline bool fill_budget(struct credit_cpu *cpu, __u64 elapsed)
 {
-	*number = bpf_get_smp_processor_id();
-	return bpf_map_lookup_elem(&cpus, number);
+	__u32 zero = 0;
+	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
+
+	if (!settings || !settings->budget)
+		return cpu->pauses;
+	/* It is full long before. */
+	if (elapsed > CREDIT_BUDGET_MAX * CREDIT_PPM)
+		elapsed = CREDIT_BUDGET_MAX * CREDIT_PPM;
+	cpu->budget += (long long)(elapsed * settings->budget / CREDIT_PPM);
+	if (cpu->budget > (long long)CREDIT_BUDGET_MAX)
+		cpu->budget = CREDIT_BUDGET_MAX;
+	return cpu->pauses && cpu->budget >= (long long)cpu->resumes_at;
 }
+
+static __always_inline void take_from_budget(struct credit_cpu *cpu, __u64 ns)
+{
+	__u32 zero = 0;
+	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
+
+	if (!settings || !settings->budget || cpu->pauses)
+		return;
+	cpu->budget -= (long long)ns;
+	if (cpu->budget > 0)
+		return;
+	cpu->pauses = 1;
+	cpu->nr_pauses++;
+	cpu->resumes_at = CREDIT_BUDGET_MAX / 2 + bpf_get_prandom_u32() % (CREDIT_BUDGET_MAX / 2);
+}
+
+/* --- who runs */
 
 static __always_inline bool is_v1(void)
 {
@@ -295,13 +425,28 @@ static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
 	return BPF_CORE_READ(state, cgroup);
 }
 
-/* Has the task's process been moved to another cgroup since then? */
-static __always_inline bool has_moved(const struct owner *owner, __u64 since)
+/* The switch to the one that leaves was hidden, and it was from the one that was the last to come. */
+static __always_inline void note_hidden(struct credit_cpu *cpu)
 {
-	__u32 process = owner->process;
-	__u64 *when = bpf_map_lookup_elem(&moves, &process);
+	__u32 zero = 0, process = (__u32)cpu->process;
+	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
+	__u8 yes = 1;
 
-	return when && *when >= since;
+	cpu->hidden++;
+	if (settings && process && bpf_map_update_elem(&hidden, &process, &yes, BPF_ANY) == 0)
+		settings->hides = 1;
+}
+
+/* Process 1 is not waited for to do it once: on other machines it runs seldom, and a credit more does no harm. */
+static __always_inline bool may_hide(__u32 process)
+{
+	__u32 zero = 0;
+	struct credit_config *settings;
+
+	if (process == INIT_PROCESS)
+		return true;
+	settings = bpf_map_lookup_elem(&config, &zero);
+	return settings && settings->hides && bpf_map_lookup_elem(&hidden, &process);
 }
 
 /* Credits who has run here up to now, `leaves` being the cgroup of its task, and remembers who comes. */
@@ -310,24 +455,44 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 {
 	__u32 number;
 	struct credit_cpu *cpu = this_cpu(&number);
-	__u64 begin;
+	__u64 begin, took, elapsed;
+	bool resumes;
 
-	if (!cpu || (!flushes && cpu->cgroup == comes->id && leaves->id == comes->id))
+	if (!cpu)
 		return 0;
+	if (!flushes && cpu->cgroup == comes->id && leaves->id == comes->id &&
+	    !(at_switch && may_hide(comes->process))) {
+		cpu->task = comes->task;
+		cpu->process = comes->process;
+		return 0;
+	}
 	if (cpu->busy) {
 		cpu->passed++;
 		return 1;
 	}
 	begin = bpf_ktime_get_ns();
 	*(volatile credit_word *)&cpu->busy = 1;
-	if (cpu->cgroup != leaves->id && !has_moved(leaves, cpu->since))
+	/* The switch to it was hidden. If not, it may have been moved since. */
+	if (cpu->task != leaves->task) {
+		if (cpu->cgroup && cpu->cgroup != leaves->id)
+			note_hidden(cpu);
 		remember(cpu, leaves);
-	credit(cpu, number, at_switch, flushes);
+	}
+	elapsed = cpu->since && begin > cpu->since ? begin - cpu->since : 0;
+	resumes = fill_budget(cpu, elapsed);
+	credit(cpu, number, (at_switch ? AT_SWITCH : 0) | (flushes ? FLUSHES : 0) | (resumes ? RESUMES : 0), elapsed);
 	remember(cpu, comes);
+	cpu->task = comes->task;
+	cpu->process = comes->process;
 	cpu->since = bpf_ktime_get_ns();
+	cpu->elapsed += elapsed;
+	if (resumes)
+		cpu->pauses = 0;
 	if (!flushes) {
+		took = cpu->since - begin;
 		cpu->switches++;
-		cpu->ns += cpu->since - begin;
+		cpu->ns += took;
+		take_from_budget(cpu, took);
 	}
 	*(volatile credit_word *)&cpu->busy = 0;
 	return 0;
@@ -340,6 +505,7 @@ static __always_inline struct owner owner_of(struct task_struct *task)
 	return (struct owner){
 		.cgroup = cgroup,
 		.id = BPF_CORE_READ(cgroup, kn, id),
+		.task = BPF_CORE_READ(task, pid),
 		.process = BPF_CORE_READ(task, tgid),
 	};
 }
@@ -356,9 +522,11 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	} else {
 		leaves.cgroup = prev->cgroups->dfl_cgrp;
 		leaves.id = leaves.cgroup->kn->id;
+		leaves.task = prev->pid;
 		leaves.process = prev->tgid;
 		comes.cgroup = next->cgroups->dfl_cgrp;
 		comes.id = comes.cgroup->kn->id;
+		comes.task = next->pid;
 		comes.process = next->tgid;
 	}
 	credit_and_remember(&leaves, &comes, true, false);
@@ -370,14 +538,24 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct *task)
 {
-	struct owner mover = owner_of((struct task_struct *)bpf_get_current_task());
-	__u64 now = bpf_ktime_get_ns();
-	__u32 process = task->tgid;
+	struct task_struct *current = (struct task_struct *)bpf_get_current_task();
+	struct owner mover = owner_of(current), leaves = mover;
+	/* In the hierarchy that counts, whatever hierarchy it has been moved in. */
+	struct owner moved = owner_of(task);
+	__u64 *home = bpf_map_lookup_elem(&homes, &moved.process);
 
-	/* One that does not run has nothing that is not credited. */
-	if (task->on_cpu)
-		bpf_map_update_elem(&moves, &process, &now, BPF_ANY);
-	credit_and_remember(&mover, &mover, false, false);
+	/* Where it was, for the case that the switch to it was hidden; else the CPU knows that. One that has never been
+	 * moved was where it was made. */
+	if (moved.process == mover.process && home && find_slot(*home)) {
+		leaves.id = *home;
+	} else if (moved.process == mover.process && !home) {
+		struct owner parent = owner_of(BPF_CORE_READ(current, real_parent));
+
+		leaves.cgroup = parent.cgroup;
+		leaves.id = parent.id;
+	}
+	bpf_map_update_elem(&homes, &moved.process, &moved.id, BPF_ANY);
+	credit_and_remember(&leaves, &mover, false, false);
 	return 0;
 }
 
@@ -388,6 +566,25 @@ int flush(void *context)
 	struct owner owner = owner_of((struct task_struct *)bpf_get_current_task());
 
 	return credit_and_remember(&owner, &owner, false, true);
+}
+
+/* Makes the next slots free that are not yet, from the last one on: run again while it returns 1. */
+SEC("raw_tp")
+int fill(void *context)
+{
+	__u32 zero = 0;
+	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
+
+	if (!settings)
+		return 0;
+	for (int i = 0; i < FILL_AT_ONCE && settings->nr_slots < max_slots; i++) {
+		__u32 slot = max_slots - settings->nr_slots;
+
+		if (bpf_map_push_elem(&vacant, &slot, 0))
+			return 0;
+		settings->nr_slots++;
+	}
+	return settings->nr_slots < max_slots;
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

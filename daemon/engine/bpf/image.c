@@ -2,6 +2,7 @@
 
 #include "engine/bpf/image.h"
 
+#include "engine/bpf/conservation.h"
 #include <errno.h>
 
 /* --- saving */
@@ -32,8 +33,9 @@ static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct buf
 	uint64_t nr = 0;
 
 	pack_u64(out, slot);
+	pack_u64(out, kernel->slots[slot].id);
 	pack_u64(out, known->seen_at);
-	pack_u64(out, known->retired);
+	pack_u64(out, (uint64_t)known->retired | (uint64_t)known->spent << 1);
 	pack_u64(out, known->claimed_by);
 	pack_u64(out, known->nr_aliases);
 	pack_u64(out, known->nr_bins);
@@ -100,6 +102,7 @@ void bpf_save(const struct engine *base, struct buf *out)
 		pack_u64(out, engine->sets[i].first_event);
 	}
 	save_kernel(engine->kernel, out);
+	engine->kernel->nr_images++;
 }
 
 /* --- restoring */
@@ -185,10 +188,14 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 	       cell = CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
 	uint32_t slot = (uint32_t)unpack_at_most(in, kernel->sizes.slots - 1);
 	struct bpf_slot *known = &kernel->known[slot];
+	bool same = unpack_u64(in) == kernel->slots[slot].id;
+	uint64_t flags;
 	size_t nr;
 
 	known->seen_at = unpack_u64(in);
-	known->retired = unpack_at_most(in, 1);
+	flags = unpack_at_most(in, 3);
+	known->retired = flags & 1;
+	known->spent = flags & 2;
 	known->claimed_by = unpack_u64(in);
 	known->nr_aliases = (size_t)unpack_u64(in);
 	nr = unpack_nr(in, cell * sizeof(uint64_t));
@@ -207,6 +214,11 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 
 		for (size_t i = 0; i < words; i++)
 			read[i] = unpack_u64(in);
+	}
+	/* It has become free since the image was made, and perhaps another cgroup's. What was read of it stays read. */
+	if (!same) {
+		free(known->unclaimed);
+		*known = (struct bpf_slot){};
 	}
 	return in->bad ? -EBADMSG : 0;
 }
@@ -260,7 +272,9 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 		r = -EBADMSG;
 	if (r < 0)
 		return r;
-	nr = unpack_nr(in, 8 * sizeof(uint64_t));
+	bpf_note_targets(engine);
+	r = conservation_open(engine);
+	nr = unpack_nr(in, 9 * sizeof(uint64_t));
 	for (size_t i = 0; i < nr && r == 0; i++)
 		r = get_slot(in, engine->kernel);
 	return r;

@@ -18,23 +18,47 @@
 /* A CPU is asked again when it was met in the middle of a program, which takes microseconds. */
 #define FLUSH_TRIES 100
 
-/* A trial that failed is made again after so long. */
+/* A trial that failed is made again after so long; where programs could be tried and not be loaded, after so long. */
 #define TRY_AGAIN_NS 1000000000U
+#define LOAD_AGAIN_NS 60000000000U
 
 /* --- what libbpf says */
 
-/* The first line of libbpf's that tells of an error, which names the program. libbpf has no other way to say it. */
-static char libbpf_said[REASON_MAX];
+/* The first line of libbpf's that tells of an error, which names the program, and the verifier's last one. libbpf has
+ * no other way to say it. */
+static char libbpf_said[REASON_MAX / 4], verifier_said[REASON_MAX / 4];
 
-static int note_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+static void keep_line(char *ret, size_t size, const char *line)
 {
-	char text[REASON_MAX];
+	(void)snprintf(ret, size, "%.*s", (int)strcspn(line, "\n"), line);
+}
 
-	if (level != LIBBPF_WARN || libbpf_said[0])
+/* The log ends with statistics, and with libbpf's own line. */
+static void note_verifier(char *log)
+{
+	char *statistics = strstr(log, "\nprocessed "), *end = statistics ? statistics : strstr(log, "\n-- END"), *line;
+
+	if (!end)
+		return;
+	*end = '\0';
+	line = strrchr(log, '\n');
+	keep_line(verifier_said, sizeof(verifier_said), line ? line + 1 : log);
+}
+
+static _printf_(2, 0) int note_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	if (level != LIBBPF_WARN)
 		return 0;
-	(void)vsnprintf(text, sizeof(text), format, args);
-	text[strcspn(text, "\n")] = '\0';
-	memcpy(libbpf_said, text, sizeof(text));
+	if (vasprintf(&text, format, args) < 0) {
+		text = NULL;
+		return 0;
+	}
+	if (!libbpf_said[0])
+		keep_line(libbpf_said, sizeof(libbpf_said), text);
+	if (!verifier_said[0] && strstr(text, "BEGIN PROG LOAD LOG"))
+		note_verifier(text);
 	return 0;
 }
 
@@ -55,8 +79,8 @@ static int explain(int error, struct reason *why)
 				  "this kernel has no type information (CONFIG_DEBUG_INFO_BTF), or is "
 				  "older than Linux 5.10");
 	default:
-		return reason_set(why, error, "its BPF programs can't be loaded (%s)%s%s", strerrorname_np(-error),
-				  libbpf_said[0] ? ": " : "", libbpf_said);
+		return reason_set(why, error, "its BPF programs can't be loaded (%s)%s%s%s%s", strerrorname_np(-error),
+				  libbpf_said[0] ? ": " : "", libbpf_said, verifier_said[0] ? ": " : "", verifier_said);
 	}
 }
 
@@ -139,7 +163,63 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 	kernel->known = calloc(sizes->slots, sizeof(*kernel->known));
 	/* Pages that nothing is read into take no memory. */
 	kernel->read = calloc((size_t)sizes->slots * sizes->cpus, bpf_read_words(sizes) * sizeof(*kernel->read));
-	return kernel->known && kernel->read ? 0 : -ENOMEM;
+	kernel->calibrations = calloc((size_t)sizes->cpus * sizes->events, sizeof(*kernel->calibrations));
+	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
+	return kernel->known && kernel->read && kernel->calibrations && kernel->errors ? 0 : -ENOMEM;
+}
+
+/* --- what it takes */
+
+/* By CPU: of the parts that this process had, and has no more. */
+static struct dropped {
+	struct switch_cost *costs;
+	size_t nr;
+} dropped;
+
+static struct switch_cost add_costs(const struct switch_cost *a, const struct switch_cost *b)
+{
+	return (struct switch_cost){
+		.switches = a->switches + b->switches,
+		.ns = a->ns + b->ns,
+		.hidden = a->hidden + b->hidden,
+		.passed = a->passed + b->passed,
+		.unplaced = a->unplaced + b->unplaced,
+		.errors = a->errors + b->errors,
+	};
+}
+
+struct switch_cost bpf_kernel_cost(const struct bpf_kernel *kernel, uint32_t cpu)
+{
+	const struct credit_cpu *at = &kernel->cpus[cpu];
+	const struct switch_cost before = cpu < dropped.nr ? dropped.costs[cpu] : (struct switch_cost){};
+	struct switch_cost sum = {
+		.switches = at->switches,
+		.ns = at->ns,
+		.hidden = at->hidden,
+		.passed = at->passed,
+		.unplaced = at->unplaced,
+		.errors = kernel->errors[cpu],
+	};
+
+	sum = add_costs(&sum, &before);
+	sum.cpu = (int)cpu;
+	return sum;
+}
+
+/* Without memory, its costs are forgotten. */
+static void keep_costs(const struct bpf_kernel *kernel)
+{
+	struct switch_cost *more;
+
+	if (kernel->sizes.cpus > dropped.nr) {
+		more = reallocarray(dropped.costs, kernel->sizes.cpus, sizeof(*more));
+		if (!more)
+			return;
+		memset(more + dropped.nr, 0, (kernel->sizes.cpus - dropped.nr) * sizeof(*more));
+		dropped = (struct dropped){ more, kernel->sizes.cpus };
+	}
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		dropped.costs[cpu] = bpf_kernel_cost(kernel, cpu);
 }
 
 struct bpf_kernel *bpf_kernel_ref(struct bpf_kernel *kernel)
@@ -153,6 +233,8 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 {
 	if (!kernel || --kernel->refs > 0)
 		return NULL;
+	if (kernel->cpus && kernel->errors && !kernel->is_trial)
+		keep_costs(kernel);
 	unmap_file(kernel, BPF_FILE_CONFIG, kernel->config);
 	unmap_file(kernel, BPF_FILE_CPUS, kernel->cpus);
 	unmap_file(kernel, BPF_FILE_SLOTS, kernel->slots);
@@ -164,6 +246,8 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 		free(kernel->known[i].unclaimed);
 	free(kernel->known);
 	free(kernel->read);
+	free(kernel->calibrations);
+	free(kernel->errors);
 	free(kernel);
 	return NULL;
 }
@@ -205,6 +289,7 @@ static int set_sizes(struct credit *skeleton, const struct bpf_sizes *sizes)
 	for (size_t i = 0; i < ARRAY_SIZE(maps) && r == 0; i++)
 		r = bpf_map__set_max_entries(maps[i].map, maps[i].nr);
 	skeleton->rodata->nr_cpus = sizes->cpus;
+	skeleton->rodata->max_slots = sizes->slots;
 	skeleton->rodata->max_events = sizes->events;
 	skeleton->rodata->max_sets = sizes->sets;
 	return r;
@@ -249,18 +334,26 @@ static int attach(struct bpf_kernel *kernel, enum bpf_file file, const struct bp
 	return r;
 }
 
-/* The root cgroup has its slot from the start, and no other one. */
-static int fill_slots(struct bpf_kernel *kernel)
+/* The root cgroup has its slot from the start, and no other one. A program makes the others free: there can be many,
+ * and a system call for each would hold up the daemon. */
+static int fill_slots(struct bpf_kernel *kernel, const struct credit *skeleton)
 {
 	uint64_t root = 1;
 	uint32_t slot = CREDIT_ROOT_SLOT;
 	int r = bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &root, &slot, BPF_ANY);
+	LIBBPF_OPTS(bpf_test_run_opts, options);
 
 	kernel->config->v1 = kernel->v1;
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		kernel->cpus[cpu].budget = CREDIT_BUDGET_MAX;
+	kernel->config->nr_slots = CREDIT_ROOT_SLOT + 1;
 	kernel->slots[slot].id = root;
-	for (slot = 1; slot < kernel->sizes.slots && r == 0; slot++)
-		r = bpf_map_update_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot, BPF_ANY);
-	return r < 0 ? -errno : 0;
+	do
+		r = r < 0 ? r : bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.fill), &options);
+	while (r == 0 && options.retval > 0);
+	if (r < 0)
+		return -errno;
+	return kernel->config->nr_slots == kernel->sizes.slots ? 0 : -ENOMEM;
 }
 
 static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *skeleton)
@@ -272,7 +365,7 @@ static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *ske
 	if (r == 0)
 		r = kernel_open_memory(kernel);
 	if (r == 0)
-		r = fill_slots(kernel);
+		r = fill_slots(kernel, skeleton);
 	if (r == 0)
 		r = attach(kernel, BPF_FILE_ON_SWITCH, skeleton->progs.on_switch);
 	if (r == 0)
@@ -280,7 +373,7 @@ static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *ske
 	return r;
 }
 
-int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct reason *why)
+static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct reason *why)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
 	struct credit *skeleton;
@@ -288,7 +381,7 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 
 	if (!kernel)
 		return reason_set(why, -ENOMEM, "out of memory");
-	libbpf_said[0] = '\0';
+	libbpf_said[0] = verifier_said[0] = '\0';
 	(void)libbpf_set_print(note_libbpf);
 	skeleton = credit__open();
 	r = skeleton ? set_sizes(skeleton, sizes) : -errno;
@@ -303,26 +396,62 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 	return 0;
 }
 
+/* The last attempt of this process, which is no plan's own: what fails for one fails for the next. */
+struct attempt {
+	uint64_t again_at; /* CLOCK_MONOTONIC ns; 0: there was none */
+	int result;
+	struct reason why;
+	struct bpf_sizes sizes; /* to be tried: the least ones, or those that failed */
+};
+
+static struct attempt *last_attempt(void)
+{
+	static struct attempt last = { .sizes = { .cpus = 1, .slots = 1, .events = 1, .sets = 1 } };
+
+	return &last;
+}
+
+static int attempt_tell(const struct attempt *attempt, struct reason *why)
+{
+	if (attempt->result < 0)
+		*why = attempt->why;
+	return attempt->result;
+}
+
+static bool attempt_holds(const struct attempt *attempt)
+{
+	return attempt->again_at > 0 && (attempt->result == 0 || clock_monotonic_ns() < attempt->again_at);
+}
+
+int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct reason *why)
+{
+	struct attempt *last = last_attempt();
+
+	if (last->result < 0 && attempt_holds(last))
+		return attempt_tell(last, why);
+	last->result = load(ret, sizes, v1, &last->why);
+	last->again_at = clock_monotonic_ns() + LOAD_AGAIN_NS;
+	if (last->result < 0)
+		last->sizes = *sizes;
+	return attempt_tell(last, why);
+}
+
 int bpf_kernel_try(struct reason *why)
 {
-	const struct bpf_sizes least = { .cpus = bpf_nr_cpus(), .slots = 1, .events = 1, .sets = 1 };
-	static struct reason told;
-	static uint64_t tried_at;
-	static int result;
-	uint64_t now = clock_monotonic_ns();
+	struct attempt *last = last_attempt();
 	struct bpf_kernel *kernel = NULL;
 
-	if (tried_at == 0 || (result < 0 && now - tried_at > TRY_AGAIN_NS)) {
-		result = bpf_kernel_load(&kernel, &least, false, &told);
-		if (result == 0 && !bpf_kernel_flush(kernel, 0))
-			result = reason_set(&told, -EOPNOTSUPP,
-					    "this kernel can't run a BPF program on a chosen CPU, as Linux 5.10 can");
-		kernel = bpf_kernel_unref(kernel);
-		tried_at = now;
-	}
-	if (result < 0)
-		*why = told;
-	return result;
+	if (attempt_holds(last))
+		return attempt_tell(last, why);
+	last->result = load(&kernel, &last->sizes, false, &last->why);
+	if (kernel)
+		kernel->is_trial = true;
+	if (last->result == 0 && !bpf_kernel_flush(kernel, 0))
+		last->result = reason_set(&last->why, -EOPNOTSUPP,
+					  "this kernel can't run a BPF program on a chosen CPU, as Linux 5.10 can");
+	kernel = bpf_kernel_unref(kernel);
+	last->again_at = clock_monotonic_ns() + TRY_AGAIN_NS;
+	return attempt_tell(last, why);
 }
 
 /* --- over a restart */
@@ -369,19 +498,14 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 	    !has_size(kernel, BPF_FILE_SLOTS) || !has_size(kernel, BPF_FILE_CELLS))
 		return -ENOENT;
 	r = kernel_open_memory(kernel);
+	/* The one that it is restored from. */
+	kernel->nr_images = 1;
 	if (r == 0)
 		*ret = steal_ptr(kernel);
 	return r;
 }
 
 /* --- events */
-
-uint32_t bpf_nr_cpus(void)
-{
-	int nr = libbpf_num_possible_cpus();
-
-	return nr > 0 ? (uint32_t)nr : 1;
-}
 
 void bpf_kernel_unwire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
 {
@@ -450,10 +574,16 @@ uint32_t bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id)
 	return slot;
 }
 
-void bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id)
+/* A slot of its own comes before that of an ancestor. */
+static bool forget_id(struct bpf_kernel *kernel, uint64_t id)
 {
-	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_IDS], &id);
+	return bpf_map_delete_elem(kernel->fds[BPF_FILE_IDS], &id) == 0 || errno == ENOENT;
+}
+
+bool bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id)
+{
 	bpf_kernel_unalias(kernel, id);
+	return forget_id(kernel, id);
 }
 
 uint32_t bpf_kernel_take_slot(struct bpf_kernel *kernel, uint64_t id, const credit_word *ancestors, size_t nr)
@@ -479,8 +609,7 @@ bool bpf_kernel_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot)
 	if (bpf_map_update_elem(kernel->fds[BPF_FILE_ALIASES], &id, &slot, BPF_ANY) < 0)
 		return false;
 	kernel->known[slot].nr_aliases++;
-	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_IDS], &id);
-	return true;
+	return forget_id(kernel, id);
 }
 
 void bpf_kernel_unalias(struct bpf_kernel *kernel, uint64_t id)
@@ -488,25 +617,29 @@ void bpf_kernel_unalias(struct bpf_kernel *kernel, uint64_t id)
 	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_ALIASES], &id);
 }
 
-void bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
+bool bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
 {
 	uint64_t id, previous, *after = NULL;
 	int aliases = kernel->fds[BPF_FILE_ALIASES];
 
 	if (kernel->known[slot].nr_aliases == 0)
-		return;
+		return true;
 	while (bpf_map_get_next_key(aliases, after, &id) == 0) {
 		uint32_t to;
-		bool drop = bpf_map_lookup_elem(aliases, &id, &to) == 0 && to == slot;
+		bool known = bpf_map_lookup_elem(aliases, &id, &to) == 0, drop = known && to == slot;
 
-		if (drop)
-			(void)bpf_map_delete_elem(aliases, &id);
-		else {
+		/* One that is not there any more was forgotten meanwhile. */
+		if ((!known || (drop && bpf_map_delete_elem(aliases, &id) < 0)) && errno != ENOENT)
+			return false;
+		if (!drop) {
 			previous = id;
 			after = &previous;
 		}
 	}
+	if (errno != ENOENT)
+		return false;
 	kernel->known[slot].nr_aliases = 0;
+	return true;
 }
 
 void bpf_kernel_free_slot(struct bpf_kernel *kernel, uint32_t slot)

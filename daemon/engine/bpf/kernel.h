@@ -11,12 +11,15 @@
  */
 
 #include "engine/bpf/layout.h"
+#include "engine/engine.h"
 #include "engine/kept.h"
 #include "util/reason.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct bpf_target;
 
 enum bpf_file {
 	BPF_FILE_CONFIG, /* maps */
@@ -42,19 +45,38 @@ struct bpf_sizes {
 /* What is known of a slot beside what is in the kernel's memory. */
 struct bpf_slot {
 	uint64_t seen_at; /* CLOCK_MONOTONIC ns at which it was seen to be taken by a cgroup; 0: it is free */
-	bool retired;	  /* it becomes free at the next reading of all */
+	bool retired;	  /* no program finds it any more: the next reading of all is its last one */
+	/* It has been read for the last time, and becomes free when an image says so: a successor that starts from one
+	 * which does not would free it once more, when it is another cgroup's. */
+	bool spent;
+	uint64_t spent_before; /* the number of the image that is going to say so */
 	/* Counts of a cgroup that is not a target, or was not when they were read: the cgroup of that id, an ancestor,
 	 * and those above it have them already. By the words of a cell; NULL: none. */
 	uint64_t *unclaimed;
 	size_t nr_bins; /* cells in unclaimed: one, or one a CPU that is counted */
 	uint64_t claimed_by;
 	size_t nr_aliases; /* cgroups whose counts go here since they have no slot of their own; at least so many */
+	struct bpf_target *target; /* the cgroup's, or NULL, as long as the engine's targets are … */
+	uint64_t targets;	   /* … those of this number */
+};
+
+/* Of an event on a CPU, see calibration.h: what all cgroups were given since it began, and are to be given now. */
+struct bpf_calibration {
+	uint64_t counted; /* by the CPU, when it began */
+	double given, exact, estimated;
+	double factor; /* by which estimates are multiplied now; 0: by none */
+	/* The same for the set, in that of its leader, in ns: */
+	uint64_t elapsed, enabled, running;
+	uint64_t nr_pauses;
+	bool pauses;
+	double covered, covers;
 };
 
 struct bpf_kernel {
 	unsigned refs;
 	struct bpf_sizes sizes;
-	bool v1; /* perf_event is in a v1 hierarchy */
+	bool v1;       /* perf_event is in a v1 hierarchy */
+	bool is_trial; /* nothing is counted by it */
 	int fds[_BPF_FILE_MAX];
 	uint64_t ids[_BPF_FILE_MAX]; /* the kernel's, of each file */
 
@@ -64,8 +86,12 @@ struct bpf_kernel {
 	struct credit_slot *slots;
 	const volatile uint64_t *cells;
 
-	struct bpf_slot *known; /* one a slot */
-	uint64_t *read;		/* what has been read of each cell: words, with the times twice (bpf_read_words()) */
+	struct bpf_slot *known;		      /* one a slot */
+	uint64_t nr_targets;		      /* numbers that were given to engines' targets, at each change of them */
+	struct bpf_calibration *calibrations; /* by CPU × sizes.events */
+	uint64_t *errors;		      /* by CPU, see conservation.h: events by which both sides have differed */
+	uint64_t nr_images;		      /* that tell of it; 0: nobody makes any */
+	uint64_t *read; /* what has been read of each cell: words, with the times twice (bpf_read_words()) */
 };
 
 /* The words that are kept of each cell: those of the last reading that counted, and the times of the last one. */
@@ -74,10 +100,11 @@ static inline size_t bpf_read_words(const struct bpf_sizes *sizes)
 	return CREDIT_CELL_WORDS(sizes->sets, sizes->events) + 2 * sizes->sets;
 }
 
-/* Can the programs be loaded here? Tries it once, for a moment; -errno with the reason. */
+/* Can the programs be loaded here? Tries it once, for a moment; -errno with the reason. Where loading has failed, it is
+ * tried in the same size. */
 int bpf_kernel_try(struct reason *why);
 
-/* Loads the programs and attaches them. */
+/* Loads the programs and attaches them. Where that fails, the answer is the same for a while. */
 int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct reason *why);
 /* One that an earlier instance of the daemon has loaded, of whose files only the ids are known: takes them out of the
  * pool. -ENOENT: not all are there, or they are of another layout; -ENOMEM. */
@@ -88,8 +115,8 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel);
 
 void bpf_kernel_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata);
 
-/* The number of possible CPUs. */
-uint32_t bpf_nr_cpus(void);
+/* What crediting has taken at the CPU's switches, also by parts of this process that have gone since. */
+struct switch_cost bpf_kernel_cost(const struct bpf_kernel *kernel, uint32_t cpu);
 
 /* The number is from now on that of the open perf event of that id, on that CPU. Its count begins at the next flush. */
 int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, int fd, uint64_t id);
@@ -102,8 +129,8 @@ bool bpf_kernel_flush_all(struct bpf_kernel *kernel);
 
 /* The slot of the cgroup, or CREDIT_ROOT_SLOT: it has none. */
 uint32_t bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id);
-/* The cgroup has no slot any more; it gets a new one when it runs. */
-void bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id);
+/* The cgroup has no slot any more; it gets a new one when it runs. False: it still has its slot. */
+bool bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id);
 /* Gives a slot to a cgroup that has not run yet, and those ancestors. CREDIT_ROOT_SLOT: none is free. */
 uint32_t bpf_kernel_take_slot(struct bpf_kernel *kernel, uint64_t id, const credit_word *ancestors, size_t nr);
 /* Nobody asks for the cgroup: its counts go to the slot of an ancestor. False: there is no room for that. */
@@ -112,5 +139,5 @@ bool bpf_kernel_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot);
 void bpf_kernel_unalias(struct bpf_kernel *kernel, uint64_t id);
 /* The slot can be given to another cgroup. No program uses it any more. */
 void bpf_kernel_free_slot(struct bpf_kernel *kernel, uint32_t slot);
-/* No cgroup's counts go to the slot but its own. */
-void bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot);
+/* No cgroup's counts go to the slot but its own. False: they may still. */
+bool bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot);

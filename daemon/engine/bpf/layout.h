@@ -11,9 +11,14 @@
  * A cgroup that has run has a slot, and a slot has a cell on each CPU. What a cgroup's own tasks have counted on a CPU
  * is added to its cell there, and to no other: ancestors are summed by who reads. Cells only grow, also when a slot
  * gets another cgroup: a reader remembers where it stood.
+ *
+ * Some events are dear to read: on a virtual machine each access to the PMU can be a trap. They are limited to a budget
+ * of each CPU's time: when it is used up there, they are not read at switches until it has filled up again (a pause).
+ * Meanwhile a set's enabled time goes on, and its running time does not, as if it were multiplexed. The budget fills up
+ * to a level that is drawn anew each time, so that no load can keep in step with it.
  */
 
-#define CREDIT_LAYOUT 1
+#define CREDIT_LAYOUT 2
 
 #define CREDIT_EVENTS_MAX 64
 #define CREDIT_SETS_MAX 64
@@ -32,6 +37,10 @@ typedef unsigned long long credit_word;
 #define CREDIT_CELL_EVENTS(nr_sets) (1U + 2U * (nr_sets))
 #define CREDIT_CELL_WORDS(nr_sets, nr_events) (CREDIT_CELL_EVENTS(nr_sets) + (nr_events))
 
+/* A CPU's budget is at most this, in ns. */
+#define CREDIT_BUDGET_MAX 2000000ULL
+#define CREDIT_PPM 1000000ULL
+
 /* Counting under a number begins and ends on each CPU when the daemon has it flushed: so one number can take another's
  * place, and nothing is lost or counted twice. */
 enum credit_use {
@@ -42,7 +51,7 @@ enum credit_use {
 
 /* Where an event stands on a CPU. */
 enum credit_state {
-	CREDIT_NEW, /* it has not been read yet since it was opened */
+	CREDIT_NEW, /* it has not been read since it was opened, or could not be read the last time */
 	CREDIT_COUNTS,
 	CREDIT_ENDED,
 };
@@ -52,12 +61,16 @@ struct credit_event {
 	unsigned char used;	 /* enum credit_use */
 	unsigned char leads;	 /* its times are those of its set */
 	unsigned char at_switch; /* the kernel counts the switch under way after the switch program has run */
+	unsigned char limited;	 /* to the budget */
 	unsigned char set;
 };
 
 struct credit_config {
 	unsigned int nr_events; /* numbers in use are below it */
 	unsigned int v1;	/* perf_event is in a v1 hierarchy */
+	unsigned int hides;	/* switches from tasks of some processes are hidden from tracing */
+	unsigned int budget;	/* the part of a CPU's time for reading limited events, in ppm; 0: without limit */
+	unsigned int nr_slots;	/* slots that there are, as far as they have been made free at first */
 	struct credit_event events[CREDIT_EVENTS_MAX];
 };
 
@@ -66,14 +79,23 @@ struct credit_cpu {
 	credit_word busy;		      /* a program is at work here, and was interrupted by another */
 	credit_word cgroup;		      /* the id of the cgroup whose task runs here; 0: not known yet */
 	credit_word slot;		      /* its slot */
-	credit_word since;		      /* CLOCK_MONOTONIC ns at which it was noted down */
+	credit_word task;		      /* the id of the task that was the last to come */
+	credit_word process;		      /* the id of its process */
+	credit_word since;		      /* CLOCK_MONOTONIC ns at which the last credit ended */
+	credit_word elapsed;		      /* ns between credits, in all */
+	credit_word pauses;		      /* limited events are not credited now */
+	credit_word nr_pauses;		      /* that there have been */
+	long long budget;		      /* ns that are left; it can be overdrawn by one switch */
+	credit_word resumes_at;		      /* the budget with which the pause ends */
 	credit_word switches;		      /* at which counts were credited */
 	credit_word ns;			      /* that they took */
 	credit_word passed;		      /* occasions that were passed over since another program was at work */
+	credit_word hidden;		      /* switches that were hidden from tracing, as far as it was found out */
 	credit_word unplaced;		      /* cgroups that came to run while all slots were taken */
 	credit_word wired[CREDIT_EVENTS_MAX]; /* the kernel's ids of the perf events; 0: none. The daemon writes them */
 	credit_word states[CREDIT_EVENTS_MAX]; /* enum credit_state */
 	credit_word values[CREDIT_EVENTS_MAX];
+	credit_word counted[CREDIT_EVENTS_MAX]; /* since counting under the number began here, in pauses as well */
 	credit_word enabled[CREDIT_SETS_MAX];
 	credit_word running[CREDIT_SETS_MAX];
 };

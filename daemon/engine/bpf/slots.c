@@ -3,12 +3,17 @@
 #include "engine/bpf/slots.h"
 
 #include "engine/account.h"
+#include "engine/bpf/calibration.h"
+#include "engine/bpf/conservation.h"
 #include "totals/estimate.h"
 
 #include <string.h>
 
 /* Over less time, the share that a multiplexed set ran is not that of its counts (engine/perf/group.c). */
 #define BRIEF_NS 50000000U
+
+/* Nothing is scaled that was observed for less than this, and at a cgroup's end, for less than a tenth of it. */
+#define LEAST_RUNNING_NS 1000000U
 
 /* A cgroup that is no target after so long is not going to be one soon; where slots are short, after so long. */
 #define UNKNOWN_NS 3000000000U
@@ -34,6 +39,30 @@ static uint64_t *read_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_
 static size_t event_word(const struct bpf_kernel *kernel, const struct bpf_set *set)
 {
 	return CREDIT_CELL_EVENTS(kernel->sizes.sets) + set->first_event;
+}
+
+/* A program may be at work in a cell that is read. What it adds later must be found though nothing runs there any more:
+ * so a cell is read until two readings have seen the same number of credits. The word that is kept of it tells that
+ * number, and whether it has been seen twice. */
+static uint64_t seen_credits(uint64_t credits, bool twice)
+{
+	return credits << 1 | twice;
+}
+
+static bool is_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+{
+	uint64_t credits = cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
+
+	return credits == 0 || read_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] == seen_credits(credits, true);
+}
+
+/* Call this before its counts are read. */
+static void note_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+{
+	uint64_t credits = cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
+	uint64_t *seen = &read_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
+
+	*seen = seen_credits(credits, *seen == seen_credits(credits, false));
 }
 
 /* --- giving */
@@ -67,52 +96,6 @@ static void target_give(struct bpf_engine *engine, struct bpf_target *target, co
 	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
 }
 
-/* Keeps it for the cgroup, which may become a target. */
-static void slot_keep(struct bpf_engine *engine, uint32_t slot, const struct share *share)
-{
-	struct bpf_kernel *kernel = engine->kernel;
-	struct bpf_slot *known = &kernel->known[slot];
-	const struct bpf_set *set = &engine->sets[share->set];
-	size_t words = cell_words(kernel), nr_bins = share->bin + 1;
-	uint64_t *bin;
-
-	if (nr_bins > known->nr_bins) {
-		uint64_t *more = reallocarray(known->unclaimed, nr_bins * words, sizeof(*more));
-
-		/* Without memory, its ancestors have it alone. */
-		if (!more)
-			return;
-		memset(more + known->nr_bins * words, 0, (nr_bins - known->nr_bins) * words * sizeof(*more));
-		known->unclaimed = more;
-		known->nr_bins = nr_bins;
-	}
-	bin = known->unclaimed + share->bin * words;
-	bin[CREDIT_CELL_ENABLED(set->number)] += share->enabled;
-	bin[CREDIT_CELL_RUNNING(set->number)] += share->running;
-	for (size_t i = 0; share->counts && i < bpf_plan(engine)->sets[share->set].nr; i++)
-		bin[event_word(kernel, set) + i] += share->counts[i];
-}
-
-/* Gives the share to the slot's cgroup and to its ancestors, as far as they are targets. */
-static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct share *share)
-{
-	const struct credit_slot *owner = &engine->kernel->slots[slot];
-	struct bpf_slot *known = &engine->kernel->known[slot];
-	struct bpf_target *target = bpf_target_find(engine, owner->id);
-
-	if (target)
-		target_give(engine, target, share);
-	else if (!known->retired)
-		slot_keep(engine, slot, share);
-	for (size_t i = 0; i < owner->nr_ancestors && i < CREDIT_DEPTH_MAX; i++) {
-		target = bpf_target_find(engine, owner->ancestors[i]);
-		if (target)
-			target_give(engine, target, share);
-	}
-}
-
-/* --- unclaimed counts */
-
 /* The nearest ancestor that is a target: its place among the ancestors, or their number. */
 static size_t find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner)
 {
@@ -129,6 +112,54 @@ static uint64_t nearest_id(const struct bpf_engine *engine, const struct credit_
 
 	return i < owner->nr_ancestors && i < CREDIT_DEPTH_MAX ? owner->ancestors[i] : 0;
 }
+
+/* Keeps it for the cgroup, which may become a target. */
+static void slot_keep(struct bpf_engine *engine, uint32_t slot, const struct share *share)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	struct bpf_slot *known = &kernel->known[slot];
+	const struct bpf_set *set = &engine->sets[share->set];
+	size_t words = cell_words(kernel), nr_bins = share->bin + 1;
+	uint64_t *bin;
+
+	if (nr_bins > known->nr_bins) {
+		uint64_t *more = reallocarray(known->unclaimed, nr_bins * words, sizeof(*more));
+
+		/* Without memory, its ancestors have it alone. */
+		if (!more)
+			return;
+		memset(more + known->nr_bins * words, 0, (nr_bins - known->nr_bins) * words * sizeof(*more));
+		if (known->nr_bins == 0)
+			known->claimed_by = nearest_id(engine, &kernel->slots[slot]);
+		known->unclaimed = more;
+		known->nr_bins = nr_bins;
+	}
+	bin = known->unclaimed + share->bin * words;
+	bin[CREDIT_CELL_ENABLED(set->number)] += share->enabled;
+	bin[CREDIT_CELL_RUNNING(set->number)] += share->running;
+	for (size_t i = 0; share->counts && i < bpf_plan(engine)->sets[share->set].nr; i++)
+		bin[event_word(kernel, set) + i] += share->counts[i];
+}
+
+/* Gives the share to the slot's cgroup and to its ancestors, as far as they are targets. */
+static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct share *share)
+{
+	const struct credit_slot *owner = &engine->kernel->slots[slot];
+	struct bpf_slot *known = &engine->kernel->known[slot];
+	struct bpf_target *target;
+
+	if (known->target)
+		target_give(engine, known->target, share);
+	else if (!known->retired)
+		slot_keep(engine, slot, share);
+	for (size_t i = 0; i < owner->nr_ancestors && i < CREDIT_DEPTH_MAX; i++) {
+		target = bpf_target_find(engine, owner->ancestors[i]);
+		if (target)
+			target_give(engine, target, share);
+	}
+}
+
+/* --- unclaimed counts */
 
 static void give_unclaimed(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_slot *known)
 {
@@ -157,13 +188,17 @@ static void drop_unclaimed(struct bpf_slot *known)
 	known->nr_bins = 0;
 }
 
-/* Targets that have come since between the cgroup and those that have its unclaimed counts get them. */
+/* Finds the slot's target. Those that have come since between the cgroup and those that have its unclaimed counts get
+ * them. Nothing is left to do until the targets change. */
 static void slot_claim(struct bpf_engine *engine, uint32_t slot)
 {
 	const struct credit_slot *owner = &engine->kernel->slots[slot];
 	struct bpf_slot *known = &engine->kernel->known[slot];
-	struct bpf_target *own = bpf_target_find(engine, owner->id), *target;
+	struct bpf_target *own, *target;
 
+	if (known->targets == engine->targets_number && engine->targets_number > 0)
+		return;
+	own = bpf_target_find(engine, owner->id);
 	if (known->unclaimed && own)
 		give_unclaimed(engine, own, known);
 	for (size_t i = 0; known->unclaimed && i < owner->nr_ancestors && i < CREDIT_DEPTH_MAX; i++) {
@@ -175,7 +210,10 @@ static void slot_claim(struct bpf_engine *engine, uint32_t slot)
 	}
 	if (own)
 		drop_unclaimed(known);
-	known->claimed_by = nearest_id(engine, owner);
+	if (known->unclaimed)
+		known->claimed_by = nearest_id(engine, owner);
+	known->target = own;
+	known->targets = engine->targets_number;
 }
 
 void slots_disclaim(struct bpf_engine *engine, const struct bpf_target *target)
@@ -203,42 +241,85 @@ static size_t bin_of(const struct bpf_engine *engine, uint32_t cpu)
 	return 0;
 }
 
+/* A set in a cell: where its last reading that counted stands, and what is there now. */
+struct look {
+	struct baseline base;
+	struct reading now;
+	uint64_t covered, observed; /* enabled and running time since then, ns */
+};
+
+static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, bool last)
+{
+	const struct bpf_kernel *kernel = engine->kernel;
+	const struct bpf_set *set = &engine->sets[at];
+	const volatile uint64_t *cell = cell_of(kernel, slot, cpu);
+	uint64_t *read = read_of(kernel, slot, cpu), *values = engine->scratch;
+	struct look look = {
+		.base = {
+			.enabled = read[CREDIT_CELL_ENABLED(set->number)],
+			.running = read[CREDIT_CELL_RUNNING(set->number)],
+			.values = read + event_word(kernel, set),
+		},
+		.now = {
+			.enabled = cell[CREDIT_CELL_ENABLED(set->number)],
+			.running = cell[CREDIT_CELL_RUNNING(set->number)],
+			.values = values,
+			.most = UINT64_MAX,
+		},
+	};
+
+	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
+		values[i] = cell[event_word(kernel, set) + i];
+	look.covered = look.now.enabled - look.base.enabled;
+	look.observed = look.now.running - look.base.running;
+	look.now.brief = (look.covered < BRIEF_NS || look.observed < LEAST_RUNNING_NS) && !last;
+	return look;
+}
+
+static bool is_scaled(const struct look *look)
+{
+	return look->observed < look->covered;
+}
+
+/* What it has counted since. False: that can't be told (yet). */
+static bool look_count(const struct bpf_engine *engine, struct look *look, size_t at, uint64_t *deltas)
+{
+	const struct set *planned = &bpf_plan(engine)->sets[at];
+
+	if (!planned->exact && is_scaled(look) && look->observed < LEAST_RUNNING_NS / 10)
+		return false;
+	return estimate(&look->base, &look->now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
+}
+
 static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, bool last)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
-	const struct set *planned = &bpf_plan(engine)->sets[at];
-	const volatile uint64_t *cell = cell_of(kernel, slot, cpu);
 	uint64_t *read = read_of(kernel, slot, cpu), *times = read + cell_words(kernel) + 2 * set->number;
-	uint64_t *values = engine->scratch, *deltas = engine->scratch + planned->nr;
-	struct baseline base = {
-		.enabled = read[CREDIT_CELL_ENABLED(set->number)],
-		.running = read[CREDIT_CELL_RUNNING(set->number)],
-		.values = read + event_word(kernel, set),
-	};
-	struct reading now = {
-		.enabled = cell[CREDIT_CELL_ENABLED(set->number)],
-		.running = cell[CREDIT_CELL_RUNNING(set->number)],
-		.values = values,
-		.most = UINT64_MAX,
-	};
+	uint64_t *deltas = engine->scratch + bpf_plan(engine)->sets[at].nr;
+	struct look look = look_at(engine, slot, cpu, at, last);
 	struct share share = {
 		.set = at,
 		.bin = bin_of(engine, cpu),
-		.enabled = now.enabled - times[0],
-		.running = now.running - times[1],
-		.covered = now.enabled - base.enabled,
+		.enabled = look.now.enabled - times[0],
+		.running = look.now.running - times[1],
+		.covered = look.covered,
 	};
 
-	for (size_t i = 0; i < planned->nr; i++)
-		values[i] = cell[event_word(kernel, set) + i];
-	now.brief = share.covered < BRIEF_NS && !last;
-	if (estimate(&base, &now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED)
+	bool scaled = !bpf_plan(engine)->sets[at].exact && is_scaled(&look);
+
+	if (look_count(engine, &look, at, deltas))
 		share.counts = deltas;
-	read[CREDIT_CELL_ENABLED(set->number)] = base.enabled;
-	read[CREDIT_CELL_RUNNING(set->number)] = base.running;
-	times[0] = now.enabled;
-	times[1] = now.running;
+	if (share.counts && !scaled)
+		conservation_add(engine, cpu, at, deltas);
+	else
+		conservation_estimated(engine, cpu, at);
+	if (share.counts && scaled)
+		calibration_apply(engine, cpu, at, deltas);
+	read[CREDIT_CELL_ENABLED(set->number)] = look.base.enabled;
+	read[CREDIT_CELL_RUNNING(set->number)] = look.base.running;
+	times[0] = look.now.enabled;
+	times[1] = look.now.running;
 	slot_give(engine, slot, &share);
 }
 
@@ -248,16 +329,45 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, bool last)
 
 	slot_claim(engine, slot);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
-		uint64_t *read = read_of(kernel, slot, cpu);
-		uint64_t credits = cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
-
-		if (read[CREDIT_CELL_CREDITS] == credits && !last)
+		if (is_read(kernel, slot, cpu) && !last)
 			continue;
-		read[CREDIT_CELL_CREDITS] = credits;
+		note_read(kernel, slot, cpu);
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 			if (engine->sets[i].used)
 				read_set(engine, slot, cpu, i, last);
 	}
+}
+
+/* Adds up what this reading is going to give of a set on a CPU, and compares it with what the CPU has counted. */
+static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	const size_t nr = bpf_plan(engine)->sets[at].nr;
+	uint64_t *deltas = engine->scratch + nr, *values = deltas + nr;
+
+	if (!calibration_begin(engine, cpu, at))
+		return;
+	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
+		struct look look;
+
+		if (is_read(kernel, slot, cpu))
+			continue;
+		look = look_at(engine, slot, cpu, at, kernel->known[slot].retired);
+		/* The baseline stays where it is. */
+		memcpy(values, look.base.values, nr * sizeof(*values));
+		look.base.values = values;
+		if (look_count(engine, &look, at, deltas))
+			calibration_add(engine, cpu, at, deltas, look.covered, is_scaled(&look));
+	}
+	calibration_end(engine, cpu, at);
+}
+
+static void calibrate(struct bpf_engine *engine)
+{
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+		for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
+			if (engine->sets[i].used && !bpf_plan(engine)->sets[i].exact)
+				calibrate_set(engine, cpu, i);
 }
 
 void slots_skip(struct bpf_engine *engine, size_t at)
@@ -265,6 +375,7 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
 
+	conservation_reset(engine, at);
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
 		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
 			const volatile uint64_t *cell = cell_of(kernel, slot, cpu);
@@ -279,6 +390,80 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 			for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
 				read[event_word(kernel, set) + i] = cell[event_word(kernel, set) + i];
 		}
+}
+
+/* --- from one part in the kernel to the next */
+
+/* The number under which the predecessor counted the same perf event on the CPU; CREDIT_EVENTS_MAX: it did not. */
+static uint32_t find_number(const struct bpf_kernel *from, uint32_t cpu, uint64_t id)
+{
+	uint32_t number = 0;
+
+	while (number < from->sizes.events && (!id || from->cpus[cpu].wired[number] != id))
+		number++;
+	return number < from->sizes.events ? number : CREDIT_EVENTS_MAX;
+}
+
+/* What a set has counted on the CPU since it began there, and before the predecessor ended: the cgroup that ran there
+ * has it already. It ran from when the CPU's values were those of `now` to those of `next`, or to the end. */
+static void pass_over(struct bpf_engine *engine, const struct bpf_kernel *from, uint32_t cpu, size_t at,
+		      const struct credit_cpu *now, const struct credit_cpu *next)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	const struct bpf_set *set = &engine->sets[at];
+	const struct credit_cpu *ended = &from->cpus[cpu];
+	uint64_t *read = read_of(kernel, (uint32_t)now->slot, cpu);
+
+	for (uint32_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++) {
+		uint32_t number = set->first_event + i, old = find_number(from, cpu, now->wired[number]);
+		uint64_t end;
+
+		if (old >= CREDIT_EVENTS_MAX || ended->states[old] != CREDIT_ENDED)
+			continue;
+		end = next && next->values[number] < ended->values[old] ? next->values[number] : ended->values[old];
+		if (end > now->values[number])
+			read[event_word(kernel, set) + i] += end - now->values[number];
+	}
+}
+
+/* A copy of the CPU's state, of one moment; false: a program was at work there meanwhile. */
+static bool copy_state(struct credit_cpu *ret, const volatile struct credit_cpu *cpu)
+{
+	uint64_t switches = cpu->switches;
+	bool idle = !cpu->busy;
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	*ret = *(const struct credit_cpu *)cpu;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return idle && !cpu->busy && cpu->switches == switches;
+}
+
+/* Between the two flushes of a CPU both count. Where one switch at most was credited meanwhile, it is known whose that
+ * is: of the cgroup that ran at the first flush, and of the one that came after it. */
+void slots_succeed(struct bpf_engine *engine, struct bpf_engine *from)
+{
+	struct credit_config *config = from->kernel->config;
+
+	for (uint32_t i = 0; i < config->nr_events && i < CREDIT_EVENTS_MAX; i++)
+		if (config->events[i].used)
+			config->events[i].used = CREDIT_ENDING;
+	for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus && cpu < from->kernel->sizes.cpus; cpu++) {
+		const volatile struct credit_cpu *state = &engine->kernel->cpus[cpu];
+		uint64_t before = state->switches;
+		struct credit_cpu first, second;
+		bool known = bpf_kernel_flush(engine->kernel, cpu) && copy_state(&first, state);
+
+		if (!bpf_kernel_flush(from->kernel, cpu) || !known || first.switches != before ||
+		    !copy_state(&second, state) || second.switches - before > 1)
+			continue;
+		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+			if (!engine->sets[i].used || !bpf_plan(engine)->sets[i].exact)
+				continue;
+			pass_over(engine, from->kernel, cpu, i, &first, second.switches == before ? NULL : &second);
+			if (second.switches != before)
+				pass_over(engine, from->kernel, cpu, i, &second, NULL);
+		}
+	}
 }
 
 /* --- slots that go back */
@@ -306,7 +491,8 @@ static void slot_fold(struct bpf_engine *engine, uint32_t slot)
 	struct bpf_kernel *kernel = engine->kernel;
 	uint32_t to;
 
-	if (find_ancestor_slot(engine, slot, &to) && bpf_kernel_alias(kernel, kernel->slots[slot].id, to))
+	if (find_ancestor_slot(engine, slot, &to) && bpf_kernel_drop_aliases(kernel, slot) &&
+	    bpf_kernel_alias(kernel, kernel->slots[slot].id, to))
 		kernel->known[slot].retired = true;
 }
 
@@ -319,21 +505,18 @@ static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, 
 		known->seen_at = now;
 		/* Where all slots are taken, the counts of its siblings go there. */
 		(void)find_ancestor_slot(engine, slot, &ancestor);
-	} else if (!bpf_target_find(engine, engine->kernel->slots[slot].id) && now - known->seen_at > unknown_ns)
+	} else if (!known->target && now - known->seen_at > unknown_ns)
 		slot_fold(engine, slot);
 }
 
-static void review_slots(struct bpf_engine *engine, uint64_t now)
+/* taken: slots that were just read. Others are left alone: to look at each is what takes time. */
+static void review_slots(struct bpf_engine *engine, uint32_t taken, uint64_t now)
 {
 	struct bpf_kernel *kernel = engine->kernel;
-	uint64_t unknown_ns;
-	uint32_t taken = 0;
+	uint64_t unknown_ns = taken > kernel->sizes.slots / 4 * 3 ? UNKNOWN_SHORT_NS : UNKNOWN_NS;
 
 	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++)
-		taken += kernel->slots[slot].id != 0;
-	unknown_ns = taken > kernel->sizes.slots / 4 * 3 ? UNKNOWN_SHORT_NS : UNKNOWN_NS;
-	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++)
-		if (kernel->slots[slot].id && !kernel->known[slot].retired)
+		if (kernel->known[slot].targets == engine->targets_number && !kernel->known[slot].retired)
 			slot_review(engine, slot, now, unknown_ns);
 }
 
@@ -366,36 +549,84 @@ static void target_settle(const struct bpf_engine *engine, struct bpf_target *ta
 	}
 }
 
+/* A set that could not be read on a CPU: all its events are open there, and every CPU has just been asked. */
+static void note_starved(struct bpf_engine *engine, size_t at, int cpu)
+{
+	struct set_health *health = &engine->engine.env.health[SCOPE_CGROUP][at];
+
+	engine->sets[at].lost = true;
+	health->failures++;
+	(void)account_explain_starved(&health->why, cpu);
+}
+
+static void find_starved(struct bpf_engine *engine)
+{
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+		const struct cpulist *cpus = &bpf_plan(engine)->sets[i].cpus;
+		const struct bpf_set *set = &engine->sets[i];
+
+		for (size_t k = 0; set->used && !set->lost && k < cpus->nr; k++) {
+			uint32_t cpu = (uint32_t)cpus->cpu[k];
+			const struct credit_cpu *at = cpu < engine->kernel->sizes.cpus ? &engine->kernel->cpus[cpu] :
+											 NULL;
+
+			if (at && at->wired[set->first_event] && at->states[set->first_event] == CREDIT_NEW)
+				note_starved(engine, i, cpus->cpu[k]);
+		}
+	}
+}
+
 void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 {
 	uint32_t slot = bpf_kernel_find_slot(engine->kernel, target->id);
 
 	if (slot != CREDIT_ROOT_SLOT) {
 		slot_read(engine, slot, true);
-		bpf_kernel_forget(engine->kernel, target->id);
-		bpf_kernel_drop_aliases(engine->kernel, slot);
-		engine->kernel->known[slot].retired = true;
+		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
+		engine->kernel->known[slot].retired = bpf_kernel_drop_aliases(engine->kernel, slot) &&
+						      bpf_kernel_forget(engine->kernel, target->id);
 	}
 	target_settle(engine, target);
+}
+
+/* Reads a slot that no program finds any more: who made it retire has seen to that, before the last flush of all CPUs.
+ * A CPU that could not be asked may remember it. */
+static void slot_spend(struct bpf_engine *engine, uint32_t slot)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	struct bpf_slot *known = &kernel->known[slot];
+
+	slot_read(engine, slot, true);
+	known->spent = true;
+	known->spent_before = kernel->nr_images;
 }
 
 void slots_read(struct bpf_engine *engine, uint64_t now)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	struct bpf_target *target, *next;
+	bool all = bpf_kernel_flush_all(kernel);
+	uint32_t taken = 0;
 
-	(void)bpf_kernel_flush_all(kernel);
-	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++) {
-		/* Who made it retire has seen to it that no program finds it, before the flush above. */
-		bool retired = kernel->known[slot].retired;
+	if (all)
+		find_starved(engine);
+	calibrate(engine);
+	conservation_begin(engine);
+	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
+		const struct bpf_slot *known = &kernel->known[slot];
 
 		if (kernel->slots[slot].id == 0)
 			continue;
-		slot_read(engine, slot, retired);
-		if (retired)
+		taken++;
+		if (known->spent && (kernel->nr_images == 0 || kernel->nr_images > known->spent_before))
 			bpf_kernel_free_slot(kernel, slot);
+		else if (known->retired && !known->spent && all)
+			slot_spend(engine, slot);
+		else if (!known->spent)
+			slot_read(engine, slot, false);
 	}
-	review_slots(engine, now);
+	conservation_end(engine);
+	review_slots(engine, taken, now);
 	HASH_ITER(hh, engine->targets, target, next)
 		target_settle(engine, target);
 }

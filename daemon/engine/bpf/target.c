@@ -32,11 +32,13 @@ struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, struct
 		free(target);
 		return NULL;
 	}
+	bpf_note_targets(engine);
 	return target;
 }
 
 void bpf_target_free(struct bpf_engine *engine, struct bpf_target *target)
 {
 	HASH_DELETE(hh, engine->targets, target);
+	bpf_note_targets(engine);
 	free(target);
 }

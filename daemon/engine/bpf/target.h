@@ -38,10 +38,12 @@ struct bpf_engine {
 	struct engine engine;
 	struct bpf_kernel *kernel; /* NULL: nothing is counted (yet, or any more) */
 	struct bpf_target *targets;
+	uint64_t targets_number; /* of these targets; another one after each change (bpf_note_targets()) */
 	struct bpf_set *sets;	 /* one a set of the plan */
 	struct cpulist cpus;	 /* of the targets' rows */
-	uint64_t *scratch;	 /* counts of a set: values, and deltas */
-	struct bpf_engine *from; /* in a takeover: the predecessor, or NULL */
+	uint64_t *scratch;	 /* counts of a set: values, deltas, and a copy of a baseline */
+	struct bpf_conservation *conservations; /* by CPU and set (conservation.h) */
+	struct bpf_engine *from;		/* in a takeover: the predecessor, or NULL */
 };
 
 static inline struct bpf_engine *bpf_engine(struct engine *engine)
@@ -57,6 +59,12 @@ static inline const struct bpf_engine *bpf_engine_const(const struct engine *eng
 static inline const struct scope_plan *bpf_plan(const struct bpf_engine *engine)
 {
 	return &engine->engine.env.plan->scope[SCOPE_CGROUP];
+}
+
+/* The targets, or the part in the kernel, have changed: what slots know of targets is outdated. */
+static inline void bpf_note_targets(struct bpf_engine *engine)
+{
+	engine->targets_number = engine->kernel ? ++engine->kernel->nr_targets : 0;
 }
 
 struct bpf_target *bpf_target_find(const struct bpf_engine *engine, uint64_t id);

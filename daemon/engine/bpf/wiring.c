@@ -58,6 +58,7 @@ static void start_set(struct bpf_engine *engine, size_t at)
 			.used = CREDIT_USED,
 			.leads = i == 0,
 			.at_switch = is_counted_at_switch(bpf_plan(engine), planned, i),
+			.limited = !planned->exact,
 			.set = (unsigned char)set->number,
 		};
 	if (engine->kernel->config->nr_events < set->first_event + planned->nr)

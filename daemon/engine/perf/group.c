@@ -2,13 +2,26 @@
 
 #include "engine/perf/group.h"
 
+#include "engine/account.h"
+
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 /* Over less than some of the PMU's turns (kernel: perf_event_mux_interval_ms, 4 ms), the share of time that a group
- * ran is not that of its counts: totals came out 5 % low at 10 ms, and right from 50 ms on. */
+ * ran is not that of its counts: totals came out 5 % low at 10 ms, and right from 50 ms on. For a CPU that is time that
+ * has passed. A cgroup may hardly run, so that for a clocked group it is time that it was observed, on its CPU. */
 #define BRIEF_NS 50000000U
+
+/* More than a turn. A clocked group that is closed is not observed any longer: so much is enough where others of its
+ * row have been scaled before, and the rest of the row's life is not lost. The same of a cgroup that has not run for
+ * QUIET_NS, and may not run for long. */
+#define BRIEF_LAST_NS 5000000U
+#define QUIET_NS 1000000000U
+
+/* From so many readings in a row that can't be true, none is going to come true: the baseline is given up. */
+#define REFUSALS_MAX 3
 
 /* Between two readings of a CPU that are so far apart, its time has gone on. */
 #define STILL_NS 10000000U
@@ -16,6 +29,9 @@
 /* A group is read some time after the clock is, and the two clocks differ. A time_enabled that is wrong is
  * so by the machine's uptime. */
 #define CLOCK_SLACK_NS 1000000000U
+
+/* The clock in a group and its cycles are read one after the other, perhaps with an interrupt in between. */
+#define CYCLES_SLACK_NS 1000000U
 
 /* Members before their leader: closing a leader first would make events of their own of them. */
 void perf_group_close_by(struct perf_group *group, size_t nr, struct async_close *closer, struct engine_stats *stats)
@@ -33,29 +49,31 @@ void perf_group_close(struct perf_group *group, size_t nr, struct engine_stats *
 }
 
 int perf_group_open(struct perf_group *group, const struct scope_plan *plan, const struct set *set, int cgroup_fd,
-		    struct engine_stats *stats, size_t *ret_member)
+		    struct engine_stats *stats, size_t *ret_at)
 {
+	size_t nr = set_nr_events(plan, set);
 	int r = 0;
 
-	for (size_t i = 0; i < set->nr; i++) {
-		struct perf_event_attr attr = set_attr(plan, set, i);
-		int fd = perf_open(plan->columns[set->columns[i]].event, &attr, group->cpu, cgroup_fd,
-				   i ? group->fds[0] : -1);
+	for (size_t i = 0; i < nr; i++) {
+		struct perf_event_attr attr;
+		size_t at = set_nth_opened(plan, set, i);
+		const struct event *event = set_event(plan, set, at, &attr);
+		int fd = perf_open(event, &attr, group->cpu, cgroup_fd, i ? group->fds[0] : -1);
 
-		*ret_member = i;
+		*ret_at = at;
 		r = fd;
 		if (fd < 0)
 			break;
-		group->fds[i] = fd;
+		group->fds[at] = fd;
 		stats->fds++;
 		stats->changes++;
-		r = ioctl(fd, PERF_EVENT_IOC_ID, &group->ids[i]) < 0 ? -errno : 0;
+		r = ioctl(fd, PERF_EVENT_IOC_ID, &group->ids[at]) < 0 ? -errno : 0;
 		if (r < 0)
 			break;
 	}
 	group->offline = r == -ENODEV;
 	if (r < 0)
-		perf_group_close(group, set->nr, stats);
+		perf_group_close(group, nr, stats);
 	return r < 0 ? r : 0;
 }
 
@@ -64,7 +82,7 @@ void perf_group_start(struct perf_group *group, uint64_t now)
 	/* It has no error that a group just opened could have; one that does not start is never seen to run. */
 	if (perf_group_is_open(group))
 		(void)perf_enable_group(group->fds[0]);
-	group->read_at = group->base_at = now;
+	group->read_at = group->base_at = group->moved_at = now;
 	group->started = true;
 }
 
@@ -108,10 +126,7 @@ static bool sort_values(const struct perf_group *group, size_t nr, const uint64_
 static int perf_group_starves(struct perf_group *group, struct reason *why)
 {
 	group->starved = true;
-	return reason_set(why, -ENODATA,
-			  "CPU %d has no counters free for it, and it is pinned, which is all or nothing: it is tried "
-			  "again at each reading",
-			  group->cpu);
+	return account_explain_starved(why, group->cpu);
 }
 
 static int wrong_group(const struct perf_group *group, struct reason *why)
@@ -165,10 +180,16 @@ static int perf_group_read(struct perf_group *group, size_t nr, uint64_t *buffer
 	if (r < 0)
 		return r;
 
-	if (group->starved && buffer[2] <= group->running)
+	*ret = (struct reading){
+		.enabled = buffer[1],
+		.running = buffer[2],
+		.clocked = group->clocked,
+		.clock = group->clocked ? values[nr - 1] : 0,
+		.values = values,
+	};
+	if (group->starved && (group->clocked ? ret->clock <= group->clock : ret->running <= group->running))
 		return perf_group_starves(group, why);
 	group->starved = false;
-	*ret = (struct reading){ .enabled = buffer[1], .running = buffer[2], .values = values };
 	return 0;
 }
 
@@ -179,9 +200,7 @@ bool perf_group_look(struct perf_group *group, size_t nr, uint64_t *buffer, stru
 
 	if (perf_group_read(group, nr, buffer, &now, &why) < 0)
 		return false;
-	memcpy(ret->values, now.values, nr * sizeof(*now.values));
-	ret->enabled = now.enabled;
-	ret->running = now.running;
+	baseline_move(ret, &now, nr - group->clocked);
 	return true;
 }
 
@@ -201,6 +220,24 @@ static struct account own_account(const struct perf_group *group, const struct r
 	return own;
 }
 
+/* The time that a clocked group ran since the last reading. Where the enabled time lags, the rest of the clock's time
+ * is left until it has caught up. */
+static uint64_t take_clock(struct perf_group *group, const struct reading *now, uint64_t elapsed, uint64_t enabled,
+			   uint64_t running, bool *doubtful)
+{
+	uint64_t clock = bound_time(group->clock, now->clock, elapsed);
+
+	*doubtful |= times_are_false(enabled, running, clock);
+	group->clock = now->clock;
+	if (ran_always(enabled, running, clock, *doubtful))
+		return enabled;
+	if (!*doubtful)
+		return running;
+	if (clock > enabled)
+		group->clock -= clock - enabled;
+	return clock;
+}
+
 /* Adds to the times that are exposed. */
 static void add_times(struct perf_group *group, const struct reading *now, const struct reading_context *context)
 {
@@ -209,36 +246,178 @@ static void add_times(struct perf_group *group, const struct reading *now, const
 	uint64_t enabled = bound_time(group->enabled, now->enabled, elapsed);
 	uint64_t running = bound_time(group->running, now->running, elapsed);
 
+	if (group->clocked)
+		running = take_clock(group, now, elapsed, enabled, running, context->doubtful);
 	running = running < enabled ? running : enabled;
 	account_add_times(&own, enabled, running);
 	account_add_times(&context->also, enabled, running);
+	if (context->level)
+		perf_level_add_times(context->level, enabled, running, context->at);
+	if (context->all)
+		perf_level_add_times(context->all, enabled, running, context->at);
 	if (elapsed > STILL_NS)
 		group->still = now->enabled == group->enabled;
+	if (now->enabled != group->enabled)
+		group->moved_at = context->at;
 	group->enabled = now->enabled;
 	group->running = now->running;
 	group->read_at = context->at;
 }
 
-static void add_counts(struct perf_group *group, const struct reading *now, const struct reading_context *context)
+/* --- readings that can't be true */
+
+static uint64_t count_at_most(uint64_t hz, uint64_t ns)
+{
+	unsigned __int128 most = (unsigned __int128)hz * ((unsigned __int128)ns + CYCLES_SLACK_NS) / 1000000000U;
+
+	return most > UINT64_MAX ? UINT64_MAX : (uint64_t)most;
+}
+
+/* The time in which the group can have counted what is estimated now. */
+static uint64_t find_longest(const struct perf_group *group, const struct reading *now)
+{
+	uint64_t from = group->clocked ? group->base.clock : group->base.running;
+	uint64_t to = group->clocked ? now->clock : now->running, enabled = now->enabled - group->base.enabled;
+
+	if (now->enabled < group->base.enabled || to <= from || enabled > now->most)
+		return now->most;
+	return to - from > enabled ? to - from : enabled;
+}
+
+static bool counts_cycles(const struct event *event)
+{
+	return event->attr.type == PERF_TYPE_HARDWARE &&
+	       (event->attr.config & PERF_HW_EVENT_MASK) == PERF_COUNT_HW_CPU_CYCLES;
+}
+
+/* No CPU has more cycles than its highest clock makes. */
+static void set_limits(const struct perf_group *group, const struct reading *now, const struct account *account,
+		       uint64_t hz, uint64_t *limits)
+{
+	const struct set *set = account_set(account);
+	uint64_t most = count_at_most(hz, find_longest(group, now));
+
+	for (size_t i = 0; i < set->nr; i++)
+		limits[i] = counts_cycles(account->plan->columns[set->columns[i]].event) ? most : UINT64_MAX;
+}
+
+/* estimate(), with limits. */
+static enum estimate perf_group_estimate(struct perf_group *group, struct reading *now,
+					 const struct reading_context *context, uint64_t *deltas)
+{
+	const struct set *set = account_set(&context->own);
+	uint64_t *limits = deltas + set->nr;
+	enum estimate r;
+
+	now->limits = limits;
+	now->doubtful = *context->doubtful;
+	set_limits(group, now, &context->own, cpu_freqs_get(context->freqs, group->cpu), limits);
+	r = estimate(&group->base, now, set->nr, set->exact, deltas);
+	if (r != ESTIMATE_TOO_MANY || !cpu_freqs_refresh(context->freqs, group->cpu))
+		return r;
+	set_limits(group, now, &context->own, cpu_freqs_get(context->freqs, group->cpu), limits);
+	return estimate(&group->base, now, set->nr, set->exact, deltas);
+}
+
+static void explain_cycles(const struct perf_group *group, const struct reading *now,
+			   const struct reading_context *context, const uint64_t *deltas, struct reason *ret)
+{
+	const struct set *set = account_set(&context->own);
+	size_t at = 0;
+
+	while (at + 1 < set->nr && deltas[at] <= now->limits[at])
+		at++;
+	reason_set(ret, 0,
+		   "a reading was refused, and its counts are not added: on CPU %d it counted %" PRIu64
+		   " '%s' where the CPU's clock makes %" PRIu64 " at most",
+		   group->cpu, deltas[at], context->own.plan->columns[set->columns[at]].event->text, now->limits[at]);
+}
+
+/* Notes a reading that is wrong and stays so. */
+static void refuse(struct perf_group *group, const struct reading *now, const struct reading_context *context,
+		   enum lie lie, const struct reason *why)
 {
 	const struct account own = own_account(group, context);
-	const struct set *set = account_set(&own);
-	uint64_t *deltas = context->buffer + 3 + 3 * set->nr, enabled = group->base.enabled, covered;
-	uint64_t elapsed = context->at > group->base_at ? context->at - group->base_at : 0;
 
-	switch (estimate(&group->base, now, set->nr, set->exact, deltas)) {
+	context->stats->lies[lie]++;
+	account_note_failure(&own, why);
+	account_note_failure(&context->also, why);
+	if (++group->refusals < REFUSALS_MAX)
+		return;
+	baseline_move(&group->base, now, account_set(&own)->nr);
+	group->base_at = context->at;
+	group->refusals = 0;
+}
+
+static void note_witness(const uint64_t *deltas, uint64_t covered, const struct reading_context *context)
+{
+	uint64_t counted = deltas[set_find_witness(context->own.plan, account_set(&context->own))];
+
+	if (context->level)
+		perf_level_add(context->level, counted, covered);
+	if (context->all)
+		perf_level_add(context->all, counted, covered);
+}
+
+static void add_counts(struct perf_group *group, struct reading *now, const struct reading_context *context)
+{
+	const struct account own = own_account(group, context);
+	uint64_t *deltas = context->buffer + 3 + 3 * (account_set(&own)->nr + group->clocked);
+	uint64_t enabled = group->base.enabled, covered;
+	uint64_t elapsed = context->at > group->base_at ? context->at - group->base_at : 0;
+	struct reason why;
+
+	switch (perf_group_estimate(group, now, context, deltas)) {
 	case ESTIMATE_COUNTED:
 		covered = bound_time(enabled, now->enabled, elapsed);
 		account_add_counts(&own, deltas, covered);
 		account_add_counts(&context->also, deltas, covered);
 		group->base_at = context->at;
+		group->refusals = 0;
+		note_witness(deltas, covered, context);
 		break;
 	case ESTIMATE_UNOBSERVED:
 		break;
 	case ESTIMATE_BACKWARDS:
 		context->stats->backwards++;
 		break;
+	case ESTIMATE_LAGS:
+		*context->doubtful = true;
+		context->stats->lies[LIE_TIME]++;
+		account_note_lag(&own);
+		break;
+	case ESTIMATE_WRONG_TIME:
+		reason_set(&why, 0,
+			   "a reading was refused, and its counts are not added: on CPU %d the kernel's times of it "
+			   "can't be true",
+			   group->cpu);
+		refuse(group, now, context, LIE_TIME, &why);
+		break;
+	case ESTIMATE_TOO_MANY:
+		explain_cycles(group, now, context, deltas, &why);
+		refuse(group, now, context, LIE_CYCLES, &why);
+		break;
 	}
+}
+
+/* Has the cgroup not run for some time? */
+static bool is_quiet(const struct perf_group *group, const struct reading *now, uint64_t at)
+{
+	return now->enabled == group->enabled && at > group->moved_at && at - group->moved_at >= QUIET_NS;
+}
+
+/* Was the group observed for too little time since the baseline to be scaled? */
+static bool is_brief(const struct perf_group *group, const struct reading *now, const struct reading_context *context,
+		     uint64_t elapsed)
+{
+	const struct account own = own_account(group, context);
+	uint64_t observed = now->clock > group->base.clock ? now->clock - group->base.clock : 0;
+
+	if (!group->clocked)
+		return elapsed < BRIEF_NS && !now->last;
+	if (is_quiet(group, now, context->at) && group->base.clock > 0)
+		return observed < BRIEF_LAST_NS;
+	return observed < (now->last && account_is_measured(&own) ? BRIEF_LAST_NS : BRIEF_NS);
 }
 
 static bool has_counted(const struct baseline *base, const struct reading *now, size_t nr)
@@ -249,6 +428,17 @@ static bool has_counted(const struct baseline *base, const struct reading *now, 
 	return false;
 }
 
+static void note_run(const struct perf_group *group, const struct reading *now, const struct reading_context *context)
+{
+	const struct account own = own_account(group, context);
+	bool still = group->clocked ? now->clock == group->base.clock : now->running == group->base.running;
+	bool counted = has_counted(&group->base, now, account_set(&own)->nr);
+	bool ran = now->running > 0 || now->clock > 0 || counted;
+
+	account_note_run(&own, now->enabled, ran, still && counted);
+	account_note_run(&context->also, now->enabled, ran, still && counted);
+}
+
 enum observation perf_group_update(struct perf_group *group, const struct reading_context *context)
 {
 	const struct account own = own_account(group, context);
@@ -256,7 +446,6 @@ enum observation perf_group_update(struct perf_group *group, const struct readin
 	struct reason why;
 	struct reading now;
 	uint64_t elapsed;
-	bool still, counted;
 	int r;
 
 	if (group->dead || group->offline)
@@ -265,7 +454,7 @@ enum observation perf_group_update(struct perf_group *group, const struct readin
 		return context->deferred ? OBSERVED_NOTHING : OBSERVED_LOST;
 	if (!group->started)
 		return OBSERVED_NOTHING;
-	r = perf_group_read(group, set->nr, context->buffer, &now, &why);
+	r = perf_group_read(group, set->nr + group->clocked, context->buffer, &now, &why);
 	if (r < 0) {
 		context->stats->read_errors++;
 		account_note_failure(&own, &why);
@@ -276,15 +465,13 @@ enum observation perf_group_update(struct perf_group *group, const struct readin
 		(void)cpulist_add(context->lost, group->cpu);
 	elapsed = context->at > group->base_at ? context->at - group->base_at : 0;
 	now.most = elapsed + CLOCK_SLACK_NS;
-	now.brief = elapsed < BRIEF_NS && !context->last && !group->dead;
-	still = now.running == group->base.running;
-	counted = has_counted(&group->base, &now, set->nr);
-	account_note_run(&own, now.enabled, now.running > 0 || counted, still && counted);
-	account_note_run(&context->also, now.enabled, now.running > 0 || counted, still && counted);
+	now.last = context->last || group->dead;
+	now.brief = is_brief(group, &now, context, elapsed);
+	note_run(group, &now, context);
 	add_times(group, &now, context);
 	add_counts(group, &now, context);
 
-	if (set->exact || group->base.running > 0)
+	if (set->exact || group->base.running > 0 || group->base.clock > 0)
 		return OBSERVED_RUNNING;
-	return now.enabled > 0 ? OBSERVED_PENDING : OBSERVED_NONE;
+	return now.enabled > 0 || now.clock > 0 ? OBSERVED_PENDING : OBSERVED_NONE;
 }

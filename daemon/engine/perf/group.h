@@ -13,26 +13,35 @@
  */
 
 #include "engine/account.h"
+#include "engine/perf/level.h"
 #include "engine/perf/open.h"
+#include "engine/perf/run-clock.h"
+#include "host/cpu-freq.h"
 #include "totals/estimate.h"
 
 struct perf_group {
 	struct totals_row *row;
 	int cpu;
+	bool clocked;  /* its last event is its clock (run-clock.h) */
 	int *fds;      /* the leader's first; -1 where it is not open */
 	uint64_t *ids; /* the kernel's ids, in the order of fds, by which read(2) names values */
 	struct baseline base;
 	/* The last reading's times, for the exposed ones; the baseline can lag behind. */
-	uint64_t enabled, running;
-	uint64_t read_at; /* CLOCK_MONOTONIC ns of that reading, or of the start */
-	uint64_t base_at; /* … of the baseline */
+	uint64_t enabled, running, clock;
+	uint64_t read_at;  /* CLOCK_MONOTONIC ns of that reading, or of the start */
+	uint64_t base_at;  /* … of the baseline */
+	uint64_t moved_at; /* … of the last reading at which its enabled time had gone on */
 	bool started;
-	bool starved; /* it is pinned, had no counters, and has not been seen to run again */
-	bool offline; /* not open: its CPU was offline when that was tried */
-	bool dead;    /* nothing more comes: its CPU has been offline, and all has been read; or another has it now */
-	bool still;   /* no time went by between the last two readings, which of a CPU says the same */
+	uint8_t refusals; /* readings in a row that are wrong, and stay so */
+	bool starved;	  /* it is pinned, had no counters, and has not been seen to run again */
+	bool offline;	  /* not open: its CPU was offline when that was tried */
+	bool dead;  /* nothing more comes: its CPU has been offline, and all has been read; or another has it now */
+	bool still; /* no time went by between the last two readings, which of a CPU says the same */
 	enum observation observation; /* of the last reading; in a shared set, of the CPU's reading that feeds it */
 };
+
+/* The kernel's answer; then values, deltas and limits in the order of fds. */
+#define READING_WORDS(nr_events) (3 + 5 * (nr_events))
 
 /* The part of a reading that is the same for all groups of a set. */
 struct reading_context {
@@ -42,8 +51,12 @@ struct reading_context {
 	bool last;	     /* it is closed after it */
 	bool deferred;	     /* groups that are not open have not been tried yet, and were not counted before */
 	struct engine_stats *stats;
-	struct cpulist *lost; /* gets CPUs on which groups turn out to have been taken apart */
-	uint64_t *buffer;     /* 3 + 4 × the set's members */
+	struct cpu_freqs *freqs;
+	bool *doubtful;		  /* this kernel's running times of cgroups have been found false */
+	struct perf_level *level; /* of the target's set; NULL: it is not compared with others */
+	struct perf_level *all;	  /* of which it is a part; or NULL */
+	struct cpulist *lost;	  /* gets CPUs on which groups turn out to have been taken apart */
+	uint64_t *buffer;	  /* READING_WORDS() of the set's events */
 };
 
 static inline bool perf_group_is_open(const struct perf_group *group)
@@ -51,10 +64,12 @@ static inline bool perf_group_is_open(const struct perf_group *group)
 	return group->fds[0] >= 0;
 }
 
+/* All that follow want a group's number of events, as perf_groups has it. */
+
 /* Opens the set without starting it. Negative errno, and nothing is open: of perf_open(), with the number of the
- * member that failed. */
+ * event that failed (set_event()). */
 int perf_group_open(struct perf_group *group, const struct scope_plan *plan, const struct set *set, int cgroup_fd,
-		    struct engine_stats *stats, size_t *ret_member);
+		    struct engine_stats *stats, size_t *ret_at);
 void perf_group_start(struct perf_group *group, uint64_t now);
 void perf_group_close(struct perf_group *group, size_t nr, struct engine_stats *stats);
 void perf_group_close_by(struct perf_group *group, size_t nr, struct async_close *closer, struct engine_stats *stats);

@@ -143,7 +143,7 @@ static void find_takers(struct handover *handover, const struct scope_plan *plan
 
 static bool taker_look(struct taker *taker, uint64_t *buffer, struct baseline *ret)
 {
-	return perf_group_look(taker->group, taker->set->nr, buffer, ret);
+	return perf_group_look(taker->group, taker->set->nr + taker->group->clocked, buffer, ret);
 }
 
 /* Looks at all of the takers on either side of the old one's reading, at equal distances from it. */
@@ -195,9 +195,11 @@ static bool begin_at_cut(const struct handover *handover, const struct scope_pla
 	}
 	group->base.enabled = half_way(taker->before.enabled, taker->after.enabled);
 	group->base.running = half_way(taker->before.running, taker->after.running);
+	group->base.clock = half_way(taker->before.clock, taker->after.clock);
 	if (taker->times) {
 		group->enabled = group->base.enabled;
 		group->running = group->base.running;
+		group->clock = group->base.clock;
 	}
 	return clean;
 }
@@ -248,6 +250,8 @@ static void run_set(struct handover *handover, struct perf_engine *engine, struc
 		},
 		.last = true,
 		.stats = &old->engine.stats,
+		.freqs = &old->freqs,
+		.doubtful = &old->doubtful,
 		.lost = &old->lost_since,
 		.buffer = old->buffer,
 	};

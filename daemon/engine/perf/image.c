@@ -33,10 +33,12 @@ static void save_group(struct buf *out, const struct perf_group *group, bool sha
 			      (shared ? FLAG_SHARED : 0));
 	pack_u64(out, group->enabled);
 	pack_u64(out, group->running);
+	pack_u64(out, group->clock);
 	pack_u64(out, group->read_at);
 	pack_u64(out, group->base_at);
 	pack_u64(out, group->base.enabled);
 	pack_u64(out, group->base.running);
+	pack_u64(out, group->base.clock);
 	for (size_t i = 0; i < nr_events; i++) {
 		pack_u64(out, group->ids[i]);
 		pack_u64(out, group->base.values[i]);
@@ -138,10 +140,12 @@ static void get_group(const struct restoring *restoring, struct perf_groups *gro
 		(void)cpulist_add(&restoring->engine->lost_since, group->cpu);
 	group->enabled = unpack_u64(in);
 	group->running = unpack_u64(in);
+	group->clock = unpack_u64(in);
 	group->read_at = unpack_u64(in);
 	group->base_at = unpack_u64(in);
 	group->base.enabled = unpack_u64(in);
 	group->base.running = unpack_u64(in);
+	group->base.clock = unpack_u64(in);
 	for (size_t i = 0; i < nr; i++) {
 		group->ids[i] = unpack_u64(in);
 		group->base.values[i] = unpack_u64(in);
@@ -175,11 +179,11 @@ static int get_set(const struct restoring *restoring, struct perf_groups **ret, 
 		return -ENOMEM;
 	if (!get_places(restoring, scope, set, &cpus, rows))
 		return -EBADMSG;
-	*ret = perf_groups_new(set, &cpus, rows);
+	*ret = perf_groups_new(&restoring->engine->engine.env.plan->scope[scope], set, &cpus, rows);
 	if (!*ret)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr; i++) {
-		get_group(restoring, *ret, &(*ret)->groups[i], set->nr);
+		get_group(restoring, *ret, &(*ret)->groups[i], (*ret)->nr_events);
 		set->closed = set->closed && !perf_group_is_open(&(*ret)->groups[i]);
 	}
 	return restoring->in->bad ? -EBADMSG : 0;

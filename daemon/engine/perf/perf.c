@@ -4,6 +4,7 @@
 
 #include "engine/perf/handover.h"
 #include "engine/perf/image.h"
+#include "engine/perf/levels.h"
 #include "engine/perf/probe.h"
 #include "engine/perf/root.h"
 
@@ -38,7 +39,8 @@ static int set_open(struct perf_engine *engine, struct perf_groups **ret, const 
 {
 	const struct scope_plan *plan = &engine->engine.env.plan->scope[spec->scope];
 	struct engine_stats *stats = &engine->engine.stats;
-	struct perf_groups *groups = *ret ? *ret : perf_groups_new(set, cpus, rows);
+	struct perf_groups *groups = *ret ? *ret : perf_groups_new(plan, set, cpus, rows);
+	struct perf_event_attr attr;
 	int r = 0;
 
 	if (!groups)
@@ -47,13 +49,13 @@ static int set_open(struct perf_engine *engine, struct perf_groups **ret, const 
 	groups->deferred = false;
 	for (size_t i = 0; i < groups->nr && (r == 0 || r == -ENODEV); i++) {
 		struct perf_group *group = &groups->groups[i];
-		size_t member;
+		size_t at;
 
 		if (perf_group_is_open(group))
 			continue;
-		r = perf_group_open(group, plan, set, spec->cgroup_fd, stats, &member);
+		r = perf_group_open(group, plan, set, spec->cgroup_fd, stats, &at);
 		if (r < 0 && r != -ENODEV)
-			explain_refused(engine, spec, r, group->cpu, plan->columns[set->columns[member]].event, why);
+			explain_refused(engine, spec, r, group->cpu, set_event(plan, set, at, &attr), why);
 	}
 	if (r == 0 || r == -ENODEV) {
 		*ret = groups;
@@ -61,7 +63,7 @@ static int set_open(struct perf_engine *engine, struct perf_groups **ret, const 
 	}
 	for (size_t i = 0; i < groups->nr; i++)
 		if (!groups->groups[i].started)
-			perf_group_close(&groups->groups[i], set->nr, stats);
+			perf_group_close(&groups->groups[i], groups->nr_events, stats);
 	*ret = groups;
 	if (perf_groups_nr_open(groups) == 0) {
 		perf_groups_free(groups, stats);
@@ -91,9 +93,9 @@ static size_t nr_fds_of(const struct perf_engine *engine, enum scope scope, uint
 		if (!engine_owns(&engine->engine, scope, i))
 			continue;
 		if (scope == SCOPE_CPU)
-			nr += cpulist_has(&set->cpus, (int)id) ? set->nr : 0;
+			nr += cpulist_has(&set->cpus, (int)id) ? set_nr_events(plan, set) : 0;
 		else if (!perf_set_is_shared(engine, scope, id, i))
-			nr += set->nr * set->cpus.nr;
+			nr += set_nr_events(plan, set) * set->cpus.nr;
 	}
 	return nr;
 }
@@ -108,7 +110,7 @@ static size_t nr_fds_to_come(const struct perf_engine *engine, enum scope scope,
 
 	for (size_t i = 0; old && i < plan->nr_sets; i++)
 		if (!engine->takeover->leaves[scope][i])
-			nr += perf_groups_nr_open(old->sets[i]) * plan->sets[i].nr;
+			nr += perf_groups_nr_open(old->sets[i]) * set_nr_events(plan, &plan->sets[i]);
 	return nr;
 }
 
@@ -133,7 +135,7 @@ static struct engine_room perf_room(const struct engine *base)
 
 		for (size_t i = 0; i < plan->nr_sets; i++)
 			if (engine_owns(base, (enum scope)scope, i))
-				fds[scope] += plan->sets[i].nr * plan->sets[i].cpus.nr;
+				fds[scope] += set_nr_events(plan, &plan->sets[i]) * plan->sets[i].cpus.nr;
 	}
 	return (struct engine_room){
 		.fds_of_cpus = fds[SCOPE_CPU],
@@ -247,10 +249,11 @@ static size_t inherit_sets(struct perf_engine *engine, struct perf_target *targe
 
 		if (predecessor == NO_SET || target->sets[i] || perf_groups_nr_open(old->sets[predecessor]) == 0)
 			continue;
-		target->sets[i] = perf_groups_new(&plan->sets[i], cpus, rows);
+		target->sets[i] = perf_groups_new(plan, &plan->sets[i], cpus, rows);
 		if (!target->sets[i])
 			continue;
 		taken = inherit_groups(engine, target->sets[i], old->sets[predecessor]);
+		target->sets[i]->level = old->sets[predecessor]->level;
 		if (taken == 0) {
 			free(target->sets[i]);
 			target->sets[i] = NULL;
@@ -286,6 +289,7 @@ static void perf_takeover(struct engine *base, const struct engine_takeover *tak
 
 	engine->takeover = takeover;
 	engine->from = takeover ? perf_engine(takeover->from) : NULL;
+	engine->doubtful |= engine->from && engine->from->doubtful;
 	for (int scope = 0; takeover && scope < _SCOPE_MAX; scope++)
 		find_predecessors(engine, (enum scope)scope);
 	handover_free(engine->handover);
@@ -489,6 +493,7 @@ static void perf_read(struct engine *base, uint64_t now)
 		perf_target_settle_closed(engine, target);
 	}
 	root_settle(engine);
+	perf_levels_compare(engine);
 }
 
 static void perf_each_kept(const struct engine *base, kept_visitor each, void *userdata)
@@ -525,8 +530,11 @@ static void perf_destroy(struct engine *base)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		free(engine->predecessors[scope]);
 	}
+	free(engine->cpus);
+	free(engine->highest);
 	cpulist_release(&engine->lost_since);
 	handover_free(engine->handover);
+	cpu_freqs_release(&engine->freqs);
 	engine_release(base);
 	free(engine->buffer);
 	free(engine);
@@ -542,17 +550,20 @@ static int perf_create(struct engine **ret, const struct engine_env *env)
 		return -ENOMEM;
 	engine_init(&engine->engine, &engine_perf, env);
 	TAILQ_INIT(&engine->targets);
+	engine->freqs.sysroot = env->sysroot;
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		const struct scope_plan *plan = &env->plan->scope[scope];
 
 		engine->predecessors[scope] = calloc(plan->nr_sets + 1, sizeof(size_t));
 		failed |= !engine->predecessors[scope];
 		for (size_t i = 0; i < plan->nr_sets; i++)
-			if (plan->sets[i].nr > largest)
-				largest = plan->sets[i].nr;
+			if (set_nr_events(plan, &plan->sets[i]) > largest)
+				largest = set_nr_events(plan, &plan->sets[i]);
 	}
-	engine->buffer = calloc(3 + 4 * largest, sizeof(*engine->buffer));
-	if (failed || !engine->buffer) {
+	engine->buffer = calloc(READING_WORDS(largest), sizeof(*engine->buffer));
+	engine->cpus = calloc(env->plan->scope[SCOPE_CGROUP].nr_sets + 1, sizeof(*engine->cpus));
+	engine->highest = calloc(env->plan->scope[SCOPE_CGROUP].nr_sets + 1, sizeof(*engine->highest));
+	if (failed || !engine->buffer || !engine->cpus || !engine->highest) {
 		perf_destroy(&engine->engine);
 		return -ENOMEM;
 	}

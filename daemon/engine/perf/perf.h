@@ -12,6 +12,8 @@
  *   target.h    what is open for one target, and reading it
  *   probe.h     for the planner: which events and sets can be counted
  *   group.h     one kernel group on one CPU
+ *   run-clock.h the clock in the groups of cgroups
+ *   levels.h    cgroups compared with those below them
  *   open.h      perf_event_open(2), and its errors in words
  */
 

@@ -149,7 +149,11 @@ static bool test_once(struct pmu_counters *ret, const struct event *event, int c
 		return false;
 	for (size_t i = 0; i < nr; i++)
 		sum += rises[i] < whole ? rises[i] : whole;
-	*ret = (struct pmu_counters){ event->pmu, (unsigned)nr, (unsigned)((sum + whole / 2) / whole) };
+	*ret = (struct pmu_counters){
+		.pmu = event->pmu,
+		.advertised = (unsigned)nr,
+		.usable = (unsigned)((sum + whole / 2) / whole),
+	};
 	return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/perf/probe.h"
 
+#include "engine/perf/clock-test.h"
 #include "engine/perf/open.h"
 #include "plan/build.h"
 #include "util/buf.h"
@@ -314,6 +315,24 @@ static bool opens_as_member(const struct scope_plan *plan, const struct column *
 	return fd >= 0;
 }
 
+/* Opened in a cgroup: an event that is cpu-clock, or needs one beside it, as what can be multiplexed does
+ * (run-clock.h). One that is credited to cgroups is the CPU's, and never leaves it. */
+static int check_clock(struct column *column, const struct engine_probe *probe)
+{
+	const struct perf_event_attr *attr = &column->event->attr;
+	bool is_clock = attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_CPU_CLOCK;
+	struct reason why;
+
+	if (probe->cgroup_fd < 0 || (column->event->software && !is_clock) || !clock_test_loses())
+		return 0;
+	reason_set(&why, 0,
+		   "this kernel loses what cpu-clock has counted when a cgroup leaves a CPU (as Linux 6.16 and 6.17 "
+		   "do)%s: %s[cgroup] engine = bpf",
+		   is_clock ? "" : ", and without it the time that the event is counted is not known",
+		   is_clock ? "count task-clock, or use " : "use ");
+	return column_set_state(column, EVENT_UNSUPPORTED, why.text);
+}
+
 int probe_column(struct scope_plan *plan, size_t at, const struct engine_probe *probe)
 {
 	struct column *column = &plan->columns[at];
@@ -330,9 +349,13 @@ int probe_column(struct scope_plan *plan, size_t at, const struct engine_probe *
 	}
 	fd = open_column(column, probe, cpus.cpu[0]);
 	if (fd == -EINVAL && opens_as_member(plan, column, probe, cpus.cpu[0]))
-		return 0;
+		return check_clock(column, probe);
 	end_try(probe, event, fd);
-	return fd < 0 ? explain_column(column, probe, cpus.cpu[0], fd) : tell_concessions(column);
+	if (fd < 0)
+		return explain_column(column, probe, cpus.cpu[0], fd);
+	if (tell_concessions(column) < 0)
+		return -ENOMEM;
+	return check_clock(column, probe);
 }
 
 /* --- sets */
@@ -449,7 +472,8 @@ static int set_explain_refused(struct scope_plan *plan, const struct set *set, s
 	return set_states(plan, set, state, &why, perf_open_may_recover(error));
 }
 
-/* Where not all counters of its PMU count: how many of the set's members, from its first on, have one. */
+/* Where not all counters of its PMU count: how many of the set's members, from its first on, have one, beside those
+ * that pinned sets hold. */
 static size_t find_usable(const struct scope_plan *plan, const struct set *set, const struct engine_probe *probe,
 			  const struct pmu_counters **ret_lying)
 {
@@ -461,7 +485,7 @@ static size_t find_usable(const struct scope_plan *plan, const struct set *set, 
 		if (event->software)
 			continue;
 		*ret_lying = pmu_counters_find_lying(probe->pmus, event->pmu);
-		if (*ret_lying && ++nr_hardware > (*ret_lying)->usable)
+		if (*ret_lying && ++nr_hardware + (set->pinned ? 0 : (*ret_lying)->pinned) > (*ret_lying)->usable)
 			return i;
 	}
 	return set->nr;
@@ -475,9 +499,10 @@ static int explain_unusable(struct scope_plan *plan, const struct set *set, cons
 	reason_set(
 		&why, 0,
 		"group '%s' does not fit the PMU: of the %u counters of PMU '%s' only %u count at once, as a test has "
-		"shown: make it smaller%s",
+		"shown%s: make it smaller%s",
 		set->group->name, lying->advertised, lying->pmu, lying->usable,
-		set->pinned || set->exclusive ? "" : ", or set split = yes");
+		lying->pinned && !set->pinned ? ", and pinned events hold some of those" : "",
+		set->pinned || set->exclusive || set->group->split ? "" : ", or set split = yes");
 	return set_states(plan, set, EVENT_NEVER_SCHEDULED, &why, false);
 }
 
@@ -528,16 +553,16 @@ int probe_set(struct scope_plan *plan, size_t at, const struct engine_probe *pro
 	if (!fds)
 		return -ENOMEM;
 	*ret = set->nr;
+	usable = find_usable(plan, set, probe, &lying);
 	/* Events of the software context join any group. */
-	if (set->nr < 2 || set->exact)
+	if (set->exact || (set->nr < 2 && usable == set->nr))
 		return 0;
 
 	*ret = 0;
 	opened = try_members(plan, set, probe, fds, &error);
 	if (error && (!may_split || opened == 0 || (error != -EINVAL && error != -ENOSPC)))
 		return set_explain_refused(plan, set, opened, error, probe);
-	usable = find_usable(plan, set, probe, &lying);
-	if (usable < set->nr && !may_split)
+	if (usable < set->nr && (!may_split || usable == 0))
 		return explain_unusable(plan, set, lying);
 	/* Also of a group that is open already: it may never have run. */
 	fits = opened < usable ? opened : usable;

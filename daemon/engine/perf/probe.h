@@ -19,7 +19,7 @@
  * their counters before the others.
  *
  * A PMU that lies about its counters (pmu-test.h) would run a group with more hardware events than count, and one of
- * them would read 0: on such a PMU no set has more of them.
+ * them would read 0: on such a PMU no set has more of them, with those that pinned sets hold beside it.
  *
  * Tried events that are slow to close (event_is_slow_to_close()) stay open, in `tried`: closing a thousand tracepoints
  * would take half a minute. Where files are short they are closed all the same.

@@ -75,9 +75,10 @@ static bool had_own_events(const struct perf_engine *engine, const struct perf_t
 	return false;
 }
 
-static struct perf_groups *new_shared(const struct set *set, const struct cpulist *cpus, struct totals_row *const *rows)
+static struct perf_groups *new_shared(const struct scope_plan *plan, const struct set *set, const struct cpulist *cpus,
+				      struct totals_row *const *rows)
 {
-	struct perf_groups *groups = perf_groups_new(set, cpus, rows);
+	struct perf_groups *groups = perf_groups_new(plan, set, cpus, rows);
 
 	if (!groups)
 		return NULL;
@@ -98,7 +99,7 @@ static int share_sets(struct perf_engine *engine, struct perf_target *target, co
 		if (!perf_set_is_shared(engine, target->scope, target->id, i) || target->sets[i] ||
 		    own != had_own_events(engine, old, &plan->sets[i]))
 			continue;
-		target->sets[i] = new_shared(&plan->sets[i], cpus, rows);
+		target->sets[i] = new_shared(plan, &plan->sets[i], cpus, rows);
 		if (!target->sets[i])
 			return -ENOMEM;
 	}

@@ -6,9 +6,11 @@
 
 /* --- the groups of one set */
 
-struct perf_groups *perf_groups_new(const struct set *set, const struct cpulist *cpus, struct totals_row *const *rows)
+struct perf_groups *perf_groups_new(const struct scope_plan *plan, const struct set *set, const struct cpulist *cpus,
+				    struct totals_row *const *rows)
 {
-	size_t most = cpus->nr * set->nr, size = sizeof(struct perf_groups) + cpus->nr * sizeof(struct perf_group);
+	size_t nr_events = set_nr_events(plan, set), most = cpus->nr * nr_events;
+	size_t size = sizeof(struct perf_groups) + cpus->nr * sizeof(struct perf_group);
 	struct perf_groups *groups = calloc(1, size + most * (2 * sizeof(uint64_t) + sizeof(int)));
 	uint64_t *values, *ids;
 	int *fds;
@@ -18,16 +20,17 @@ struct perf_groups *perf_groups_new(const struct set *set, const struct cpulist 
 	values = (uint64_t *)((char *)groups + size);
 	ids = values + most;
 	fds = (int *)(ids + most);
-	groups->nr_events = set->nr;
+	groups->nr_events = nr_events;
 	for (size_t i = 0; i < cpus->nr; i++) {
 		if (!cpulist_has(&set->cpus, cpus->cpu[i]))
 			continue;
 		groups->groups[groups->nr] = (struct perf_group){
 			.row = rows[i],
 			.cpu = cpus->cpu[i],
-			.fds = fds + groups->nr * set->nr,
-			.ids = ids + groups->nr * set->nr,
-			.base.values = values + groups->nr * set->nr,
+			.clocked = nr_events > set->nr,
+			.fds = fds + groups->nr * nr_events,
+			.ids = ids + groups->nr * nr_events,
+			.base.values = values + groups->nr * nr_events,
 		};
 		groups->nr++;
 	}
@@ -160,6 +163,8 @@ struct perf_target *perf_target_new(struct perf_engine *engine, const struct eng
 	target->scope = spec->scope;
 	target->id = spec->id;
 	target->idles = spec->idles;
+	target->parent = spec->parent;
+	target->depth = spec->depth;
 	target->rows = (struct totals_row **)((char *)target + size);
 	target->nr_rows = nr_rows;
 	memcpy(target->rows, rows, nr_rows * sizeof(*rows));
@@ -181,6 +186,13 @@ struct perf_target *perf_target_find(const struct perf_engine *engine, enum scop
 	return target;
 }
 
+struct perf_target *perf_target_find_parent(const struct perf_engine *engine, const struct perf_target *target)
+{
+	return target->scope == SCOPE_CGROUP && target->parent != CGROUP_ROOT_ID ?
+		       perf_target_find(engine, SCOPE_CGROUP, target->parent) :
+		       NULL;
+}
+
 static void perf_target_free(struct perf_engine *engine, struct perf_target *target)
 {
 	for (size_t i = 0; i < engine->engine.env.plan->scope[target->scope].nr_sets; i++)
@@ -193,11 +205,31 @@ size_t perf_target_nr_fds(const struct perf_target *target, const struct scope_p
 	size_t nr = 0;
 
 	for (size_t i = 0; target && i < plan->nr_sets; i++)
-		nr += perf_groups_nr_open(target->sets[i]) * plan->sets[i].nr;
+		nr += perf_groups_nr_open(target->sets[i]) * set_nr_events(plan, &plan->sets[i]);
 	return nr;
 }
 
 /* --- reading */
+
+/* What the target's counts are a part of; NULL: nothing that is compared. */
+static struct perf_level *find_sum(const struct perf_engine *engine, const struct perf_target *target, size_t set)
+{
+	size_t twin;
+
+	if (target->scope == SCOPE_CGROUP)
+		return target->depth == 1 ? &engine->highest[set] : NULL;
+	twin = perf_find_twin(engine, SCOPE_CPU, set);
+	return twin == NO_SET ? NULL : &engine->cpus[twin];
+}
+
+static void end_level(const struct perf_engine *engine, const struct perf_target *target, size_t set)
+{
+	struct perf_target *parent = perf_target_find_parent(engine, target);
+
+	perf_target_unmeasure_doubted(engine, target, set);
+	if (parent && parent->sets[set])
+		perf_level_end(&parent->sets[set]->level, &target->sets[set]->level);
+}
 
 void perf_target_update_set(struct perf_engine *engine, struct perf_target *target, size_t set, uint64_t at, bool last)
 {
@@ -216,6 +248,10 @@ void perf_target_update_set(struct perf_engine *engine, struct perf_target *targ
 		.last = last,
 		.deferred = groups && groups->deferred,
 		.stats = &engine->engine.stats,
+		.freqs = &engine->freqs,
+		.doubtful = &engine->doubtful,
+		.level = groups && target->scope == SCOPE_CGROUP ? &groups->level : NULL,
+		.all = find_sum(engine, target, set),
 		.lost = &engine->lost_since,
 		.buffer = engine->buffer,
 	};
@@ -223,6 +259,9 @@ void perf_target_update_set(struct perf_engine *engine, struct perf_target *targ
 	if (!groups || groups->shared)
 		return;
 	set_update(groups, &context);
+	/* Other readings are followed by a comparison. */
+	if (last)
+		end_level(engine, target, set);
 	if (fed)
 		fed->observation = groups->groups[0].observation;
 }
@@ -231,6 +270,22 @@ void perf_target_update(struct perf_engine *engine, struct perf_target *target, 
 {
 	for (size_t i = 0; i < engine->engine.env.plan->scope[target->scope].nr_sets; i++)
 		perf_target_update_set(engine, target, i, at, last);
+}
+
+void perf_target_unmeasure(const struct perf_engine *engine, const struct perf_target *target, size_t set)
+{
+	for (size_t i = 0; i < target->nr_rows; i++)
+		totals_unmeasure_set(target->rows[i], &engine->engine.env.plan->scope[target->scope], set);
+}
+
+void perf_target_unmeasure_doubted(const struct perf_engine *engine, const struct perf_target *target, size_t set)
+{
+	const struct perf_groups *groups = target->sets[set];
+	bool alone = target->depth < 2 && groups->level.below_enabled <= 0;
+
+	if (!groups->groups[0].clocked || groups->level.agrees || alone || !perf_level_is_estimated(&groups->level))
+		return;
+	perf_target_unmeasure(engine, target, set);
 }
 
 void perf_target_settle_closed(const struct perf_engine *engine, const struct perf_target *target)

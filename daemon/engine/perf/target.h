@@ -17,9 +17,10 @@
  * their numbers. One allocation, with the groups' arrays behind it. */
 struct perf_groups {
 	size_t nr;
-	size_t nr_events;
-	bool deferred; /* groups that are not open have not been tried yet */
-	bool shared;   /* of the root cgroup: nothing is open, the CPUs' readings feed it */
+	size_t nr_events; /* of each group: the set's members, and the clock (run-clock.h) */
+	bool deferred;	  /* groups that are not open have not been tried yet */
+	bool shared;	  /* of the root cgroup: nothing is open, the CPUs' readings feed it */
+	struct perf_level level;
 	struct perf_group groups[];
 };
 
@@ -28,7 +29,9 @@ struct perf_target {
 	uint64_t id;
 	TAILQ_ENTRY(perf_target) in_engine;
 	UT_hash_handle hh;
-	bool idles;		  /* its time has idle time in it */
+	bool idles;	 /* its time has idle time in it */
+	uint64_t parent; /* as in struct engine_target; 0 in a restored engine */
+	unsigned depth;
 	struct totals_row **rows; /* one a CPU, as they were given; of the same allocation */
 	size_t nr_rows;
 	struct perf_groups *sets[]; /* one a set of the scope's plan; NULL: not open, or another engine's */
@@ -40,6 +43,10 @@ struct perf_engine {
 	struct perf_target *by_id[_SCOPE_MAX];
 	struct cpulist lost_since; /* CPUs on which groups were found to have been taken apart */
 	uint64_t *buffer;	   /* for readings of the largest set */
+	struct cpu_freqs freqs;	   /* of the CPUs on which something is counted */
+	bool doubtful;		   /* this kernel's running times of cgroups have been found false */
+	/* One a set of the cgroups' scope: all CPUs, and all cgroups below the root, since the engine was made. */
+	struct perf_level *cpus, *highest;
 
 	/* In a takeover: */
 	struct perf_engine *from;		/* the predecessor, or NULL */
@@ -62,7 +69,8 @@ static inline const struct perf_engine *perf_engine_const(const struct engine *e
 
 /* Groups, none of them open, for those of the set's CPUs that are among cpus. rows[i] is fed by cpus->cpu[i]. NULL: no
  * memory. */
-struct perf_groups *perf_groups_new(const struct set *set, const struct cpulist *cpus, struct totals_row *const *rows);
+struct perf_groups *perf_groups_new(const struct scope_plan *plan, const struct set *set, const struct cpulist *cpus,
+				    struct totals_row *const *rows);
 /* Closes them at once. NULL is fine. */
 void perf_groups_free(struct perf_groups *groups, struct engine_stats *stats);
 
@@ -89,6 +97,13 @@ void perf_target_update(struct perf_engine *engine, struct perf_target *target, 
 void perf_target_update_set(struct perf_engine *engine, struct perf_target *target, size_t set, uint64_t at, bool last);
 /* Sets that are not open are not measured, whatever an earlier cgroup of that label, or an earlier plan, has left. */
 void perf_target_settle_closed(const struct perf_engine *engine, const struct perf_target *target);
+
+/* The target of its parent cgroup, or NULL. The root cgroup is nobody's: it is counted as CPUs are. */
+struct perf_target *perf_target_find_parent(const struct perf_engine *engine, const struct perf_target *target);
+
+/* A set is not measured; … an estimated set whose level does not agree with others (levels.h) is not measured. */
+void perf_target_unmeasure(const struct perf_engine *engine, const struct perf_target *target, size_t set);
+void perf_target_unmeasure_doubted(const struct perf_engine *engine, const struct perf_target *target, size_t set);
 
 /* Closes all at once, unread. */
 void perf_target_remove(struct perf_engine *engine, struct perf_target *target);

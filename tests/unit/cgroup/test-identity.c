@@ -20,7 +20,7 @@
 #define HASH "4b5b5b7f3ad3b37ab0e7a0f0b9c0d1e2"
 
 static const struct expected {
-	const char *path, *unit, *slice, *container, *pod;
+	const char *path, *unit, *slice, *container, *pod, *machine;
 } cases[] = {
 	{ .path = "/" },
 	{ .path = "/plain" },
@@ -53,6 +53,7 @@ static const struct expected {
 	  .unit = "init.scope",
 	  .slice = "user-1000.slice" },
 	{ .path = "/machine.slice/machine-a.scope/payload/system.slice/b.service",
+	  .machine = "a",
 	  .unit = "b.service",
 	  .slice = "system.slice" },
 	/* cpu.service could be taken for a file of the kernel's, and _a.service for an escaped one. */
@@ -155,6 +156,36 @@ static const struct expected {
 	{ .path = "/kubepods/besteffort/pod" HASH "/" ID, .container = ID, .pod = HASH },
 	{ .path = "/docker/" ID "/kubelet/kubepods/burstable/pod" UID "/" ID2, .container = ID2, .pod = UID },
 
+	/* Machines */
+	{ .path = "/machine.slice/machine-web.scope/payload",
+	  .unit = "machine-web.scope",
+	  .slice = "machine.slice",
+	  .machine = "web" },
+	{ .path = "/machine.slice/machine-qemu\\x2d12\\x2dbuild\\x2d1.scope/libvirt/emulator",
+	  .unit = "machine-qemu\\x2d12\\x2dbuild\\x2d1.scope",
+	  .slice = "machine.slice",
+	  .machine = "build-1" },
+	{ .path = "/machine.slice/machine-qemu\\x2d12\\x2d.scope",
+	  .unit = "machine-qemu\\x2d12\\x2d.scope",
+	  .slice = "machine.slice",
+	  .machine = "qemu-12-" },
+	{ .path = "/lxc.payload.lxc-1-a\\x2d", .machine = "lxc-1-a\\x2d" },
+	{ .path = "/machine.slice/systemd-nspawn@qemu-1-web\\x2da.service",
+	  .unit = "systemd-nspawn@qemu-1-web\\x2da.service",
+	  .slice = "machine.slice",
+	  .machine = "qemu-1-web-a" },
+	{ .path = "/machine.slice/machine-a\\x0ab\\x7f\\x2.scope",
+	  .unit = "machine-a\\x0ab\\x7f\\x2.scope",
+	  .slice = "machine.slice",
+	  .machine = "a\\x0ab\\x7f\\x2" },
+	{ .path = "/machine.slice/systemd-nspawn@web.service/payload",
+	  .unit = "systemd-nspawn@web.service",
+	  .slice = "machine.slice",
+	  .machine = "web" },
+	{ .path = "/lxc.payload.web/init.scope", .unit = "init.scope", .machine = "web" },
+	{ .path = "/machine.slice/machine-.scope", .unit = "machine-.scope", .slice = "machine.slice" },
+	{ .path = "/lxc.monitor.web" },
+
 	/* Near misses */
 	{ .path = "/docker/0123456789abcdef" },
 	{ .path = "/docker/" ID "0" },
@@ -186,6 +217,8 @@ static void test_origins(_unused_ void **state)
 		check("slice", cases[i].path, identity->slice, cases[i].slice);
 		check("container", cases[i].path, identity->container_id, cases[i].container);
 		check("pod", cases[i].path, identity->pod_uid, cases[i].pod);
+		check("machine", cases[i].path, identity->machine, cases[i].machine);
+		assert_null(identity->names);
 	}
 }
 

@@ -21,18 +21,6 @@
 
 /* --- bytes */
 
-static void expect_error(const char *text, size_t size, const char *message)
-{
-	_cleanup_(config_freep) struct config *config = fresh_config();
-	struct reason why = {};
-
-	assert_int_equal(config_parse(config, "f", text, size, &why), -EINVAL);
-	if (strncmp(why.text, message, strlen(message)))
-		fail_msg("'%s' instead of '%s'", why.text, message);
-	for (const char *p = why.text; *p; p++)
-		assert_true((unsigned char)*p >= 0x20);
-}
-
 static void test_nul_bytes(_unused_ void **state)
 {
 	static const char first[] = "\0", later[] = "[daemon]\ninterval = 1s\n# \0\n",
@@ -101,12 +89,17 @@ static void test_long_lines(_unused_ void **state)
 /* What could take long, or much memory, ends in an error. */
 static void test_limits(_unused_ void **state)
 {
-	_cleanup_(buf_release) struct buf words = {}, groups = {}, lines = {}, large = {};
+	_cleanup_(buf_release) struct buf words = {}, paths = {}, groups = {}, lines = {}, large = {};
 
 	buf_str(&words, "[cgroup]\ngroups = ");
 	for (int i = 0; i < CONFIG_MAX_ENTRIES + 1; i++)
 		buf_printf(&words, "g%d ", i);
 	expect_error(words.data, words.len, "f:2: groups: more than 1000 values");
+
+	buf_str(&paths, "[cgroup]\ncontainer_files = ");
+	for (int i = 0; i < 33; i++)
+		buf_printf(&paths, "/%d ", i);
+	expect_error(paths.data, paths.len, "f:2: container_files: more than 32 values");
 
 	for (int i = 0; i < CONFIG_MAX_ENTRIES; i++)
 		buf_printf(&groups, "[group \"g%d\"]\n", i);

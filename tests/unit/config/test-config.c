@@ -31,14 +31,6 @@ static void apply_as(struct config *config, const char *name, const char *text)
 		fail_msg("%s", why.text);
 }
 
-static struct config *parsed(const char *text)
-{
-	struct config *config = fresh_config();
-
-	apply_as(config, "f", text);
-	return config;
-}
-
 /* --- defaults */
 
 static void test_defaults(_unused_ void **state)
@@ -52,8 +44,14 @@ static void test_defaults(_unused_ void **state)
 	assert_false(config->peaks);
 	assert_string_equal(config->tls_certificate.text, "");
 	assert_string_equal(config->tls_key.text, "");
+	assert_string_equal(config->tls_client_ca.text, "");
+	assert_string_equal(config->tls_client_crl.text, "");
+	expect_list(&config->tls_client_names, "");
+	assert_true(config->tls_client_required);
 	assert_string_equal(config->users.text, "");
+	assert_string_equal(config->web_config.text, "");
 	assert_string_equal(config->cors_origin.text, "");
+	assert_int_equal(config->history_memory, 32 * 1024 * 1024);
 	assert_string_equal(config->procfs.text, "/proc");
 	assert_string_equal(config->sysfs.text, "/sys");
 	assert_string_equal(config->cgroup_mount.text, "");
@@ -69,10 +67,18 @@ static void test_defaults(_unused_ void **state)
 	expect_list(&config->cgroup_groups, "core|tasks");
 	expect_list(&config->include, "**");
 	expect_list(&config->exclude, "");
-	assert_int_equal(config->cgroup_engine, CONFIG_ENGINE_PERF);
+	assert_int_equal(config->cgroup_engine, CONFIG_ENGINE_AUTO);
 	assert_int_equal(config->cgroup_max, 2000);
 	assert_false(config->cgroup_per_cpu);
 	assert_int_equal(config->linger, 60 * SECOND);
+	assert_int_equal(config->container_files.nr, 5);
+	assert_string_equal(config->container_files.items[0], "/var/lib/docker/containers");
+	assert_true(config->profiles_enabled);
+	assert_int_equal(config->profiles_rate, 19);
+	assert_int_equal(config->profiles_memory, 8 * 1024 * 1024);
+	assert_int_equal(config->capture_memory, 8 * 1024 * 1024);
+	expect_list(&config->profiles_include, "**");
+	expect_list(&config->profiles_exclude, "");
 	assert_int_equal(config->nr_groups, 3);
 	assert_string_equal(config_find_group(config, "core")->events,
 			    "cycles, instructions, cache-misses, branch-misses");
@@ -120,8 +126,8 @@ static void test_example(_unused_ void **state)
 			settings++;
 		}
 	}
-	/* All keys but `alone` and `split`, and the headers of the groups. */
-	assert_int_equal(settings, 28 + 3 * 2);
+	/* All keys but `alone` and `split`, one of them in three lines, and the headers of the groups. */
+	assert_int_equal(settings, 42 + 2 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -161,6 +167,13 @@ static void test_every_key(_unused_ void **state)
 							       "events = page-faults\n"
 							       "[group \"a\"]\n"
 							       "alone = false\n"
+							       "[profile \"faults\"]\n"
+							       "period = 1\n"
+							       "[profile \"cycles\"]\n"
+							       "rate = 99\n"
+							       "event = cycles\n"
+							       "[profile \"faults\"]\n"
+							       "event = page-faults:u\n"
 							       "[web]\n"
 							       "created = yes\n"
 							       "peaks = yes\n");
@@ -180,6 +193,13 @@ static void test_every_key(_unused_ void **state)
 	assert_int_equal(config->cgroup_max, 17);
 	assert_true(config->cgroup_per_cpu);
 	assert_int_equal(config->linger, 0);
+	assert_int_equal(config->nr_profiles, 2);
+	assert_string_equal(config->profiles[0].name, "faults");
+	assert_string_equal(config->profiles[0].event.text, "page-faults:u");
+	assert_int_equal(config->profiles[0].period, 1);
+	assert_int_equal(config->profiles[0].rate, 0);
+	assert_string_equal(config->profiles[1].event.text, "cycles");
+	assert_int_equal(config->profiles[1].rate, 99);
 	assert_int_equal(config->nr_groups, 5);
 	assert_string_equal(config_find_group(config, "a")->events, "cycles:u, cpu/event=0x3c,umask=0/, x=y");
 	expect_place(&config_find_group(config, "a")->place, "f", 27);
@@ -226,6 +246,11 @@ static void test_web_keys(_unused_ void **state)
 							       "tls_key = key.pem\n"
 							       "users = /a\n"
 							       "users = web users\n"
+							       "tls_client_ca = /ca.pem\n"
+							       "tls_client_crl = crl.pem\n"
+							       "tls_client_names = *.a b.c\n"
+							       "  spiffe://d/**\n"
+							       "tls_client_required = no\n"
 							       "cors_origin = https://grafana.example:3000\n"
 							       "max_connections = 10000\n"
 							       "max_connections_per_address = 1\n"
@@ -233,13 +258,19 @@ static void test_web_keys(_unused_ void **state)
 							       "request_timeout = 1s\n"
 							       "answer_timeout = 1h\n"
 							       "idle_timeout = 5min\n"
-							       "max_unsent_bytes = 1 GiB\n");
+							       "max_unsent_bytes = 1 GiB\n"
+							       "[daemon]\n"
+							       "history_memory = 0\n");
 
 	assert_string_equal(config->tls_certificate.text, "/etc/perfmond/cert.pem");
 	expect_place(&config->tls_certificate.place, "f", 2);
 	assert_string_equal(config->tls_key.text, "key.pem");
 	assert_string_equal(config->users.text, "web users");
 	expect_place(&config->users.place, "f", 5);
+	assert_string_equal(config->tls_client_ca.text, "/ca.pem");
+	assert_string_equal(config->tls_client_crl.text, "crl.pem");
+	expect_list(&config->tls_client_names, "*.a|b.c|spiffe://d/**");
+	assert_false(config->tls_client_required);
 	assert_string_equal(config->cors_origin.text, "https://grafana.example:3000");
 	assert_int_equal(config->max_connections, 10000);
 	assert_int_equal(config->max_connections_per_address, 1);
@@ -248,22 +279,41 @@ static void test_web_keys(_unused_ void **state)
 	assert_int_equal(config->answer_timeout, 3600 * SECOND);
 	assert_int_equal(config->idle_timeout, 300 * SECOND);
 	assert_int_equal(config->max_unsent_bytes, 1024 * 1024 * 1024);
+	assert_int_equal(config->history_memory, 0);
 	assert_int_equal(config_check(config, NULL), 0);
 	apply_as(config, "g", "[web]\nusers =\n");
 	assert_string_equal(config->users.text, "");
 }
 
-/* A certificate without its key, and the other way round. */
+/* Keys of [web] that are of no use without another one, or beside another one. */
 static void test_halves_of_a_pair(_unused_ void **state)
 {
-	_cleanup_(config_freep) struct config *certificate = parsed("[web]\ntls_certificate = /a\n");
-	_cleanup_(config_freep) struct config *key = parsed("[web]\n\ntls_key = /a\n");
-	struct reason why;
+	static const struct {
+		const char *text, *says;
+	} cases[] = {
+		{ "tls_certificate = /a\n", "f:2: [web] has tls_certificate, but no tls_key" },
+		{ "\ntls_key = /a\n", "f:3: [web] has tls_key, but no tls_certificate" },
+		{ "tls_client_ca = /a\n", "f:2: [web] has tls_client_ca, but no tls_certificate" },
+		{ "tls_client_crl = /a\n", "f:2: [web] has tls_client_crl, but no tls_client_ca" },
+		{ "tls_client_names = a\n", "f:2: [web] has tls_client_names, but no tls_client_ca" },
+		{ "tls_client_required = no\n", NULL },
+		{ "web_config = /w\n", NULL },
+		{ "web_config = /w\nusers = /u\n",
+		  "f:3: [web] has users, and web_config in f:2, whose file takes its place" },
+		{ "tls_client_names = a\nweb_config = /w\n",
+		  "f:2: [web] has tls_client_names, and web_config in f:3, whose file takes its place" },
+	};
 
-	assert_int_equal(config_check(certificate, &why), -EINVAL);
-	assert_string_equal(why.text, "f:2: [web] has tls_certificate, but no tls_key");
-	assert_int_equal(config_check(key, &why), -EINVAL);
-	assert_string_equal(why.text, "f:3: [web] has tls_key, but no tls_certificate");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(config_freep) struct config *config = parsed("[web]\n");
+		_cleanup_(freep) char *text = NULL;
+		struct reason why = {};
+
+		assert_true(asprintf(&text, "[web]\n%s", cases[i].text) > 0);
+		apply_as(config, "f", text);
+		assert_int_equal(config_check(config, &why), cases[i].says ? -EINVAL : 0);
+		assert_string_equal(why.text, cases[i].says ?: "");
+	}
 }
 
 static void test_bounds(_unused_ void **state)
@@ -515,7 +565,9 @@ static const struct wrong {
 	/* sections */
 	{ "\n[deamon]\n", "f:2: there is no section 'deamon'; did you mean 'daemon'?", NULL },
 	{ "[Daemon]\n", "f:1: there is no section 'Daemon'; did you mean 'daemon'?", NULL },
-	{ "[xyzzy]\n", "f:1: there is no section 'xyzzy'; known: daemon, web, cpu, cgroup, group", NULL },
+	{ "[xyzzy]\n",
+	  "f:1: there is no section 'xyzzy'; known: daemon, web, cpu, cgroup, profiles, group, profile, capture",
+	  NULL },
 	{ "[]\n", "f:1: there is no section ''", NULL },
 	{ "[daemon\n", "f:1: this section has no ']'", NULL },
 	{ "[\n", "f:1: this section has no ']'", NULL },
@@ -530,6 +582,9 @@ static const struct wrong {
 	{ "[group \"a/b\"]\n", "f:1: a group of events begins with", NULL },
 	{ "[group \"12345678901234567890123456789012345678901\"]\n", "f:1: a group of events begins with",
 	  "at most 40" },
+	{ "[profile]\n", "f:1: a profile begins with [profile \"NAME\"]; a name has letters", NULL },
+	{ "[profile \"a b\"]\n", "f:1: a profile begins with", NULL },
+	{ "[profiles \"a\"]\n", "f:1: there is no section", NULL },
 	/* libinih alone would take the first 49 characters for the section. */
 	{ "[daemondaemondaemondaemondaemondaemondaemondaemondaemon]\n", "f:1: there is no section", NULL },
 
@@ -540,6 +595,7 @@ static const struct wrong {
 	{ "[cgroup]\npercpu = yes\n", "f:2: [cgroup] has no key 'percpu'; did you mean 'per_cpu'?", NULL },
 	{ "[cpu]\nxyzzy = 1\n", "f:2: [cpu] has no key 'xyzzy'; known: groups, aggregate", NULL },
 	{ "[group \"a\"]\nevent = x\n", "f:2: [group \"…\"] has no key 'event'; did you mean 'events'?", NULL },
+	{ "[profile \"a\"]\nevents = x\n", "f:2: [profile \"…\"] has no key 'events'; did you mean 'event'?", NULL },
 	{ "[cgroup]\nincludeincludeincludeincludeincludeincludeincludeinclude = /a\n", "f:2: [cgroup] has no key",
 	  "known: groups, include" },
 
@@ -550,6 +606,7 @@ static const struct wrong {
 	{ "[daemon]\ninterval = 9ms\n", "f:2: interval: 9ms is out of bounds; 10ms to 1h is allowed", NULL },
 	{ "[daemon]\ninterval = 61min\n", "f:2: interval: 61min is out of bounds", NULL },
 	{ "[daemon]\ninterval = 999999999999d\n", "f:2: interval: 999999999999d is out of bounds", NULL },
+	{ "[daemon]\nhistory_memory = 17GiB\n", "f:2: history_memory: 17GiB is out of bounds; 0 to 16GiB", NULL },
 	{ "[web]\nmax_header_bytes = 1TiB\n", "f:2: max_header_bytes: '1TiB' is not a size; write for example", NULL },
 	{ "[web]\nmax_header_bytes = 1023\n", "f:2: max_header_bytes: 1023 is out of bounds; 1KiB to 1MiB", NULL },
 	{ "[web]\nmax_unsent_bytes = 99999999999999G\n", "f:2: max_unsent_bytes: 99999999999999G is out of", NULL },
@@ -559,6 +616,7 @@ static const struct wrong {
 	{ "[daemon]\nprocfs =\n", "f:2: procfs: a path is missing", NULL },
 	{ "[daemon]\nsysfs = ./sys\n", "f:2: sysfs: './sys' is not an absolute path", NULL },
 	{ "[cgroup]\nmount = sys/fs/cgroup\n", "f:2: mount: 'sys/fs/cgroup' is not an absolute path", NULL },
+	{ "[cgroup]\ncontainer_files = /a b\n", "f:2: container_files: 'b' is not an absolute path", NULL },
 	{ "[web]\ncors_origin = *\n", "f:2: cors_origin: '*' is not an origin; write https://", NULL },
 	{ "[web]\ncors_origin = https://a/\n", "f:2: cors_origin: 'https://a/' is not an origin", NULL },
 	{ "[web]\ncors_origin = ftp://a\n", "f:2: cors_origin: 'ftp://a' is not an origin", NULL },
@@ -573,6 +631,9 @@ static const struct wrong {
 	{ "[cgroup]\nengine =\n", "f:2: engine: '' is no engine; write auto, bpf or perf", NULL },
 	{ "[cgroup]\nengine = BPF\n", "f:2: engine: 'BPF' is no engine", NULL },
 	{ "[cgroup]\nper_cpu =\n", "f:2: per_cpu: '' is neither yes nor no", NULL },
+	{ "[profile \"a\"]\nrate = 1001\n", "f:2: rate: 1001 is out of bounds; 1 to 1000 is allowed", NULL },
+	{ "[profile \"a\"]\nperiod = 0\n", "f:2: period: 0 is out of bounds", NULL },
+	{ "[profile \"a\"]\nevent = x\n  y\n", "f:3: an indented line adds to the value above it", NULL },
 	{ "[group \"a\"]\nalone = 2\n", "f:2: alone: '2' is neither yes nor no", NULL },
 	{ "[cpu]\ngroups = core s\xc3\xb6"
 	  "ftware\n",
@@ -656,6 +717,15 @@ static void test_check(_unused_ void **state)
 	check_fails("[cgroup]\ngroups = core none\n",
 		    "f:2: [cgroup] groups names 'none', but there is no [group \"none\"]");
 	check_fails("\n[group \"empty\"]\nalone = yes\n", "f:2: [group \"empty\"] has no events; add events = …");
+	check_fails("[profile \"a\"]\nperiod = 1\n", "f:1: [profile \"a\"] has no event; add event = …");
+	check_fails("[profile \"a\"]\nevent = x\n",
+		    "f:1: [profile \"a\"] has neither rate = nor period =; add one of them");
+	check_fails("[profile \"a\"]\nevent = x\nrate = 1\n\n[profile \"a\"]\nperiod = 1\n",
+		    "f:5: [profile \"a\"] has both a rate and a period; one of them says how often");
+	check_fails(
+		"[profile \"profile\"]\nevent = x\nrate = 1\n",
+		"f:1: [profile \"profile\"] has a name that is taken; cpu-clock is always sampled, as [profiles] rate "
+		"says");
 	check_fails("[group \"core\"]\nevents = ; none\n", "f:2: [group \"core\"] has no events; add events = …");
 }
 

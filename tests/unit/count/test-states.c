@@ -13,8 +13,6 @@
 
 #include <cmocka.h>
 
-#define MS (SECOND / 1000U)
-
 /* The group has so many ms of time on all CPUs, and runs for so many of them. */
 static void run(const struct world *w, uint64_t enabled, uint64_t running, uint64_t by)
 {

@@ -13,10 +13,18 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/perf_event.h>
+#include <mntent.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -33,7 +41,7 @@ DEFINE_CLEANUP(struct bpf_kernel *, bpf_kernel_unref)
 
 static struct bpf_kernel *load(uint32_t slots)
 {
-	const struct bpf_sizes sizes = { .cpus = bpf_nr_cpus(), .slots = slots, .events = 2, .sets = 1 };
+	const struct bpf_sizes sizes = { .cpus = (uint32_t)get_nprocs_conf(), .slots = slots, .events = 2, .sets = 1 };
 	struct bpf_kernel *kernel = NULL;
 	struct reason why = {};
 
@@ -114,7 +122,8 @@ static void test_credit(_unused_ void **state)
 	assert_int_equal(read(fd, &counted, sizeof(counted)), sizeof(counted));
 	assert_true(counted >= 20000000);
 	assert_int_equal(sum_cells(kernel, word), counted);
-	assert_true(sum_cells(kernel, CREDIT_CELL_RUNNING(0)) >= 20000000);
+	/* It stands still while the kernel switches other tools' events of cgroups. */
+	assert_true(sum_cells(kernel, CREDIT_CELL_RUNNING(0)) >= 10000000);
 
 	/* It has ended. */
 	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
@@ -125,6 +134,126 @@ static void test_credit(_unused_ void **state)
 	assert_int_equal(sum_cells(kernel, word), counted);
 	bpf_kernel_unwire(kernel, 0, 1);
 	assert_int_equal(kernel->cpus[0].wired[1], 0);
+	safe_close(fd);
+}
+
+/* --- the budget */
+
+/* A cgroup of the test, with its id. */
+struct own_cgroup {
+	char path[PATH_MAX];
+	uint64_t id;
+};
+
+/* Under the mount of cgroup v2. */
+static void make_group(struct own_cgroup *group, const char *name)
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+	struct mntent *mount;
+	struct stat st;
+
+	assert_non_null(mounts);
+	while ((mount = getmntent(mounts)) && strcmp(mount->mnt_type, "cgroup2") != 0)
+		;
+	if (!mount)
+		skip();
+	(void)snprintf(group->path, sizeof(group->path), "%s/perfmond-unit-%d-%s", mount->mnt_dir, getpid(), name);
+	(void)endmntent(mounts);
+	assert_int_equal(mkdir(group->path, 0755), 0);
+	assert_int_equal(stat(group->path, &st), 0);
+	group->id = st.st_ino;
+}
+
+/* A process in the cgroup that passes on each byte, on CPU 0. */
+static pid_t start_passing(const struct own_cgroup *group, int in, int out)
+{
+	pid_t pid = fork();
+	char byte, path[PATH_MAX + 16];
+	cpu_set_t cpus;
+	FILE *file;
+
+	if (pid)
+		return pid;
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	(void)snprintf(path, sizeof(path), "%s/cgroup.procs", group->path);
+	file = fopen(path, "we");
+	if (!file || fprintf(file, "0\n") < 0 || fclose(file) || sched_setaffinity(0, sizeof(cpus), &cpus) < 0)
+		_exit(1);
+	while (read(in, &byte, 1) == 1 && write(out, &byte, 1) == 1)
+		;
+	_exit(0);
+}
+
+/* Nothing but switches between two cgroups, for so long. */
+static void storm(const struct own_cgroup groups[static 2], unsigned usec)
+{
+	int pipes[2][2], status;
+	pid_t pids[2];
+
+	assert_int_equal(pipe(pipes[0]), 0);
+	assert_int_equal(pipe(pipes[1]), 0);
+	for (size_t i = 0; i < 2; i++)
+		pids[i] = start_passing(&groups[i], pipes[i][0], pipes[1 - i][1]);
+	assert_int_equal(write(pipes[0][1], "x", 1), 1);
+	(void)usleep(usec);
+	for (size_t i = 0; i < 2; i++) {
+		(void)kill(pids[i], SIGKILL);
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_true(WIFSIGNALED(status));
+		(void)close(pipes[i][0]);
+		(void)close(pipes[i][1]);
+	}
+}
+
+static uint64_t word_of(const struct bpf_kernel *kernel, uint64_t id, size_t word)
+{
+	size_t words = CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
+
+	return kernel->cells[bpf_kernel_find_slot(kernel, id) * kernel->sizes.cpus * words + word];
+}
+
+/* In a pause, enabled time is credited alone; outside of pauses, an event that counts time counts as much as it runs.
+ * When the storm is over, the budget fills up again. */
+static void test_budget(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
+	size_t word = CREDIT_CELL_EVENTS(kernel->sizes.sets) + 1;
+	struct own_cgroup groups[2];
+	uint64_t id;
+	int fd = open_clock(&id);
+
+	make_group(&groups[0], "ping");
+	make_group(&groups[1], "pong");
+	kernel->config->budget = 1000;
+	assert_int_equal(bpf_kernel_wire(kernel, 0, 1, fd, id), 0);
+	kernel->config->events[1] = (struct credit_event){ .used = CREDIT_USED, .leads = 1, .limited = 1 };
+	kernel->config->nr_events = 2;
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
+	assert_true(bpf_kernel_flush_all(kernel));
+
+	storm(groups, 1000000);
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t enabled = word_of(kernel, groups[i].id, CREDIT_CELL_ENABLED(0));
+		uint64_t running = word_of(kernel, groups[i].id, CREDIT_CELL_RUNNING(0));
+		uint64_t counted = word_of(kernel, groups[i].id, word);
+
+		(void)rmdir(groups[i].path);
+		print_message("enabled %.3f s, running %.3f s, counted %.3f s\n", (double)enabled / 1e9,
+			      (double)running / 1e9, (double)counted / 1e9);
+		assert_in_range(running, 1, enabled / 2);
+		/* The kernel's running time stands still while it switches other tools' events. */
+		assert_in_range(counted, running * 9 / 10, running * 3 / 2);
+	}
+	assert_true(kernel->cpus[0].nr_pauses > 0);
+	/* In pauses, too, when it is read. */
+	assert_true(bpf_kernel_flush_all(kernel));
+	assert_true(kernel->cpus[0].counted[1] > 900000000);
+
+	kernel->config->budget = CREDIT_PPM / 10;
+	(void)usleep(10 * CREDIT_BUDGET_MAX / 1000);
+	assert_true(bpf_kernel_flush_all(kernel));
+	assert_int_equal(kernel->cpus[0].pauses, 0);
 	safe_close(fd);
 }
 
@@ -327,10 +456,11 @@ static void test_restore_fails(_unused_ void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_load),	cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_slots),	cmocka_unit_test(test_too_few_slots),
-		cmocka_unit_test(test_aliases), cmocka_unit_test(test_identify),
-		cmocka_unit_test(test_restore), cmocka_unit_test(test_restore_fails),
+		cmocka_unit_test(test_load),	      cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_budget),	      cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_too_few_slots), cmocka_unit_test(test_aliases),
+		cmocka_unit_test(test_identify),      cmocka_unit_test(test_restore),
+		cmocka_unit_test(test_restore_fails),
 	};
 
 	return cmocka_run_group_tests_name("bpf", tests, NULL, NULL);

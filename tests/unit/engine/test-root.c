@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The root cgroup, which is counted by the CPUs' events; and times of cgroup events that stand still. The world's top
- * directory plays the root. */
+/* The root cgroup, which is counted by the CPUs' events. The world's top directory plays the root. */
 
 #include "cgroup/identity.h"
 #include "setup/count-restart.h"
@@ -122,7 +121,7 @@ static void test_what_differs_is_opened(void **state)
 	start(w);
 	assert_int_equal(count_add_cpus(w->count), 0);
 	(void)add_root(w);
-	assert_int_equal(fake_perf.nr_open, 6 + 3);
+	assert_int_equal(fake_perf.nr_open, 6 + 3 + 3); /* and its clocks */
 }
 
 static struct cgroup *counted_before(struct world *w)
@@ -263,38 +262,6 @@ static void test_a_cpu_that_is_not_open(void **state)
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "CPU 1");
 }
 
-/* --- times that stand still */
-
-/* As those of cgroup events do on Linux 6.18: it counts, so it has been scheduled. */
-static void test_counts_without_time(void **state)
-{
-	struct world *w = *state;
-	const struct cgroup *a;
-	uint64_t id;
-
-	make_dir(w, "a");
-	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
-	start(w);
-	a = add_cgroup(w, "/a");
-	id = a->identity->id;
-	fake_run(id, 0, 1000, 0, 50);
-	count_tick(w->count, NULL);
-	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "running time of it stands still");
-	/* How much of the time it counted is not known. */
-	assert_cell(w, ALL, a, 0, false, 0);
-	fake_run(id, 0, 1000, 1000, 50);
-	count_tick(w->count, NULL);
-	assert_cell(w, ALL, a, 0, true, 200);
-	count_tick(w->count, NULL);
-	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
-
-	/* Neither time goes on. */
-	fake_run(id, 1, 0, 0, 9);
-	count_tick(w->count, NULL);
-	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
-	assert_cell(w, ALL, a, 0, true, 209);
-}
-
 #define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, world_setup, world_teardown)
 
 int main(void)
@@ -308,7 +275,6 @@ int main(void)
 		IN_WORLD(test_restart),
 		IN_WORLD(test_own_events_become_the_cpus),
 		IN_WORLD(test_a_cpu_that_is_not_open),
-		IN_WORLD(test_counts_without_time),
 	};
 
 	return cmocka_run_group_tests_name("root", tests, NULL, NULL);

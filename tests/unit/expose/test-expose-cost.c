@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "setup/cpu-time.h"
 #include "setup/made-snapshot.h"
 
 #include "expose/expose.h"
+#include "util/clock.h"
 #include "util/glob.h"
 
 #include <errno.h>
@@ -77,10 +77,10 @@ static uint64_t time_of_events(size_t nr, size_t *ret_bytes)
 
 	for (int i = 0; i < 5; i++) {
 		_cleanup_(buf_release) struct buf b = {};
-		uint64_t start = thread_cpu_ns(), took;
+		uint64_t start = clock_thread_ns(), took;
 
 		assert_int_equal(expose_json_events(&b, s), 0);
-		took = thread_cpu_ns() - start;
+		took = clock_thread_ns() - start;
 		best = took < best ? took : best;
 		*ret_bytes = b.len;
 	}

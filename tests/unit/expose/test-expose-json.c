@@ -193,6 +193,28 @@ static void test_places(void **state)
 	assert_absent(sum, "cpus.0.events.power_energy_pkg.package");
 }
 
+/* A sum of CPUs, some of them excluded, has no busy time. */
+static void test_busy(void **state)
+{
+	static const struct made_event events[] = { { SCOPE_CPU, "a", "instructions", .set = 0 }, {} };
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(events);
+	_cleanup_(json_free) json_t *json = NULL, *sum = NULL;
+	const struct cpulist cpus = { (int[]){ 1, 2 }, 2 };
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		made_row(s, SCOPE_CPU, i, NULL, 0);
+	snapshot_set_busy(s, &cpus, (uint64_t[]){ 17500000000, 0 });
+	json = snapshot_json(s, &(struct expose_query){});
+	assert_absent(json, "cpus.0.busy_seconds");
+	assert_number(json, "cpus.1.busy_seconds", 17.5);
+	assert_absent(json, "cpus.2.busy_seconds");
+
+	s->options.aggregate = true;
+	sum = snapshot_json(s, &(struct expose_query){});
+	assert_absent(sum, "cpus.0.busy_seconds");
+}
+
 /* --- filters */
 
 /* The cgroups shown, as "/a /b ". */
@@ -220,6 +242,8 @@ static void test_filters(void **state)
 		{ { .cgroup = "/*" }, "/a /b /c " },
 		{ { .cgroup = "/**" }, "/a /b /c /d/e " },
 		{ { .cgroup = "/none" }, "" },
+		{ { .leaves = true }, "/b /c /d/e " },
+		{ { .leaves = true, .sort = "context_switches", .limit = 2 }, "/b /c " },
 		{ { .limit = 2 }, "/a /b " },
 		{ { .limit = 100 }, "/a /b /c /d/e " },
 		{ { .without[SCOPE_CGROUP] = true }, "" },
@@ -236,6 +260,7 @@ static void test_filters(void **state)
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
 
 	(void)state;
+	s->table[SCOPE_CGROUP].rows[0].descendants = 1;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_(freep) char *shown = cgroups_shown(s, &cases[i].query);
 
@@ -431,6 +456,7 @@ int main(void)
 		cmocka_unit_test(test_trends),
 		cmocka_unit_test(test_aggregate),
 		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_filters),
 		cmocka_unit_test(test_unmeasured_sorts_last),
 		cmocka_unit_test(test_filters_count_what_they_leave_out),

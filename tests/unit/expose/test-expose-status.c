@@ -144,6 +144,7 @@ struct made_machine {
 	struct privilege privilege;
 	struct cpulist cpus;
 	struct cgroup_mount mount;
+	struct host_identity identity;
 	struct machine_info info;
 };
 
@@ -162,6 +163,7 @@ static void make_machine(struct made_machine *m)
 		.problems = { problem },
 		.privilege = { .paranoid = 2, .cap_perfmon = true, .effective = 1ULL << CAP_PERFMON, .fd_limit = 1024 },
 		.mount = { .path = path, .version = 2, .top = 1 },
+		.identity = { .system = { .nodename = "alder", .release = "6.18.1" }, .cpu_model = "Fast \xff One" },
 	};
 	m->cpus = (struct cpulist){ m->cpu_numbers, 3 };
 	m->pmus[2].cpus = (struct cpulist){ m->cpu_numbers, 1 };
@@ -170,6 +172,8 @@ static void make_machine(struct made_machine *m)
 	m->info = (struct machine_info){
 		.version = "1.2.3",
 		.engine = "perf-cgroup",
+		.identity = &m->identity,
+		.online = 4,
 		.privilege = &m->privilege,
 		.env = &m->env,
 		.mount = &m->mount,
@@ -206,6 +210,13 @@ static void test_status(void **state)
 	};
 	json = status_json(s, &m);
 	assert_text(json, "version", "1.2.3");
+	assert_text(json, "machine.hostname", "alder");
+	assert_text(json, "machine.kernel", "6.18.1");
+	assert_null_at(json, "machine.architecture");
+	assert_text(json, "machine.cpu_model",
+		    "Fast \xef\xbf\xbd"
+		    "ff One");
+	assert_number(json, "machine.cpus", 4);
 	assert_number(json, "pid", getpid());
 	assert_number(json, "uptime_seconds", 100);
 	assert_text(json, "engine", "perf-cgroup");
@@ -252,7 +263,7 @@ static void test_status(void **state)
 static void test_status_of_a_pmu_that_lies(void **state)
 {
 	static char cpu[] = "cpu", imc[] = "uncore_imc";
-	static const struct pmu_counters lying = { cpu, 6, 5 }, honest = { imc, 4, 4 };
+	static const struct pmu_counters lying = { cpu, 6, 5, 0 }, honest = { imc, 4, 4, 0 };
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
 	_cleanup_(json_free) json_t *json = NULL;
 	struct made_machine m;

@@ -25,7 +25,7 @@ static char *expose(const struct snapshot *snapshot)
 {
 	struct buf b = {};
 
-	assert_int_equal(expose_prometheus(&b, snapshot), 0);
+	assert_int_equal(expose_prometheus(&b, snapshot, NULL), 0);
 	return buf_steal(&b);
 }
 
@@ -260,6 +260,56 @@ static void test_group_times(void **state)
 	assert_null(strstr(text, "group_enabled_seconds_total{cpu=\"1\",group=\"power\"}"));
 }
 
+/* A group of software events runs whenever it is enabled: one of both series says so. */
+static void test_group_times_that_are_equal(void **state)
+{
+	static const struct made_event events[] = {
+		{ SCOPE_CPU, "soft", "page-faults", .type = PERF_TYPE_SOFTWARE, .set = 0 },
+		{ SCOPE_CPU, "mixed", "major-faults", .type = PERF_TYPE_SOFTWARE, .set = 1 },
+		{ SCOPE_CPU, "mixed", "cycles", .set = 2 },
+		{},
+	};
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(events);
+	_cleanup_(freep) char *text = NULL;
+
+	(void)state;
+	made_row(s, SCOPE_CPU, 0, NULL, 0);
+	for (size_t i = 0; i < 3; i++) {
+		made_cell(s, SCOPE_CPU, 0, i, 1, 1);
+		made_times(s, SCOPE_CPU, 0, i, 2000000000, 2000000000, 1);
+	}
+	text = expose(s);
+	check_exposition(text);
+	assert_line(text, "perf_cpu_group_enabled_seconds_total{cpu=\"0\",group=\"soft\"} 2");
+	assert_line(text, "perf_cpu_group_enabled_seconds_total{cpu=\"0\",group=\"mixed\"} 4");
+	assert_line(text, "perf_cpu_group_running_seconds_total{cpu=\"0\",group=\"mixed\"} 4");
+	assert_int_equal(count_samples(text, "perf_cpu_group_running_seconds_total"), 1);
+}
+
+/* One series for a cgroup, whatever the CPUs that it has rows of. */
+static void test_descendants(void **state)
+{
+	static const struct made_event events[] = {
+		{ SCOPE_CGROUP, "soft", "page-faults", .type = PERF_TYPE_SOFTWARE, .set = 0 },
+		{},
+	};
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(events);
+	_cleanup_(freep) char *text = NULL;
+
+	(void)state;
+	for (int cpu = 0; cpu < 2; cpu++) {
+		made_row(s, SCOPE_CGROUP, cpu, "/a", 2);
+		made_row(s, SCOPE_CGROUP, cpu, "/a/b", 3);
+		s->table[SCOPE_CGROUP].rows[2 * cpu].descendants = 1;
+	}
+	text = expose(s);
+	check_exposition(text);
+	assert_line(text, "# TYPE perf_cgroup_descendants gauge");
+	assert_line(text, "perf_cgroup_descendants{cgroup=\"/a\"} 1");
+	assert_line(text, "perf_cgroup_descendants{cgroup=\"/a/b\"} 0");
+	assert_int_equal(count_samples(text, "perf_cgroup_descendants"), 2);
+}
+
 /* A group that never runs has its times shown; a group that cannot be read has none. */
 static void test_group_times_of_the_unmeasured(void **state)
 {
@@ -419,7 +469,7 @@ static void test_nasty_labels(void **state)
 static void test_pmu_counters(void **state)
 {
 	static char core[] = "cpu_core", atom[] = "cpu_\"atom";
-	static const struct pmu_counters pmus[] = { { core, 6, 5 }, { atom, 8, 8 } };
+	static const struct pmu_counters pmus[] = { { core, 6, 5, 0 }, { atom, 8, 8, 0 } };
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
 	_cleanup_(freep) char *text = expose(s);
 
@@ -530,6 +580,25 @@ static void test_containers(void **state)
 			  "\",pod_uid=\"12345678-1234-1234-1234-123456789abc\"} 1");
 }
 
+static void test_names(void **state)
+{
+	static const struct container_texts names = {
+		.text = { [CONTAINER_POD] = "shop\\0", [CONTAINER_NAME] = "a\"b" }
+	};
+	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(usual_events);
+	struct snapshot_row *row;
+	_cleanup_(freep) char *text = NULL;
+
+	(void)state;
+	made_row(s, SCOPE_CGROUP, ROW_ALL_CPUS, "/lxc.payload.m", 7);
+	row = &s->table[SCOPE_CGROUP].rows[s->table[SCOPE_CGROUP].nr_rows - 1];
+	assert_int_equal(container_names_new(&row->identity->names, &names), 0);
+	text = expose(s);
+	check_exposition(text);
+	assert_line(text, "perf_cgroup_info{cgroup=\"/lxc.payload.m\",id=\"7\",machine=\"m\",pod=\"shop\\\\0\","
+			  "container=\"a\\\"b\"} 1");
+}
+
 static void test_own_figures(void **state)
 {
 	static const struct made_event none[] = { {} };
@@ -564,6 +633,8 @@ static void test_own_figures(void **state)
 		.reloads_failed = 21,
 		.cpu_ns = 22000000000,
 		.resident_bytes = 23,
+		.virtual_bytes = 26,
+		.open_fds = 27,
 		.cpus = 24,
 		.cgroups_pushed_out = 25,
 	};
@@ -595,6 +666,12 @@ static void test_own_figures(void **state)
 		"perfmond_reload_failures_total 21",
 		"perfmond_cpu_seconds_total 22",
 		"perfmond_resident_memory_bytes 23",
+		"process_cpu_seconds_total 22",
+		"process_start_time_seconds 1700000000.25",
+		"process_resident_memory_bytes 23",
+		"process_virtual_memory_bytes 26",
+		"process_open_fds 27",
+		"process_max_fds 7",
 		"perfmond_cpus 24",
 		"perfmond_cgroups_pushed_out_total 25",
 	};
@@ -606,6 +683,13 @@ static void test_own_figures(void **state)
 	assert_non_null(strstr(text, "\nperfmond_build_info{version=\""));
 	/* Nothing is counted: there is nothing but these. */
 	assert_null(strstr(text, "perf_"));
+
+	/* What is not known is not shown. */
+	s->self.open_fds = SELF_UNKNOWN;
+	free(text);
+	text = expose(s);
+	check_exposition(text);
+	assert_null(strstr(text, "process_open_fds"));
 }
 
 /* --- the walk, for a writer of another format */
@@ -688,6 +772,8 @@ int main(void)
 		cmocka_unit_test(test_unit_stands_once),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_group_times),
+		cmocka_unit_test(test_group_times_that_are_equal),
+		cmocka_unit_test(test_descendants),
 		cmocka_unit_test(test_group_times_of_the_unmeasured),
 		cmocka_unit_test(test_several_pmus),
 		cmocka_unit_test(test_places),
@@ -699,6 +785,7 @@ int main(void)
 		cmocka_unit_test(test_cgroups_per_cpu),
 		cmocka_unit_test(test_lingering_rows),
 		cmocka_unit_test(test_containers),
+		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_own_figures),
 		cmocka_unit_test(test_another_writer),
 	};

@@ -20,7 +20,7 @@ static char *expose(const struct snapshot *snapshot)
 {
 	struct buf b = {};
 
-	assert_int_equal(expose_openmetrics(&b, snapshot), 0);
+	assert_int_equal(expose_openmetrics(&b, snapshot, NULL), 0);
 	return buf_steal(&b);
 }
 
@@ -102,7 +102,7 @@ static void test_created(void **state)
 	assert_null(strstr(text, "perfmond_build_created"));
 
 	/* The other format has no such thing. */
-	assert_int_equal(expose_prometheus(&other, s), 0);
+	assert_int_equal(expose_prometheus(&other, s, NULL), 0);
 	prometheus = buf_steal(&other);
 	assert_null(strstr(prometheus, "_created"));
 }

@@ -341,6 +341,41 @@ static void test_stale(void **state)
 	response_cache_free(cache);
 }
 
+/* Made once for each coding, whatever the snapshot. */
+static void test_constants(void **state)
+{
+	static const char first[] = "first", second[] = "second";
+	struct snapshot *s = small_snapshot();
+	struct response_cache *cache = new_cache();
+	struct blob *blobs[4], *again, *other;
+	_cleanup_(freep) char *text = NULL;
+	size_t size;
+	bool written;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(response_cache_get_constant(cache, i / 2 ? second : first,
+							     i / 2 ? strlen(second) : strlen(first),
+							     i % 2 ? RESPONSE_GZIP : RESPONSE_PLAIN, &blobs[i]),
+				 0);
+	assert_int_equal(blobs[0]->len, strlen(first));
+	assert_memory_equal(blobs[2]->data, second, strlen(second));
+	text = gunzip(blobs[3]->data, blobs[3]->len, &size);
+	assert_int_equal(size, strlen(second));
+	assert_memory_equal(text, second, size);
+	assert_int_equal(response_cache_get(cache, s, RESPONSE_JSON, RESPONSE_PLAIN, &other, &written), 0);
+	blob_unref(other);
+	snapshot_unref(s);
+	(void)response_cache_drop_stale(cache);
+	assert_int_equal(response_cache_get_constant(cache, first, strlen(first), RESPONSE_GZIP, &again), 0);
+	assert_ptr_equal(again, blobs[1]);
+	response_cache_free(cache);
+	assert_int_equal(again->refs, 2);
+	blob_unref(again);
+	for (int i = 0; i < 4; i++)
+		blob_unref(blobs[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -348,7 +383,7 @@ int main(void)
 		cmocka_unit_test(test_once),	    cmocka_unit_test(test_compressed_alone),
 		cmocka_unit_test(test_parts),	    cmocka_unit_test(test_large_parts),
 		cmocka_unit_test(test_failed_part), cmocka_unit_test(test_one_snapshot_at_a_time),
-		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_stale),	    cmocka_unit_test(test_constants),
 	};
 
 	return cmocka_run_group_tests_name("response-cache", tests, NULL, NULL);

@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #define PERFMON (1ULL << CAP_PERFMON)
+#define BPF (1ULL << CAP_BPF)
 #define ADMIN (1ULL << CAP_SYS_ADMIN)
 
 /* --- the capabilities that are played */
@@ -230,6 +231,38 @@ static void test_changed(_unused_ void **state)
 	assert_false(privilege_has_changed(&privilege, root));
 	assert_false(privilege_has_changed(&privilege, "/nonexistent"));
 	tree_free(root);
+}
+
+/* --- file capabilities without the effective bit */
+
+static void test_take_up(_unused_ void **state)
+{
+	struct reason why = {};
+
+	/* Nothing else is raised, and nothing that is not permitted. */
+	process.permitted = PERFMON | BPF | ADMIN;
+	process.inheritable = PERFMON;
+	assert_int_equal(privilege_take_up(&why), 0);
+	assert_int_equal(process.effective, PERFMON | BPF);
+	assert_int_equal(process.inheritable, PERFMON);
+	assert_int_equal(process.nr_set, 1);
+	assert_int_equal(privilege_take_up(&why), 0);
+	assert_int_equal(process.nr_set, 1);
+
+	process.permitted = PERFMON;
+	process.effective = 0;
+	assert_int_equal(privilege_take_up(&why), 0);
+	assert_int_equal(process.effective, PERFMON);
+
+	process.permitted = process.effective = 0;
+	assert_int_equal(privilege_take_up(&why), 0);
+	assert_int_equal(process.nr_set, 2);
+
+	process.permitted = BPF;
+	process.error = EPERM;
+	assert_int_equal(privilege_take_up(&why), -EPERM);
+	assert_non_null(strstr(why.text, "capset"));
+	assert_int_equal(process.effective, 0);
 }
 
 /* --- CAP_SYS_ADMIN */
@@ -459,9 +492,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_levels),	  TEST(test_user_namespace),	     TEST(test_changed),
-		TEST(test_set_aside),	  TEST(test_raised_for_a_call),	     TEST(test_all_is_opened),
-		TEST(test_refused_later), TEST(test_denied_after_a_restart), TEST(test_sentences),
+		TEST(test_levels),    TEST(test_user_namespace),    TEST(test_changed),
+		TEST(test_take_up),   TEST(test_raised_for_a_call), TEST(test_all_is_opened),
+		TEST(test_set_aside), TEST(test_refused_later),	    TEST(test_denied_after_a_restart),
+		TEST(test_sentences),
 	};
 
 	return cmocka_run_group_tests_name("privilege", tests, NULL, NULL);

@@ -48,6 +48,9 @@ static void set_usages(const struct usage *from)
 	memcpy(usages, from, (n + 1) * sizeof(*from));
 }
 
+/* Files of a cgroup: on each of three CPUs two events in a group, and its clock. */
+#define FDS 9
+
 /* Of a call of admission_admit(): UINT64_MAX, or 0 for a step each. */
 static uint64_t budget;
 
@@ -201,7 +204,7 @@ static void test_room_for_all(void **state)
 	assert_int_equal(r->admission.nr_status[CGROUP_COUNTED], 6);
 	assert_false(admission_is_waiting(&r->admission));
 	assert_false(admission_wants_ranking(&r->admission));
-	assert_int_equal(admission_needed_fds(&r->admission), 6 * 6);
+	assert_int_equal(admission_needed_fds(&r->admission), 6 * FDS);
 	assert_int_equal(r->admission.missed, 0);
 }
 
@@ -312,14 +315,14 @@ static void test_no_more_files(void **state)
 {
 	struct admitted *r = *state;
 
-	fake_perf.limit = 2 * 6 + 3;
+	fake_perf.limit = 2 * FDS + 3;
 	fake_perf.refuse = refuse_beyond_limit;
 	begin(r, some, 100);
 	admit(r);
 	assert_int_equal(r->admission.nr_status[CGROUP_COUNTED], 2);
 	assert_int_equal(r->admission.nr_status[CGROUP_OVER_FDS], 4);
 	assert_non_null(strstr(find_cgroup(r->w, "/c")->why, "EMFILE"));
-	assert_int_equal(fake_perf.nr_open, 2 * 6);
+	assert_int_equal(fake_perf.nr_open, 2 * FDS);
 	fake_perf.refuse = NULL;
 	admit(r);
 	for (int i = 0; i < 2; i++) {
@@ -335,14 +338,14 @@ static void test_few_files(void **state)
 	struct admitted *r = *state;
 
 	set_usages((const struct usage[]){ { "/b", 5 }, {} });
-	r->w->privilege.fd_limit = 10 + 2 * 6 + 5;
+	r->w->privilege.fd_limit = 10 + 2 * FDS + 5;
 	begin(r, some, 100);
 	admit(r);
 	expect(r, "/", CGROUP_COUNTED);
 	expect(r, "/b", CGROUP_COUNTED);
 	expect(r, "/a", CGROUP_OVER_FDS);
 	assert_non_null(strstr(find_cgroup(r->w, "/a/x")->why, "LimitNOFILE"));
-	assert_int_equal(admission_needed_fds(&r->admission), 6 * 6);
+	assert_int_equal(admission_needed_fds(&r->admission), 6 * FDS);
 }
 
 static void test_max_lowered_and_raised(void **state)
@@ -359,7 +362,7 @@ static void test_max_lowered_and_raised(void **state)
 	assert_int_equal(r->admission.nr_status[CGROUP_COUNTED], 2);
 	assert_int_equal(r->admission.nr_status[CGROUP_OVER_MAX], 4);
 	expect(r, "/", CGROUP_COUNTED);
-	assert_int_equal(fake_perf.nr_open, 2 * 6 + 3);
+	assert_int_equal(fake_perf.nr_open, 2 * FDS + 3);
 	assert_int_equal(fake_perf.nr, calls + 3); /* canaries; they were handed over, and not even tried */
 	reload(r, 10);
 	admit(r);
@@ -410,7 +413,7 @@ static void test_filter(void **state)
 	expect(r, "/b", CGROUP_EXCLUDED);
 	expect(r, "/b/y", CGROUP_EXCLUDED);
 	assert_int_equal(r->admission.nr_status[CGROUP_COUNTED], 4);
-	assert_int_equal(admission_needed_fds(&r->admission), 4 * 6);
+	assert_int_equal(admission_needed_fds(&r->admission), 4 * FDS);
 	reload(r, 100);
 	assert_int_equal(r->admission.nr_status[CGROUP_COUNTED], 4);
 	r->filter.nr_exclude = 0;
@@ -459,7 +462,7 @@ static void test_retry(void **state)
 	admit(r);
 	expect(r, "/d", CGROUP_COUNTED);
 	assert_null(find_cgroup(r->w, "/c")->why);
-	assert_int_equal(fake_perf.nr_open, 7 * 6);
+	assert_int_equal(fake_perf.nr_open, 7 * FDS);
 	/* Nothing is left to be done. */
 	calls = (size_t)fake_perf.nr_calls;
 	admission_retry(&r->admission);
@@ -545,7 +548,7 @@ static void test_no_memory(void **state)
 		admission_retry(&r->admission);
 		admit(r);
 		assert_int_equal(r->admission.nr_status[CGROUP_COUNTED], 6);
-		assert_int_equal(fake_perf.nr_open, 6 * 6 + 3);
+		assert_int_equal(fake_perf.nr_open, 6 * FDS + 3);
 		failed = faults.has_failed;
 		assert_int_equal(teardown(state), 0);
 		assert_int_equal(setup(state), 0);
@@ -632,7 +635,7 @@ static void test_anything(void **state)
 			admit(r);
 		}
 		assert_int_equal(r->admission.nr_status[CGROUP_COUNTED], cgroup_tree_size(r->w->tree));
-		assert_int_equal(fake_perf.nr_open, 6 * cgroup_tree_size(r->w->tree) + 3);
+		assert_int_equal(fake_perf.nr_open, FDS * cgroup_tree_size(r->w->tree) + 3);
 		r->seed = 0;
 		assert_int_equal(teardown(state), 0);
 		assert_int_equal(setup(state), 0);

@@ -37,7 +37,7 @@ static struct config *make_config(const struct fixture *f, const char *more)
 
 	buf_printf(&text,
 		   "[daemon]\nprocfs = %s/proc\nsysfs = %s/sys\n[cpu]\ngroups =\n[cgroup]\ngroups =\nmount = "
-		   "/nonexistent\n%s",
+		   "/nonexistent\n[profiles]\nenabled = no\n%s",
 		   f->scratch.path, f->scratch.path, more);
 	assert_false(text.failed);
 	assert_int_equal(config_new(&config), 0);

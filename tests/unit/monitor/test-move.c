@@ -332,7 +332,7 @@ static void test_new_ones_wait(void **state)
 			assert_non_null(strstr(find_cgroup(m->w, "/a")->why, "EBUSY"));
 		else
 			assert_null(find_cgroup(m->w, "/a")->why);
-		assert_int_equal(fake_perf.nr_open, refuse ? nr_open + 1 : 5 * 12 + 3);
+		assert_int_equal(fake_perf.nr_open, refuse ? nr_open + 1 : 5 * (6 + 9) + 3);
 		assert_int_equal(teardown(state), 0);
 		assert_int_equal(setup(state), 0);
 	}
@@ -351,7 +351,7 @@ static void test_changed_ones_do_not_wait(void **state)
 	add_group(m->w, SCOPE_CGROUP, "software", false, more, 2);
 	add_group(m->w, SCOPE_CGROUP, "core", false, cycles, 2);
 	move(m);
-	assert_int_equal(fake_perf.nr_open, 5 * 12 + 3);
+	assert_int_equal(fake_perf.nr_open, 5 * (6 + 9) + 3);
 	assert_first_counted(m, ARRAY_SIZE(labels));
 }
 

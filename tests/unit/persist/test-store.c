@@ -63,6 +63,9 @@ static struct entry {
 	int fd; /* -1: none */
 } entries[64];
 
+/* More are ignored, without a word. */
+static size_t most_entries;
+
 static bool is_parcel(const struct entry *entry)
 {
 	return entry->fd >= 0 && strncmp(entry->name, "perfmond-events-", 16) == 0;
@@ -81,14 +84,27 @@ static void drop(struct entry *entry)
 int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds, unsigned nr);
 int __wrap_sd_notifyf(int unset, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+static bool same_file(int a, int b)
+{
+	struct stat x, y;
+
+	assert_true(fstat(a, &x) == 0 && fstat(b, &y) == 0);
+	return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* What is there already, and what is too much, is ignored, as systemd does. */
 int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds, unsigned nr)
 {
 	struct entry *entry = entries;
 	int held[FD_PARCEL_MAX];
 
 	assert_true(pid == 0 && unset == 0 && nr == 1);
+	for (struct entry *other = entries; other < entries + most_entries; other++)
+		if (other->fd >= 0 && same_file(other->fd, fds[0]))
+			return 1;
 	while (entry->fd >= 0)
-		assert_true(++entry < entries + ARRAY_SIZE(entries));
+		if (++entry == entries + most_entries)
+			return 1;
 	assert_int_equal(sscanf(state, "FDSTORE=1\nFDPOLL=0\nFDNAME=%63s", entry->name), 1);
 	entry->fd = dup(fds[0]);
 	assert_true(entry->fd >= 0);
@@ -270,8 +286,27 @@ static void test_what_is_told(void **state)
 	scratch_remove(&scratch);
 }
 
+/* A full fd store has what it had, whatever is made anew. */
+static void test_no_room(void **state)
+{
+	struct world *w = *state;
+	struct store *store = begin(w, NULL);
+	char label[16];
+
+	/* An image and two parcels. */
+	most_entries = 3;
+	for (int i = 0; i < 4; i++) {
+		(void)snprintf(label, sizeof(label), "/%d", i);
+		count_remove_cgroup(w->count, find_cgroup(w, label), false);
+		keep_all(store, w->count);
+		check_kept(w->count);
+	}
+	end(w, store);
+}
+
 static int setup(void **state)
 {
+	most_entries = ARRAY_SIZE(entries);
 	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
 		entries[i].fd = -1;
 	return world_setup(state);
@@ -289,6 +324,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_memory_is_short, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("store", tests, NULL, NULL);

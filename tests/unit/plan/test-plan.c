@@ -220,7 +220,7 @@ static void test_plan_same_series_twice(void **state)
 static void test_plan_series_meet(void **state)
 {
 	static const struct text_event one[] = { { "a", SW, 1 } }, other[] = { { "a_seconds", HW, 0 } };
-	static const struct text_event times[] = { { "group_running", SW, 1 } };
+	static const struct text_event times[] = { { "group_running", SW, 1 } }, below[] = { { "descendants", SW, 1 } };
 	struct world *w = *state;
 	struct reason why;
 	struct group *group;
@@ -235,6 +235,10 @@ static void test_plan_series_meet(void **state)
 	group->events.events[0].unit = EVENT_UNIT_SECONDS;
 	assert_int_equal(try_plan(w, &why), -EEXIST);
 	assert_non_null(strstr(why.text, "'group_running_seconds'"));
+
+	add_group(w, SCOPE_CGROUP, "below", false, below, 1);
+	assert_int_equal(try_plan(w, &why), -EEXIST);
+	assert_non_null(strstr(why.text, "'descendants'"));
 
 	/* One event on several PMUs is one family. */
 	for (int i = 0; i < 2; i++) {

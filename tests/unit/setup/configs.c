@@ -4,6 +4,7 @@
 
 #include "util/buf.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,31 @@ struct config *fresh_config(void)
 
 	assert_int_equal(config_new(&config), 0);
 	return config;
+}
+
+struct config *parsed(const char *text)
+{
+	struct config *config = fresh_config();
+	struct reason why = {};
+
+	if (config_parse(config, "f", text, strlen(text), &why) < 0)
+		fail_msg("%s", why.text);
+	return config;
+}
+
+void expect_error(const char *text, size_t size, const char *message)
+{
+	_cleanup_(config_freep) struct config *config = fresh_config();
+	struct reason why = {};
+	int r = config_parse(config, "f", text, size, &why);
+
+	if (r == 0)
+		r = config_check(config, &why);
+	assert_int_equal(r, -EINVAL);
+	if (strncmp(why.text, message, strlen(message)))
+		fail_msg("'%s' instead of '%s'", why.text, message);
+	for (const char *p = why.text; *p; p++)
+		assert_true((unsigned char)*p >= 0x20);
 }
 
 void expect_list(const struct config_list *list, const char *joined)
@@ -55,7 +81,12 @@ void expect_same(const struct config *a, const struct config *b)
 	assert_int_equal(a->peaks, b->peaks);
 	assert_string_equal(a->tls_certificate.text, b->tls_certificate.text);
 	assert_string_equal(a->tls_key.text, b->tls_key.text);
+	assert_string_equal(a->tls_client_ca.text, b->tls_client_ca.text);
+	assert_string_equal(a->tls_client_crl.text, b->tls_client_crl.text);
+	expect_same_list(&a->tls_client_names, &b->tls_client_names);
+	assert_int_equal(a->tls_client_required, b->tls_client_required);
 	assert_string_equal(a->users.text, b->users.text);
+	assert_string_equal(a->web_config.text, b->web_config.text);
 	assert_string_equal(a->cors_origin.text, b->cors_origin.text);
 	assert_int_equal(a->max_connections, b->max_connections);
 	assert_int_equal(a->max_connections_per_address, b->max_connections_per_address);
@@ -70,10 +101,18 @@ void expect_same(const struct config *a, const struct config *b)
 	expect_same_list(&a->cgroup_groups, &b->cgroup_groups);
 	expect_same_list(&a->include, &b->include);
 	expect_same_list(&a->exclude, &b->exclude);
+	expect_same_list(&a->container_files, &b->container_files);
 	assert_int_equal(a->cgroup_engine, b->cgroup_engine);
 	assert_int_equal(a->cgroup_max, b->cgroup_max);
 	assert_int_equal(a->cgroup_per_cpu, b->cgroup_per_cpu);
 	assert_int_equal(a->linger, b->linger);
+	assert_int_equal(a->profiles_enabled, b->profiles_enabled);
+	assert_int_equal(a->profiles_rate, b->profiles_rate);
+	assert_int_equal(a->profiles_memory, b->profiles_memory);
+	assert_int_equal(a->capture_memory, b->capture_memory);
+	expect_same_list(&a->profiles_include, &b->profiles_include);
+	expect_same_list(&a->profiles_exclude, &b->profiles_exclude);
+	assert_int_equal(a->nr_profiles, b->nr_profiles);
 	assert_int_equal(a->nr_groups, b->nr_groups);
 	for (size_t i = 0; i < a->nr_groups; i++) {
 		assert_string_equal(a->groups[i].name, b->groups[i].name);

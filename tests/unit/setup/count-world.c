@@ -92,7 +92,7 @@ static void add_event(struct event_list *list, const struct text_event *from)
 						 "uncore"),
 		.attr = { .type = from->type, .config = from->config, .size = sizeof(struct perf_event_attr) },
 		.scale = 1,
-		.software = from->type == SW,
+		.software = from->type == SW || from->type == PERF_TYPE_TRACEPOINT,
 		.uncore = from->type == UNCORE_TYPE,
 	};
 	if (from->type == UNCORE_TYPE)

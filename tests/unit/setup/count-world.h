@@ -17,6 +17,7 @@
 #define UNCORE_TYPE 77
 
 #define SECOND 1000000000U
+#define MS (SECOND / 1000U)
 
 struct world {
 	char dir[64];

@@ -76,6 +76,12 @@ static void start_group(struct fake_event *leader)
 		let_die(leader);
 }
 
+static void stop_own(struct fake_event *event)
+{
+	event->started = false;
+	event->value += !fake_perf.loses_clock;
+}
+
 static int set_filter(struct fake_event *event, const char *filter)
 {
 	if (fake_perf.bad_filter && strcmp(filter, fake_perf.bad_filter) == 0) {
@@ -185,7 +191,8 @@ static long fake_open(struct perf_event_attr *attr, int pid, int cpu, int group_
 		assert_int_equal(fstat(pid, &st), 0);
 		event->cgroup = st.st_ino;
 	} else if (pid == 0) {
-		/* Of the process itself: a look at what it may do. */
+		/* Of the process itself: a look at what it may do, or at its clock. */
+		event->own = true;
 		assert_int_equal(cpu, -1);
 		assert_true(attr->exclude_kernel);
 	} else {
@@ -253,6 +260,8 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 		errno = error;
 		return -1;
 	}
+	if (leader->own && leader->started)
+		leader->value++;
 	if (fake_perf.by_reading)
 		fake_happen(fake_perf.by_reading);
 	if (!(leader->attr.read_format & PERF_FORMAT_GROUP))
@@ -309,6 +318,8 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 		memcpy(argument, &event->id, sizeof(event->id));
 	else if (request == PERF_EVENT_IOC_ENABLE)
 		start_group(event);
+	else if (request == PERF_EVENT_IOC_DISABLE && event->own)
+		stop_own(event);
 	else if (request == PERF_EVENT_IOC_SET_FILTER)
 		return set_filter(event, argument);
 	else
@@ -373,7 +384,19 @@ struct fake_event *fake_find(uint32_t type, uint64_t config, int cpu, uint64_t c
 	return NULL;
 }
 
+/* A cpu-clock that is a member of a hardware group counts the time that the group runs. */
+static bool is_run_clock(const struct fake_event *event)
+{
+	return event->attr.type == PERF_TYPE_SOFTWARE && event->attr.config == PERF_COUNT_SW_CPU_CLOCK &&
+	       fake_perf.events[event->leader].attr.type != PERF_TYPE_SOFTWARE;
+}
+
 void fake_run(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint64_t by)
+{
+	fake_run_clocked(cgroup, cpu, enabled, running, running, by);
+}
+
+void fake_run_clocked(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint64_t clock, uint64_t by)
 {
 	fake_perf.clock += 100000000U;
 	for (int i = 0; i < fake_perf.nr; i++) {
@@ -385,7 +408,7 @@ void fake_run(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint
 			event->error |= event->attr.pinned && event->cgroup && is_full(event);
 		if (leader->error)
 			continue;
-		event->value += event->dead ? 0 : by;
+		event->value += event->dead ? 0 : is_run_clock(event) ? clock : by;
 		if (leader == event) {
 			event->enabled += enabled;
 			event->running += running;
@@ -412,7 +435,7 @@ void fake_happen(uint64_t by)
 
 		if (!event->open || !leader->started || leader->error)
 			continue;
-		event->value += event->dead ? 0 : by;
+		event->value += event->dead ? 0 : is_run_clock(event) ? 1000 * by : by;
 		if (event == leader) {
 			event->enabled += 1000 * by;
 			event->running += 1000 * by;

@@ -43,6 +43,7 @@ struct fake_event {
 	uint64_t id;
 	uint64_t value;
 	bool dead; /* it runs, and its value does not rise */
+	bool own;  /* of the process itself */
 	char filter[64];
 
 	/* Of a leader. */
@@ -67,6 +68,7 @@ struct fake_perf {
 	int counters; /* of the PMU, for all pinned groups of a CPU; those beyond are in error state; 0: enough */
 	/* Of a PMU that lies: so many of them count, and pinned events that start beyond that are dead; 0: all */
 	int usable;
+	bool loses_clock;	/* cpu-clock loses what it has counted since a reading when it is stopped */
 	uint64_t by_reading;	/* each read(2) of an event lets fake_happen() so much before */
 	const char *bad_filter; /* refused by PERF_EVENT_IOC_SET_FILTER */
 	/* Asked at each perf_event_open: 0, or the errno it fails with. NULL: none fails. */
@@ -101,6 +103,9 @@ void fake_take_apart(int cpu);
 /* Lets time pass for all open, started leaders that match cgroup (0: of whole CPUs): enabled ns, of which
  * running; each member's value grows by `by`. */
 void fake_run(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint64_t by);
+
+/* The same of a kernel whose running time is not that of the clock in the group. */
+void fake_run_clocked(uint64_t cgroup, int cpu, uint64_t enabled, uint64_t running, uint64_t clock, uint64_t by);
 
 /* Everything that counts happens `by` times more, each time in a microsecond. */
 void fake_happen(uint64_t by);

@@ -2,6 +2,20 @@
 
 #include "setup/fake-source.h"
 
+#include "web/route.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 static int fake_snapshot(void *userdata, struct snapshot **ret)
 {
 	struct fake_source *fake = userdata;
@@ -10,6 +24,99 @@ static int fake_snapshot(void *userdata, struct snapshot **ret)
 	if (fake->snapshot_error)
 		return fake->snapshot_error;
 	*ret = snapshot_ref(fake->snapshot);
+	return 0;
+}
+
+static void fake_update_profiles(void *userdata)
+{
+	struct fake_source *fake = userdata;
+
+	fake->nr_updates++;
+}
+
+static void pass_gate(struct fake_gate *gate)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	unsigned number = ++gate->entered;
+
+	while (!gate->open && number > gate->through)
+		(void)nanosleep(&pause, NULL);
+	if (gate->deadly)
+		(void)raise(SIGKILL);
+}
+
+/* Asks the archive, in which events have their own names. */
+static int fake_profile(void *userdata, const char *event, const struct profile_query *query, bool counted,
+			struct profile **ret, struct profile_measure *ret_measure, struct reason *why)
+{
+	struct fake_source *fake = userdata;
+	struct profile_query whole = *query;
+	bool clock = strcmp(event, "cpu-clock") == 0;
+	struct profile_counts counts = { .problem = "this is a fake" };
+
+	fake->nr_profiles++;
+	if (fake->gate)
+		pass_gate(fake->gate);
+	if (fake->profile_error)
+		return reason_set(why, fake->profile_error, "nothing is profiled");
+	if (!clock && strcmp(event, "faults"))
+		return reason_set(why, -ENOENT, "no event '%s' is sampled", event);
+	*ret_measure = (struct profile_measure){
+		.event = event,
+		.unit = clock ? "seconds" : "count",
+		.scale = clock ? 1e-9 : 1,
+		.period = clock ? 52631578 : 0,
+	};
+	whole.event = event;
+	whole.counts = counted ? &counts : NULL;
+	return profile_new(ret, fake->archive, &whole);
+}
+
+static int fake_captures(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
+			 size_t *ret_nr)
+{
+	struct fake_source *fake = userdata;
+
+	*ret_rules = calloc(ARRAY_SIZE(fake->rules), sizeof(**ret_rules));
+	if (!*ret_rules)
+		return -ENOMEM;
+	memcpy(*ret_rules, fake->rules, sizeof(fake->rules));
+	*ret = &fake->captures;
+	*ret_nr = fake->nr_rules;
+	return 0;
+}
+
+static int fake_capture(void *userdata, const char *id, const struct profile_query *query, struct profile **ret,
+			struct profile_measure *ret_measure, struct reason *why)
+{
+	struct fake_source *fake = userdata;
+	const struct capture *capture = captures_find(&fake->captures, id);
+
+	return capture ? capture_ask(capture, query, ret, ret_measure) :
+			 reason_set(why, -ENOENT, "there is no such capture");
+}
+
+static int fake_saved_captures(void *userdata, struct capture_saved **ret, size_t *ret_nr)
+{
+	const struct fake_source *fake = userdata;
+
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	*ret_nr = fake->saved ? 1 : 0;
+	(void)snprintf((*ret)->id, sizeof((*ret)->id), "%s", fake->saved ?: "");
+	(*ret)->bytes = strlen(FAKE_SAVED);
+	return 0;
+}
+
+static int fake_saved_capture(void *userdata, const char *id, struct buf *ret)
+{
+	const struct fake_source *fake = userdata;
+
+	if (!fake->saved || strcmp(id, fake->saved))
+		return -ENOENT;
+	buf_str(ret, FAKE_SAVED);
 	return 0;
 }
 
@@ -34,14 +141,17 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 {
 	struct fake_source *fake = calloc(1, sizeof(*fake));
 
-	if (!fake)
+	if (!fake || archive_new(&fake->archive, ARCHIVE_LIMIT_MIN) < 0)
 		abort();
+	captures_init(&fake->captures, 8 << 20);
 	fake->snapshot = snapshot;
 	fake->ready = true;
 	fake->env.pmus = &fake->pmus;
 	fake->info = (struct machine_info){
 		.version = "1.2.3",
 		.engine = "perf-cgroup",
+		.identity = &fake->identity,
+		.online = 1,
 		.privilege = &fake->privilege,
 		.env = &fake->env,
 		.no_cgroups = "no cgroup file system is mounted",
@@ -49,6 +159,12 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 	};
 	fake->source = (struct web_source){
 		.snapshot = fake_snapshot,
+		.update_profiles = fake_update_profiles,
+		.profile = fake_profile,
+		.captures = fake_captures,
+		.saved_captures = fake_saved_captures,
+		.saved_capture = fake_saved_capture,
+		.capture = fake_capture,
 		.ready = fake_ready,
 		.scraped = fake_scraped,
 		.info = &fake->info,
@@ -61,5 +177,32 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 void fake_source_free(struct fake_source *fake)
 {
 	snapshot_unref(fake->snapshot);
+	archive_free(fake->archive);
+	captures_release(&fake->captures);
 	free(fake);
+}
+
+char *ask_route(struct fake_source *fake, const char *target, unsigned status, const char *type)
+{
+	const struct request_head head = { .method = "GET", .target = target };
+	struct response response;
+
+	route_respond(&response, &fake->source, NULL, &head);
+	if (response.status != status)
+		fail_msg("%s: %u %.*s", target, response.status, (int)response.body.len, response.body.data);
+	if (type)
+		assert_string_equal(response.type, type);
+	return buf_steal(&response.body);
+}
+
+json_t *ask_route_json(struct fake_source *fake, const char *target)
+{
+	_cleanup_(freep) char *body = ask_route(fake, target, 200, "application/json");
+	json_error_t error;
+	json_t *json = json_loads(body, 0, &error);
+
+	assert_null(strstr(body, "ffffffff"));
+	if (!json)
+		fail_msg("%s: %s: %s", target, error.text, body);
+	return json;
 }

@@ -4,8 +4,8 @@
 
 #include "util/glob.h"
 
-#include "setup/cpu-time.h"
 #include "util/buf.h"
+#include "util/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -202,13 +202,13 @@ static uint64_t time_of(const char *text_of_glob, const char *text)
 	uint64_t best = UINT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
-		uint64_t start = thread_cpu_ns(), took;
+		uint64_t start = clock_thread_ns(), took;
 		struct glob glob;
 
 		glob_init(&glob, text_of_glob);
 		for (int k = 0; k < 50; k++)
 			assert_false(glob_matches(&glob, text));
-		took = thread_cpu_ns() - start;
+		took = clock_thread_ns() - start;
 		assert_true(glob.steps <= GLOB_STEPS_ONCE + GLOB_STEPS_PER_BYTE * glob.bytes);
 		assert_true(glob.bytes <= 50 * strlen(text));
 		glob_release(&glob);

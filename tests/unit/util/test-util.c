@@ -133,6 +133,28 @@ static void test_duration(_unused_ void **state)
 	}
 }
 
+static void test_share(_unused_ void **state)
+{
+	static const struct {
+		const char *text;
+		int r;
+		uint64_t ppm;
+	} cases[] = {
+		{ "1%", 0, 10000 },	     { "0.5%", 0, 5000 },      { "100 %", 0, 1000000 }, { "0%", 0, 0 },
+		{ "0.0001%", 0, 1 },	     { "100.1%", -ERANGE, 0 }, { "1", -EINVAL, 0 },	{ "%", -EINVAL, 0 },
+		{ "-1%", -EINVAL, 0 },	     { "1%%", -EINVAL, 0 },    { "1e1%", -EINVAL, 0 },	{ "", -EINVAL, 0 },
+		{ "1 percent", -EINVAL, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t ppm = 12345;
+		int r = parse_share(cases[i].text, &ppm);
+
+		if (r != cases[i].r || ppm != (r ? 12345 : cases[i].ppm))
+			fail_msg("'%s': %d, %llu", cases[i].text, r, (unsigned long long)ppm);
+	}
+}
+
 /* --- UTF-8 and what is written with it */
 
 static void test_utf8_length(_unused_ void **state)
@@ -591,25 +613,16 @@ static void test_reason(_unused_ void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_u64),
-		cmocka_unit_test(test_bool),
-		cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_utf8_length),
-		cmocka_unit_test(test_utf8_printable),
-		cmocka_unit_test(test_excerpt),
-		cmocka_unit_test(test_metric_name),
-		cmocka_unit_test(test_cpulist),
-		cmocka_unit_test(test_cpulist_sets),
-		cmocka_unit_test(test_cpulist_add),
-		cmocka_unit_test(test_buf),
-		cmocka_unit_test(test_buf_grows),
-		cmocka_unit_test(test_buf_fails),
-		cmocka_unit_test(test_buf_double),
-		cmocka_unit_test(test_file),
-		cmocka_unit_test(test_pack),
-		cmocka_unit_test(test_pack_cut),
-		cmocka_unit_test(test_pack_bounds),
-		cmocka_unit_test(test_reason),
+		cmocka_unit_test(test_u64),	    cmocka_unit_test(test_bool),
+		cmocka_unit_test(test_duration),    cmocka_unit_test(test_share),
+		cmocka_unit_test(test_utf8_length), cmocka_unit_test(test_utf8_printable),
+		cmocka_unit_test(test_excerpt),	    cmocka_unit_test(test_metric_name),
+		cmocka_unit_test(test_cpulist),	    cmocka_unit_test(test_cpulist_sets),
+		cmocka_unit_test(test_cpulist_add), cmocka_unit_test(test_buf),
+		cmocka_unit_test(test_buf_grows),   cmocka_unit_test(test_buf_fails),
+		cmocka_unit_test(test_buf_double),  cmocka_unit_test(test_file),
+		cmocka_unit_test(test_pack),	    cmocka_unit_test(test_pack_cut),
+		cmocka_unit_test(test_pack_bounds), cmocka_unit_test(test_reason),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);

@@ -194,7 +194,7 @@ static char *parameters_text(const char *target, struct reason *why)
 {
 	struct parameters parameters = {};
 	struct buf b = {};
-	int r = target_parameters(target, &parameters, why);
+	int r = target_parameters(target, NULL, &parameters, why);
 
 	if (r < 0) {
 		assert_int_equal(r, -EINVAL);
@@ -343,12 +343,13 @@ static void test_routes(void **state)
 	} cases[] = {
 		{ "/", "text/html; charset=utf-8", "</html>", 0, 0 },
 		{ "/metrics", "text/plain; version=0.0.4; charset=utf-8", "context_switches_total{cpu=\"0\"} 7", 1, 1 },
-		{ "/metrics?any=thing&any=%zz", "text/plain; version=0.0.4; charset=utf-8", "perfmond_up 1", 1, 1 },
+		{ "/metrics?scope=self&scope=cpu", "text/plain; version=0.0.4; charset=utf-8", "perfmond_up 1", 1, 1 },
 		{ "/api/v1/snapshot", "application/json", "\"context_switches\":{\"total\":7", 1, 1 },
 		{ "/api/v1/events", "application/json", "\"text\":\"context-switches\"", 1, 0 },
 		{ "/api/v1/events?", "application/json", "\"events\"", 1, 0 },
 		{ "/api/v1/cgroups", "application/json", "\"status\":\"counted\"", 1, 0 },
 		{ "/api/v1/status", "application/json", "\"version\":\"1.2.3\"", 1, 0 },
+		{ "/api/v1/openapi.json", "application/json", "\"openapi\": \"3.1.0\"", 0, 0 },
 		{ "/-/healthy", "text/plain; charset=utf-8", "healthy", 0, 0 },
 		{ "/-/ready", "text/plain; charset=utf-8", "ready", 0, 0 },
 		{ "/-/ready?x=y", "text/plain; charset=utf-8", "ready", 0, 0 },
@@ -370,6 +371,47 @@ static void test_routes(void **state)
 				fail_msg("%s: %s", cases[i].target, body);
 			assert_int_equal(fake->nr_snapshots, cases[i].nr_snapshots);
 			assert_int_equal(fake->nr_scraped, cases[i].nr_scraped);
+		}
+	}
+}
+
+/* A scrape of a part has these lines, and lacks others. */
+static void test_parts_of_metrics(void **state)
+{
+	static const char cpu[] = "perf_cpu_context_switches_total{", cgroup[] = "perf_cgroup_page_faults_total{";
+	static const char self[] = "perfmond_up 1", info[] = "perf_cgroup_info{", cpu_state[] = "{scope=\"cpu\"";
+	static const struct {
+		const char *query, *has[3], *lacks[3];
+	} cases[] = {
+		{ "", { cpu, cgroup, self }, {} },
+		{ "?scope=cpu", { cpu, cpu_state }, { cgroup, self, info } },
+		{ "?scope=cgroup", { cgroup, info }, { cpu, self, cpu_state } },
+		{ "?scope=self", { self }, { cpu, cgroup, info } },
+		{ "?scope=cpu&scope=self", { cpu, self }, { cgroup, info } },
+		{ "?scope=cgroup&scope=cpu", { cpu, cgroup, info }, { self } },
+		{ "?scope=self&scope=cgroup&scope=cpu", { cpu, cgroup, self }, {} },
+		{ "?scope=cpu&scope=cpu", { cpu }, { cgroup, self } },
+		{ "?scope=self&scope=cgroup&scope=cpu&scope=cpu", { cpu, cgroup, self }, {} },
+		{ "?cgroup=/none", { cpu, self }, { cgroup, info } },
+		{ "?cgroup=/*", { cpu, cgroup, self }, {} },
+		{ "?event=none", { self, info }, { cpu, cgroup } },
+		{ "?event=*_s*&scope=cpu", { cpu }, { cgroup, self } },
+		{ "?leaves=yes&scope=cgroup", { cgroup }, { cpu, self } },
+	};
+	struct fake_source *fake = *state;
+
+	/* Twice: whatever is cached. */
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		size_t n = i % ARRAY_SIZE(cases);
+		_cleanup_(freep) char *target = NULL, *body = NULL;
+
+		assert_true(asprintf(&target, "/metrics%s", cases[n].query) > 0);
+		body = ask(fake, "GET", target, 200, NULL);
+		for (size_t k = 0; k < 3; k++) {
+			if (cases[n].has[k] && !strstr(body, cases[n].has[k]))
+				fail_msg("%s lacks %s: %s", target, cases[n].has[k], body);
+			if (cases[n].lacks[k] && strstr(body, cases[n].lacks[k]))
+				fail_msg("%s has %s", target, cases[n].lacks[k]);
 		}
 	}
 }
@@ -410,7 +452,53 @@ static void test_unknown_paths(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(api_targets); i++)
 		check_error(fake, "GET", api_targets[i], 404, true, "nothing is served at this path");
 	check_error(fake, "GET", "/metrics%00", 400, false, "percent-encoded");
+	check_error(fake, "GET", "/metrics?scope=none", 400, false, "scope 'none' is neither cpu, cgroup nor self");
+	check_error(fake, "GET", "/metrics?scope=", 400, false, "scope '' is neither");
+	check_error(fake, "GET", "/metrics?cgroup=", 400, false, "cgroup is empty");
+	check_error(fake, "GET", "/metrics?event=a&event=b", 400, false, "'event' is given twice");
+	check_error(fake, "GET", "/metrics?limit=1", 400, false,
+		    "unknown query parameter 'limit'; known are scope, cgroup, leaves and event");
+	check_error(fake, "GET", "/metrics?scope=%zz", 400, false, "percent-encoded");
 	check_error(fake, "GET", "/%zz", 400, false, "percent-encoded");
+	assert_int_equal(fake->nr_snapshots, 0);
+}
+
+/* Where too much waits to be sent, small responses are given all the same, and errors. */
+static void test_crowded(void **state)
+{
+	static const struct {
+		const char *target;
+		unsigned status;
+	} cases[] = {
+		{ "/", 200 },
+		{ "/api/v1/openapi.json", 200 },
+		{ "/-/healthy", 200 },
+		{ "/-/ready", 200 },
+		{ "/metrics", 503 },
+		{ "/metrics?limit=1", 400 },
+		{ "/api/v1/snapshot", 503 },
+		{ "/api/v1/events", 503 },
+		{ "/api/v1/cgroups", 503 },
+		{ "/api/v1/history", 503 },
+		{ "/api/v1/status", 503 },
+		{ "/api/v1/profile", 503 },
+		{ "/api/v1/profile/top", 503 },
+		{ "/api/v1/profile/heat", 503 },
+		{ "/api/v1/captures", 503 },
+		{ "/api/v1/captures/x", 503 },
+		{ "/debug/pprof/profile", 503 },
+	};
+	struct fake_source *fake = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct request_head head = { .method = "GET", .target = cases[i].target, .crowded = true };
+		struct response response;
+
+		route_respond(&response, &fake->source, cache, &head);
+		if (response.status != cases[i].status)
+			fail_msg("%s: %u", cases[i].target, response.status);
+		response_release(&response);
+	}
 	assert_int_equal(fake->nr_snapshots, 0);
 }
 
@@ -674,15 +762,6 @@ static void test_page_policy(void **state)
 	}
 }
 
-static void test_page_without_memory(void **state)
-{
-	struct buf out = { .failed = true };
-
-	(void)state;
-	assert_int_equal(page_write(&out), -ENOMEM);
-	assert_null(out.data);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -694,7 +773,9 @@ int main(void)
 		cmocka_unit_test(test_parameters),
 		cmocka_unit_test(test_long_parameters),
 		cmocka_unit_test_setup_teardown(test_routes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_parts_of_metrics, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_paths, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_crowded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_methods, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_queries, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_long_query, setup, teardown),
@@ -705,7 +786,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_not_ready, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_page, setup, teardown),
 		cmocka_unit_test(test_page_policy),
-		cmocka_unit_test(test_page_without_memory),
 	};
 
 	return cmocka_run_group_tests_name("web-parts", tests, NULL, NULL);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The levels of the tree of cgroups against each other, to find out whether estimates can be true.
+ *
+ * The kernel gives levels their turns on the PMU by its timer, of 4 ms, and at switches from one cgroup to another it
+ * begins with the same one again. Where a load switches more often than that, or in time with it, a level sees some of
+ * its phases more than others, and the estimate is wrong although all times are right. No number of a level by itself
+ * shows it. But levels see different moments of the same tasks: they take turns. So if all of them come to the same
+ * counts, none has seen anything special, and if they do not, nobody can tell which of them is right.
+ *
+ * A cgroup has what the cgroups below it have, and what its own tasks have. How much time those take, the enabled times
+ * tell, which are exact. After each reading, each cgroup's counts of one event (level.h) are compared with the sum of
+ * its children's: it can't have less, and if it has no tasks of its own, it can't have more. Where one cgroup of a tree
+ * (below the root) is contradicted by its children, no estimate of the tree is shown. Nor is one of which too little
+ * was observed to compare it. Nothing is taken from totals, nor withheld from them.
+ *
+ * A CPU's own group runs all of the time while no counted cgroup does, and by turns else: in an interval with both, its
+ * share is that of neither. So CPUs, and the root cgroup, are compared with the cgroups below the root, and are not
+ * shown where they have less.
+ *
+ * What has run all of the time is no estimate, and is shown in any case. A cgroup of the highest level without any
+ * below it has nothing to be compared with.
+ */
+
+#include "engine/perf/target.h"
+
+/* Compares all levels of all sets, after all have been read. */
+void perf_levels_compare(struct perf_engine *engine);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The answer to a question about profiles (profile/query.h) in each format. Everything here is pure.
+ *
+ * No format has an address: a place without a name is its module and the offset in its file ("libc.so.6+0x1b2c40"), and
+ * in the kernel the module alone. Functions append to `out` and return 0. On failure they release `out` and return
+ * -ENOMEM.
+ */
+
+#include "profile/query.h"
+#include "util/buf.h"
+
+struct expose_profile {
+	const struct profile *profile;
+	struct profile_measure measure;
+	int64_t epoch;	/* ns from CLOCK_MONOTONIC to the time since 1970 */
+	uint64_t reach; /* ns: the age of the oldest sample in memory */
+	double min;	/* nodes with a smaller share of the whole are left out */
+	size_t limit;	/* rows of the top; 0: all */
+	enum profile_top_by top_by;
+	size_t columns, rows; /* of the heat map: the profile has a slot for each of them */
+};
+
+/* "libc.so.6+0x1b2c40", or the function, command or cgroup: for people. */
+void expose_profile_name(struct buf *out, const struct profile *profile, const struct profile_node *node);
+
+/* The documents of /api/v1/profile and /api/v1/profile/top. */
+int expose_profile_json(struct buf *out, const struct expose_profile *what);
+int expose_profile_top(struct buf *out, const struct expose_profile *what);
+/* /api/v1/profile/heat, of a profile with slots. */
+int expose_profile_heat(struct buf *out, const struct expose_profile *what);
+
+/* speedscope's file format: a profile for each cgroup, if the tree is by cgroup. */
+int expose_profile_speedscope(struct buf *out, const struct expose_profile *what);
+
+/* A line for each stack: its names from the outermost on, separated by ";", and the number of samples. */
+int expose_profile_folded(struct buf *out, const struct expose_profile *what);
+
+/* profile.proto of pprof, with gzip around it. The profile has to be by cgroup and command. */
+int expose_profile_pprof(struct buf *out, const struct expose_profile *what);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The resident memory of the process: what is not needed any more is given back.
+ *
+ * Left to itself, malloc(3) keeps up to 64 MiB of freed memory once it has served something large, such as an answer of
+ * some MiB. And a program that has started has in memory all pages of code and tables that the start has run through,
+ * with their neighbours.
+ */
+
+/* Before anything large is allocated: blocks of 128 KiB or more are mappings of their own, which go when they are
+ * freed, and which grow without being copied. */
+void memory_return_freed(void);
+
+/* After the start, or whenever much was run through: forgets pages of programs and libraries that are as they are in
+ * their files. Those that are needed are mapped again when they are. */
+void memory_forget_code(void);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+
+/* ELF files, and lists of the kernel's symbols: whatever is in one, each place has a name or a reason. */
+
+#include "symbol/kernel-names.h"
+#include "util/cleanup.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			__builtin_trap();                                                                              \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_places(const struct function_place *places, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		CHECK(places[i].naming < _NAMING_MAX);
+		CHECK((places[i].naming == NAMING_NAMED) == (places[i].name != NULL));
+		CHECK(!places[i].name || strlen(places[i].name) > 0);
+		CHECK(!places[i].end || (places[i].start <= places[i].offset && places[i].offset < places[i].end));
+	}
+}
+
+static void fuzz_file(const uint8_t *data, size_t size)
+{
+	static unsigned char *room;
+	struct function_place places[] = { { .offset = 0 },	{ .offset = 0x40 },   { .offset = 0x148 },
+					   { .offset = 0x16a }, { .offset = 0x1000 }, { .offset = 0x1010 } };
+	/* It may be its own file of debug symbols. */
+	struct function_sources sources = { { data, size }, { data, size }, { data, size }, NULL };
+	struct elf_image image;
+	struct module_key key = {};
+
+	if (!room)
+		room = mmap(NULL, FUNCTION_NAMES_ROOM, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(room != MAP_FAILED);
+	sources.room = room;
+	(void)function_names_find(places, ARRAY_SIZE(places), &sources, &key);
+	check_places(places, ARRAY_SIZE(places));
+	if (!elf_image_open(&image, sources.file))
+		return;
+	key.build_id_size = (uint32_t)elf_image_build_id(&image, key.build_id);
+	CHECK(key.build_id_size <= MODULE_BUILD_ID_MAX);
+	(void)function_names_find(places, ARRAY_SIZE(places), &sources, &key);
+	check_places(places, ARRAY_SIZE(places));
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		CHECK(places[i].naming != NAMING_OTHER_FILE);
+}
+
+static void fuzz_list(const uint8_t *data, size_t size)
+{
+	static char room[4][FUNCTION_NAME_MAX];
+	struct function_place places[4] = {
+		{ .offset = 0 }, { .offset = 5 }, { .offset = 0x1000 }, { .offset = UINT64_MAX }
+	};
+	const char *text = (const char *)data;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		places[i].naming = NAMING_NO_SYMBOL;
+	while (size) {
+		const char *end = memchr(text, '\n', size);
+		size_t length = end ? (size_t)(end - text) + 1 : size;
+
+		(void)kernel_names_take(places, ARRAY_SIZE(places), room, text, length);
+		text += length;
+		size -= length;
+	}
+	kernel_names_settle(places, ARRAY_SIZE(places), room);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		CHECK(places[i].start <= places[i].offset);
+		CHECK(!places[i].name || strlen(places[i].name) < FUNCTION_NAME_MAX);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size && data[0] == 0x7f)
+		fuzz_file(data, size);
+	else
+		fuzz_list(data, size);
+	return 0;
+}

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""The past, /api/v1/history: it is what the totals were, it stays over reloads, and it fits its memory."""
+
+import re
+import subprocess
+import time
+
+import pytest
+
+import harness
+from harness import until
+from prometheus import promtool
+
+CONFIG = "[web]\nlisten = 127.0.0.1:0\n[cpu]\ngroups = tasks\n[cgroup]\ngroups = tasks\ninclude = {top}/**\n"
+OPENMETRICS = {"Accept": "application/openmetrics-text"}
+
+
+def past(daemon, **params):
+    return daemon.json("/api/v1/history", **params)
+
+
+def row_of(history, label):
+    return next((row for row in history["cgroups"] if row["cgroup"] == label), None)
+
+
+def sums(history, row):
+    """Counts of each event in the whole past, from its rates."""
+    return {name: sum(rate * seconds for rate, seconds in zip(rates, history["seconds"]) if rate is not None)
+            for name, rates in row["events"].items()}
+
+
+def blocks_of(path, tmp_path):
+    """The samples of a metric that promtool makes of a file: {labels: [(ms, value)]}."""
+    blocks = tmp_path / f"{path.name}-blocks"
+    done = promtool("tsdb", "create-blocks-from", "openmetrics", path, blocks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (blocks / "wal").mkdir()  # as in the database that the blocks are for
+    done = promtool("tsdb", "dump", blocks)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for labels, value, at in re.findall(r"^\{(.*)\} (\S+) (\d+)$", done.stdout, re.M):
+        found.setdefault(labels, []).append((int(at), float(value)))
+    return found
+
+
+def wait_slots(daemon, nr):
+    return until(lambda: len((history := past(daemon))["times"]) >= nr and history, f"{nr} slots", 10 + 2 * nr)
+
+
+def test_it_is_what_was_counted(perfmond, cgroups, work):
+    """The sum of all slots is the total, of a cgroup that is there from its beginning; ends and lengths fit."""
+    daemon = perfmond(CONFIG.format(top=cgroups.label))
+    wait_slots(daemon, 1)
+    cgroup = cgroups.make("busy")
+    until(lambda: daemon.metrics().all("perf_cgroup_context_switches_total"), "it is counted")
+    worker = work(cgroup=cgroup)
+    worker.begin("ticks 300 3000")
+    time.sleep(3.5)
+    worker.finish()
+    history = wait_slots(daemon, len(past(daemon)["times"]) + 2)
+    metrics = daemon.fresh()
+    total = metrics.value("perf_cgroup_context_switches_total", cgroup=cgroup.label)
+    counted = sums(history, row_of(history, cgroup.label))
+    assert total > 300 and counted["context_switches"] == pytest.approx(total, rel=0.02)
+    used = metrics.value("perf_cgroup_task_clock_seconds_total", cgroup=cgroup.label)
+    assert counted["task_clock"] == pytest.approx(used, rel=0.05, abs=0.01)
+    # A second each, one after the other, until now.
+    times, seconds = history["times"], history["seconds"]
+    assert len(times) == len(seconds) and all(0.8 < length < 3 for length in seconds)
+    for before, after, length in zip(times, times[1:], seconds[1:]):
+        assert after - before == pytest.approx(length, abs=0.01)
+    assert abs(times[-1] - time.time()) < 3 and history["timestamp"] == times[-1]
+    # The busiest moment is where it worked.
+    rates = row_of(history, cgroup.label)["events"]["context_switches"]
+    assert max(rate for rate in rates if rate is not None) == pytest.approx(300, rel=0.4)
+
+
+def test_a_part(perfmond, cgroups):
+    cgroups.make("a")
+    cgroups.make("b")
+    daemon = perfmond(CONFIG.format(top=cgroups.label))
+    history = wait_slots(daemon, 5)
+    assert len(history["cpus"]) == len(harness.online_cpus()) and len(history["cgroups"]) == 2
+    assert past(daemon, scope="cpu")["cgroups"] == [] and past(daemon, scope="cgroup")["cpus"] == []
+    one = past(daemon, cgroup="**/a", event="context*", scope="cgroup")["cgroups"]
+    assert [row["cgroup"] for row in one] == [f"{cgroups.label}/a"] and set(one[0]["events"]) == {"context_switches"}
+    recent = past(daemon, **{"from": -1.5})
+    assert 1 <= len(recent["times"]) <= 2 and recent["times"][-1] == recent["timestamp"]
+    middle = past(daemon, **{"from": history["times"][1] - 0.01, "to": history["times"][3] + 0.01})
+    assert middle["times"] == pytest.approx(history["times"][1:4], abs=0.01)
+    assert past(daemon, to=1)["times"] == []
+    for query in ("from=x", "from=", "to=1e3", "to=--1", "limit=3", "sort=cycles", "cgroup=", "scope=all"):
+        answer = daemon.get(f"/api/v1/history?{query}")
+        assert answer.status_code == 400 and query.split("=", maxsplit=1)[0] in answer.json()["error"], query
+
+
+def test_gone_and_reloaded(perfmond, cgroups):
+    """A cgroup that is removed keeps its past, and a reload keeps that of all events that stay."""
+    cgroup = cgroups.make("short")
+    text = CONFIG.format(top=cgroups.label) + "linger = 1s\n"
+    daemon = perfmond(text)
+    wait_slots(daemon, 3)
+    cgroup.remove()
+    gone = until(lambda: (row := row_of(past(daemon), cgroup.label)) and row.get("gone") and row, "it is gone")
+    assert [rate for rate in gone["events"]["context_switches"] if rate is not None]
+    before = past(daemon)["times"]
+    daemon.reload(text + "[group \"tasks\"]\nevents = task-clock, context-switches, page-faults, alignment-faults\n")
+    after = wait_slots(daemon, len(before) + 2)
+    assert after["times"][:len(before)] == pytest.approx(before, abs=0.05)
+    assert row_of(after, cgroup.label)["events"]["context_switches"][:3] == pytest.approx(
+        gone["events"]["context_switches"][:3])
+
+    def new_event():
+        """Of each slot; they are known from the second reading on."""
+        faults = past(daemon)["cpus"][0]["events"]["alignment_faults"]
+        return faults if faults[-1] is not None else None
+    assert until(new_event, "a new event is counted")[0] is None, "it begins where it is new"
+
+
+@pytest.mark.once
+def test_prometheus_takes_it(perfmond, cgroups, work, tmp_path):
+    """As blocks of its database, with the same values as those of /metrics at that time."""
+    cgroup = cgroups.make('a "quoted" one')
+    daemon = perfmond(CONFIG.format(top=cgroups.label))
+    worker = work(cgroup=cgroup)
+    worker.begin("ticks 100 2500")
+    wait_slots(daemon, 4)
+    worker.finish()
+    wait_slots(daemon, 6)
+    answer, asked = daemon.get("/api/v1/history", headers=OPENMETRICS), time.time()
+    total = daemon.fresh().value("perf_cgroup_context_switches_total", cgroup=cgroup.label)
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text") and answer.text.endswith("# EOF\n")
+    (tmp_path / "past.om").write_text(answer.text, encoding="utf-8")
+    found = {labels: samples for labels, samples in blocks_of(tmp_path / "past.om", tmp_path).items()
+             if "perf_cgroup_context_switches_total" in labels}
+    label = cgroup.label.replace('"', '\\"')
+    assert found.keys() == {f'__name__="perf_cgroup_context_switches_total", cgroup="{label}"'}
+    (samples,) = found.values()
+    moments, values = zip(*samples)
+    assert len(values) >= 6 and list(values) == sorted(values) and values[-1] == pytest.approx(total, abs=5)
+    assert values[-1] - values[0] > 100 and list(moments) == sorted(set(moments))
+    assert moments[-1] / 1000 == pytest.approx(asked, abs=10)
+
+
+@pytest.mark.once
+def test_a_record(cgroups, work, tmp_path):
+    """--record has what was counted meanwhile, for the database of Prometheus."""
+    cgroup = cgroups.make("recorded")
+    worker, output = work(cgroup=cgroup), tmp_path / "record.om"
+    output.write_text("what was there before, which is longer than nothing" * 1000)
+    config = tmp_path / "perfmond.conf"
+    config.write_text(harness.with_engine(CONFIG.format(top=cgroups.label)))
+    before = cgroup.usage_usec()
+    worker.begin("ticks 100 60000")
+    done = harness.run(f"--config={config}", f"--record={output}", "--duration=4s")
+    worker.process.kill()
+    assert done.returncode == 0 and not done.stdout, done.stderr
+    found = blocks_of(output, tmp_path)
+    used = found[f'__name__="perf_cgroup_task_clock_seconds_total", cgroup="{cgroup.label}"']
+    switches = found[f'__name__="perf_cgroup_context_switches_total", cgroup="{cgroup.label}"']
+    assert [at for at, _ in used] == [at for at, _ in switches] and len(used) >= 4
+    assert all(900 < after[0] - at[0] < 3000 for at, after in zip(used, used[1:]))
+    assert 0 < used[-1][1] <= (cgroup.usage_usec() - before) / 1e6 + 0.05
+    seconds, switched = ((switches[-1][i] - switches[0][i]) for i in range(2))
+    assert switched / seconds * 1000 == pytest.approx(100, rel=0.5)
+    assert switches[-1][0] / 1000 == pytest.approx(time.time(), abs=30)
+
+
+@pytest.mark.once
+def test_a_record_that_is_ended(cgroups, tmp_path):
+    """By a signal: up to there it is whole."""
+    cgroups.make("a")
+    config, output = tmp_path / "perfmond.conf", tmp_path / "record.om"
+    config.write_text(CONFIG.format(top=cgroups.label) + "[daemon]\ninterval = 100ms\n")
+    with subprocess.Popen([harness.PERFMOND, f"--config={config}", f"--record={output}", "--duration=10min"],
+                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            while "recording in" not in (line := process.stderr.readline()):
+                assert line, "it has ended"
+            time.sleep(2.5)
+            process.terminate()
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 0, errors
+    series = f'__name__="perf_cgroup_task_clock_seconds_total", cgroup="{cgroups.label}/a"'
+    assert len(blocks_of(output, tmp_path)[series]) > 1
+
+
+@pytest.mark.once
+def test_records_that_cannot_be(tmp_path):
+    config = tmp_path / "perfmond.conf"
+    config.write_text("[cgroup]\ngroups =\n")
+    for args, words in ((["--record"], "requires an argument"),
+                        ([f"--record={tmp_path}"], "Is a directory"),
+                        (["--record=/nonexistent/x"], "/nonexistent/x: No such file"),
+                        (["--record=/dev/full", "--duration=1s"], "/dev/full: No space left"),
+                        ([f"--record={tmp_path}/x", "--duration=2h"], "1h at most"),
+                        ([f"--record={tmp_path}/x", "--duration=500ms"], "500 ms is too short")):
+        done = harness.run(f"--config={config}", *args)
+        assert done.returncode == 1 and words in done.stderr and not done.stdout, done.stderr
+    for text, words in (("[daemon]\nhistory_memory = 0\n", "history_memory is 0"),
+                        ("[cgroup]\ngroups =\n[cpu]\ngroups =\n", "nothing was counted"),
+                        ("[daemon]\ninterval = 10s\n", "too short: a point is of 10000 ms")):
+        config.write_text(text)
+        done = harness.run(f"--config={config}", f"--record={tmp_path}/x", "--duration=1s")
+        assert done.returncode == 1 and words in done.stderr, done.stderr
+
+
+def test_its_memory(perfmond, cgroups):
+    """It is as large as it says, has a bound, and may be nothing."""
+    for i in range(40):
+        cgroups.make(f"c{i}")
+    config = CONFIG.format(top=cgroups.label)
+    daemon = perfmond(config)
+    wait_slots(daemon, 2)
+    metrics = daemon.metrics()
+    nr = len(harness.online_cpus()) + 40
+    assert metrics.value("perfmond_history_targets") == nr and metrics.value("perfmond_history_left_out") == 0
+    size = metrics.value("perfmond_history_bytes")
+    columns = len(past(daemon, scope="cgroup")["cgroups"][0]["events"])
+    assert size / nr == pytest.approx(1216 * columns, rel=0.15)
+
+    half = int(size / 2)
+    daemon.reload(config + f"[daemon]\nhistory_memory = {half}\n")
+    until(lambda: daemon.metrics().value("perfmond_history_left_out") > 0, "some are left out")
+    metrics = daemon.fresh()
+    assert metrics.value("perfmond_history_bytes") <= half
+    assert metrics.value("perfmond_history_targets") + metrics.value("perfmond_history_left_out") == nr
+    daemon.reload(config + "[daemon]\nhistory_memory = 0\n")
+    assert daemon.fresh().value("perfmond_history_bytes") == 0
+    history = past(daemon)
+    assert history["cpus"] == history["cgroups"] == []
+
+
+def test_summed_and_single(perfmond, cgroups):
+    """As the snapshot has them: [cpu] aggregate has one row of all CPUs, [cgroup] per_cpu one for each."""
+    cgroups.make("a")
+    config = CONFIG.format(top=cgroups.label)
+    daemon = perfmond(config.replace("[cgroup]", "aggregate = yes\n[cgroup]\nper_cpu = yes"))
+    history = wait_slots(daemon, 3)
+    assert len(history["cpus"]) == 1 and "cpu" not in history["cpus"][0]
+    assert sorted(row["cpu"] for row in history["cgroups"]) == harness.online_cpus()
+    text = daemon.get("/api/v1/history?scope=cpu&event=context*", headers=OPENMETRICS).text
+    values = [float(value) for value in re.findall(r"^perf_cpu_context_switches_total (\S+) \S+$", text, re.M)]
+    assert len(values) >= 3 and values[-1] > values[0]
+    assert values[-1] <= daemon.fresh().value("perf_cpu_context_switches_total")

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Questions about profiles are answered beside everything else: by a child, one after the other."""
+
+import concurrent.futures
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import requests
+
+from harness import PATIENCE, until
+from openapi import check, check_json
+
+CONFIG = "[profiles]\nenabled = yes\nrate = 199\n"
+QUEUE = 32
+
+
+def answer_child(daemon):
+    """The process that works out a response, or None. Others have its file, too, until they have closed all."""
+    def is_it(child):
+        links = {int(file.name): os.readlink(file) for file in Path(f"/proc/{child}/fd").iterdir()}
+        links = [link for fd, link in links.items() if fd > 2]
+        return len(links) == 1 and "perfmond-answer" in links[0]
+
+    for task in Path(f"/proc/{daemon.process.pid}/task").iterdir():
+        for child in (task / "children").read_text(encoding="ascii").split():
+            try:
+                if is_it(child):
+                    return int(child)
+            except OSError:
+                pass
+    return None
+
+
+def is_stopped(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def is_gone(pid):
+    return not Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def stopped(perfmond):
+    """A daemon with a question whose child is stopped: (daemon, the child, a future of the answer)."""
+    daemon = perfmond(CONFIG)
+    until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > 100, "samples")
+    with concurrent.futures.ThreadPoolExecutor(QUEUE + 8) as pool:
+        def ask(path="/api/v1/profile", **options):
+            return pool.submit(requests.get, daemon.url + path, timeout=4 * PATIENCE, **options)
+
+        def stop():
+            """The child may be faster."""
+            answer = ask()
+            while not answer.done():
+                child = answer_child(daemon)
+                if child:
+                    try:
+                        os.kill(child, signal.SIGSTOP)
+                    except ProcessLookupError:
+                        break
+                    return until(lambda: is_stopped(child) or is_gone(child), "a stop") and is_stopped(child) and \
+                        (child, answer)
+            return None
+        child, answer = until(stop, "a child")
+        yield daemon, child, answer, ask
+        if not is_gone(child):
+            os.kill(child, signal.SIGCONT)
+
+
+def send(daemon, path):
+    """A question that has been sent when this returns, so that later ones come after it."""
+    connection = http.client.HTTPConnection(daemon.url.rpartition("/")[2], timeout=4 * PATIENCE)
+    connection.request("GET", path)
+    return connection
+
+
+def test_scrapes_beside(stopped):
+    """Scrapes, and all else, are answered before the question that came earlier; questions after it wait, and too many
+    are refused."""
+    daemon, child, first, _ = stopped
+    before = daemon.metrics().value("perfmond_profile_samples_total")
+    until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > before + 20, "samples meanwhile")
+    for path in ("/", "/api/v1/snapshot", "/api/v1/status", "/-/healthy"):
+        assert requests.get(daemon.url + path, timeout=PATIENCE).status_code == 200
+    paths = ["/api/v1/profile/top", "/api/v1/profile/heat", "/debug/pprof/profile"]
+    paths += ["/api/v1/profile"] * (QUEUE - len(paths))
+    waiting = [send(daemon, path) for path in paths]
+    until(lambda: daemon.metrics().value("perfmond_connections") > QUEUE + 1, "connections")
+    refused = requests.get(daemon.url + "/api/v1/profile/top", timeout=PATIENCE)
+    assert refused.status_code == 503
+    assert "too many questions" in check(refused)["error"]
+    assert not first.done() and not select.select([connection.sock for connection in waiting], [], [], 0)[0]
+    os.kill(child, signal.SIGCONT)
+    assert first.result().status_code == 200, first.result().text
+    check(first.result())
+    for path, connection in zip(paths, waiting):
+        answer = connection.getresponse()
+        text = answer.read()
+        assert answer.status == 200, text
+        if answer.headers["Content-Type"].startswith("application/json"):
+            check_json(path, 200, json.loads(text))
+        connection.close()
+    assert daemon.metrics().value("perfmond_profile_answer_seconds_total") > 0
+
+
+def test_client_goes(stopped):
+    """The child of a client that has gone is ended, and the next one has its turn."""
+    daemon, child, first, ask = stopped
+    os.kill(child, signal.SIGCONT)
+    assert first.result().status_code == 200, first.result().text
+    address = daemon.url.rpartition("/")[2].split(":")
+    for _ in range(50):
+        with socket.create_connection((address[0], int(address[1]))) as connection:
+            connection.sendall(b"GET /api/v1/profile HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    # For a moment they may still fill the queue.
+    until(lambda: ask().result().status_code == 200, "an answer")
+    until(lambda: daemon.metrics().value("perfmond_connections") <= 2, "connections that end")
+    until(lambda: answer_child(daemon) is None, "children that end")
+
+
+def test_reload_meanwhile(stopped):
+    """A reload begins the question anew; without profiles it is answered by that."""
+    daemon, child, first, _ = stopped
+    daemon.reload(daemon.config_path.read_text(encoding="utf-8").replace("enabled = yes", "enabled = no"))
+    assert first.result().status_code == 503 and "enabled = yes" in check(first.result())["error"]
+    until(lambda: is_gone(child), "a child that ends")
+    assert requests.get(daemon.url + "/-/healthy", timeout=PATIENCE).status_code == 200
+
+
+def test_stop_meanwhile(stopped):
+    """The daemon does not wait for its child, which would be killed after 30 s, and leaves none behind."""
+    daemon, child, first, _ = stopped
+    begin = time.monotonic()
+    daemon.process.send_signal(signal.SIGTERM)
+    assert daemon.process.wait(4 * PATIENCE) == 0
+    assert time.monotonic() - begin < 20
+    until(lambda: is_gone(child), "the child's end")
+    with pytest.raises(requests.exceptions.ConnectionError):
+        pytest.fail(f"it was answered: {first.result().status_code} {first.result().text[:1000]}")
+
+
+def test_killed_child(stopped):
+    """A child that is killed, as for lack of memory, is an error for one client, and nothing else."""
+    daemon, child, first, ask = stopped
+    os.kill(child, signal.SIGKILL)
+    assert first.result().status_code == 503 and "too much memory" in check(first.result())["error"]
+    answer = ask().result()
+    assert answer.status_code == 200, answer.text
+    assert daemon.process.poll() is None
+
+
+def test_crashed_child(stopped):
+    """The client is told, and the log has the signal."""
+    daemon, child, first, ask = stopped
+    os.kill(child, signal.SIGALRM)
+    os.kill(child, signal.SIGCONT)
+    assert first.result().status_code == 503 and "crashed" in check(first.result())["error"]
+    daemon.wait_log(r"the process for an answer crashed: signal 14 \(Alarm clock\)")
+    assert ask().result().status_code == 200
+
+
+def test_short_memory(stopped):
+    """The kernel would take the child, and not the daemon."""
+    daemon, child, _, _ = stopped
+
+    def score(pid):
+        return int(Path(f"/proc/{pid}/oom_score_adj").read_text(encoding="ascii"))
+
+    def is_offered():
+        """It may have been stopped a moment before."""
+        if score(child) != 1000:
+            os.kill(child, signal.SIGCONT)
+            time.sleep(0.0005)
+            os.kill(child, signal.SIGSTOP)
+        return score(child) == 1000
+    until(is_offered, "the child is offered")
+    assert score(daemon.process.pid) < 1000

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""Names of functions in profiles, of programs whose names are not in their own files, or in none."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import profiling
+from harness import PATIENCE, until
+from profiling import ask
+
+FUNCTIONS = {"warm_function_of_test", "cold_function_of_test"}
+
+pytestmark = pytest.mark.skipif(not shutil.which("objcopy"), reason="needs objcopy (binutils)")
+
+
+def run(*command):
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def symbols_of(program):
+    """The offsets of its functions, by name: the linker has addresses be offsets in code."""
+    output = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
+    return {name: int(address, 16) for address, name in re.findall(r"^(\w+) T (\w+)$", output, re.M)}
+
+
+def start_daemon(perfmond, cgroups, **kwargs):
+    """Names of others would take time."""
+    return profiling.start_daemon(perfmond, extra=f"include = {cgroups.label}/**\n", **kwargs)
+
+
+def rows(daemon, cgroup, module):
+    """The innermost functions of a file: {name: reason why it is no name, or None}."""
+    found = ask(daemon, "/api/v1/profile/top", cgroup=cgroup.label + "*", **{"from": "-1h"})["rows"]
+    return {row["name"]: row["missing"] for row in found if Path(row["module"] or "").name == module and row["self"]}
+
+
+def wait_for(daemon, cgroup, module, names):
+    """Until the file's functions have these names, or are shown so."""
+    def named():
+        found = rows(daemon, cgroup, module)
+        return found if names <= set(found) else None
+    return until(named, f"{names}", 4 * PATIENCE)
+
+
+def test_stripped(perfmond, cgroups, burner, tmp_path):
+    """Places in stripped code are put together by function, without any names."""
+    group = cgroups.make("stripped")
+    daemon = start_daemon(perfmond, cgroups, rate=499)
+    burner("burn-twin", group, hot=2).kill()
+    run("strip", "-o", tmp_path / "burn-stripped", tmp_path / "burn-twin")
+    burner("burn-stripped", group)
+    offsets = symbols_of(tmp_path / "burn-twin")
+    names = {f"burn-stripped+{offsets[name]:#x}" for name in FUNCTIONS}
+    found = wait_for(daemon, group, "burn-stripped", names)
+    assert {found[name] for name in names} == {"the file is stripped, and has no debug symbols here"}
+    # What is left is where places have not been looked up yet, and code around the two.
+    until(lambda: len(rows(daemon, group, "burn-stripped")) < 8, "few functions", 4 * PATIENCE)
+
+
+def test_symbols_in_other_files(perfmond, cgroups, burner, tmp_path):
+    """By the name of a file in .gnu_debuglink, and compressed in .gnu_debugdata."""
+    groups = {name: cgroups.make(name) for name in ("linked", "compressed")}
+    daemon = start_daemon(perfmond, cgroups)
+    burner("burn-twin", groups["linked"], hot=2).kill()
+    (tmp_path / ".debug").mkdir()
+    for command in (("objcopy", "--only-keep-debug", "burn-twin", ".debug/burn.debug"),
+                    ("strip", "-o", "stripped", "burn-twin"),
+                    ("objcopy", "--add-gnu-debuglink=.debug/burn.debug", "stripped", "burn-linked"),
+                    ("xz", "--keep", ".debug/burn.debug"),
+                    ("objcopy", "--add-section", ".gnu_debugdata=.debug/burn.debug.xz", "stripped",
+                     "burn-compressed")):
+        subprocess.run(command, check=True, cwd=tmp_path)
+    for name, group in groups.items():
+        burner(f"burn-{name}", group)
+    wait_for(daemon, groups["linked"], "burn-linked", FUNCTIONS)
+
+    needed = subprocess.run(["readelf", "--dynamic", os.environ["PERFMOND"]], check=True, capture_output=True,
+                            text=True).stdout
+    if "liblzma" in needed:
+        wait_for(daemon, groups["compressed"], "burn-compressed", FUNCTIONS)
+    else:
+        until(lambda: "the file's compressed symbols can't be read" in
+              rows(daemon, groups["compressed"], "burn-compressed").values(), "the reason", 4 * PATIENCE)
+
+
+CLOCK = """
+#include <time.h>
+int main(void)
+{
+	struct timespec now;
+	for (;;)
+		clock_gettime(CLOCK_MONOTONIC, &now);
+}
+"""
+
+
+def test_vdso(perfmond, cgroups, tmp_path):
+    """Functions of the code that the kernel maps into each process."""
+    group = cgroups.make("vdso")
+    (tmp_path / "clock.c").write_text(CLOCK, encoding="utf-8")
+    run("cc", "-O1", "-o", tmp_path / "clock", tmp_path / "clock.c")
+    process = subprocess.Popen([tmp_path / "clock"], preexec_fn=lambda: group.add(os.getpid()))
+    try:
+        daemon = start_daemon(perfmond, cgroups)
+        until(lambda: any("clock_gettime" in name and not missing
+                          for name, missing in rows(daemon, group, "[vdso]").items()), "clock_gettime()",
+              4 * PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: for a mount namespace")
+def test_other_mount_namespace(perfmond, cgroups, burner, tmp_path):
+    """A file that only the process itself sees, in the place of another one."""
+    group = cgroups.make("inside")
+    burner("burn", group, hot=2).kill()
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    shutil.copy("/bin/true", inside / "burn-inside")
+    script = f"mount -t tmpfs tmpfs {inside} && cp {tmp_path}/burn {inside}/burn-inside && exec {inside}/burn-inside"
+    process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script], preexec_fn=lambda: group.add(os.getpid()))
+    try:
+        daemon = start_daemon(perfmond, cgroups)
+        wait_for(daemon, group, "burn-inside", FUNCTIONS)
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The stream of records from the kernel's rings on all CPUs: in the order of time, also where it is taken in parts. */
+
+#include "sample/sampler.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define FAULTS 200
+
+struct world {
+	struct cpulist cpus;
+	struct sampler *sampler; /* NULL: this process may not sample */
+	/* What was handed over. */
+	size_t taken, wanted;
+	size_t own;	      /* of those, faults of this process */
+	uint64_t last, until; /* the last of these; and what was told */
+};
+
+/* The CPUs that this process may use. */
+static void find_cpus(struct cpulist *ret)
+{
+	cpu_set_t set;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			assert_int_equal(cpulist_add(ret, cpu), 0);
+}
+
+static int setup(void **state)
+{
+	char text[] = "page-faults", metric[] = "page_faults", pmu[] = "software";
+	const struct event event = {
+		.text = text,
+		.metric = metric,
+		.pmu = pmu,
+		.attr = {
+			.type = PERF_TYPE_SOFTWARE,
+			.size = sizeof(struct perf_event_attr),
+			.config = PERF_COUNT_SW_PAGE_FAULTS,
+		},
+		.scale = 1,
+		.software = true,
+	};
+	const struct sampled_event faults = { .events = &event, .nr = 1, .period = 1 };
+	struct world *world = calloc(1, sizeof(*world));
+	struct reason why = {};
+
+	assert_non_null(world);
+	find_cpus(&world->cpus);
+	if (sampler_new(&world->sampler, &faults, 1, &world->cpus, NULL, &why) < 0)
+		print_message("%s\n", why.text);
+	*state = world;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *world = *state;
+
+	sampler_free(world->sampler);
+	cpulist_release(&world->cpus);
+	free(world);
+	return 0;
+}
+
+/* Faults of this process, on each CPU in turn, so that one after the other is in another ring; returns how many. There
+ * are fewer where a CPU has just gone offline. */
+static size_t make_faults(const struct cpulist *cpus)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *memory = mmap(NULL, FAULTS * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cpu_set_t before, set;
+	size_t nr = 0;
+
+	assert_true(memory != MAP_FAILED);
+	(void)madvise(memory, FAULTS * page, MADV_NOHUGEPAGE);
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	for (size_t i = 0; i < FAULTS; i++) {
+		CPU_ZERO(&set);
+		CPU_SET((size_t)cpus->cpu[i % cpus->nr], &set);
+		if (sched_setaffinity(0, sizeof(set), &set) < 0)
+			continue;
+		memory[i * page] = 1;
+		nr++;
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+	(void)munmap(memory, FAULTS * page);
+	/* Until the last one is old enough. */
+	(void)usleep(2 * SAMPLER_SETTLE_NS / NS_PER_US);
+	return nr;
+}
+
+/*
+ * So many records. Those of this process have been in their rings for long: each is younger than what was told before,
+ * and none is older than the one before. Those of others may come late, on a CPU that stood still for a while.
+ */
+static bool take(void *userdata, size_t event, const struct record *record)
+{
+	struct world *world = userdata;
+
+	assert_true(event != SAMPLER_SIDE_BAND || record->type != PERF_RECORD_SAMPLE);
+	if (record->type == PERF_RECORD_SAMPLE && record->id.pid == (uint32_t)getpid()) {
+		assert_true(record->id.time > world->until);
+		assert_true(record->id.time >= world->last);
+		world->last = record->id.time;
+		world->own++;
+	}
+	return ++world->taken < world->wanted;
+}
+
+static bool drain(struct world *world, size_t wanted)
+{
+	uint64_t until = 0;
+	bool done;
+
+	world->taken = 0;
+	world->wanted = wanted;
+	done = sampler_drain(world->sampler, take, world, &until);
+	/* All but those of the last one's moment. */
+	assert_true(until + 1 >= world->last);
+	assert_true(done || world->taken == wanted);
+	/* It may go back for one that comes late. */
+	world->until = until > world->until ? until : world->until;
+	return done;
+}
+
+static void test_in_parts(void **state)
+{
+	struct world *world = *state;
+	uint64_t told, made;
+	size_t nr;
+
+	if (!world->sampler)
+		skip();
+	while (!drain(world, SIZE_MAX))
+		;
+	world->own = 0;
+	nr = make_faults(&world->cpus);
+	made = clock_monotonic_ns() - SAMPLER_SETTLE_NS;
+	/* There is more than is wanted: what is told stays before that, and goes on. */
+	assert_false(drain(world, 1));
+	assert_true(world->until < clock_monotonic_ns() - SAMPLER_SETTLE_NS);
+	told = world->until;
+	assert_false(drain(world, nr / 3));
+	assert_true(world->until > told);
+	/* Others may have faults all the time. */
+	while (!drain(world, 7) && world->until < made)
+		;
+	/* Nothing comes twice, and nothing is missing, where other processes have not filled the rings. */
+	assert_true(world->own < 2 * nr);
+	if (sampler_stats(world->sampler).lost == 0)
+		assert_true(world->own >= nr);
+	assert_true(sampler_stats(world->sampler).samples >= world->own);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_in_parts, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
