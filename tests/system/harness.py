@@ -263,15 +263,17 @@ class Daemon:
         self.process.send_signal(signal.SIGHUP)
         return self.wait_log(expect, after=after)
 
+    def files(self):
+        """{fd: what it is} of its open files, without those that are closed while one looks."""
+        found = {}
+        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                found[int(fd)] = os.readlink(f"/proc/{self.pid}/fd/{fd}")
+        return found
+
     def fds(self):
         """What its open files are, as many as there are of each kind."""
-        kinds = collections.Counter()
-        for fd in os.listdir(f"/proc/{self.pid}/fd"):
-            try:
-                kinds[re.sub(r"\d+", "", os.readlink(f"/proc/{self.pid}/fd/{fd}"))] += 1
-            except FileNotFoundError:
-                pass  # closed meanwhile
-        return kinds
+        return collections.Counter(re.sub(r"\d+", "", file) for file in self.files().values())
 
     def mappings(self):
         """What it has mapped that has no path (rings, maps of BPF, memory files), as many as there are of each kind."""

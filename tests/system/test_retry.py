@@ -5,7 +5,6 @@ import ctypes
 import os
 import platform
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -76,15 +75,8 @@ def take(privileged):
 
 
 def perf_fds(daemon):
-    """The numbers of the open perf events. Other files come and go while one looks."""
-    fds = set()
-    for fd in Path(f"/proc/{daemon.pid}/fd").iterdir():
-        try:
-            if "perf_event" in os.readlink(fd):
-                fds.add(int(fd.name))
-        except FileNotFoundError:
-            continue
-    return fds
+    """The numbers of the open perf events."""
+    return {fd for fd, file in daemon.files().items() if "perf_event" in file}
 
 
 def test_counted_when_there_is_room_again(take, perfmond, cpus):

@@ -5,7 +5,6 @@ start says nothing that is not so."""
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -79,8 +78,7 @@ def test_the_next_one_waits_for_the_end(perfmond, env, state):
     before = faults(first)
     os.kill(first.pid, signal.SIGSTOP)
     second = perfmond(CONFIG, env=env, ready=False)
-    files = Path(f"/proc/{second.pid}/fd")
-    until(lambda: str(state) in map(os.path.realpath, files.iterdir()), "it wants the folder")
+    until(lambda: str(state) in second.files().values(), "it wants the folder")
     # It waits for 5 s, in which the first one has to end.
     time.sleep(0.5)
     assert second.process.poll() is None and not second.url
