@@ -606,12 +606,19 @@ def nr_cgroups(mount):
     return sum(1 for _ in os.walk(mount))
 
 
+taken_ports = []
+
+
 def free_port():
-    """None of those that the kernel gives out by itself (ip_local_port_range): nobody gets it meanwhile."""
+    """None of those that the kernel gives out by itself (ip_local_port_range), and one for each caller, also in other
+    processes: until this one ends, a Unix socket's name keeps it. Nobody gets it meanwhile."""
     while True:
         port = random.randrange(20000, 32000)
-        with contextlib.suppress(OSError), socket.socket() as s:
+        with contextlib.suppress(OSError), socket.socket() as s, contextlib.ExitStack() as keeps:
+            name = keeps.enter_context(socket.socket(socket.AF_UNIX))
+            name.bind(f"\0perfmond-test-port-{port}")
             s.bind(("127.0.0.1", port))
+            taken_ports.append(keeps.pop_all())
             return port
 
 
