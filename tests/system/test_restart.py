@@ -192,7 +192,7 @@ def test_killed_right_after_cgroups_were_removed(service, store, cgroups, work, 
 def test_a_cgroup_is_removed_meanwhile(service, cgroups, work, cpus):
     group = cgroups.make("brief")
     helper = work(group, cpus[0])
-    service.start(config(cgroups, more="linger = 3s"))
+    service.start(config(cgroups, more="linger = 1h"))
     service.wait_kept()
     seen = service.faults(group)
     service.stop()
@@ -202,6 +202,7 @@ def test_a_cgroup_is_removed_meanwhile(service, cgroups, work, cpus):
     service.start()
     assert 2000 <= service.faults(group) - seen < 2200
     assert service.daemon.json("/api/v1/snapshot", cgroup=group.label)["cgroups"][0]["gone"] is True
+    service.daemon.reload(config(cgroups, more="linger = 1s"))
     until(lambda: service.daemon.metrics().get(FAULTS, cgroup=group.label) is None, "it has lingered")
 
 
