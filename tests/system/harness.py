@@ -463,16 +463,22 @@ def run_delay(task):
     return int(path.read_text().split()[1]) / 1e9 if path.exists() else 0
 
 
+def stolen():
+    """For how many seconds a hypervisor has kept CPUs from this machine, all of them added up (proc(5), steal)."""
+    return int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
+
+
 class Timed:
-    """How long answers take, apart from the time for which the daemon's loop, or who asks, wanted a CPU and had none:
-    by that much a busy machine alone makes them late. Where the kernel does not tell it, Stalls do."""
+    """How long answers take, apart from the time for which the daemon's loop, or who asks, wanted a CPU and had none,
+    or the machine itself: by that much a busy machine alone makes them late. Where the kernel does not tell it, Stalls
+    do."""
 
     def __init__(self, daemon, work):
         self.daemon, self.took = daemon, []
         self.stalls = None if run_delay("thread-self") else Stalls(work)
 
     def withheld(self):
-        return run_delay(self.daemon.pid) + run_delay("thread-self")
+        return run_delay(self.daemon.pid) + run_delay("thread-self") + stolen()
 
     @contextlib.contextmanager
     def one(self):
