@@ -3,6 +3,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness import PERFMOND, Metrics, run
+from harness import PATIENCE, PERFMOND, Metrics, run, until
 
 
 @pytest.fixture
@@ -184,10 +185,24 @@ def test_listen_in_several_places(perfmond):
         assert daemon.metrics().value("perfmond_up") == 1
 
 
-def test_log_level(perfmond):
-    quiet = perfmond("[web]\nlisten = 127.0.0.1:0\n", ready=False, args=["--log-level=err"])
-    time.sleep(1)
-    assert quiet.process.poll() is None
+def is_ready(path):
+    """The daemon that is to listen on that Unix socket."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(PATIENCE)
+        try:
+            s.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        s.sendall(b"GET /-/ready HTTP/1.0\r\n\r\n")
+        return b" 200 " in s.recv(1000)
+
+
+def test_log_level(perfmond, tmp_path):
+    """From its start to its end."""
+    path = tmp_path / "http.sock"
+    quiet = perfmond(f"[web]\nlisten = {path}\n", ready=False, args=["--log-level=err"])
+    until(lambda: is_ready(path), "ready")
+    quiet.stop()
     assert quiet.lines == []
 
 
