@@ -59,10 +59,10 @@ def begin(daemon, source, small=False):
 
 
 def send_some(s, data):
-    """What of it goes; the other side may have ended it already."""
+    """What of it goes; the other side may have ended it already, or not have accepted it yet."""
     try:
         return s.send(data)
-    except (BlockingIOError, ConnectionError, ssl.SSLError):
+    except (BlockingIOError, TimeoutError, ConnectionError, ssl.SSLError):
         return 0
 
 
