@@ -258,9 +258,10 @@ int profiler_new(struct profiler **ret, const struct profiler_setup *setup, stru
 	r = start_sampler(profiler, setup, why);
 	if (r < 0)
 		return r;
-	profiler->since = profiler->drained = clock_monotonic_ns();
+	profiler->drained = clock_monotonic_ns();
 	if (setup->sampled)
 		note_gap(profiler, setup->sampled);
+	profiler->since = profiler->drained; /* where the gap ends */
 	*ret = steal_ptr(profiler);
 	return 0;
 }
