@@ -53,8 +53,9 @@ def unfollowed(daemon):
     return daemon.metrics().value("perfmond_profile_unfollowed_total")
 
 
-def within_4_sigma(part, whole, share):
-    return abs(part - whole * share) <= 4 * math.sqrt(whole * share * (1 - share)) + 1
+def within_chance(part, whole, share):
+    """5.5 sigma: chance alone is farther off in one of 26 million."""
+    return abs(part - whole * share) <= 5.5 * math.sqrt(whole * share * (1 - share)) + 1
 
 
 def test_three_to_one(perfmond, cgroups, burner):
@@ -73,7 +74,7 @@ def test_three_to_one(perfmond, cgroups, burner):
     for group, hot, command in ((a, 3, "burn-a"), (b, 1, "burn-b")):
         stacks = wait_for_names(daemon, group, 600)
         warm, cold = (samples_with(stacks, f"{name}_function_of_test") for name in ("warm", "cold"))
-        assert within_4_sigma(warm, warm + cold, hot / 4), (warm, cold)
+        assert within_chance(warm, warm + cold, hot / 4), (warm, cold)
         assert {stack.split(";")[0] for stack in stacks} == {group.label}
         assert is_known(group, command) or unfollowed(daemon) and \
             until(lambda group=group, command=command: is_known(group, command), "it is looked up", 4 * PATIENCE)
@@ -115,12 +116,15 @@ def test_formats_agree(perfmond, cgroups, burner):
     of_cgroup = ask(daemon, "/api/v1/profile/top", by="cgroup", **last)["rows"]
     assert [row["name"] for row in of_cgroup] == [group.label] and of_cgroup[0]["share"] == 1
     assert [row["name"] for row in ask(daemon, "/api/v1/profile/top", by="command", **last)["rows"]] == ["burn"]
-    # A grid of slots has the same as one column.
+    # A grid of slots has the same as one column. The clock may have begun less than an hour ago.
+    longest = min(3600, time.monotonic())
     for columns, rows in ((1, 1), (60, 1), (7, 13), (1000, 100)):
         heat = ask(daemon, "/api/v1/profile/heat", columns=columns, rows=rows, **last)
         assert len(heat["values"]) == len(heat["samples"]) == columns * rows == heat["columns"] * heat["rows"]
         assert sum(heat["samples"]) == tree["samples"] and sum(heat["values"]) == pytest.approx(tree["total"])
-        assert heat["column_seconds"] * columns == pytest.approx(heat["to"] - heat["from"]) == pytest.approx(3600)
+        length = heat["to"] - heat["from"]
+        assert heat["column_seconds"] * columns == pytest.approx(length)
+        assert longest - 0.01 <= length <= min(3600, time.monotonic()) + 0.01
         assert heat["from"] <= heat["since"] == pytest.approx(tree["since"], abs=0.01)
     scoped = speedscope(daemon, **last)
     assert [profile["name"] for profile in scoped["profiles"]] == [group.label]
@@ -215,6 +219,7 @@ def test_exact_events(perfmond, cgroups, eventful):
     events = {"calls": "called_of_test", "ppid": None}
     if any("tracefs" in problem or "tracepoint" in problem for problem in missing):
         del events["ppid"]
+    before = unfollowed(daemon)
     # A ring has room for all of a turn, however late it is read.
     for _ in range(10):
         eventful((a, 150), (b, 50))
@@ -224,9 +229,12 @@ def test_exact_events(perfmond, cgroups, eventful):
             query = {"event": event, "cgroup": group.label, "from": "-1h"}
             if function:
                 row = named_rows(daemon, event, group, function)
-                assert row["self"] == row["samples"] == nr, event
+                assert row["self"] == row["samples"] <= nr
+                # Of a program whose records were lost, and which is gone, places have no names.
+                assert row["self"] == nr or unfollowed(daemon) > before, event
             tree = ask(daemon, **query)
             assert (tree["event"], tree["unit"], tree["period"]) == (event, "count", 1)
+            assert tree["samples"] == nr or not function
             assert tree["total"] == tree["samples"] == tree["nodes"]["total"][0] == sum(tree["nodes"]["self"])
             assert sum(folded(daemon, **query).values()) == tree["samples"]
             assert sum(stacks_of(speedscope(daemon, **query)).values()) == tree["total"]
