@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The process: its files, its protocol with systemd, and what it does with less than it would like."""
 
+import contextlib
 import os
 import re
 import resource
@@ -38,8 +39,9 @@ def test_all_files_are_close_on_exec(perfmond, cgroups):
         assert any(kind in link for link in seen), f"{kind} is not among {seen}"
 
 
-def test_one_thread(perfmond):
-    daemon = perfmond("")
+def test_one_thread(perfmond, cgroups):
+    """Apart from those that read the mappings of sampled processes, and that close what others have removed."""
+    daemon = perfmond(f"[profiles]\nenabled = no\n[cgroup]\ninclude = {cgroups.label}\n")
     daemon.metrics()
     assert len(os.listdir(f"/proc/{daemon.pid}/task")) == 1
 
@@ -88,7 +90,9 @@ def test_few_files_and_many_connections(perfmond):
     for stays in (False, True):
         half = [socket.create_connection((host, int(port))) for _ in range(70)]
         for connection in half:
-            connection.send(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n")
+            # One that was slow, since this process was, has lost its place already.
+            with contextlib.suppress(ConnectionError):
+                connection.send(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n")
             if not stays:
                 connection.close()
         until(lambda: answers(daemon), "it answers")
@@ -292,9 +296,10 @@ def test_sd_notify(perfmond, notify):
         [m["STATUS"] for m in first if "STATUS" in m][-1]
     assert "events" in status and "cgroups" in status
 
+    asked = time.monotonic()
     daemon.process.send_signal(signal.SIGHUP)
     reloading = notify.until("RELOADING", "1")[-1]
-    assert abs(int(reloading["MONOTONIC_USEC"]) / 1e6 - time.monotonic()) < 5
+    assert int(asked * 1e6) <= int(reloading["MONOTONIC_USEC"]) <= time.monotonic() * 1e6
     notify.until("READY", "1")
 
     daemon.process.terminate()
@@ -310,17 +315,17 @@ def test_it_listens_when_it_says_ready(perfmond, notify):
 
 
 def test_the_watchdog_is_fed_by_the_loop(perfmond, notify):
-    daemon = perfmond("", env={"NOTIFY_SOCKET": notify.path, "WATCHDOG_USEC": "500000"})
+    daemon = perfmond("", env={"NOTIFY_SOCKET": notify.path, "WATCHDOG_USEC": "1000000"})
     gaps = []
     for _ in range(6):
         start = time.monotonic()
         notify.until("WATCHDOG", "1")
         gaps.append(time.monotonic() - start)
-    assert sorted(gaps)[3] < 0.5, f"within the time, but where the machine stood still: {gaps}"
+    assert sorted(gaps)[3] < 1, f"within the time, but where the machine stood still: {gaps}"
     daemon.process.send_signal(signal.SIGSTOP)
     try:
         time.sleep(0.1)
-        notify.socket.settimeout(1)
+        notify.socket.settimeout(2)
         with pytest.raises(TimeoutError):
             while True:
                 notify.receive()
@@ -369,6 +374,7 @@ def test_memory_does_not_grow(perfmond, cgroups):
 
     def kept():
         """While nothing is in progress: a reload takes memory for two configs, an answer for itself."""
+        daemon.metrics()  # signals come before
         seen = []
         for _ in range(20):
             seen.append(daemon.anonymous())
