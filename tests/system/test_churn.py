@@ -82,7 +82,8 @@ class Leftovers:
     def __init__(self, daemon, top):
         self.daemon, self.top = daemon, top
         self.gauges = until(self.read_settled, "nobody else's cgroups come or go")
-        self.fds, self.dying, self.errors = self.read_fds(), top.dying(), self.read_errors()
+        self.fds = until(self.read_fds_that_stay, "no file is being read")
+        self.dying, self.errors = top.dying(), self.read_errors()
 
     def read_settled(self):
         """None while cgroups come and go, also somebody else's: then not each is watched, or one is being looked at."""
@@ -101,6 +102,13 @@ class Leftovers:
         """Without connections and children that look up names, which come and go."""
         passing = ("socket", "anon_inode:[pidfd]")
         return {kind: nr for kind, nr in self.daemon.fds().items() if not kind.startswith(passing)}
+
+    def read_fds_that_stay(self):
+        """None while a file is open that is only read, as some of /proc are once a second: a turn of the loop later it
+        is closed."""
+        fds = self.read_fds()
+        self.daemon.metrics()
+        return fds if self.read_fds() == fds else None
 
     def read_errors(self):
         metrics = self.daemon.metrics()
