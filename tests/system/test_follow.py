@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PATIENCE, until
+from harness import PATIENCE, Timed, until
 
 NAME = "perf_cgroup_page_faults_total"
 
@@ -41,8 +41,12 @@ def test_a_new_cgroup_is_counted_while_running(perfmond, cgroups, work, cpus):
     daemon = perfmond(config(cgroups.label + "/**"))
     assert counted(daemon.fresh(), cgroups.label) == set()
 
-    group = cgroups.make("new")
-    until(lambda: counted(daemon.metrics(), cgroups.label) == {group.label}, "the new cgroup is counted", 2)
+    timed = Timed(daemon, work)
+    with timed.one():
+        group = cgroups.make("new")
+        until(lambda: counted(daemon.metrics(), cgroups.label) == {group.label}, "the new cgroup is counted")
+    took, = timed.end()
+    assert took < 2
     helper = work(group, cpus[0])
     before = daemon.fresh().value(NAME, cgroup=group.label)
     helper.do("faults 777")
@@ -94,7 +98,7 @@ def test_what_goes_wrong_again_and_again_is_said_once(perfmond, cgroups):
 
 @pytest.mark.engines
 def test_a_removed_cgroup_lingers_then_goes(perfmond, cgroups, work, cpus, engine):
-    linger = 5
+    linger = 10
     daemon = perfmond(config(cgroups.label + "/**", linger=f"{linger}s") + "[daemon]\ninterval = 100ms\n")
     group = cgroups.make("brief")
     until(lambda: counted(daemon.metrics(), cgroups.label) == {group.label}, "it is counted")
@@ -103,8 +107,8 @@ def test_a_removed_cgroup_lingers_then_goes(perfmond, cgroups, work, cpus, engin
     helper.stop()
     last = daemon.fresh().value(NAME, cgroup=group.label)
     open_before = daemon.metrics().value("perfmond_open_events")
+    removing = time.monotonic()
     group.remove()
-    removed = time.monotonic()
 
     until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
     metrics = daemon.metrics()
@@ -114,7 +118,7 @@ def test_a_removed_cgroup_lingers_then_goes(perfmond, cgroups, work, cpus, engin
     rows = daemon.json("/api/v1/snapshot", cgroup=group.label)["cgroups"]
     assert rows[0]["gone"] is True
     until(lambda: counted(daemon.metrics(), cgroups.label) == set(), "it is gone", linger + PATIENCE)
-    assert time.monotonic() - removed >= linger - 0.1
+    assert time.monotonic() - removing >= linger
 
 
 @pytest.mark.engines
