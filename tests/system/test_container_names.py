@@ -29,7 +29,9 @@ def folder(tmp_path):
 
 @pytest.fixture
 def start(perfmond, cgroups, folder):
-    return lambda **kwargs: perfmond(CONFIG.format(cgroup=cgroups.label, files=folder), **kwargs)
+    """Without profiles, whose memory is that of all that runs on the machine."""
+    config = CONFIG.format(cgroup=cgroups.label, files=folder) + "[profiles]\nenabled = no\n"
+    return lambda **kwargs: perfmond(config, **kwargs)
 
 
 def write(folder, container, text, name="config.v2.json"):
