@@ -159,6 +159,7 @@ def test_a_user_without_privileges_counts_nothing(as_nobody, store):
     os.chmod(store.address, 0o777)
     daemon = as_nobody("", "", env={"NOTIFY_SOCKET": store.address})
     wait_status(store, "Counting nothing: not permitted: .*CAP_PERFMON")
+    daemon.wait_log("counting nothing: not permitted: ")
     assert len(re.findall("counting nothing: not permitted: ", daemon.log)) == 1
     assert not re.search(r"counting \d", daemon.log)
 
