@@ -58,7 +58,9 @@ class Browser:
         for flag in (*FLAGS, f"--user-data-dir={folder}", f"--window-size={size[0]},{size[1]}"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        service = webdriver.chrome.service.Service("/usr/bin/chromedriver", log_path=str(folder / "driver.log"))
+        # On a port that the kernel gives to nobody else before chromedriver has it.
+        service = webdriver.chrome.service.Service("/usr/bin/chromedriver", port=harness.free_port(),
+                                                   log_path=str(folder / "driver.log"))
         self.driver = webdriver.Chrome(service=service, options=options)
         self.console, self.requests = [], []
 
