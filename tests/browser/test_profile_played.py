@@ -308,6 +308,11 @@ def test_a_date(shown):
     assert re.match(r"\d\d:", shown.run("return stretchText(Date.now() / 1000, Date.now() / 1000 + 1)"))
 
 
+def begin_of(text):
+    """The time at which a stretch begins, without the date that it has if that is not today."""
+    return text.partition(" – ")[0].rpartition(" ")[2]
+
+
 def stretch_of(browser):
     return [float(text) for text in address(browser)["time"].split("-")]
 
@@ -341,7 +346,7 @@ def test_time(shown, played):
     assert not [path for path in played.asked[asked:] if "profile" in path]
 
     first, last = shown.run("return [...document.querySelectorAll('.brush[data-which=stretch] i')]")
-    assert first.get_attribute("aria-valuetext") == shown.text("#stretch").split(" ")[0]
+    assert first.get_attribute("aria-valuetext") == begin_of(shown.text("#stretch"))
     last.send_keys(Keys.ARROW_LEFT)
     profiles.until_drawn(shown)
     assert end - stretch_of(shown)[1] == pytest.approx(heat["column_seconds"], rel=0.2)
@@ -458,7 +463,7 @@ def test_what_is_missing(played, browser):
     notes, stretch = browser.run("return ['#profile-notes summary', '#stretch'].map((it) => "
                                  "document.querySelector(it).textContent)")
     assert notes == "15.0 % without a name · 25.0 % may lack callers · 250 ms not sampled · begins at " + \
-        stretch.split(" ")[0] + " · the tree is cut"
+        begin_of(stretch) + " · the tree is cut"
     lines = browser.run("return [...document.querySelectorAll('#profile-notes li')].map((it) => it.textContent)")
     assert lines[0] == f"15.0 % without a name, 150 samples: {profiles.STRIPPED} (libssl.so.3)"
     assert any(line.startswith("sampling began at ") for line in lines) and len(lines) == 5
