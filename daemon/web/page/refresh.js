@@ -172,8 +172,10 @@ async function refresh() {
 		if (due) await review();
 		wait = delay(snapshot);
 		state.away = null;
-		show(snapshot);
-		if (due) {
+		/* What comes after the reader has paused it changes nothing, unless there is nothing yet. */
+		const isShown = !state.paused || !state.snapshot;
+		if (isShown) show(snapshot);
+		if (due && isShown) {
 			drawWhere();
 			drawCost();
 			drawNotes();
