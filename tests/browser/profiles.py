@@ -7,6 +7,8 @@ import time
 import harness
 
 PERIOD = 0.01
+# The page asks again for a live profile the later, the longer it took, but after a minute at most.
+AGAIN = 60 + harness.PATIENCE
 KERNEL, LIBC = "[kernel]", "/usr/lib/x86_64-linux-gnu/libc.so.6"
 STRIPPED = "the file is stripped, and has no debug symbols here"
 

@@ -329,7 +329,7 @@ def test_time(shown, played):
     assert pressed() == ["1 min"] and address(shown)["last"] == "60"
     asked = len([path for path in played.asked if path.startswith("/api/v1/profile?")])
     harness.until(lambda: len([path for path in played.asked if path.startswith("/api/v1/profile?")]) > asked,
-                  "live: it asks again", 20)
+                  "live: it asks again", profiles.AGAIN)
     profiles.drag(shown, "#strip .plot", 0.25, 0.5)
     profiles.until_drawn(shown)
     heat = shown.run("return profile.heat")
@@ -485,7 +485,7 @@ def test_off(played, browser):
     harness.until(lambda: browser.text("#profile-none") == off, "how to turn it on")
     assert not browser.one("#icicle").is_displayed() and not browser.one("#toast").is_displayed()
     refusal[:] = []
-    harness.until(lambda: browser.one("#icicle").is_displayed(), "it is on", 40)
+    harness.until(lambda: browser.one("#icicle").is_displayed(), "it is on", profiles.AGAIN)
     refusal[:] = [400, "the glob takes too long"]
     browser.one("[data-last='60']").click()
     harness.until(lambda: browser.text("#profile-none") == "the glob takes too long", "why not")
@@ -508,7 +508,7 @@ def test_off_for_a_while(played, browser):
     harness.until(lambda: browser.text("#profile-none") == "nothing is profiled", "why")
     assert not browser.one("#downloads").is_displayed()
     played.profile = answer
-    harness.until(lambda: browser.one("#icicle").is_displayed(), "it is asked for again", 20)
+    harness.until(lambda: browser.one("#icicle").is_displayed(), "it is asked for again", profiles.AGAIN)
     assert browser.one("#downloads").is_displayed() and not browser.text("#profile-none")
     browser.complaints()
     browser.console[:] = [line for line in browser.console if "503" not in line]
@@ -525,7 +525,8 @@ def test_no_answer(shown):
     harness.until(lambda: not shown.one("#icicle").is_displayed(), "what is shown is of all cgroups")
     assert shown.text("#profile-none") == words
     shown.run("window.fetch = honest")
-    harness.until(lambda: shown.one("#icicle").is_displayed() and not shown.text("#profile-none"), "it answers", 20)
+    harness.until(lambda: shown.one("#icicle").is_displayed() and not shown.text("#profile-none"), "it answers",
+                  profiles.AGAIN)
 
     shown.one("#live").click()
     profiles.until_drawn(shown)
