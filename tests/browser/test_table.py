@@ -2,9 +2,9 @@
 """The table of cgroups and the map of CPUs, of a daemon that is played: what is hot, what stays where it is, which
 columns and numbers there are, and what is told of them."""
 
+import itertools
 import re
 import statistics
-import time
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
@@ -92,9 +92,14 @@ def ranked(browser):
 def test_rows_hold_still(played, browser):
     """A new order every 5 s at most, and none while the mouse or the keys are on a row."""
     play(played)
-    begin, period = time.time(), [0.3]
-    # They change places all the time.
-    played.cgroups = lambda now: [cgroup(f"/{i}", use=(1 + (now - begin) / period[0] + i) % 3) for i in range(3)]
+    # They change places with each answer; an order comes back after more of them than there are in 5 s.
+    turns = itertools.count()
+
+    def rows(_):
+        turn = next(turns)
+        return [cgroup(f"/{i}", use=1 + (turn + i) % 7) for i in range(7)]
+
+    played.cgroups = rows
     browser.open(played.url)
     browser.run("""
         window.orders = [];
@@ -120,7 +125,6 @@ def test_rows_hold_still(played, browser):
     browser.refreshes(6)
     assert ranked(browser) == before, "the keys are on a row"
     # What comes is last, and what goes leaves no hole.
-    rows = played.cgroups
     played.cgroups = lambda now: [*rows(now)[1:], cgroup("/new", use=50)]
     left = [name for name in before if name != "/0"]
     harness.until(lambda: ranked(browser) == [*left, "/new"], "there is a new one")
