@@ -55,13 +55,21 @@ def town(perfmond, cgroups, work, browser):
     return Town(perfmond, cgroups, work, browser)
 
 
-def shown(browser, name, key, nr=4):
-    """A number as the page shows it after each of some refreshes."""
-    numbers = []
+def shown(browser, name, key, counted, nr=5):
+    """A number as the page shows it after each of some refreshes, beside what `counted` has risen by in a second since
+    the one before. Where something had to wait for a CPU, both are of other times: most of them have to be right."""
+    pairs, before, start = [], counted(), time.monotonic()
     for _ in range(nr):
         browser.refreshes(1)
-        numbers.append(number(browser.row(name)[key]))
-    return numbers
+        rate = number(browser.row(name)[key])
+        now, end = counted(), time.monotonic()
+        pairs.append((rate, (now - before) / (end - start)))
+        before, start = now, end
+    return pairs
+
+
+def are_right(pairs, **tolerance):
+    return sum(rate == pytest.approx(truth, **tolerance) for rate, truth in pairs) > len(pairs) / 2
 
 
 def test_load(town, work):
@@ -69,21 +77,22 @@ def test_load(town, work):
     browser, worker, beta = town.browser, town.worker, town.cgroups["beta"]
     worker.begin("ticks 300 120000")
     browser.refreshes(2)
-    before, start = worker.switches(), time.monotonic()
-    rates = shown(browser, "beta", "context_switches")
-    truth = (worker.switches() - before) / (time.monotonic() - start)
-    assert statistics.mean(rates) == pytest.approx(truth, rel=0.3), (rates, truth)
+    rates = shown(browser, "beta", "context_switches", worker.switches)
+    assert are_right(rates, rel=0.3), rates
     assert number(browser.row("alpha")["context_switches"]) == 0
     worker.process.kill()
 
     work(cgroup=beta).begin("cpu 60000")
     browser.refreshes(2)
-    before, start = beta.usage_usec(), time.monotonic()
-    used = shown(browser, "beta", "cpus_utilized")
-    truth = (beta.usage_usec() - before) / 1e6 / (time.monotonic() - start)
-    assert statistics.mean(used) == pytest.approx(truth, abs=0.25), (used, truth)
+    used = shown(browser, "beta", "cpus_utilized", lambda: beta.usage_usec() / 1e6)
+    assert are_right(used, abs=0.25), used
+
+    def is_of_parent():
+        """By one reading, in which the one is read a moment after the other."""
+        use = {row["name"]: number(row["cpus_utilized"]) for row in browser.table()}
+        return 0 < use["beta"] / 4 < use["web"]
     # Its parents have it too, and it is drawn.
-    assert number(browser.row("web")["cpus_utilized"]) > truth / 4
+    harness.until(is_of_parent, "its parent has it too")
     assert browser.run("return document.querySelector('#rows path[d]').getAttribute('d')").startswith("M")
 
 
@@ -102,7 +111,7 @@ def test_machine(town):
     cost = browser.text("#cost")
     status = town.daemon.json("/api/v1/status")
     assert f"perfmond {status['version']}" in cost and f"open events {status['files']['events']:,} of" in cost
-    for part in (r"CPU [\d.<]+ % of one", r"memory [\d.]+ MiB", r"loop lag [\d.]+ ms", r"cgroups counted 6"):
+    for part in (r"CPU [\d.<]+ % of one", r"memory [\d.]+ MiB", r"loop lag [\d.]+ (µs|ms|s)", r"cgroups counted 6"):
         assert re.search(part, cost), cost
 
 
@@ -114,7 +123,7 @@ def test_sort(town):
     """By click and by key, both ways; names as well."""
     browser = town.browser
     browser.one("#flat").click()
-    town.worker.begin("ticks 200 6000")
+    town.worker.begin("ticks 200 60000")
     beta = f"{town.top.label}/web/beta"
     harness.until(lambda: (rate := number(browser.row(beta)["context_switches"])) and rate > 0, "its rate is known")
     # The order is that of the numbers at the click; those that come after it wait for theirs.
@@ -189,10 +198,10 @@ def test_restart(town, perfmond):
     harness.until(lambda: browser.text("#state").startswith("away since "), "away")
     assert re.search(r"has not answered since \d\d:\d\d:\d\d: it can't be reached", browser.text("#toast"))
     assert browser.one("#toast").is_displayed() and "beta" in browser.names()
-    asked = len([url for url in browser.asked() if url.startswith(daemon.url)])
-    time.sleep(2.5)
-    # It asks on, but not all the time.
-    assert 1 <= len([url for url in browser.asked() if url.startswith(daemon.url)]) - asked <= 4
+    browser.run("const before = fetch; window.asked = [];"
+                "window.fetch = (...what) => { window.asked.push(performance.now()); return before(...what); }")
+    asked = harness.until(lambda: len(got := browser.run("return window.asked")) >= 4 and got, "it asks on")
+    assert all(later - earlier > 900 for earlier, later in zip(asked, asked[1:])), "but not all the time"
     perfmond(f"{TASKS.format(top=town.top.label)}\n[web]\nlisten = {daemon.url.removeprefix('http://')}\n")
     browser.until_live()
     assert "restarted at" in browser.text("#state") and not browser.one("#toast").is_displayed()
@@ -331,11 +340,11 @@ def test_charts(town):
     assert [it["key"] for it in browser.run(CHARTS)] == shown
 
     def with_parent():
-        """Its parent has nothing beside it; the answer about it comes by itself."""
+        """Its parent has nothing beside it; the answer about it comes by itself. Where a slot of time ends between the
+        two answers, there is no parent until the next ones."""
         it = chart(browser, "context_switches")
-        return points({"line": it["parent"]}) == points(it) and it
-    it = harness.until(with_parent, "its parent's line")
-    assert "web" in browser.text("#moment")
+        return points({"line": it["parent"]}) == points(it) and "web" in browser.text("#moment") and it
+    it = harness.until(with_parent, "its parent's line and name")
     low, mean, high = (number(x.replace("\u202f", "")) for x in re.fullmatch(
         "min (.*) · mean (.*) · max (.*)", it["about"]).groups())
     assert low <= mean <= high and high == pytest.approx(300, rel=0.5)
@@ -470,8 +479,9 @@ def test_only_from_here(town):
     passed = [later - earlier for earlier, later in zip(times, times[1:])]
     nr = collections.Counter(urllib.parse.urlsplit(url).path.removeprefix("/api/v1/") for url in asked)
     assert 3 <= nr.pop("snapshot") <= len(times) and statistics.mean(passed) > 0.8, (asked, passed)
-    # Now and then it looks at what is counted; a refresh that is late asks for what it has missed.
-    assert nr.pop("events", 0) <= 2 and nr.pop("status", 0) <= 2 and not nr.keys() - {"history"}, asked
+    # Every 5 s it looks at what is counted; a refresh that is late asks for what it has missed.
+    most = 2 + sum(passed) // 5
+    assert nr.pop("events", 0) <= most and nr.pop("status", 0) <= most and not nr.keys() - {"history"}, asked
     assert nr["history"] <= 3 * sum(round(seconds) > 1 for seconds in passed), (asked, passed)
     assert not [url for url in browser.asked() if not url.startswith((town.daemon.url, "data:", "chrome:"))]
 
