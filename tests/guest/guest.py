@@ -266,8 +266,10 @@ class Daemon:
     def wget(path):
         return f"wget -q -O - 'http://127.0.0.1:9753{path}'"
 
-    def json(self, path):
-        return check_json(path.partition("?")[0], 200, json.loads(self.guest.run(self.wget(path))))
+    def json(self, path, first=""):
+        """`first` is a script right before the question. Between two runs there is no telling how much time passes in
+        the guest, and whether a load in the background has ended."""
+        return check_json(path.partition("?")[0], 200, json.loads(self.guest.run(f"{first}\n{self.wget(path)}")))
 
     def fresh(self):
         """A scrape for which all counters are read anew."""

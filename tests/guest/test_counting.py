@@ -108,8 +108,7 @@ def test_ratios_and_rates(guest, perfmond):
     """While it works, an interval of the CPU is nothing but that: so many instructions a second, and a cycle."""
     daemon = perfmond(config("events = cycles, instructions", interval="500ms"))
 
-    guest.run("load cpu:3000 &\nsleep 2")
-    row = daemon.json("/api/v1/snapshot?scope=cpu")["cpus"][0]
+    row = daemon.json("/api/v1/snapshot?scope=cpu", first="load cpu:3000 &\nsleep 2")["cpus"][0]
     guest.run("sleep 2")
 
     assert row["derived"]["ipc"] == pytest.approx(1 / CYCLES, rel=0.01)

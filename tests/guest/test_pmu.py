@@ -51,8 +51,8 @@ def test_cgroups_share_the_pmu(guest, perfmond, groups, share):
 def test_what_the_api_says_of_shared_events(guest, perfmond):
     """Each number with its quality, and ratios of events that are counted together."""
     daemon = perfmond(config(*FIVE[:4], "events = cycles, instructions", scope="cgroup", interval="500ms"))
-    guest.run("load join:a cpu:3000 leave &\nsleep 2")
-    row = next(row for row in daemon.json("/api/v1/snapshot?scope=cgroup")["cgroups"] if row["cgroup"] == "/a")
+    answer = daemon.json("/api/v1/snapshot?scope=cgroup", first="load join:a cpu:3000 leave &\nsleep 2")
+    row = next(row for row in answer["cgroups"] if row["cgroup"] == "/a")
     guest.run("sleep 2")
     assert {event["state"] for event in row["events"].values()} == {"multiplexed"}
     assert all(0.2 < event["running"] < 0.7 for event in row["events"].values())
