@@ -37,8 +37,19 @@ def uptime(daemon):
 
 
 def suspend_to_idle(guest, seconds):
-    guest.run(f"echo 0 >/sys/class/rtc/rtc0/wakealarm; echo +{seconds} >/sys/class/rtc/rtc0/wakealarm\n"
-              "echo freeze >/sys/power/state")
+    """An alarm that has come before the machine sleeps would not end its sleep: with wakeup_count, the kernel refuses
+    to sleep then, and it is tried again."""
+    guest.run(f"""
+        tries=0
+        until
+            count=$(cat /sys/power/wakeup_count)
+            echo 0 >/sys/class/rtc/rtc0/wakealarm
+            echo +{seconds} >/sys/class/rtc/rtc0/wakealarm
+            echo $count >/sys/power/wakeup_count && echo freeze >/sys/power/state
+        do
+            tries=$((tries + 1))
+            [ $tries -lt 5 ] || exit 1
+        done""")
 
 
 def hibernate_in_vain(guest):
