@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import Metrics, as_user, until
+from harness import PATIENCE, Metrics, Repeated, as_user, until
 from prometheus import job
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -233,9 +233,9 @@ def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, machi
     cluster = machines(states=POD)
     server = prometheus(job(daemon.url, hardware.url) + job(cluster.url, name="cluster"), RULES)
 
-    helper.begin("ticks 400 16000")
-    until(lambda: server.query('count(up{job="perfmond"} == 1) == 2'), "the first scrapes", 30)
-    end = time.monotonic() + 30
+    load = Repeated(helper, "ticks 400 500")
+    until(lambda: server.query('count(up{job="perfmond"} == 1) == 2'), "the first scrapes", 2 * PATIENCE)
+    end = time.monotonic() + 2 * PATIENCE
     while (missing := without_data(server, at := time.time())) and time.monotonic() < end:
         time.sleep(1)
     assert not missing, f"no data: {missing}"
@@ -251,7 +251,7 @@ def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, machi
     assert server.query("instance_unit:perf_cpus_used:rate5m", time=at)[0][0]["unit"] == "load.service"
     pods = [labels for labels, _ in server.query("instance_pod_container:perf_cpus_used:rate5m", time=at)]
     assert {(labels["pod"], labels.get("container")) for labels in pods} == {("shop-0", None), ("shop-0", "load")}
-    helper.process.kill()
+    load.end()
     pods = server.query("namespace_pod_container:perf_instructions_per_cycle:ratio_rate5m", time=at)
     assert [(labels["pod"], labels["container"], value) for labels, value in pods] == \
         [("web-0", "web", pytest.approx(1.5, rel=0.01))]
@@ -336,8 +336,10 @@ def test_what_fires_with_the_default_config(perfmond, cgroups, work, cpus, machi
         return {(labels["alertname"], "http://" + labels.get("instance", "")) for labels, _ in alerts
                 if labels["alertname"] not in OF_TESTS}
 
-    until(lambda: expected <= fired(), "the alerts that are meant", 60)
+    until(lambda: expected <= fired(), "the alerts that are meant", 4 * PATIENCE)
     assert fired() - down() == expected
-    states = {labels["state"] for labels, _ in server.query(f'perf_event_state{{instance="{here.url[7:]}"}}')}
-    assert "ok" in states and len(here.fresh().all("perf_cgroup_context_switches_total")) == len(paths)
+    # After a scrape that came too late nothing is there until the next one.
+    states = until(lambda: server.query(f'perf_event_state{{instance="{here.url[7:]}"}}'), "a scrape")
+    assert "ok" in {labels["state"] for labels, _ in states}
+    assert len(here.fresh().all("perf_cgroup_context_switches_total")) == len(paths)
     helper.process.kill()
