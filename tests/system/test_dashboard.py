@@ -184,9 +184,10 @@ def rules_of(server, kind):
     return [rule for group in server.get("rules")["groups"] for rule in group["rules"] if rule["type"] == kind]
 
 
-def without_data(server, at):
-    """What has none (yet): recording rules, and expressions of the dashboard."""
-    missing = [rule["name"] for rule in rules_of(server, "recording") if not server.query(rule["name"], time=at)]
+def without_data(server, at, *more):
+    """What has none (yet): recording rules, expressions of the dashboard, and more of them."""
+    names = [*more, *(rule["name"] for rule in rules_of(server, "recording"))]
+    missing = [name for name in names if not server.query(name, time=at)]
     missing += [where for where, expression, instant in expressions() if not has_data(server, expression, instant, at)]
     return missing
 
@@ -235,8 +236,11 @@ def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, machi
 
     load = Repeated(helper, "ticks 400 500")
     until(lambda: server.query('count(up{job="perfmond"} == 1) == 2'), "the first scrapes", 2 * PATIENCE)
+    own, played = (url.removeprefix("http://") for url in (daemon.url, hardware.url))
+    of_own = f'instance:perf_context_switches:rate5m{{instance="{own}"}}'
+    of_played = f'instance:perf_instructions_per_cycle:ratio_rate5m{{instance="{played}"}}'
     end = time.monotonic() + 2 * PATIENCE
-    while (missing := without_data(server, at := time.time())) and time.monotonic() < end:
+    while (missing := without_data(server, at := time.time(), of_own, of_played)) and time.monotonic() < end:
         time.sleep(1)
     assert not missing, f"no data: {missing}"
     for kind, count in (("recording", 25), ("alerting", 15)):
@@ -244,9 +248,7 @@ def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, machi
         assert len(found) >= count
         assert all(rule["health"] == "ok" and not rule.get("lastError") for rule in found), found
 
-    own, played = (url.removeprefix("http://") for url in (daemon.url, hardware.url))
-    rate = server.query(f'instance:perf_context_switches:rate5m{{instance="{own}"}}', time=at)[0][1]
-    ratio = server.query(f'instance:perf_instructions_per_cycle:ratio_rate5m{{instance="{played}"}}', time=at)[0][1]
+    rate, ratio = server.query(of_own, time=at)[0][1], server.query(of_played, time=at)[0][1]
     assert rate > 0 and ratio == pytest.approx(1.5, rel=0.01)
     assert server.query("instance_unit:perf_cpus_used:rate5m", time=at)[0][0]["unit"] == "load.service"
     pods = [labels for labels, _ in server.query("instance_pod_container:perf_cpus_used:rate5m", time=at)]
