@@ -46,8 +46,18 @@ bootstrap()
 	fi
 }
 
-# build_tree NAME [TARGET...]: configures and builds in build/NAME.
+# build_tree NAME [TARGET...]: configures and builds in build/NAME. Suites that run side by side may want the same tree:
+# one builds it, and the other waits.
 build_tree()
+{
+	mkdir -p "$build"
+	(
+		flock 9
+		build_locked_tree "$@"
+	) 9>"$build/$1.lock"
+}
+
+build_locked_tree()
 {
 	local name=$1 dir=$build/$1 options stamp
 
