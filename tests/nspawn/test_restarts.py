@@ -270,7 +270,8 @@ def test_a_config_that_is_wrong_for_a_while(sandboxed, counting, keeper):
     pid = show(sandboxed, "MainPID")
     sandboxed.write(CONFIG, "[daemon]\nnonsense = 1\n")
     sandboxed.run("kill", "-KILL", pid)
-    until(lambda: int(show(sandboxed, "NRestarts")) > 10, "it has been tried again and again")
+    # Each start in vain is three programs, one after the other: ten of them take their time on a busy machine.
+    until(lambda: int(show(sandboxed, "NRestarts")) > 10, "it has been tried again and again", 300)
     assert show(sandboxed, "ActiveState") == "activating"
     assert sandboxed.run("systemctl", "is-active", "perfmond.socket").stdout.strip() == "active"
     sandboxed.write(CONFIG, SETTINGS)
