@@ -22,6 +22,12 @@ def root(tmp_path_factory):
     return folder
 
 
+def is_removed(folder):
+    """Beside `podman rm`, conmon runs another podman that cleans up after the container; it may still write there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
 @pytest.fixture
 def runtime(root, cgroups):
     """Starts one, with a folder of its own, and stops it at the end. podman wants short paths."""
@@ -39,7 +45,7 @@ def runtime(root, cgroups):
     for one in reversed(running):
         one.stop()
     for folder in folders:
-        shutil.rmtree(folder)
+        until(lambda folder=folder: is_removed(folder), f"{folder} is removed")
     containers.clean_up(cgroups)
 
 
