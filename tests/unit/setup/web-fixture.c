@@ -26,6 +26,29 @@ static const struct made_event events[] = {
 	{},
 };
 
+/* --- the time */
+
+/* No longer than this passes between two looks at the clock, but for a pause of this process. */
+#define LOOK_NS (100 * (uint64_t)NS_PER_MS)
+
+/* Of the thread of the loop and the client. */
+static _Thread_local uint64_t last_look; /* 0: another thread */
+static _Atomic uint64_t paused_ns;
+
+uint64_t __real_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void);
+
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+	uint64_t now = __real_clock_monotonic_ns();
+
+	if (last_look && now - last_look > LOOK_NS)
+		paused_ns += now - last_look - LOOK_NS;
+	if (last_look)
+		last_look = now;
+	return now - paused_ns;
+}
+
 /* --- the server */
 
 int fixture_start(struct fixture *f, const char *const *listen, size_t nr, struct reason *why)
@@ -52,6 +75,8 @@ int fixture_setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
+	last_look = __real_clock_monotonic_ns();
+	paused_ns = 0;
 	f->fake = fake_source_new(made_snapshot(events));
 	made_row(f->fake->snapshot, SCOPE_CPU, 0, NULL, 0);
 	made_cell(f->fake->snapshot, SCOPE_CPU, 0, 0, 7, 1);

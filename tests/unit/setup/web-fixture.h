@@ -4,6 +4,9 @@
 /*
  * A web on a real loop and real sockets, and a client. Both are in one process: the client's sockets do not
  * block, and the loop is run in turns with them. Whatever takes longer than ten seconds fails the test.
+ *
+ * The machine may let this process wait for seconds at any place, which no timeout of the web is about: the clock that
+ * the web and the test look at goes on by a tenth of a second meanwhile. Timers of the loop expire by the kernel's.
  */
 
 #include "setup/fake-source.h"
@@ -35,7 +38,7 @@ void fixture_start_one(struct fixture *f, const char *listen);
 #define LARGE 20000U
 void fixture_make_large(struct fixture *f);
 
-/* CLOCK_MONOTONIC in milliseconds. */
+/* CLOCK_MONOTONIC without pauses, in milliseconds. */
 uint64_t now_ms(void);
 
 /* A turn of the loop: 2 ms, where nothing happens. */
