@@ -166,6 +166,16 @@ static void test_answers(void **state)
 	response_release(&response);
 }
 
+/* Where the time is short, it may be over before a child that does nothing has had a CPU. */
+static int ask_in_time(struct fixture *f, struct response *ret)
+{
+	int r = -ETIME;
+
+	for (int i = 0; i < 100 && r == -ETIME; i++)
+		r = ask(f, answer_nothing, ret);
+	return r;
+}
+
 static void test_ends(void **state)
 {
 	static const struct {
@@ -187,7 +197,7 @@ static void test_ends(void **state)
 		make_child(f, cases[i].limit_us);
 		assert_int_equal(ask(f, cases[i].work, &response), cases[i].error);
 		assert_false(answer_child_is_busy(f->child));
-		assert_int_equal(ask(f, answer_nothing, &response), 0);
+		assert_int_equal(ask_in_time(f, &response), 0);
 		response_release(&response);
 	}
 }
