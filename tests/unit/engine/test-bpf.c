@@ -185,24 +185,34 @@ static pid_t start_passing(const struct own_cgroup *group, int in, int out)
 	_exit(0);
 }
 
-/* Nothing but switches between two cgroups, for so long. */
-static void storm(const struct own_cgroup groups[static 2], unsigned usec)
-{
-	int pipes[2][2], status;
+/* Two cgroups, and what switches between them. */
+struct storm {
+	struct own_cgroup groups[2];
+	int pipes[2][2];
 	pid_t pids[2];
+};
 
-	assert_int_equal(pipe(pipes[0]), 0);
-	assert_int_equal(pipe(pipes[1]), 0);
+/* Nothing but switches, until storm_end(). */
+static void storm_begin(struct storm *storm)
+{
+	assert_int_equal(pipe(storm->pipes[0]), 0);
+	assert_int_equal(pipe(storm->pipes[1]), 0);
 	for (size_t i = 0; i < 2; i++)
-		pids[i] = start_passing(&groups[i], pipes[i][0], pipes[1 - i][1]);
-	assert_int_equal(write(pipes[0][1], "x", 1), 1);
-	(void)usleep(usec);
+		storm->pids[i] = start_passing(&storm->groups[i], storm->pipes[i][0], storm->pipes[1 - i][1]);
+	assert_int_equal(write(storm->pipes[0][1], "x", 1), 1);
+}
+
+static void storm_end(struct storm *storm)
+{
+	int status;
+
 	for (size_t i = 0; i < 2; i++) {
-		(void)kill(pids[i], SIGKILL);
-		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		(void)kill(storm->pids[i], SIGKILL);
+		assert_int_equal(waitpid(storm->pids[i], &status, 0), storm->pids[i]);
 		assert_true(WIFSIGNALED(status));
-		(void)close(pipes[i][0]);
-		(void)close(pipes[i][1]);
+		(void)close(storm->pipes[i][0]);
+		(void)close(storm->pipes[i][1]);
+		(void)rmdir(storm->groups[i].path);
 	}
 }
 
@@ -213,18 +223,53 @@ static uint64_t word_of(const struct bpf_kernel *kernel, uint64_t id, size_t wor
 	return kernel->cells[bpf_kernel_find_slot(kernel, id) * kernel->sizes.cpus * words + word];
 }
 
+struct credited {
+	uint64_t enabled, running, counted;
+};
+
+static struct credited credited_of(const struct bpf_kernel *kernel, const struct own_cgroup *group)
+{
+	return (struct credited){
+		.enabled = word_of(kernel, group->id, CREDIT_CELL_ENABLED(0)),
+		.running = word_of(kernel, group->id, CREDIT_CELL_RUNNING(0)),
+		.counted = word_of(kernel, group->id, CREDIT_CELL_EVENTS(kernel->sizes.sets) + 1),
+	};
+}
+
+/* Most of the time in pauses; outside of them an event that counts time has counted as much as it ran. The kernel's
+ * running time stands still while it switches other tools' events. */
+static bool is_credited(const struct bpf_kernel *kernel, const struct own_cgroup *group)
+{
+	const struct credited credited = credited_of(kernel, group);
+
+	return bpf_kernel_find_slot(kernel, group->id) != CREDIT_ROOT_SLOT && credited.running > 0 &&
+	       credited.running <= credited.enabled / 2 && credited.counted >= credited.running * 9 / 10 &&
+	       credited.counted <= credited.running * 3 / 2;
+}
+
+/* It has to get CPU time for that; and where the host takes the CPU away in the middle of a program, the event goes on,
+ * which is much in the few ms before the first pause, and little later. */
+static void until_credited(const struct bpf_kernel *kernel, const struct storm *storm)
+{
+	int tenths = 0;
+
+	do
+		(void)usleep(100000);
+	while (++tenths < 10 ||
+	       (tenths < 600 && !(is_credited(kernel, &storm->groups[0]) && is_credited(kernel, &storm->groups[1]))));
+}
+
 /* In a pause, enabled time is credited alone; outside of pauses, an event that counts time counts as much as it runs.
  * When the storm is over, the budget fills up again. */
 static void test_budget(_unused_ void **state)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
-	size_t word = CREDIT_CELL_EVENTS(kernel->sizes.sets) + 1;
-	struct own_cgroup groups[2];
+	struct storm storm = {};
 	uint64_t id;
 	int fd = open_clock(&id);
 
-	make_group(&groups[0], "ping");
-	make_group(&groups[1], "pong");
+	make_group(&storm.groups[0], "ping");
+	make_group(&storm.groups[1], "pong");
 	kernel->config->budget = 1000;
 	assert_int_equal(bpf_kernel_wire(kernel, 0, 1, fd, id), 0);
 	kernel->config->events[1] = (struct credit_event){ .used = CREDIT_USED, .leads = 1, .limited = 1 };
@@ -232,32 +277,40 @@ static void test_budget(_unused_ void **state)
 	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
 	assert_true(bpf_kernel_flush_all(kernel));
 
-	storm(groups, 1000000);
+	storm_begin(&storm);
+	until_credited(kernel, &storm);
+	storm_end(&storm);
 	for (size_t i = 0; i < 2; i++) {
-		uint64_t enabled = word_of(kernel, groups[i].id, CREDIT_CELL_ENABLED(0));
-		uint64_t running = word_of(kernel, groups[i].id, CREDIT_CELL_RUNNING(0));
-		uint64_t counted = word_of(kernel, groups[i].id, word);
+		const struct credited credited = credited_of(kernel, &storm.groups[i]);
 
-		(void)rmdir(groups[i].path);
-		print_message("enabled %.3f s, running %.3f s, counted %.3f s\n", (double)enabled / 1e9,
-			      (double)running / 1e9, (double)counted / 1e9);
-		assert_in_range(running, 1, enabled / 2);
-		/* The kernel's running time stands still while it switches other tools' events. */
-		assert_in_range(counted, running * 9 / 10, running * 3 / 2);
+		print_message("enabled %.3f s, running %.3f s, counted %.3f s\n", (double)credited.enabled / 1e9,
+			      (double)credited.running / 1e9, (double)credited.counted / 1e9);
+		assert_true(is_credited(kernel, &storm.groups[i]));
 	}
 	assert_true(kernel->cpus[0].nr_pauses > 0);
 	/* In pauses, too, when it is read. */
 	assert_true(bpf_kernel_flush_all(kernel));
 	assert_true(kernel->cpus[0].counted[1] > 900000000);
 
+	/* Others' switches may use up what there is, once more. */
 	kernel->config->budget = CREDIT_PPM / 10;
-	(void)usleep(10 * CREDIT_BUDGET_MAX / 1000);
-	assert_true(bpf_kernel_flush_all(kernel));
+	for (int i = 0; i == 0 || (i < 100 && kernel->cpus[0].pauses); i++) {
+		(void)usleep(10 * CREDIT_BUDGET_MAX / 1000);
+		assert_true(bpf_kernel_flush_all(kernel));
+	}
 	assert_int_equal(kernel->cpus[0].pauses, 0);
 	safe_close(fd);
 }
 
 /* --- slots */
+
+/* Is it the next one that is given? */
+static bool is_next(const struct bpf_kernel *kernel, uint32_t slot)
+{
+	uint32_t next;
+
+	return bpf_map_lookup_elem(kernel->fds[BPF_FILE_VACANT], NULL, &next) == 0 && next == slot;
+}
 
 static void test_slots(_unused_ void **state)
 {
@@ -282,7 +335,8 @@ static void test_slots(_unused_ void **state)
 	/* The slot is not free yet: programs may use it. */
 	assert_int_equal(kernel->slots[slot].id, NO_CGROUP(1));
 	bpf_kernel_free_slot(kernel, slot);
-	assert_int_equal(kernel->slots[slot].nr_ancestors, 0);
+	/* Then it may be that of a cgroup of the machine at once. */
+	assert_true(kernel->slots[slot].nr_ancestors == 0 || !is_next(kernel, slot));
 	assert_null(kernel->known[slot].unclaimed);
 }
 
