@@ -8,9 +8,10 @@
 
 /* How often a cut is tried where events happen all the time, … */
 #define TRIES 4
-/* … and where the daemon lost its CPU in between, so that the old set was not read half way. */
-#define TRIES_DISTURBED 16
-#define DISTURBED_NS 50000U
+/* … and where the daemon was held up in between, so that the old set was not read half way: a cut that took longer than
+ * the shortest one by more than this part of it. */
+#define TRIES_DISTURBED 32
+#define DISTURBED_PART 4
 
 /* A group that takes over some of an old set's events, and its counts before and after the old set was read. */
 struct taker {
@@ -218,17 +219,20 @@ static void run_group(struct handover *handover, struct perf_engine *engine, enu
 		      struct reading_context *context)
 {
 	const struct scope_plan *plan = &engine->engine.env.plan->scope[scope];
+	uint64_t shortest = UINT64_MAX;
 
 	for (size_t i = 0; i < handover->nr; i++)
 		if (!handover->takers[i].group->started)
 			perf_group_start(handover->takers[i].group, clock_monotonic_ns());
-	for (int i = 0, tries = TRIES; i < tries; i++) {
-		uint64_t start = clock_monotonic_ns();
+	for (int i = 1; i <= TRIES_DISTURBED; i++) {
+		uint64_t start = clock_monotonic_ns(), took;
 
 		if (!takers_cut(handover, engine->buffer, old, context))
 			break;
-		tries = clock_monotonic_ns() - start > DISTURBED_NS ? TRIES_DISTURBED : TRIES;
-		if (begin_all_at_cut(handover, plan, scope, account_set(&context->own)))
+		took = clock_monotonic_ns() - start;
+		shortest = took < shortest ? took : shortest;
+		if (begin_all_at_cut(handover, plan, scope, account_set(&context->own)) ||
+		    (i >= TRIES && took <= shortest + shortest / DISTURBED_PART))
 			break;
 	}
 	old->dead = true;
