@@ -333,10 +333,13 @@ class Hog:
         self.process.wait(30)
 
 
+USERS = iter(random.sample(range(30000, 60000), 100))
+
+
 @pytest.fixture
 def user():
     """One for each test: what a user has used is given back a while after the last process has gone."""
-    return random.randrange(30000, 60000)
+    return next(USERS)
 
 
 @pytest.fixture
