@@ -10,11 +10,13 @@ daemon's HTTP is asked by wget in the guest.
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "system"))
@@ -35,11 +37,14 @@ MODULES = ["virtio_ring", "virtio", "virtio_mmio", "virtio_console"]
 SHIFT = 4
 CYCLES = 2 ** SHIFT
 
-# Seconds for a script, on a machine that has other things to do.
+# Seconds for a script, of CPU time: others may leave the guest little of the CPUs.
 PATIENCE = 180
 
 # … and for the system to boot.
 BOOT_PATIENCE = 90
+
+# Seconds after which a guest that has not worked that much is taken for dead.
+SILENCE = 900
 
 # Starts perfmond so that its exit status is kept, and waits until it listens or has ended.
 START = """
@@ -163,7 +168,7 @@ class Guest:
         self.exact, self.console, self.problem = exact, console, None
         kernel = next((ARM64 / "boot").glob("vmlinuz-*"))
         here, there = socket.socketpair()
-        here.settimeout(PATIENCE)
+        here.settimeout(SILENCE)
         self.port, self.answers = here, here.makefile("rb")
         clock = ["-smp", "1", "-icount", f"shift={SHIFT},sleep=off"] if exact else ["-smp", "2"]
         with there, open(console, "wb") as log:
@@ -180,11 +185,21 @@ class Guest:
         self.problem = f"{what}; its console:\n{self.console.read_text(errors='replace')}"
         raise AssertionError(self.problem)
 
-    def _answer(self, read, *args):
-        try:
-            data = read(*args)
-        except OSError as error:
-            self._gone(f"no answer of the guest: {error}")
+    def _worked(self):
+        """The emulator's CPU time, in seconds (proc(5): utime and stime)."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _answer(self, patience=PATIENCE):
+        """A line, for which the guest may work so long."""
+        end, most = time.monotonic() + SILENCE, self._worked() + patience
+        while not select.select([self.port], [], [], 1)[0]:
+            if self._worked() > most or time.monotonic() > end:
+                self._gone("no answer of the guest")
+        return self._read(self.answers.readline)
+
+    def _read(self, read, *args):
+        data = read(*args)
         if not data:
             self._gone("the guest has ended")
         return data
@@ -192,15 +207,13 @@ class Guest:
     def has_booted(self):
         """The first word on the port says so. On a busy machine, a guest of two CPUs once kept silent for three
         minutes, of which it used two on a CPU: where that happens it is ended. perfmond does not run yet."""
-        self.port.settimeout(BOOT_PATIENCE)
         try:
-            word = self._answer(self.answers.readline).split()
+            word = self._answer(BOOT_PATIENCE).split()
         except AssertionError:
             self.process.kill()
             self.process.wait()
             return False
         assert word == [b"ready"], word
-        self.port.settimeout(PATIENCE)
         self._pause()
         return True
 
@@ -214,8 +227,8 @@ class Guest:
         text = script.encode()
         self.process.send_signal(signal.SIGCONT)
         self.port.sendall(b"%d\n%s" % (len(text), text))
-        status, size = map(int, self._answer(self.answers.readline).split())
-        output = (self._answer(self.answers.read, size) if size else b"").decode()
+        status, size = map(int, self._answer().split())
+        output = (self._read(self.answers.read, size) if size else b"").decode()
         self._pause()
         if status:
             raise Failed(f"status {status} of: {script}\n{output}")

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import ctypes
 import functools
+import itertools
 import os
 import random
 import re
@@ -46,13 +47,13 @@ SANITIZER_REPORT = re.compile(r"AddressSanitizer|LeakSanitizer|UndefinedBehavior
 
 
 def until(condition, what, timeout=None):
-    """Waits until condition() is true, and returns what it was."""
+    """Waits until condition() is true, and returns what it was. Where looking takes long, ten looks are had."""
     end = time.monotonic() + (timeout or PATIENCE)
-    while True:
+    for looks in itertools.count(1):
         result = condition()
         if result:
             return result
-        assert time.monotonic() < end, f"waited in vain: {what}"
+        assert time.monotonic() < end or looks < 10, f"waited in vain: {what}"
         time.sleep(0.02)
 
 
