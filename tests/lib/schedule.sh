@@ -5,13 +5,13 @@
 # Most of the time of the suites that watch a daemon is waiting, but what they measure depends on the clock: they run
 # one after the other at normal priority. CPU-bound suites run beside them at idle priority, and get what the others
 # leave: first those that have time-outs of their own. Suites that tolerate a busy machine come after that, side by side
-# as far as they mostly wait, and the one that measures the whole daemon comes last, alone on the machine.
+# as far as they leave some of the CPUs, and the one that measures the whole daemon comes last, alone on the machine.
 # shellcheck shell=bash
 
 suites_computing=(lint package guest unit clang distcheck fuzz)
 suites_watching=(service hardware container system)
-suites_together=(nspawn web waiting minute)
-suites_beside=(browser)
+suites_together=(nspawn waiting minute)
+suites_beside=(web browser)
 suites_alone=(soak)
 all_suites=("${suites_computing[@]}" "${suites_watching[@]}" "${suites_together[@]}" "${suites_beside[@]}"
 	"${suites_alone[@]}")
