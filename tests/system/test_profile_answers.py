@@ -103,12 +103,14 @@ def test_scrapes_beside(stopped):
     os.kill(child, signal.SIGCONT)
     assert first.result().status_code == 200, first.result().text
     check(first.result())
-    for path, connection in zip(paths, waiting):
-        answer = connection.getresponse()
-        text = answer.read()
+    # All are read as they come, before any is looked at: who leaves one for a minute loses it ([web] answer_timeout).
+    answers = [(path, answer, answer.read()) for path, connection in zip(paths, waiting)
+               for answer in [connection.getresponse()]]
+    for path, answer, text in answers:
         assert answer.status == 200, text
         if answer.headers["Content-Type"].startswith("application/json"):
             check_json(path, 200, json.loads(text))
+    for connection in waiting:
         connection.close()
     assert daemon.metrics().value("perfmond_profile_answer_seconds_total") > 0
 
