@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "doc/openapi.json").read_text(encoding="utf-8"))
+RESOLVER = jsonschema.RefResolver.from_schema(DOCUMENT)
 API = [path for path in DOCUMENT["paths"] if path.startswith("/api/") and "{" not in path]
 
 
@@ -28,7 +29,7 @@ def response_of(path, status):
 
 
 def validate(schema, value):
-    jsonschema.Draft202012Validator(schema, resolver=jsonschema.RefResolver.from_schema(DOCUMENT)).validate(value)
+    jsonschema.Draft202012Validator(schema, resolver=RESOLVER).validate(value)
 
 
 def check_schema(name, value):
