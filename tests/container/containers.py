@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Bundles of runc. Their root is a folder with the host's /usr in it, read-only."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -116,14 +117,21 @@ class Runc:
         return f"{self.top.label}/{made[number].name}"
 
 
+def is_cleaned_up(left):
+    """Who runs there, as conmon does for a moment after its container, keeps a cgroup busy."""
+    for path, _, _ in os.walk(left, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+    return not left.is_dir()
+
+
 def clean_up(top):
     """Removes what containers leave behind in v1 hierarchies, where there are any."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, after = line.split(" - ")
         left = Path(before.split()[4] + top.label)
-        if after.startswith("cgroup ") and left.is_dir():
-            for path, _, _ in os.walk(left, topdown=False):
-                os.rmdir(path)
+        if after.startswith("cgroup "):
+            harness.until(lambda left=left: is_cleaned_up(left), f"{left} is removed")
 
 
 def run(command):
