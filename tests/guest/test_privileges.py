@@ -80,8 +80,8 @@ def assert_counts_nothing(daemon, paranoid):
 
 
 def capabilities(guest):
-    """The sets of each of its threads."""
-    threads = guest.run("cat /proc/$(cat /tmp/perfmond.pid)/task/*/status")
+    """The sets of each of its threads, but for those that end meanwhile."""
+    threads = guest.run("cat /proc/$(cat /tmp/perfmond.pid)/task/*/status; true")
     names = ("CapInh", "CapPrm", "CapEff", "CapAmb")
     return {name: {int(value, 16) for value in re.findall(rf"^{name}:\s+(\w+)$", threads, re.M)} for name in names}
 
