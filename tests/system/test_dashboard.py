@@ -239,8 +239,13 @@ def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, machi
     own, played = (url.removeprefix("http://") for url in (daemon.url, hardware.url))
     of_own = f'instance:perf_context_switches:rate5m{{instance="{own}"}}'
     of_played = f'instance:perf_instructions_per_cycle:ratio_rate5m{{instance="{played}"}}'
+    largest = next(target for panel in PANELS if panel["title"] == "Cycles, top $top" for target in panel["targets"])
+    everything = replaced(largest["expr"].replace("$level", ">= 0"))
+    of_pod = largest["expr"].replace("$job", "cluster").replace("$namespace", "shop")
+    awaited = of_own, of_played, replaced(largest["expr"]), everything, replaced(of_pod.replace("$pod", "web-.*"))
     end = time.monotonic() + 2 * PATIENCE
-    while (missing := without_data(server, at := time.time(), of_own, of_played)) and time.monotonic() < end:
+    # Scrapes that began before then have ended, also those that come too late, after which nothing is there at first.
+    while (missing := without_data(server, at := time.time() - 2, *awaited)) and time.monotonic() < end:
         time.sleep(1)
     assert not missing, f"no data: {missing}"
     for kind, count in (("recording", 25), ("alerting", 15)):
@@ -259,14 +264,11 @@ def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, machi
         [("web-0", "web", pytest.approx(1.5, rel=0.01))]
 
     # Of the largest cgroups, only those that hold no others.
-    largest = next(target for panel in PANELS if panel["title"] == "Cycles, top $top" for target in panel["targets"])
     shown = server.query(replaced(largest["expr"]), time=at)
     assert [labels["cgroup"] for labels, _ in shown] == ["/a.slice/b.service"]
     # The job of the pod's machine, and its pod: with a name that is nobody's there is nothing.
     for pod, count in (("web-.*", 1), ("db-0", 0)):
-        of_pod = largest["expr"].replace("$job", "cluster").replace("$namespace", "shop").replace("$pod", pod)
-        assert len(server.query(replaced(of_pod), time=at)) == count
-    everything = replaced(largest["expr"].replace("$level", ">= 0"))
+        assert len(server.query(replaced(of_pod.replace("$pod", pod)), time=at)) == count
     assert {labels["cgroup"] for labels, _ in server.query(everything, time=at)} == {"/a.slice", "/a.slice/b.service"}
 
 
