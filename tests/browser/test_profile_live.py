@@ -166,6 +166,7 @@ def test_off(perfmond, browser):
     words = requests.get(daemon.url + "/api/v1/profile", timeout=10).json()["error"]
     harness.until(lambda: browser.text("#profile-none") == words, "how to turn them on")
     assert "[profiles]" in words
+    browser.driver.get("about:blank")  # the page would ask again, and be refused again, at any time
     browser.complaints()
     browser.console[:] = [line for line in browser.console if "/profile" not in line]
 
