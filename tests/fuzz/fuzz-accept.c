@@ -2,19 +2,13 @@
 
 /* What a client can send for Accept and Accept-Encoding. */
 
+#include "fuzz.h"
+
 #include "util/cleanup.h"
 #include "web/accept.h"
 
 #include <stdint.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,6 +2,8 @@
 
 /* What a client can send for Authorization and Host, and what somebody can write into a file of users. */
 
+#include "fuzz.h"
+
 #include "web/basic.h"
 #include "web/host.h"
 #include "web/users.h"
@@ -9,14 +11,6 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void encode(const char *bytes, size_t n, char *out)
 {

@@ -2,6 +2,8 @@
 
 /* The rule of a capture: a text is a rule whose parts make the same rule again, or is refused with a sentence. */
 
+#include "fuzz.h"
+
 #include "config/capture-rule.h"
 #include "util/buf.h"
 #include "util/glob.h"
@@ -10,14 +12,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool is_same(const char *a, const char *b)
 {

@@ -3,21 +3,15 @@
 /* Config files: the bytes are one or more of them, a file separator (0x1c) apart, read one on top of the
  * other. */
 
+#include "fuzz.h"
+
 #include "config/config.h"
 #include "config/value.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
 #define SECOND UINT64_C(1000000000)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_list(const struct config_list *list, unsigned lines)
 {

@@ -2,19 +2,13 @@
 
 /* Files of the runtimes of containers: the first byte says of which kind the others are. */
 
+#include "fuzz.h"
+
 #include "cgroup/container-names.h"
 #include "util/text.h"
 
 #include <stdint.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_name(const char *text)
 {

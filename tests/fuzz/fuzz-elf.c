@@ -2,19 +2,13 @@
 
 /* ELF files: whatever is in one, some answer comes of it. */
 
+#include "fuzz.h"
+
 #include "symbol/elf-symbol.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <sys/mman.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void find(int fd, const char *name)
 {

@@ -2,6 +2,8 @@
 
 /* Event texts, as a config has them: the first byte chooses the machine, the rest is a list of events. */
 
+#include "fuzz.h"
+
 #include "event/parse.h"
 #include "setup/machines.h"
 #include "setup/made-elf.h"
@@ -17,16 +19,7 @@
 #define KALLSYMS "/proc/self/fd/100"
 #define PROGRAM "/proc/self/fd/101"
 
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
 static struct pmu_catalogue *catalogues[5];
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void make_files(void)
 {

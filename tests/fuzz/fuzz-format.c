@@ -5,6 +5,8 @@
  * fast, or one of the files of a PMU that is then read as a whole.
  */
 
+#include "fuzz.h"
+
 #include "event/catalog/pmu.h"
 #include "setup/tree.h"
 #include "util/text.h"
@@ -13,12 +15,6 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
 
 static const struct tree_file files[] = {
 	{ "pmu/type", "9\n" },
@@ -35,9 +31,6 @@ static const struct tree_file files[] = {
 
 static char *dir;
 static struct pmu_catalogue *catalogue;
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void remove_dir(void)
 {

@@ -2,19 +2,13 @@
 
 /* ELF files, and lists of the kernel's symbols: whatever is in one, each place has a name or a reason. */
 
+#include "fuzz.h"
+
 #include "symbol/kernel-names.h"
 #include "util/cleanup.h"
 
 #include <string.h>
 #include <sys/mman.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_places(const struct function_place *places, size_t nr)
 {

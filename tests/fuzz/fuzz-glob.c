@@ -8,6 +8,8 @@
  * "glob\nname\nname…"; the names are matched again and again, as those of many cgroups are.
  */
 
+#include "fuzz.h"
+
 #include "util/cleanup.h"
 #include "util/glob.h"
 
@@ -16,14 +18,6 @@
 
 /* Of names, in one run. */
 #define BYTES 20000
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* libFuzzer takes these for counters of code that is reached. */
 #define EXTRA __attribute__((section("__libfuzzer_extra_counters"), used))

@@ -6,6 +6,8 @@
  * hold the input's end, so that what they count is nonsense as well.
  */
 
+#include "fuzz.h"
+
 #include "count/count.h"
 #include "count/image.h"
 
@@ -15,18 +17,11 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
 #define BOOT "boot"
 #define NR_FILES 40
 /* The first of the files' ids, as in the seeds. */
 #define FIRST_ID 7012
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int __real_ioctl(int fd, unsigned long request, void *argument);
 int __wrap_ioctl(int fd, unsigned long request, ...);
 

@@ -2,20 +2,14 @@
 
 /* Records of a ring buffer: the first bytes choose the format, the others are one record. */
 
+#include "fuzz.h"
+
 #include "sample/record.h"
 #include "util/cleanup.h"
 
 #include <string.h>
 
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
 #define CHOICE 32
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint64_t sum;
 

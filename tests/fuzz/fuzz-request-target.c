@@ -3,6 +3,8 @@
 /* What a client can send for a request-target, what somebody can write for an address to listen on, and what a
  * file named cpu.stat can hold. */
 
+#include "fuzz.h"
+
 #include "cgroup/usage.h"
 #include "util/text.h"
 #include "web/address.h"
@@ -11,14 +13,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_utf8(const char *text)
 {

@@ -5,6 +5,8 @@
  * tracepoints and of processes. The first byte chooses one, the rest is its text.
  */
 
+#include "fuzz.h"
+
 #include "cgroup/identity.h"
 #include "event/catalog/term.h"
 #include "event/catalog/tracelist.h"
@@ -19,14 +21,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_utf8(const char *s)
 {

@@ -2,19 +2,13 @@
 
 /* What somebody can write into the web configuration of a fleet. */
 
+#include "fuzz.h"
+
 #include "web/toolkit-config.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			__builtin_trap();                                                                              \
-	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What is taken is complete: no half of a pair, and a rule for clients only with an authority. */
 static void check_tls(const struct tls_settings *tls)
