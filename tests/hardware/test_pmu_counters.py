@@ -85,10 +85,11 @@ def test_as_many_events_as_counters_are_all_counted(machine, one_pmu, cpus, work
 
 
 def assert_each_counts_a_loop(daemon, helper, cpu, labels):
-    """Equal events, of a loop of known length: by turns or not, none is a false 0, and all are true within 3 %."""
+    """Equal events, of a loop of known length: by turns or not, none is a false 0, and all are true within 3 %. Beside
+    the loop, the test takes a part of that to ask."""
     helper.do("instructions 200000000")
     before = daemon.fresh()
-    length = helper.do("instructions 10000000000")
+    length = helper.do("instructions 20000000000")
     delta = Delta(before, daemon.fresh())
     rises = {label: delta.of(f"perf_cpu_{label}_total", cpu=str(cpu)) for label in labels}
     assert all(rise == pytest.approx(length, rel=0.03) for rise in rises.values()), (length, rises)
@@ -96,7 +97,8 @@ def assert_each_counts_a_loop(daemon, helper, cpu, labels):
 
 def config_of(**groups):
     sections = "".join(f'[group "{name}"]\nevents = {events}\n' for name, events in groups.items())
-    return f"[daemon]\ninterval = 200ms\n[cpu]\ngroups = {' '.join(groups)}\n[cgroup]\ngroups =\n{sections}"
+    # No multiple of the kernel's turns: each of the daemon's own is another's.
+    return f"[daemon]\ninterval = 230ms\n[cpu]\ngroups = {' '.join(groups)}\n[cgroup]\ngroups =\n{sections}"
 
 
 def test_twelve_events_are_all_counted(machine, one_pmu, cpus, work, perfmond):
