@@ -120,6 +120,11 @@ def make_initramfs(folder):
     for name in MODULES:
         shutil.copy(next((ARM64 / "lib/modules").rglob(f"{name}.ko")), root / "modules")
     os.chmod(root / "init", 0o755)
+    return pack(root, initramfs)
+
+
+def pack(root, initramfs):
+    """As the kernel unpacks it."""
     names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
     with open(initramfs, "wb") as output:
         subprocess.run(["cpio", "--create", "--format=newc", "--quiet", "--owner=0:0"], cwd=root, stdout=output,
@@ -161,20 +166,20 @@ class Guest:
     With `exact`, it has one CPU, and its clock is the number of instructions: each takes 16 ns, which is as many
     cycles, and sleeping takes no time, so that nothing depends on how fast it is emulated. Time then passes
     in it only while a script runs, since the emulator is stopped in between. Without, it has two CPUs and the
-    time of the host, and its PMU counts cycles only. `options` are for its kernel.
+    time of the host, and its PMU counts cycles only. `options` are for its kernel; `memory` is in MiB.
     """
 
-    def __init__(self, initramfs, console, exact, options=""):
+    def __init__(self, initramfs, console, exact, options="", shift=SHIFT, memory=512):
         self.exact, self.console, self.problem = exact, console, None
         kernel = next((ARM64 / "boot").glob("vmlinuz-*"))
         here, there = socket.socketpair()
         here.settimeout(SILENCE)
         self.port, self.answers = here, here.makefile("rb")
-        clock = ["-smp", "1", "-icount", f"shift={SHIFT},sleep=off"] if exact else ["-smp", "2"]
+        clock = ["-smp", "1", "-icount", f"shift={shift},sleep=off"] if exact else ["-smp", "2"]
         with there, open(console, "wb") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig=KILL",
-                 "qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a57", "-m", "512", *clock,
+                 "qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a57", "-m", str(memory), *clock,
                  "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
                  "-kernel", kernel, "-initrd", initramfs, "-append", f"console=ttyAMA0 quiet panic=-1 {options}",
                  "-chardev", f"socket,id=tests,fd={there.fileno()}", "-device", "virtio-serial-device",
@@ -221,13 +226,13 @@ class Guest:
         if self.exact:
             self.process.send_signal(signal.SIGSTOP)
 
-    def run(self, script):
+    def run(self, script, patience=PATIENCE):
         """Runs a shell script to its end; its output. Failed where its status is not 0."""
         assert not self.problem, self.problem
         text = script.encode()
         self.process.send_signal(signal.SIGCONT)
         self.port.sendall(b"%d\n%s" % (len(text), text))
-        status, size = map(int, self._answer().split())
+        status, size = map(int, self._answer(patience).split())
         output = (self._read(self.answers.read, size) if size else b"").decode()
         self._pause()
         if status:

@@ -111,6 +111,18 @@ cmd_package()
 	ls "$build"/package/*.deb
 }
 
+cmd_emulate()
+{
+	local out=$results/emulate
+
+	mkdir -p "$out"
+	get_guest "$build/guest"
+	get_guest "$build/guest-tests" "${packages_guest_tests[@]}"
+	build_tree arm64 perfmond tests/system/work
+	GUEST=$build/guest-tests PERFMOND=$build/arm64/perfmond WORK=$build/arm64/tests/system/work \
+		PYTHONDONTWRITEBYTECODE=1 "$python" "$top/tests/guest/hardware.py" "$out" "$@"
+}
+
 cmd_screenshot()
 {
 	local suite=screenshot

@@ -16,6 +16,8 @@ packages_test=("${packages_build[@]}" curl gcovr iproute2 jq jsonnet libclang-rt
 packages_lint=("${packages_build[@]}" clang-format clang-tidy groff-base libcmocka-dev man-db mandoc python3
 	python3-pytest shellcheck zsh)
 packages_guest=(cpio gcc-aarch64-linux-gnu qemu-system-arm)
+# Inside of it, where the tests run there too.
+packages_guest_tests=(python3 python3-jsonschema python3-prometheus-client python3-pytest python3-requests python3-yaml)
 packages_browser=(chromium chromium-driver fonts-inter python3-selenium)
 axe_core=(axe-core 4.14.1 e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745)
 # The schema of its files.

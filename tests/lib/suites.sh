@@ -112,23 +112,24 @@ suite_fuzz()
 		sed 's,.*/\(fuzz-[a-z-]*\)\.log:.*: *,\1: inputs tried: ,'
 }
 
-# The compiler, the emulator and the guest's system: it has the libraries that the daemon is built with, but for libpfm,
-# so that the daemon is tested without it too.
+# get_guest FOLDER [PACKAGE...]: the compiler, the emulator and the guest's system: it has the libraries that the daemon
+# is built with, but for libpfm, so that the daemon is tested without it too.
 get_guest()
 {
-	local package libraries=()
+	local folder=$1 package libraries=()
 
+	shift
 	for package in "${packages_build[@]}"; do
 		[[ $package != *-dev || $package == libpfm* ]] || libraries+=("$package")
 	done
-	need "${packages_guest[@]}" && "$top/tests/guest/fetch" "$build/guest" "${libraries[@]}"
+	need "${packages_guest[@]}" && "$top/tests/guest/fetch" "$folder" "${libraries[@]}" "$@"
 }
 
 # The cross-built daemon, in an emulated machine that has a PMU.
 suite_guest()
 {
 	echo "getting the guest's packages, where they are not there yet"
-	need_or_skip "its packages" get_guest || return 0
+	need_or_skip "its packages" get_guest "$build/guest" || return 0
 	quietly "$results/$suite/build.log" build_tree arm64 perfmond tests/guest/load
 	# An emulated CPU keeps one of the host's busy: two files of tests at a time, each with guests of its own.
 	GUEST=$build/guest run_pytest arm64 "$top/tests/guest" -n 2 --dist loadfile
