@@ -196,10 +196,11 @@ def test_a_group_beside_pinned_ones(guest, perfmond):
         before = daemon.fresh()
         guest.load("instructions:200000000")
         delta = Delta(before, daemon.fresh())
-        truth = delta.of("perf_cpu_p2_total", cpu="0")
-        assert truth >= 200 * MILLION
-        for number, each in enumerate([1] * 6 + [CYCLES]):
-            assert delta.of(f"perf_cpu_i{number}_total", cpu="0") == pytest.approx(truth * each, rel=0.05)
+        # While nothing runs, there are cycles and no instructions, and there is no telling how long that is.
+        instructions, cycles = (delta.of(f"perf_cpu_p{number}_total", cpu="0") for number in (2, 0))
+        assert instructions >= 200 * MILLION
+        for number, truth in enumerate([instructions] * 6 + [cycles]):
+            assert delta.of(f"perf_cpu_i{number}_total", cpu="0") == pytest.approx(truth, rel=0.05)
         assert daemon.event("i0")["state"] == "multiplexed" and "counted in parts" in daemon.event("i0")["reason"]
         assert daemon.event("p0")["state"] == "ok" and daemon.event("p0")["reason"] is None
         daemon.reload(both)
