@@ -12,7 +12,7 @@ import time
 import pytest
 
 from counter import Counter, Keeper
-from harness import Reference, leeway, run, until
+from harness import Reference, Repeated, leeway, run, until
 
 pytestmark = pytest.mark.usefixtures("bpf")
 
@@ -194,6 +194,33 @@ def test_from_engine_to_engine(perfmond, cgroups, work, cpus):
         helper.do("faults 500")
         assert of(daemon.fresh(), FAULTS, group) - of(before, FAULTS, group) == helper.faults() - at, engine
     assert "bpf" not in daemon.json("/api/v1/status")["engine"]
+
+
+@pytest.mark.parametrize("events", [("page-faults",), ("page-faults", "page-faults, minor-faults")],
+                         ids=["the same group", "another group"])
+def test_into_other_memory(perfmond, cgroups, work, cpus, events):
+    """Where there has to be room for more cgroups, programs with other memory take over on each CPU between two events,
+    also while cgroups switch there all the time: nothing is counted twice, or of another cgroup."""
+    def changed(i):
+        return config(cgroups, more=f"max = {100 + 100 * i}").replace(
+            "events = page-faults, context-switches, task-clock", f"events = {events[i % len(events)]}")
+
+    keeper, groups = Keeper(), [cgroups.make(f"storm{i}") for i in range(2 * len(cpus))]
+    daemon = perfmond(changed(0))
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=groups[-1].label) is not None, "counted")
+    helpers = [work(group, cpus[i % len(cpus)]) for i, group in enumerate(groups)]
+    references = [Reference(group) for group in groups]
+    before = daemon.fresh()
+    for i in range(20):
+        storms = [Repeated(helper, "yields 1000") for helper in helpers]
+        daemon.reload(changed(i + 1))
+        for storm in storms:
+            storm.end()
+        now = daemon.fresh()
+        rises = [of(now, FAULTS, group) - of(before, FAULTS, group) for group in groups]
+        done = [reference.read() for reference in references]
+        most = keeper.most("page_faults")
+        assert all(mine <= rise <= mine + most for rise, mine in zip(rises, done)), (i, rises, done, most)
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])

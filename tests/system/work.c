@@ -8,6 +8,7 @@
  *   pin CPU        runs on that CPU from now on
  *   fork           makes a partner for `switches`; answers its pid
  *   faults N       touches N fresh pages, one by one: N page faults
+ *   yields N       the same, and gives its CPU away after each
  *   switches N     N round trips over a pair of pipes to the partner: on one CPU at least 2 N switches
  *   ticks HZ MS    sleeps HZ times a second for MS milliseconds: about HZ switches a second
  *   stalls         sleeps for 1 ms again and again until there is another line of input, which it takes; answers by how
@@ -152,15 +153,18 @@ static int do_switches(const struct partner *partner, uint64_t nr)
 	return 0;
 }
 
-static int do_faults(uint64_t nr)
+static int do_faults(uint64_t nr, bool yields)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = nr * page;
 	volatile char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (pages == MAP_FAILED)
 		return -errno;
-	for (size_t at = 0; at < size; at += page)
+	for (size_t at = 0; at < size; at += page) {
 		pages[at] = 1;
+		if (yields)
+			(void)sched_yield();
+	}
 	return munmap((void *)(uintptr_t)pages, size) < 0 ? -errno : 0;
 }
 
@@ -374,7 +378,7 @@ static int do_churn(uint64_t nr, uint64_t faults, uint64_t us, const char *prefi
 		if (r == 0 && i < nr && us > 0)
 			(void)nanosleep(&wait, NULL);
 		if (r == 0 && i < nr)
-			r = do_faults(faults);
+			r = do_faults(faults, false);
 		strcpy(before, path);
 	}
 	return r;
@@ -400,7 +404,9 @@ static int run_command(struct partner *partner, const struct command *command, u
 		r = do_fork(partner);
 		*answer = (uint64_t)partner->pid;
 	} else if (strcmp(name, "faults") == 0) {
-		r = do_faults(first);
+		r = do_faults(first, false);
+	} else if (strcmp(name, "yields") == 0) {
+		r = do_faults(first, true);
 	} else if (strcmp(name, "switches") == 0) {
 		r = do_switches(partner, first);
 	} else if (strcmp(name, "ticks") == 0) {

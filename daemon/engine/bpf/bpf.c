@@ -175,14 +175,15 @@ static int prepare(struct bpf_engine *engine)
 static int begin(struct bpf_engine *engine, const struct engine_target *spec, uint64_t now, struct reason *why)
 {
 	struct bpf_engine *from = engine->from;
+	struct bpf_kernel *former = from ? from->kernel : NULL;
 	struct bpf_sizes sizes = sizes_for(engine);
 	bool v1 = is_v1(spec->cgroup_fd);
 	int r = 0;
 
-	if (from && from->kernel && fits(engine, from->kernel, v1))
-		engine->kernel = bpf_kernel_ref(from->kernel);
+	if (former && fits(engine, former, v1))
+		engine->kernel = bpf_kernel_ref(former);
 	else
-		r = bpf_kernel_load(&engine->kernel, &sizes, v1, why);
+		r = bpf_kernel_load(&engine->kernel, &sizes, v1, former, why);
 	if (r == 0)
 		r = prepare(engine);
 	/* Two plans at a time can have more events than there are numbers. */
@@ -190,7 +191,7 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 		bpf_kernel_unref(engine->kernel);
 		engine->kernel = NULL;
 		memset(engine->sets, 0, bpf_plan(engine)->nr_sets * sizeof(*engine->sets));
-		r = bpf_kernel_load(&engine->kernel, &sizes, v1, why);
+		r = bpf_kernel_load(&engine->kernel, &sizes, v1, former, why);
 		if (r == 0)
 			r = prepare(engine);
 	}
@@ -202,8 +203,10 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 	engine->kernel->config->budget = engine->engine.env.switch_budget;
 	wiring_update(engine);
 	wiring_start(engine);
-	if (from && from->kernel && from->kernel != engine->kernel)
-		slots_succeed(engine, from);
+	if (former && former != engine->kernel) {
+		wiring_end(from);
+		(void)bpf_kernel_succeed(engine->kernel, former);
+	}
 	(void)bpf_kernel_flush_all(engine->kernel);
 	end_predecessor(engine, now);
 	return 0;

@@ -149,6 +149,23 @@ struct {
 	__uint(value_size, sizeof(__u64));
 } cells SEC(".maps");
 
+/* The CPUs of the part in the kernel that this one takes over from, and that part's program `flush`. Needed once; where
+ * there is no such part, the first has nothing to say, and the second is empty. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* nr_cpus */
+	__type(key, __u32);
+	__type(value, struct credit_cpu);
+} former_cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} former_flush SEC(".maps");
+
 /* --- slots
  *
  * The functions that give slots away are global: the kernel checks each of them once, and not again for each way that
@@ -566,6 +583,51 @@ int flush(void *context)
 	struct owner owner = owner_of((struct task_struct *)bpf_get_current_task());
 
 	return credit_and_remember(&owner, &owner, false, true);
+}
+
+/* Counting begins with this reading. */
+static __always_inline void begin_event(struct credit_cpu *cpu, __u32 number, __u32 i)
+{
+	__u32 zero = 0;
+	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
+	const struct credit_event *event;
+	struct bpf_perf_event_value now;
+
+	i &= CREDIT_EVENTS_MAX - 1;
+	if (!settings)
+		return;
+	event = &settings->events[i];
+	if (event->used != CREDIT_USED ||
+	    bpf_perf_event_read_value(&events, number * max_events + i, &now, sizeof(now)))
+		return;
+	cpu->values[i] = now.counter;
+	if (event->leads && event->set < CREDIT_SETS_MAX) {
+		cpu->enabled[event->set] = now.enabled;
+		cpu->running[event->set] = now.running;
+	}
+	cpu->states[i] = CREDIT_COUNTS;
+}
+
+/* What the daemon has run on each CPU when this part takes over: it begins to count there, and the former part, which
+ * has been told to, ends, with no event between the two. So nothing is lost or counted twice, and each of them knows
+ * who runs. It calls no function of its own: arm64 has no tail calls beside these before Linux 6.0.
+ * 1: it met another program there; CREDIT_ALONE: the former part could not be run. */
+SEC("raw_tp")
+int succeed(void *context)
+{
+	__u32 number;
+	struct credit_cpu *cpu = this_cpu(&number);
+	const struct credit_cpu *former = bpf_map_lookup_elem(&former_cpus, &number);
+
+	if (!cpu || !former)
+		return CREDIT_ALONE;
+	if (cpu->busy || former->busy)
+		return 1;
+	for (__u32 i = 0; i < CREDIT_EVENTS_MAX && i < max_events; i++)
+		begin_event(cpu, number, i);
+	cpu->since = bpf_ktime_get_ns();
+	bpf_tail_call(context, &former_flush, 0);
+	return CREDIT_ALONE;
 }
 
 /* Makes the next slots free that are not yet, from the last one on: run again while it returns 1. */

@@ -229,6 +229,12 @@ struct bpf_kernel *bpf_kernel_ref(struct bpf_kernel *kernel)
 	return kernel;
 }
 
+static void kernel_end_succession(struct bpf_kernel *kernel)
+{
+	kernel->succeed = safe_close(kernel->succeed);
+	kernel->former_flush = safe_close(kernel->former_flush);
+}
+
 struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 {
 	if (!kernel || --kernel->refs > 0)
@@ -239,6 +245,7 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 	unmap_file(kernel, BPF_FILE_CPUS, kernel->cpus);
 	unmap_file(kernel, BPF_FILE_SLOTS, kernel->slots);
 	unmap_file(kernel, BPF_FILE_CELLS, (void *)(uintptr_t)kernel->cells);
+	kernel_end_succession(kernel);
 	/* The links first: no program runs when its maps go. */
 	for (size_t i = _BPF_FILE_MAX; i-- > 0;)
 		safe_close(kernel->fds[i]);
@@ -265,6 +272,7 @@ static struct bpf_kernel *kernel_new(const struct bpf_sizes *sizes, bool v1)
 	kernel->v1 = v1;
 	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
 		kernel->fds[i] = -1;
+	kernel->succeed = kernel->former_flush = -1;
 	return kernel;
 }
 
@@ -295,16 +303,22 @@ static int set_sizes(struct credit *skeleton, const struct bpf_sizes *sizes)
 	return r;
 }
 
+/* The skeleton's files are closed with it. */
+static int copy_fd(int fd)
+{
+	int copy = fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	return fd >= 0 && copy < 0 ? -errno : copy;
+}
+
 static int keep_fd(struct bpf_kernel *kernel, enum bpf_file file, int fd)
 {
 	struct kept_id id;
 	int r;
 
-	if (fd < 0)
-		return fd;
-	kernel->fds[file] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	kernel->fds[file] = copy_fd(fd);
 	if (kernel->fds[file] < 0)
-		return -errno;
+		return kernel->fds[file];
 	r = kept_identify(kernel->fds[file], &id);
 	kernel->ids[file] = id.id;
 	return r;
@@ -373,7 +387,31 @@ static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *ske
 	return r;
 }
 
-static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct reason *why)
+static int set_former(struct credit *skeleton, const struct bpf_kernel *former)
+{
+	if (!former)
+		return bpf_program__set_autoload(skeleton->progs.succeed, false);
+	return bpf_map__reuse_fd(skeleton->maps.former_cpus, former->fds[BPF_FILE_CPUS]);
+}
+
+static int open_succession(struct bpf_kernel *kernel, const struct credit *skeleton, const struct bpf_kernel *former)
+{
+	uint32_t first = 0;
+
+	if (!former)
+		return 0;
+	kernel->succeed = copy_fd(bpf_program__fd(skeleton->progs.succeed));
+	kernel->former_flush = copy_fd(bpf_map__fd(skeleton->maps.former_flush));
+	if (kernel->succeed < 0)
+		return kernel->succeed;
+	if (kernel->former_flush < 0)
+		return kernel->former_flush;
+	return bpf_map_update_elem(kernel->former_flush, &first, &former->fds[BPF_FILE_FLUSH], BPF_ANY) < 0 ? -errno :
+													      0;
+}
+
+static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
+		struct reason *why)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
 	struct credit *skeleton;
@@ -386,9 +424,13 @@ static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
 	skeleton = credit__open();
 	r = skeleton ? set_sizes(skeleton, sizes) : -errno;
 	if (r == 0)
+		r = set_former(skeleton, former);
+	if (r == 0)
 		r = credit__load(skeleton);
 	if (r == 0)
 		r = kernel_open_files(kernel, skeleton);
+	if (r == 0)
+		r = open_succession(kernel, skeleton, former);
 	credit__destroy(skeleton);
 	if (r < 0)
 		return explain(r, why);
@@ -423,13 +465,14 @@ static bool attempt_holds(const struct attempt *attempt)
 	return attempt->again_at > 0 && (attempt->result == 0 || clock_monotonic_ns() < attempt->again_at);
 }
 
-int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct reason *why)
+int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
+		    struct reason *why)
 {
 	struct attempt *last = last_attempt();
 
 	if (last->result < 0 && attempt_holds(last))
 		return attempt_tell(last, why);
-	last->result = load(ret, sizes, v1, &last->why);
+	last->result = load(ret, sizes, v1, former, &last->why);
 	last->again_at = clock_monotonic_ns() + LOAD_AGAIN_NS;
 	if (last->result < 0)
 		last->sizes = *sizes;
@@ -443,7 +486,7 @@ int bpf_kernel_try(struct reason *why)
 
 	if (attempt_holds(last))
 		return attempt_tell(last, why);
-	last->result = load(&kernel, &last->sizes, false, &last->why);
+	last->result = load(&kernel, &last->sizes, false, NULL, &last->why);
 	if (kernel)
 		kernel->is_trial = true;
 	if (last->result == 0 && !bpf_kernel_flush(kernel, 0))
@@ -531,18 +574,24 @@ int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, in
 	return 0;
 }
 
-bool bpf_kernel_flush(struct bpf_kernel *kernel, uint32_t cpu)
+/* Until it meets no other program there. False: it could not be run, or has said no. */
+static bool run_on_cpu(int program, uint32_t cpu)
 {
 	for (int i = 0; i < FLUSH_TRIES; i++) {
 		LIBBPF_OPTS(bpf_test_run_opts, options, .flags = BPF_F_TEST_RUN_ON_CPU, .cpu = cpu);
 
 		/* -ENXIO: it is offline. */
-		if (bpf_prog_test_run_opts(kernel->fds[BPF_FILE_FLUSH], &options) < 0)
+		if (bpf_prog_test_run_opts(program, &options) < 0)
 			return false;
-		if (options.retval == 0)
-			return true;
+		if (options.retval != 1)
+			return options.retval == 0;
 	}
 	return false;
+}
+
+bool bpf_kernel_flush(struct bpf_kernel *kernel, uint32_t cpu)
+{
+	return run_on_cpu(kernel->fds[BPF_FILE_FLUSH], cpu);
 }
 
 static bool has_events(const struct bpf_kernel *kernel, uint32_t cpu)
@@ -560,6 +609,20 @@ bool bpf_kernel_flush_all(struct bpf_kernel *kernel)
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
 		if (has_events(kernel, cpu))
 			all = bpf_kernel_flush(kernel, cpu) && all;
+	return all;
+}
+
+bool bpf_kernel_succeed(struct bpf_kernel *kernel, struct bpf_kernel *former)
+{
+	bool all = true;
+
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus && cpu < former->sizes.cpus; cpu++)
+		if ((has_events(kernel, cpu) || has_events(former, cpu)) && !run_on_cpu(kernel->succeed, cpu)) {
+			(void)bpf_kernel_flush(kernel, cpu);
+			(void)bpf_kernel_flush(former, cpu);
+			all = false;
+		}
+	kernel_end_succession(kernel);
 	return all;
 }
 

@@ -91,6 +91,9 @@ struct bpf_kernel {
 	struct bpf_calibration *calibrations; /* by CPU × sizes.events */
 	uint64_t *errors;		      /* by CPU, see conservation.h: events by which both sides have differed */
 	uint64_t nr_images;		      /* that tell of it; 0: nobody makes any */
+	/* Files that are open while it takes over from another one: a program, and the map of the program that it has
+	 * run. -1: it does not. */
+	int succeed, former_flush;
 	uint64_t *read; /* what has been read of each cell: words, with the times twice (bpf_read_words()) */
 };
 
@@ -104,8 +107,14 @@ static inline size_t bpf_read_words(const struct bpf_sizes *sizes)
  * tried in the same size. */
 int bpf_kernel_try(struct reason *why);
 
-/* Loads the programs and attaches them. Where that fails, the answer is the same for a while. */
-int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct reason *why);
+/* Loads the programs and attaches them. Where that fails, the answer is the same for a while. former: the part that it
+ * is going to take over from (bpf_kernel_succeed()), or NULL. */
+int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
+		    struct reason *why);
+/* Counting begins, and ends in the former part, of which each event in use has to be CREDIT_ENDING: on each CPU with no
+ * event between the two. The CPUs know already who runs there: an event has been wired, or they were flushed. False: a
+ * CPU could not do that, and has counted some microseconds in both. */
+bool bpf_kernel_succeed(struct bpf_kernel *kernel, struct bpf_kernel *former);
 /* One that an earlier instance of the daemon has loaded, of whose files only the ids are known: takes them out of the
  * pool. -ENOENT: not all are there, or they are of another layout; -ENOMEM. */
 int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,

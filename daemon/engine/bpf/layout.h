@@ -49,6 +49,9 @@ enum credit_use {
 	CREDIT_ENDING,
 };
 
+/* The program `succeed` has begun, and the former part has not ended. */
+#define CREDIT_ALONE 2
+
 /* Where an event stands on a CPU. */
 enum credit_state {
 	CREDIT_NEW, /* it has not been read since it was opened, or could not be read the last time */

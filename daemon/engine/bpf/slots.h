@@ -17,10 +17,6 @@
 /* Reads all cells, and settles what is measured. now: CLOCK_MONOTONIC ns. */
 void slots_read(struct bpf_engine *engine, uint64_t now);
 
-/* The engine's part in the kernel begins to count, and that of its predecessor, another one, ends. Read the
- * predecessor's slots after that. */
-void slots_succeed(struct bpf_engine *engine, struct bpf_engine *from);
-
 /* Reads the cells of a target's cgroup for the last time. Its slot becomes free after the next reading of all. */
 void slots_end(struct bpf_engine *engine, struct bpf_target *target);
 

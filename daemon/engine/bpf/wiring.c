@@ -113,15 +113,26 @@ int wiring_number_sets(struct bpf_engine *engine)
 	return r;
 }
 
+static void end_others(struct credit_config *config, const struct numbers *own)
+{
+	for (uint32_t i = 0; i < config->nr_events && i < CREDIT_EVENTS_MAX; i++)
+		if (config->events[i].used && !own->events[i])
+			config->events[i].used = CREDIT_ENDING;
+}
+
+void wiring_end(struct bpf_engine *engine)
+{
+	const struct numbers none = {};
+
+	end_others(engine->kernel->config, &none);
+}
+
 void wiring_start(struct bpf_engine *engine)
 {
-	struct credit_config *config = engine->kernel->config;
 	struct numbers own = {};
 
 	mark(&own, engine);
-	for (uint32_t i = 0; i < config->nr_events && i < CREDIT_EVENTS_MAX; i++)
-		if (config->events[i].used && !own.events[i])
-			config->events[i].used = CREDIT_ENDING;
+	end_others(engine->kernel->config, &own);
 	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 		if (engine->sets[i].used)
 			start_set(engine, i);

@@ -39,7 +39,7 @@
 
 DEFINE_CLEANUP(struct bpf_kernel *, bpf_kernel_unref)
 
-static struct bpf_kernel *load(uint32_t slots)
+static struct bpf_kernel *load_after(const struct bpf_kernel *former, uint32_t slots)
 {
 	const struct bpf_sizes sizes = { .cpus = (uint32_t)get_nprocs_conf(), .slots = slots, .events = 2, .sets = 1 };
 	struct bpf_kernel *kernel = NULL;
@@ -49,9 +49,14 @@ static struct bpf_kernel *load(uint32_t slots)
 		print_message("SKIPPED: %s\n", why.text);
 		skip();
 	}
-	if (bpf_kernel_load(&kernel, &sizes, false, &why) < 0)
+	if (bpf_kernel_load(&kernel, &sizes, false, former, &why) < 0)
 		fail_msg("%s", why.text);
 	return kernel;
+}
+
+static struct bpf_kernel *load(uint32_t slots)
+{
+	return load_after(NULL, slots);
 }
 
 /* A word of all cells of CPU 0. */
@@ -84,12 +89,13 @@ static void test_load(_unused_ void **state)
 	assert_true(bpf_kernel_flush_all(kernel));
 }
 
-static int open_clock(uint64_t *ret_id)
+/* Of CPU 0, and it does not count yet. */
+static int open_event(enum perf_sw_ids config, uint64_t *ret_id)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
 		.type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.config = config,
 		.disabled = 1,
 	};
 	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
@@ -105,7 +111,7 @@ static void test_credit(_unused_ void **state)
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
 	size_t word = CREDIT_CELL_EVENTS(kernel->sizes.sets) + 1;
 	uint64_t id, counted, after;
-	int fd = open_clock(&id);
+	int fd = open_event(PERF_COUNT_SW_CPU_CLOCK, &id);
 
 	assert_int_equal(bpf_kernel_wire(kernel, 0, 1, fd, id), 0);
 	kernel->config->events[1] = (struct credit_event){ .used = CREDIT_USED, .leads = 1 };
@@ -266,7 +272,7 @@ static void test_budget(_unused_ void **state)
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
 	struct storm storm = {};
 	uint64_t id;
-	int fd = open_clock(&id);
+	int fd = open_event(PERF_COUNT_SW_CPU_CLOCK, &id);
 
 	make_group(&storm.groups[0], "ping");
 	make_group(&storm.groups[1], "pong");
@@ -409,6 +415,52 @@ static void test_aliases(_unused_ void **state)
 	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), parent);
 }
 
+/* --- from one part to the next */
+
+static void wire_switches(struct bpf_kernel *kernel, int fd, uint64_t id)
+{
+	assert_int_equal(bpf_kernel_wire(kernel, 0, 1, fd, id), 0);
+	kernel->config->events[1] = (struct credit_event){ .used = CREDIT_USED, .leads = 1, .at_switch = 1 };
+	kernel->config->nr_events = 2;
+}
+
+/* Each has counted from where the one before it has ended, in the middle of nothing but switches. */
+static void test_succeed(_unused_ void **state)
+{
+	struct bpf_kernel *kernel = load(ROOM), *next;
+	size_t word = CREDIT_CELL_EVENTS(kernel->sizes.sets) + 1;
+	uint64_t id, counted = 0;
+	int fd = open_event(PERF_COUNT_SW_CONTEXT_SWITCHES, &id);
+	struct storm storm;
+
+	make_group(&storm.groups[0], "former");
+	make_group(&storm.groups[1], "next");
+	storm_begin(&storm);
+	wire_switches(kernel, fd, id);
+	assert_true(bpf_kernel_flush_all(kernel));
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
+	for (int i = 0; i < 20; i++) {
+		(void)usleep(1000);
+		next = load_after(kernel, ROOM);
+		wire_switches(next, fd, id);
+		kernel->config->events[1].used = CREDIT_ENDING;
+		assert_true(bpf_kernel_succeed(next, kernel));
+		assert_int_equal(next->cpus[0].states[1], CREDIT_COUNTS);
+		assert_int_equal(kernel->cpus[0].states[1], CREDIT_ENDED);
+		counted += sum_cells(kernel, word);
+		(void)bpf_kernel_unref(kernel);
+		kernel = next;
+	}
+	kernel->config->events[1].used = CREDIT_ENDING;
+	assert_true(bpf_kernel_flush_all(kernel));
+	counted += sum_cells(kernel, word);
+	assert_true(counted > 1000);
+	assert_int_equal(counted, kernel->cpus[0].values[1]);
+	storm_end(&storm);
+	safe_close(fd);
+	(void)bpf_kernel_unref(kernel);
+}
+
 /* --- over a restart */
 
 struct kept {
@@ -514,7 +566,7 @@ int main(void)
 		cmocka_unit_test(test_budget),	      cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_too_few_slots), cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_identify),      cmocka_unit_test(test_restore),
-		cmocka_unit_test(test_restore_fails),
+		cmocka_unit_test(test_restore_fails), cmocka_unit_test(test_succeed),
 	};
 
 	return cmocka_run_group_tests_name("bpf", tests, NULL, NULL);
