@@ -182,6 +182,27 @@ for turn in range(50):
     assert all(0.99 * other <= mine <= 1.01 * other + most for mine, other in zip(rises, theirs)), (rises, theirs)
 
 
+def test_a_task_that_is_moved_while_it_runs(perfmond, cgroups, work, cpus):
+    """By another CPU, to and fro: each cgroup has what was done there, as the kernel's own events say."""
+    if len(cpus) < 2:
+        pytest.skip("one CPU: a task does not run while it is moved")
+    a, b = cgroups.make("a"), cgroups.make("b")
+    daemon = perfmond(config(cgroups).replace("200ms", "10min"))
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=b.label) is not None, "counted")
+    helper = work(a, cpus[-1])
+    keeper, before, references = Keeper(), daemon.fresh(), [Reference(group) for group in (a, b)]
+    load = Repeated(helper, "faults 20000")
+    for i in range(40):
+        time.sleep(random.uniform(0, 0.01))
+        (a if i % 2 else b).add(helper.process.pid)
+    load.end()
+    after = daemon.fresh()
+    rises = [of(after, FAULTS, group) - of(before, FAULTS, group) for group in (a, b)]
+    theirs, most = [reference.read() for reference in references], keeper.most("page_faults")
+    assert min(theirs) > 0
+    assert all(abs(mine - other) <= 2 + most for mine, other in zip(rises, theirs)), (rises, theirs, most)
+
+
 def test_from_engine_to_engine(perfmond, cgroups, work, cpus):
     """Totals go on; what happens between two readings of the same moment is counted once."""
     group = cgroups.make("works")

@@ -551,7 +551,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 }
 
 /* A task has been moved, perhaps the one that runs here, which has moved itself. One that runs on another CPU is seen
- * there at the next switch, or when the daemon reads: until then it counts for the cgroup that it has left. */
+ * there, by on_call(). */
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct *task)
 {
@@ -574,6 +574,44 @@ int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct 
 	bpf_map_update_elem(&homes, &moved.process, &moved.id, BPF_ANY);
 	credit_and_remember(&leaves, &mover, false, false);
 	return 0;
+}
+
+/* Another CPU has this one call a function. It does when it has moved the task that runs here, for the sake of perf's
+ * own events (perf_cgroup_attach(), kernel/events/core.c): what has been counted so far is of the cgroup it has left.
+ * Kernels have one tracepoint or another for that. Without any, the move is seen at the next switch, or when the daemon
+ * reads. */
+static __always_inline int on_call(void)
+{
+	__u32 number, task = (__u32)bpf_get_current_pid_tgid();
+	struct credit_cpu *cpu = this_cpu(&number);
+	struct owner owner;
+
+	/* Calls are frequent, and moves are rare. */
+	if (!cpu || cpu->task != task || (!is_v1() && cpu->cgroup == bpf_get_current_cgroup_id()))
+		return 0;
+	owner = owner_of((struct task_struct *)bpf_get_current_task());
+	if (cpu->cgroup == 0 || cpu->cgroup == owner.id)
+		return 0;
+	return credit_and_remember(&owner, &owner, false, false);
+}
+
+/* Newer kernels. */
+SEC("tp_btf/csd_function_entry")
+int on_csd(void *context)
+{
+	return on_call();
+}
+
+SEC("tp_btf/call_function_single_entry")
+int on_x86_call(void *context)
+{
+	return on_call();
+}
+
+SEC("tp_btf/ipi_entry")
+int on_arm_call(void *context)
+{
+	return on_call();
 }
 
 /* What the daemon has run on each CPU before it reads (BPF_PROG_TEST_RUN). 1: it met another program there. */

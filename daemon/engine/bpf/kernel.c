@@ -370,7 +370,22 @@ static int fill_slots(struct bpf_kernel *kernel, const struct credit *skeleton)
 	return kernel->config->nr_slots == kernel->sizes.slots ? 0 : -ENOMEM;
 }
 
-static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *skeleton)
+/* The programs that do the same at another tracepoint, of which one is loaded: that of this number, or none. */
+static struct bpf_program *choose_call(const struct credit *skeleton, size_t number)
+{
+	struct bpf_program *const calls[] = {
+		skeleton->progs.on_csd,
+		skeleton->progs.on_x86_call,
+		skeleton->progs.on_arm_call,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		(void)bpf_program__set_autoload(calls[i], i == number);
+	return number < ARRAY_SIZE(calls) ? calls[number] : NULL;
+}
+
+static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *skeleton,
+			     const struct bpf_program *on_call)
 {
 	int r = keep_maps(kernel, skeleton);
 
@@ -384,6 +399,8 @@ static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *ske
 		r = attach(kernel, BPF_FILE_ON_SWITCH, skeleton->progs.on_switch);
 	if (r == 0)
 		r = attach(kernel, BPF_FILE_ON_ATTACH, skeleton->progs.on_attach);
+	if (r == 0 && on_call)
+		r = attach(kernel, BPF_FILE_ON_CALL, on_call);
 	return r;
 }
 
@@ -410,28 +427,36 @@ static int open_succession(struct bpf_kernel *kernel, const struct credit *skele
 													      0;
 }
 
+/* *call: the number of the tracepoint for calls to try first, and of the one that this kernel has. */
 static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
-		struct reason *why)
+		size_t *call, struct reason *why)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
+	struct bpf_program *on_call;
 	struct credit *skeleton;
 	int r;
 
 	if (!kernel)
 		return reason_set(why, -ENOMEM, "out of memory");
-	libbpf_said[0] = verifier_said[0] = '\0';
 	(void)libbpf_set_print(note_libbpf);
-	skeleton = credit__open();
-	r = skeleton ? set_sizes(skeleton, sizes) : -errno;
-	if (r == 0)
-		r = set_former(skeleton, former);
-	if (r == 0)
-		r = credit__load(skeleton);
-	if (r == 0)
-		r = kernel_open_files(kernel, skeleton);
-	if (r == 0)
-		r = open_succession(kernel, skeleton, former);
-	credit__destroy(skeleton);
+	do {
+		libbpf_said[0] = verifier_said[0] = '\0';
+		skeleton = credit__open();
+		if (!skeleton)
+			return explain(-errno, why);
+		on_call = choose_call(skeleton, *call);
+		r = set_sizes(skeleton, sizes);
+		if (r == 0)
+			r = set_former(skeleton, former);
+		if (r == 0)
+			r = credit__load(skeleton);
+		if (r == 0)
+			r = kernel_open_files(kernel, skeleton, on_call);
+		if (r == 0)
+			r = open_succession(kernel, skeleton, former);
+		credit__destroy(skeleton);
+		/* This kernel has no such tracepoint. */
+	} while (r == -ESRCH && on_call && ++*call);
 	if (r < 0)
 		return explain(r, why);
 	*ret = steal_ptr(kernel);
@@ -444,6 +469,7 @@ struct attempt {
 	int result;
 	struct reason why;
 	struct bpf_sizes sizes; /* to be tried: the least ones, or those that failed */
+	size_t call;		/* the tracepoint for calls that this kernel has, see load() */
 };
 
 static struct attempt *last_attempt(void)
@@ -472,7 +498,7 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 
 	if (last->result < 0 && attempt_holds(last))
 		return attempt_tell(last, why);
-	last->result = load(ret, sizes, v1, former, &last->why);
+	last->result = load(ret, sizes, v1, former, &last->call, &last->why);
 	last->again_at = clock_monotonic_ns() + LOAD_AGAIN_NS;
 	if (last->result < 0)
 		last->sizes = *sizes;
@@ -486,7 +512,7 @@ int bpf_kernel_try(struct reason *why)
 
 	if (attempt_holds(last))
 		return attempt_tell(last, why);
-	last->result = load(&kernel, &last->sizes, false, NULL, &last->why);
+	last->result = load(&kernel, &last->sizes, false, NULL, &last->call, &last->why);
 	if (kernel)
 		kernel->is_trial = true;
 	if (last->result == 0 && !bpf_kernel_flush(kernel, 0))
@@ -509,7 +535,8 @@ static enum kept_kind kind_of(enum bpf_file file)
 void bpf_kernel_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata)
 {
 	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
-		each(userdata, kernel->fds[i], (struct kept_id){ kind_of((enum bpf_file)i), kernel->ids[i] });
+		if (kernel->fds[i] >= 0)
+			each(userdata, kernel->fds[i], (struct kept_id){ kind_of((enum bpf_file)i), kernel->ids[i] });
 }
 
 /* Is the map as large as what is going to be read of it? */
@@ -533,6 +560,8 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 	if (!kernel)
 		return -ENOMEM;
 	for (size_t i = 0; i < _BPF_FILE_MAX; i++) {
+		if (i == BPF_FILE_ON_CALL && !ids[i])
+			continue;
 		kernel->ids[i] = ids[i];
 		kernel->fds[i] = kept_pool_take(kept, kind_of((enum bpf_file)i), ids[i]);
 		whole = whole && kernel->fds[i] >= 0;

@@ -33,6 +33,7 @@ enum bpf_file {
 	BPF_FILE_FLUSH,	    /* a program */
 	BPF_FILE_ON_SWITCH, /* links */
 	BPF_FILE_ON_ATTACH,
+	BPF_FILE_ON_CALL, /* not on all kernels */
 	_BPF_FILE_MAX,
 };
 
@@ -78,7 +79,7 @@ struct bpf_kernel {
 	bool v1;       /* perf_event is in a v1 hierarchy */
 	bool is_trial; /* nothing is counted by it */
 	int fds[_BPF_FILE_MAX];
-	uint64_t ids[_BPF_FILE_MAX]; /* the kernel's, of each file */
+	uint64_t ids[_BPF_FILE_MAX]; /* the kernel's, of each file; 0: there is none */
 
 	/* Mapped: */
 	struct credit_config *config;

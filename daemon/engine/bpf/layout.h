@@ -18,7 +18,7 @@
  * to a level that is drawn anew each time, so that no load can keep in step with it.
  */
 
-#define CREDIT_LAYOUT 2
+#define CREDIT_LAYOUT 3
 
 #define CREDIT_EVENTS_MAX 64
 #define CREDIT_SETS_MAX 64
