@@ -23,7 +23,8 @@ axe_core=(axe-core 4.14.1 e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89b
 # The schema of its files.
 speedscope=(speedscope 1.25.0 2831f1e0d26df914b477e522d78b8485511495a6af81a0b88158f8b48f9e0d03)
 packages_protobuf=(protobuf-compiler)
-packages_container=(binutils libcap2-bin runc umoci)
+# The libraries are podman's, which is only unpacked.
+packages_container=(binutils libcap2-bin libdevmapper1.02.1 libgpgme11 runc umoci)
 packages_runtimes=(conmon containerd docker.io libsubid4 podman)
 packages_package=(debhelper dpkg-dev)
 packages_package_test=("${packages_package[@]}" lintian mmdebstrap rpm rpmlint)
