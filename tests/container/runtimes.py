@@ -46,8 +46,13 @@ class Podman:
             f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\nruntime = "runc"\n'
             f'conmon_path = ["{find("conmon", "bin/conmon")}"]\n'
             f'[engine.runtimes]\nrunc = ["{shutil.which("runc")}"]\n')
+        # The machine may have none (/etc/containers), which is a package of its own.
+        policy = folder / ".config/containers/policy.json"
+        policy.parent.mkdir(parents=True)
+        policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}\n')
         libraries = next((PACKAGES / "libsubid4").glob("usr/lib/*"))
-        self.env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "CONTAINERS_CONF": str(config)}
+        self.env = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "CONTAINERS_CONF": str(config),
+                    "HOME": str(folder)}
         self.files = folder / "root/vfs-containers"
 
     def __call__(self, *args):
