@@ -241,7 +241,9 @@ def test_into_other_memory(perfmond, cgroups, work, cpus, events):
         rises = [of(now, FAULTS, group) - of(before, FAULTS, group) for group in groups]
         done = [reference.read() for reference in references]
         most = keeper.most("page_faults")
-        assert all(mine <= rise <= mine + most for rise, mine in zip(rises, done)), (i, rises, done, most)
+        # A page fault is counted by one perf event after the other: by those of two groups not at the same moment.
+        apart = (i + 1) * len(cpus) if len(events) > 1 else 0
+        assert all(-apart <= rise - mine <= apart + most for rise, mine in zip(rises, done)), (i, rises, done, most)
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])

@@ -584,15 +584,24 @@ static __always_inline int on_call(void)
 {
 	__u32 number, task = (__u32)bpf_get_current_pid_tgid();
 	struct credit_cpu *cpu = this_cpu(&number);
-	struct owner owner;
+	struct owner leaves, owner;
+	__u64 *home;
 
 	/* Calls are frequent, and moves are rare. */
-	if (!cpu || cpu->task != task || (!is_v1() && cpu->cgroup == bpf_get_current_cgroup_id()))
+	if (!cpu || cpu->cgroup == 0 || (cpu->task == task && !is_v1() && cpu->cgroup == bpf_get_current_cgroup_id()))
 		return 0;
 	owner = owner_of((struct task_struct *)bpf_get_current_task());
-	if (cpu->cgroup == 0 || cpu->cgroup == owner.id)
+	leaves = owner;
+	if (cpu->task != task) {
+		/* The switch to it was hidden: it is known where it was if it had been moved there. */
+		home = bpf_map_lookup_elem(&homes, &owner.process);
+		if (!home || *home == owner.id || !find_slot(*home))
+			return 0;
+		leaves.id = *home;
+	} else if (cpu->cgroup == owner.id) {
 		return 0;
-	return credit_and_remember(&owner, &owner, false, false);
+	}
+	return credit_and_remember(&leaves, &owner, false, false);
 }
 
 /* Newer kernels. */
