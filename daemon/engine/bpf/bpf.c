@@ -5,6 +5,7 @@
 #include "engine/bpf/conservation.h"
 #include "engine/bpf/image.h"
 #include "engine/bpf/slots.h"
+#include "engine/bpf/unclaimed.h"
 #include "engine/bpf/wiring.h"
 #include "engine/perf/perf.h"
 #include "host/cpu.h"
@@ -37,17 +38,31 @@ int bpf_is_available(struct reason *why)
 
 /* The events that are counted exactly and without cost to each switch by perf events of the cgroup are left to those;
  * and what counts when a BPF program is not asked, in the middle of a switch. */
-static const char *explain_kind(const struct scope_plan *plan, const struct column *column)
+static bool is_perfs(const struct column *column)
 {
 	const struct perf_event_attr *attr = &column->event->attr;
 
+	return attr->type == PERF_TYPE_TRACEPOINT || attr->type == PERF_TYPE_BREAKPOINT || column->event->probe ||
+	       event_is_slow_to_close(column->event);
+}
+
+static bool are_too_many(const struct scope_plan *plan)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < plan->nr_columns && plan->nr_columns > CREDIT_EVENTS_MAX; i++)
+		nr += !is_perfs(&plan->columns[i]);
+	return nr > CREDIT_EVENTS_MAX;
+}
+
+static const char *explain_kind(const struct scope_plan *plan, const struct column *column)
+{
 	if (column->scope == SCOPE_CPU)
 		return "CPUs' events are perf's";
-	if (plan->nr_columns > CREDIT_EVENTS_MAX)
-		return "there are more events per cgroup than are read at a switch";
-	if (attr->type == PERF_TYPE_TRACEPOINT || attr->type == PERF_TYPE_BREAKPOINT || column->event->probe ||
-	    event_is_slow_to_close(column->event))
+	if (is_perfs(column))
 		return "tracepoints, probes and breakpoints are counted by perf";
+	if (are_too_many(plan))
+		return "there are more events per cgroup than are read at a switch";
 	return NULL;
 }
 
@@ -308,14 +323,14 @@ static int bpf_add(struct engine *base, const struct engine_target *spec, const 
 		return r;
 	/* Up to now, others have counted it. */
 	if (!root && spec->before_start) {
-		slots_read(engine, now);
+		slots_read_below(engine, spec->id);
 		spec->before_start(spec->userdata, base, now);
 	}
-	target = bpf_target_new(engine, spec->id, rows, count_rows(cpus, rows));
+	target = bpf_target_new(engine, spec->id, spec->parent, rows, count_rows(cpus, rows));
 	if (!target)
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (!root && spec->before_start)
-		slots_disclaim(engine, target);
+		unclaimed_disclaim(engine, target);
 	if (!root)
 		bpf_kernel_unalias(engine->kernel, spec->id);
 	return 0;
@@ -339,10 +354,11 @@ static void bpf_remove_set(struct engine *base, enum scope scope, uint64_t id, s
 	struct bpf_engine *engine = bpf_engine(base);
 	struct bpf_target *target = scope == SCOPE_CGROUP ? bpf_target_find(engine, id) : NULL;
 
+	(void)now;
 	if (!target || target->sets[set].ended)
 		return;
 	if (engine->kernel)
-		slots_read(engine, now);
+		slots_read_below(engine, id);
 	target->sets[set].ended = true;
 }
 

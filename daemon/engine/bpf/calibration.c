@@ -71,6 +71,17 @@ void calibration_add(struct bpf_engine *engine, uint32_t cpu, size_t set, const 
 		*(scaled ? &calibration[i].estimated : &calibration[i].exact) += (double)counts[i];
 }
 
+void calibration_note(struct bpf_engine *engine, uint32_t cpu, size_t set, const uint64_t *counts, uint64_t covered)
+{
+	struct bpf_calibration *calibration = find(engine, cpu, set);
+
+	if (bpf_plan(engine)->sets[set].exact)
+		return;
+	calibration->covered += (double)covered;
+	for (size_t i = 0; i < bpf_plan(engine)->sets[set].nr; i++)
+		calibration[i].given += (double)counts[i];
+}
+
 static void compare(struct bpf_engine *engine, uint32_t cpu, size_t set)
 {
 	const struct credit_cpu *at = &engine->kernel->cpus[cpu];

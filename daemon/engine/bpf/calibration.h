@@ -21,6 +21,8 @@ bool calibration_begin(struct bpf_engine *engine, uint32_t cpu, size_t set);
 /* What a cgroup is going to be given. covered: ns; scaled: it is an estimate. */
 void calibration_add(struct bpf_engine *engine, uint32_t cpu, size_t set, const uint64_t *counts, uint64_t covered,
 		     bool scaled);
+/* What a cgroup is given apart from such a reading. */
+void calibration_note(struct bpf_engine *engine, uint32_t cpu, size_t set, const uint64_t *counts, uint64_t covered);
 /* All was added. */
 void calibration_end(struct bpf_engine *engine, uint32_t cpu, size_t set);
 

@@ -3,6 +3,8 @@
 #include "engine/bpf/image.h"
 
 #include "engine/bpf/conservation.h"
+#include "engine/bpf/unclaimed.h"
+
 #include <errno.h>
 
 /* --- saving */
@@ -14,6 +16,7 @@ static void save_targets(const struct bpf_engine *engine, struct buf *out)
 	pack_u64(out, HASH_COUNT(engine->targets));
 	HASH_ITER(hh, engine->targets, target, next) {
 		pack_u64(out, target->id);
+		pack_u64(out, target->parent);
 		pack_u64(out, target->nr_rows);
 		for (size_t i = 0; i < target->nr_rows; i++)
 			pack_u64(out, target->rows[i]->number);
@@ -27,8 +30,7 @@ static void save_targets(const struct bpf_engine *engine, struct buf *out)
 static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct buf *out)
 {
 	const struct bpf_slot *known = &kernel->known[slot];
-	size_t words = bpf_read_words(&kernel->sizes),
-	       cell = CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
+	size_t words = bpf_read_words(&kernel->sizes), unclaimed = unclaimed_words(&kernel->sizes);
 	const uint64_t *read = kernel->read + (size_t)slot * kernel->sizes.cpus * words;
 	uint64_t nr = 0;
 
@@ -38,8 +40,8 @@ static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct buf
 	pack_u64(out, (uint64_t)known->retired | (uint64_t)known->spent << 1);
 	pack_u64(out, known->claimed_by);
 	pack_u64(out, known->nr_aliases);
-	pack_u64(out, known->nr_bins);
-	for (size_t i = 0; i < known->nr_bins * cell; i++)
+	pack_u64(out, known->nr_unclaimed);
+	for (size_t i = 0; i < known->nr_unclaimed * unclaimed; i++)
 		pack_u64(out, known->unclaimed[i]);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
 		nr += read[cpu * words] > 0;
@@ -117,7 +119,7 @@ struct restoring {
 static int get_target(const struct restoring *restoring)
 {
 	struct unpack *in = restoring->in;
-	uint64_t id = unpack_u64(in);
+	uint64_t id = unpack_u64(in), parent = unpack_u64(in);
 	size_t nr = unpack_nr(in, sizeof(uint64_t));
 	_cleanup_(freep) struct totals_row **rows = calloc(nr + 1, sizeof(*rows));
 	struct bpf_target *target;
@@ -134,7 +136,7 @@ static int get_target(const struct restoring *restoring)
 	}
 	if (in->bad || nr == 0 || bpf_target_find(restoring->engine, id))
 		return -EBADMSG;
-	target = bpf_target_new(restoring->engine, id, rows, nr);
+	target = bpf_target_new(restoring->engine, id, parent, rows, nr);
 	if (!target)
 		return -ENOMEM;
 	for (size_t i = 0; i < bpf_plan(restoring->engine)->nr_sets; i++) {
@@ -149,7 +151,7 @@ static int get_target(const struct restoring *restoring)
 
 static int get_targets(const struct restoring *restoring)
 {
-	size_t nr = unpack_nr(restoring->in, 3 * sizeof(uint64_t));
+	size_t nr = unpack_nr(restoring->in, 4 * sizeof(uint64_t));
 	int r = 0;
 
 	for (size_t i = 0; i < nr && r == 0; i++)
@@ -184,8 +186,7 @@ static int get_sets(const struct restoring *restoring)
 
 static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 {
-	size_t words = bpf_read_words(&kernel->sizes),
-	       cell = CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
+	size_t words = bpf_read_words(&kernel->sizes), unclaimed = unclaimed_words(&kernel->sizes);
 	uint32_t slot = (uint32_t)unpack_at_most(in, kernel->sizes.slots - 1);
 	struct bpf_slot *known = &kernel->known[slot];
 	bool same = unpack_u64(in) == kernel->slots[slot].id;
@@ -198,14 +199,14 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 	known->spent = flags & 2;
 	known->claimed_by = unpack_u64(in);
 	known->nr_aliases = (size_t)unpack_u64(in);
-	nr = unpack_nr(in, cell * sizeof(uint64_t));
-	if (in->bad || known->unclaimed)
+	nr = unpack_nr(in, unclaimed * sizeof(uint64_t));
+	if (in->bad || known->unclaimed || nr > kernel->sizes.cpus)
 		return -EBADMSG;
-	known->unclaimed = nr ? calloc(nr * cell, sizeof(uint64_t)) : NULL;
+	known->unclaimed = nr ? calloc(nr * unclaimed, sizeof(uint64_t)) : NULL;
 	if (nr && !known->unclaimed)
 		return -ENOMEM;
-	known->nr_bins = nr;
-	for (size_t i = 0; i < nr * cell; i++)
+	known->nr_unclaimed = nr;
+	for (size_t i = 0; i < nr * unclaimed; i++)
 		known->unclaimed[i] = unpack_u64(in);
 	nr = unpack_nr(in, words * sizeof(uint64_t));
 	for (size_t k = 0; k < nr; k++) {
@@ -217,7 +218,7 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 	}
 	/* It has become free since the image was made, and perhaps another cgroup's. What was read of it stays read. */
 	if (!same) {
-		free(known->unclaimed);
+		unclaimed_drop(known);
 		*known = (struct bpf_slot){};
 	}
 	return in->bad ? -EBADMSG : 0;

@@ -51,10 +51,10 @@ struct bpf_slot {
 	 * which does not would free it once more, when it is another cgroup's. */
 	bool spent;
 	uint64_t spent_before; /* the number of the image that is going to say so */
-	/* Counts of a cgroup that is not a target, or was not when they were read: the cgroup of that id, an ancestor,
-	 * and those above it have them already. By the words of a cell; NULL: none. */
+	/* Counts of a cgroup that is not a target, or was not when they were read (unclaimed.h), by CPU: the cgroup of
+	 * that id, an ancestor, and those above it have them already. NULL: none. */
 	uint64_t *unclaimed;
-	size_t nr_bins; /* cells in unclaimed: one, or one a CPU that is counted */
+	size_t nr_unclaimed; /* CPUs in it: those of lower numbers */
 	uint64_t claimed_by;
 	size_t nr_aliases; /* cgroups whose counts go here since they have no slot of their own; at least so many */
 	struct bpf_target *target; /* the cgroup's, or NULL, as long as the engine's targets are … */

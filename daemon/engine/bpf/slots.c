@@ -5,6 +5,8 @@
 #include "engine/account.h"
 #include "engine/bpf/calibration.h"
 #include "engine/bpf/conservation.h"
+#include "engine/bpf/unclaimed.h"
+#include "engine/bpf/unobserved.h"
 #include "totals/estimate.h"
 
 #include <string.h>
@@ -67,179 +69,32 @@ static void note_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t c
 
 /* --- giving */
 
-/* What a set has counted in a cgroup on a CPU. */
-struct share {
-	size_t set;
-	size_t bin; /* the number of the row that gets it */
-	uint64_t enabled, running;
-	const uint64_t *counts; /* NULL: they are not known yet */
-	uint64_t covered;	/* enabled time that they cover */
-};
-
-static void target_give(struct bpf_engine *engine, struct bpf_target *target, const struct share *share)
+/* Gives the share to the slot's cgroup and to its ancestors, as far as they are targets. guessed: nothing of it was
+ * observed. */
+static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct bpf_share *share, bool guessed)
 {
-	struct bpf_target_set *set = &target->sets[share->set];
-	const struct account account = {
-		.row = target->rows[share->bin < target->nr_rows ? share->bin : 0],
-		.plan = bpf_plan(engine),
-		.set = share->set,
-		.health = &engine->engine.env.health[SCOPE_CGROUP][share->set],
-	};
-
-	if (target->fed || set->ended)
-		return;
-	account_add_times(&account, share->enabled, share->running);
-	if (share->counts)
-		account_add_counts(&account, share->counts, share->covered);
-	set->enabled |= share->enabled > 0;
-	set->ran |= share->counts && share->covered > 0;
-	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
-}
-
-/* The nearest ancestor that is a target: its place among the ancestors, or their number. */
-static size_t find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner)
-{
-	size_t i = 0;
-
-	while (i < owner->nr_ancestors && i < CREDIT_DEPTH_MAX && !bpf_target_find(engine, owner->ancestors[i]))
-		i++;
-	return i;
-}
-
-static uint64_t nearest_id(const struct bpf_engine *engine, const struct credit_slot *owner)
-{
-	size_t i = find_nearest(engine, owner);
-
-	return i < owner->nr_ancestors && i < CREDIT_DEPTH_MAX ? owner->ancestors[i] : 0;
-}
-
-/* Keeps it for the cgroup, which may become a target. */
-static void slot_keep(struct bpf_engine *engine, uint32_t slot, const struct share *share)
-{
-	struct bpf_kernel *kernel = engine->kernel;
-	struct bpf_slot *known = &kernel->known[slot];
-	const struct bpf_set *set = &engine->sets[share->set];
-	size_t words = cell_words(kernel), nr_bins = share->bin + 1;
-	uint64_t *bin;
-
-	if (nr_bins > known->nr_bins) {
-		uint64_t *more = reallocarray(known->unclaimed, nr_bins * words, sizeof(*more));
-
-		/* Without memory, its ancestors have it alone. */
-		if (!more)
-			return;
-		memset(more + known->nr_bins * words, 0, (nr_bins - known->nr_bins) * words * sizeof(*more));
-		if (known->nr_bins == 0)
-			known->claimed_by = nearest_id(engine, &kernel->slots[slot]);
-		known->unclaimed = more;
-		known->nr_bins = nr_bins;
-	}
-	bin = known->unclaimed + share->bin * words;
-	bin[CREDIT_CELL_ENABLED(set->number)] += share->enabled;
-	bin[CREDIT_CELL_RUNNING(set->number)] += share->running;
-	for (size_t i = 0; share->counts && i < bpf_plan(engine)->sets[share->set].nr; i++)
-		bin[event_word(kernel, set) + i] += share->counts[i];
-}
-
-/* Gives the share to the slot's cgroup and to its ancestors, as far as they are targets. */
-static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct share *share)
-{
-	const struct credit_slot *owner = &engine->kernel->slots[slot];
 	struct bpf_slot *known = &engine->kernel->known[slot];
+	struct bpf_above above = { .owner = &engine->kernel->slots[slot] };
 	struct bpf_target *target;
+	struct bpf_share own = *share;
 
+	if (guessed && known->target && !known->target->sets[share->set].ran)
+		own.counts = NULL;
 	if (known->target)
-		target_give(engine, known->target, share);
+		share_give(engine, known->target, &own);
 	else if (!known->retired)
-		slot_keep(engine, slot, share);
-	for (size_t i = 0; i < owner->nr_ancestors && i < CREDIT_DEPTH_MAX; i++) {
-		target = bpf_target_find(engine, owner->ancestors[i]);
-		if (target)
-			target_give(engine, target, share);
-	}
-}
-
-/* --- unclaimed counts */
-
-static void give_unclaimed(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_slot *known)
-{
-	for (size_t bin = 0; bin < known->nr_bins; bin++)
-		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
-			const struct bpf_set *set = &engine->sets[i];
-			const uint64_t *words = known->unclaimed + bin * cell_words(engine->kernel);
-			const struct share share = {
-				.set = i,
-				.bin = bin,
-				.enabled = set->used ? words[CREDIT_CELL_ENABLED(set->number)] : 0,
-				.running = set->used ? words[CREDIT_CELL_RUNNING(set->number)] : 0,
-				.counts = words + event_word(engine->kernel, set),
-				.covered = set->used ? words[CREDIT_CELL_ENABLED(set->number)] : 0,
-			};
-
-			if (set->used && share.enabled > 0)
-				target_give(engine, target, &share);
-		}
-}
-
-static void drop_unclaimed(struct bpf_slot *known)
-{
-	free(known->unclaimed);
-	known->unclaimed = NULL;
-	known->nr_bins = 0;
-}
-
-/* Finds the slot's target. Those that have come since between the cgroup and those that have its unclaimed counts get
- * them. Nothing is left to do until the targets change. */
-static void slot_claim(struct bpf_engine *engine, uint32_t slot)
-{
-	const struct credit_slot *owner = &engine->kernel->slots[slot];
-	struct bpf_slot *known = &engine->kernel->known[slot];
-	struct bpf_target *own, *target;
-
-	if (known->targets == engine->targets_number && engine->targets_number > 0)
-		return;
-	own = bpf_target_find(engine, owner->id);
-	if (known->unclaimed && own)
-		give_unclaimed(engine, own, known);
-	for (size_t i = 0; known->unclaimed && i < owner->nr_ancestors && i < CREDIT_DEPTH_MAX; i++) {
-		if (owner->ancestors[i] == known->claimed_by)
-			break;
-		target = bpf_target_find(engine, owner->ancestors[i]);
-		if (target)
-			give_unclaimed(engine, target, known);
-	}
-	if (own)
-		drop_unclaimed(known);
-	if (known->unclaimed)
-		known->claimed_by = nearest_id(engine, owner);
-	known->target = own;
-	known->targets = engine->targets_number;
-}
-
-void slots_disclaim(struct bpf_engine *engine, const struct bpf_target *target)
-{
-	struct bpf_kernel *kernel = engine->kernel;
-
-	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++) {
-		const struct credit_slot *owner = &kernel->slots[slot];
-
-		if (owner->id == target->id)
-			drop_unclaimed(&kernel->known[slot]);
-		else if (kernel->known[slot].unclaimed && nearest_id(engine, owner) == target->id)
-			kernel->known[slot].claimed_by = target->id;
-	}
+		unclaimed_keep(engine, slot, share);
+	while ((target = share_next_above(engine, &above)))
+		share_give(engine, target, share);
 }
 
 /* --- reading */
 
-/* The number of the row that gets what is counted on the CPU. */
-static size_t bin_of(const struct bpf_engine *engine, uint32_t cpu)
-{
-	for (size_t i = 0; i < engine->cpus.nr; i++)
-		if (engine->cpus.cpu[i] == (int)cpu)
-			return i;
-	return 0;
-}
+/* How a slot is read. */
+enum manner {
+	LAST = 1,  /* its cgroup has ended */
+	APART = 2, /* not together with all others */
+};
 
 /* A set in a cell: where its last reading that counted stands, and what is there now. */
 struct look {
@@ -248,7 +103,7 @@ struct look {
 	uint64_t covered, observed; /* enabled and running time since then, ns */
 };
 
-static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, bool last)
+static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
 {
 	const struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
@@ -272,7 +127,7 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 		values[i] = cell[event_word(kernel, set) + i];
 	look.covered = look.now.enabled - look.base.enabled;
 	look.observed = look.now.running - look.base.running;
-	look.now.brief = (look.covered < BRIEF_NS || look.observed < LEAST_RUNNING_NS) && !last;
+	look.now.brief = (look.covered < BRIEF_NS || look.observed < LEAST_RUNNING_NS) && !(manner & LAST);
 	return look;
 }
 
@@ -291,50 +146,78 @@ static bool look_count(const struct bpf_engine *engine, struct look *look, size_
 	return estimate(&look->base, &look->now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
 }
 
-static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, bool last)
+/* The same, by those beside it, of a cgroup that has ended. */
+static bool look_guess(const struct bpf_engine *engine, const struct look *look, uint32_t slot, uint32_t cpu, size_t at,
+		       uint64_t *deltas)
+{
+	return !bpf_plan(engine)->sets[at].exact && unobserved_estimate(engine, slot, cpu, at, look->covered, deltas);
+}
+
+static void look_learn(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
+{
+	struct look look = look_at(engine, slot, cpu, at, LAST);
+
+	if (!bpf_plan(engine)->sets[at].exact)
+		unobserved_learn(engine, slot, at, &look.base, &look.now);
+}
+
+/* Counts of the set on the CPU are known: they go to the checks. Together with others, estimates are multiplied. */
+static void check_counts(struct bpf_engine *engine, uint32_t cpu, size_t at, uint64_t *deltas, const struct look *look,
+			 bool estimated, unsigned manner)
+{
+	if (!estimated)
+		conservation_add(engine, cpu, at, deltas);
+	else
+		conservation_estimated(engine, cpu, at);
+	if (manner & APART)
+		calibration_note(engine, cpu, at, deltas, look->covered);
+	else if (estimated)
+		calibration_apply(engine, cpu, at, deltas);
+}
+
+static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
 	uint64_t *read = read_of(kernel, slot, cpu), *times = read + cell_words(kernel) + 2 * set->number;
 	uint64_t *deltas = engine->scratch + bpf_plan(engine)->sets[at].nr;
-	struct look look = look_at(engine, slot, cpu, at, last);
-	struct share share = {
+	struct look look = look_at(engine, slot, cpu, at, manner);
+	struct bpf_share share = {
 		.set = at,
-		.bin = bin_of(engine, cpu),
+		.cpu = cpu,
 		.enabled = look.now.enabled - times[0],
 		.running = look.now.running - times[1],
 		.covered = look.covered,
 	};
+	bool scaled = !bpf_plan(engine)->sets[at].exact && is_scaled(&look), known, guessed;
 
-	bool scaled = !bpf_plan(engine)->sets[at].exact && is_scaled(&look);
-
-	if (look_count(engine, &look, at, deltas))
+	known = look_count(engine, &look, at, deltas);
+	guessed = !known && manner & LAST && look_guess(engine, &look, slot, cpu, at, deltas);
+	if (known || guessed)
 		share.counts = deltas;
-	if (share.counts && !scaled)
-		conservation_add(engine, cpu, at, deltas);
+	if (share.counts)
+		check_counts(engine, cpu, at, deltas, &look, scaled || guessed, manner);
 	else
 		conservation_estimated(engine, cpu, at);
-	if (share.counts && scaled)
-		calibration_apply(engine, cpu, at, deltas);
 	read[CREDIT_CELL_ENABLED(set->number)] = look.base.enabled;
 	read[CREDIT_CELL_RUNNING(set->number)] = look.base.running;
 	times[0] = look.now.enabled;
 	times[1] = look.now.running;
-	slot_give(engine, slot, &share);
+	slot_give(engine, slot, &share, guessed);
 }
 
-static void slot_read(struct bpf_engine *engine, uint32_t slot, bool last)
+static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 
-	slot_claim(engine, slot);
+	unclaimed_claim(engine, slot);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
-		if (is_read(kernel, slot, cpu) && !last)
+		if (is_read(kernel, slot, cpu) && !(manner & LAST))
 			continue;
 		note_read(kernel, slot, cpu);
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 			if (engine->sets[i].used)
-				read_set(engine, slot, cpu, i, last);
+				read_set(engine, slot, cpu, i, manner);
 	}
 }
 
@@ -347,17 +230,23 @@ static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
 
 	if (!calibration_begin(engine, cpu, at))
 		return;
+	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
+		if (!is_read(kernel, slot, cpu) && kernel->known[slot].retired)
+			look_learn(engine, slot, cpu, at);
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
+		unsigned manner = kernel->known[slot].retired ? LAST : 0;
 		struct look look;
 
 		if (is_read(kernel, slot, cpu))
 			continue;
-		look = look_at(engine, slot, cpu, at, kernel->known[slot].retired);
+		look = look_at(engine, slot, cpu, at, manner);
 		/* The baseline stays where it is. */
 		memcpy(values, look.base.values, nr * sizeof(*values));
 		look.base.values = values;
 		if (look_count(engine, &look, at, deltas))
 			calibration_add(engine, cpu, at, deltas, look.covered, is_scaled(&look));
+		else if (manner & LAST && look_guess(engine, &look, slot, cpu, at, deltas))
+			calibration_add(engine, cpu, at, deltas, look.covered, true);
 	}
 	calibration_end(engine, cpu, at);
 }
@@ -376,6 +265,7 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 	const struct bpf_set *set = &engine->sets[at];
 
 	conservation_reset(engine, at);
+	unclaimed_drop_set(engine, at);
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
 		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
 			const volatile uint64_t *cell = cell_of(kernel, slot, cpu);
@@ -400,10 +290,10 @@ static bool find_ancestor_slot(struct bpf_engine *engine, uint32_t slot, uint32_
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct credit_slot *owner = &kernel->slots[slot];
-	size_t i = find_nearest(engine, owner), nr = owner->nr_ancestors;
+	size_t i = share_find_nearest(engine, owner), nr = share_nr_ancestors(owner);
 
 	*ret = CREDIT_ROOT_SLOT;
-	if (i >= nr || i >= CREDIT_DEPTH_MAX || owner->ancestors[i] == kernel->slots[CREDIT_ROOT_SLOT].id)
+	if (i >= nr || owner->ancestors[i] == kernel->slots[CREDIT_ROOT_SLOT].id)
 		return true;
 	*ret = bpf_kernel_find_slot(kernel, owner->ancestors[i]);
 	if (*ret == CREDIT_ROOT_SLOT)
@@ -507,7 +397,11 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 	uint32_t slot = bpf_kernel_find_slot(engine->kernel, target->id);
 
 	if (slot != CREDIT_ROOT_SLOT) {
-		slot_read(engine, slot, true);
+		for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
+			for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+				if (engine->sets[i].used)
+					look_learn(engine, slot, cpu, i);
+		slot_read(engine, slot, LAST | APART);
 		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
 		engine->kernel->known[slot].retired = bpf_kernel_drop_aliases(engine->kernel, slot) &&
 						      bpf_kernel_forget(engine->kernel, target->id);
@@ -522,9 +416,29 @@ static void slot_spend(struct bpf_engine *engine, uint32_t slot)
 	struct bpf_kernel *kernel = engine->kernel;
 	struct bpf_slot *known = &kernel->known[slot];
 
-	slot_read(engine, slot, true);
+	slot_read(engine, slot, LAST);
 	known->spent = true;
 	known->spent_before = kernel->nr_images;
+}
+
+/* Is the cgroup the slot's own, or an ancestor? One that is deeper than its slot can tell may be below any. */
+static bool slot_is_below(const struct credit_slot *owner, uint64_t id)
+{
+	for (size_t i = 0; i < share_nr_ancestors(owner); i++)
+		if (owner->ancestors[i] == id)
+			return true;
+	return owner->id == id || owner->nr_ancestors >= CREDIT_DEPTH_MAX;
+}
+
+void slots_read_below(struct bpf_engine *engine, uint64_t id)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+
+	(void)bpf_kernel_flush_all(kernel);
+	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
+		if (kernel->slots[slot].id != 0 && !kernel->known[slot].spent &&
+		    slot_is_below(&kernel->slots[slot], id))
+			slot_read(engine, slot, APART);
 }
 
 void slots_read(struct bpf_engine *engine, uint64_t now)
@@ -549,7 +463,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 		else if (known->retired && !known->spent && all)
 			slot_spend(engine, slot);
 		else if (!known->spent)
-			slot_read(engine, slot, false);
+			slot_read(engine, slot, 0);
 	}
 	conservation_end(engine);
 	review_slots(engine, taken, now);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "engine/bpf/share.h"
+
+#include "engine/account.h"
+
+/* One row for all CPUs, or one for each that is counted. What is left of a CPU that is not counted any more goes to the
+ * first. */
+struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_target *target, uint32_t cpu)
+{
+	for (size_t i = 0; i < engine->cpus.nr && i < target->nr_rows; i++)
+		if (engine->cpus.cpu[i] == (int)cpu)
+			return target->rows[i];
+	return target->rows[0];
+}
+
+void share_give(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_share *share)
+{
+	struct bpf_target_set *set = &target->sets[share->set];
+	const struct account account = {
+		.row = share_row(engine, target, share->cpu),
+		.plan = bpf_plan(engine),
+		.set = share->set,
+		.health = &engine->engine.env.health[SCOPE_CGROUP][share->set],
+	};
+
+	if (target->fed || set->ended)
+		return;
+	account_add_times(&account, share->enabled, share->running);
+	if (share->counts)
+		account_add_counts(&account, share->counts, share->covered);
+	set->enabled |= share->enabled > 0;
+	set->ran |= share->counts && share->covered > 0;
+	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
+}
+
+size_t share_nr_ancestors(const struct credit_slot *owner)
+{
+	return owner->nr_ancestors < CREDIT_DEPTH_MAX ? owner->nr_ancestors : CREDIT_DEPTH_MAX;
+}
+
+struct bpf_target *share_next_above(const struct bpf_engine *engine, struct bpf_above *above)
+{
+	size_t nr = share_nr_ancestors(above->owner);
+	struct bpf_target *target = NULL;
+
+	while (!target && above->next < nr)
+		target = bpf_target_find(engine, above->owner->ancestors[above->next++]);
+	if (!target && nr == CREDIT_DEPTH_MAX && above->last)
+		target = bpf_target_find(engine, above->last->parent);
+	above->last = target;
+	return target;
+}
+
+size_t share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner)
+{
+	size_t i = 0, nr = share_nr_ancestors(owner);
+
+	while (i < nr && !bpf_target_find(engine, owner->ancestors[i]))
+		i++;
+	return i;
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * engine/bpf/slots and what it is made of: who gets the counts of cells that the test writes, in place of the programs.
+ * Cgroups have small ids; each has its own slot of that number. A set of two events is limited to a budget, and one of
+ * one event is exact. There are two CPUs.
+ */
+
+#include "cgroup/identity.h"
+#include "engine/bpf/conservation.h"
+#include "engine/bpf/slots.h"
+#include "engine/bpf/unclaimed.h"
+
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define NR_CPUS 2U
+#define NR_SLOTS 64U
+#define LIMITED 0
+#define EXACT 1
+#define NR_COLUMNS 3
+#define MS 1000000U
+
+struct machine {
+	struct credit_config config;
+	struct credit_cpu cpus[NR_CPUS];
+	struct credit_slot slots[NR_SLOTS];
+	struct bpf_slot known[NR_SLOTS];
+	uint64_t cells[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
+	uint64_t read[NR_SLOTS * NR_CPUS * (CREDIT_CELL_WORDS(2, 3) + 4)];
+	struct bpf_calibration calibrations[NR_CPUS * 3];
+	uint64_t errors[NR_CPUS];
+	struct bpf_kernel kernel;
+	size_t columns[NR_COLUMNS];
+	struct set sets[2];
+	struct plan plan;
+	struct set_health health[2];
+	struct bpf_set numbers[2];
+	struct group group;
+	struct event events[NR_COLUMNS];
+	struct column planned[NR_COLUMNS];
+	uint64_t scratch[3 * NR_COLUMNS];
+	struct bpf_engine engine;
+	struct row {
+		struct totals_row row;
+		struct totals_cell cells[NR_COLUMNS];
+		struct totals_times times[2];
+	} rows[NR_SLOTS][NR_CPUS];
+};
+
+/* --- in place of the kernel */
+
+static struct machine *m;
+
+bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel);
+uint32_t __wrap_bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id);
+bool __wrap_bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id);
+bool __wrap_bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot);
+
+bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel)
+{
+	(void)kernel;
+	return true;
+}
+
+uint32_t __wrap_bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id)
+{
+	return kernel->slots[id].id == id ? (uint32_t)id : CREDIT_ROOT_SLOT;
+}
+
+bool __wrap_bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id)
+{
+	(void)kernel;
+	(void)id;
+	return true;
+}
+
+bool __wrap_bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
+{
+	(void)kernel;
+	(void)slot;
+	return true;
+}
+
+static int setup(void **state)
+{
+	static char names[NR_COLUMNS][8] = { "a", "b", "c" }, none[1];
+
+	(void)state;
+	m = calloc(1, sizeof(*m));
+	assert_non_null(m);
+	m->kernel = (struct bpf_kernel){
+		.refs = 1,
+		.sizes = { .cpus = NR_CPUS, .slots = NR_SLOTS, .events = 3, .sets = 2 },
+		.config = &m->config,
+		.cpus = m->cpus,
+		.slots = m->slots,
+		.cells = m->cells,
+		.known = m->known,
+		.read = m->read,
+		.calibrations = m->calibrations,
+		.errors = m->errors,
+	};
+	for (size_t i = 0; i < NR_COLUMNS; i++) {
+		m->columns[i] = i;
+		m->events[i].metric = names[i];
+		m->events[i].pmu = none;
+		m->planned[i] =
+			(struct column){ .group = &m->group, .event = &m->events[i], .set = i < 2 ? LIMITED : EXACT };
+	}
+	m->sets[LIMITED] = (struct set){ .columns = m->columns, .nr = 2 };
+	m->sets[EXACT] = (struct set){ .columns = m->columns + 2, .nr = 1, .exact = true };
+	m->plan.scope[SCOPE_CGROUP] =
+		(struct scope_plan){ .columns = m->planned, .nr_columns = NR_COLUMNS, .sets = m->sets, .nr_sets = 2 };
+	m->numbers[LIMITED] = (struct bpf_set){ .used = true, .number = 0, .first_event = 0 };
+	m->numbers[EXACT] = (struct bpf_set){ .used = true, .number = 1, .first_event = 2 };
+	m->engine = (struct bpf_engine){
+		.engine.env = { .plan = &m->plan, .health[SCOPE_CGROUP] = m->health },
+		.kernel = &m->kernel,
+		.sets = m->numbers,
+		.scratch = m->scratch,
+	};
+	for (uint32_t cpu = 0; cpu < NR_CPUS; cpu++)
+		assert_int_equal(cpulist_add(&m->engine.cpus, (int)cpu), 0);
+	assert_int_equal(conservation_open(&m->engine), 0);
+	m->slots[CREDIT_ROOT_SLOT].id = CGROUP_ROOT_ID;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct bpf_target *target, *next;
+
+	(void)state;
+	HASH_ITER(hh, m->engine.targets, target, next)
+		bpf_target_free(&m->engine, target);
+	for (size_t i = 0; i < NR_SLOTS; i++)
+		free(m->known[i].unclaimed);
+	free(m->engine.conservations);
+	cpulist_release(&m->engine.cpus);
+	free(m);
+	return 0;
+}
+
+/* --- what happens */
+
+/* The cgroup has run, in a chain of cgroups that ends with the root. */
+static void add_slot(uint64_t id, const uint64_t *ancestors, size_t nr)
+{
+	struct credit_slot *slot = &m->slots[id];
+
+	slot->id = id;
+	for (size_t i = 0; i < nr; i++)
+		slot->ancestors[slot->nr_ancestors++] = ancestors[i];
+}
+
+static void add_target_by_cpu(uint64_t id, uint64_t parent, size_t nr_rows)
+{
+	struct totals_row *rows[NR_CPUS];
+
+	for (size_t i = 0; i < NR_CPUS; i++) {
+		struct row *row = &m->rows[id][i];
+
+		row->row.cells = row->cells;
+		row->row.times = row->times;
+		rows[i] = &row->row;
+	}
+	assert_non_null(bpf_target_new(&m->engine, id, parent, rows, nr_rows));
+}
+
+static void add_target(uint64_t id, uint64_t parent)
+{
+	add_target_by_cpu(id, parent, 1);
+}
+
+/* Its tasks have run on the CPU for so long, and have counted; the limited set was observed for a part of it. */
+static void run(uint64_t id, uint32_t cpu, uint64_t ns, uint64_t observed, uint64_t counted)
+{
+	uint64_t *cell = m->cells + (id * NR_CPUS + cpu) * CREDIT_CELL_WORDS(2, 3);
+
+	cell[CREDIT_CELL_CREDITS]++;
+	for (unsigned set = 0; set < 2; set++) {
+		cell[CREDIT_CELL_ENABLED(set)] += ns;
+		cell[CREDIT_CELL_RUNNING(set)] += set == EXACT ? ns : observed;
+	}
+	cell[CREDIT_CELL_EVENTS(2)] += counted;
+	cell[CREDIT_CELL_EVENTS(2) + 1] += 2 * counted;
+	cell[CREDIT_CELL_EVENTS(2) + 2] += ns / 1000;
+	m->cpus[cpu].elapsed += ns;
+	m->cpus[cpu].enabled[LIMITED] += ns;
+	m->cpus[cpu].running[LIMITED] += ns;
+	m->cpus[cpu].nr_pauses += observed < ns;
+}
+
+/* The CPU has counted so much of the limited set in all. */
+static void cpu_counts(uint32_t cpu, uint64_t counted)
+{
+	m->cpus[cpu].counted[0] += counted;
+	m->cpus[cpu].counted[1] += 2 * counted;
+}
+
+static void end(uint64_t id)
+{
+	m->known[id].retired = true;
+}
+
+static void read_all(void)
+{
+	slots_read(&m->engine, 1);
+}
+
+static uint64_t total(uint64_t id, size_t column)
+{
+	return m->rows[id][0].cells[column].total;
+}
+
+static bool is_measured(uint64_t id, size_t column)
+{
+	return m->rows[id][0].cells[column].measured;
+}
+
+/* --- tests */
+
+static const uint64_t below_10[] = { 10, 1 };
+
+static void test_ancestors(void **state)
+{
+	(void)state;
+	add_target(1, 0);
+	add_target(10, 1);
+	add_target(11, 10);
+	add_slot(11, below_10, 2);
+	add_slot(12, below_10, 2);
+	run(11, 0, 10 * MS, 10 * MS, 500);
+	run(12, 1, 20 * MS, 20 * MS, 700);
+	read_all();
+	assert_int_equal(total(11, 0), 500);
+	assert_int_equal(total(11, 1), 1000);
+	assert_int_equal(total(11, 2), 10000);
+	assert_int_equal(total(10, 0), 1200);
+	assert_int_equal(total(10, 2), 30000);
+	/* The root's are the CPUs'. */
+	assert_int_equal(total(1, 0), 0);
+	/* Nothing is added twice. */
+	read_all();
+	read_all();
+	assert_int_equal(total(10, 0), 1200);
+	assert_true(is_measured(11, 0));
+}
+
+/* It gets all when it becomes a target, on the rows of its CPUs; and so does one between. */
+static void test_unclaimed(void **state)
+{
+	const uint64_t ancestors[] = { 20, 10, 1 };
+
+	(void)state;
+	add_target(10, 1);
+	add_slot(21, ancestors, 3);
+	run(21, 1, 10 * MS, 10 * MS, 300);
+	read_all();
+	assert_int_equal(total(10, 0), 300);
+	add_target(20, 10);
+	read_all();
+	assert_int_equal(total(20, 0), 300);
+	run(21, 0, 10 * MS, 10 * MS, 50);
+	read_all();
+	assert_int_equal(total(20, 0), 350);
+	add_target_by_cpu(21, 20, NR_CPUS);
+	read_all();
+	assert_int_equal(m->rows[21][0].cells[0].total, 50);
+	assert_int_equal(m->rows[21][1].cells[0].total, 300);
+	assert_int_equal(total(20, 0), 350);
+	assert_int_equal(total(10, 0), 350);
+}
+
+/* The next plan counts other CPUs: what was kept is of the same CPU as before. */
+static void test_unclaimed_over_a_change_of_cpus(void **state)
+{
+	(void)state;
+	add_target(10, 1);
+	add_slot(11, below_10, 2);
+	run(11, 1, 10 * MS, 10 * MS, 300);
+	read_all();
+	cpulist_release(&m->engine.cpus);
+	assert_int_equal(cpulist_add(&m->engine.cpus, 1), 0);
+	assert_int_equal(cpulist_add(&m->engine.cpus, 5), 0);
+	add_target_by_cpu(11, 10, NR_CPUS);
+	read_all();
+	assert_int_equal(m->rows[11][0].cells[0].total, 300);
+	assert_int_equal(m->rows[11][1].cells[0].total, 0);
+}
+
+/* It ran in a pause before it was a target: that is no 0. */
+static void test_unclaimed_and_unobserved(void **state)
+{
+	(void)state;
+	add_target(10, 1);
+	add_slot(11, below_10, 2);
+	run(11, 0, 10 * MS, 0, 0);
+	read_all();
+	add_target(11, 10);
+	read_all();
+	assert_false(is_measured(11, 0));
+	assert_true(is_measured(11, 2));
+	assert_int_equal(total(11, 2), 10000);
+	/* Scaled over all that it ran, once. */
+	run(11, 0, 90 * MS, 50 * MS, 5000);
+	read_all();
+	assert_true(is_measured(11, 0));
+	assert_int_equal(total(11, 0), 10000);
+	assert_int_equal(m->rows[11][0].times[LIMITED].covered, 100 * MS);
+}
+
+/* Cgroups of milliseconds: some fall into pauses. Their parent has what they all have done. */
+static void test_ended_unobserved(void **state)
+{
+	(void)state;
+	add_target(1, 0);
+	add_target(10, 1);
+	for (uint64_t id = 20; id < 60; id++) {
+		add_slot(id, below_10, 2);
+		run(id, 0, MS, id % 2 ? MS : 0, id % 2 ? 1000 : 0);
+		end(id);
+	}
+	cpu_counts(0, 40000);
+	read_all();
+	assert_int_equal(total(10, 0), 40000);
+	assert_int_equal(total(10, 1), 80000);
+	assert_int_equal(total(10, 2), 40000);
+}
+
+/* It does more than those that were seen: the CPU has counted all, and estimates add up to that. */
+static void test_ended_unobserved_is_calibrated(void **state)
+{
+	(void)state;
+	add_target(1, 0);
+	add_target(10, 1);
+	for (uint64_t id = 20; id < 60; id++) {
+		add_slot(id, below_10, 2);
+		run(id, 0, MS, id % 2 ? MS : 0, id % 2 ? 1000 : 0);
+		end(id);
+	}
+	cpu_counts(0, 20 * 1000 + 20 * 1500);
+	read_all();
+	assert_int_equal(total(10, 0), 50000);
+}
+
+/* A cgroup that is shown, and of which nothing was ever observed, stays absent when it ends. */
+static void test_ended_target(void **state)
+{
+	(void)state;
+	add_target(1, 0);
+	add_target(10, 1);
+	add_target(11, 10);
+	add_target(12, 10);
+	add_slot(11, below_10, 2);
+	add_slot(12, below_10, 2);
+	run(11, 0, 2 * MS, 2 * MS, 2000);
+	run(12, 0, 2 * MS, 0, 0);
+	slots_end(&m->engine, bpf_target_find(&m->engine, 11));
+	slots_end(&m->engine, bpf_target_find(&m->engine, 12));
+	assert_int_equal(total(11, 0), 2000);
+	assert_int_equal(total(12, 0), 0);
+	assert_false(is_measured(12, 0));
+	assert_int_equal(total(10, 0), 4000);
+}
+
+/* Nothing tells of it: it stays unknown. */
+static void test_ended_and_nothing_known(void **state)
+{
+	(void)state;
+	add_target(10, 1);
+	add_slot(11, below_10, 2);
+	run(11, 0, 2 * MS, 0, 0);
+	end(11);
+	read_all();
+	assert_int_equal(total(10, 0), 0);
+	assert_false(is_measured(10, 0));
+	assert_int_equal(m->rows[10][0].times[LIMITED].enabled, 2 * MS);
+}
+
+/* A slot knows its nearest ancestors: those beyond have its counts all the same. */
+static void test_deep(void **state)
+{
+	uint64_t ancestors[CREDIT_DEPTH_MAX];
+
+	(void)state;
+	for (uint64_t i = 0; i < 40; i++)
+		add_target(2 + i, i ? 1 + i : 1);
+	for (uint64_t i = 0; i < CREDIT_DEPTH_MAX; i++)
+		ancestors[i] = 40 - i;
+	add_slot(41, ancestors, CREDIT_DEPTH_MAX);
+	run(41, 0, 10 * MS, 10 * MS, 77);
+	read_all();
+	for (uint64_t id = 2; id <= 41; id++)
+		assert_int_equal(total(id, 0), 77);
+}
+
+/* Numbers that are given to another set keep nothing of the one before. */
+static void test_other_set_of_that_number(void **state)
+{
+	(void)state;
+	add_target(10, 1);
+	add_slot(11, below_10, 2);
+	run(11, 0, 10 * MS, 10 * MS, 300);
+	read_all();
+	slots_skip(&m->engine, LIMITED);
+	add_target(11, 10);
+	read_all();
+	assert_int_equal(total(11, 0), 0);
+	assert_int_equal(total(11, 2), 10000);
+}
+
+/* In a takeover another engine has counted a set up to now, and this one the other: of what was kept, the cgroup and
+ * those above it get that alone, once. */
+static void test_disclaim(void **state)
+{
+	const uint64_t ancestors[] = { 20, 10, 1 };
+	struct bpf_engine from = m->engine;
+	struct bpf_set sets[2] = { [EXACT] = m->numbers[EXACT] };
+
+	(void)state;
+	from.sets = sets;
+	m->engine.from = &from;
+	add_target(10, 1);
+	add_slot(21, ancestors, 3);
+	run(21, 0, 10 * MS, 10 * MS, 300);
+	slots_read_below(&m->engine, 20);
+	add_target(20, 10);
+	unclaimed_disclaim(&m->engine, bpf_target_find(&m->engine, 20));
+	assert_int_equal(total(20, 0), 0);
+	assert_int_equal(total(20, 2), 10000);
+	run(21, 0, 10 * MS, 10 * MS, 5);
+	slots_read_below(&m->engine, 21);
+	add_target(21, 20);
+	unclaimed_disclaim(&m->engine, bpf_target_find(&m->engine, 21));
+	assert_int_equal(total(21, 0), 0);
+	assert_int_equal(total(21, 2), 20000);
+	read_all();
+	assert_int_equal(total(20, 0), 5);
+	assert_int_equal(total(20, 2), 20000);
+	assert_int_equal(total(10, 0), 305);
+	m->engine.from = NULL;
+}
+
+#define IN_MACHINE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_MACHINE(test_ancestors),
+		IN_MACHINE(test_unclaimed),
+		IN_MACHINE(test_unclaimed_over_a_change_of_cpus),
+		IN_MACHINE(test_unclaimed_and_unobserved),
+		IN_MACHINE(test_ended_unobserved),
+		IN_MACHINE(test_ended_unobserved_is_calibrated),
+		IN_MACHINE(test_ended_target),
+		IN_MACHINE(test_ended_and_nothing_known),
+		IN_MACHINE(test_deep),
+		IN_MACHINE(test_other_set_of_that_number),
+		IN_MACHINE(test_disclaim),
+	};
+
+	return cmocka_run_group_tests_name("bpf-slots", tests, NULL, NULL);
+}
