@@ -44,11 +44,18 @@ static uint64_t identity_size(const struct cgroup_identity *identity)
 	       text_size(identity->machine);
 }
 
-/* Without points; with the hash's buckets. */
+/* Of what does not depend on the target's name; with the hash's buckets. */
+static uint64_t least_row_size(size_t columns)
+{
+	return allocated((columns + 1) * sizeof(struct history_cell)) + allocated((columns + 1) * sizeof(uint32_t)) +
+	       64;
+}
+
+/* Without points. */
 static uint64_t row_size(const struct history_row *row, size_t columns)
 {
-	return allocated(sizeof(*row) + strlen(row->target) + 1) + allocated((columns + 1) * sizeof(*row->cells)) +
-	       allocated((columns + 1) * sizeof(*row->blocks)) + identity_size(row->identity) + 64;
+	return allocated(sizeof(*row) + strlen(row->target) + 1) + identity_size(row->identity) +
+	       least_row_size(columns);
 }
 
 uint64_t history_size(const struct history *history)
@@ -165,8 +172,12 @@ static bool began_since(const struct history *history, const struct totals_row *
 static struct history_row *row_add(struct history *history, const struct totals_row *from)
 {
 	size_t columns = nr_columns(history->plan, from->scope);
-	struct history_row *row = row_new(from);
+	struct history_row *row;
 
+	/* Thousands may be left out, again at each reading. */
+	if (!make_room(history, least_row_size(columns), columns))
+		return NULL;
+	row = row_new(from);
 	if (!row)
 		return NULL;
 	if (!make_room(history, row_size(row, columns), columns) || !row_add_columns(history, row, columns)) {
