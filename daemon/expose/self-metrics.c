@@ -77,9 +77,10 @@ const struct self_metric self_metrics[] = {
 	COUNTER("hidden_switches", switches_hidden,
 		"Switches that the kernel's tracing did not show: what the hidden task had counted went to the next "
 		"cgroup."),
-	COUNTER("missed_switches", switches_passed, "Switches that came while counts were being credited."),
+	COUNTER("missed_switches", switches_passed,
+		"Switches and moves that came while counts were being credited on that CPU."),
 	COUNTER("cgroups_unplaced", switches_unplaced,
-		"Cgroups that ran while there was no place for their counts, which went to an ancestor."),
+		"Times that a cgroup came to run while there was no place for its counts, which went to an ancestor."),
 	COUNTER("credit_errors", credit_errors,
 		"Events by which all cgroups together had other counts than their CPU: it is 0, or perfmond is wrong."),
 	PMU_LIES(time),

@@ -475,7 +475,8 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 	__u64 begin, took, elapsed;
 	bool resumes;
 
-	if (!cpu)
+	/* CPUs that are not counted are left alone. */
+	if (!cpu || (!cpu->counts && !flushes))
 		return 0;
 	if (!flushes && cpu->cgroup == comes->id && leaves->id == comes->id &&
 	    !(at_switch && may_hide(comes->process))) {
@@ -484,7 +485,8 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 		return 0;
 	}
 	if (cpu->busy) {
-		cpu->passed++;
+		/* The daemon asks again. */
+		cpu->passed += !flushes;
 		return 1;
 	}
 	begin = bpf_ktime_get_ns();

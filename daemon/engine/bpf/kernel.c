@@ -579,6 +579,14 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 
 /* --- events */
 
+static bool has_events(const struct bpf_kernel *kernel, uint32_t cpu)
+{
+	for (uint32_t i = 0; i < kernel->sizes.events; i++)
+		if (kernel->cpus[cpu].wired[i])
+			return true;
+	return false;
+}
+
 void bpf_kernel_unwire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
 {
 	uint32_t key = cpu * kernel->sizes.events + number;
@@ -586,6 +594,7 @@ void bpf_kernel_unwire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
 	if (!kernel->cpus[cpu].wired[number])
 		return;
 	kernel->cpus[cpu].wired[number] = 0;
+	kernel->cpus[cpu].counts = has_events(kernel, cpu);
 	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_EVENTS], &key);
 }
 
@@ -594,7 +603,8 @@ int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, in
 	uint32_t key = cpu * kernel->sizes.events + number;
 
 	bpf_kernel_unwire(kernel, cpu, number);
-	/* A program that is reading the former event there has come to its end. */
+	kernel->cpus[cpu].counts = 1;
+	/* A program that is reading the former event there has come to its end. It is known who runs there. */
 	(void)bpf_kernel_flush(kernel, cpu);
 	kernel->cpus[cpu].states[number] = CREDIT_NEW;
 	if (bpf_map_update_elem(kernel->fds[BPF_FILE_EVENTS], &key, &fd, BPF_ANY) < 0)
@@ -621,14 +631,6 @@ static bool run_on_cpu(int program, uint32_t cpu)
 bool bpf_kernel_flush(struct bpf_kernel *kernel, uint32_t cpu)
 {
 	return run_on_cpu(kernel->fds[BPF_FILE_FLUSH], cpu);
-}
-
-static bool has_events(const struct bpf_kernel *kernel, uint32_t cpu)
-{
-	for (uint32_t i = 0; i < kernel->sizes.events; i++)
-		if (kernel->cpus[cpu].wired[i])
-			return true;
-	return false;
 }
 
 bool bpf_kernel_flush_all(struct bpf_kernel *kernel)

@@ -80,6 +80,7 @@ struct credit_config {
 /* Where a CPU stands. */
 struct credit_cpu {
 	credit_word busy;		      /* a program is at work here, and was interrupted by another */
+	credit_word counts;		      /* events are wired here. The daemon writes it */
 	credit_word cgroup;		      /* the id of the cgroup whose task runs here; 0: not known yet */
 	credit_word slot;		      /* its slot */
 	credit_word task;		      /* the id of the task that was the last to come */

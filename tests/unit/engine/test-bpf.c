@@ -138,8 +138,15 @@ static void test_credit(_unused_ void **state)
 	assert_int_equal(read(fd, &after, sizeof(after)), sizeof(after));
 	assert_true(after > counted);
 	assert_int_equal(sum_cells(kernel, word), counted);
+	/* CPUs without events are left alone. */
+	for (uint32_t cpu = 1; cpu < kernel->sizes.cpus; cpu++) {
+		assert_int_equal(kernel->cpus[cpu].cgroup, 0);
+		assert_int_equal(kernel->cpus[cpu].switches, 0);
+	}
+	assert_true(kernel->cpus[0].counts);
 	bpf_kernel_unwire(kernel, 0, 1);
 	assert_int_equal(kernel->cpus[0].wired[1], 0);
+	assert_false(kernel->cpus[0].counts);
 	safe_close(fd);
 }
 
