@@ -5,14 +5,16 @@
 usage: crediting.py FOLDER [switches|readings]
 
 FOLDER is the build folder. Two processes in two cgroups, three levels deep, pass a byte on one CPU: ns a switch with
-nothing counted, with CPUs only, with each engine, and with a program that only reads the counters at each switch
-(bench-floor.c). All in turn, in one run, with software events, and with hardware events where there is a PMU. Then
-readings and scrapes of 10 to 10,000 cgroups that have all run, and the daemon's CPU, as it publishes them itself.
-Prints figures and judges nothing.
+nothing counted, with CPUs only, with each engine, with perf stat, and with a program that only reads the counters at
+each switch (bench-floor.c). All in turn, in one run, with software events, and with hardware events where there is a
+PMU. Then readings and scrapes of 10 to 10,000 cgroups that have all run, and the daemon's CPU, as it publishes them
+itself. Prints figures and judges nothing.
 """
 
 import contextlib
 import os
+import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -86,6 +88,23 @@ def counting(folder, text):
     daemon.stop()
 
 
+@contextlib.contextmanager
+def perf_stat(kind):
+    """The same events of the same cgroups, by perf stat."""
+    events = KINDS[kind] or f"{HARDWARE}, {SOFTWARE}"
+    top = os.path.relpath(ROOT, cgroup_mount())
+    groups = ",".join(top + below for below in ("", "/pod", "/pod/a", "/pod/b"))
+    with subprocess.Popen(["perf", "stat", "-a", "-e", events.replace(" ", ""), "--for-each-cgroup", groups],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        # It says nothing when it has opened all.
+        time.sleep(1)
+        if process.poll() is not None:
+            sys.exit(f"crediting.py: perf stat: {process.stderr.read().decode()}")
+        yield
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+
+
 def ways(folder, kind):
     """What is compared: a name, and what has to be done meanwhile."""
     found = {
@@ -94,6 +113,8 @@ def ways(folder, kind):
         "engine perf": lambda: counting(folder, config(kind, "perf")),
         "engine bpf": lambda: counting(folder, config(kind, "bpf")),
     }
+    if shutil.which("perf"):
+        found["perf stat"] = lambda: perf_stat(kind)
     if kind != "default config":
         found["floor"] = lambda: floor(folder, kind)
     return found

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -370,18 +371,36 @@ static int fill_slots(struct bpf_kernel *kernel, const struct credit *skeleton)
 	return kernel->config->nr_slots == kernel->sizes.slots ? 0 : -ENOMEM;
 }
 
-/* The programs that do the same at another tracepoint, of which one is loaded: that of this number, or none. */
-static struct bpf_program *choose_call(const struct credit *skeleton, size_t number)
+/* Tracepoints of calls between CPUs, each with a program that does the same, the preferred one first. libbpf would look
+ * for them in modules too, which takes CAP_SYS_ADMIN. */
+static const char *const calls[] = { "btf_trace_csd_function_entry", "btf_trace_call_function_single_entry",
+				     "btf_trace_ipi_entry" };
+
+/* The number of the first that this kernel has; ARRAY_SIZE(calls): it has none. */
+static size_t find_call(void)
 {
-	struct bpf_program *const calls[] = {
+	struct btf *btf = btf__load_vmlinux_btf();
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(calls) && (!btf || btf__find_by_name_kind(btf, calls[i], BTF_KIND_TYPEDEF) < 0))
+		i++;
+	btf__free(btf);
+	return i;
+}
+
+/* The program that is loaded, or NULL. */
+static struct bpf_program *choose_call(const struct credit *skeleton, size_t call)
+{
+	struct bpf_program *const programs[] = {
 		skeleton->progs.on_csd,
 		skeleton->progs.on_x86_call,
 		skeleton->progs.on_arm_call,
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
-		(void)bpf_program__set_autoload(calls[i], i == number);
-	return number < ARRAY_SIZE(calls) ? calls[number] : NULL;
+	static_assert(ARRAY_SIZE(programs) == ARRAY_SIZE(calls));
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		(void)bpf_program__set_autoload(programs[i], i == call);
+	return call < ARRAY_SIZE(programs) ? programs[call] : NULL;
 }
 
 static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *skeleton,
@@ -427,9 +446,8 @@ static int open_succession(struct bpf_kernel *kernel, const struct credit *skele
 													      0;
 }
 
-/* *call: the number of the tracepoint for calls to try first, and of the one that this kernel has. */
 static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
-		size_t *call, struct reason *why)
+		size_t call, struct reason *why)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
 	struct bpf_program *on_call;
@@ -438,25 +456,22 @@ static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
 
 	if (!kernel)
 		return reason_set(why, -ENOMEM, "out of memory");
+	libbpf_said[0] = verifier_said[0] = '\0';
 	(void)libbpf_set_print(note_libbpf);
-	do {
-		libbpf_said[0] = verifier_said[0] = '\0';
-		skeleton = credit__open();
-		if (!skeleton)
-			return explain(-errno, why);
-		on_call = choose_call(skeleton, *call);
-		r = set_sizes(skeleton, sizes);
-		if (r == 0)
-			r = set_former(skeleton, former);
-		if (r == 0)
-			r = credit__load(skeleton);
-		if (r == 0)
-			r = kernel_open_files(kernel, skeleton, on_call);
-		if (r == 0)
-			r = open_succession(kernel, skeleton, former);
-		credit__destroy(skeleton);
-		/* This kernel has no such tracepoint. */
-	} while (r == -ESRCH && on_call && ++*call);
+	skeleton = credit__open();
+	if (!skeleton)
+		return explain(-errno, why);
+	on_call = choose_call(skeleton, call);
+	r = set_sizes(skeleton, sizes);
+	if (r == 0)
+		r = set_former(skeleton, former);
+	if (r == 0)
+		r = credit__load(skeleton);
+	if (r == 0)
+		r = kernel_open_files(kernel, skeleton, on_call);
+	if (r == 0)
+		r = open_succession(kernel, skeleton, former);
+	credit__destroy(skeleton);
 	if (r < 0)
 		return explain(r, why);
 	*ret = steal_ptr(kernel);
@@ -469,7 +484,8 @@ struct attempt {
 	int result;
 	struct reason why;
 	struct bpf_sizes sizes; /* to be tried: the least ones, or those that failed */
-	size_t call;		/* the tracepoint for calls that this kernel has, see load() */
+	bool knows_call;	/* the next was found out */
+	size_t call;		/* by find_call() */
 };
 
 static struct attempt *last_attempt(void)
@@ -477,6 +493,14 @@ static struct attempt *last_attempt(void)
 	static struct attempt last = { .sizes = { .cpus = 1, .slots = 1, .events = 1, .sets = 1 } };
 
 	return &last;
+}
+
+static size_t attempt_call(struct attempt *attempt)
+{
+	if (!attempt->knows_call)
+		attempt->call = find_call();
+	attempt->knows_call = true;
+	return attempt->call;
 }
 
 static int attempt_tell(const struct attempt *attempt, struct reason *why)
@@ -498,7 +522,7 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 
 	if (last->result < 0 && attempt_holds(last))
 		return attempt_tell(last, why);
-	last->result = load(ret, sizes, v1, former, &last->call, &last->why);
+	last->result = load(ret, sizes, v1, former, attempt_call(last), &last->why);
 	last->again_at = clock_monotonic_ns() + LOAD_AGAIN_NS;
 	if (last->result < 0)
 		last->sizes = *sizes;
@@ -512,7 +536,7 @@ int bpf_kernel_try(struct reason *why)
 
 	if (attempt_holds(last))
 		return attempt_tell(last, why);
-	last->result = load(&kernel, &last->sizes, false, NULL, &last->call, &last->why);
+	last->result = load(&kernel, &last->sizes, false, NULL, attempt_call(last), &last->why);
 	if (kernel)
 		kernel->is_trial = true;
 	if (last->result == 0 && !bpf_kernel_flush(kernel, 0))
