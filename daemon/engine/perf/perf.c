@@ -493,7 +493,7 @@ static void perf_read(struct engine *base, uint64_t now)
 		perf_target_settle_closed(engine, target);
 	}
 	root_settle(engine);
-	perf_levels_compare(engine);
+	perf_levels_compare(engine, now);
 }
 
 static void perf_each_kept(const struct engine *base, kept_visitor each, void *userdata)

@@ -281,7 +281,7 @@ void perf_target_unmeasure(const struct perf_engine *engine, const struct perf_t
 void perf_target_unmeasure_doubted(const struct perf_engine *engine, const struct perf_target *target, size_t set)
 {
 	const struct perf_groups *groups = target->sets[set];
-	bool alone = target->depth < 2 && groups->level.below_enabled <= 0;
+	bool alone = target->depth < 2 && groups->level.below.enabled <= 0;
 
 	if (!groups->groups[0].clocked || groups->level.agrees || alone || !perf_level_is_estimated(&groups->level))
 		return;

@@ -45,7 +45,7 @@ struct perf_engine {
 	uint64_t *buffer;	   /* for readings of the largest set */
 	struct cpu_freqs freqs;	   /* of the CPUs on which something is counted */
 	bool doubtful;		   /* this kernel's running times of cgroups have been found false */
-	/* One a set of the cgroups' scope: all CPUs, and all cgroups below the root, since the engine was made. */
+	/* One a set of the cgroups' scope: all CPUs, and all cgroups below the root, of the same stretch of time. */
 	struct perf_level *cpus, *highest;
 
 	/* In a takeover: */

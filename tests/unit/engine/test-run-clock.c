@@ -438,6 +438,7 @@ static struct levels begin_levels(struct world *w)
 {
 	make_dir(w, "a");
 	make_dir(w, "a/x");
+	make_dir(w, "a/x/p");
 	make_dir(w, "a/y");
 	make_dir(w, "b");
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
@@ -589,6 +590,142 @@ static void test_levels_over_a_reload(void **state)
 	assert_false(are_shown(w, &levels));
 }
 
+/* How many readings it takes until levels of which a has seen so many thousands are shown, or not. */
+static int count_until(struct world *w, const struct levels *levels, uint64_t seen, bool shown)
+{
+	int readings = 0;
+
+	while (are_shown(w, levels) != shown) {
+		run_levels(w, levels, 100, seen);
+		readings++;
+		assert_true(readings < 1000);
+	}
+	return readings;
+}
+
+/* Where nothing runs, nothing else becomes true. */
+static void pass_time(struct world *w, const struct levels *levels, bool shown)
+{
+	for (int i = 0; i < 100; i++) {
+		fake_perf.clock += 100ULL * SECOND;
+		count_tick(w->count, NULL);
+		assert_int_equal(are_shown(w, levels), shown);
+	}
+}
+
+/* Neither do hours of agreement hide a contradiction of a minute, nor does an old contradiction hide what agrees since.
+ * Five seconds of each level are observed in 50 readings. */
+static void test_levels_lately(void **state)
+{
+	struct world *w = *state;
+	const struct levels levels = begin_levels(w);
+	uint64_t total;
+
+	for (int i = 0; i < 3000; i++) {
+		run_levels(w, &levels, 100, 40);
+		assert_int_equal(are_shown(w, &levels), i > 0);
+	}
+	assert_int_equal(lies(w, LIE_CHILD), 0);
+	assert_in_range(count_until(w, &levels, 25, false), 4, 13);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "where they contradict those of the cgroups below");
+	for (int i = 0; i < 3000; i++) {
+		run_levels(w, &levels, 100, 25);
+		assert_false(are_shown(w, &levels));
+	}
+	/* Nothing is taken from totals meanwhile. */
+	total = row_of(w, ALL, levels.a)->cells[0].total;
+	assert_in_range(total, 3000 * 40000 + 3004 * 25000, 3000 * 40000 + 3013 * 25000);
+	pass_time(w, &levels, false);
+	assert_in_range(count_until(w, &levels, 40, true), 100, 200);
+	pass_time(w, &levels, true);
+}
+
+/* Of what hardly ever runs, enough is observed in the end; and it is not forgotten again. */
+static void test_levels_that_hardly_run(void **state)
+{
+	struct world *w = *state;
+	const struct levels levels = begin_levels(w);
+
+	for (int i = 1; i <= 3000; i++) {
+		run(levels.a, 0, 40, 4, 4, 1600);
+		run(levels.x, 0, 20, 2, 2, 800);
+		run(levels.y, 0, 20, 2, 2, 800);
+		fake_perf.clock += 60ULL * SECOND;
+		count_tick(w->count, NULL);
+		assert_int_equal(is_shown(w, levels.a), i >= 100);
+		assert_int_equal(is_shown(w, levels.x), i >= 100);
+	}
+	assert_int_equal(lies(w, LIE_CHILD), 0);
+}
+
+/* Comparisons are halved when they have enough: x, which hardly ever runs, is compared with p, which is in it, over a
+ * longer time than a is with x and y. */
+static void test_levels_of_different_paces(void **state)
+{
+	struct world *w = *state;
+	const struct levels levels = begin_levels(w);
+	const struct cgroup *p = add_cgroup(w, "/a/x/p");
+
+	for (int i = 1; i <= 3000; i++) {
+		run(levels.a, 0, 1000, 100, 100, 4000);
+		run(levels.y, 0, 920, 92, 92, 3680);
+		run(levels.x, 0, 80, 8, 8, 320);
+		run(p, 0, 80, 8, 8, 320);
+		count_tick(w->count, NULL);
+		if (i >= 50)
+			assert_true(is_shown(w, levels.a) && is_shown(w, levels.x) && is_shown(w, p));
+	}
+	for (int i = 0; i < 10; i++) {
+		run(p, 0, 500, 100, 100, 20000);
+		run(levels.x, 0, 500, 100, 100, 10000);
+		run(levels.a, 0, 500, 100, 100, 20000);
+		count_tick(w->count, NULL);
+	}
+	assert_false(is_shown(w, levels.a) || is_shown(w, levels.y) || is_shown(w, p));
+}
+
+/* What children had that are gone is forgotten with the rest. */
+static void test_levels_of_the_long_gone(void **state)
+{
+	struct world *w = *state;
+	const struct levels levels = begin_levels(w);
+
+	for (int i = 0; i < 300; i++)
+		run_levels(w, &levels, 100, 40);
+	count_remove_cgroup(w->count, levels.y, true);
+	for (int i = 0; i < 1000; i++) {
+		run(levels.x, 0, 1000, 100, 100, 4000);
+		run(levels.a, 0, 1000, 100, 100, 4000);
+		count_tick(w->count, NULL);
+		assert_true(is_shown(w, levels.a) && is_shown(w, levels.x));
+	}
+	/* Its last child goes, and tasks of its own come: nothing is left to be compared with. */
+	count_remove_cgroup(w->count, levels.x, true);
+	for (int i = 0; i < 1000; i++) {
+		run(levels.a, 0, 1000, 100, 100, 2000);
+		count_tick(w->count, NULL);
+		assert_true(is_shown(w, levels.a));
+	}
+	assert_int_equal(lies(w, LIE_CHILD), 0);
+}
+
+/* What ran all of the time is an estimate as soon as it does not. */
+static void test_levels_that_ran_always_until_lately(void **state)
+{
+	struct world *w = *state;
+	const struct levels levels = begin_levels(w);
+
+	for (int i = 0; i < 3000; i++) {
+		run(levels.x, 0, 500, 500, 500, 20000);
+		run(levels.a, 0, 500, 500, 500, 20000);
+		count_tick(w->count, NULL);
+		assert_true(is_shown(w, levels.a) && is_shown(w, levels.x));
+	}
+	for (int i = 0; i < 20; i++)
+		run_levels(w, &levels, 100, 25);
+	assert_false(are_shown(w, &levels));
+}
+
 /* A CPU's own group runs more of the time while no cgroup does, and so its estimate is too low. */
 static void test_cpus_with_less_than_cgroups(void **state)
 {
@@ -615,6 +752,14 @@ static void test_cpus_with_less_than_cgroups(void **state)
 	assert_cell(w, 0, NULL, 0, false, 120000 + 3 * 26667);
 	assert_cell(w, ALL, a, 0, true, 240000);
 	assert_state(w, SCOPE_CPU, 0, EVENT_MULTIPLEXED, "where they contradict those of the cgroups below");
+	/* Lately, as cgroups. */
+	for (int i = 0; i < 2010; i++) {
+		run(a, 0, 500, 250, 250, 20000);
+		run_cpu(0, 1000, i < 2000 ? 500 : 750, 20000);
+		count_tick(w->count, NULL);
+		assert_true((i >= 100 && i < 2000) <= row_of(w, 0, NULL)->cells[0].measured && is_shown(w, a));
+	}
+	assert_false(row_of(w, 0, NULL)->cells[0].measured);
 }
 
 #define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, world_setup, world_teardown)
@@ -643,6 +788,11 @@ int main(void)
 		IN_WORLD(test_levels_of_the_gone),
 		IN_WORLD(test_levels_that_ran_always),
 		IN_WORLD(test_levels_over_a_reload),
+		IN_WORLD(test_levels_lately),
+		IN_WORLD(test_levels_that_hardly_run),
+		IN_WORLD(test_levels_of_different_paces),
+		IN_WORLD(test_levels_of_the_long_gone),
+		IN_WORLD(test_levels_that_ran_always_until_lately),
 		IN_WORLD(test_cpus_with_less_than_cgroups),
 	};
 
