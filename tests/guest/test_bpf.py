@@ -274,6 +274,26 @@ def test_within_the_budget(guest, perfmond, tree):
     assert 20 * MILLION <= delta.of(INSTRUCTIONS, cgroup=left) <= 20 * MILLION + WAY
 
 
+def test_short_cgroups_within_the_budget(guest, perfmond, tree):
+    """Of cgroups that live for milliseconds, many fall into pauses altogether: their parents have what they did all the
+    same, as an estimate."""
+    nr, each = 300, 200000
+    daemon = credits_cgroups(perfmond(bpf(USER, interval="100ms", budget="0.2%")))
+    before = daemon.fresh()
+    guest.run(f"""
+        for i in $(seq {nr}); do
+            mkdir {ROOT}/n1/n2/n3/brief$i
+            load join:n1/n2/n3/brief$i instructions:{each} leave
+            rmdir {ROOT}/n1/n2/n3/brief$i
+        done
+        sleep 5""")
+    delta = Delta(before, daemon.fresh())
+    for cgroup in LEVELS[:3]:
+        assert delta.of(INSTRUCTIONS, cgroup=cgroup) == pytest.approx(nr * each, rel=0.1), cgroup
+    # Some were observed, and many were not.
+    assert 0.02 < share_of(delta, "/n1/n2/n3") < 0.7
+
+
 def test_what_only_cgroups_have(guest, perfmond, tree):
     """The CPUs' events are then opened for them, and shown nowhere."""
     daemon = credits_cgroups(perfmond(bpf(USER, scope="cgroup", include="/n1/**")))

@@ -199,6 +199,9 @@ static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 		check_counts(engine, cpu, at, deltas, &look, scaled || guessed, manner);
 	else
 		conservation_estimated(engine, cpu, at);
+	/* The next cgroup that gets the slot begins there. */
+	if (manner & LAST)
+		baseline_move(&look.base, &look.now, bpf_plan(engine)->sets[at].nr);
 	read[CREDIT_CELL_ENABLED(set->number)] = look.base.enabled;
 	read[CREDIT_CELL_RUNNING(set->number)] = look.base.running;
 	times[0] = look.now.enabled;

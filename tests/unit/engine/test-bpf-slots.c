@@ -385,6 +385,26 @@ static void test_ended_and_nothing_known(void **state)
 	assert_int_equal(m->rows[10][0].times[LIMITED].enabled, 2 * MS);
 }
 
+/* The slot's next cgroup has nothing of it. */
+static void test_next_of_a_slot(void **state)
+{
+	(void)state;
+	add_target(1, 0);
+	add_target(10, 1);
+	add_slot(20, below_10, 2);
+	run(20, 0, 2 * MS, MS / 100, 7);
+	end(20);
+	read_all();
+	assert_int_equal(m->rows[10][0].times[LIMITED].enabled, 2 * MS);
+	m->known[20] = (struct bpf_slot){};
+	add_target(11, 10);
+	m->slots[20].id = 11;
+	run(20, 0, 100 * MS, 100 * MS, 500);
+	read_all();
+	assert_int_equal(total(11, 0), 500);
+	assert_int_equal(m->rows[11][0].times[LIMITED].enabled, 100 * MS);
+}
+
 /* A slot knows its nearest ancestors: those beyond have its counts all the same. */
 static void test_deep(void **state)
 {
@@ -462,6 +482,7 @@ int main(void)
 		IN_MACHINE(test_ended_unobserved_is_calibrated),
 		IN_MACHINE(test_ended_target),
 		IN_MACHINE(test_ended_and_nothing_known),
+		IN_MACHINE(test_next_of_a_slot),
 		IN_MACHINE(test_deep),
 		IN_MACHINE(test_other_set_of_that_number),
 		IN_MACHINE(test_disclaim),
