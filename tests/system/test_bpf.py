@@ -130,6 +130,45 @@ def test_came_and_went_unseen(perfmond, cgroups, work, cpus):
     assert done <= rise <= reference.read() + leeway("page_faults")
 
 
+def test_brief_ones_beside_loops(perfmond, cgroups, work, cpus):
+    """1,500 that live for a millisecond or a few, beside two busy loops a CPU in cgroups of their own: whether the
+    daemon comes to see them or not, all that they did is their parent's, and those that are shown have all of it."""
+    nr, faults, loops = 1500, 20, [cgroups.make(f"loop{i}") for i in range(2 * len(cpus))]
+    for i, loop in enumerate(loops):
+        work(loop, cpus[i % len(cpus)]).begin("cpu 3600000")
+    parent = cgroups.make("parent")
+    workers = [work(parent, cpus[i % len(cpus)]) for i in range(5)]
+    for i, worker in enumerate(workers):
+        worker.do(f"churn 1 {faults} 0 {parent.path}/first{i}-")
+    # Room for those that other tests make at the same time, too.
+    daemon = perfmond(config(cgroups, more="max = 20000\nlinger = 10min"))
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=parent.label) is not None, "counted")
+    for worker in workers:
+        worker.wait_asleep()
+    keeper, before, counter = Keeper(), daemon.fresh(), Counter(parent.path)
+
+    begun = time.monotonic()
+    for i, worker in enumerate(workers):
+        worker.begin(f"churn {nr // len(workers)} {faults} 100 {parent.path}/brief{i}-")
+    for worker in workers:
+        worker.finish()
+    took = time.monotonic() - begun
+    for worker in workers:
+        worker.wait_asleep()
+    after, done, most = daemon.fresh(), counter.read()["page_faults"], keeper.most("page_faults")
+    counter.close()
+    shown = [value for labels, value in after.all(FAULTS) if labels["cgroup"].startswith(f"{parent.label}/brief")]
+    print(f"each lived {1e3 * took * len(workers) / nr:.2f} ms; {len(shown)} are shown, of which "
+          f"{sum(value >= faults for value in shown)} have all; {done} page faults")
+
+    assert done == pytest.approx(nr * faults, rel=0.01), "the work is of known size"
+    assert done <= of(after, FAULTS, parent) - of(before, FAULTS, parent) <= done + most
+    # Those that live while the machine stands still for seconds may be given up.
+    assert sum(value < faults for value in shown) <= len(workers) and sum(shown) <= done + most
+    for name in ("perfmond_credit_errors_total", "perfmond_cgroups_unplaced_total"):
+        assert after.value(name) == 0, name
+
+
 def test_those_nobody_asks_for(perfmond, cgroups, work, cpus):
     """Their counts are their parent's, at first and for good."""
     parent = cgroups.make("parent")
@@ -262,6 +301,36 @@ def test_restart(service, cgroups, work, cpus, end):
         helper.do("faults 100")
         assert of(service.fresh(), FAULTS, group) - of(before, FAULTS, group) == helper.faults() - at
         service.wait_kept()
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "image"])
+@pytest.mark.parametrize("engines", [("perf", "bpf"), ("bpf", "perf")], ids=" to ".join)
+def test_restart_into_another_engine(new_service, store, state, cgroups, work, cpus, engines, end):
+    """Totals go on, with what was done before and after it: from what is in the fd store, or from the saved image
+    alone, whose cgroups did nothing meanwhile."""
+    group = cgroups.make("kept").make("inner")
+    helper = work(group, cpus[0])
+    helper.fork()
+    service = new_service(state=state) if end == "image" else new_service(store)
+    service.start(config(cgroups, engines[0]))
+    before, at = service.fresh(), (helper.faults(), helper.switches())
+    for engine in (*engines[1:], *engines):
+        helper.do("faults 300")
+        helper.do("switches 100")
+        if end != "image":
+            service.wait_kept()
+        helper.do("faults 70")
+        helper.wait_asleep()
+        (service.kill if end == "kill" else service.stop)()
+        service.start(config(cgroups, engine))
+        assert ("bpf" in service.daemon.json("/api/v1/status")["engine"]) == (engine == "bpf")
+        helper.do("faults 700")
+        helper.do("switches 10")
+        done, after = [now - then for now, then in zip((helper.faults(), helper.switches()), at)], service.fresh()
+        for above in (cgroups.label + "/kept", group.label):
+            rises = [after.value(name, cgroup=above) - before.value(name, cgroup=above) for name in (FAULTS, SWITCHES)]
+            assert rises == done, (engine, above)
+    assert done[0] >= 3 * 1070 and done[1] >= 3 * 220
 
 
 def test_slots_over_kills(service, cgroups, work, cpus):
