@@ -11,7 +11,7 @@ import re
 import pytest
 
 from guest import CYCLES, config
-from harness import Delta
+from harness import FRESH, Delta, Metrics
 
 MILLION = 1000000
 # As in test_counting.py.
@@ -292,6 +292,41 @@ def test_short_cgroups_within_the_budget(guest, perfmond, tree):
         assert delta.of(INSTRUCTIONS, cgroup=cgroup) == pytest.approx(nr * each, rel=0.1), cgroup
     # Some were observed, and many were not.
     assert 0.02 < share_of(delta, "/n1/n2/n3") < 0.7
+
+
+class Storm:
+    """A storm of switches under a daemon that counts nothing but hardware events, two sets of them: how many switches
+    between cgroups there were, and what they took, in seconds, within how many."""
+
+    TURNS = 10000
+
+    def __init__(self, guest, start, budget):
+        sets = [f"events = c{number}=cycles:u, i{number}=instructions:u, j{number}=instructions" for number in range(2)]
+        daemon = credits_cgroups(start(bpf(*sets, budget=budget)))
+        fresh = f"sleep {FRESH}; {daemon.wget('/metrics')}"
+        loads = "".join(f"load join:{cgroup} yield:{self.TURNS} leave &\n" for cgroup in ("n1/n2/n3/n4", "n1/b2"))
+        # In one script: between two there is no telling how much time passes in the guest.
+        readings = guest.run(f"{fresh}\necho; echo =====\n{loads} wait\n{fresh}").split("=====\n")
+        delta = Delta(*map(Metrics, readings))
+        daemon.stop()
+        self.switches = delta.of("perfmond_switches_total", cpu="0")
+        self.took = delta.of("perfmond_switch_seconds_total", cpu="0")
+        self.wall = delta.of("perf_cpu_group_enabled_seconds_total", group="g0", cpu="0")
+        assert self.switches >= 2 * 0.9 * self.TURNS
+        print(f"budget {budget}: {self.switches:.0f} switches took {self.took:.4f} of {self.wall:.4f} s, "
+              f"{1e6 * self.took / self.switches:.2f} µs each")
+
+
+def test_the_time_of_hardware_events(guest, perfmond, tree):
+    """It is within the budget. In a pause a switch takes what it has to without them: that is known of a budget which
+    does not suffice for a single time. A program's steps are all that time depends on here. At any time a budget may be
+    full (2 ms), and one switch overdraws it."""
+    least, some, full = (Storm(guest, perfmond, budget) for budget in ("0.01%", "1%", "100%"))
+    without, each = least.took / least.switches, full.took / full.switches
+    most = 1.05 * without * some.switches + 0.01 * some.wall + 0.002 + each
+    assert some.took <= most
+    # The test can tell.
+    assert full.took / full.switches * some.switches > 1.5 * most
 
 
 def test_what_only_cgroups_have(guest, perfmond, tree):
