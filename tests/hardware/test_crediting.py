@@ -7,6 +7,7 @@ and to answer it, and some thousand more for each fork: a test's loops are long 
 """
 
 import contextlib
+import random
 import time
 
 import pytest
@@ -296,6 +297,35 @@ def test_moves(perfmond, engine, tree, work, cpus, who):
         tree.own[path] += helper.do(f"instructions {LONG // 20}")
     tree.own[BUSY[-1]] += counted.watch([other])[0]
     counted.assert_true()
+
+
+def test_moves_while_it_runs(perfmond, credits, tree, work, cpus, reference):
+    """A task is moved by another CPU, to and fro, and runs on: the two cgroups have all that it did, and each has what
+    the kernel's own events of it say, as far as the PMU has room for them."""
+    if len(cpus) < 2:
+        pytest.skip("one CPU: a task does not run while it is moved")
+    a, b = BUSY[0], BUSY[-1]
+    helper = work(tree.groups[a], cpus[-1])
+    # No reading shows a move before the next switch does.
+    counted = Counted(perfmond, tree, "bpf", interval="10min")
+    events = {path: reference("instructions", cpus[-1], False, tree.groups[path].path) for path in (a, b)}
+    before = counted.daemon.fresh()
+    helper.begin(f"instructions {8 * LONG}")
+    moves = 0
+    while not helper.is_done():
+        time.sleep(random.uniform(0, 0.1))
+        moves += 1
+        tree.groups[b if moves % 2 else a].add(helper.process.pid)
+    done, theirs, delta = helper.finish(), {}, Delta(before, counted.daemon.fresh())
+    mine = {path: delta.of(counted.of_cgroups, cgroup=tree.label(path)) for path in (a, b)}
+    assert sum(mine.values()) == pytest.approx(done, rel=EXACT)
+    for path, event in events.items():
+        theirs[path], enabled, running = event.read()
+        if running < 0.995 * enabled:
+            pytest.skip(f"the PMU has no room for events of the tests' own: they ran {running} of {enabled} ns")
+    print(f"{moves} moves: {mine}, {theirs}")
+    assert all(mine[path] == pytest.approx(theirs[path], rel=EXACT, abs=100_000) for path in mine), (mine, theirs)
+    assert moves < 2 or min(theirs.values()) > 0
 
 
 def test_cgroups_that_come_and_go(perfmond, engine, tree, work, cpus):

@@ -14,7 +14,7 @@ import sys
 import time
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
-PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, ATTR_SIZE, CLOEXEC = 0, 3, 112, 8
+PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, ATTR_SIZE, PID_CGROUP, CLOEXEC = 0, 3, 112, 4, 8
 TIMES = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED, …_RUNNING
 PINNED, EXCLUDE_KERNEL = 1 << 2, 1 << 5
 
@@ -27,17 +27,22 @@ ABSENT = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOSYS, errno.EACC
 
 
 class Event:
-    """One hardware event: of all that runs on a CPU, or of the caller in user mode. A pinned one has a counter at all
-    times, or none: then there is nothing to read."""
+    """One hardware event: of all that runs on a CPU, or in user mode of a cgroup's tasks there, or of the caller. A
+    pinned one has a counter at all times, or none: then there is nothing to read."""
 
-    def __init__(self, name, cpu=None, pinned=False):
+    def __init__(self, name, cpu=None, pinned=False, folder=None):
+        user = cpu is None or folder
         attr = struct.pack("=IIQQQQQ", PERF_TYPE_HARDWARE, ATTR_SIZE, NUMBERS[name], 0, 0, TIMES,
-                           (EXCLUDE_KERNEL if cpu is None else 0) | (PINNED if pinned else 0))
-        pid, cpu = (0, -1) if cpu is None else (-1, cpu)
+                           (EXCLUDE_KERNEL if user else 0) | (PINNED if pinned else 0))
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if folder else None
+        pid, cpu = (0, -1) if cpu is None else (-1 if directory is None else directory, cpu)
         self.fd = ctypes.CDLL(None, use_errno=True).syscall(
-            PERF_EVENT_OPEN[platform.machine()], attr.ljust(ATTR_SIZE, b"\0"), pid, cpu, -1, CLOEXEC)
+            PERF_EVENT_OPEN[platform.machine()], attr.ljust(ATTR_SIZE, b"\0"), pid, cpu, -1,
+            CLOEXEC | (PID_CGROUP if folder else 0))
+        number = ctypes.get_errno()
+        if folder:
+            os.close(directory)
         if self.fd < 0:
-            number = ctypes.get_errno()
             raise OSError(number, f"perf_event_open of PERF_COUNT_HW_{name.replace('-', '_').upper()}: "
                           f"{errno.errorcode[number]} ({os.strerror(number)})")
 
