@@ -391,13 +391,12 @@ static size_t find_call(void)
 /* The program that is loaded, or NULL. */
 static struct bpf_program *choose_call(const struct credit *skeleton, size_t call)
 {
-	struct bpf_program *const programs[] = {
+	struct bpf_program *const programs[ARRAY_SIZE(calls)] = {
 		skeleton->progs.on_csd,
 		skeleton->progs.on_x86_call,
 		skeleton->progs.on_arm_call,
 	};
 
-	static_assert(ARRAY_SIZE(programs) == ARRAY_SIZE(calls));
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
 		(void)bpf_program__set_autoload(programs[i], i == call);
 	return call < ARRAY_SIZE(programs) ? programs[call] : NULL;

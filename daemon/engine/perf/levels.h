@@ -20,13 +20,13 @@
  * share is that of neither. So CPUs, and the root cgroup, are compared with the cgroups below the root, and are not
  * shown where they have less.
  *
- * All of this is said of the last minutes, because rates are taken of totals: days of agreement may not hide an hour of
- * false estimates, nor may an old contradiction hide what has been right since. When half a minute has passed and enough
- * of both sides of a comparison was observed, both are halved (level.h). Each stretch of time between two halvings has
- * half of the weight of the next one. An estimate that becomes wrong by a third is absent after a quarter of a stretch
- * at the latest, and is shown again when it has been right for three or four. Where less is observed, a stretch is
- * longer: 100 s if one CPU is busy and each level runs for a twentieth of the time. A tree that does not run stays as it
- * was compared last.
+ * All of this is said of the last minutes, because rates are taken of totals: days of agreement may not hide an hour
+ * of false estimates, nor may an old contradiction hide what has been right since. When half a minute has passed and
+ * enough of both sides of a comparison was observed, both are halved (level.h). Each stretch of time between two
+ * halvings has half of the weight of the next one. An estimate that becomes wrong by a third is absent after a quarter
+ * of a stretch at the latest, and is shown again when it has been right for three or four. Where less is observed, a
+ * stretch is longer: 100 s if one CPU is busy and each level runs for a twentieth of the time. A tree that does not
+ * run stays as it was compared last.
  *
  * What has run all of the time is no estimate, and is shown in any case. A cgroup of the highest level without any
  * below it has nothing to be compared with.

@@ -48,7 +48,7 @@ struct machine {
 	uint64_t scratch[3 * NR_COLUMNS];
 	struct bpf_engine engine;
 	struct row {
-		struct totals_row row;
+		struct totals_row *row; /* its end is of variable size */
 		struct totals_cell cells[NR_COLUMNS];
 		struct totals_times times[2];
 	} rows[NR_SLOTS][NR_CPUS];
@@ -140,8 +140,11 @@ static int teardown(void **state)
 	(void)state;
 	HASH_ITER(hh, m->engine.targets, target, next)
 		bpf_target_free(&m->engine, target);
-	for (size_t i = 0; i < NR_SLOTS; i++)
+	for (size_t i = 0; i < NR_SLOTS; i++) {
 		free(m->known[i].unclaimed);
+		for (size_t cpu = 0; cpu < NR_CPUS; cpu++)
+			free(m->rows[i][cpu].row);
+	}
 	free(m->engine.conservations);
 	cpulist_release(&m->engine.cpus);
 	free(m);
@@ -167,9 +170,11 @@ static void add_target_by_cpu(uint64_t id, uint64_t parent, size_t nr_rows)
 	for (size_t i = 0; i < NR_CPUS; i++) {
 		struct row *row = &m->rows[id][i];
 
-		row->row.cells = row->cells;
-		row->row.times = row->times;
-		rows[i] = &row->row;
+		row->row = calloc(1, sizeof(*row->row) + 1);
+		assert_non_null(row->row);
+		row->row->cells = row->cells;
+		row->row->times = row->times;
+		rows[i] = row->row;
 	}
 	assert_non_null(bpf_target_new(&m->engine, id, parent, rows, nr_rows));
 }
