@@ -145,6 +145,26 @@ static void test_over_readings(void **state)
 	assert_int_equal(applied(0, 800), 1000);
 }
 
+/* What a cgroup is given apart from readings is given, too. */
+static void test_apart(void **state)
+{
+	const uint64_t counts[] = { 200, 2000 };
+
+	(void)state;
+	begin_anew(0);
+	pass_with_a_pause(0, 1, 1000);
+	calibration_note(&engine, 0, 0, counts, NS_PER_S / 4);
+	read_one(0, 500, 0.75);
+	assert_int_equal(applied(0, 500), 800);
+	/* Of a set that is exact at all times, nothing is compared. */
+	planned[0].exact = true;
+	calibration_note(&engine, 0, 0, counts, NS_PER_S / 4);
+	planned[0].exact = false;
+	pass_with_a_pause(0, 1, 1000);
+	read_one(0, 800, 1);
+	assert_int_equal(applied(0, 800), 1000);
+}
+
 static void test_not_whole(void **state)
 {
 	(void)state;
@@ -299,13 +319,13 @@ static void test_each_cpu(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_adds_up, setup),	    cmocka_unit_test_setup(test_each_event, setup),
-		cmocka_unit_test_setup(test_over_readings, setup),  cmocka_unit_test_setup(test_not_whole, setup),
-		cmocka_unit_test_setup(test_a_factor_ends, setup),  cmocka_unit_test_setup(test_patience, setup),
-		cmocka_unit_test_setup(test_bounds, setup),	    cmocka_unit_test_setup(test_too_many_exact, setup),
-		cmocka_unit_test_setup(test_fully_observed, setup), cmocka_unit_test_setup(test_a_pause_goes_on, setup),
-		cmocka_unit_test_setup(test_multiplexed, setup),    cmocka_unit_test_setup(test_never_ran, setup),
-		cmocka_unit_test_setup(test_each_cpu, setup),
+		cmocka_unit_test_setup(test_adds_up, setup),	     cmocka_unit_test_setup(test_each_event, setup),
+		cmocka_unit_test_setup(test_over_readings, setup),   cmocka_unit_test_setup(test_apart, setup),
+		cmocka_unit_test_setup(test_not_whole, setup),	     cmocka_unit_test_setup(test_a_factor_ends, setup),
+		cmocka_unit_test_setup(test_patience, setup),	     cmocka_unit_test_setup(test_bounds, setup),
+		cmocka_unit_test_setup(test_too_many_exact, setup),  cmocka_unit_test_setup(test_fully_observed, setup),
+		cmocka_unit_test_setup(test_a_pause_goes_on, setup), cmocka_unit_test_setup(test_multiplexed, setup),
+		cmocka_unit_test_setup(test_never_ran, setup),	     cmocka_unit_test_setup(test_each_cpu, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
