@@ -429,20 +429,18 @@ static int set_former(struct credit *skeleton, const struct bpf_kernel *former)
 	return bpf_map__reuse_fd(skeleton->maps.former_cpus, former->fds[BPF_FILE_CPUS]);
 }
 
-static int open_succession(struct bpf_kernel *kernel, const struct credit *skeleton, const struct bpf_kernel *former)
+/* Where it fails, both parts count for some microseconds. */
+static void open_succession(struct bpf_kernel *kernel, const struct credit *skeleton, const struct bpf_kernel *former)
 {
 	uint32_t first = 0;
 
 	if (!former)
-		return 0;
+		return;
 	kernel->succeed = copy_fd(bpf_program__fd(skeleton->progs.succeed));
 	kernel->former_flush = copy_fd(bpf_map__fd(skeleton->maps.former_flush));
-	if (kernel->succeed < 0)
-		return kernel->succeed;
-	if (kernel->former_flush < 0)
-		return kernel->former_flush;
-	return bpf_map_update_elem(kernel->former_flush, &first, &former->fds[BPF_FILE_FLUSH], BPF_ANY) < 0 ? -errno :
-													      0;
+	if (kernel->former_flush < 0 ||
+	    bpf_map_update_elem(kernel->former_flush, &first, &former->fds[BPF_FILE_FLUSH], BPF_ANY) < 0)
+		kernel_end_succession(kernel);
 }
 
 static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
@@ -469,7 +467,7 @@ static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
 	if (r == 0)
 		r = kernel_open_files(kernel, skeleton, on_call);
 	if (r == 0)
-		r = open_succession(kernel, skeleton, former);
+		open_succession(kernel, skeleton, former);
 	credit__destroy(skeleton);
 	if (r < 0)
 		return explain(r, why);

@@ -468,6 +468,28 @@ static void test_succeed(_unused_ void **state)
 	(void)bpf_kernel_unref(kernel);
 }
 
+/* Where it can't be done at once, both count for a moment: nothing is lost. */
+static void test_succeed_apart(_unused_ void **state)
+{
+	struct bpf_kernel *kernel = load(ROOM), *next;
+	uint64_t id;
+	int fd = open_event(PERF_COUNT_SW_CONTEXT_SWITCHES, &id);
+
+	wire_switches(kernel, fd, id);
+	assert_true(bpf_kernel_flush_all(kernel));
+	next = load_after(kernel, ROOM);
+	wire_switches(next, fd, id);
+	next->succeed = safe_close(next->succeed);
+	kernel->config->events[1].used = CREDIT_ENDING;
+	assert_false(bpf_kernel_succeed(next, kernel));
+	assert_int_equal(next->cpus[0].states[1], CREDIT_COUNTS);
+	assert_int_equal(kernel->cpus[0].states[1], CREDIT_ENDED);
+	assert_true(next->cpus[0].values[1] <= kernel->cpus[0].values[1]);
+	(void)bpf_kernel_unref(kernel);
+	(void)bpf_kernel_unref(next);
+	safe_close(fd);
+}
+
 /* --- over a restart */
 
 struct kept {
@@ -574,6 +596,7 @@ int main(void)
 		cmocka_unit_test(test_too_few_slots), cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_identify),      cmocka_unit_test(test_restore),
 		cmocka_unit_test(test_restore_fails), cmocka_unit_test(test_succeed),
+		cmocka_unit_test(test_succeed_apart),
 	};
 
 	return cmocka_run_group_tests_name("bpf", tests, NULL, NULL);
