@@ -155,10 +155,12 @@ static bool look_guess(const struct bpf_engine *engine, const struct look *look,
 
 static void look_learn(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
 {
-	struct look look = look_at(engine, slot, cpu, at, LAST);
+	struct look look;
 
-	if (!bpf_plan(engine)->sets[at].exact)
-		unobserved_learn(engine, slot, at, &look.base, &look.now);
+	if (bpf_plan(engine)->sets[at].exact)
+		return;
+	look = look_at(engine, slot, cpu, at, LAST);
+	unobserved_learn(engine, slot, at, &look.base, &look.now);
 }
 
 /* Counts of the set on the CPU are known: they go to the checks. Together with others, estimates are multiplied. */
@@ -234,7 +236,7 @@ static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
 	if (!calibration_begin(engine, cpu, at))
 		return;
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
-		if (!is_read(kernel, slot, cpu) && kernel->known[slot].retired)
+		if (kernel->known[slot].retired && !is_read(kernel, slot, cpu))
 			look_learn(engine, slot, cpu, at);
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
 		unsigned manner = kernel->known[slot].retired ? LAST : 0;

@@ -322,10 +322,9 @@ static void test_unclaimed_and_unobserved(void **state)
 	assert_int_equal(m->rows[11][0].times[LIMITED].covered, 100 * MS);
 }
 
-/* Cgroups of milliseconds: some fall into pauses. Their parent has what they all have done. */
-static void test_ended_unobserved(void **state)
+/* Forty of a millisecond each, of which every other one was in a pause. */
+static void run_brief_ones(void)
 {
-	(void)state;
 	add_target(1, 0);
 	add_target(10, 1);
 	for (uint64_t id = 20; id < 60; id++) {
@@ -333,6 +332,13 @@ static void test_ended_unobserved(void **state)
 		run(id, 0, MS, id % 2 ? MS : 0, id % 2 ? 1000 : 0);
 		end(id);
 	}
+}
+
+/* Cgroups of milliseconds: some fall into pauses. Their parent has what they all have done. */
+static void test_ended_unobserved(void **state)
+{
+	(void)state;
+	run_brief_ones();
 	cpu_counts(0, 40000);
 	read_all();
 	assert_int_equal(total(10, 0), 40000);
@@ -344,13 +350,7 @@ static void test_ended_unobserved(void **state)
 static void test_ended_unobserved_is_calibrated(void **state)
 {
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
-	for (uint64_t id = 20; id < 60; id++) {
-		add_slot(id, below_10, 2);
-		run(id, 0, MS, id % 2 ? MS : 0, id % 2 ? 1000 : 0);
-		end(id);
-	}
+	run_brief_ones();
 	cpu_counts(0, 20 * 1000 + 20 * 1500);
 	read_all();
 	assert_int_equal(total(10, 0), 50000);
