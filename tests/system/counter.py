@@ -24,6 +24,7 @@ from harness import leeway, until
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}[platform.machine()]
 PERF_TYPE_SOFTWARE, PERF_TYPE_BREAKPOINT, ATTR_SIZE = 1, 5, 112
 EVENTS = {"page_faults": 2, "context_switches": 3}  # PERF_COUNT_SW_…
+TASK_CLOCK = {"task_clock": 1}  # ns
 PID_CGROUP, CLOEXEC = 4, 8
 
 
@@ -31,8 +32,9 @@ class Counter:
     """Of the cgroup with that folder, on all CPUs; of all that runs on these CPUs; or of the threads of a process,
     and those that they make."""
 
-    def __init__(self, folder=None, cpus=None, process=None):
-        self.fds = {name: [] for name in EVENTS}
+    def __init__(self, folder=None, cpus=None, process=None, more=()):
+        self.events = EVENTS | dict(more)
+        self.fds = {name: [] for name in self.events}
         if folder:
             pid = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             self._open([pid], range(os.cpu_count()), PID_CGROUP)
@@ -43,7 +45,7 @@ class Counter:
             self._open([-1], range(os.cpu_count()) if cpus is None else cpus)
 
     def _open(self, pids, cpus, flags=0):
-        for name, config in EVENTS.items():
+        for name, config in self.events.items():
             attr = bytearray(struct.pack("=IIQ", PERF_TYPE_SOFTWARE, ATTR_SIZE, config).ljust(ATTR_SIZE, b"\0"))
             if cpus == [-1]:
                 attr[40] |= 2  # inherit
@@ -68,7 +70,7 @@ class Keeper:
     threads are hidden from tracing. The engine bpf credits what they count to a cgroup that runs beside."""
 
     def __init__(self):
-        self.counter = Counter(process=1) if self.is_there() else None
+        self.counter = Counter(process=1, more=TASK_CLOCK) if self.is_there() else None
 
     @staticmethod
     def is_there():

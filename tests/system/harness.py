@@ -362,6 +362,8 @@ class Work:
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.pids, self.busy = [self.process.pid], False
         if cgroup:
+            # A task that is moved while it runs is in between for a moment, in which observers differ.
+            self.wait_asleep()
             cgroup.add(self.process.pid)
         if cpu is not None:
             self.do(f"pin {cpu}")

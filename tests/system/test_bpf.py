@@ -107,8 +107,7 @@ def test_counted_before_it_is_seen(perfmond, cgroups, work, cpus):
 
 
 def test_came_and_went_unseen(perfmond, cgroups, work, cpus):
-    """What it did is its parent's. What a helper does between being moved, while it runs, and its next switch is not:
-    that is said to be of the cgroup which it has left."""
+    """What it did is its parent's."""
     parent = cgroups.make("parent")
     daemon = perfmond(config(cgroups))
     before, reference, done = daemon.fresh(), Reference(parent), 0

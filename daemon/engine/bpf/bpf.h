@@ -12,8 +12,9 @@
  *
  * Each set stands on a set of the CPUs with the same events (set_find_twin()). The planner sees that there is one.
  *
- * What it can't do: tell apart what a task has done before and after another process has moved it to another cgroup,
- * while it runs: that is the former cgroup's until the CPU's next switch, or reading.
+ * What it can't do: on a kernel without a tracepoint of calls between CPUs, tell apart what a task has done before and
+ * after another process has moved it to another cgroup, while it runs: that is the former cgroup's until the CPU's next
+ * switch, or reading. Nor, on any kernel, where the switch to that task was hidden from tracing (credit.bpf.c).
  */
 
 #include "engine/engine.h"
