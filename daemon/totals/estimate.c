@@ -115,7 +115,11 @@ enum estimate estimate(struct baseline *base, const struct reading *now, size_t 
 		return r;
 
 	for (size_t i = 0; i < nr; i++) {
-		deltas[i] = scale_count(now->values[i] - base->values[i], &share);
+		uint64_t delta = now->values[i] - base->values[i], unscaled = now->unscaled ? now->unscaled[i] : 0;
+
+		if (unscaled > delta)
+			unscaled = delta;
+		deltas[i] = scale_count(delta - unscaled, &share) + unscaled;
 		if (now->limits && deltas[i] > now->limits[i])
 			r = ESTIMATE_TOO_MANY;
 	}

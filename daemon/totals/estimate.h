@@ -36,6 +36,9 @@ struct reading {
 	bool clocked;
 	bool doubtful; /* this kernel's running times have been found false */
 	const uint64_t *values;
+	/* One a value: so many of it since the baseline were made by observing it, and so there are none of them in
+	 * the time in which it was not: they are not scaled. NULL: none. */
+	const uint64_t *unscaled;
 	const uint64_t *limits; /* one a value: there can't have been more since the baseline; NULL: there are none */
 	uint64_t most;		/* ns: it can't have been enabled for longer since the baseline */
 	bool brief;		/* too little was observed since the baseline to scale it */

@@ -329,6 +329,26 @@ def test_the_time_of_hardware_events(guest, perfmond, tree):
     assert full.took / full.switches * some.switches > 1.5 * most
 
 
+def test_reading_counters_is_not_scaled(guest, perfmond, tree):
+    """Programs that read counters are counted by them, and there are none of these readings in the pauses. So a storm of
+    switches has no more of it than there was, in all."""
+    turns = 60000
+    daemon = credits_cgroups(perfmond(bpf("events = cycles, instructions, instructions:u", "events = context-switches",
+                                          interval="1s", budget="1%")))
+    fresh = f"sleep {FRESH}; {daemon.wget('/metrics')}"
+    loads = "".join(f"load join:{cgroup} yield:{turns} leave &\n" for cgroup in ("n1/n2/n3/n4", "n1/b2"))
+    readings = guest.run(f"{fresh}\necho; echo =====\n{loads} wait\n{fresh}").split("=====\n")
+    delta = Delta(*map(Metrics, readings))
+
+    assert share_of(delta, "/n1") < 0.1
+    for event in ("cycles", "instructions"):
+        of_cpu = delta.of(f"perf_cpu_{event}_total", cpu="0")
+        # What else runs there is little.
+        assert 0.94 * of_cpu <= delta.of(f"perf_cgroup_{event}_total", cgroup="/n1") <= of_cpu, event
+    of_user = delta.of("perf_cgroup_instructions_user_total", cgroup="/n1")
+    assert of_user == pytest.approx(2 * turns * (YIELD + AROUND), rel=0.05)
+
+
 def test_what_only_cgroups_have(guest, perfmond, tree):
     """The CPUs' events are then opened for them, and shown nowhere."""
     daemon = credits_cgroups(perfmond(bpf(USER, scope="cgroup", include="/n1/**")))

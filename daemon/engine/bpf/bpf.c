@@ -254,7 +254,7 @@ static int bpf_create(struct engine **ret, const struct engine_env *env)
 		return -ENOMEM;
 	engine_init(&engine->engine, engine_bpf, env);
 	engine->sets = calloc(plan->nr_sets + 1, sizeof(*engine->sets));
-	engine->scratch = calloc(3 * plan->nr_columns + 1, sizeof(*engine->scratch));
+	engine->scratch = calloc(4 * plan->nr_columns + 1, sizeof(*engine->scratch));
 	if (!engine->sets || !engine->scratch) {
 		bpf_destroy(&engine->engine);
 		return -ENOMEM;

@@ -306,6 +306,7 @@ static __always_inline void credit_limited_times(__u64 *cell, struct credit_cpu 
 	running = now->running - cpu->running[set];
 	cell[CREDIT_CELL_ENABLED(set)] += elapsed;
 	cell[CREDIT_CELL_RUNNING(set)] += running >= enabled || running > elapsed ? elapsed : running;
+	cell[CREDIT_CELL_READINGS(set)]++;
 	cpu->enabled[set] = now->enabled;
 	cpu->running[set] = now->running;
 }
@@ -371,17 +372,47 @@ __noinline int credit_event(__u32 number, __u64 i, __u32 flags, __u64 elapsed)
 static __always_inline void credit(struct credit_cpu *cpu, __u32 number, __u32 flags, __u64 elapsed)
 {
 	__u32 zero = 0, key = (__u32)cpu->slot * nr_cpus + number;
-	__u64 *cell = bpf_map_lookup_elem(&cells, &key);
+	__u64 *cell = bpf_map_lookup_elem(&cells, &key), passed = 0;
 	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
 
 	if (!cell || !settings)
 		return;
 	cell[CREDIT_CELL_CREDITS]++;
+	if (cpu->pauses && !(flags & (FLUSHES | RESUMES)))
+		passed = settings->limited & settings->followers;
 	for (__u32 i = 0; i < CREDIT_EVENTS_MAX; i++) {
 		if (i >= max_events || i >= settings->nr_events)
 			break;
+		if (passed >> i & 1)
+			continue;
 		credit_event(number, i, flags, elapsed);
 	}
+}
+
+/* Credits limited events once more at once. compares: with what they were a reading before, at which nothing else was
+ * read, which is what a reading makes each of them count. Global, as above. */
+__noinline int repeat(__u32 number, __u32 compares)
+{
+	__u32 zero = 0;
+	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
+	struct credit_cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
+
+	if (!settings || !cpu)
+		return 0;
+	for (__u32 i = 0; i < CREDIT_EVENTS_MAX; i++) {
+		__u64 before = cpu->values[i];
+
+		if (i >= max_events || i >= settings->nr_events)
+			break;
+		if (!(settings->limited >> i & 1) || cpu->states[i] != CREDIT_COUNTS)
+			continue;
+		credit_event(number, i, 0, 0);
+		if (!compares)
+			continue;
+		cpu->repeated[i] += cpu->values[i] - before;
+		cpu->again[i]++;
+	}
+	return 0;
 }
 
 /* --- the budget */
@@ -500,13 +531,20 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 	elapsed = cpu->since && begin > cpu->since ? begin - cpu->since : 0;
 	resumes = fill_budget(cpu, elapsed);
 	credit(cpu, number, (at_switch ? AT_SWITCH : 0) | (flushes ? FLUSHES : 0) | (resumes ? RESUMES : 0), elapsed);
+	if (at_switch && cpu->repeats && !cpu->pauses) {
+		cpu->repeats--;
+		repeat(number, 0);
+		repeat(number, 1);
+	}
 	remember(cpu, comes);
 	cpu->task = comes->task;
 	cpu->process = comes->process;
 	cpu->since = bpf_ktime_get_ns();
 	cpu->elapsed += elapsed;
-	if (resumes)
+	if (resumes) {
 		cpu->pauses = 0;
+		cpu->repeats = CREDIT_REPEATS;
+	}
 	if (!flushes) {
 		took = cpu->since - begin;
 		cpu->switches++;

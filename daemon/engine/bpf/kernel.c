@@ -628,6 +628,9 @@ int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, in
 	/* A program that is reading the former event there has come to its end. It is known who runs there. */
 	(void)bpf_kernel_flush(kernel, cpu);
 	kernel->cpus[cpu].states[number] = CREDIT_NEW;
+	/* With another event, readings take another time. */
+	memset(kernel->cpus[cpu].again, 0, sizeof(kernel->cpus[cpu].again));
+	memset(kernel->cpus[cpu].repeated, 0, sizeof(kernel->cpus[cpu].repeated));
 	if (bpf_map_update_elem(kernel->fds[BPF_FILE_EVENTS], &key, &fd, BPF_ANY) < 0)
 		return -errno;
 	kernel->cpus[cpu].wired[number] = id;

@@ -16,9 +16,13 @@
  * of each CPU's time: when it is used up there, they are not read at switches until it has filled up again (a pause).
  * Meanwhile a set's enabled time goes on, and its running time does not, as if it were multiplexed. The budget fills up
  * to a level that is drawn anew each time, so that no load can keep in step with it.
+ *
+ * To read them takes instructions and cycles, which they count themselves, and which there are none of in a pause. So a
+ * cell tells how often they were read, and a CPU what one reading makes them count: after each pause, some are followed
+ * by two more, which differ by that.
  */
 
-#define CREDIT_LAYOUT 3
+#define CREDIT_LAYOUT 4
 
 #define CREDIT_EVENTS_MAX 64
 #define CREDIT_SETS_MAX 64
@@ -29,17 +33,21 @@ typedef unsigned long long credit_word;
 /* The slot of the root cgroup, and of what has no place elsewhere. */
 #define CREDIT_ROOT_SLOT 0U
 
-/* A cell is an array of words: how often it was credited; enabled and running time of each set, in ns; the count of
- * each event. */
+/* A cell is an array of words: how often it was credited; enabled and running time of each set, in ns, and how often it
+ * was read, if it is limited; the count of each event. */
 #define CREDIT_CELL_CREDITS 0U
-#define CREDIT_CELL_ENABLED(set) (1U + 2U * (set))
-#define CREDIT_CELL_RUNNING(set) (2U + 2U * (set))
-#define CREDIT_CELL_EVENTS(nr_sets) (1U + 2U * (nr_sets))
+#define CREDIT_CELL_ENABLED(set) (1U + 3U * (set))
+#define CREDIT_CELL_RUNNING(set) (2U + 3U * (set))
+#define CREDIT_CELL_READINGS(set) (3U + 3U * (set))
+#define CREDIT_CELL_EVENTS(nr_sets) (1U + 3U * (nr_sets))
 #define CREDIT_CELL_WORDS(nr_sets, nr_events) (CREDIT_CELL_EVENTS(nr_sets) + (nr_events))
 
 /* A CPU's budget is at most this, in ns. */
 #define CREDIT_BUDGET_MAX 2000000ULL
 #define CREDIT_PPM 1000000ULL
+
+/* Readings after a pause that are followed by two more. */
+#define CREDIT_REPEATS 2U
 
 /* Counting under a number begins and ends on each CPU when the daemon has it flushed: so one number can take another's
  * place, and nothing is lost or counted twice. */
@@ -74,6 +82,7 @@ struct credit_config {
 	unsigned int hides;	/* switches from tasks of some processes are hidden from tracing */
 	unsigned int budget;	/* the part of a CPU's time for reading limited events, in ppm; 0: without limit */
 	unsigned int nr_slots;	/* slots that there are, as far as they have been made free at first */
+	credit_word limited, followers; /* events that are, and those that do not lead their set: a bit each */
 	struct credit_event events[CREDIT_EVENTS_MAX];
 };
 
@@ -91,6 +100,7 @@ struct credit_cpu {
 	credit_word nr_pauses;		      /* that there have been */
 	long long budget;		      /* ns that are left; it can be overdrawn by one switch */
 	credit_word resumes_at;		      /* the budget with which the pause ends */
+	credit_word repeats;		      /* so many readings of limited events are still to be followed by two more */
 	credit_word switches;		      /* at which counts were credited */
 	credit_word ns;			      /* that they took */
 	credit_word passed;		      /* occasions that were passed over since another program was at work */
@@ -100,6 +110,8 @@ struct credit_cpu {
 	credit_word states[CREDIT_EVENTS_MAX]; /* enum credit_state */
 	credit_word values[CREDIT_EVENTS_MAX];
 	credit_word counted[CREDIT_EVENTS_MAX]; /* since counting under the number began here, in pauses as well */
+	credit_word again[CREDIT_EVENTS_MAX];	/* such readings, and what they had more than those before: that */
+	credit_word repeated[CREDIT_EVENTS_MAX]; /* is what a reading of all limited events makes this one count */
 	credit_word enabled[CREDIT_SETS_MAX];
 	credit_word running[CREDIT_SETS_MAX];
 };

@@ -101,7 +101,16 @@ struct look {
 	struct baseline base;
 	struct reading now;
 	uint64_t covered, observed; /* enabled and running time since then, ns */
+	uint64_t readings;	    /* of limited events, in all */
 };
+
+/* What so many readings have made a limited event count by themselves, as far as that is known. */
+static uint64_t count_of_readings(const struct credit_cpu *at, uint32_t event, uint64_t readings)
+{
+	uint64_t again = *(const volatile credit_word *)&at->again[event];
+
+	return again ? (uint64_t)((double)at->repeated[event] / (double)again * (double)readings) : 0;
+}
 
 static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
 {
@@ -109,6 +118,8 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 	const struct bpf_set *set = &engine->sets[at];
 	const volatile uint64_t *cell = cell_of(kernel, slot, cpu);
 	uint64_t *read = read_of(kernel, slot, cpu), *values = engine->scratch;
+	const size_t nr = bpf_plan(engine)->sets[at].nr;
+	uint64_t *unscaled = engine->scratch + 3 * nr;
 	struct look look = {
 		.base = {
 			.enabled = read[CREDIT_CELL_ENABLED(set->number)],
@@ -119,12 +130,17 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 			.enabled = cell[CREDIT_CELL_ENABLED(set->number)],
 			.running = cell[CREDIT_CELL_RUNNING(set->number)],
 			.values = values,
+			.unscaled = unscaled,
 			.most = UINT64_MAX,
 		},
+		.readings = cell[CREDIT_CELL_READINGS(set->number)],
 	};
 
-	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
+	for (size_t i = 0; i < nr; i++) {
 		values[i] = cell[event_word(kernel, set) + i];
+		unscaled[i] = count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i,
+						look.readings - read[CREDIT_CELL_READINGS(set->number)]);
+	}
 	look.covered = look.now.enabled - look.base.enabled;
 	look.observed = look.now.running - look.base.running;
 	look.now.brief = (look.covered < BRIEF_NS || look.observed < LEAST_RUNNING_NS) && !(manner & LAST);
@@ -204,6 +220,8 @@ static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 	/* The next cgroup that gets the slot begins there. */
 	if (manner & LAST)
 		baseline_move(&look.base, &look.now, bpf_plan(engine)->sets[at].nr);
+	if (known || manner & LAST)
+		read[CREDIT_CELL_READINGS(set->number)] = look.readings;
 	read[CREDIT_CELL_ENABLED(set->number)] = look.base.enabled;
 	read[CREDIT_CELL_RUNNING(set->number)] = look.base.running;
 	times[0] = look.now.enabled;
@@ -282,6 +300,7 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 				continue;
 			times[0] = read[CREDIT_CELL_ENABLED(set->number)] = cell[CREDIT_CELL_ENABLED(set->number)];
 			times[1] = read[CREDIT_CELL_RUNNING(set->number)] = cell[CREDIT_CELL_RUNNING(set->number)];
+			read[CREDIT_CELL_READINGS(set->number)] = cell[CREDIT_CELL_READINGS(set->number)];
 			for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
 				read[event_word(kernel, set) + i] = cell[event_word(kernel, set) + i];
 		}

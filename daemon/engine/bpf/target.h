@@ -45,7 +45,7 @@ struct bpf_engine {
 	uint64_t targets_number; /* of these targets; another one after each change (bpf_note_targets()) */
 	struct bpf_set *sets;	 /* one a set of the plan */
 	struct cpulist cpus;	 /* of the targets' rows */
-	uint64_t *scratch;	 /* counts of a set: values, deltas, and a copy of a baseline */
+	uint64_t *scratch;	 /* counts of a set: values, deltas, a copy of a baseline, and of readings */
 	struct bpf_conservation *conservations; /* by CPU and set (conservation.h) */
 	struct bpf_engine *from;		/* in a takeover: the predecessor, or NULL */
 };

@@ -46,8 +46,11 @@ void unobserved_learn(struct bpf_engine *engine, uint32_t slot, size_t set, cons
 	if (!pool)
 		return;
 	pool->running += (double)(now->running - base->running);
-	for (size_t i = 0; i < nr; i++)
-		pool->counts[i] += now->values[i] > base->values[i] ? (double)(now->values[i] - base->values[i]) : 0;
+	for (size_t i = 0; i < nr; i++) {
+		uint64_t unscaled = now->unscaled ? now->unscaled[i] : 0, least = base->values[i] + unscaled;
+
+		pool->counts[i] += now->values[i] > least ? (double)(now->values[i] - least) : 0;
+	}
 	for (size_t i = 0; pool->running > MOST_NS && i < nr; i++)
 		pool->counts[i] /= 2;
 	if (pool->running > MOST_NS)

@@ -52,17 +52,23 @@ static void start_set(struct bpf_engine *engine, size_t at)
 {
 	const struct set *planned = &bpf_plan(engine)->sets[at];
 	const struct bpf_set *set = &engine->sets[at];
+	struct credit_config *config = engine->kernel->config;
 
-	for (size_t i = 0; i < planned->nr; i++)
-		engine->kernel->config->events[set->first_event + i] = (struct credit_event){
+	for (size_t i = 0; i < planned->nr; i++) {
+		credit_word bit = 1ULL << (set->first_event + i);
+
+		config->limited = planned->exact ? config->limited & ~bit : config->limited | bit;
+		config->followers = i == 0 ? config->followers & ~bit : config->followers | bit;
+		config->events[set->first_event + i] = (struct credit_event){
 			.used = CREDIT_USED,
 			.leads = i == 0,
 			.at_switch = is_counted_at_switch(bpf_plan(engine), planned, i),
 			.limited = !planned->exact,
 			.set = (unsigned char)set->number,
 		};
-	if (engine->kernel->config->nr_events < set->first_event + planned->nr)
-		engine->kernel->config->nr_events = (unsigned)(set->first_event + planned->nr);
+	}
+	if (config->nr_events < set->first_event + planned->nr)
+		config->nr_events = (unsigned)(set->first_event + planned->nr);
 }
 
 /* The equal set of the predecessor, where both have the same kernel part; NULL: there is none. */

@@ -259,6 +259,51 @@ static void test_ancestors(void **state)
 	assert_true(is_measured(11, 0));
 }
 
+/* The programs have read the limited set so often for the cgroup, on CPU 0. */
+static void add_readings(uint64_t id, uint64_t nr)
+{
+	m->cells[id * NR_CPUS * CREDIT_CELL_WORDS(2, 3) + CREDIT_CELL_READINGS(LIMITED)] += nr;
+}
+
+/* What they count by that, they have not counted in the pauses. */
+static void test_readings_are_not_scaled(void **state)
+{
+	(void)state;
+	add_target(1, 0);
+	add_target(10, 1);
+	add_slot(10, below_10 + 1, 1);
+	/* Of the first event it is known: 20 a reading. */
+	m->cpus[0].again[0] = 10;
+	m->cpus[0].repeated[0] = 200;
+
+	run(10, 0, 100 * MS, 10 * MS, 500);
+	add_readings(10, 3);
+	read_all();
+	assert_int_equal(total(10, 0), (500 - 60) * 10 + 60);
+	assert_int_equal(total(10, 1), 10000);
+
+	/* These are over. Those of a stretch that is too short to be scaled are the next one's. */
+	run(10, 0, 10 * MS, MS / 2, 25);
+	add_readings(10, 1);
+	read_all();
+	run(10, 0, 90 * MS, 9 * MS + MS / 2, 475);
+	add_readings(10, 1);
+	read_all();
+	assert_int_equal(total(10, 0), (500 - 60) * 10 + 60 + (500 - 40) * 10 + 40);
+
+	/* All that was observed is as it was counted. */
+	run(10, 0, 100 * MS, 100 * MS, 500);
+	add_readings(10, 5);
+	read_all();
+	assert_int_equal(total(10, 0), (500 - 60) * 10 + 60 + (500 - 40) * 10 + 40 + 500);
+
+	/* Readings can't make more of it than was counted. */
+	run(10, 0, 100 * MS, 50 * MS, 30);
+	add_readings(10, 5);
+	read_all();
+	assert_int_equal(total(10, 0), (500 - 60) * 10 + 60 + (500 - 40) * 10 + 40 + 500 + 30);
+}
+
 /* It gets all when it becomes a target, on the rows of its CPUs; and so does one between. */
 static void test_unclaimed(void **state)
 {
@@ -480,6 +525,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_MACHINE(test_ancestors),
+		IN_MACHINE(test_readings_are_not_scaled),
 		IN_MACHINE(test_unclaimed),
 		IN_MACHINE(test_unclaimed_over_a_change_of_cpus),
 		IN_MACHINE(test_unclaimed_and_unobserved),

@@ -149,6 +149,22 @@ static void test_members(void **state)
 	assert_int_equal(base.enabled, 200);
 }
 
+/* Of a part of the time, all but what observing it has made is scaled. */
+static void test_unscaled(void **state)
+{
+	uint64_t base_values[3] = { 10, 20, 30 }, values[3] = { 20, 30, 40 }, deltas[3] = {};
+	const uint64_t unscaled[3] = { 0, 4, 50 };
+	struct baseline base = { .values = base_values };
+	struct reading now = { .enabled = 200, .running = 100, .values = values, .unscaled = unscaled, .most = MAX };
+
+	(void)state;
+	assert_int_equal(estimate(&base, &now, 3, false, deltas), ESTIMATE_COUNTED);
+	assert_int_equal(deltas[0], 20);
+	assert_int_equal(deltas[1], 2 * 6 + 4);
+	assert_int_equal(deltas[2], 10);
+	assert_int_equal(base_values[1], 30);
+}
+
 /* What falls and comes back is counted once. */
 static void test_glitch_counts_once(void **state)
 {
@@ -448,6 +464,7 @@ int main(void)
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_all_small),
 		cmocka_unit_test(test_members),
+		cmocka_unit_test(test_unscaled),
 		cmocka_unit_test(test_glitch_counts_once),
 		cmocka_unit_test(test_brief),
 		cmocka_unit_test(test_schedule),
