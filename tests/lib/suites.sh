@@ -177,7 +177,7 @@ suite_service()
 	for drop_in in sandbox sys-admin without-bpf container-files container-names; do
 		composed "$drop_in.conf" "$with/$drop_in"
 	done
-	check_units "" "$build/default/root/lib/systemd/system" 1.5
+	check_units "" "$build/default/root/lib/systemd/system" 1.4
 	check_units " sandboxed" "$with/sandbox" 0.7
 	check_units " sys-admin" "$with/sys-admin" 1.7
 	check_units " without BPF" "$with/without-bpf" 1.3

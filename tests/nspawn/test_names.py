@@ -35,3 +35,21 @@ def test_container_names(installed):
     finally:
         installed.run("systemctl", "stop", f"docker-{ID}.scope")
         installed.remove(FOLDER)
+
+
+def test_a_runtime_that_comes_later(installed):
+    """With its folder in /run, of which the unit shows nothing without the drop-in."""
+    folder = "/run/runtime/containers"
+    installed.write(CONFIG, f"[cgroup]\ncontainer_files = {folder}\n")
+    installed.run("install", "-D", "-m", "644", "-t", DROP_INS, f"{EXAMPLES}/container-names.conf")
+    installed.run("systemctl", "daemon-reload")
+    installed.run("systemctl", "start", "perfmond")
+    text = json.dumps({"Name": "/web", "Config": {"Image": "nginx:1"}})
+    installed.run("sh", "-c", f"umask 077; mkdir -p {folder}/{ID}; echo '{text}' >{folder}/{ID}/config.v2.json")
+    installed.run("systemd-run", "--quiet", "--scope", f"--unit=docker-{ID}", "sh", "-c",
+                  "sleep 600 </dev/null >/dev/null 2>&1 &")
+    try:
+        until(lambda: is_named(installed), "the name")
+    finally:
+        installed.run("systemctl", "stop", f"docker-{ID}.scope")
+        installed.run("rm", "-r", "/run/runtime")

@@ -142,7 +142,45 @@ def test_its_limits_leave_it_room(limited):
 
 def test_it_is_as_closed_as_it_says(service):
     """By systemd's own measure."""
-    print(service.run("systemd-analyze", "security", "--no-pager", "--threshold=15", "perfmond.service").stdout)
+    print(service.run("systemd-analyze", "security", "--no-pager", "--threshold=14", "perfmond.service").stdout)
+
+
+def test_its_root_has_what_it_needs(service):
+    """The folders of programs, and of what other services share nothing but what it uses; a drop-in shows more."""
+    def sees(path):
+        return service.run("test", "-e", f"/proc/{show(service, 'MainPID')}/root{path}", check=False).returncode == 0
+
+    # Mount points of other starts stay, and are empty.
+    hidden = [f"{folder}/file" for folder in ("/boot", "/data", "/home", "/var/lib/private/other")]
+    for path in (*hidden, "/opt/file"):
+        service.run("install", "-D", "/dev/null", path)
+    try:
+        service.run("systemctl", "restart", "perfmond")
+        for path in ("/usr/bin", "/etc/passwd", "/var/lib", "/opt/file", "/lib64", "/sys/fs/cgroup/cgroup.procs",
+                     "/run/systemd/journal/socket", "/run/perfmond/tracepoints", "/var/lib/perfmond/"):
+            assert sees(path), path
+        for path in (*hidden, "/run/dbus", "/run/systemd/private", "/run/systemd/units"):
+            assert not sees(path), path
+        service.write(DROP_IN, "[Service]\nBindReadOnlyPaths=-/data\n")
+        service.run("systemctl", "daemon-reload")
+        service.run("systemctl", "restart", "perfmond")
+        assert sees("/data/file") and sees("/opt/file") and not sees("/boot/file")
+    finally:
+        for path in ("/boot", "/data", "/home/file", "/opt/file", "/var/lib/private/other"):
+            service.remove(path)
+
+
+def test_only_its_own_folders_can_be_written_to(service):
+    """A socket elsewhere in /run would be one that nobody sees."""
+    service.write(CONFIG, "[web]\nlisten = 127.0.0.1:9753\nlisten = /run/perfmond/web.sock\n")
+    service.run("systemctl", "restart", "perfmond")
+    service.run("curl", "-sf", "--unix-socket", "/run/perfmond/web.sock", "http://localhost/-/healthy")
+    service.write(DROP_IN, "[Service]\nRestart=no\n")
+    service.write(CONFIG, "[web]\nlisten = 127.0.0.1:9753\nlisten = /run/web.sock\n")
+    service.run("systemctl", "daemon-reload")
+    assert service.run("systemctl", "restart", "perfmond", check=False).returncode != 0
+    assert "/run/web.sock: Read-only file system" in journal(service)
+    service.run("systemctl", "reset-failed", "perfmond")
 
 
 def test_it_talks_to_this_machine_alone(service):
