@@ -26,7 +26,7 @@ static double rise(uint64_t from, uint64_t to)
 	return to > from ? (double)(to - from) : 0;
 }
 
-/* The next comparison begins here. */
+/* The next comparison begins here. What was given before is not part of it, and what is pending was counted before. */
 static void start(struct bpf_engine *engine, uint32_t cpu, size_t set)
 {
 	const struct credit_cpu *at = &engine->kernel->cpus[cpu];
@@ -35,14 +35,15 @@ static void start(struct bpf_engine *engine, uint32_t cpu, size_t set)
 
 	for (size_t i = 0; i < bpf_plan(engine)->sets[set].nr; i++) {
 		calibration[i].counted = at->counted[numbers->first_event + i];
-		calibration[i].given = 0;
+		calibration[i].given = -calibration[i].pending * (calibration[i].factor > 0 ? calibration[i].factor : 1);
 	}
 	calibration->elapsed = at->elapsed;
 	calibration->enabled = at->enabled[numbers->number];
 	calibration->running = at->running[numbers->number];
 	calibration->nr_pauses = at->nr_pauses;
 	calibration->pauses = at->pauses;
-	calibration->covered = 0;
+	calibration->covered = -calibration->pends;
+	calibration->owes = calibration->pends > 0;
 }
 
 bool calibration_begin(struct bpf_engine *engine, uint32_t cpu, size_t set)
@@ -52,9 +53,9 @@ bool calibration_begin(struct bpf_engine *engine, uint32_t cpu, size_t set)
 	struct bpf_calibration *calibration = find(engine, cpu, set);
 
 	for (size_t i = 0; i < bpf_plan(engine)->sets[set].nr; i++)
-		calibration[i].exact = calibration[i].estimated = calibration[i].factor = 0;
-	calibration->covers = 0;
-	if (calibration->pauses || calibration->nr_pauses != at->nr_pauses ||
+		calibration[i].exact = calibration[i].estimated = calibration[i].pending = calibration[i].factor = 0;
+	calibration->covers = calibration->pends = 0;
+	if (calibration->owes || calibration->pauses || calibration->nr_pauses != at->nr_pauses ||
 	    rise(calibration->running, at->running[number]) < rise(calibration->enabled, at->enabled[number]))
 		return true;
 	start(engine, cpu, set);
@@ -69,6 +70,15 @@ void calibration_add(struct bpf_engine *engine, uint32_t cpu, size_t set, const 
 	calibration->covers += (double)covered;
 	for (size_t i = 0; i < bpf_plan(engine)->sets[set].nr; i++)
 		*(scaled ? &calibration[i].estimated : &calibration[i].exact) += (double)counts[i];
+}
+
+void calibration_pend(struct bpf_engine *engine, uint32_t cpu, size_t set, const uint64_t *counts, uint64_t covered)
+{
+	struct bpf_calibration *calibration = find(engine, cpu, set);
+
+	calibration->pends += (double)covered;
+	for (size_t i = 0; i < bpf_plan(engine)->sets[set].nr; i++)
+		calibration[i].pending += (double)counts[i];
 }
 
 void calibration_note(struct bpf_engine *engine, uint32_t cpu, size_t set, const uint64_t *counts, uint64_t covered)
@@ -92,9 +102,10 @@ static void compare(struct bpf_engine *engine, uint32_t cpu, size_t set)
 
 	for (size_t i = 0; i < bpf_plan(engine)->sets[set].nr; i++) {
 		double counted = rise(calibration[i].counted, at->counted[numbers->first_event + i]) * scale;
-		double factor = (counted - calibration[i].given - calibration[i].exact) / calibration[i].estimated;
+		double estimated = calibration[i].estimated + calibration[i].pending;
+		double factor = (counted - calibration[i].given - calibration[i].exact) / estimated;
 
-		if (calibration[i].estimated > 0 && factor >= LEAST_FACTOR && factor <= MOST_FACTOR)
+		if (estimated > 0 && factor >= LEAST_FACTOR && factor <= MOST_FACTOR)
 			calibration[i].factor = factor;
 	}
 }
@@ -103,7 +114,8 @@ void calibration_end(struct bpf_engine *engine, uint32_t cpu, size_t set)
 {
 	struct bpf_calibration *calibration = find(engine, cpu, set);
 	double time = rise(calibration->elapsed, engine->kernel->cpus[cpu].elapsed);
-	bool whole = fabs(calibration->covered + calibration->covers - time) <= UNCOVERED * time;
+	double covered = calibration->covered + calibration->covers + calibration->pends;
+	bool whole = fabs(covered - time) <= UNCOVERED * time;
 
 	if (whole)
 		compare(engine, cpu, set);

@@ -65,12 +65,13 @@ struct bpf_slot {
 struct bpf_calibration {
 	uint64_t counted; /* by the CPU, when it began */
 	double given, exact, estimated;
-	double factor; /* by which estimates are multiplied now; 0: by none */
+	double pending; /* what cgroups would be given now if they were: a later reading is going to */
+	double factor;	/* by which estimates are multiplied now; 0: by none */
 	/* The same for the set, in that of its leader, in ns: */
 	uint64_t elapsed, enabled, running;
 	uint64_t nr_pauses;
-	bool pauses;
-	double covered, covers;
+	bool pauses, owes; /* …; something was pending when it began */
+	double covered, covers, pends;
 };
 
 struct bpf_kernel {

@@ -162,6 +162,13 @@ static bool look_count(const struct bpf_engine *engine, struct look *look, size_
 	return estimate(&look->base, &look->now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
 }
 
+/* What it would be if so little was enough. */
+static bool look_pend(const struct bpf_engine *engine, struct look *look, size_t at, uint64_t *deltas)
+{
+	look->now.brief = false;
+	return look_count(engine, look, at, deltas);
+}
+
 /* The same, by those beside it, of a cgroup that has ended. */
 static bool look_guess(const struct bpf_engine *engine, const struct look *look, uint32_t slot, uint32_t cpu, size_t at,
 		       uint64_t *deltas)
@@ -244,6 +251,14 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 	}
 }
 
+/* Has the cgroup run since its last reading that counted? */
+static bool is_pending(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu, uint32_t set)
+{
+	return cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] > 0 &&
+	       cell_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)] !=
+		       read_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)];
+}
+
 /* Adds up what this reading is going to give of a set on a CPU, and compares it with what the CPU has counted. */
 static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
 {
@@ -260,7 +275,7 @@ static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
 		unsigned manner = kernel->known[slot].retired ? LAST : 0;
 		struct look look;
 
-		if (is_read(kernel, slot, cpu))
+		if (!is_pending(kernel, slot, cpu, engine->sets[at].number))
 			continue;
 		look = look_at(engine, slot, cpu, at, manner);
 		/* The baseline stays where it is. */
@@ -270,6 +285,8 @@ static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
 			calibration_add(engine, cpu, at, deltas, look.covered, is_scaled(&look));
 		else if (manner & LAST && look_guess(engine, &look, slot, cpu, at, deltas))
 			calibration_add(engine, cpu, at, deltas, look.covered, true);
+		else if (!(manner & LAST) && look_pend(engine, &look, at, deltas))
+			calibration_pend(engine, cpu, at, deltas, look.covered);
 	}
 	calibration_end(engine, cpu, at);
 }

@@ -145,6 +145,60 @@ static void test_over_readings(void **state)
 	assert_int_equal(applied(0, 800), 1000);
 }
 
+static void pend(uint32_t cpu, uint64_t count, double seconds)
+{
+	const uint64_t counts[] = { count, 10 * count };
+
+	calibration_pend(&engine, cpu, 0, counts, (uint64_t)(seconds * NS_PER_S));
+}
+
+/* Two of which one is given in each reading: each comparison is whole. */
+static void test_pending(void **state)
+{
+	(void)state;
+	begin_anew(0);
+	pass_with_a_pause(0, 1, 1000);
+	assert_true(calibration_begin(&engine, 0, 0));
+	add(0, 400, 0.5, true);
+	pend(0, 400, 0.5);
+	calibration_end(&engine, 0, 0);
+	assert_int_equal(applied(0, 400), 500);
+
+	/* It is owed, and given now. */
+	pass_with_a_pause(0, 1, 1000);
+	assert_true(calibration_begin(&engine, 0, 0));
+	add(0, 700, 1, true);
+	pend(0, 300, 0.5);
+	calibration_end(&engine, 0, 0);
+	assert_int_equal(applied(0, 700), 1050);
+
+	/* Also if there are no pauses any more: 450 are owed. */
+	pass(0, 1, 1000);
+	assert_true(calibration_begin(&engine, 0, 0));
+	add(0, 1000, 1, false);
+	add(0, 400, 0.5, true);
+	calibration_end(&engine, 0, 0);
+	assert_int_equal(applied(0, 400), 450);
+	pass(0, 1, 1000);
+	assert_false(calibration_begin(&engine, 0, 0));
+}
+
+/* Without a factor, it is owed as it was estimated. */
+static void test_pending_without_a_factor(void **state)
+{
+	(void)state;
+	begin_anew(0);
+	pass_with_a_pause(0, 1, 5000);
+	assert_true(calibration_begin(&engine, 0, 0));
+	add(0, 400, 0.5, true);
+	pend(0, 400, 0.5);
+	calibration_end(&engine, 0, 0);
+	assert_int_equal(applied(0, 400), 400);
+	pass_with_a_pause(0, 0.5, 600);
+	read_one(0, 800, 1);
+	assert_int_equal(applied(0, 800), 1000);
+}
+
 /* What a cgroup is given apart from readings is given, too. */
 static void test_apart(void **state)
 {
@@ -319,13 +373,22 @@ static void test_each_cpu(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_adds_up, setup),	     cmocka_unit_test_setup(test_each_event, setup),
-		cmocka_unit_test_setup(test_over_readings, setup),   cmocka_unit_test_setup(test_apart, setup),
-		cmocka_unit_test_setup(test_not_whole, setup),	     cmocka_unit_test_setup(test_a_factor_ends, setup),
-		cmocka_unit_test_setup(test_patience, setup),	     cmocka_unit_test_setup(test_bounds, setup),
-		cmocka_unit_test_setup(test_too_many_exact, setup),  cmocka_unit_test_setup(test_fully_observed, setup),
-		cmocka_unit_test_setup(test_a_pause_goes_on, setup), cmocka_unit_test_setup(test_multiplexed, setup),
-		cmocka_unit_test_setup(test_never_ran, setup),	     cmocka_unit_test_setup(test_each_cpu, setup),
+		cmocka_unit_test_setup(test_adds_up, setup),
+		cmocka_unit_test_setup(test_each_event, setup),
+		cmocka_unit_test_setup(test_over_readings, setup),
+		cmocka_unit_test_setup(test_apart, setup),
+		cmocka_unit_test_setup(test_not_whole, setup),
+		cmocka_unit_test_setup(test_a_factor_ends, setup),
+		cmocka_unit_test_setup(test_patience, setup),
+		cmocka_unit_test_setup(test_bounds, setup),
+		cmocka_unit_test_setup(test_too_many_exact, setup),
+		cmocka_unit_test_setup(test_fully_observed, setup),
+		cmocka_unit_test_setup(test_a_pause_goes_on, setup),
+		cmocka_unit_test_setup(test_multiplexed, setup),
+		cmocka_unit_test_setup(test_never_ran, setup),
+		cmocka_unit_test_setup(test_each_cpu, setup),
+		cmocka_unit_test_setup(test_pending, setup),
+		cmocka_unit_test_setup(test_pending_without_a_factor, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

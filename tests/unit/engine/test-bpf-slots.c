@@ -259,6 +259,39 @@ static void test_ancestors(void **state)
 	assert_true(is_measured(11, 0));
 }
 
+/* A cgroup of which too little was observed yet has its share of what the CPU has counted: the others do not get it. */
+static void test_pending_counts(void **state)
+{
+	(void)state;
+	add_target(1, 0);
+	add_target(10, 1);
+	add_target(11, 1);
+	add_slot(10, below_10 + 1, 1);
+	add_slot(11, below_10 + 1, 1);
+
+	run(10, 0, 100 * MS, 10 * MS, 500);
+	run(11, 0, 40 * MS, 4 * MS, 100);
+	cpu_counts(0, 6600);
+	read_all();
+	assert_int_equal(total(10, 0), 5500);
+	assert_int_equal(total(11, 0), 0);
+
+	/* Also while it does not run. */
+	for (int i = 0; i < 3; i++) {
+		run(10, 0, 100 * MS, 10 * MS, 500);
+		cpu_counts(0, 5500);
+		read_all();
+	}
+	assert_int_equal(total(10, 0), 4 * 5500);
+	assert_int_equal(total(11, 0), 0);
+
+	run(11, 0, 60 * MS, 6 * MS, 150);
+	cpu_counts(0, 1650);
+	read_all();
+	assert_int_equal(total(11, 0), 2750);
+	assert_int_equal(total(11, 1), 5500);
+}
+
 /* The programs have read the limited set so often for the cgroup, on CPU 0. */
 static void add_readings(uint64_t id, uint64_t nr)
 {
@@ -525,6 +558,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_MACHINE(test_ancestors),
+		IN_MACHINE(test_pending_counts),
 		IN_MACHINE(test_readings_are_not_scaled),
 		IN_MACHINE(test_unclaimed),
 		IN_MACHINE(test_unclaimed_over_a_change_of_cpus),
