@@ -122,24 +122,24 @@ def test_names_in_the_sandbox(installed, profiled, kallsyms):
 
 def test_programs_elsewhere(installed, profiled):
     """In a folder at the top that the unit does not name: as doc/security.md says."""
-    program = installed.root / "data/elsewhere"
+    program = installed.root / "other/elsewhere"
     program.parent.mkdir()
     shutil.copy(installed.root / PROGRAM[1:], program)
     try:
-        profiled(program="/data/elsewhere")
+        profiled(program="/other/elsewhere")
         installed.run("systemctl", "start", "perfmond")
 
         def reasons():
             return {missing for _, module, missing in functions(installed) if module == "elsewhere"} - \
                 {"not looked up yet", "being looked up"}
         assert until(reasons, "the program") == {"the file can't be opened"}
-        installed.write(f"{DROP_INS}/folders.conf", "[Service]\nBindReadOnlyPaths=-/data\n")
+        installed.write(f"{DROP_INS}/folders.conf", "[Service]\nBindReadOnlyPaths=-/other\n")
         installed.run("systemctl", "daemon-reload")
         installed.run("systemctl", "restart", "perfmond")
         until(lambda: is_named(installed, "function_of_service"), "the program's function")
     finally:
         installed.run("systemctl", "stop", SERVICE)
-        installed.remove("/data")
+        installed.remove("/other")
 
 
 def test_without_kernel_symbols(installed, profiled, no_kallsyms):

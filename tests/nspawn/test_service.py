@@ -146,12 +146,12 @@ def test_it_is_as_closed_as_it_says(service):
 
 
 def test_its_root_has_what_it_needs(service):
-    """The folders of programs, and of what other services share nothing but what it uses; a drop-in shows more."""
+    """The folders of programs, and of what other services share no more than it uses; a drop-in shows more."""
     def sees(path):
         return service.run("test", "-e", f"/proc/{show(service, 'MainPID')}/root{path}", check=False).returncode == 0
 
     # Mount points of other starts stay, and are empty.
-    hidden = [f"{folder}/file" for folder in ("/boot", "/data", "/home", "/var/lib/private/other")]
+    hidden = [f"{folder}/file" for folder in ("/boot", "/other", "/home", "/var/lib/private/other")]
     for path in (*hidden, "/opt/file"):
         service.run("install", "-D", "/dev/null", path)
     try:
@@ -161,12 +161,12 @@ def test_its_root_has_what_it_needs(service):
             assert sees(path), path
         for path in (*hidden, "/run/dbus", "/run/systemd/private", "/run/systemd/units"):
             assert not sees(path), path
-        service.write(DROP_IN, "[Service]\nBindReadOnlyPaths=-/data\n")
+        service.write(DROP_IN, "[Service]\nBindReadOnlyPaths=-/other\n")
         service.run("systemctl", "daemon-reload")
         service.run("systemctl", "restart", "perfmond")
-        assert sees("/data/file") and sees("/opt/file") and not sees("/boot/file")
+        assert sees("/other/file") and sees("/opt/file") and not sees("/boot/file")
     finally:
-        for path in ("/boot", "/data", "/home/file", "/opt/file", "/var/lib/private/other"):
+        for path in ("/boot", "/other", "/home/file", "/opt/file", "/var/lib/private/other"):
             service.remove(path)
 
 
