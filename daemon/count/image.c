@@ -322,6 +322,12 @@ static int get_columns(struct unpack *in, struct scope_plan *plan, enum scope sc
 	return r == 0 && in->bad ? -EBADMSG : r;
 }
 
+/* How a set shares the PMU. */
+enum {
+	IMAGE_PINNED = 1,
+	IMAGE_EXCLUSIVE = 2,
+};
+
 static void put_sets(struct buf *out, const struct scope_plan *plan)
 {
 	pack_u64(out, plan->nr_sets);
@@ -330,7 +336,7 @@ static void put_sets(struct buf *out, const struct scope_plan *plan)
 
 		pack_u64(out, set->exact);
 		pack_u64(out, set->uncore);
-		pack_u64(out, set->pinned);
+		pack_u64(out, (set->pinned ? IMAGE_PINNED : 0) | (set->exclusive ? IMAGE_EXCLUSIVE : 0));
 		image_put_cpus(out, &set->cpus);
 		pack_u64(out, set->nr);
 		for (size_t k = 0; k < set->nr; k++)
@@ -342,12 +348,15 @@ static void put_sets(struct buf *out, const struct scope_plan *plan)
 static int get_plan_set(struct unpack *in, struct scope_plan *plan, size_t at)
 {
 	struct set *set = &plan->sets[at];
+	uint64_t turns;
 	size_t nr;
 	int r;
 
 	set->exact = unpack_at_most(in, 1);
 	set->uncore = unpack_at_most(in, 1);
-	set->pinned = unpack_at_most(in, 1);
+	turns = unpack_at_most(in, IMAGE_PINNED | IMAGE_EXCLUSIVE);
+	set->pinned = turns & IMAGE_PINNED;
+	set->exclusive = turns & IMAGE_EXCLUSIVE;
 	r = image_get_cpus(in, &set->cpus);
 	if (r < 0)
 		return r;

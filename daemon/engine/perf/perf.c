@@ -273,7 +273,9 @@ static void find_predecessors(struct perf_engine *engine, enum scope scope)
 		struct set_health *health = &engine->engine.env.health[scope][i];
 		size_t k = engine_owns(&engine->engine, scope, i) ? set_find_equal(plan, &plan->sets[i], from) : NO_SET;
 
-		if (k != NO_SET && !engine_owns(&engine->from->engine, scope, k))
+		/* Open events can't be made exclusive, or shared. */
+		if (k != NO_SET && (!engine_owns(&engine->from->engine, scope, k) ||
+				    plan->sets[i].exclusive != from->sets[k].exclusive))
 			k = NO_SET;
 		engine->predecessors[scope][i] = k;
 		if (k == NO_SET)

@@ -33,7 +33,7 @@ static void add_groups(struct world *w)
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2)->events.events[0].attr.pinned = 1;
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
-	add_group(w, SCOPE_CPU, "memory", false, uncore, 1);
+	add_group(w, SCOPE_CPU, "memory", false, uncore, 1)->events.events[0].attr.exclusive = 1;
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	event = add_group(w, SCOPE_CGROUP, "trace", true, trace, 1)->events.events;
 	event->filter = strdup("prev_pid == 1");
@@ -255,6 +255,7 @@ static void test_plan(void **state)
 			assert_int_equal(x->sets[i].exact, y->sets[i].exact);
 			assert_int_equal(x->sets[i].uncore, y->sets[i].uncore);
 			assert_int_equal(x->sets[i].pinned, y->sets[i].pinned);
+			assert_int_equal(x->sets[i].exclusive, y->sets[i].exclusive);
 			assert_int_equal(set_find_equal(x, &x->sets[i], y), i);
 		}
 	}

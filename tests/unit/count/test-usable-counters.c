@@ -166,6 +166,41 @@ static void test_beside_pinned(void **state)
 	machine_release(&machine);
 }
 
+/* Two groups that do not fit together where five count. */
+static void add_two(struct world *w)
+{
+	add_flexible(w, SCOPE_CPU, "core", 0, 3);
+	add_flexible(w, SCOPE_CPU, "more", 3, 3);
+}
+
+/* After a migration to another host, a reload finds other numbers: what is open and takes turns otherwise than it has
+ * to is opened anew. */
+static void test_known_since_a_reload(void **state)
+{
+	const int usable[] = { 0, USABLE, USABLE, 0 };
+	struct world *w = *state;
+	struct machine machine = begin();
+	struct count *old;
+
+	w->env = &machine.env;
+	fake_perf.usable = usable[0];
+	add_two(w);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	for (size_t i = 1; i < ARRAY_SIZE(usable); i++) {
+		uint64_t id = fake_find(HW, 0, 0, 0)->id;
+
+		fake_perf.usable = usable[i];
+		add_two(w);
+		old = reload_begin(w);
+		assert_int_equal(count_add_cpus(w->count), 0);
+		takeover_end(w, old);
+		assert_int_equal(most_at_once(), usable[i] ? 3 : 6);
+		assert_int_equal(fake_find(HW, 0, 0, 0)->id == id, usable[i] == usable[i - 1]);
+	}
+	machine_release(&machine);
+}
+
 static void test_pinned_that_do_not_count(void **state)
 {
 	struct world *w = *state;
@@ -201,6 +236,7 @@ int main(void)
 		TEST(test_never_more_than_count),
 		TEST(test_twelve_events),
 		TEST(test_beside_pinned),
+		TEST(test_known_since_a_reload),
 		TEST(test_pinned_that_do_not_count),
 	};
 
