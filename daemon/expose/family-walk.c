@@ -680,6 +680,8 @@ static int put_pmu_counters(struct families *f)
 		bool usable = i % 2;
 		struct buf *labels = begin_labels(f);
 
+		if (!counters->advertised)
+			continue;
 		f->writer->label(labels, "pmu", counters->pmu);
 		f->writer->label(labels, "kind", usable ? "usable" : "advertised");
 		if (put_single(f, labels, usable ? counters->usable : counters->advertised, &one) < 0)

@@ -10,7 +10,7 @@
 const struct pmu_counters *pmu_counters_find(const struct pmu_counters_list *list, const char *pmu)
 {
 	for (size_t i = 0; list && i < list->nr; i++)
-		if (strcmp(list->pmus[i].pmu, pmu) == 0)
+		if (list->pmus[i].advertised && strcmp(list->pmus[i].pmu, pmu) == 0)
 			return &list->pmus[i];
 	return NULL;
 }
@@ -26,6 +26,13 @@ bool pmu_counters_describe(const struct pmu_counters *counters, struct reason *r
 {
 	bool lies = counters->usable < counters->advertised;
 
+	if (!counters->advertised) {
+		reason_set(ret, 0,
+			   "PMU %s: none of its counters was free for the test, and nobody knows how many of them "
+			   "count: reload when others have ended",
+			   counters->pmu);
+		return true;
+	}
 	reason_set(ret, 0, "PMU %s: %u counter%s, of which %s%u count%s at once%s", counters->pmu, counters->advertised,
 		   counters->advertised == 1 ? "" : "s", lies ? "only " : "", counters->usable,
 		   counters->usable == 1 ? "s" : "", lies ? ": no group is opened with more hardware events" : "");

@@ -3,7 +3,8 @@
 
 /*
  * How many hardware counters the core PMUs have, as a test has shown (engine/perf/pmu-test.h). A PMU that could not be
- * tested is not in the list: nothing is known of it.
+ * tested is not in the list: nothing is known of it. Nor is anything of one that had no free counter, which is in the
+ * list to be described, but is not found.
  */
 
 #include "util/reason.h"
@@ -13,9 +14,10 @@
 
 struct pmu_counters {
 	char *pmu;
-	unsigned advertised; /* equal events that the kernel runs at once on a CPU */
-	unsigned usable;     /* how many of them count; at most advertised */
-	unsigned pinned;     /* of a plan: how many of these its pinned sets hold at all times, of a PMU that lies */
+	/* Equal events that the kernel runs at once on a CPU. 0: none was free, and nothing is known. */
+	unsigned advertised;
+	unsigned usable; /* how many of them count; at most advertised */
+	unsigned pinned; /* of a plan: how many of these its pinned sets hold at all times, of a PMU that lies */
 };
 
 struct pmu_counters_list {
@@ -30,7 +32,7 @@ const struct pmu_counters *pmu_counters_find(const struct pmu_counters_list *lis
  * better, since some counters are for some events only. */
 const struct pmu_counters *pmu_counters_find_lying(const struct pmu_counters_list *list, const char *pmu);
 
-/* The numbers in a sentence. Is it a problem, because not all of them count? */
+/* The numbers in a sentence. Is it a problem, because not all of them count, or nobody knows? */
 bool pmu_counters_describe(const struct pmu_counters *counters, struct reason *ret);
 
 /* Copies the name of an entry whose PMU is not in the list; nothing is pinned yet. -ENOMEM. */

@@ -9,6 +9,8 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Long enough for a counter that the host shares out in turns to show it, and no longer than a tick. */
@@ -18,6 +20,19 @@
 #define TEST_MIN_COUNT 1000U
 /* No PMU has so many generic counters: an event that can be opened so often needs none. */
 #define TEST_MAX_EVENTS 64
+
+/* With fewer counters that are free, others may have some for a moment: nearly all PMUs have more. */
+#define FEW_COUNTERS 4U
+/* So often, and for once or twice so long, such a moment is waited for. */
+#define MAX_WAITS 3U
+#define WAIT_NS (5U * NS_PER_MS)
+
+enum outcome {
+	OUTCOME_NOTHING,   /* that event can't tell */
+	OUTCOME_NONE_FREE, /* others hold all counters, … */
+	OUTCOME_NONE_GOOD, /* … or all but few, none of which counts */
+	OUTCOME_FOUND,
+};
 
 /* Equal events that run together. */
 struct trial {
@@ -57,20 +72,21 @@ static bool start_pinned(int leader_fd)
 	return perf_enable_group(leader_fd) == 0 && !perf_is_in_error(leader_fd);
 }
 
-/* How many of the events run at once, each by itself? 0: that can't be told. */
-static size_t count_counters(const struct event *event, int cpu)
+/* How many of the events run at once, each by itself? */
+static enum outcome count_counters(const struct event *event, int cpu, size_t *ret)
 {
 	_cleanup_(trial_release) struct trial trial = {};
 
 	while (trial.nr < TEST_MAX_EVENTS) {
 		int fd = trial_add(&trial, event, cpu, -1);
 
+		*ret = trial.nr - (fd >= 0);
 		if (fd < 0)
-			return engine_is_short(fd) ? 0 : trial.nr;
+			return engine_is_short(fd) || trial.nr == 0 ? OUTCOME_NOTHING : OUTCOME_FOUND;
 		if (!start_pinned(fd))
-			return trial.nr - 1;
+			return *ret > 0 ? OUTCOME_FOUND : OUTCOME_NONE_FREE;
 	}
-	return 0;
+	return OUTCOME_NOTHING;
 }
 
 /* Starts so many as one group. False: it does not run. */
@@ -138,15 +154,19 @@ static bool count_readings(const struct trial *trial, uint64_t *ret_rises, uint6
 	return *ret_whole >= TEST_MIN_COUNT && last.running - first.running == last.enabled - first.enabled;
 }
 
-/* False: nothing was found out. */
-static bool test_once(struct pmu_counters *ret, const struct event *event, int cpu)
+static enum outcome test_once(struct pmu_counters *ret, const struct event *event, int cpu)
 {
 	_cleanup_(trial_release) struct trial trial = {};
 	uint64_t rises[TEST_MAX_EVENTS], whole, sum = 0;
-	size_t nr = count_counters(event, cpu);
+	size_t nr;
+	enum outcome outcome = count_counters(event, cpu, &nr);
 
-	if (nr == 0 || !start_group(&trial, event, cpu, nr) || !count_readings(&trial, rises, &whole))
-		return false;
+	if (outcome != OUTCOME_FOUND)
+		return outcome;
+	if (!start_group(&trial, event, cpu, nr))
+		return OUTCOME_NONE_FREE; /* not so many any more */
+	if (!count_readings(&trial, rises, &whole))
+		return nr < FEW_COUNTERS ? OUTCOME_NONE_GOOD : OUTCOME_NOTHING;
 	for (size_t i = 0; i < nr; i++)
 		sum += rises[i] < whole ? rises[i] : whole;
 	*ret = (struct pmu_counters){
@@ -154,7 +174,7 @@ static bool test_once(struct pmu_counters *ret, const struct event *event, int c
 		.advertised = (unsigned)nr,
 		.usable = (unsigned)((sum + whole / 2) / whole),
 	};
-	return true;
+	return OUTCOME_FOUND;
 }
 
 /* Counters that are not free now may be our own: they were found earlier, and remain. */
@@ -169,24 +189,87 @@ static void keep_known(struct pmu_counters *counters, const struct pmu_counters 
 	counters->usable = usable < known->usable ? usable : known->usable;
 }
 
-static bool test_pmu(struct pmu_counters *ret, const struct event *event, int cpu, const struct pmu_counters *known)
+/* Tests a second time where the PMU seems to lie. */
+static enum outcome test_twice(struct pmu_counters *ret, const struct event *event, int cpu,
+			       const struct pmu_counters *known)
 {
 	struct pmu_counters again;
+	enum outcome outcome = test_once(ret, event, cpu);
 
-	if (!test_once(ret, event, cpu))
-		return false;
+	if (outcome != OUTCOME_FOUND)
+		return outcome;
 	keep_known(ret, known);
-	if (ret->usable == ret->advertised || (known && ret->usable >= known->usable) || !test_once(&again, event, cpu))
-		return true;
+	if (ret->usable == ret->advertised || (known && ret->usable >= known->usable) ||
+	    test_once(&again, event, cpu) != OUTCOME_FOUND)
+		return OUTCOME_FOUND;
 	keep_known(&again, known);
 	if (again.usable > ret->usable)
 		*ret = again;
-	return true;
+	return OUTCOME_FOUND;
+}
+
+/* May others have had counters for a moment? */
+static bool is_doubtful(enum outcome outcome, const struct pmu_counters *found, const struct event *event, int cpu)
+{
+	size_t nr;
+
+	if (outcome != OUTCOME_FOUND)
+		return outcome == OUTCOME_NONE_FREE || outcome == OUTCOME_NONE_GOOD;
+	return found->advertised < FEW_COUNTERS ||
+	       (count_counters(event, cpu, &nr) == OUTCOME_FOUND && nr > found->advertised);
+}
+
+/* Two that test at the same time should not meet again. */
+static void wait_a_moment(void)
+{
+	const struct timespec pause = timespec_of_ns(WAIT_NS + clock_monotonic_ns() % WAIT_NS);
+
+	(void)nanosleep(&pause, NULL);
+}
+
+/* waits: that are left. */
+static enum outcome test_patiently(struct pmu_counters *ret, const struct event *event, int cpu, unsigned *waits)
+{
+	enum outcome outcome = test_twice(ret, event, cpu, NULL);
+
+	while (*waits > 0 && is_doubtful(outcome, ret, event, cpu)) {
+		struct pmu_counters again;
+
+		(*waits)--;
+		wait_a_moment();
+		if (test_twice(&again, event, cpu, NULL) != OUTCOME_FOUND)
+			continue;
+		if (outcome != OUTCOME_FOUND || again.advertised > ret->advertised)
+			*ret = again;
+		outcome = OUTCOME_FOUND;
+	}
+	return outcome;
+}
+
+static enum outcome test_pmu(struct pmu_counters *ret, const struct event *event, int cpu,
+			     const struct pmu_counters *known, unsigned *waits)
+{
+	enum outcome outcome;
+
+	if (known)
+		return test_twice(ret, event, cpu, known);
+	outcome = test_patiently(ret, event, cpu, waits);
+	if (outcome == OUTCOME_NONE_FREE)
+		*ret = (struct pmu_counters){ .pmu = event->pmu };
+	return outcome;
+}
+
+static bool is_in_list(const struct pmu_counters_list *list, const char *pmu)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		if (strcmp(list->pmus[i].pmu, pmu) == 0)
+			return true;
+	return false;
 }
 
 /* Tests with that event the PMUs that are not in ret yet. */
 static int test_with(struct pmu_counters_list *ret, const char *text, const struct event_env *env,
-		     const struct cpulist *cpus, const struct pmu_counters_list *known)
+		     const struct cpulist *cpus, const struct pmu_counters_list *known, unsigned *waits)
 {
 	_cleanup_(event_list_release) struct event_list list = {};
 	struct reason why;
@@ -195,12 +278,17 @@ static int test_with(struct pmu_counters_list *ret, const char *text, const stru
 	for (size_t i = 0; i < list.nr && r == 0; i++) {
 		const struct event *event = &list.events[i];
 		_cleanup_(cpulist_release) struct cpulist on = {};
+		const struct pmu_counters *before = pmu_counters_find(known, event->pmu);
 		struct pmu_counters found;
+		enum outcome outcome;
 
-		if (event->no_pmu || event->absent || pmu_counters_find(ret, event->pmu))
+		if (event->no_pmu || event->absent || is_in_list(ret, event->pmu))
 			continue;
 		r = cpulist_of_event(&on, event, cpus);
-		if (r == 0 && on.nr > 0 && test_pmu(&found, event, on.cpu[0], pmu_counters_find(known, event->pmu)))
+		if (r < 0 || on.nr == 0)
+			continue;
+		outcome = test_pmu(&found, event, on.cpu[0], before, waits);
+		if (outcome == OUTCOME_FOUND || (outcome == OUTCOME_NONE_FREE && !before))
 			r = pmu_counters_add(ret, &found);
 	}
 	return r == -ENOMEM ? r : 0;
@@ -211,7 +299,7 @@ static int add_known(struct pmu_counters_list *ret, const struct event_env *env,
 	int r = 0;
 
 	for (size_t i = 0; known && i < known->nr && r == 0; i++)
-		if (!pmu_counters_find(ret, known->pmus[i].pmu) && pmu_find(env->pmus, known->pmus[i].pmu))
+		if (!is_in_list(ret, known->pmus[i].pmu) && pmu_find(env->pmus, known->pmus[i].pmu))
 			r = pmu_counters_add(ret, &known->pmus[i]);
 	return r;
 }
@@ -221,10 +309,11 @@ int pmu_test_all(struct pmu_counters_list *ret, const struct event_env *env, con
 {
 	static const char *const texts[] = { "branches", "instructions", "cycles" };
 	struct pmu_counters_list found = {};
+	unsigned waits = MAX_WAITS;
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts) && r == 0; i++)
-		r = test_with(&found, texts[i], env, cpus, known);
+		r = test_with(&found, texts[i], env, cpus, known, &waits);
 	if (r == 0)
 		r = add_known(&found, env, known);
 	if (r < 0)

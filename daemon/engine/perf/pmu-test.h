@@ -32,6 +32,12 @@
  * Counters that others have pinned (the NMI watchdog has one) are not seen: `advertised` is how many can be had. Our
  * own pinned events hold counters at a reload. So a test never takes back what an earlier one has found: a test that
  * finds fewer counters leaves the number, and tells of those that are free only how many do not count.
+ *
+ * Others may test at the same time, as two daemons that are started together: then each has some of the counters for
+ * some milliseconds. So where nothing is known of a PMU yet, the result is doubted if few counters were free, or more
+ * are when they are counted again afterwards. Then the test waits for 5 to 10 ms and is repeated, three times at most
+ * in all, and the result with the most counters is believed: a PMU with two or three counters costs a start 30 ms. Of
+ * one with no free counter nothing is known, and pmu_counters_describe() says so.
  */
 
 #include "event/env.h"
@@ -39,7 +45,8 @@
 #include "util/cpulist.h"
 
 /* Tests each core PMU on the first of the CPUs (online, and to be counted) that it has. known: earlier results, kept
- * for a PMU that can't be tested now; or NULL. A PMU of which nothing is found out is left out of ret, which is empty
- * at the call. -ENOMEM. */
+ * for a PMU that can't be tested now; or NULL. Also where no hardware event is configured: perfmond_pmu_counters is
+ * there where a PMU is. A PMU of which nothing is found out is left out of ret, which is empty at the call, or stands
+ * there without a free counter (pmu-counters.h). -ENOMEM. */
 int pmu_test_all(struct pmu_counters_list *ret, const struct event_env *env, const struct cpulist *cpus,
 		 const struct pmu_counters_list *known);

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,6 +25,8 @@
 
 /* Of perf_event_open(2), for a PMU of six counters: one event more than it has, and then the group. */
 #define CALLS (7 + 6)
+/* Counted once more, of a PMU of which nothing was known. */
+#define AGAIN 7
 
 /* A machine, and what was found out on it. */
 struct world {
@@ -32,12 +35,32 @@ struct world {
 	struct pmu_counters_list found;
 };
 
+/* Waits for a moment: how often, and what happens meanwhile. */
+static struct {
+	int times;
+	void (*meanwhile)(void);
+} waiting;
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	(void)left;
+	assert_in_range(time->tv_sec * 1000000000 + time->tv_nsec, 5000000, 10000000);
+	waiting.times++;
+	if (waiting.meanwhile)
+		waiting.meanwhile();
+	return 0;
+}
+
 static void world_begin(struct world *w, const struct tree_file *files, const char *cpus)
 {
 	*w = (struct world){ .machine = machine_new(files) };
 	assert_int_equal(cpulist_parse(&w->cpus, cpus), 0);
 	fake_perf_reset();
 	fake_perf.by_reading = 100;
+	waiting.times = 0;
+	waiting.meanwhile = NULL;
 }
 
 static void world_end(struct world *w)
@@ -88,7 +111,8 @@ static void test_true(void **state)
 	assert_int_equal(w.found.nr, 1);
 	assert_found(&w, "cpu", 6, 6);
 	/* On one CPU, with an event that no fixed counter has; and no more often than that. */
-	assert_int_equal(fake_perf.nr_calls, CALLS);
+	assert_int_equal(fake_perf.nr_calls, CALLS + AGAIN);
+	assert_int_equal(waiting.times, 0);
 	for (int i = 0; i < fake_perf.nr; i++) {
 		assert_int_equal(fake_perf.events[i].cpu, 3);
 		assert_int_equal(fake_perf.events[i].attr.config, PERF_COUNT_HW_BRANCH_INSTRUCTIONS);
@@ -107,11 +131,11 @@ static void test_lying(void **state)
 		fake_perf.usable = usable;
 		test_again(&w);
 		assert_found(&w, "cpu", 6, (unsigned)usable);
-		assert_int_equal(fake_perf.nr_calls, 2 * CALLS);
+		assert_int_equal(fake_perf.nr_calls, 2 * CALLS + AGAIN);
 		/* As it was known: that is not doubted. */
 		test_again(&w);
 		assert_found(&w, "cpu", 6, (unsigned)usable);
-		assert_int_equal(fake_perf.nr_calls, 3 * CALLS);
+		assert_int_equal(fake_perf.nr_calls, 3 * CALLS + AGAIN);
 		world_end(&w);
 	}
 }
@@ -363,6 +387,141 @@ static void test_reload_beside_pinned(void **state)
 	world_end(&w);
 }
 
+/* Another test, which has begun before. */
+static struct {
+	int fds[6];
+	size_t nr;
+} other;
+
+static void other_begins(size_t nr)
+{
+	for (other.nr = 0; other.nr < nr; other.nr++)
+		other.fds[other.nr] = hold_counter(0);
+}
+
+static void other_ends(void)
+{
+	while (other.nr > 0)
+		safe_close(other.fds[--other.nr]);
+}
+
+/* Was a member the last event that was opened? */
+static bool is_group(void)
+{
+	return fake_perf.events[fake_perf.nr - 1].leader < fake_perf.nr - 1;
+}
+
+static int other_ends_beside_group(enum fake_call call)
+{
+	if (call == FAKE_READ && is_group())
+		other_ends();
+	return 0;
+}
+
+static int other_begins_before_group(enum fake_call call)
+{
+	if (call == FAKE_ENABLE && is_group() && waiting.times == 0)
+		other_begins(1);
+	return 0;
+}
+
+/* It has many counters and ends while we wait; or few of them, and ends while our own group has the rest. */
+static void test_another_at_the_same_time(void **state)
+{
+	struct world w;
+
+	(void)state;
+	for (size_t held = 1; held <= 6; held++) {
+		bool few = held < 3;
+
+		world_begin(&w, machine_zen, "0-1");
+		fake_perf.counters = 6;
+		fake_perf.usable = few ? 0 : 5;
+		other_begins(held);
+		if (few)
+			fake_perf.fault = other_ends_beside_group;
+		else
+			waiting.meanwhile = other_ends;
+		test_again(&w);
+		assert_found(&w, "cpu", 6, few ? 6 : 5);
+		assert_int_equal(waiting.times, 1);
+		world_end(&w);
+	}
+}
+
+static void test_another_in_between(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_begin(&w, machine_zen, "0-1");
+	fake_perf.counters = 6;
+	fake_perf.fault = other_begins_before_group;
+	waiting.meanwhile = other_ends;
+	test_again(&w);
+	assert_found(&w, "cpu", 6, 6);
+	assert_int_equal(waiting.times, 1);
+	world_end(&w);
+}
+
+static void other_comes(void)
+{
+	if (other.nr == 0)
+		other_begins(2);
+}
+
+/* What was found with more counters stays. */
+static void test_another_comes_later(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_begin(&w, machine_zen, "0-1");
+	fake_perf.counters = 3;
+	waiting.meanwhile = other_comes;
+	test_again(&w);
+	assert_found(&w, "cpu", 3, 3);
+	assert_int_equal(waiting.times, 3);
+	other_ends();
+	world_end(&w);
+}
+
+/* Somebody holds them for good: what is free is believed; of none, nothing, and that is said. */
+static void test_held_for_good(void **state)
+{
+	struct reason why;
+	struct world w;
+
+	(void)state;
+	world_begin(&w, machine_zen, "0-1");
+	fake_perf.counters = 6;
+	fake_perf.usable = 5;
+	other_begins(6);
+	for (int i = 1; i <= 2; i++) {
+		test_again(&w);
+		assert_null(pmu_counters_find(&w.found, "cpu"));
+		assert_int_equal(waiting.times, 3 * i);
+		assert_int_equal(w.found.nr, 1);
+		assert_true(pmu_counters_describe(&w.found.pmus[0], &why));
+		assert_non_null(strstr(why.text, "PMU cpu: none of its counters was free for the test"));
+	}
+	other_ends();
+	other_begins(4);
+	test_again(&w);
+	assert_found(&w, "cpu", 2, 1);
+	assert_int_equal(waiting.times, 9);
+	/* It is known now. */
+	other_ends();
+	test_again(&w);
+	assert_found(&w, "cpu", 6, 5);
+	other_begins(6);
+	test_again(&w);
+	assert_found(&w, "cpu", 6, 5);
+	assert_int_equal(waiting.times, 9);
+	other_ends();
+	world_end(&w);
+}
+
 static int allocations_left;
 
 static bool run_out(void)
@@ -421,6 +580,10 @@ int main(void)
 		cmocka_unit_test(test_dead_branches),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_reload_beside_pinned),
+		cmocka_unit_test(test_another_at_the_same_time),
+		cmocka_unit_test(test_another_in_between),
+		cmocka_unit_test(test_another_comes_later),
+		cmocka_unit_test(test_held_for_good),
 		cmocka_unit_test(test_no_memory),
 	};
 

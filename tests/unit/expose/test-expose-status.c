@@ -260,6 +260,24 @@ static void test_status(void **state)
 	assert_text(json, "problems.3", "2 cgroups are not counted: there are more than [cgroup] max allows");
 }
 
+static void test_status_of_a_pmu_that_was_not_free(void **state)
+{
+	static char cpu[] = "cpu";
+	static const struct pmu_counters busy = { cpu, 0, 0, 0 };
+	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
+	_cleanup_(json_free) json_t *json = NULL;
+	struct made_machine m;
+
+	(void)state;
+	make_machine(&m);
+	assert_int_equal(pmu_counters_add(&s->plan->pmus, &busy), 0);
+	json = status_json(s, &m);
+	assert_null_at(json, "pmus.0.counters");
+	assert_text(json, "problems.2",
+		    "PMU cpu: none of its counters was free for the test, and nobody knows how many of them count: "
+		    "reload when others have ended");
+}
+
 static void test_status_of_a_pmu_that_lies(void **state)
 {
 	static char cpu[] = "cpu", imc[] = "uncore_imc";
@@ -362,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_status),
 		cmocka_unit_test(test_status_of_a_pmu_that_lies),
+		cmocka_unit_test(test_status_of_a_pmu_that_was_not_free),
 		cmocka_unit_test(test_status_of_a_part),
 		cmocka_unit_test(test_status_of_the_unprivileged),
 		cmocka_unit_test(test_status_on_a_patched_kernel),

@@ -468,8 +468,8 @@ static void test_nasty_labels(void **state)
 /* Of PMUs that could be tested, and of no other. */
 static void test_pmu_counters(void **state)
 {
-	static char core[] = "cpu_core", atom[] = "cpu_\"atom";
-	static const struct pmu_counters pmus[] = { { core, 6, 5, 0 }, { atom, 8, 8, 0 } };
+	static char core[] = "cpu_core", atom[] = "cpu_\"atom", busy[] = "busy";
+	static const struct pmu_counters pmus[] = { { core, 6, 5, 0 }, { busy, 0, 0, 0 }, { atom, 8, 8, 0 } };
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
 	_cleanup_(freep) char *text = expose(s);
 
