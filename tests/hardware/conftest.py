@@ -41,11 +41,11 @@ def alive(machine):
 
 @pytest.fixture
 def reference():
-    """Opens events of the tests' own."""
+    """Opens events of the tests' own. Where the PMU lies, those that are not pinned would take turns with the daemon's."""
     opened = []
 
-    def start(*args):
-        opened.append(pmu.Event(*args))
+    def start(name, cpu, pinned=True, folder=None):
+        opened.append(pmu.Event(name, cpu, pinned, folder))
         return opened[-1]
 
     yield start

@@ -68,14 +68,15 @@ def opens(name, cpu):
 
 def first_count(name):
     """(count, enabled, running) of the caller's own work in user mode, as soon as something is counted; or after a
-    second, since others may have the PMU for a moment."""
-    event = Event(name)
-    end, reading = time.monotonic() + 1, (0, 0, 0)
-    while not reading[0] and time.monotonic() < end:
+    second, since others may have the PMU for a moment. Pinned: what is not would wait for an exclusive group of the
+    CPU's, as the daemon has where the PMU lies, for good."""
+    end, reading = time.monotonic() + 1, None
+    while not (reading and reading[0]) and time.monotonic() < end:
+        event = Event(name, pinned=True)
         sum(bytearray(b"work") * 100000)  # it takes instructions, and more memory than a cache has near the CPU
         reading = event.read()
-    event.close()
-    return reading
+        event.close()
+    return reading or (0, 0, 0)
 
 
 def counts(name):
