@@ -349,6 +349,39 @@ def test_an_excluded_cpu_is_not_counted_at_all(perfmond, cgroups, work, cpus):
     assert_none_fell(end, both)
 
 
+def test_a_reload_excludes_a_cpu(perfmond, cgroups, work, cpus):
+    """From then on nothing is counted there, in cgroups either, until another reload has it counted again."""
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    left, counted = cpus[-1], cpus[0]
+    story = Story(cgroups, work, left)
+    daemon = perfmond(config(cgroups))
+    start = daemon.fresh()
+    story.faults, story.switches = story.kernel()
+    story.work_on(left)
+    both, done = daemon.fresh(), story.done()
+    assert story.counted(start, both) == done
+
+    daemon.reload(config(cgroups, exclude=str(left)))
+    excluded = daemon.fresh()
+    story.work_on(left)
+    later = daemon.fresh()
+    assert story.counted(start, excluded) == story.counted(start, later) == done
+    moved = story.move(daemon, counted)
+    faults = story.work_on(counted)
+    assert Delta(moved, daemon.fresh()).of(FAULTS, cgroup=story.group.label) == faults >= 1000
+
+    daemon.reload(config(cgroups))
+    back = wait_counted_again(daemon)
+    moved = story.move(daemon, left)
+    faults = story.work_on(left)
+    end = daemon.fresh()
+    assert Delta(moved, end).of(FAULTS, cgroup=story.group.label) == faults >= 1000
+    assert_none_fell(excluded, later)
+    assert_none_fell(later, back)
+    assert_none_fell(back, end)
+
+
 @pytest.mark.any_engine
 def test_an_excluded_cpu_that_comes_back_stays_excluded(switch, perfmond, cgroups, work, cpus):
     story = Story(cgroups, work, cpus[0])

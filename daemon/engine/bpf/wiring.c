@@ -144,6 +144,17 @@ void wiring_start(struct bpf_engine *engine)
 			start_set(engine, i);
 }
 
+/* The predecessor has counted the set on more CPUs. Their events are closed, and would count on as long as they can be
+ * read at switches. */
+static void unwire_elsewhere(struct bpf_engine *engine, size_t at)
+{
+	const struct set *planned = &bpf_plan(engine)->sets[at];
+
+	for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
+		for (size_t i = 0; !cpulist_has(&planned->cpus, (int)cpu) && i < planned->nr; i++)
+			bpf_kernel_unwire(engine->kernel, cpu, engine->sets[at].first_event + (uint32_t)i);
+}
+
 void wiring_drop_others(struct bpf_engine *engine)
 {
 	struct bpf_kernel *kernel = engine->kernel;
@@ -160,6 +171,9 @@ void wiring_drop_others(struct bpf_engine *engine)
 			bpf_kernel_unwire(kernel, cpu, i);
 	}
 	kernel->config->nr_events = nr_events;
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+		if (engine->sets[i].used)
+			unwire_elsewhere(engine, i);
 }
 
 /* --- events */

@@ -23,5 +23,5 @@ void wiring_start(struct bpf_engine *engine);
 /* From the next flush on, nothing is counted. */
 void wiring_end(struct bpf_engine *engine);
 
-/* No other events but those of the engine's sets are needed any more. */
+/* No other events but those of the engine's sets, on their CPUs, are needed any more. */
 void wiring_drop_others(struct bpf_engine *engine);
