@@ -390,6 +390,12 @@ static enum observation observe(const struct bpf_engine *engine, const struct bp
 	return set->enabled ? OBSERVED_PENDING : OBSERVED_NONE;
 }
 
+/* Counted on some CPUs alone, it has nothing to be shown of the others. */
+static bool row_has_set(const struct totals_row *row, const struct set *set)
+{
+	return row->cpu == ROW_ALL_CPUS || cpulist_has(&set->cpus, row->cpu);
+}
+
 static void target_settle(const struct bpf_engine *engine, struct bpf_target *target)
 {
 	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
@@ -402,7 +408,8 @@ static void target_settle(const struct bpf_engine *engine, struct bpf_target *ta
 		set->settled = true;
 		set->observation = observation;
 		for (size_t k = 0; k < target->nr_rows; k++)
-			totals_settle(target->rows[k], bpf_plan(engine), i, 1U << observation);
+			if (row_has_set(target->rows[k], &bpf_plan(engine)->sets[i]))
+				totals_settle(target->rows[k], bpf_plan(engine), i, 1U << observation);
 	}
 }
 

@@ -3,7 +3,7 @@
 /*
  * engine/bpf/slots and what it is made of: who gets the counts of cells that the test writes, in place of the programs.
  * Cgroups have small ids; each has its own slot of that number. A set of two events is limited to a budget, and one of
- * one event is exact. There are two CPUs.
+ * one event is exact. There are two CPUs, which both sets are counted on.
  */
 
 #include "cgroup/identity.h"
@@ -126,8 +126,11 @@ static int setup(void **state)
 		.sets = m->numbers,
 		.scratch = m->scratch,
 	};
-	for (uint32_t cpu = 0; cpu < NR_CPUS; cpu++)
-		assert_int_equal(cpulist_add(&m->engine.cpus, (int)cpu), 0);
+	for (int cpu = 0; cpu < (int)NR_CPUS; cpu++) {
+		assert_int_equal(cpulist_add(&m->engine.cpus, cpu), 0);
+		assert_int_equal(cpulist_add(&m->sets[LIMITED].cpus, cpu), 0);
+		assert_int_equal(cpulist_add(&m->sets[EXACT].cpus, cpu), 0);
+	}
 	assert_int_equal(conservation_open(&m->engine), 0);
 	m->slots[CREDIT_ROOT_SLOT].id = CGROUP_ROOT_ID;
 	return 0;
@@ -147,6 +150,8 @@ static int teardown(void **state)
 	}
 	free(m->engine.conservations);
 	cpulist_release(&m->engine.cpus);
+	cpulist_release(&m->sets[LIMITED].cpus);
+	cpulist_release(&m->sets[EXACT].cpus);
 	free(m);
 	return 0;
 }
@@ -172,6 +177,7 @@ static void add_target_by_cpu(uint64_t id, uint64_t parent, size_t nr_rows)
 
 		row->row = calloc(1, sizeof(*row->row) + 1);
 		assert_non_null(row->row);
+		row->row->cpu = nr_rows > 1 ? m->engine.cpus.cpu[i] : ROW_ALL_CPUS;
 		row->row->cells = row->cells;
 		row->row->times = row->times;
 		rows[i] = row->row;
@@ -225,9 +231,14 @@ static uint64_t total(uint64_t id, size_t column)
 	return m->rows[id][0].cells[column].total;
 }
 
+static bool is_measured_on(uint64_t id, uint32_t cpu, size_t column)
+{
+	return m->rows[id][cpu].cells[column].measured;
+}
+
 static bool is_measured(uint64_t id, size_t column)
 {
-	return m->rows[id][0].cells[column].measured;
+	return is_measured_on(id, 0, column);
 }
 
 /* --- tests */
@@ -400,6 +411,22 @@ static void test_unclaimed_and_unobserved(void **state)
 	assert_int_equal(m->rows[11][0].times[LIMITED].covered, 100 * MS);
 }
 
+/* The rows of other CPUs have nothing of a set that is counted on one alone. */
+static void test_set_on_one_cpu(void **state)
+{
+	(void)state;
+	m->sets[LIMITED].cpus.nr = 1;
+	add_target_by_cpu(11, 1, NR_CPUS);
+	add_target(12, 1);
+	add_slot(11, below_10, 2);
+	run(11, 0, 10 * MS, 10 * MS, 500);
+	read_all();
+	assert_true(is_measured_on(11, 0, 0) && is_measured_on(11, 0, 1) && is_measured_on(11, 0, 2));
+	assert_false(is_measured_on(11, 1, 0) || is_measured_on(11, 1, 1));
+	assert_true(is_measured_on(11, 1, 2));
+	assert_true(is_measured(12, 0));
+}
+
 /* Forty of a millisecond each, of which every other one was in a pause. */
 static void run_brief_ones(void)
 {
@@ -563,6 +590,7 @@ int main(void)
 		IN_MACHINE(test_unclaimed),
 		IN_MACHINE(test_unclaimed_over_a_change_of_cpus),
 		IN_MACHINE(test_unclaimed_and_unobserved),
+		IN_MACHINE(test_set_on_one_cpu),
 		IN_MACHINE(test_ended_unobserved),
 		IN_MACHINE(test_ended_unobserved_is_calibrated),
 		IN_MACHINE(test_ended_target),
