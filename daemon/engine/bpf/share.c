@@ -14,6 +14,21 @@ struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_t
 	return target->rows[0];
 }
 
+/* A row of one CPU is settled by what is given to it: the cgroup can have been observed on other CPUs alone. */
+static void settle_on_cpu(const struct bpf_engine *engine, struct totals_row *row, const struct bpf_share *share)
+{
+	const struct set *set = &bpf_plan(engine)->sets[share->set];
+	bool first = share->enabled > 0 && row->times[share->set].enabled == share->enabled;
+
+	if (row->cpu == ROW_ALL_CPUS || !cpulist_has(&set->cpus, row->cpu) || set->exact ||
+	    engine->sets[share->set].lost)
+		return;
+	if (share->counts && share->covered > 0)
+		totals_settle(row, bpf_plan(engine), share->set, 1U << OBSERVED_RUNNING);
+	else if (first)
+		totals_settle(row, bpf_plan(engine), share->set, 1U << OBSERVED_PENDING);
+}
+
 void share_give(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_share *share)
 {
 	struct bpf_target_set *set = &target->sets[share->set];
@@ -32,6 +47,7 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 	set->enabled |= share->enabled > 0;
 	set->ran |= share->counts && share->covered > 0;
 	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
+	settle_on_cpu(engine, account.row, share);
 }
 
 size_t share_nr_ancestors(const struct credit_slot *owner)

@@ -390,10 +390,22 @@ static enum observation observe(const struct bpf_engine *engine, const struct bp
 	return set->enabled ? OBSERVED_PENDING : OBSERVED_NONE;
 }
 
-/* Counted on some CPUs alone, it has nothing to be shown of the others. */
-static bool row_has_set(const struct totals_row *row, const struct set *set)
+/* The same for a row, of which it says nothing new where that depends on what was given to it (share.c), or where the
+ * set is not counted on its CPU. */
+static enum observation observe_row(const struct bpf_engine *engine, const struct totals_row *row, size_t at,
+				    enum observation whole)
 {
-	return row->cpu == ROW_ALL_CPUS || cpulist_has(&set->cpus, row->cpu);
+	const struct set *set = &bpf_plan(engine)->sets[at];
+
+	if (row->cpu == ROW_ALL_CPUS)
+		return whole;
+	if (!cpulist_has(&set->cpus, row->cpu))
+		return OBSERVED_NOTHING;
+	if (whole == OBSERVED_LOST || set->exact)
+		return whole;
+	if (row->times[at].enabled == 0)
+		return OBSERVED_NONE;
+	return row->cells[set->columns[0]].total > 0 ? OBSERVED_RUNNING : OBSERVED_NOTHING;
 }
 
 static void target_settle(const struct bpf_engine *engine, struct bpf_target *target)
@@ -408,8 +420,8 @@ static void target_settle(const struct bpf_engine *engine, struct bpf_target *ta
 		set->settled = true;
 		set->observation = observation;
 		for (size_t k = 0; k < target->nr_rows; k++)
-			if (row_has_set(target->rows[k], &bpf_plan(engine)->sets[i]))
-				totals_settle(target->rows[k], bpf_plan(engine), i, 1U << observation);
+			totals_settle(target->rows[k], bpf_plan(engine), i,
+				      1U << observe_row(engine, target->rows[k], i, observation));
 	}
 }
 

@@ -427,6 +427,47 @@ static void test_set_on_one_cpu(void **state)
 	assert_true(is_measured(12, 0));
 }
 
+/* What was observed on one CPU is not known of the other, where it ran in a pause; and where it never ran, it is a true
+ * 0. */
+static void test_unobserved_on_one_cpu(void **state)
+{
+	(void)state;
+	add_target_by_cpu(11, 1, NR_CPUS);
+	add_slot(11, below_10, 2);
+	run(11, 0, 10 * MS, 10 * MS, 500);
+	read_all();
+	assert_true(is_measured_on(11, 0, 0) && is_measured_on(11, 1, 0));
+	run(11, 1, 10 * MS, 0, 0);
+	read_all();
+	assert_true(is_measured_on(11, 0, 0));
+	assert_false(is_measured_on(11, 1, 0) || is_measured_on(11, 1, 1));
+	assert_true(is_measured_on(11, 1, 2));
+	run(11, 1, 90 * MS, 50 * MS, 5000);
+	read_all();
+	assert_true(is_measured_on(11, 1, 0) && is_measured_on(11, 1, 1));
+	assert_int_equal(m->rows[11][1].cells[0].total, 10000);
+	/* Another pause takes nothing of that away. */
+	run(11, 1, 10 * MS, 0, 0);
+	read_all();
+	assert_true(is_measured_on(11, 1, 0));
+}
+
+/* It was observed there, and none of its events has happened. */
+static void test_observed_zero_on_one_cpu(void **state)
+{
+	(void)state;
+	add_target_by_cpu(11, 1, NR_CPUS);
+	add_slot(11, below_10, 2);
+	run(11, 0, 10 * MS, 10 * MS, 500);
+	run(11, 1, 10 * MS, 0, 0);
+	read_all();
+	assert_false(is_measured_on(11, 1, 0));
+	run(11, 1, 90 * MS, 50 * MS, 0);
+	read_all();
+	assert_true(is_measured_on(11, 1, 0));
+	assert_int_equal(m->rows[11][1].cells[0].total, 0);
+}
+
 /* Forty of a millisecond each, of which every other one was in a pause. */
 static void run_brief_ones(void)
 {
@@ -591,6 +632,8 @@ int main(void)
 		IN_MACHINE(test_unclaimed_over_a_change_of_cpus),
 		IN_MACHINE(test_unclaimed_and_unobserved),
 		IN_MACHINE(test_set_on_one_cpu),
+		IN_MACHINE(test_unobserved_on_one_cpu),
+		IN_MACHINE(test_observed_zero_on_one_cpu),
 		IN_MACHINE(test_ended_unobserved),
 		IN_MACHINE(test_ended_unobserved_is_calibrated),
 		IN_MACHINE(test_ended_target),
