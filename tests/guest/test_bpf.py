@@ -330,8 +330,8 @@ def test_the_time_of_hardware_events(guest, perfmond, tree):
 
 
 def test_reading_counters_is_not_scaled(guest, perfmond, tree):
-    """Programs that read counters are counted by them, and there are none of these readings in the pauses. So a storm of
-    switches has no more of it than there was, in all."""
+    """Programs that read counters are counted by them, and there are none of these readings in the pauses. So a storm
+    of switches has no more of it than there was, in all."""
     turns = 60000
     daemon = credits_cgroups(perfmond(bpf("events = cycles, instructions, instructions:u", "events = context-switches",
                                           interval="1s", budget="1%")))

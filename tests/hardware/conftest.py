@@ -41,7 +41,8 @@ def alive(machine):
 
 @pytest.fixture
 def reference():
-    """Opens events of the tests' own. Where the PMU lies, those that are not pinned would take turns with the daemon's."""
+    """Opens events of the tests' own. Where the PMU lies, those that are not pinned would take turns with the
+    daemon's."""
     opened = []
 
     def start(name, cpu, pinned=True, folder=None):

@@ -34,8 +34,10 @@ static void start(struct bpf_engine *engine, uint32_t cpu, size_t set)
 	struct bpf_calibration *calibration = find(engine, cpu, set);
 
 	for (size_t i = 0; i < bpf_plan(engine)->sets[set].nr; i++) {
+		double factor = calibration[i].factor > 0 ? calibration[i].factor : 1;
+
 		calibration[i].counted = at->counted[numbers->first_event + i];
-		calibration[i].given = -calibration[i].pending * (calibration[i].factor > 0 ? calibration[i].factor : 1);
+		calibration[i].given = -calibration[i].pending * factor;
 	}
 	calibration->elapsed = at->elapsed;
 	calibration->enabled = at->enabled[numbers->number];

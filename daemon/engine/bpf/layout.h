@@ -100,7 +100,7 @@ struct credit_cpu {
 	credit_word nr_pauses;		      /* that there have been */
 	long long budget;		      /* ns that are left; it can be overdrawn by one switch */
 	credit_word resumes_at;		      /* the budget with which the pause ends */
-	credit_word repeats;		      /* so many readings of limited events are still to be followed by two more */
+	credit_word repeats;		      /* readings that are still to be followed by two more */
 	credit_word switches;		      /* at which counts were credited */
 	credit_word ns;			      /* that they took */
 	credit_word passed;		      /* occasions that were passed over since another program was at work */
@@ -110,8 +110,10 @@ struct credit_cpu {
 	credit_word states[CREDIT_EVENTS_MAX]; /* enum credit_state */
 	credit_word values[CREDIT_EVENTS_MAX];
 	credit_word counted[CREDIT_EVENTS_MAX]; /* since counting under the number began here, in pauses as well */
-	credit_word again[CREDIT_EVENTS_MAX];	/* such readings, and what they had more than those before: that */
-	credit_word repeated[CREDIT_EVENTS_MAX]; /* is what a reading of all limited events makes this one count */
+	/* Such readings, and what they had more than those before, which is what a reading of all limited events makes
+	 * this one count. */
+	credit_word again[CREDIT_EVENTS_MAX];
+	credit_word repeated[CREDIT_EVENTS_MAX];
 	credit_word enabled[CREDIT_SETS_MAX];
 	credit_word running[CREDIT_SETS_MAX];
 };
