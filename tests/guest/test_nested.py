@@ -13,10 +13,12 @@ from harness import Delta, Metrics
 MILLION = 1000000
 WAY = 100  # instructions of the load itself, for each time that it joins and leaves
 
+TURN = "/sys/bus/event_source/devices/armv8_pmuv3/perf_event_mux_interval_ms"
+
 LEVELS = ["/n", "/n/one", "/n/one/two", "/n/one/two/three"]
 LEAVES = ["/n/one/two/three/x", "/n/one/two/three/y", "/n/one/z"]
 
-# Two of these groups have room on the PMU at once.
+# Of these groups the PMU has room for one at once.
 CORE = "events = cycles:u, instructions:u, again=instructions:u, more=instructions:u"
 EACH = {"cycles_user": CYCLES, "instructions_user": 1, "again": 1, "more": 1}
 
@@ -37,20 +39,35 @@ def counting(tree, perfmond):
     return start
 
 
+@pytest.fixture
+def longer_turns(guest):
+    """A rotation takes half a millisecond in this guest, and not all levels pay the same part of it: at turns of 4 ms,
+    two levels differ by 3 % for good, and by what is taken for untrue now and then."""
+    before = guest.read(TURN).strip()
+    guest.run(f"echo 16 >{TURN}")
+    yield
+    guest.run(f"echo {before} >{TURN}")
+
+
 def below(truth, cgroup):
     """Instructions of a level: what is below it."""
     return sum(n for leaf, n in truth.items() if f"{leaf}/".startswith(f"{cgroup}/")) * MILLION
 
 
-def expect(metrics, truth, times=1, may_be_absent=()):
-    """truth: instructions of each leaf, in millions, so many times since the daemon began."""
+def expect(metrics, truth, may_be_absent=()):
+    """truth: instructions of each leaf, in millions."""
     for cgroup in LEVELS + LEAVES:
         for event, each in EACH.items():
             name = f"perf_cgroup_{event}_total"
             if cgroup in may_be_absent and metrics.get(name, cgroup=cgroup) is None:
                 continue
             assert metrics.value(name, cgroup=cgroup) == \
-                pytest.approx(times * below(truth, cgroup) * each, rel=0.05), (cgroup, event)
+                pytest.approx(below(truth, cgroup) * each, rel=0.05), (cgroup, event)
+
+
+def find_event(events, scope):
+    found = [event for event in json.loads(events)["events"] if event["event"] == "instructions_user"]
+    return {event["scope"]: event for event in found}[scope]
 
 
 def expect_reason(daemon):
@@ -58,37 +75,36 @@ def expect_reason(daemon):
     cgroup, has no less than is in the cgroups. What is absent can be back a moment later: all answers are of one."""
     asked = [daemon.wget(path) for path in ("/metrics", "/api/v1/events", "/metrics")]
     first, events, second = daemon.guest.run("; echo; echo '# NEXT'; ".join(asked)).split("\n# NEXT\n")
-    events = {event["scope"]: event for event in json.loads(events)["events"]
-              if event["event"] == "instructions_user"}
+    cgroup_event, cpu_event = (find_event(events, scope) for scope in ("cgroup", "cpu"))
     first, second = Metrics(first), Metrics(second)
 
     def is_absent(scope, **labels):
         name = f"perf_{scope}_instructions_user_total"
         return first.get(name, **labels) is None and second.get(name, **labels) is None
 
-    reason = events["cgroup"]["reason"]
-    assert events["cgroup"]["state"] == "multiplexed" and "totals are estimated" in reason
+    reason = cgroup_event["reason"]
+    assert cgroup_event["state"] == "multiplexed" and "totals are estimated" in reason
     if any(is_absent("cgroup", cgroup=cgroup) for cgroup in LEVELS + LEAVES):
-        assert re.search("contradict|too little was observed", reason), events
+        assert re.search("contradict|too little was observed", reason), cgroup_event
     if is_absent("cpu", cpu="0"):
-        assert "contradict those of the cgroups below" in events["cpu"]["reason"]
+        assert "contradict those of the cgroups below" in cpu_event["reason"]
     for metrics in (first, second):
         cpu, top = (metrics.get("perf_cpu_instructions_user_total", cpu="0"),
                     metrics.get("perf_cgroup_instructions_user_total", cgroup=LEVELS[0]))
         assert cpu is None or top is None or cpu >= 0.95 * top
 
 
-def test_long_loops(counting, guest):
+def test_long_loops(counting, guest, longer_turns):
     daemon = counting(CORE)
-    truth = dict(zip(LEAVES, (150, 100, 50)))
-    # By chance two levels can be further apart than what is taken for true: three times are enough for all.
-    for _ in range(3):
-        guest.load(*(f"join:{leaf[1:]} instructions:{n * MILLION} leave" for leaf, n in truth.items()))
-        guest.run("sleep 2")  # what was observed last is scaled when a cgroup has not run for a second
+    truth = dict(zip(LEAVES, (450, 300, 150)))
+    loads = "".join(f"load join:{leaf[1:]} instructions:{n * MILLION} leave &\n" for leaf, n in truth.items())
+    # What was observed last is scaled when a cgroup has not run for a second.
+    said = guest.run(f"{loads} sleep 5; {daemon.wget('/api/v1/events')}; wait; sleep 2")
     metrics = daemon.fresh()
 
-    expect(metrics, truth, times=3)
-    expect_reason(daemon)
+    expect(metrics, truth)
+    event = find_event(said, "cgroup")
+    assert event["state"] == "multiplexed" and "totals are estimated" in event["reason"]
     # This kernel's times are right.
     assert {metrics.value("perfmond_pmu_lies_total", kind=kind) for kind in ("time", "cycles")} == {0}
 
