@@ -241,6 +241,7 @@ static void bpf_destroy(struct engine *base)
 	engine_release(base);
 	free(engine->sets);
 	free(engine->scratch);
+	free(engine->doubts);
 	free(engine->conservations);
 	free(engine);
 }
@@ -255,7 +256,8 @@ static int bpf_create(struct engine **ret, const struct engine_env *env)
 	engine_init(&engine->engine, engine_bpf, env);
 	engine->sets = calloc(plan->nr_sets + 1, sizeof(*engine->sets));
 	engine->scratch = calloc(4 * plan->nr_columns + 1, sizeof(*engine->scratch));
-	if (!engine->sets || !engine->scratch) {
+	engine->doubts = calloc(plan->nr_columns + 1, sizeof(*engine->doubts));
+	if (!engine->sets || !engine->scratch || !engine->doubts) {
 		bpf_destroy(&engine->engine);
 		return -ENOMEM;
 	}

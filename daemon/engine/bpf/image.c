@@ -2,6 +2,7 @@
 
 #include "engine/bpf/image.h"
 
+#include "engine/bpf/calibration.h"
 #include "engine/bpf/conservation.h"
 #include "engine/bpf/unclaimed.h"
 
@@ -275,6 +276,9 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 		return r;
 	bpf_note_targets(engine);
 	r = conservation_open(engine);
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+		if (engine->sets[i].used)
+			calibration_reset(engine, i);
 	nr = unpack_nr(in, 9 * sizeof(uint64_t));
 	for (size_t i = 0; i < nr && r == 0; i++)
 		r = get_slot(in, engine->kernel);

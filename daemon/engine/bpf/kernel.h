@@ -61,17 +61,21 @@ struct bpf_slot {
 	uint64_t targets;	   /* … those of this number */
 };
 
-/* Of an event on a CPU, see calibration.h: what all cgroups were given since it began, and are to be given now. */
+/* Of an event on a CPU, see calibration.h. */
 struct bpf_calibration {
-	uint64_t counted; /* by the CPU, when it began */
-	double given, exact, estimated;
-	double pending; /* what cgroups would be given now if they were: a later reading is going to */
-	double factor;	/* by which estimates are multiplied now; 0: by none */
+	uint64_t counted; /* by the CPU, at the last reading */
+	double owed;	  /* the balance: what no cgroup has been given of it */
+	/* At this reading: */
+	double exact, estimated, doubts; /* what cgroups have coming */
+	double rest;			 /* the difference, for each unit of doubt */
 	/* The same for the set, in that of its leader, in ns: */
 	uint64_t elapsed, enabled, running;
+	double owed_ns, coming_ns;
+	uint64_t settled_at; /* `elapsed` of the last comparison */
 	uint64_t nr_pauses;
-	bool pauses, owes; /* …; something was pending when it began */
-	double covered, covers, pends;
+	bool pauses, pends; /* …; something is coming, and was not given */
+	bool compares;
+	bool unknown; /* …: there is no balance yet */
 };
 
 struct bpf_kernel {

@@ -9,6 +9,7 @@
 #include "engine/bpf/unobserved.h"
 #include "totals/estimate.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Over less time, the share that a multiplexed set ran is not that of its counts (engine/perf/group.c). */
@@ -16,6 +17,9 @@
 
 /* Nothing is scaled that was observed for less than this, and at a cgroup's end, for less than a tenth of it. */
 #define LEAST_RUNNING_NS 1000000U
+
+/* How far estimates may be off, however often a cgroup was observed: a part of them. */
+#define COMMON_DOUBT 0.1
 
 /* A cgroup that is no target after so long is not going to be one soon; where slots are short, after so long. */
 #define UNKNOWN_NS 3000000000U
@@ -102,6 +106,7 @@ struct look {
 	struct reading now;
 	uint64_t covered, observed; /* enabled and running time since then, ns */
 	uint64_t readings;	    /* of limited events, in all */
+	uint64_t stretches;	    /* readings since the baseline */
 };
 
 /* What so many readings have made a limited event count by themselves, as far as that is known. */
@@ -136,10 +141,11 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 		.readings = cell[CREDIT_CELL_READINGS(set->number)],
 	};
 
+	look.stretches = look.readings - read[CREDIT_CELL_READINGS(set->number)];
 	for (size_t i = 0; i < nr; i++) {
 		values[i] = cell[event_word(kernel, set) + i];
-		unscaled[i] = count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i,
-						look.readings - read[CREDIT_CELL_READINGS(set->number)]);
+		unscaled[i] =
+			count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i, look.stretches);
 	}
 	look.covered = look.now.enabled - look.base.enabled;
 	look.observed = look.now.running - look.base.running;
@@ -152,6 +158,12 @@ static bool is_scaled(const struct look *look)
 	return look->observed < look->covered;
 }
 
+/* Counts a ns, of all that was observed of the cell. */
+static double rate_so_far(const struct look *look, size_t event)
+{
+	return (double)look->now.values[event] / (double)look->now.running;
+}
+
 /* What it has counted since. False: that can't be told (yet). */
 static bool look_count(const struct bpf_engine *engine, struct look *look, size_t at, uint64_t *deltas)
 {
@@ -162,11 +174,31 @@ static bool look_count(const struct bpf_engine *engine, struct look *look, size_
 	return estimate(&look->base, &look->now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
 }
 
-/* What it would be if so little was enough. */
-static bool look_pend(const struct bpf_engine *engine, struct look *look, size_t at, uint64_t *deltas)
+/* What it may be, by all that was observed of the cgroup so far. */
+static bool look_pend(const struct bpf_engine *engine, const struct look *look, size_t at, uint64_t *deltas)
 {
-	look->now.brief = false;
-	return look_count(engine, look, at, deltas);
+	if (look->now.running < LEAST_RUNNING_NS)
+		return false;
+	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
+		deltas[i] = (uint64_t)llround(rate_so_far(look, i) * (double)look->covered);
+	return true;
+}
+
+/* How far estimates may be off, see calibration.h: each stretch that was observed may have been as far off from the
+ * others as it was long, and so may be the mean of many, if less. */
+static const double *look_doubt(const struct bpf_engine *engine, const struct look *look, size_t at,
+				const uint64_t *deltas)
+{
+	double unobserved = (double)(look->covered - look->observed);
+	double stretches = look->observed > 0 && look->stretches > 0 ? (double)look->stretches : 1;
+
+	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++) {
+		double rate = look->now.running > 0 ? rate_so_far(look, i) : (double)deltas[i] / (double)look->covered;
+		double most = rate * unobserved;
+
+		engine->doubts[i] = most * most * (1 / stretches + COMMON_DOUBT * COMMON_DOUBT);
+	}
+	return engine->doubts;
 }
 
 /* The same, by those beside it, of a cgroup that has ended. */
@@ -196,8 +228,9 @@ static void check_counts(struct bpf_engine *engine, uint32_t cpu, size_t at, uin
 		conservation_estimated(engine, cpu, at);
 	if (manner & APART)
 		calibration_note(engine, cpu, at, deltas, look->covered);
-	else if (estimated)
-		calibration_apply(engine, cpu, at, deltas);
+	else
+		calibration_apply(engine, cpu, at, deltas, estimated ? look_doubt(engine, look, at, deltas) : NULL,
+				  look->covered);
 }
 
 static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
@@ -259,35 +292,44 @@ static bool is_pending(const struct bpf_kernel *kernel, uint32_t slot, uint32_t 
 		       read_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)];
 }
 
-/* Adds up what this reading is going to give of a set on a CPU, and compares it with what the CPU has counted. */
-static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
+/* What the slot's cgroup has coming of a set on a CPU goes to the comparison. */
+static void calibrate_slot(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const size_t nr = bpf_plan(engine)->sets[at].nr;
 	uint64_t *deltas = engine->scratch + nr, *values = deltas + nr;
+	unsigned manner = kernel->known[slot].retired ? LAST : 0;
+	struct look look = look_at(engine, slot, cpu, at, manner);
+	struct bpf_coming coming = { .counts = deltas, .covered = look.covered };
+	bool scaled = is_scaled(&look);
+
+	/* The baseline stays where it is. */
+	memcpy(values, look.base.values, nr * sizeof(*values));
+	look.base.values = values;
+	if (!look_count(engine, &look, at, deltas)) {
+		coming.pending = !(manner & LAST);
+		scaled = coming.pending ? look_pend(engine, &look, at, deltas) :
+					  look_guess(engine, &look, slot, cpu, at, deltas);
+		if (!scaled)
+			return;
+	}
+	coming.doubts = scaled ? look_doubt(engine, &look, at, deltas) : NULL;
+	calibration_add(engine, cpu, at, &coming);
+}
+
+/* Adds up what the cgroups have coming of a set on a CPU, and compares it with what the CPU has counted. */
+static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
+{
+	struct bpf_kernel *kernel = engine->kernel;
 
 	if (!calibration_begin(engine, cpu, at))
 		return;
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
 		if (kernel->known[slot].retired && !is_read(kernel, slot, cpu))
 			look_learn(engine, slot, cpu, at);
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
-		unsigned manner = kernel->known[slot].retired ? LAST : 0;
-		struct look look;
-
-		if (!is_pending(kernel, slot, cpu, engine->sets[at].number))
-			continue;
-		look = look_at(engine, slot, cpu, at, manner);
-		/* The baseline stays where it is. */
-		memcpy(values, look.base.values, nr * sizeof(*values));
-		look.base.values = values;
-		if (look_count(engine, &look, at, deltas))
-			calibration_add(engine, cpu, at, deltas, look.covered, is_scaled(&look));
-		else if (manner & LAST && look_guess(engine, &look, slot, cpu, at, deltas))
-			calibration_add(engine, cpu, at, deltas, look.covered, true);
-		else if (!(manner & LAST) && look_pend(engine, &look, at, deltas))
-			calibration_pend(engine, cpu, at, deltas, look.covered);
-	}
+	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
+		if (!kernel->known[slot].spent && is_pending(kernel, slot, cpu, engine->sets[at].number))
+			calibrate_slot(engine, slot, cpu, at);
 	calibration_end(engine, cpu, at);
 }
 
@@ -305,6 +347,7 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 	const struct bpf_set *set = &engine->sets[at];
 
 	conservation_reset(engine, at);
+	calibration_reset(engine, at);
 	unclaimed_drop_set(engine, at);
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
 		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {

@@ -46,6 +46,7 @@ struct bpf_engine {
 	struct bpf_set *sets;	 /* one a set of the plan */
 	struct cpulist cpus;	 /* of the targets' rows */
 	uint64_t *scratch;	 /* counts of a set: values, deltas, a copy of a baseline, and of readings */
+	double *doubts;		 /* … of its counts (calibration.h) */
 	struct bpf_conservation *conservations; /* by CPU and set (conservation.h) */
 	struct bpf_engine *from;		/* in a takeover: the predecessor, or NULL */
 };

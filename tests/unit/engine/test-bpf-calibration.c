@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* engine/bpf/calibration: by which factor estimates are multiplied, and when by none, with CPUs whose counts the test
- * writes. */
+/* engine/bpf/calibration: what estimates get of the difference to what their CPU has counted, and when nothing, with
+ * CPUs whose counts the test writes. */
 
 #include "engine/bpf/calibration.h"
 
@@ -62,35 +62,52 @@ static void pass_with_a_pause(uint32_t cpu, double seconds, uint64_t counted)
 	cpus[cpu].nr_pauses++;
 }
 
-static void add(uint32_t cpu, uint64_t count, double seconds, bool scaled)
+enum kind { COUNTED, ESTIMATED, PENDING };
+
+/* A cgroup has so much coming. An estimate's doubt is as large as it is. */
+static void add(uint32_t cpu, uint64_t count, double seconds, enum kind kind)
 {
 	const uint64_t counts[] = { count, 10 * count };
+	const double doubts[] = { (double)count, 10 * (double)count };
 
-	calibration_add(&engine, cpu, 0, counts, (uint64_t)(seconds * NS_PER_S), scaled);
+	calibration_add(&engine, cpu, 0,
+			&(struct bpf_coming){
+				.counts = counts,
+				.doubts = kind == COUNTED ? NULL : doubts,
+				.covered = (uint64_t)(seconds * NS_PER_S),
+				.pending = kind == PENDING,
+			});
 }
 
-/* Comparisons begin here. */
+/* Gives it. Returns what has become of it; the second event's is as much. */
+static uint64_t give(uint32_t cpu, uint64_t count, double seconds, enum kind kind)
+{
+	uint64_t counts[] = { count, 10 * count };
+	const double doubts[] = { (double)count, 10 * (double)count };
+
+	calibration_apply(&engine, cpu, 0, counts, kind == COUNTED ? NULL : doubts, (uint64_t)(seconds * NS_PER_S));
+	assert_int_equal(counts[1], 10 * counts[0]);
+	return counts[0];
+}
+
+/* Balances begin here: nothing is to be compared. */
 static void begin_anew(uint32_t cpu)
 {
 	assert_false(calibration_begin(&engine, cpu, 0));
 }
 
-/* A reading of one estimate, which covers so much time. */
-static void read_one(uint32_t cpu, uint64_t estimate, double seconds)
+static void begin(uint32_t cpu)
 {
 	assert_true(calibration_begin(&engine, cpu, 0));
-	add(cpu, estimate, seconds, true);
-	calibration_end(&engine, cpu, 0);
 }
 
-/* What becomes of an estimate; the second event's is as much. */
-static uint64_t applied(uint32_t cpu, uint64_t estimate)
+/* A reading of one estimate, which covers so much time. Returns what has become of it. */
+static uint64_t read_one(uint32_t cpu, uint64_t estimate, double seconds)
 {
-	uint64_t counts[] = { estimate, 10 * estimate };
-
-	calibration_apply(&engine, cpu, 0, counts);
-	assert_int_equal(counts[1], 10 * counts[0]);
-	return counts[0];
+	begin(cpu);
+	add(cpu, estimate, seconds, ESTIMATED);
+	calibration_end(&engine, cpu, 0);
+	return give(cpu, estimate, seconds, ESTIMATED);
 }
 
 /* Exact counts stay, and estimates share the rest. */
@@ -98,105 +115,115 @@ static void test_adds_up(void **state)
 {
 	(void)state;
 	cpus[0].counted[1] = 12345;
+	cpus[0].counted[2] = 123450;
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 1000);
-	assert_true(calibration_begin(&engine, 0, 0));
-	add(0, 300, 0.3, false);
-	add(0, 200, 0.3, true);
-	add(0, 300, 0.4, true);
+	begin(0);
+	add(0, 300, 0.3, COUNTED);
+	add(0, 200, 0.3, ESTIMATED);
+	add(0, 300, 0.4, ESTIMATED);
 	calibration_end(&engine, 0, 0);
-	assert_int_equal(applied(0, 200), 280);
-	assert_int_equal(applied(0, 300), 420);
+	assert_int_equal(give(0, 300, 0.3, COUNTED), 300);
+	assert_int_equal(give(0, 200, 0.3, ESTIMATED), 280);
+	assert_int_equal(give(0, 300, 0.4, ESTIMATED), 420);
 }
 
-/* Each event has a factor of its own. */
+/* The one that is doubted more gets more of the difference. */
+static void test_doubts(void **state)
+{
+	static const struct {
+		uint64_t count;
+		double doubt;
+		uint64_t given;
+	} cases[] = { { 400, 100, 420 }, { 100, 400, 180 }, { 300, 0, 300 } };
+
+	(void)state;
+	begin_anew(0);
+	pass_with_a_pause(0, 1, 900);
+	begin(0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		calibration_add(&engine, 0, 0,
+				&(struct bpf_coming){
+					.counts = (uint64_t[]){ cases[i].count, 0 },
+					.doubts = (double[]){ cases[i].doubt, 0 },
+					.covered = NS_PER_S / 3,
+				});
+	calibration_end(&engine, 0, 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t counts[] = { cases[i].count, 0 };
+
+		calibration_apply(&engine, 0, 0, counts, (double[]){ cases[i].doubt, 0 }, NS_PER_S / 3);
+		assert_int_equal(counts[0], cases[i].given);
+		assert_int_equal(counts[1], 0);
+	}
+}
+
+/* Each event has a difference of its own. */
 static void test_each_event(void **state)
 {
-	const uint64_t estimated[] = { 800, 1000 };
 	uint64_t counts[] = { 800, 1000 };
+	const double doubts[] = { 1, 1 };
 
 	(void)state;
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 0);
 	cpus[0].counted[1] = 1000;
 	cpus[0].counted[2] = 900;
-	assert_true(calibration_begin(&engine, 0, 0));
-	calibration_add(&engine, 0, 0, estimated, NS_PER_S, true);
+	begin(0);
+	calibration_add(&engine, 0, 0,
+			&(struct bpf_coming){ .counts = counts, .doubts = doubts, .covered = NS_PER_S });
 	calibration_end(&engine, 0, 0);
-	calibration_apply(&engine, 0, 0, counts);
+	calibration_apply(&engine, 0, 0, counts, doubts, NS_PER_S);
 	assert_int_equal(counts[0], 1000);
 	assert_int_equal(counts[1], 900);
 }
 
-/* Some come with a later reading. What was given before is given. */
-static void test_over_readings(void **state)
-{
-	(void)state;
-	begin_anew(0);
-	pass_with_a_pause(0, 1, 500);
-	read_one(0, 400, 0.5);
-	assert_int_equal(applied(0, 400), 400);
-	pass(0, 1, 500);
-	read_one(0, 500, 1.5);
-	assert_int_equal(applied(0, 500), 600);
-	/* The next comparison knows nothing of it. */
-	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 1000);
-}
-
-static void pend(uint32_t cpu, uint64_t count, double seconds)
-{
-	const uint64_t counts[] = { count, 10 * count };
-
-	calibration_pend(&engine, cpu, 0, counts, (uint64_t)(seconds * NS_PER_S));
-}
-
-/* Two of which one is given in each reading: each comparison is whole. */
+/* Two of which one is given at each reading. */
 static void test_pending(void **state)
 {
 	(void)state;
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 1000);
-	assert_true(calibration_begin(&engine, 0, 0));
-	add(0, 400, 0.5, true);
-	pend(0, 400, 0.5);
+	begin(0);
+	add(0, 400, 0.5, ESTIMATED);
+	add(0, 400, 0.5, PENDING);
 	calibration_end(&engine, 0, 0);
-	assert_int_equal(applied(0, 400), 500);
+	assert_int_equal(give(0, 400, 0.5, ESTIMATED), 500);
 
-	/* It is owed, and given now. */
+	/* 500 remain in the balance, and 1000 are new. */
 	pass_with_a_pause(0, 1, 1000);
-	assert_true(calibration_begin(&engine, 0, 0));
-	add(0, 700, 1, true);
-	pend(0, 300, 0.5);
+	begin(0);
+	add(0, 700, 1, ESTIMATED);
+	add(0, 300, 0.5, PENDING);
 	calibration_end(&engine, 0, 0);
-	assert_int_equal(applied(0, 700), 1050);
+	assert_int_equal(give(0, 700, 1, ESTIMATED), 1050);
 
-	/* Also if there are no pauses any more: 450 are owed. */
+	/* Also if there are no pauses any more: 450 remain. */
 	pass(0, 1, 1000);
-	assert_true(calibration_begin(&engine, 0, 0));
-	add(0, 1000, 1, false);
-	add(0, 400, 0.5, true);
+	begin(0);
+	add(0, 1000, 1, COUNTED);
+	add(0, 400, 0.5, ESTIMATED);
 	calibration_end(&engine, 0, 0);
-	assert_int_equal(applied(0, 400), 450);
+	assert_int_equal(give(0, 1000, 1, COUNTED), 1000);
+	assert_int_equal(give(0, 400, 0.5, ESTIMATED), 450);
 	pass(0, 1, 1000);
-	assert_false(calibration_begin(&engine, 0, 0));
+	begin_anew(0);
 }
 
-/* Without a factor, it is owed as it was estimated. */
-static void test_pending_without_a_factor(void **state)
+/* Between comparing and giving, a cgroup may have been observed for long enough: it is given now. */
+static void test_pending_and_given(void **state)
 {
 	(void)state;
 	begin_anew(0);
-	pass_with_a_pause(0, 1, 5000);
-	assert_true(calibration_begin(&engine, 0, 0));
-	add(0, 400, 0.5, true);
-	pend(0, 400, 0.5);
+	pass_with_a_pause(0, 1, 1000);
+	begin(0);
+	add(0, 400, 0.5, ESTIMATED);
+	add(0, 400, 0.5, PENDING);
 	calibration_end(&engine, 0, 0);
-	assert_int_equal(applied(0, 400), 400);
-	pass_with_a_pause(0, 0.5, 600);
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 1000);
+	assert_int_equal(give(0, 400, 0.5, ESTIMATED), 500);
+	assert_int_equal(give(0, 400, 0.5, ESTIMATED), 500);
+	pass_with_a_pause(0, 1, 1000);
+	assert_int_equal(read_one(0, 800, 1), 1000);
 }
 
 /* What a cgroup is given apart from readings is given, too. */
@@ -208,15 +235,13 @@ static void test_apart(void **state)
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 1000);
 	calibration_note(&engine, 0, 0, counts, NS_PER_S / 4);
-	read_one(0, 500, 0.75);
-	assert_int_equal(applied(0, 500), 800);
+	assert_int_equal(read_one(0, 500, 0.75), 800);
 	/* Of a set that is exact at all times, nothing is compared. */
 	planned[0].exact = true;
 	calibration_note(&engine, 0, 0, counts, NS_PER_S / 4);
 	planned[0].exact = false;
 	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 1000);
+	assert_int_equal(read_one(0, 800, 1), 1000);
 }
 
 static void test_not_whole(void **state)
@@ -224,29 +249,24 @@ static void test_not_whole(void **state)
 	(void)state;
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 0.98);
-	assert_int_equal(applied(0, 800), 800);
+	assert_int_equal(read_one(0, 800, 0.98), 800);
 	/* More than the time that has passed. */
-	pass(0, 1, 1000);
-	read_one(0, 800, 1.05);
-	assert_int_equal(applied(0, 800), 800);
-	/* Within one percent. */
-	pass(0, 1, 1000);
-	read_one(0, 1000, 0.995);
-	assert_int_equal(applied(0, 1000), 1400);
+	pass_with_a_pause(0, 1, 1000);
+	assert_int_equal(read_one(0, 800, 1.05), 800);
+	/* Within one percent: what is missing of the two before is given now. */
+	pass_with_a_pause(0, 1, 1000);
+	assert_int_equal(read_one(0, 1000, 0.975), 1400);
 }
 
-/* A factor is that of its reading alone. */
-static void test_a_factor_ends(void **state)
+/* A difference is that of its reading alone. */
+static void test_a_difference_ends(void **state)
 {
 	(void)state;
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 1000);
+	assert_int_equal(read_one(0, 800, 1), 1000);
 	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 0.5);
-	assert_int_equal(applied(0, 800), 800);
+	assert_int_equal(read_one(0, 800, 0.5), 800);
 }
 
 static void test_patience(void **state)
@@ -254,50 +274,93 @@ static void test_patience(void **state)
 	(void)state;
 	begin_anew(0);
 	pass_with_a_pause(0, 9, 9000);
-	read_one(0, 4000, 5);
-	/* It goes on: this reading alone would be whole. */
+	assert_int_equal(read_one(0, 4000, 5), 4000);
+	/* This reading alone would be whole. */
 	pass_with_a_pause(0, 0.5, 500);
-	read_one(0, 400, 0.5);
-	assert_int_equal(applied(0, 400), 400);
-	/* It is given up, and the next one is whole. */
+	assert_int_equal(read_one(0, 400, 0.5), 400);
+	/* The balance is given up, and a new one begins after this reading. */
 	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 0.5);
-	assert_int_equal(applied(0, 800), 800);
+	assert_int_equal(read_one(0, 800, 0.5), 800);
 	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 1000);
+	assert_int_equal(read_one(0, 800, 1), 1000);
 }
 
-/* What is beyond them comes from something else than chance. */
+/* What is pending when a balance begins remains in it. */
+static void test_pending_when_it_begins(void **state)
+{
+	(void)state;
+	calibration_reset(&engine, 0);
+	pass(0, 1, 5000);
+	begin(0);
+	add(0, 500, 0.5, COUNTED);
+	add(0, 400, 0.5, PENDING);
+	calibration_end(&engine, 0, 0);
+	assert_int_equal(give(0, 500, 0.5, COUNTED), 500);
+	pass(0, 0.5, 600);
+	assert_int_equal(read_one(0, 800, 1), 1000);
+}
+
+/* What is beyond them comes from something else than chance: it is not given later, either. */
 static void test_bounds(void **state)
 {
 	static const struct {
 		uint64_t counted, estimate, applied;
 	} cases[] = {
-		{ 2000, 1000, 2000 }, { 2010, 1000, 1000 }, { 500, 1000, 500 },
-		{ 490, 1000, 1000 },  { 0, 1000, 1000 },    { 1000, 0, 0 },
+		{ 2000, 1000, 2000 }, { 2010, 1000, 1000 }, { 500, 1000, 500 }, { 490, 1000, 1000 },
+		{ 0, 1000, 1000 },    { 1000, 0, 0 },	    { 800, 800, 800 },
 	};
 
 	(void)state;
 	begin_anew(0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		pass_with_a_pause(0, 1, cases[i].counted);
-		read_one(0, cases[i].estimate, 1);
-		assert_int_equal(applied(0, cases[i].estimate), cases[i].applied);
+		assert_int_equal(read_one(0, cases[i].estimate, 1), cases[i].applied);
 	}
 }
 
-/* Exact counts alone are more than the CPU's: nothing is multiplied by a number below 0. */
+/* Nor is one of many off by more. What it could not be given remains. */
+static void test_bounds_of_one(void **state)
+{
+	uint64_t one[] = { 100, 0 }, other[] = { 900, 0 };
+	const double much[] = { 1, 1 }, none[] = { 0, 0 };
+
+	(void)state;
+	begin_anew(0);
+	pass_with_a_pause(0, 1, 1300);
+	begin(0);
+	calibration_add(&engine, 0, 0,
+			&(struct bpf_coming){ .counts = one, .doubts = much, .covered = NS_PER_S / 2 });
+	calibration_add(&engine, 0, 0,
+			&(struct bpf_coming){ .counts = other, .doubts = none, .covered = NS_PER_S / 2 });
+	calibration_end(&engine, 0, 0);
+	calibration_apply(&engine, 0, 0, one, much, NS_PER_S / 2);
+	calibration_apply(&engine, 0, 0, other, none, NS_PER_S / 2);
+	assert_int_equal(one[0], 200);
+	assert_int_equal(other[0], 900);
+	cpus[0].counted[1] += 1000;
+	cpus[0].counted[2] += 10000 - 13000;
+	pass_with_a_pause(0, 1, 0);
+	begin(0);
+	calibration_add(&engine, 0, 0,
+			&(struct bpf_coming){ .counts = (uint64_t[]){ 1000, 0 }, .doubts = much, .covered = NS_PER_S });
+	calibration_end(&engine, 0, 0);
+	other[0] = 1000;
+	calibration_apply(&engine, 0, 0, other, much, NS_PER_S);
+	assert_int_equal(other[0], 1200);
+}
+
+/* Exact counts alone are more than the CPU's: nothing becomes less than nothing. */
 static void test_too_many_exact(void **state)
 {
 	(void)state;
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 1000);
-	assert_true(calibration_begin(&engine, 0, 0));
-	add(0, 2000, 0.5, false);
-	add(0, 100, 0.5, true);
+	begin(0);
+	add(0, 2000, 0.5, COUNTED);
+	add(0, 100, 0.5, ESTIMATED);
 	calibration_end(&engine, 0, 0);
-	assert_int_equal(applied(0, 100), 100);
+	assert_int_equal(give(0, 2000, 0.5, COUNTED), 2000);
+	assert_int_equal(give(0, 100, 0.5, ESTIMATED), 100);
 }
 
 /* Nothing is compared with what the CPU has counted in such a time. */
@@ -307,15 +370,14 @@ static void test_fully_observed(void **state)
 	begin_anew(0);
 	for (int i = 0; i < 3; i++) {
 		pass(0, 1, 777);
-		assert_false(calibration_begin(&engine, 0, 0));
-		assert_int_equal(applied(0, 500), 500);
+		begin_anew(0);
+		assert_int_equal(give(0, 500, 1, COUNTED), 500);
 	}
 	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 1000);
+	assert_int_equal(read_one(0, 800, 1), 1000);
 	pass(0, 1, 777);
-	assert_false(calibration_begin(&engine, 0, 0));
-	assert_int_equal(applied(0, 800), 800);
+	begin_anew(0);
+	assert_int_equal(give(0, 800, 1, COUNTED), 800);
 }
 
 /* A pause that goes on is one, also if none has begun. */
@@ -325,14 +387,12 @@ static void test_a_pause_goes_on(void **state)
 	begin_anew(0);
 	cpus[0].pauses = 1;
 	pass_with_a_pause(0, 1, 1000);
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 1000);
+	assert_int_equal(read_one(0, 800, 1), 1000);
 	cpus[0].pauses = 0;
 	pass(0, 1, 1000);
-	read_one(0, 900, 1);
-	assert_int_equal(applied(0, 900), 1000);
+	assert_int_equal(read_one(0, 900, 1), 1000);
 	pass(0, 1, 1000);
-	assert_false(calibration_begin(&engine, 0, 0));
+	begin_anew(0);
 }
 
 /* The PMU is shared: the CPU's own count is scaled, over all that ran there. */
@@ -342,19 +402,19 @@ static void test_multiplexed(void **state)
 	begin_anew(0);
 	pass(0, 1, 250);
 	cpus[0].running[1] -= 3 * (uint64_t)NS_PER_S / 4;
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 1000);
+	assert_int_equal(read_one(0, 800, 1), 1000);
 }
 
-/* It did not run there at all: there is nothing to compare with. */
-static void test_never_ran(void **state)
+/* It did not run there for a while: there is nothing to compare with until it does. */
+static void test_did_not_run(void **state)
 {
 	(void)state;
 	begin_anew(0);
 	pass(0, 1, 0);
 	cpus[0].running[1] = 0;
-	read_one(0, 800, 1);
-	assert_int_equal(applied(0, 800), 800);
+	assert_int_equal(read_one(0, 800, 1), 800);
+	pass(0, 1, 1000);
+	assert_int_equal(read_one(0, 800, 1), 1200);
 }
 
 static void test_each_cpu(void **state)
@@ -364,31 +424,37 @@ static void test_each_cpu(void **state)
 		begin_anew(cpu);
 	pass_with_a_pause(0, 1, 1000);
 	pass_with_a_pause(1, 1, 3000);
-	read_one(0, 800, 1);
-	read_one(1, 2000, 1);
-	assert_int_equal(applied(0, 800), 1000);
-	assert_int_equal(applied(1, 800), 1200);
+	assert_int_equal(read_one(0, 800, 1), 1000);
+	assert_int_equal(read_one(1, 2000, 1), 3000);
+	/* A set begins anew on all. */
+	calibration_reset(&engine, 0);
+	for (uint32_t cpu = 0; cpu < 2; cpu++) {
+		pass_with_a_pause(cpu, 1, 1000);
+		assert_int_equal(read_one(cpu, 800, 1), 800);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_adds_up, setup),
+		cmocka_unit_test_setup(test_doubts, setup),
 		cmocka_unit_test_setup(test_each_event, setup),
-		cmocka_unit_test_setup(test_over_readings, setup),
+		cmocka_unit_test_setup(test_pending, setup),
+		cmocka_unit_test_setup(test_pending_and_given, setup),
 		cmocka_unit_test_setup(test_apart, setup),
 		cmocka_unit_test_setup(test_not_whole, setup),
-		cmocka_unit_test_setup(test_a_factor_ends, setup),
+		cmocka_unit_test_setup(test_a_difference_ends, setup),
 		cmocka_unit_test_setup(test_patience, setup),
+		cmocka_unit_test_setup(test_pending_when_it_begins, setup),
 		cmocka_unit_test_setup(test_bounds, setup),
+		cmocka_unit_test_setup(test_bounds_of_one, setup),
 		cmocka_unit_test_setup(test_too_many_exact, setup),
 		cmocka_unit_test_setup(test_fully_observed, setup),
 		cmocka_unit_test_setup(test_a_pause_goes_on, setup),
 		cmocka_unit_test_setup(test_multiplexed, setup),
-		cmocka_unit_test_setup(test_never_ran, setup),
+		cmocka_unit_test_setup(test_did_not_run, setup),
 		cmocka_unit_test_setup(test_each_cpu, setup),
-		cmocka_unit_test_setup(test_pending, setup),
-		cmocka_unit_test_setup(test_pending_without_a_factor, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
