@@ -7,12 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct pmu_counters *pmu_counters_find(const struct pmu_counters_list *list, const char *pmu)
+static const struct pmu_counters *look_for(const struct pmu_counters_list *list, const char *pmu)
 {
 	for (size_t i = 0; list && i < list->nr; i++)
-		if (list->pmus[i].advertised && strcmp(list->pmus[i].pmu, pmu) == 0)
+		if (strcmp(list->pmus[i].pmu, pmu) == 0)
 			return &list->pmus[i];
 	return NULL;
+}
+
+bool pmu_counters_has(const struct pmu_counters_list *list, const char *pmu)
+{
+	return look_for(list, pmu) != NULL;
+}
+
+const struct pmu_counters *pmu_counters_find(const struct pmu_counters_list *list, const char *pmu)
+{
+	const struct pmu_counters *counters = look_for(list, pmu);
+
+	return counters && counters->advertised ? counters : NULL;
 }
 
 const struct pmu_counters *pmu_counters_find_lying(const struct pmu_counters_list *list, const char *pmu)

@@ -25,7 +25,9 @@ struct pmu_counters_list {
 	size_t nr;
 };
 
-/* The PMU's entry, or NULL. list can be NULL. */
+/* Is the PMU in the list? list can be NULL, here and below. */
+bool pmu_counters_has(const struct pmu_counters_list *list, const char *pmu);
+/* The PMU's entry, or NULL if nothing is known of it. */
 const struct pmu_counters *pmu_counters_find(const struct pmu_counters_list *list, const char *pmu);
 
 /* The same if not all of its counters count: only then do they bound a set. What fits the others, the kernel knows

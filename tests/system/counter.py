@@ -29,24 +29,24 @@ PID_CGROUP, CLOEXEC = 4, 8
 
 
 class Counter:
-    """Of the cgroup with that folder, on all CPUs; of all that runs on these CPUs; or of the threads of a process,
-    and those that they make."""
+    """Of the cgroup with that folder, or of all that runs, on these CPUs or all; or of the threads of a process, and
+    those that they make. pmu: its type number."""
 
-    def __init__(self, folder=None, cpus=None, process=None, more=()):
-        self.events = EVENTS | dict(more)
-        self.fds = {name: [] for name in self.events}
+    def __init__(self, folder=None, cpus=None, process=None, pmu=PERF_TYPE_SOFTWARE, events=EVENTS):
+        self.pmu, self.events, self.fds = pmu, events, {name: [] for name in events}
+        cpus = range(os.cpu_count()) if cpus is None else cpus
         if folder:
             pid = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            self._open([pid], range(os.cpu_count()), PID_CGROUP)
+            self._open([pid], cpus, PID_CGROUP)
             os.close(pid)
         elif process:
             self._open([int(task) for task in os.listdir(f"/proc/{process}/task")], [-1])
         else:
-            self._open([-1], range(os.cpu_count()) if cpus is None else cpus)
+            self._open([-1], cpus)
 
     def _open(self, pids, cpus, flags=0):
         for name, config in self.events.items():
-            attr = bytearray(struct.pack("=IIQ", PERF_TYPE_SOFTWARE, ATTR_SIZE, config).ljust(ATTR_SIZE, b"\0"))
+            attr = bytearray(struct.pack("=IIQ", self.pmu, ATTR_SIZE, config).ljust(ATTR_SIZE, b"\0"))
             if cpus == [-1]:
                 attr[40] |= 2  # inherit
             for pid, cpu in itertools.product(pids, cpus):
@@ -70,7 +70,7 @@ class Keeper:
     threads are hidden from tracing. The engine bpf credits what they count to a cgroup that runs beside."""
 
     def __init__(self):
-        self.counter = Counter(process=1, more=TASK_CLOCK) if self.is_there() else None
+        self.counter = Counter(process=1, events=EVENTS | TASK_CLOCK) if self.is_there() else None
 
     @staticmethod
     def is_there():

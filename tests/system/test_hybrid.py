@@ -7,16 +7,13 @@ own CPUs, with times of its own, and within the budget. What a cgroup has to hav
 cgroup say, which are opened beside it.
 """
 
-import ctypes
 import itertools
-import os
-import struct
 import time
 from pathlib import Path
 
 import pytest
 
-from counter import ATTR_SIZE, CLOEXEC, PERF_EVENT_OPEN, PID_CGROUP, Keeper
+from counter import Counter, Keeper
 from harness import Delta, Repeated, until
 
 PMUS = Path("/sys/bus/event_source/devices")
@@ -95,31 +92,9 @@ events = {events}
 """
 
 
-class Ticks:
-    """What the TSC counts while tasks of the cgroup run on these CPUs, or threads of the process."""
-
-    def __init__(self, cgroup=None, cpus=(-1,), process=None):
-        tsc = struct.pack("=IIQ", int((PMUS / "msr/type").read_text()), ATTR_SIZE, 0)
-        attr = bytearray(tsc.ljust(ATTR_SIZE, b"\0"))
-        self.fds = []
-        if cgroup:
-            ids = [os.open(cgroup.path, os.O_RDONLY | os.O_DIRECTORY)]
-        else:
-            ids = [int(task) for task in os.listdir(f"/proc/{process}/task")]
-            attr[40] |= 2  # inherit
-        for each, cpu in itertools.product(ids, cpus):
-            self.fds.append(ctypes.CDLL(None, use_errno=True).syscall(
-                PERF_EVENT_OPEN, bytes(attr), each, cpu, -1, CLOEXEC | (PID_CGROUP if cgroup else 0)))
-            assert self.fds[-1] >= 0, os.strerror(ctypes.get_errno())
-        if cgroup:
-            os.close(ids[0])
-
-    def read(self):
-        return sum(struct.unpack("=Q", os.read(fd, 8))[0] for fd in self.fds)
-
-    def close(self):
-        for fd in self.fds:
-            os.close(fd)
+def count_ticks(**kwargs):
+    """What the TSC counts (Counter)."""
+    return Counter(pmu=int((PMUS / "msr/type").read_text()), events={"tsc": 0}, **kwargs)
 
 
 class About:
@@ -142,15 +117,15 @@ class Truth:
     """What each of the cgroups has counted on each PMU's CPUs since it was asked last."""
 
     def __init__(self, machine, groups):
-        self.ticks = {(group.label, pmu): Ticks(group, machine.cpus[pmu])
+        self.ticks = {(group.label, pmu): count_ticks(folder=group.path, cpus=machine.cpus[pmu])
                       for group, pmu in itertools.product(groups, machine.cpus)}
         if Keeper.is_there():
-            self.ticks["keeper"] = Ticks(process=1)
+            self.ticks["keeper"] = count_ticks(process=1)
         self.last = {}
         self.since()
 
     def since(self):
-        now = {key: ticks.read() for key, ticks in self.ticks.items()}
+        now = {key: ticks.read()["tsc"] for key, ticks in self.ticks.items()}
         rises = {key: value - self.last.get(key, 0) for key, value in now.items()}
         self.last = now
         most = rises.pop("keeper", 0)

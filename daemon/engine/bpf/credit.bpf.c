@@ -372,18 +372,17 @@ __noinline int credit_event(__u32 number, __u64 i, __u32 flags, __u64 elapsed)
 static __always_inline void credit(struct credit_cpu *cpu, __u32 number, __u32 flags, __u64 elapsed)
 {
 	__u32 zero = 0, key = (__u32)cpu->slot * nr_cpus + number;
-	__u64 *cell = bpf_map_lookup_elem(&cells, &key), passed = 0;
+	__u64 *cell = bpf_map_lookup_elem(&cells, &key);
 	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
+	bool passes = cpu->pauses && !(flags & (FLUSHES | RESUMES));
 
 	if (!cell || !settings)
 		return;
 	cell[CREDIT_CELL_CREDITS]++;
-	if (cpu->pauses && !(flags & (FLUSHES | RESUMES)))
-		passed = settings->limited & settings->followers;
 	for (__u32 i = 0; i < CREDIT_EVENTS_MAX; i++) {
 		if (i >= max_events || i >= settings->nr_events)
 			break;
-		if (passed >> i & 1)
+		if (passes && settings->events[i].limited && !settings->events[i].leads)
 			continue;
 		credit_event(number, i, flags, elapsed);
 	}
@@ -404,7 +403,7 @@ __noinline int repeat(__u32 number, __u32 compares)
 
 		if (i >= max_events || i >= settings->nr_events)
 			break;
-		if (!(settings->limited >> i & 1) || cpu->states[i] != CREDIT_COUNTS)
+		if (!settings->events[i].limited || cpu->states[i] != CREDIT_COUNTS)
 			continue;
 		credit_event(number, i, 0, 0);
 		if (!compares)

@@ -82,7 +82,6 @@ struct credit_config {
 	unsigned int hides;	/* switches from tasks of some processes are hidden from tracing */
 	unsigned int budget;	/* the part of a CPU's time for reading limited events, in ppm; 0: without limit */
 	unsigned int nr_slots;	/* slots that there are, as far as they have been made free at first */
-	credit_word limited, followers; /* events that are, and those that do not lead their set: a bit each */
 	struct credit_event events[CREDIT_EVENTS_MAX];
 };
 

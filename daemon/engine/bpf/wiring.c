@@ -54,11 +54,7 @@ static void start_set(struct bpf_engine *engine, size_t at)
 	const struct bpf_set *set = &engine->sets[at];
 	struct credit_config *config = engine->kernel->config;
 
-	for (size_t i = 0; i < planned->nr; i++) {
-		credit_word bit = 1ULL << (set->first_event + i);
-
-		config->limited = planned->exact ? config->limited & ~bit : config->limited | bit;
-		config->followers = i == 0 ? config->followers & ~bit : config->followers | bit;
+	for (size_t i = 0; i < planned->nr; i++)
 		config->events[set->first_event + i] = (struct credit_event){
 			.used = CREDIT_USED,
 			.leads = i == 0,
@@ -66,7 +62,6 @@ static void start_set(struct bpf_engine *engine, size_t at)
 			.limited = !planned->exact,
 			.set = (unsigned char)set->number,
 		};
-	}
 	if (config->nr_events < set->first_event + planned->nr)
 		config->nr_events = (unsigned)(set->first_event + planned->nr);
 }

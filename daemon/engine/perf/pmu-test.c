@@ -259,14 +259,6 @@ static enum outcome test_pmu(struct pmu_counters *ret, const struct event *event
 	return outcome;
 }
 
-static bool is_in_list(const struct pmu_counters_list *list, const char *pmu)
-{
-	for (size_t i = 0; i < list->nr; i++)
-		if (strcmp(list->pmus[i].pmu, pmu) == 0)
-			return true;
-	return false;
-}
-
 /* Tests with that event the PMUs that are not in ret yet. */
 static int test_with(struct pmu_counters_list *ret, const char *text, const struct event_env *env,
 		     const struct cpulist *cpus, const struct pmu_counters_list *known, unsigned *waits)
@@ -282,7 +274,7 @@ static int test_with(struct pmu_counters_list *ret, const char *text, const stru
 		struct pmu_counters found;
 		enum outcome outcome;
 
-		if (event->no_pmu || event->absent || is_in_list(ret, event->pmu))
+		if (event->no_pmu || event->absent || pmu_counters_has(ret, event->pmu))
 			continue;
 		r = cpulist_of_event(&on, event, cpus);
 		if (r < 0 || on.nr == 0)
@@ -299,7 +291,7 @@ static int add_known(struct pmu_counters_list *ret, const struct event_env *env,
 	int r = 0;
 
 	for (size_t i = 0; known && i < known->nr && r == 0; i++)
-		if (!is_in_list(ret, known->pmus[i].pmu) && pmu_find(env->pmus, known->pmus[i].pmu))
+		if (!pmu_counters_has(ret, known->pmus[i].pmu) && pmu_find(env->pmus, known->pmus[i].pmu))
 			r = pmu_counters_add(ret, &known->pmus[i]);
 	return r;
 }
