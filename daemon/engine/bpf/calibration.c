@@ -58,13 +58,14 @@ static void charge(struct bpf_engine *engine, uint32_t cpu, size_t set)
 	struct bpf_calibration *calibration = find(engine, cpu, set);
 	double enabled = rise(calibration->enabled, at->enabled[numbers->number]);
 	double running = rise(calibration->running, at->running[numbers->number]);
+	double scale = running > 0 ? enabled / running : 1;
 
 	if (running <= 0 && enabled > 0)
 		return;
 	for (size_t i = 0; i < count_events(engine, set); i++) {
 		uint64_t counted = at->counted[numbers->first_event + i];
 
-		calibration[i].owed += rise(calibration[i].counted, counted) * (running > 0 ? enabled / running : 1);
+		calibration[i].owed += rise(calibration[i].counted, counted) * scale;
 		calibration[i].counted = counted;
 	}
 	calibration->owed_ns += rise(calibration->elapsed, at->elapsed);
@@ -79,7 +80,8 @@ static bool is_observed_always(const struct bpf_engine *engine, uint32_t cpu, si
 	const struct bpf_calibration *calibration = find(engine, cpu, set);
 	uint32_t number = engine->sets[set].number;
 
-	return !calibration->unknown && !calibration->pends && !calibration->pauses && calibration->nr_pauses == at->nr_pauses &&
+	return !calibration->unknown && !calibration->pends && !calibration->pauses &&
+	       calibration->nr_pauses == at->nr_pauses &&
 	       rise(calibration->running, at->running[number]) >= rise(calibration->enabled, at->enabled[number]);
 }
 

@@ -144,8 +144,7 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 	look.stretches = look.readings - read[CREDIT_CELL_READINGS(set->number)];
 	for (size_t i = 0; i < nr; i++) {
 		values[i] = cell[event_word(kernel, set) + i];
-		unscaled[i] =
-			count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i, look.stretches);
+		unscaled[i] = count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i, look.stretches);
 	}
 	look.covered = look.now.enabled - look.base.enabled;
 	look.observed = look.now.running - look.base.running;

@@ -170,8 +170,7 @@ static void test_each_event(void **state)
 	cpus[0].counted[1] = 1000;
 	cpus[0].counted[2] = 900;
 	begin(0);
-	calibration_add(&engine, 0, 0,
-			&(struct bpf_coming){ .counts = counts, .doubts = doubts, .covered = NS_PER_S });
+	calibration_add(&engine, 0, 0, &(struct bpf_coming){ .counts = counts, .doubts = doubts, .covered = NS_PER_S });
 	calibration_end(&engine, 0, 0);
 	calibration_apply(&engine, 0, 0, counts, doubts, NS_PER_S);
 	assert_int_equal(counts[0], 1000);
@@ -328,8 +327,7 @@ static void test_bounds_of_one(void **state)
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 1300);
 	begin(0);
-	calibration_add(&engine, 0, 0,
-			&(struct bpf_coming){ .counts = one, .doubts = much, .covered = NS_PER_S / 2 });
+	calibration_add(&engine, 0, 0, &(struct bpf_coming){ .counts = one, .doubts = much, .covered = NS_PER_S / 2 });
 	calibration_add(&engine, 0, 0,
 			&(struct bpf_coming){ .counts = other, .doubts = none, .covered = NS_PER_S / 2 });
 	calibration_end(&engine, 0, 0);
