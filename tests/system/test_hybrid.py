@@ -161,6 +161,14 @@ def start_on(work, cgroup, cpu):
     return helper
 
 
+def work_at_once(helpers, command):
+    for helper in helpers:
+        helper.begin(command)
+    for helper in helpers:
+        helper.finish()
+        helper.wait_asleep()
+
+
 def wait_counted(daemon, *groups):
     until(lambda: {group.label for group in groups} <=
           {labels["cgroup"] for labels, _ in daemon.metrics().all("perf_cgroup_info")}, "all are counted")
@@ -201,11 +209,7 @@ def test_counts_are_of_the_pmu_where_it_runs(hybrid, machine, cgroups, work, tru
         mover.wait_asleep()
         reference.since()
         before = daemon.fresh()
-        for helper in helpers:
-            helper.begin("cpu 60")
-        for helper in helpers:
-            helper.finish()
-            helper.wait_asleep()
+        work_at_once(helpers, "cpu 60")
         delta, done = Delta(before, daemon.fresh()), reference.since()
 
         assert done[left.label, pmu].ticks > 1e7
@@ -285,11 +289,7 @@ def test_a_group_of_both(hybrid, machine, cgroups, work):
     daemon = hybrid(config(cgroups, events))
     wait_counted(daemon, group)
     before = daemon.fresh()
-    for helper in helpers:
-        helper.begin("cpu 50")
-    for helper in helpers:
-        helper.finish()
-        helper.wait_asleep()
+    work_at_once(helpers, "cpu 50")
     delta = Delta(before, daemon.fresh())
 
     def rise(event, **labels):

@@ -31,13 +31,13 @@ static double rise(uint64_t from, uint64_t to)
 	return to > from ? (double)(to - from) : 0;
 }
 
-/* Is the balance what is coming, from now on? Then all is as it should be. */
+/* From now on the balance is what is coming: there is no difference. */
 static void settle(struct bpf_calibration *calibration)
 {
 	calibration->owed = calibration->exact + calibration->estimated;
 }
 
-/* The whole set's balance is: of no event there is a difference. */
+/* The same for all events of the set, and for its time. */
 static void settle_set(struct bpf_engine *engine, uint32_t cpu, size_t set)
 {
 	struct bpf_calibration *calibration = find(engine, cpu, set);
@@ -118,13 +118,12 @@ void calibration_add(struct bpf_engine *engine, uint32_t cpu, size_t set, const 
 
 static void compare(struct bpf_calibration *calibration)
 {
-	double rest = calibration->owed - calibration->exact - calibration->estimated;
-	double should = calibration->estimated + rest;
+	double should = calibration->owed - calibration->exact;
 
 	if (should < LEAST_FACTOR * calibration->estimated || should > MOST_FACTOR * calibration->estimated)
 		settle(calibration);
 	else if (calibration->doubts > 0)
-		calibration->rest = rest / calibration->doubts;
+		calibration->rest = (should - calibration->estimated) / calibration->doubts;
 }
 
 void calibration_end(struct bpf_engine *engine, uint32_t cpu, size_t set)

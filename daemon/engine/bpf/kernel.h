@@ -73,9 +73,9 @@ struct bpf_calibration {
 	double owed_ns, coming_ns;
 	uint64_t settled_at; /* `elapsed` of the last comparison */
 	uint64_t nr_pauses;
-	bool pauses, pends; /* …; something is coming, and was not given */
-	bool compares;
-	bool unknown; /* …: there is no balance yet */
+	bool pauses, pends; /* …; something was coming, and was not given */
+	bool compares;	    /* at this reading */
+	bool unknown;	    /* there is no balance yet */
 };
 
 struct bpf_kernel {

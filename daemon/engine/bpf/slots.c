@@ -183,8 +183,15 @@ static bool look_pend(const struct bpf_engine *engine, const struct look *look, 
 	return true;
 }
 
-/* How far estimates may be off, see calibration.h: each stretch that was observed may have been as far off from the
- * others as it was long, and so may be the mean of many, if less. */
+/* The same, by those beside it, of a cgroup that has ended. */
+static bool look_guess(const struct bpf_engine *engine, const struct look *look, uint32_t slot, uint32_t cpu, size_t at,
+		       uint64_t *deltas)
+{
+	return !bpf_plan(engine)->sets[at].exact && unobserved_estimate(engine, slot, cpu, at, look->covered, deltas);
+}
+
+/* How far estimates may be off, see calibration.h. One stretch tells nothing of others: an estimate by it may be off by
+ * as much as it is. By n stretches, the square of that is divided by n. */
 static const double *look_doubt(const struct bpf_engine *engine, const struct look *look, size_t at,
 				const uint64_t *deltas)
 {
@@ -198,13 +205,6 @@ static const double *look_doubt(const struct bpf_engine *engine, const struct lo
 		engine->doubts[i] = most * most * (1 / stretches + COMMON_DOUBT * COMMON_DOUBT);
 	}
 	return engine->doubts;
-}
-
-/* The same, by those beside it, of a cgroup that has ended. */
-static bool look_guess(const struct bpf_engine *engine, const struct look *look, uint32_t slot, uint32_t cpu, size_t at,
-		       uint64_t *deltas)
-{
-	return !bpf_plan(engine)->sets[at].exact && unobserved_estimate(engine, slot, cpu, at, look->covered, deltas);
 }
 
 static void look_learn(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
@@ -300,19 +300,19 @@ static void calibrate_slot(struct bpf_engine *engine, uint32_t slot, uint32_t cp
 	unsigned manner = kernel->known[slot].retired ? LAST : 0;
 	struct look look = look_at(engine, slot, cpu, at, manner);
 	struct bpf_coming coming = { .counts = deltas, .covered = look.covered };
-	bool scaled = is_scaled(&look);
+	bool known;
 
 	/* The baseline stays where it is. */
 	memcpy(values, look.base.values, nr * sizeof(*values));
 	look.base.values = values;
-	if (!look_count(engine, &look, at, deltas)) {
-		coming.pending = !(manner & LAST);
-		scaled = coming.pending ? look_pend(engine, &look, at, deltas) :
-					  look_guess(engine, &look, slot, cpu, at, deltas);
-		if (!scaled)
-			return;
-	}
-	coming.doubts = scaled ? look_doubt(engine, &look, at, deltas) : NULL;
+	known = look_count(engine, &look, at, deltas);
+	coming.pending = !known && !(manner & LAST);
+	if (coming.pending && !look_pend(engine, &look, at, deltas))
+		return;
+	if (!known && !coming.pending && !look_guess(engine, &look, slot, cpu, at, deltas))
+		return;
+	if (!known || is_scaled(&look))
+		coming.doubts = look_doubt(engine, &look, at, deltas);
 	calibration_add(engine, cpu, at, &coming);
 }
 

@@ -9,7 +9,6 @@
 #include "util/clock.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

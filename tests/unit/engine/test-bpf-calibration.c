@@ -90,6 +90,26 @@ static uint64_t give(uint32_t cpu, uint64_t count, double seconds, enum kind kin
 	return counts[0];
 }
 
+/* The same of the first event alone, which is doubted so much. */
+static void add_doubted(uint64_t count, double doubt, double seconds)
+{
+	calibration_add(&engine, 0, 0,
+			&(struct bpf_coming){
+				.counts = (uint64_t[]){ count, 0 },
+				.doubts = (double[]){ doubt, 0 },
+				.covered = (uint64_t)(seconds * NS_PER_S),
+			});
+}
+
+static uint64_t give_doubted(uint64_t count, double doubt, double seconds)
+{
+	uint64_t counts[] = { count, 0 };
+
+	calibration_apply(&engine, 0, 0, counts, (double[]){ doubt, 0 }, (uint64_t)(seconds * NS_PER_S));
+	assert_int_equal(counts[1], 0);
+	return counts[0];
+}
+
 /* Balances begin here: nothing is to be compared. */
 static void begin_anew(uint32_t cpu)
 {
@@ -142,20 +162,10 @@ static void test_doubts(void **state)
 	pass_with_a_pause(0, 1, 900);
 	begin(0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		calibration_add(&engine, 0, 0,
-				&(struct bpf_coming){
-					.counts = (uint64_t[]){ cases[i].count, 0 },
-					.doubts = (double[]){ cases[i].doubt, 0 },
-					.covered = NS_PER_S / 3,
-				});
+		add_doubted(cases[i].count, cases[i].doubt, 1.0 / 3);
 	calibration_end(&engine, 0, 0);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		uint64_t counts[] = { cases[i].count, 0 };
-
-		calibration_apply(&engine, 0, 0, counts, (double[]){ cases[i].doubt, 0 }, NS_PER_S / 3);
-		assert_int_equal(counts[0], cases[i].given);
-		assert_int_equal(counts[1], 0);
-	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(give_doubted(cases[i].count, cases[i].doubt, 1.0 / 3), cases[i].given);
 }
 
 /* Each event has a difference of its own. */
@@ -320,31 +330,20 @@ static void test_bounds(void **state)
 /* Nor is one of many off by more. What it could not be given remains. */
 static void test_bounds_of_one(void **state)
 {
-	uint64_t one[] = { 100, 0 }, other[] = { 900, 0 };
-	const double much[] = { 1, 1 }, none[] = { 0, 0 };
-
 	(void)state;
 	begin_anew(0);
 	pass_with_a_pause(0, 1, 1300);
 	begin(0);
-	calibration_add(&engine, 0, 0, &(struct bpf_coming){ .counts = one, .doubts = much, .covered = NS_PER_S / 2 });
-	calibration_add(&engine, 0, 0,
-			&(struct bpf_coming){ .counts = other, .doubts = none, .covered = NS_PER_S / 2 });
+	add_doubted(100, 1, 0.5);
+	add_doubted(900, 0, 0.5);
 	calibration_end(&engine, 0, 0);
-	calibration_apply(&engine, 0, 0, one, much, NS_PER_S / 2);
-	calibration_apply(&engine, 0, 0, other, none, NS_PER_S / 2);
-	assert_int_equal(one[0], 200);
-	assert_int_equal(other[0], 900);
-	cpus[0].counted[1] += 1000;
-	cpus[0].counted[2] += 10000 - 13000;
-	pass_with_a_pause(0, 1, 0);
+	assert_int_equal(give_doubted(100, 1, 0.5), 200);
+	assert_int_equal(give_doubted(900, 0, 0.5), 900);
+	pass_with_a_pause(0, 1, 1000);
 	begin(0);
-	calibration_add(&engine, 0, 0,
-			&(struct bpf_coming){ .counts = (uint64_t[]){ 1000, 0 }, .doubts = much, .covered = NS_PER_S });
+	add_doubted(1000, 1, 1);
 	calibration_end(&engine, 0, 0);
-	other[0] = 1000;
-	calibration_apply(&engine, 0, 0, other, much, NS_PER_S);
-	assert_int_equal(other[0], 1200);
+	assert_int_equal(give_doubted(1000, 1, 1), 1200);
 }
 
 /* Exact counts alone are more than the CPU's: nothing becomes less than nothing. */

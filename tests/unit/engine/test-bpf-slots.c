@@ -272,15 +272,21 @@ static void test_ancestors(void **state)
 	assert_true(is_measured(11, 0));
 }
 
+/* 10 and 11, below the root. */
+static void add_two(void)
+{
+	add_target(1, 0);
+	for (uint64_t id = 10; id < 12; id++) {
+		add_target(id, 1);
+		add_slot(id, below_10 + 1, 1);
+	}
+}
+
 /* A cgroup of which too little was observed yet has its share of what the CPU has counted: the others do not get it. */
 static void test_pending_counts(void **state)
 {
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
-	add_target(11, 1);
-	add_slot(10, below_10 + 1, 1);
-	add_slot(11, below_10 + 1, 1);
+	add_two();
 
 	run(10, 0, 100 * MS, 10 * MS, 500);
 	run(11, 0, 40 * MS, 4 * MS, 100);
@@ -310,11 +316,7 @@ static void test_pending_counts(void **state)
 static void test_pending_unobserved(void **state)
 {
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
-	add_target(11, 1);
-	add_slot(10, below_10 + 1, 1);
-	add_slot(11, below_10 + 1, 1);
+	add_two();
 	run(10, 0, 100 * MS, 10 * MS, 500);
 	run(11, 0, 100 * MS, 10 * MS, 200);
 	cpu_counts(0, 7000);
@@ -339,13 +341,9 @@ static void add_readings(uint64_t id, uint64_t nr)
 static void test_observed_often(void **state)
 {
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
-	add_target(11, 1);
-	for (uint64_t id = 10; id < 12; id++) {
-		add_slot(id, below_10 + 1, 1);
-		run(id, 0, 100 * MS, 10 * MS, 500);
-	}
+	add_two();
+	run(10, 0, 100 * MS, 10 * MS, 500);
+	run(11, 0, 100 * MS, 10 * MS, 500);
 	add_readings(10, 1000);
 	cpu_counts(0, 12000);
 	read_all();
