@@ -261,12 +261,12 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 	size_t nr;
 	int r;
 
+	if (layout != CREDIT_LAYOUT)
+		return in->bad ? -EBADMSG : skip_rest(in);
 	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
 		ids[i] = unpack_u64(in);
 	if (in->bad || sizes.cpus == 0 || sizes.slots == 0)
 		return -EBADMSG;
-	if (layout != CREDIT_LAYOUT)
-		return skip_rest(in);
 	r = bpf_kernel_restore(&engine->kernel, &sizes, v1, ids, kept);
 	if (r == -ENOENT)
 		return skip_rest(in);

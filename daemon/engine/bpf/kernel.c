@@ -16,6 +16,9 @@
 /* Cgroups of which an ancestor has the counts. */
 #define MAX_ALIASES 8192U
 
+/* More than there are of any process. */
+#define MAX_ENTRIES 2048U
+
 /* A CPU is asked again when it was met in the middle of a program, which takes microseconds. */
 #define FLUSH_TRIES 100
 
@@ -332,6 +335,7 @@ static int keep_maps(struct bpf_kernel *kernel, const struct credit *skeleton)
 		[BPF_FILE_EVENTS] = skeleton->maps.events,   [BPF_FILE_IDS] = skeleton->maps.ids,
 		[BPF_FILE_ALIASES] = skeleton->maps.aliases, [BPF_FILE_VACANT] = skeleton->maps.vacant,
 		[BPF_FILE_SLOTS] = skeleton->maps.slots,     [BPF_FILE_CELLS] = skeleton->maps.cells,
+		[BPF_FILE_HOMES] = skeleton->maps.homes,     [BPF_FILE_HIDDEN] = skeleton->maps.hidden,
 	};
 	int r = 0;
 
@@ -422,6 +426,31 @@ static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *ske
 	return r;
 }
 
+/* Entries by process. What this part has found out by itself is newer. */
+static void copy_entries(const struct bpf_kernel *from, struct bpf_kernel *to, enum bpf_file file)
+{
+	uint32_t process, *after = NULL;
+	uint64_t value;
+
+	/* An entry that goes meanwhile has its reader begin anew. */
+	for (uint32_t i = 0; i < MAX_ENTRIES && bpf_map_get_next_key(from->fds[file], after, &process) == 0; i++) {
+		if (bpf_map_lookup_elem(from->fds[file], &process, &value) == 0)
+			(void)bpf_map_update_elem(to->fds[file], &process, &value, BPF_NOEXIST);
+		after = &process;
+	}
+}
+
+/* What is known of processes does not depend on sizes. Without it, the counts of one that moves itself, to which the
+ * switch was hidden, would go to its parent's cgroup. */
+static void learn_from(struct bpf_kernel *kernel, const struct bpf_kernel *former)
+{
+	if (!former || former->v1 != kernel->v1)
+		return;
+	copy_entries(former, kernel, BPF_FILE_HOMES);
+	copy_entries(former, kernel, BPF_FILE_HIDDEN);
+	kernel->config->hides |= former->config->hides;
+}
+
 static int set_former(struct credit *skeleton, const struct bpf_kernel *former)
 {
 	if (!former)
@@ -466,8 +495,10 @@ static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
 		r = credit__load(skeleton);
 	if (r == 0)
 		r = kernel_open_files(kernel, skeleton, on_call);
-	if (r == 0)
+	if (r == 0) {
+		learn_from(kernel, former);
 		open_succession(kernel, skeleton, former);
+	}
 	credit__destroy(skeleton);
 	if (r < 0)
 		return explain(r, why);

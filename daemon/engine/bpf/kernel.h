@@ -30,6 +30,8 @@ enum bpf_file {
 	BPF_FILE_VACANT,
 	BPF_FILE_SLOTS,
 	BPF_FILE_CELLS,
+	BPF_FILE_HOMES,
+	BPF_FILE_HIDDEN,
 	BPF_FILE_FLUSH,	    /* a program */
 	BPF_FILE_ON_SWITCH, /* links */
 	BPF_FILE_ON_ATTACH,
@@ -114,7 +116,7 @@ static inline size_t bpf_read_words(const struct bpf_sizes *sizes)
 int bpf_kernel_try(struct reason *why);
 
 /* Loads the programs and attaches them. Where that fails, the answer is the same for a while. former: the part that it
- * is going to take over from (bpf_kernel_succeed()), or NULL. */
+ * is going to take over from (bpf_kernel_succeed()), or NULL: what is known there of processes is known here too. */
 int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
 		    struct reason *why);
 /* Counting begins, and ends in the former part, of which each event in use has to be CREDIT_ENDING: on each CPU with no

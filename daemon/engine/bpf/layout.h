@@ -22,7 +22,7 @@
  * by two more, which differ by that.
  */
 
-#define CREDIT_LAYOUT 4
+#define CREDIT_LAYOUT 5
 
 #define CREDIT_EVENTS_MAX 64
 #define CREDIT_SETS_MAX 64

@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -177,21 +179,36 @@ static void make_group(struct own_cgroup *group, const char *name)
 	group->id = st.st_ino;
 }
 
+/* 0: this process. */
+static bool move(const struct own_cgroup *group, pid_t pid)
+{
+	char path[PATH_MAX + 16];
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "%s/cgroup.procs", group->path);
+	file = fopen(path, "we");
+	return file && fprintf(file, "%d\n", pid) >= 0 && fclose(file) == 0;
+}
+
+/* To CPU 0. */
+static bool pin(void)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	return sched_setaffinity(0, sizeof(cpus), &cpus) == 0;
+}
+
 /* A process in the cgroup that passes on each byte, on CPU 0. */
 static pid_t start_passing(const struct own_cgroup *group, int in, int out)
 {
 	pid_t pid = fork();
-	char byte, path[PATH_MAX + 16];
-	cpu_set_t cpus;
-	FILE *file;
+	char byte;
 
 	if (pid)
 		return pid;
-	CPU_ZERO(&cpus);
-	CPU_SET(0, &cpus);
-	(void)snprintf(path, sizeof(path), "%s/cgroup.procs", group->path);
-	file = fopen(path, "we");
-	if (!file || fprintf(file, "0\n") < 0 || fclose(file) || sched_setaffinity(0, sizeof(cpus), &cpus) < 0)
+	if (!move(group, 0) || !pin())
 		_exit(1);
 	while (read(in, &byte, 1) == 1 && write(out, &byte, 1) == 1)
 		;
@@ -588,6 +605,149 @@ static void test_restore_fails(_unused_ void **state)
 	assert_true(bpf_kernel_flush(kernel, 0));
 }
 
+/* --- what is known of processes */
+
+/* The id of the cgroup that the process has moved to; 0: it is not known. */
+static uint64_t home_of(const struct bpf_kernel *kernel, pid_t pid)
+{
+	uint64_t home;
+
+	return bpf_map_lookup_elem(kernel->fds[BPF_FILE_HOMES], &pid, &home) == 0 ? home : 0;
+}
+
+static bool hides(const struct bpf_kernel *kernel, pid_t pid)
+{
+	uint8_t yes = 0;
+
+	return kernel->config->hides && bpf_map_lookup_elem(kernel->fds[BPF_FILE_HIDDEN], &pid, &yes) == 0 && yes;
+}
+
+enum mover_step {
+	MOVER_NONE,
+	MOVER_WAITS,
+	MOVER_GOES,
+	MOVER_HAS_MOVED,
+};
+
+/* A process that is in the first cgroup, and when it is told to go, has page faults and moves itself to the second. */
+struct mover {
+	struct own_cgroup groups[2];
+	pid_t pid, bystander;
+	volatile enum mover_step *step; /* shared */
+};
+
+#define NR_FAULTS 100
+
+static void move_itself(const struct mover *mover)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	volatile char *pages = mmap(NULL, NR_FAULTS * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED || !pin() || !move(&mover->groups[0], 0))
+		_exit(1);
+	*mover->step = MOVER_WAITS;
+	while (*mover->step != MOVER_GOES)
+		;
+	for (size_t i = 0; i < NR_FAULTS; i++)
+		pages[i * page] = 1;
+	if (!move(&mover->groups[1], 0))
+		_exit(1);
+	*mover->step = MOVER_HAS_MOVED;
+}
+
+/* A process that a test which has failed does not leave behind. */
+static pid_t start(void (*run)(const struct mover *mover), const struct mover *mover)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (run)
+		run(mover);
+	for (;;)
+		(void)pause();
+}
+
+static void mover_begin(struct mover *mover)
+{
+	mover->step = mmap(NULL, sizeof(*mover->step), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(mover->step, MAP_FAILED);
+	mover->pid = start(move_itself, mover);
+	mover->bystander = start(NULL, mover);
+}
+
+static void mover_end(struct mover *mover)
+{
+	(void)kill(mover->pid, SIGKILL);
+	(void)kill(mover->bystander, SIGKILL);
+	assert_int_equal(waitpid(mover->pid, NULL, 0), mover->pid);
+	assert_int_equal(waitpid(mover->bystander, NULL, 0), mover->bystander);
+	for (size_t i = 0; i < 2; i++)
+		(void)rmdir(mover->groups[i].path);
+}
+
+static void mover_until(const struct mover *mover, enum mover_step step)
+{
+	for (int i = 0; i < 600 && *mover->step != step; i++)
+		(void)usleep(100000);
+	assert_int_equal(*mover->step, step);
+}
+
+/* It goes, as if process 1 had been the last to come there. A move waits for readers of the kernel's lock, which is a
+ * switch, but not right after another one. */
+static void mover_go(const struct mover *mover, struct credit_cpu *cpu)
+{
+	assert_true(move(&mover->groups[1], mover->bystander));
+	cpu->slot = CREDIT_ROOT_SLOT;
+	cpu->cgroup = 1;
+	cpu->task = cpu->process = 1;
+	*mover->step = MOVER_GOES;
+	mover_until(mover, MOVER_HAS_MOVED);
+}
+
+/* A part that is loaded knows from the former one where processes have been moved and which have hidden switches: the
+ * switch to one that moves itself is hidden, and what it has counted is its former cgroup's. */
+static void test_hidden(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM), *restored = NULL, *next = NULL, *v1 = NULL;
+	const struct bpf_sizes sizes = kernel->sizes;
+	struct mover mover = {};
+	const uint8_t yes = 1;
+	struct reason why;
+	struct kept kept;
+	uint64_t id;
+	int fd = open_event(PERF_COUNT_SW_PAGE_FAULTS, &id);
+
+	make_group(&mover.groups[0], "from");
+	make_group(&mover.groups[1], "to");
+	mover_begin(&mover);
+	mover_until(&mover, MOVER_WAITS);
+	assert_int_equal(bpf_map_update_elem(kernel->fds[BPF_FILE_HIDDEN], &mover.pid, &yes, BPF_ANY), 0);
+	kernel->config->hides = 1;
+	kept = kept_of(kernel, SIZE_MAX);
+	assert_int_equal(bpf_kernel_restore(&restored, &sizes, false, kept.ids, &kept.pool), 0);
+	next = load_after(restored, 2 * ROOM);
+	assert_int_equal(home_of(next, mover.pid), mover.groups[0].id);
+	assert_true(hides(next, mover.pid));
+	/* In another hierarchy, ids are other cgroups'. */
+	assert_int_equal(bpf_kernel_load(&v1, &sizes, true, next, &why), 0);
+	assert_int_equal(home_of(v1, mover.pid), 0);
+	assert_false(hides(v1, mover.pid));
+
+	assert_int_equal(bpf_kernel_wire(next, 0, 1, fd, id), 0);
+	next->config->events[1] = (struct credit_event){ .used = CREDIT_USED, .leads = 1 };
+	next->config->nr_events = 2;
+	assert_true(bpf_kernel_flush_all(next));
+	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
+	mover_go(&mover, &next->cpus[0]);
+	assert_true(bpf_kernel_flush_all(next));
+	assert_true(credited_of(next, &mover.groups[0]).counted >= NR_FAULTS);
+	mover_end(&mover);
+	kept_pool_release(&kept.pool);
+	safe_close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -596,7 +756,7 @@ int main(void)
 		cmocka_unit_test(test_too_few_slots), cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_identify),      cmocka_unit_test(test_restore),
 		cmocka_unit_test(test_restore_fails), cmocka_unit_test(test_succeed),
-		cmocka_unit_test(test_succeed_apart),
+		cmocka_unit_test(test_succeed_apart), cmocka_unit_test(test_hidden),
 	};
 
 	return cmocka_run_group_tests_name("bpf", tests, NULL, NULL);
