@@ -183,10 +183,13 @@ static size_t print_events(const struct monitor *monitor, enum scope scope, stru
 	printf("\nper %s:\n", scope == SCOPE_CPU ? "CPU" : "cgroup");
 	for (size_t i = 0; i < plan_nr_shown(plan); i++) {
 		const struct column *column = &plan->columns[i];
+		_cleanup_(buf_release) struct buf title = {};
 		const char *why;
 		enum event_state state = count_column_state(monitor_count(monitor), scope, i, &why);
 
-		printf("  %-12s %-28s %s", column->group->name, column->event->text, event_state_name(state));
+		event_title(&title, column->event);
+		printf("  %-12s %-28.*s %s", column->group->name, (int)title.len, title.data ?: "",
+		       event_state_name(state));
 		if (why)
 			printf(" [%zu]", number_reason(reasons, why));
 		printf("\n");

@@ -38,6 +38,13 @@ void event_series_name(struct buf *out, const struct event *event)
 	buf_str(out, unit);
 }
 
+void event_title(struct buf *out, const struct event *event)
+{
+	buf_str(out, event->text);
+	if (event->by_pmu)
+		buf_printf(out, " (%s)", event->pmu);
+}
+
 void event_attr(union event_attr *ret, const struct event *event)
 {
 	*ret = (union event_attr){ .attr = event->attr };

@@ -70,6 +70,9 @@ union event_attr {
 /* Appends the name of its series: metric, with the unit as its last word, once ("task_clock_seconds"). */
 void event_series_name(struct buf *out, const struct event *event);
 
+/* Appends what people know it by: its text, with the PMU where the text makes several events ("cycles (cpu_core)"). */
+void event_title(struct buf *out, const struct event *event);
+
 /* The argument of perf_event_open(2) for the event. Its size is the larger one only if config3 is used: an older kernel
  * refuses that (E2BIG). It may point into the event, and must not outlive it. */
 void event_attr(union event_attr *ret, const struct event *event);

@@ -67,15 +67,16 @@ static void log_state(enum event_state *reported, const struct count *count, enu
 	fields[nr_fields++] = (struct log_field){ "SCOPE", scope_name(scope) };
 	fields[nr_fields++] = (struct log_field){ "STATE", event_state_name(state) };
 	for (size_t k = i; k < plan_nr_shown(plan); k++) {
-		const char *name = plan->columns[k].event->text;
+		const struct event *event = plan->columns[k].event;
 
 		if (count_column_state(count, scope, k, &other_why) != state ||
 		    is_counting_state(reported[k]) == is_counting_state(state) ||
 		    strcmp(why ?: "", other_why ?: "") != 0)
 			continue;
-		buf_printf(&names, "%s%s", names.len ? ", " : "", name);
+		buf_str(&names, names.len ? ", " : "");
+		event_title(&names, event);
 		if (nr_fields < LOG_FIELDS_MAX)
-			fields[nr_fields++] = (struct log_field){ "EVENT", name };
+			fields[nr_fields++] = (struct log_field){ "EVENT", event->text };
 		reported[k] = state;
 	}
 	text = buf_steal(&names);

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from counter import Counter, Keeper
-from harness import Delta, Repeated, until
+from harness import Delta, Repeated, run, until
 
 PMUS = Path("/sys/bus/event_source/devices")
 CPUS = Path("/sys/devices/system/cpu")
@@ -190,6 +190,14 @@ def test_each_cpu_has_the_events_of_its_pmu(hybrid, machine, cgroups):
     rises = [delta.of("perf_cpu_tsc_total", pmu=pmu, cpu=str(cpu)) for pmu, cpu in series]
     assert min(rises) > 1e8 and max(rises) == pytest.approx(min(rises), rel=0.05)
     assert states(delta.after, "cpu") == {CORE: "ok", ATOM: "ok"}
+
+
+def test_check_names_the_pmus(machine, cgroups, tmp_path):
+    path = tmp_path / "perfmond.conf"
+    path.write_text(config(cgroups))
+    done = run("--check", f"--config={path}", prefix=machine.prefix)
+    lines = [line for line in done.stdout.splitlines() if BOTH.partition("=")[2] in line.split()]
+    assert [line.split()[2] for line in lines] == [f"({pmu})" for pmu in (ATOM, CORE)] * 2, done.stdout
 
 
 @pytest.mark.engines
