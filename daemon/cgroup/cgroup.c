@@ -310,9 +310,13 @@ const struct cgroup *cgroup_parent(const struct cgroup *cgroup)
 	return cgroup->parent;
 }
 
-uint64_t cgroup_parent_id(const struct cgroup *cgroup)
+struct cgroup_ancestors cgroup_ancestors(const struct cgroup *cgroup)
 {
-	return cgroup->parent ? cgroup->parent->identity->id : 0;
+	struct cgroup_ancestors ret = {};
+
+	for (cgroup = cgroup->parent; cgroup && ret.nr < CGROUP_ANCESTORS_MAX; cgroup = cgroup->parent)
+		ret.ids[ret.nr++] = cgroup->identity->id;
+	return ret;
 }
 
 const struct cgroup_list *cgroup_tree_all(const struct cgroup_tree *tree)

@@ -88,9 +88,9 @@ const char *cgroup_tree_problem(const struct cgroup_tree *tree);
 /* Replaces the filter (borrowed; NULL admits nothing) and reports changes of `wanted`. */
 void cgroup_tree_set_filter(struct cgroup_tree *tree, const struct cgroup_filter *filter);
 
-/* The cgroup's parent, and its id; NULL and 0: it is the top directory. */
+/* The cgroup's parent; NULL: it is the top directory. */
 const struct cgroup *cgroup_parent(const struct cgroup *cgroup);
-uint64_t cgroup_parent_id(const struct cgroup *cgroup);
+struct cgroup_ancestors cgroup_ancestors(const struct cgroup *cgroup);
 
 /* All known cgroups, parents before children. */
 const struct cgroup_list *cgroup_tree_all(const struct cgroup_tree *tree);

@@ -18,6 +18,14 @@
  * ".". */
 #define CGROUP_PART_LABEL "/."
 
+#define CGROUP_ANCESTORS_MAX 32
+
+/* The ids of a cgroup's ancestors, the parent first: the nearest ones, of which there can be more. */
+struct cgroup_ancestors {
+	uint64_t ids[CGROUP_ANCESTORS_MAX];
+	size_t nr;
+};
+
 struct cgroup_identity {
 	unsigned refs;
 	uint64_t id; /* inode of the directory: the kernel's cgroup id */

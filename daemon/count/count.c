@@ -469,8 +469,8 @@ static int open_cgroup(struct count *count, const struct cgroup_tree *tree, cons
 		.scope = SCOPE_CGROUP,
 		.id = cgroup->identity->id,
 		.label = cgroup->identity->label,
-		.parent = cgroup_parent_id(cgroup),
 		.depth = cgroup->depth,
+		.ancestors = cgroup_ancestors(cgroup),
 		.cgroup_fd = fd,
 		.idles = root,
 	};

@@ -17,6 +17,7 @@
  * cgroups.
  */
 
+#include "cgroup/identity.h"
 #include "engine/kept.h"
 #include "totals/totals.h"
 #include "util/async-close.h"
@@ -92,8 +93,8 @@ struct engine_target {
 	enum scope scope;
 	uint64_t id;	   /* the CPU's number, or the cgroup's id */
 	const char *label; /* for sentences; "" for a CPU */
-	uint64_t parent;   /* the id of a cgroup's parent; 0: it has none */
 	unsigned depth;	   /* of a cgroup; 0: the root */
+	struct cgroup_ancestors ancestors;
 	/* Of a cgroup: its directory, or the negative errno of opening it; then its open events continue, and
 	 * nothing more can be opened. -1 for a CPU, and for the root cgroup: both have all tasks. */
 	int cgroup_fd;

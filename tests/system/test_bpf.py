@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -166,6 +167,38 @@ def test_brief_ones_beside_loops(perfmond, cgroups, work, cpus):
     assert sum(value < faults for value in shown) <= len(workers) and sum(shown) <= done + most
     for name in ("perfmond_credit_errors_total", "perfmond_cgroups_unplaced_total"):
         assert after.value(name) == 0, name
+
+
+# Goes from one to the next of the cgroups in a folder, until it is killed.
+WANDER = """
+import pathlib, sys
+procs = list(pathlib.Path(sys.argv[1]).glob("*/cgroup.procs"))
+while True:
+    for path in procs:
+        path.write_text("0")
+"""
+
+
+def test_more_cgroups_than_slots(perfmond, cgroups, work, cpus):
+    """Those that are not counted have taken all slots. One that is counted, and has not run yet,
+    has its own: what runs below it, and finds no slot, is counted there."""
+    others, parent = cgroups.make("others"), cgroups.make("parent")
+    for i in range(1500):
+        others.make(f"o{i}")
+    worker = work(parent, cpus[0])
+    worker.do(f"churn 1 20 0 {parent.path}/first-")
+    wanderer = subprocess.Popen([sys.executable, "-c", WANDER, others.path])
+    try:
+        daemon = perfmond(config(cgroups, more="max = 20").replace(
+            f"include = / {cgroups.label} {cgroups.label}/**", f"include = {parent.label} {parent.label}/**"))
+        until(lambda: daemon.metrics().value("perfmond_cgroups_unplaced_total") > 0, "no slot is left")
+        keeper, reference, before = Keeper(), Reference(parent), daemon.fresh()
+        worker.do(f"churn 50 20 1000 {parent.path}/brief-")
+        after, done, most = daemon.fresh(), reference.read(), keeper.most("page_faults")
+    finally:
+        wanderer.kill()
+        wanderer.wait()
+    assert done == 1000 and 0 <= of(after, FAULTS, parent) - of(before, FAULTS, parent) - done <= most
 
 
 def test_those_nobody_asks_for(perfmond, cgroups, work, cpus):

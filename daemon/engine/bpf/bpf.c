@@ -4,6 +4,7 @@
 
 #include "engine/bpf/conservation.h"
 #include "engine/bpf/image.h"
+#include "engine/bpf/slot-owners.h"
 #include "engine/bpf/slots.h"
 #include "engine/bpf/unclaimed.h"
 #include "engine/bpf/wiring.h"
@@ -139,6 +140,8 @@ static struct bpf_sizes sizes_for(const struct bpf_engine *engine)
 	uint64_t cgroups = engine->engine.env.max_cgroups, slots = cgroups + cgroups / SPARE_SHARE + SPARE_SLOTS;
 	size_t nr_events = 0, nr_sets = 0;
 
+	if (cgroups > MAX_SLOTS || slots > MAX_SLOTS)
+		slots = MAX_SLOTS;
 	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 		if (engine_owns(&engine->engine, SCOPE_CGROUP, i)) {
 			nr_events += bpf_plan(engine)->sets[i].nr;
@@ -146,7 +149,8 @@ static struct bpf_sizes sizes_for(const struct bpf_engine *engine)
 		}
 	return (struct bpf_sizes){
 		.cpus = nr_cpus(&engine->engine.env),
-		.slots = cgroups > MAX_SLOTS || slots > MAX_SLOTS ? MAX_SLOTS : (uint32_t)slots,
+		.slots = (uint32_t)slots,
+		.reserved = bpf_slots_to_reserve(engine, (uint32_t)slots),
 		.events = round_up(nr_events, SPARE_EVENTS),
 		.sets = round_up(nr_sets, SPARE_SETS),
 	};
@@ -301,6 +305,18 @@ static size_t count_rows(const struct cpulist *cpus, struct totals_row *const *r
 	return 1;
 }
 
+/* Without one, its counts go to the nearest ancestor that has one, until a slot is free. */
+static void give_slot(struct bpf_engine *engine, const struct engine_target *spec)
+{
+	credit_word ancestors[CGROUP_ANCESTORS_MAX];
+
+	_Static_assert(CGROUP_ANCESTORS_MAX <= CREDIT_DEPTH_MAX, "a slot has room for them");
+	for (size_t i = 0; i < spec->ancestors.nr; i++)
+		ancestors[i] = spec->ancestors.ids[i];
+	slot_unalias(engine->kernel, spec->id);
+	(void)slot_take(engine->kernel, spec->id, ancestors, spec->ancestors.nr);
+}
+
 static int bpf_add(struct engine *base, const struct engine_target *spec, const struct cpulist *cpus,
 		   struct totals_row *const *rows, uint64_t now, struct reason *why)
 {
@@ -328,13 +344,14 @@ static int bpf_add(struct engine *base, const struct engine_target *spec, const 
 		slots_read_below(engine, spec->id);
 		spec->before_start(spec->userdata, base, now);
 	}
-	target = bpf_target_new(engine, spec->id, spec->parent, rows, count_rows(cpus, rows));
+	target = bpf_target_new(engine, spec->id, spec->ancestors.nr ? spec->ancestors.ids[0] : 0, rows,
+				count_rows(cpus, rows));
 	if (!target)
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (!root && spec->before_start)
 		unclaimed_disclaim(engine, target);
 	if (!root)
-		bpf_kernel_unalias(engine->kernel, spec->id);
+		give_slot(engine, spec);
 	return 0;
 }
 

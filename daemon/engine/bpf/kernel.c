@@ -353,8 +353,8 @@ static int attach(struct bpf_kernel *kernel, enum bpf_file file, const struct bp
 	return r;
 }
 
-/* The root cgroup has its slot from the start, and no other one. A program makes the others free: there can be many,
- * and a system call for each would hold up the daemon. */
+/* The root cgroup has its slot from the start, and no other one. The last ones are reserved. A program makes the others
+ * free: there can be many, and a system call for each would hold up the daemon. */
 static int fill_slots(struct bpf_kernel *kernel, const struct credit *skeleton)
 {
 	uint64_t root = 1;
@@ -365,8 +365,9 @@ static int fill_slots(struct bpf_kernel *kernel, const struct credit *skeleton)
 	kernel->config->v1 = kernel->v1;
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
 		kernel->cpus[cpu].budget = CREDIT_BUDGET_MAX;
-	kernel->config->nr_slots = CREDIT_ROOT_SLOT + 1;
 	kernel->slots[slot].id = root;
+	kernel->config->nr_reserved = kernel->config->nr_untouched = kernel->sizes.reserved;
+	kernel->config->nr_slots = CREDIT_ROOT_SLOT + 1 + kernel->sizes.reserved;
 	do
 		r = r < 0 ? r : bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.fill), &options);
 	while (r == 0 && options.retval > 0);
@@ -710,92 +711,4 @@ bool bpf_kernel_succeed(struct bpf_kernel *kernel, struct bpf_kernel *former)
 		}
 	kernel_end_succession(kernel);
 	return all;
-}
-
-/* --- slots */
-
-uint32_t bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id)
-{
-	uint32_t slot;
-
-	if (bpf_map_lookup_elem(kernel->fds[BPF_FILE_IDS], &id, &slot) < 0 || slot >= kernel->sizes.slots)
-		return CREDIT_ROOT_SLOT;
-	return slot;
-}
-
-/* A slot of its own comes before that of an ancestor. */
-static bool forget_id(struct bpf_kernel *kernel, uint64_t id)
-{
-	return bpf_map_delete_elem(kernel->fds[BPF_FILE_IDS], &id) == 0 || errno == ENOENT;
-}
-
-bool bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id)
-{
-	bpf_kernel_unalias(kernel, id);
-	return forget_id(kernel, id);
-}
-
-uint32_t bpf_kernel_take_slot(struct bpf_kernel *kernel, uint64_t id, const credit_word *ancestors, size_t nr)
-{
-	uint32_t slot;
-
-	assert(nr <= CREDIT_DEPTH_MAX);
-	if (bpf_map_lookup_and_delete_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot) < 0 ||
-	    slot >= kernel->sizes.slots)
-		return CREDIT_ROOT_SLOT;
-	for (size_t i = 0; i < nr; i++)
-		kernel->slots[slot].ancestors[i] = ancestors[i];
-	kernel->slots[slot].nr_ancestors = nr;
-	kernel->slots[slot].id = id;
-	if (bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &id, &slot, BPF_NOEXIST) == 0)
-		return slot;
-	bpf_kernel_free_slot(kernel, slot);
-	return bpf_kernel_find_slot(kernel, id);
-}
-
-bool bpf_kernel_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot)
-{
-	if (bpf_map_update_elem(kernel->fds[BPF_FILE_ALIASES], &id, &slot, BPF_ANY) < 0)
-		return false;
-	kernel->known[slot].nr_aliases++;
-	return forget_id(kernel, id);
-}
-
-void bpf_kernel_unalias(struct bpf_kernel *kernel, uint64_t id)
-{
-	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_ALIASES], &id);
-}
-
-bool bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
-{
-	uint64_t id, previous, *after = NULL;
-	int aliases = kernel->fds[BPF_FILE_ALIASES];
-
-	if (kernel->known[slot].nr_aliases == 0)
-		return true;
-	while (bpf_map_get_next_key(aliases, after, &id) == 0) {
-		uint32_t to;
-		bool known = bpf_map_lookup_elem(aliases, &id, &to) == 0, drop = known && to == slot;
-
-		/* One that is not there any more was forgotten meanwhile. */
-		if ((!known || (drop && bpf_map_delete_elem(aliases, &id) < 0)) && errno != ENOENT)
-			return false;
-		if (!drop) {
-			previous = id;
-			after = &previous;
-		}
-	}
-	if (errno != ENOENT)
-		return false;
-	kernel->known[slot].nr_aliases = 0;
-	return true;
-}
-
-void bpf_kernel_free_slot(struct bpf_kernel *kernel, uint32_t slot)
-{
-	kernel->slots[slot].id = 0;
-	kernel->slots[slot].nr_ancestors = 0;
-	free(kernel->known[slot].unclaimed);
-	kernel->known[slot] = (struct bpf_slot){};
-	(void)bpf_map_update_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot, BPF_ANY);
 }

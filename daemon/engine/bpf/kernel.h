@@ -42,6 +42,7 @@ enum bpf_file {
 struct bpf_sizes {
 	uint32_t cpus; /* possible ones: their numbers are below it */
 	uint32_t slots;
+	uint32_t reserved;     /* of these, for targets, at first (slot-owners.h); fewer than there are */
 	uint32_t events, sets; /* numbers of them */
 };
 
@@ -143,18 +144,3 @@ void bpf_kernel_unwire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
  * that was not found by a cgroup's id any more when this was called. False: some CPU could not be asked. */
 bool bpf_kernel_flush(struct bpf_kernel *kernel, uint32_t cpu);
 bool bpf_kernel_flush_all(struct bpf_kernel *kernel);
-
-/* The slot of the cgroup, or CREDIT_ROOT_SLOT: it has none. */
-uint32_t bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id);
-/* The cgroup has no slot any more; it gets a new one when it runs. False: it still has its slot. */
-bool bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id);
-/* Gives a slot to a cgroup that has not run yet, and those ancestors. CREDIT_ROOT_SLOT: none is free. */
-uint32_t bpf_kernel_take_slot(struct bpf_kernel *kernel, uint64_t id, const credit_word *ancestors, size_t nr);
-/* Nobody asks for the cgroup: its counts go to the slot of an ancestor. False: there is no room for that. */
-bool bpf_kernel_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot);
-/* The cgroup's counts do not go to an ancestor's slot any more, but to one of its own. */
-void bpf_kernel_unalias(struct bpf_kernel *kernel, uint64_t id);
-/* The slot can be given to another cgroup. No program uses it any more. */
-void bpf_kernel_free_slot(struct bpf_kernel *kernel, uint32_t slot);
-/* No cgroup's counts go to the slot but its own. False: they may still. */
-bool bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot);

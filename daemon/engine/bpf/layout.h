@@ -8,9 +8,10 @@
  * An event has a number: on each CPU it is one open perf event. Events of one set have neighbouring numbers. A set has
  * a number too, under which the times of its leader are kept.
  *
- * A cgroup that has run has a slot, and a slot has a cell on each CPU. What a cgroup's own tasks have counted on a CPU
- * is added to its cell there, and to no other: ancestors are summed by who reads. Cells only grow, also when a slot
- * gets another cgroup: a reader remembers where it stood.
+ * A cgroup that has run has a slot, and so has one that is asked for: slots are reserved for these, since the counts of
+ * a cgroup that finds none go to the nearest ancestor that has one. A slot has a cell on each CPU. What a cgroup's own
+ * tasks have counted on a CPU is added to its cell there, and to no other: ancestors are summed by who reads. Cells
+ * only grow, also when a slot gets another cgroup: a reader remembers where it stood.
  *
  * Some events are dear to read: on a virtual machine each access to the PMU can be a trap. They are limited to a budget
  * of each CPU's time: when it is used up there, they are not read at switches until it has filled up again (a pause).
@@ -82,6 +83,9 @@ struct credit_config {
 	unsigned int hides;	/* switches from tasks of some processes are hidden from tracing */
 	unsigned int budget;	/* the part of a CPU's time for reading limited events, in ppm; 0: without limit */
 	unsigned int nr_slots;	/* slots that there are, as far as they have been made free at first */
+	/* Reserved slots: their number; the first one, whose ancestors[0] is the next one, or 0; and how many come
+	 * after these that never were anybody's, which are the last ones of all. */
+	unsigned int nr_reserved, reserved, nr_untouched;
 	struct credit_event events[CREDIT_EVENTS_MAX];
 };
 

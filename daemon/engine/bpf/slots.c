@@ -5,6 +5,7 @@
 #include "engine/account.h"
 #include "engine/bpf/calibration.h"
 #include "engine/bpf/conservation.h"
+#include "engine/bpf/slot-owners.h"
 #include "engine/bpf/unclaimed.h"
 #include "engine/bpf/unobserved.h"
 #include "totals/estimate.h"
@@ -367,8 +368,7 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 
 /* --- slots that go back */
 
-/* The slot of the nearest ancestor that is a target. It may not have run by itself, and gets a slot then. False: there
- * is none free. */
+/* The slot of the nearest ancestor that is a target. False: none was free for it, and none is. */
 static bool find_ancestor_slot(struct bpf_engine *engine, uint32_t slot, uint32_t *ret)
 {
 	struct bpf_kernel *kernel = engine->kernel;
@@ -378,9 +378,7 @@ static bool find_ancestor_slot(struct bpf_engine *engine, uint32_t slot, uint32_
 	*ret = CREDIT_ROOT_SLOT;
 	if (i >= nr || owner->ancestors[i] == kernel->slots[CREDIT_ROOT_SLOT].id)
 		return true;
-	*ret = bpf_kernel_find_slot(kernel, owner->ancestors[i]);
-	if (*ret == CREDIT_ROOT_SLOT)
-		*ret = bpf_kernel_take_slot(kernel, owner->ancestors[i], owner->ancestors + i + 1, nr - i - 1);
+	*ret = slot_take(kernel, owner->ancestors[i], owner->ancestors + i + 1, nr - i - 1);
 	return *ret != CREDIT_ROOT_SLOT;
 }
 
@@ -390,21 +388,18 @@ static void slot_fold(struct bpf_engine *engine, uint32_t slot)
 	struct bpf_kernel *kernel = engine->kernel;
 	uint32_t to;
 
-	if (find_ancestor_slot(engine, slot, &to) && bpf_kernel_drop_aliases(kernel, slot) &&
-	    bpf_kernel_alias(kernel, kernel->slots[slot].id, to))
+	if (find_ancestor_slot(engine, slot, &to) && slot_drop_aliases(kernel, slot) &&
+	    slot_alias(kernel, kernel->slots[slot].id, to))
 		kernel->known[slot].retired = true;
 }
 
 static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, uint64_t unknown_ns)
 {
 	struct bpf_slot *known = &engine->kernel->known[slot];
-	uint32_t ancestor;
 
-	if (known->seen_at == 0) {
+	if (known->seen_at == 0)
 		known->seen_at = now;
-		/* Where all slots are taken, the counts of its siblings go there. */
-		(void)find_ancestor_slot(engine, slot, &ancestor);
-	} else if (!known->target && now - known->seen_at > unknown_ns)
+	else if (!known->target && now - known->seen_at > unknown_ns)
 		slot_fold(engine, slot);
 }
 
@@ -412,7 +407,8 @@ static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, 
 static void review_slots(struct bpf_engine *engine, uint32_t taken, uint64_t now)
 {
 	struct bpf_kernel *kernel = engine->kernel;
-	uint64_t unknown_ns = taken > kernel->sizes.slots / 4 * 3 ? UNKNOWN_SHORT_NS : UNKNOWN_NS;
+	bool short_of_slots = taken + kernel->config->nr_reserved > kernel->sizes.slots / 4 * 3;
+	uint64_t unknown_ns = short_of_slots ? UNKNOWN_SHORT_NS : UNKNOWN_NS;
 
 	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++)
 		if (kernel->known[slot].targets == engine->targets_number && !kernel->known[slot].retired)
@@ -496,7 +492,7 @@ static void find_starved(struct bpf_engine *engine)
 
 void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 {
-	uint32_t slot = bpf_kernel_find_slot(engine->kernel, target->id);
+	uint32_t slot = slot_find(engine->kernel, target->id);
 
 	if (slot != CREDIT_ROOT_SLOT) {
 		for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
@@ -505,8 +501,8 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 					look_learn(engine, slot, cpu, i);
 		slot_read(engine, slot, LAST | APART);
 		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
-		engine->kernel->known[slot].retired = bpf_kernel_drop_aliases(engine->kernel, slot) &&
-						      bpf_kernel_forget(engine->kernel, target->id);
+		engine->kernel->known[slot].retired = slot_drop_aliases(engine->kernel, slot) &&
+						      slot_forget(engine->kernel, target->id);
 	}
 	target_settle(engine, target);
 }
@@ -561,7 +557,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 			continue;
 		taken++;
 		if (known->spent && (kernel->nr_images == 0 || kernel->nr_images > known->spent_before))
-			bpf_kernel_free_slot(kernel, slot);
+			slot_free(kernel, slot);
 		else if (known->retired && !known->spent && all)
 			slot_spend(engine, slot);
 		else if (!known->spent)
@@ -569,6 +565,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 	}
 	conservation_end(engine);
 	review_slots(engine, taken, now);
+	slot_reserve(kernel, bpf_slots_to_reserve(engine, kernel->sizes.slots));
 	HASH_ITER(hh, engine->targets, target, next)
 		target_settle(engine, target);
 }

@@ -72,6 +72,15 @@ static inline void bpf_note_targets(struct bpf_engine *engine)
 	engine->targets_number = engine->kernel ? ++engine->kernel->nr_targets : 0;
 }
 
+/* Of so many slots, those that are reserved for targets that are still to come. */
+static inline uint32_t bpf_slots_to_reserve(const struct bpf_engine *engine, uint32_t slots)
+{
+	uint64_t most = engine->engine.env.max_cgroups, nr = HASH_COUNT(engine->targets);
+	uint32_t part = slots / 3 * 2;
+
+	return nr >= most ? 0 : most - nr < part ? (uint32_t)(most - nr) : part;
+}
+
 struct bpf_target *bpf_target_find(const struct bpf_engine *engine, uint64_t id);
 /* NULL: no memory. */
 struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, uint64_t parent,

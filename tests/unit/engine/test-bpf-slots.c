@@ -60,9 +60,9 @@ struct machine {
 static struct machine *m;
 
 bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel);
-uint32_t __wrap_bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id);
-bool __wrap_bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id);
-bool __wrap_bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot);
+uint32_t __wrap_slot_find(const struct bpf_kernel *kernel, uint64_t id);
+bool __wrap_slot_forget(struct bpf_kernel *kernel, uint64_t id);
+bool __wrap_slot_drop_aliases(struct bpf_kernel *kernel, uint32_t slot);
 
 bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel)
 {
@@ -70,19 +70,19 @@ bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel)
 	return true;
 }
 
-uint32_t __wrap_bpf_kernel_find_slot(const struct bpf_kernel *kernel, uint64_t id)
+uint32_t __wrap_slot_find(const struct bpf_kernel *kernel, uint64_t id)
 {
 	return kernel->slots[id].id == id ? (uint32_t)id : CREDIT_ROOT_SLOT;
 }
 
-bool __wrap_bpf_kernel_forget(struct bpf_kernel *kernel, uint64_t id)
+bool __wrap_slot_forget(struct bpf_kernel *kernel, uint64_t id)
 {
 	(void)kernel;
 	(void)id;
 	return true;
 }
 
-bool __wrap_bpf_kernel_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
+bool __wrap_slot_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
 {
 	(void)kernel;
 	(void)slot;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * engine/bpf/kernel: programs are loaded into the kernel that runs here, count an event, give slots, and are found
- * again by the ids of their files. The machine's own cgroups run meanwhile and take slots too; those of the test have
- * ids that no cgroup has.
+ * engine/bpf/kernel: programs are loaded into the kernel that runs here, count an event, and are found again by the ids
+ * of their files. The machine's own cgroups run meanwhile and take slots too; those of the test have ids that no cgroup
+ * has.
  */
 
 #include "engine/bpf/bpf.h"
-#include "engine/bpf/kernel.h"
-#include "util/cleanup.h"
+#include "engine/bpf/slot-owners.h"
+#include "setup/loaded-bpf.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -36,31 +36,6 @@
 
 #include <cmocka.h>
 
-#define NO_CGROUP(nr) ((UINT64_C(1) << 62) + (nr))
-#define ROOM 1024 /* slots, of which some are left for the test */
-
-DEFINE_CLEANUP(struct bpf_kernel *, bpf_kernel_unref)
-
-static struct bpf_kernel *load_after(const struct bpf_kernel *former, uint32_t slots)
-{
-	const struct bpf_sizes sizes = { .cpus = (uint32_t)get_nprocs_conf(), .slots = slots, .events = 2, .sets = 1 };
-	struct bpf_kernel *kernel = NULL;
-	struct reason why = {};
-
-	if (bpf_is_available(&why) < 0) {
-		print_message("SKIPPED: %s\n", why.text);
-		skip();
-	}
-	if (bpf_kernel_load(&kernel, &sizes, false, former, &why) < 0)
-		fail_msg("%s", why.text);
-	return kernel;
-}
-
-static struct bpf_kernel *load(uint32_t slots)
-{
-	return load_after(NULL, slots);
-}
-
 /* A word of all cells of CPU 0. */
 static uint64_t sum_cells(const struct bpf_kernel *kernel, size_t word)
 {
@@ -81,7 +56,7 @@ static void test_load(_unused_ void **state)
 
 	assert_non_null(engine_bpf);
 	assert_string_equal(engine_bpf->name, "bpf");
-	assert_int_equal(bpf_kernel_find_slot(kernel, 1), CREDIT_ROOT_SLOT);
+	assert_int_equal(slot_find(kernel, 1), CREDIT_ROOT_SLOT);
 	assert_int_equal(kernel->slots[CREDIT_ROOT_SLOT].id, 1);
 	assert_true(bpf_kernel_flush(kernel, 0));
 	assert_true(sum_cells(kernel, CREDIT_CELL_CREDITS) > credits);
@@ -250,7 +225,7 @@ static uint64_t word_of(const struct bpf_kernel *kernel, uint64_t id, size_t wor
 {
 	size_t words = CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
 
-	return kernel->cells[bpf_kernel_find_slot(kernel, id) * kernel->sizes.cpus * words + word];
+	return kernel->cells[slot_find(kernel, id) * kernel->sizes.cpus * words + word];
 }
 
 struct credited {
@@ -272,7 +247,7 @@ static bool is_credited(const struct bpf_kernel *kernel, const struct own_cgroup
 {
 	const struct credited credited = credited_of(kernel, group);
 
-	return bpf_kernel_find_slot(kernel, group->id) != CREDIT_ROOT_SLOT && credited.running > 0 &&
+	return slot_find(kernel, group->id) != CREDIT_ROOT_SLOT && credited.running > 0 &&
 	       credited.running <= credited.enabled / 2 && credited.counted >= credited.running * 9 / 10 &&
 	       credited.counted <= credited.running * 3 / 2;
 }
@@ -330,113 +305,6 @@ static void test_budget(_unused_ void **state)
 	}
 	assert_int_equal(kernel->cpus[0].pauses, 0);
 	safe_close(fd);
-}
-
-/* --- slots */
-
-/* Is it the next one that is given? */
-static bool is_next(const struct bpf_kernel *kernel, uint32_t slot)
-{
-	uint32_t next;
-
-	return bpf_map_lookup_elem(kernel->fds[BPF_FILE_VACANT], NULL, &next) == 0 && next == slot;
-}
-
-static void test_slots(_unused_ void **state)
-{
-	static const credit_word ancestors[] = { NO_CGROUP(2), 1 };
-	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
-	uint32_t slot;
-
-	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), CREDIT_ROOT_SLOT);
-	slot = bpf_kernel_take_slot(kernel, NO_CGROUP(1), ancestors, ARRAY_SIZE(ancestors));
-	assert_int_not_equal(slot, CREDIT_ROOT_SLOT);
-	assert_in_range(slot, 1, ROOM - 1);
-	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), slot);
-	assert_int_equal(kernel->slots[slot].id, NO_CGROUP(1));
-	assert_int_equal(kernel->slots[slot].nr_ancestors, 2);
-	assert_memory_equal(kernel->slots[slot].ancestors, ancestors, sizeof(ancestors));
-	/* It has one already. */
-	assert_int_equal(bpf_kernel_take_slot(kernel, NO_CGROUP(1), NULL, 0), slot);
-	assert_int_equal(kernel->slots[slot].nr_ancestors, 2);
-
-	bpf_kernel_forget(kernel, NO_CGROUP(1));
-	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), CREDIT_ROOT_SLOT);
-	/* The slot is not free yet: programs may use it. */
-	assert_int_equal(kernel->slots[slot].id, NO_CGROUP(1));
-	bpf_kernel_free_slot(kernel, slot);
-	/* Then it may be that of a cgroup of the machine at once. */
-	assert_true(kernel->slots[slot].nr_ancestors == 0 || !is_next(kernel, slot));
-	assert_null(kernel->known[slot].unclaimed);
-}
-
-/* Takes all slots that there are; the last one. */
-static uint32_t take_all(struct bpf_kernel *kernel, uint64_t id)
-{
-	uint32_t slot, last = CREDIT_ROOT_SLOT;
-
-	for (;;) {
-		slot = bpf_kernel_take_slot(kernel, id++, NULL, 0);
-		if (slot == CREDIT_ROOT_SLOT)
-			return last;
-		last = slot;
-	}
-}
-
-static void test_too_few_slots(_unused_ void **state)
-{
-	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *none = load(1);
-	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
-	uint32_t slot;
-
-	assert_int_equal(bpf_kernel_take_slot(none, NO_CGROUP(1), NULL, 0), CREDIT_ROOT_SLOT);
-	assert_int_equal(bpf_kernel_find_slot(none, NO_CGROUP(1)), CREDIT_ROOT_SLOT);
-	assert_true(bpf_kernel_flush(none, 0));
-	assert_int_equal(none->cpus[0].slot, CREDIT_ROOT_SLOT);
-
-	slot = take_all(kernel, NO_CGROUP(0));
-	assert_int_not_equal(slot, CREDIT_ROOT_SLOT);
-	for (uint32_t i = 0; i < ROOM; i++)
-		assert_int_not_equal(kernel->slots[i].id, 0);
-	/* One that is free goes to the next one, be it a cgroup of the machine. */
-	bpf_kernel_forget(kernel, kernel->slots[slot].id);
-	bpf_kernel_free_slot(kernel, slot);
-	(void)take_all(kernel, NO_CGROUP(ROOM));
-	assert_int_not_equal(kernel->slots[slot].id, 0);
-}
-
-static uint32_t alias_of(const struct bpf_kernel *kernel, uint64_t id)
-{
-	uint32_t slot;
-
-	return bpf_map_lookup_elem(kernel->fds[BPF_FILE_ALIASES], &id, &slot) == 0 ? slot : CREDIT_ROOT_SLOT;
-}
-
-static void test_aliases(_unused_ void **state)
-{
-	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
-	uint32_t parent = bpf_kernel_take_slot(kernel, NO_CGROUP(1), NULL, 0);
-	uint32_t other = bpf_kernel_take_slot(kernel, NO_CGROUP(2), NULL, 0);
-
-	assert_int_not_equal(parent, other);
-	assert_int_not_equal(bpf_kernel_take_slot(kernel, NO_CGROUP(3), NULL, 0), CREDIT_ROOT_SLOT);
-	assert_true(bpf_kernel_alias(kernel, NO_CGROUP(3), parent));
-	assert_true(bpf_kernel_alias(kernel, NO_CGROUP(4), parent));
-	assert_true(bpf_kernel_alias(kernel, NO_CGROUP(5), other));
-	assert_true(bpf_kernel_alias(kernel, NO_CGROUP(6), parent));
-	/* No slot of its own any more. */
-	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(3)), CREDIT_ROOT_SLOT);
-	assert_int_equal(alias_of(kernel, NO_CGROUP(3)), parent);
-	assert_int_equal(kernel->known[parent].nr_aliases, 3);
-	bpf_kernel_forget(kernel, NO_CGROUP(6));
-	assert_int_equal(alias_of(kernel, NO_CGROUP(6)), CREDIT_ROOT_SLOT);
-
-	bpf_kernel_drop_aliases(kernel, parent);
-	assert_int_equal(kernel->known[parent].nr_aliases, 0);
-	assert_int_equal(alias_of(kernel, NO_CGROUP(3)), CREDIT_ROOT_SLOT);
-	assert_int_equal(alias_of(kernel, NO_CGROUP(4)), CREDIT_ROOT_SLOT);
-	assert_int_equal(alias_of(kernel, NO_CGROUP(5)), other);
-	assert_int_equal(bpf_kernel_find_slot(kernel, NO_CGROUP(1)), parent);
 }
 
 /* --- from one part to the next */
@@ -565,7 +433,7 @@ static void test_identify(_unused_ void **state)
 static void test_restore(_unused_ void **state)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM), *restored = NULL;
-	uint32_t slot = bpf_kernel_take_slot(kernel, NO_CGROUP(1), NULL, 0);
+	uint32_t slot = slot_take(kernel, NO_CGROUP(1), NULL, 0);
 	struct kept kept = kept_of(kernel, SIZE_MAX);
 	uint64_t credits;
 
@@ -575,7 +443,7 @@ static void test_restore(_unused_ void **state)
 	kernel = bpf_kernel_unref(kernel);
 
 	/* The programs and their memory are still there. */
-	assert_int_equal(bpf_kernel_find_slot(restored, NO_CGROUP(1)), slot);
+	assert_int_equal(slot_find(restored, NO_CGROUP(1)), slot);
 	assert_int_equal(restored->slots[slot].id, NO_CGROUP(1));
 	credits = sum_cells(restored, CREDIT_CELL_CREDITS);
 	assert_true(bpf_kernel_flush(restored, 0));
@@ -751,12 +619,11 @@ static void test_hidden(_unused_ void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_load),	      cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_budget),	      cmocka_unit_test(test_slots),
-		cmocka_unit_test(test_too_few_slots), cmocka_unit_test(test_aliases),
-		cmocka_unit_test(test_identify),      cmocka_unit_test(test_restore),
-		cmocka_unit_test(test_restore_fails), cmocka_unit_test(test_succeed),
-		cmocka_unit_test(test_succeed_apart), cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_load),	cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_budget),	cmocka_unit_test(test_identify),
+		cmocka_unit_test(test_restore), cmocka_unit_test(test_restore_fails),
+		cmocka_unit_test(test_succeed), cmocka_unit_test(test_succeed_apart),
+		cmocka_unit_test(test_hidden),
 	};
 
 	return cmocka_run_group_tests_name("bpf", tests, NULL, NULL);
