@@ -149,6 +149,15 @@ struct {
 	__uint(value_size, sizeof(__u64));
 } cells SEC(".maps");
 
+/* By CPU × CREDIT_MARK_WORDS + word. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} marks SEC(".maps");
+
 /* The CPUs of the part in the kernel that this one takes over from, and that part's program `flush`. Needed once; where
  * there is no such part, the first has nothing to say, and the second is empty. */
 struct {
@@ -368,6 +377,17 @@ __noinline int credit_event(__u32 number, __u64 i, __u32 flags, __u64 elapsed)
 	return 0;
 }
 
+/* Its cell here is to be read: call this when all is in it. No other program marks slots of this CPU, and a mark that a
+ * reader removes meanwhile may come back. */
+static __always_inline void mark(__u32 number, __u32 slot)
+{
+	__u32 key = number * CREDIT_MARK_WORDS(max_slots) + slot / 64;
+	__u64 *word = bpf_map_lookup_elem(&marks, &key), bit = 1ULL << slot % 64;
+
+	if (word && !(*(volatile __u64 *)word & bit))
+		*(volatile __u64 *)word |= bit;
+}
+
 /* The remembered cgroup gets what has been counted up to now. */
 static __always_inline void credit(struct credit_cpu *cpu, __u32 number, __u32 flags, __u64 elapsed)
 {
@@ -386,6 +406,7 @@ static __always_inline void credit(struct credit_cpu *cpu, __u32 number, __u32 f
 			continue;
 		credit_event(number, i, flags, elapsed);
 	}
+	mark(number, (__u32)cpu->slot);
 }
 
 /* Credits limited events once more at once. compares: with what they were a reading before, at which nothing else was

@@ -99,6 +99,8 @@ static size_t value_size(const struct bpf_sizes *sizes, enum bpf_file file)
 		return sizeof(struct credit_cpu);
 	case BPF_FILE_SLOTS:
 		return sizeof(struct credit_slot);
+	case BPF_FILE_MARKS:
+		return sizeof(uint64_t);
 	default:
 		return CREDIT_CELL_WORDS(sizes->sets, sizes->events) * sizeof(uint64_t);
 	}
@@ -113,6 +115,8 @@ static uint32_t nr_values(const struct bpf_sizes *sizes, enum bpf_file file)
 		return sizes->cpus;
 	case BPF_FILE_SLOTS:
 		return sizes->slots;
+	case BPF_FILE_MARKS:
+		return CREDIT_MARK_WORDS(sizes->slots) * sizes->cpus;
 	default:
 		return sizes->slots * sizes->cpus;
 	}
@@ -147,7 +151,7 @@ static void unmap_file(const struct bpf_kernel *kernel, enum bpf_file file, void
 static int kernel_open_memory(struct bpf_kernel *kernel)
 {
 	const struct bpf_sizes *sizes = &kernel->sizes;
-	void *config, *cpus, *slots, *cells;
+	void *config, *cpus, *slots, *cells, *marks;
 	int r = map_file(kernel, BPF_FILE_CONFIG, &config);
 
 	kernel->config = config;
@@ -161,15 +165,22 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 		kernel->slots = slots;
 		r = map_file(kernel, BPF_FILE_CELLS, &cells);
 	}
+	if (r == 0) {
+		kernel->cells = cells;
+		r = map_file(kernel, BPF_FILE_MARKS, &marks);
+	}
 	if (r < 0)
 		return r;
-	kernel->cells = cells;
+	kernel->marks = marks;
 	kernel->known = calloc(sizes->slots, sizeof(*kernel->known));
 	/* Pages that nothing is read into take no memory. */
 	kernel->read = calloc((size_t)sizes->slots * sizes->cpus, bpf_read_words(sizes) * sizeof(*kernel->read));
+	kernel->looked_at = calloc((size_t)sizes->cpus * CREDIT_MARK_WORDS(sizes->slots), sizeof(*kernel->looked_at));
 	kernel->calibrations = calloc((size_t)sizes->cpus * sizes->events, sizeof(*kernel->calibrations));
 	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
-	return kernel->known && kernel->read && kernel->calibrations && kernel->errors ? 0 : -ENOMEM;
+	if (!kernel->known || !kernel->read || !kernel->looked_at || !kernel->calibrations || !kernel->errors)
+		return -ENOMEM;
+	return 0;
 }
 
 /* --- what it takes */
@@ -249,6 +260,7 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 	unmap_file(kernel, BPF_FILE_CPUS, kernel->cpus);
 	unmap_file(kernel, BPF_FILE_SLOTS, kernel->slots);
 	unmap_file(kernel, BPF_FILE_CELLS, (void *)(uintptr_t)kernel->cells);
+	unmap_file(kernel, BPF_FILE_MARKS, kernel->marks);
 	kernel_end_succession(kernel);
 	/* The links first: no program runs when its maps go. */
 	for (size_t i = _BPF_FILE_MAX; i-- > 0;)
@@ -257,6 +269,7 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 		free(kernel->known[i].unclaimed);
 	free(kernel->known);
 	free(kernel->read);
+	free(kernel->looked_at);
 	free(kernel->calibrations);
 	free(kernel->errors);
 	free(kernel);
@@ -295,6 +308,7 @@ static int set_sizes(struct credit *skeleton, const struct bpf_sizes *sizes)
 		{ skeleton->maps.vacant, sizes->slots },
 		{ skeleton->maps.slots, sizes->slots },
 		{ skeleton->maps.cells, sizes->slots * sizes->cpus },
+		{ skeleton->maps.marks, CREDIT_MARK_WORDS(sizes->slots) * sizes->cpus },
 	};
 	int r = bpf_map__set_value_size(skeleton->maps.cells, (uint32_t)value_size(sizes, BPF_FILE_CELLS));
 
@@ -335,7 +349,8 @@ static int keep_maps(struct bpf_kernel *kernel, const struct credit *skeleton)
 		[BPF_FILE_EVENTS] = skeleton->maps.events,   [BPF_FILE_IDS] = skeleton->maps.ids,
 		[BPF_FILE_ALIASES] = skeleton->maps.aliases, [BPF_FILE_VACANT] = skeleton->maps.vacant,
 		[BPF_FILE_SLOTS] = skeleton->maps.slots,     [BPF_FILE_CELLS] = skeleton->maps.cells,
-		[BPF_FILE_HOMES] = skeleton->maps.homes,     [BPF_FILE_HIDDEN] = skeleton->maps.hidden,
+		[BPF_FILE_MARKS] = skeleton->maps.marks,     [BPF_FILE_HOMES] = skeleton->maps.homes,
+		[BPF_FILE_HIDDEN] = skeleton->maps.hidden,
 	};
 	int r = 0;
 
@@ -620,9 +635,13 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 		whole = whole && kernel->fds[i] >= 0;
 	}
 	if (!whole || !has_size(kernel, BPF_FILE_CONFIG) || !has_size(kernel, BPF_FILE_CPUS) ||
-	    !has_size(kernel, BPF_FILE_SLOTS) || !has_size(kernel, BPF_FILE_CELLS))
+	    !has_size(kernel, BPF_FILE_SLOTS) || !has_size(kernel, BPF_FILE_CELLS) || !has_size(kernel, BPF_FILE_MARKS))
 		return -ENOENT;
 	r = kernel_open_memory(kernel);
+	/* Its marks may have been removed for a reading that the image does not know of. */
+	if (r == 0)
+		memset(kernel->looked_at, 0xff,
+		       (size_t)sizes->cpus * CREDIT_MARK_WORDS(sizes->slots) * sizeof(*kernel->looked_at));
 	/* The one that it is restored from. */
 	kernel->nr_images = 1;
 	if (r == 0)

@@ -30,6 +30,7 @@ enum bpf_file {
 	BPF_FILE_VACANT,
 	BPF_FILE_SLOTS,
 	BPF_FILE_CELLS,
+	BPF_FILE_MARKS,
 	BPF_FILE_HOMES,
 	BPF_FILE_HIDDEN,
 	BPF_FILE_FLUSH,	    /* a program */
@@ -94,6 +95,7 @@ struct bpf_kernel {
 	struct credit_cpu *cpus;
 	struct credit_slot *slots;
 	const volatile uint64_t *cells;
+	uint64_t *marks;
 
 	struct bpf_slot *known;		      /* one a slot */
 	uint64_t nr_targets;		      /* numbers that were given to engines' targets, at each change of them */
@@ -104,6 +106,8 @@ struct bpf_kernel {
 	 * run. -1: it does not. */
 	int succeed, former_flush;
 	uint64_t *read; /* what has been read of each cell: words, with the times twice (bpf_read_words()) */
+	/* Cells, as the marks, that are to be looked at once more though they have no mark any more. */
+	uint64_t *looked_at;
 };
 
 /* The words that are kept of each cell: those of the last reading that counted, and the times of the last one. */

@@ -13,6 +13,9 @@
  * tasks have counted on a CPU is added to its cell there, and to no other: ancestors are summed by who reads. Cells
  * only grow, also when a slot gets another cgroup: a reader remembers where it stood.
  *
+ * The slots that were credited on a CPU are marked there, so that a reader looks at no other cell. It removes the mark
+ * before it reads the cell.
+ *
  * Some events are dear to read: on a virtual machine each access to the PMU can be a trap. They are limited to a budget
  * of each CPU's time: when it is used up there, they are not read at switches until it has filled up again (a pause).
  * Meanwhile a set's enabled time goes on, and its running time does not, as if it were multiplexed. The budget fills up
@@ -42,6 +45,9 @@ typedef unsigned long long credit_word;
 #define CREDIT_CELL_READINGS(set) (3U + 3U * (set))
 #define CREDIT_CELL_EVENTS(nr_sets) (1U + 3U * (nr_sets))
 #define CREDIT_CELL_WORDS(nr_sets, nr_events) (CREDIT_CELL_EVENTS(nr_sets) + (nr_events))
+
+/* Marks are bits of words: of each CPU so many words. */
+#define CREDIT_MARK_WORDS(nr_slots) (((nr_slots) + 63U) / 64U)
 
 /* A CPU's budget is at most this, in ns. */
 #define CREDIT_BUDGET_MAX 2000000ULL

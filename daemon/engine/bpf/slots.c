@@ -63,6 +63,34 @@ static bool is_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu
 	return credits == 0 || read_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] == seen_credits(credits, true);
 }
 
+/* The cells of the word's slots, on any CPU, that have been credited, or have to be looked at once more: a bit a slot. */
+static uint64_t find_due(const struct bpf_kernel *kernel, size_t word)
+{
+	size_t words = CREDIT_MARK_WORDS(kernel->sizes.slots);
+	uint64_t due = 0;
+
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		due |= *(volatile uint64_t *)&kernel->marks[cpu * words + word] | kernel->looked_at[cpu * words + word];
+	return due;
+}
+
+/* Is the cell to be read? The mark goes before that. */
+static bool take_mark(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+{
+	size_t word = cpu * (size_t)CREDIT_MARK_WORDS(kernel->sizes.slots) + slot / 64;
+	uint64_t bit = UINT64_C(1) << slot % 64, *marks = &kernel->marks[word], *looked_at = &kernel->looked_at[word];
+
+	if (*(volatile uint64_t *)marks & bit)
+		(void)__atomic_fetch_and(marks, ~bit, __ATOMIC_SEQ_CST);
+	else if (!(*looked_at & bit))
+		return false;
+	*looked_at |= bit;
+	if (!is_read(kernel, slot, cpu))
+		return true;
+	*looked_at &= ~bit;
+	return false;
+}
+
 /* Call this before its counts are read. */
 static void note_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {
@@ -275,7 +303,7 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 
 	unclaimed_claim(engine, slot);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
-		if (is_read(kernel, slot, cpu) && !(manner & LAST))
+		if (!(manner & LAST) && !take_mark(kernel, slot, cpu))
 			continue;
 		note_read(kernel, slot, cpu);
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
@@ -544,6 +572,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 	struct bpf_kernel *kernel = engine->kernel;
 	struct bpf_target *target, *next;
 	bool all = bpf_kernel_flush_all(kernel);
+	uint64_t due = 0;
 	uint32_t taken = 0;
 
 	if (all)
@@ -553,6 +582,8 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
 		const struct bpf_slot *known = &kernel->known[slot];
 
+		if (slot % 64 == 0)
+			due = find_due(kernel, slot / 64);
 		if (kernel->slots[slot].id == 0)
 			continue;
 		taken++;
@@ -560,8 +591,10 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 			slot_free(kernel, slot);
 		else if (known->retired && !known->spent && all)
 			slot_spend(engine, slot);
-		else if (!known->spent)
+		else if (!known->spent && due >> slot % 64 & 1)
 			slot_read(engine, slot, 0);
+		else if (!known->spent)
+			unclaimed_claim(engine, slot);
 	}
 	conservation_end(engine);
 	review_slots(engine, taken, now);

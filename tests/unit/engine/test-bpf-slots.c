@@ -34,6 +34,7 @@ struct machine {
 	struct bpf_slot known[NR_SLOTS];
 	uint64_t cells[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
 	uint64_t read[NR_SLOTS * NR_CPUS * (CREDIT_CELL_WORDS(2, 3) + 4)];
+	uint64_t marks[NR_CPUS * CREDIT_MARK_WORDS(NR_SLOTS)], looked_at[NR_CPUS * CREDIT_MARK_WORDS(NR_SLOTS)];
 	struct bpf_calibration calibrations[NR_CPUS * 3];
 	uint64_t errors[NR_CPUS];
 	struct bpf_kernel kernel;
@@ -105,6 +106,8 @@ static int setup(void **state)
 		.cells = m->cells,
 		.known = m->known,
 		.read = m->read,
+		.marks = m->marks,
+		.looked_at = m->looked_at,
 		.calibrations = m->calibrations,
 		.errors = m->errors,
 	};
@@ -205,6 +208,7 @@ static void run(uint64_t id, uint32_t cpu, uint64_t ns, uint64_t observed, uint6
 	cell[CREDIT_CELL_EVENTS(2)] += counted;
 	cell[CREDIT_CELL_EVENTS(2) + 1] += 2 * counted;
 	cell[CREDIT_CELL_EVENTS(2) + 2] += ns / 1000;
+	m->marks[cpu * CREDIT_MARK_WORDS(NR_SLOTS) + id / 64] |= UINT64_C(1) << id % 64;
 	m->cpus[cpu].elapsed += ns;
 	m->cpus[cpu].enabled[LIMITED] += ns;
 	m->cpus[cpu].running[LIMITED] += ns;
