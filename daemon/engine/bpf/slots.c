@@ -63,7 +63,7 @@ static bool is_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu
 	return credits == 0 || read_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] == seen_credits(credits, true);
 }
 
-/* The cells of the word's slots, on any CPU, that have been credited, or have to be looked at once more: a bit a slot. */
+/* Of the slots of a word, those with a cell on any CPU that was credited or has to be looked at once more. */
 static uint64_t find_due(const struct bpf_kernel *kernel, size_t word)
 {
 	size_t words = CREDIT_MARK_WORDS(kernel->sizes.slots);
@@ -78,7 +78,8 @@ static uint64_t find_due(const struct bpf_kernel *kernel, size_t word)
 static bool take_mark(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {
 	size_t word = cpu * (size_t)CREDIT_MARK_WORDS(kernel->sizes.slots) + slot / 64;
-	uint64_t bit = UINT64_C(1) << slot % 64, *marks = &kernel->marks[word], *looked_at = &kernel->looked_at[word];
+	uint64_t *marks = &kernel->marks[word], *looked_at = &kernel->looked_at[word];
+	uint64_t bit = UINT64_C(1) << slot % 64;
 
 	if (*(volatile uint64_t *)marks & bit)
 		(void)__atomic_fetch_and(marks, ~bit, __ATOMIC_SEQ_CST);
