@@ -50,6 +50,7 @@ struct bpf_sizes {
 /* What is known of a slot beside what is in the kernel's memory. */
 struct bpf_slot {
 	uint64_t seen_at; /* CLOCK_MONOTONIC ns at which it was seen to be taken by a cgroup; 0: it is free */
+	bool ran;	  /* it has been read, since the daemon was started */
 	bool retired;	  /* no program finds it any more: the next reading of all is its last one */
 	/* It has been read for the last time, and becomes free when an image says so: a successor that starts from one
 	 * which does not would free it once more, when it is another cgroup's. */

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 /* Slots that are reserved or made free at a reading. */
-#define RESERVE_AT_ONCE 256
+#define RESERVE_AT_ONCE 4096
 
 static void push_reserved(struct bpf_kernel *kernel, uint32_t slot)
 {
@@ -144,14 +144,18 @@ void slot_free(struct bpf_kernel *kernel, uint32_t slot)
 
 void slot_reserve(struct bpf_kernel *kernel, uint32_t nr)
 {
-	/* The rest follows at the next call. */
+	/* The rest follows at the next call. Those that never were anybody's stay: their memory is not there yet. */
 	for (int i = 0; i < RESERVE_AT_ONCE && kernel->config->nr_reserved != nr; i++) {
-		bool keeps = kernel->config->nr_reserved < nr;
-		uint32_t slot = keeps ? pop_vacant(kernel) : pop_reserved(kernel);
+		bool reserves = kernel->config->nr_reserved < nr;
+		uint32_t slot = CREDIT_ROOT_SLOT;
 
+		if (reserves)
+			slot = pop_vacant(kernel);
+		else if (kernel->config->reserved != CREDIT_ROOT_SLOT)
+			slot = pop_reserved(kernel);
 		if (slot == CREDIT_ROOT_SLOT)
 			return;
-		if (keeps)
+		if (reserves)
 			push_reserved(kernel, slot);
 		else
 			push_vacant(kernel, slot);

@@ -306,6 +306,7 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
 		if (!(manner & LAST) && !take_mark(kernel, slot, cpu))
 			continue;
+		kernel->known[slot].ran = true;
 		note_read(kernel, slot, cpu);
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 			if (engine->sets[i].used)
@@ -411,15 +412,17 @@ static bool find_ancestor_slot(struct bpf_engine *engine, uint32_t slot, uint32_
 	return *ret != CREDIT_ROOT_SLOT;
 }
 
-/* Nobody has asked for the cgroup: from now on its counts go to the slot of its nearest ancestor that is a target. */
+/* Nobody has asked for the cgroup: from now on its counts go to the slot of its nearest ancestor that is a target. One
+ * that has not run may never do. */
 static void slot_fold(struct bpf_engine *engine, uint32_t slot)
 {
 	struct bpf_kernel *kernel = engine->kernel;
+	uint64_t id = kernel->slots[slot].id;
 	uint32_t to;
 
-	if (find_ancestor_slot(engine, slot, &to) && slot_drop_aliases(kernel, slot) &&
-	    slot_alias(kernel, kernel->slots[slot].id, to))
-		kernel->known[slot].retired = true;
+	if (!find_ancestor_slot(engine, slot, &to) || !slot_drop_aliases(kernel, slot))
+		return;
+	kernel->known[slot].retired = kernel->known[slot].ran ? slot_alias(kernel, id, to) : slot_forget(kernel, id);
 }
 
 static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, uint64_t unknown_ns)
