@@ -296,6 +296,55 @@ def test_a_task_that_is_moved_while_it_runs(perfmond, cgroups, work, cpus):
     assert all(abs(mine - other) <= 2 + most for mine, other in zip(rises, theirs)), (rises, theirs, most)
 
 
+# Threads of one process that go to and fro between cgroups, and have page faults in each, once for each line.
+THREADS = """
+import mmap, sys, threading
+
+def run(folders):
+    for turn in range(100):
+        with open(folders[turn % len(folders)] + "/cgroup.threads", "w") as threads:
+            threads.write(str(threading.get_native_id()))
+        with mmap.mmap(-1, 50 * 4096) as pages:
+            for i in range(50):
+                pages[i * 4096] = 1
+
+top, a, b = sys.argv[1:]
+with open(top + "/cgroup.procs", "w") as procs:
+    procs.write("0")
+print("ready", flush=True)
+for line in sys.stdin:
+    threads = [threading.Thread(target=run, args=(folders,)) for folders in ([a], [b], [a, b], [b, a, top])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print("done", flush=True)
+"""
+
+
+def test_threads_in_cgroups_of_their_own(perfmond, cgroups):
+    """Each threaded cgroup has what its threads did there, and the process's cgroup all of it."""
+    process = cgroups.make("process")
+    groups = [process, process.make("a"), process.make("b")]
+    for group in groups[1:]:
+        (group.path / "cgroup.type").write_text("threaded")
+    daemon = perfmond(config(cgroups))
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=groups[2].label) is not None, "counted")
+    with subprocess.Popen([sys.executable, "-c", THREADS, *(group.path for group in groups)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, bufsize=1) as threads:
+        threads.stdout.readline()
+        keeper, references, before = Keeper(), [Reference(group) for group in groups], daemon.fresh()
+        threads.stdin.write("go\n")
+        assert threads.stdout.readline() == "done\n"
+        after, done = daemon.fresh(), [reference.read() for reference in references]
+        threads.stdin.close()
+    rises = [of(after, FAULTS, group) - of(before, FAULTS, group) for group in groups]
+    for group in groups[2:0:-1]:
+        group.path.rmdir()
+    assert min(done) > 5000
+    assert all(0 <= rise - mine <= keeper.most("page_faults") for rise, mine in zip(rises, done)), (rises, done)
+
+
 def test_from_engine_to_engine(perfmond, cgroups, work, cpus):
     """Totals go on; what happens between two readings of the same moment is counted once."""
     group = cgroups.make("works")

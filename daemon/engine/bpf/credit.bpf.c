@@ -84,7 +84,7 @@ struct {
 	__type(value, struct credit_cpu);
 } cpus SEC(".maps");
 
-/* From a process to the cgroup it was moved to last, of late. */
+/* From a task to the cgroup it was moved to last, of late; a process that is moved as a whole is its first task. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -610,28 +610,37 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
+/* Where the task was moved, by itself or with its process. NULL: that is not known. */
+static __always_inline __u64 *find_home(const struct owner *owner)
+{
+	__u64 *home = bpf_map_lookup_elem(&homes, &owner->task);
+
+	return home ? home : bpf_map_lookup_elem(&homes, &owner->process);
+}
+
 /* A task has been moved, perhaps the one that runs here, which has moved itself. One that runs on another CPU is seen
  * there, by on_call(). */
 SEC("tp_btf/cgroup_attach_task")
-int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct *task)
+int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct *task, bool whole_process)
 {
 	struct task_struct *current = (struct task_struct *)bpf_get_current_task();
 	struct owner mover = owner_of(current), leaves = mover;
 	/* In the hierarchy that counts, whatever hierarchy it has been moved in. */
 	struct owner moved = owner_of(task);
-	__u64 *home = bpf_map_lookup_elem(&homes, &moved.process);
+	bool moves_itself = whole_process ? moved.process == mover.process : moved.task == mover.task;
+	__u64 *home = find_home(&mover);
 
 	/* Where it was, for the case that the switch to it was hidden; else the CPU knows that. One that has never been
 	 * moved was where it was made. */
-	if (moved.process == mover.process && home && find_slot(*home)) {
+	if (moves_itself && home && find_slot(*home)) {
 		leaves.id = *home;
-	} else if (moved.process == mover.process && !home) {
+	} else if (moves_itself && !home) {
 		struct owner parent = owner_of(BPF_CORE_READ(current, real_parent));
 
 		leaves.cgroup = parent.cgroup;
 		leaves.id = parent.id;
 	}
-	bpf_map_update_elem(&homes, &moved.process, &moved.id, BPF_ANY);
+	bpf_map_update_elem(&homes, &moved.task, &moved.id, BPF_ANY);
 	credit_and_remember(&leaves, &mover, false, false);
 	return 0;
 }
@@ -654,7 +663,7 @@ static __always_inline int on_call(void)
 	leaves = owner;
 	if (cpu->task != task) {
 		/* The switch to it was hidden: it is known where it was if it had been moved there. */
-		home = bpf_map_lookup_elem(&homes, &owner.process);
+		home = find_home(&owner);
 		if (!home || *home == owner.id || !find_slot(*home))
 			return 0;
 		leaves.id = *home;
