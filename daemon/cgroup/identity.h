@@ -20,7 +20,7 @@
 
 #define CGROUP_ANCESTORS_MAX 32
 
-/* The ids of a cgroup's ancestors, the parent first: the nearest ones, of which there can be more. */
+/* The ids of a cgroup's ancestors, the parent first: the nearest ones, of which there can be more. The others are 0. */
 struct cgroup_ancestors {
 	uint64_t ids[CGROUP_ANCESTORS_MAX];
 	size_t nr;

@@ -180,8 +180,8 @@ while True:
 
 
 def test_more_cgroups_than_slots(perfmond, cgroups, work, cpus):
-    """Those that are not counted have taken all slots. One that is counted, and has not run yet,
-    has its own: what runs below it, and finds no slot, is counted there."""
+    """Those that are not counted have taken all slots. One that is counted, and has not run yet, has its own: what runs
+    below it, and finds no slot, is counted there."""
     others, parent = cgroups.make("others"), cgroups.make("parent")
     for i in range(1500):
         others.make(f"o{i}")

@@ -344,8 +344,7 @@ static int bpf_add(struct engine *base, const struct engine_target *spec, const 
 		slots_read_below(engine, spec->id);
 		spec->before_start(spec->userdata, base, now);
 	}
-	target = bpf_target_new(engine, spec->id, spec->ancestors.nr ? spec->ancestors.ids[0] : 0, rows,
-				count_rows(cpus, rows));
+	target = bpf_target_new(engine, spec->id, spec->ancestors.ids[0], rows, count_rows(cpus, rows));
 	if (!target)
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (!root && spec->before_start)

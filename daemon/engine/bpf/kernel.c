@@ -16,7 +16,7 @@
 /* Cgroups of which an ancestor has the counts. */
 #define MAX_ALIASES 8192U
 
-/* More than there are of any process. */
+/* More than the maps of processes have. */
 #define MAX_ENTRIES 2048U
 
 /* A CPU is asked again when it was met in the middle of a program, which takes microseconds. */

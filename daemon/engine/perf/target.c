@@ -163,7 +163,7 @@ struct perf_target *perf_target_new(struct perf_engine *engine, const struct eng
 	target->scope = spec->scope;
 	target->id = spec->id;
 	target->idles = spec->idles;
-	target->parent = spec->ancestors.nr ? spec->ancestors.ids[0] : 0;
+	target->parent = spec->ancestors.ids[0];
 	target->depth = spec->depth;
 	target->rows = (struct totals_row **)((char *)target + size);
 	target->nr_rows = nr_rows;
