@@ -329,6 +329,19 @@ struct client *clients_pick_of(const struct clients *clients, const struct peer 
 	return pick_client(clients, find_peer(clients, peer), SIZE_MAX, CLIENT_SLOW_US);
 }
 
+/* The last that came of those that wait for the daemon, of any peer with more connections than more_than. */
+static struct client *pick_waiting(const struct clients *clients, size_t more_than)
+{
+	static const enum phase order[] = { PHASE_REQUEST, PHASE_WORK };
+	struct client *client;
+
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+		TAILQ_FOREACH_REVERSE(client, &clients->phases[order[i]], client_list, in_phase)
+			if (client->waits && client->peer_count->nr > more_than)
+				return client;
+	return NULL;
+}
+
 struct client *clients_pick_for(const struct clients *clients, const struct peer *newcomer)
 {
 	const struct peer_count *most = clients->peers, *own = find_peer(clients, newcomer);
@@ -339,7 +352,7 @@ struct client *clients_pick_for(const struct clients *clients, const struct peer
 		if (count->nr > most->nr)
 			most = count;
 	if (most && most->nr > nr + 1)
-		client = pick_client(clients, most, SIZE_MAX, 0);
+		client = pick_client(clients, NULL, most->nr - 1, 0) ?: pick_waiting(clients, most->nr - 1);
 	return client ?: pick_client(clients, own, nr, CLIENT_SLOW_US);
 }
 

@@ -113,15 +113,15 @@ void clients_drop(struct clients *clients, struct client *client);
 
 size_t clients_of(const struct clients *clients, const struct peer *peer);
 
-/* The following pick the connection to evict, or NULL. A client whose request is suspended is never picked: the
+/* The following pick the connection to evict, or NULL. A client whose request is suspended is not taken for slow: the
  * delay is not its own. */
 
 /* For another connection of a peer that has all it may have: its client that has been idle the longest, or else one
  * that is slow to send a request, or else to receive a response. */
 struct client *clients_pick_of(const struct clients *clients, const struct peer *peer);
-/* For a newcomer when all slots are taken: any client of the peer with the most connections, if these are more than the
- * newcomer's peer would have then; or else an idle or slow client of the newcomer's peer, or of peers with more
- * connections than that has. */
+/* For a newcomer when all slots are taken: any client of a peer with the most connections, if these are more than the
+ * newcomer's peer would have then, and one that waits for the daemon only if all of them do; or else an idle or slow
+ * client of the newcomer's peer, or of peers with more connections than that has. */
 struct client *clients_pick_for(const struct clients *clients, const struct peer *newcomer);
 /* When files are short: an idle or slow client of any peer. */
 struct client *clients_pick_any(const struct clients *clients);

@@ -76,6 +76,8 @@ static bool evict_client(struct web *web, struct client *client)
 	if (!client)
 		return false;
 	clients_drop(&web->shared.clients, client);
+	if (client->waits)
+		server_give_up(client);
 	server_run(server);
 	return true;
 }

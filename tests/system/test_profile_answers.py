@@ -50,9 +50,9 @@ def is_gone(pid):
 
 
 @pytest.fixture
-def stopped(perfmond):
+def stopped(perfmond, request):
     """A daemon with a question whose child is stopped: (daemon, the child, a future of the answer)."""
-    daemon = perfmond(CONFIG)
+    daemon = perfmond(CONFIG + getattr(request, "param", ""))
     until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > 100, "samples")
     with concurrent.futures.ThreadPoolExecutor(QUEUE + 8) as pool:
         def ask(path="/api/v1/profile", **options):
@@ -77,9 +77,10 @@ def stopped(perfmond):
             os.kill(child, signal.SIGCONT)
 
 
-def send(daemon, path):
+def send(daemon, path, source=None):
     """A question that has been sent when this returns, so that later ones come after it."""
-    connection = http.client.HTTPConnection(daemon.url.rpartition("/")[2], timeout=4 * PATIENCE)
+    connection = http.client.HTTPConnection(daemon.url.rpartition("/")[2], timeout=4 * PATIENCE,
+                                            source_address=source and (source, 0))
     connection.request("GET", path)
     return connection
 
@@ -113,6 +114,32 @@ def test_scrapes_beside(stopped):
     for connection in waiting:
         connection.close()
     assert daemon.metrics().value("perfmond_profile_answer_seconds_total") > 0
+
+
+@pytest.mark.parametrize("stopped", ["[web]\nlisten = 127.0.0.1:0\nmax_connections = 16\n"], indirect=True, ids=["full"])
+def test_newcomers(stopped):
+    """All places are taken by questions that wait: others are answered, and one of the address with the most of them
+    loses its place."""
+    daemon, child, first, _ = stopped
+    waiting = [send(daemon, "/api/v1/profile", f"127.0.0.{2 + i % 3}") for i in range(15)]
+    until(lambda: daemon.metrics().value("perfmond_connections") == 16, "connections")
+    for _ in range(20):
+        daemon.metrics()
+    os.kill(child, signal.SIGCONT)
+    assert first.result().status_code == 200
+    answers = []
+    for connection in waiting:
+        try:
+            answer = connection.getresponse()
+            answers.append((answer.status, len(answer.read()) > 0))
+        except ConnectionError:
+            pass
+        connection.close()
+    # The kernel may tell the daemon of a scrape's end only after the next scrape has begun.
+    assert 12 <= len(answers) < 15 and set(answers) == {(200, True)}
+    metrics = daemon.metrics()
+    assert metrics.value("perfmond_connections_refused_total", reason="full") == 0
+    assert metrics.value("perfmond_connections_refused_total", reason="failed") == 0
 
 
 def test_client_goes(stopped):

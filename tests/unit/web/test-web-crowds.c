@@ -198,14 +198,36 @@ static void test_of_a_greedy_address(void **state)
 	assert_null(spare_for(w, 2));
 }
 
+/* Others get in, though all clients of those with the most connections wait for the daemon. */
+static void test_who_waits_makes_room(void **state)
+{
+	struct world *w = *state;
+	struct client *works, *waits, *reads;
+
+	(void)add(w, 1, PHASE_WORK, 5);
+	works = add(w, 2, PHASE_WORK, 3);
+	waits = add(w, 1, PHASE_REQUEST, 20);
+	(void)add(w, 3, PHASE_REQUEST, 1);
+	reads = add(w, 2, PHASE_ANSWER, 0);
+	for (size_t i = 0; i < w->nr; i++)
+		w->client[i]->waits = w->client[i] == reads ? WAITS_NOT : WAITS_FOR_TURN;
+	/* Who waits for nothing comes first, of whichever of them it is. */
+	assert_ptr_equal(spare_for(w, 9), reads);
+	reads->waits = WAITS_FOR_TURN;
+	assert_ptr_equal(spare_for(w, 9), waits);
+	clients_drop(&w->clients, waits);
+	assert_ptr_equal(spare_for(w, 9), works);
+	/* With another one, these would have as many. */
+	assert_null(spare_for(w, 3));
+}
+
 int main(void)
 {
 #define world_test(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		world_test(test_of_one_address),
-		world_test(test_passwords_are_no_fault),
-		world_test(test_of_many_addresses),
-		world_test(test_of_a_greedy_address),
+		world_test(test_of_one_address),       world_test(test_passwords_are_no_fault),
+		world_test(test_of_many_addresses),    world_test(test_of_a_greedy_address),
+		world_test(test_who_waits_makes_room),
 	};
 
 	return cmocka_run_group_tests_name("web-crowds", tests, NULL, NULL);
