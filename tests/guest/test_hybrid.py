@@ -17,7 +17,10 @@ CYCLES = "perf_cgroup_cycles_total"
 ROOT = "/sys/fs/cgroup"
 
 MS = 1000000
-# By so many cycles they and the clock can differ where the host is busy: it may leave the guest between the two.
+# By so many cycles they and the clock can differ where the host is busy: at a switch the kernel reads the clock, and
+# then the programs read the cycles; the host may leave the guest between the two. The cycles of that time are those of
+# the task before, and the time is that of the task after it, or the other way round. Stops of the host of 10 ms were
+# seen to do that, one for one.
 APART = 30 * MS
 SHOW = f"""
 for pmu in {CORE} {ATOM}; do
@@ -74,13 +77,13 @@ def clock(delta, cgroup, **labels):
 
 
 class AtLeast:
-    """So many ms of work, in cycles: it takes longer where the host is busy. None: nothing at all."""
+    """So many ms of work, in cycles: it takes longer where the host is busy, and see APART. 0: nothing at all."""
 
     def __init__(self, ms):
         self.ms = ms
 
     def __eq__(self, cycles):
-        return cycles >= 0.98 * self.ms * MS if self.ms else cycles == 0
+        return cycles >= self.ms * MS - APART if self.ms else cycles == 0
 
     def __repr__(self):
         return f"at least {self.ms} ms"
@@ -117,11 +120,11 @@ def test_cycles_are_of_the_pmu_where_it_runs(guest, perfmond, engine):
 def test_a_parent_is_the_sum(guest, perfmond):
     daemon = perfmond(settings("events = cycles, cycles:u"))
     before = daemon.fresh()
-    guest.load("pin:1 join:n/left cpu:20 leave", "pin:1 join:n/right cpu:30 pin:0 cpu:30 leave")
+    guest.load("pin:1 join:n/left cpu:200 leave", "pin:1 join:n/right cpu:300 pin:0 cpu:300 leave")
     delta = Delta(before, daemon.fresh())
     for pmu in CPU:
         parts = [of(delta, cgroup, pmu) for cgroup in ("/n/left", "/n/right")]
-        assert of(delta, "/n", pmu) == sum(parts) and parts == [AtLeast(20 if pmu == ATOM else 0), AtLeast(30)]
+        assert of(delta, "/n", pmu) == sum(parts) and parts == [AtLeast(200 if pmu == ATOM else 0), AtLeast(300)]
 
 
 def test_one_is_short_of_counters(guest, perfmond):
@@ -152,22 +155,22 @@ def test_its_cpu_goes_offline(guest, perfmond, per_cpu):
     def totals(metrics):
         return {pmu: metrics.get(CYCLES, cgroup="/n/left", pmu=pmu, **labels) for pmu, labels in cpus.items()}
 
-    guest.load("pin:0 join:n/left cpu:50 pin:1 cpu:70 leave")
+    guest.load("pin:0 join:n/left cpu:250 pin:1 cpu:350 leave")
     before = totals(daemon.fresh())
-    assert before == {CORE: AtLeast(50), ATOM: AtLeast(70)}
+    assert before == {CORE: AtLeast(250), ATOM: AtLeast(350)}
     switch(guest, 0)
     wait_counted(guest, "0")
-    guest.load("join:n/left cpu:60 leave")
+    guest.load("join:n/left cpu:300 leave")
     metrics = daemon.fresh()
     away = totals(metrics)
-    assert away == {CORE: AtLeast(110), ATOM: before[ATOM] if per_cpu == "yes" else None}
+    assert away == {CORE: AtLeast(550), ATOM: before[ATOM] if per_cpu == "yes" else None}
     assert states(metrics, "cgroup") == {CORE: "ok", ATOM: "unsupported"}
     switch(guest, 1)
     wait_counted(guest, "0-1")
     back = totals(daemon.fresh())
     assert back == {CORE: away[CORE], ATOM: before[ATOM]}
-    guest.load("pin:1 join:n/left cpu:80 pin:0 cpu:40 leave")
+    guest.load("pin:1 join:n/left cpu:400 pin:0 cpu:200 leave")
     metrics = daemon.fresh()
-    assert totals(metrics) == {CORE: AtLeast(150), ATOM: AtLeast(150)}
+    assert totals(metrics) == {CORE: AtLeast(750), ATOM: AtLeast(750)}
     assert states(metrics, "cgroup") == {CORE: "ok", ATOM: "ok"}
     assert metrics.value("perfmond_credit_errors_total") == 0
