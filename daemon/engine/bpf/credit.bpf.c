@@ -121,7 +121,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1);
 	__type(key, __u64);
-	__type(value, __u32);
+	__type(value, struct credit_alias);
 } aliases SEC(".maps");
 
 /* Slots that are free. The last one that became free is the first to be taken, so that no more of the memory of slots
@@ -201,11 +201,32 @@ static __always_inline struct cgroup *parent_of(struct cgroup *cgroup)
 	return (struct cgroup *)BPF_CORE_READ(cgroup, self.parent);
 }
 
-static __always_inline __u32 *find_slot(__u64 id)
+static __always_inline bool find_slot(__u64 id, __u32 *ret)
 {
-	__u32 *slot = bpf_map_lookup_elem(&ids, &id);
+	__u32 *own = bpf_map_lookup_elem(&ids, &id), slot;
+	struct credit_alias *alias;
+	struct credit_slot *owner;
 
-	return slot ? slot : bpf_map_lookup_elem(&aliases, &id);
+	if (own) {
+		*ret = *own;
+		return true;
+	}
+	alias = bpf_map_lookup_elem(&aliases, &id);
+	if (!alias)
+		return false;
+	slot = alias->slot;
+	owner = bpf_map_lookup_elem(&slots, &slot);
+	if (!owner || (__u32)owner->generation != alias->generation)
+		return false;
+	*ret = slot;
+	return true;
+}
+
+static __always_inline bool has_slot(__u64 id)
+{
+	__u32 slot;
+
+	return find_slot(id, &slot);
 }
 
 /* The slot of the nearest ancestor that has one. */
@@ -214,14 +235,13 @@ __noinline __u32 ancestor_slot(__u64 address)
 	struct cgroup *cgroup = (struct cgroup *)address;
 
 	for (int i = 0; i < CREDIT_DEPTH_MAX; i++) {
-		__u32 *slot;
+		__u32 slot;
 
 		cgroup = parent_of(cgroup);
 		if (!cgroup)
 			break;
-		slot = find_slot(BPF_CORE_READ(cgroup, kn, id));
-		if (slot)
-			return *slot;
+		if (find_slot(BPF_CORE_READ(cgroup, kn, id), &slot))
+			return slot;
 	}
 	return CREDIT_ROOT_SLOT;
 }
@@ -251,7 +271,7 @@ __noinline int take_slot(__u32 slot, __u64 address, __u64 id)
 /* A cgroup that runs for the first time, or is not known any more. */
 __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 {
-	__u32 slot = CREDIT_ROOT_SLOT, number, *other;
+	__u32 slot = CREDIT_ROOT_SLOT, number, other;
 	struct credit_cpu *cpu = this_cpu(&number);
 
 	if (!cpu)
@@ -264,19 +284,20 @@ __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 		return slot;
 	/* Another CPU was faster. */
 	bpf_map_push_elem(&vacant, &slot, 0);
-	other = find_slot(id);
-	return other ? *other : ancestor_slot(cgroup);
+	return find_slot(id, &other) ? other : ancestor_slot(cgroup);
 }
 
 static __always_inline void remember(struct credit_cpu *cpu, const struct owner *owner)
 {
-	__u32 *slot = find_slot(owner->id);
 	struct cgroup *cgroup = owner->cgroup;
 	__u64 address = 0;
+	__u32 slot;
 
-	if (!slot)
+	if (!find_slot(owner->id, &slot)) {
 		bpf_probe_read_kernel(&address, sizeof(address), &cgroup);
-	cpu->slot = slot ? *slot : new_slot(address, owner->id);
+		slot = new_slot(address, owner->id);
+	}
+	cpu->slot = slot;
 	cpu->cgroup = owner->id;
 }
 
@@ -632,7 +653,7 @@ int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct 
 
 	/* Where it was, for the case that the switch to it was hidden; else the CPU knows that. One that has never been
 	 * moved was where it was made. */
-	if (moves_itself && home && find_slot(*home)) {
+	if (moves_itself && home && has_slot(*home)) {
 		leaves.id = *home;
 	} else if (moves_itself && !home) {
 		struct owner parent = owner_of(BPF_CORE_READ(current, real_parent));
@@ -664,7 +685,7 @@ static __always_inline int on_call(void)
 	if (cpu->task != task) {
 		/* The switch to it was hidden: it is known where it was if it had been moved there. */
 		home = find_home(&owner);
-		if (!home || *home == owner.id || !find_slot(*home))
+		if (!home || *home == owner.id || !has_slot(*home))
 			return 0;
 		leaves.id = *home;
 	} else if (cpu->cgroup == owner.id) {

@@ -40,7 +40,6 @@ static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct buf
 	pack_u64(out, known->seen_at);
 	pack_u64(out, (uint64_t)known->retired | (uint64_t)known->spent << 1);
 	pack_u64(out, known->claimed_by);
-	pack_u64(out, known->nr_aliases);
 	pack_u64(out, known->nr_unclaimed);
 	for (size_t i = 0; i < known->nr_unclaimed * unclaimed; i++)
 		pack_u64(out, known->unclaimed[i]);
@@ -60,7 +59,7 @@ static bool is_read(const struct bpf_kernel *kernel, uint32_t slot)
 {
 	size_t words = bpf_read_words(&kernel->sizes);
 
-	if (kernel->known[slot].seen_at || kernel->known[slot].nr_aliases || kernel->known[slot].unclaimed)
+	if (kernel->known[slot].seen_at || kernel->known[slot].unclaimed)
 		return true;
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
 		if (kernel->read[((size_t)slot * kernel->sizes.cpus + cpu) * words])
@@ -199,7 +198,6 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 	known->retired = flags & 1;
 	known->spent = flags & 2;
 	known->claimed_by = unpack_u64(in);
-	known->nr_aliases = (size_t)unpack_u64(in);
 	nr = unpack_nr(in, unclaimed * sizeof(uint64_t));
 	if (in->bad || known->unclaimed || nr > kernel->sizes.cpus)
 		return -EBADMSG;

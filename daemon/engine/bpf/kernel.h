@@ -61,7 +61,6 @@ struct bpf_slot {
 	uint64_t *unclaimed;
 	size_t nr_unclaimed; /* CPUs in it: those of lower numbers */
 	uint64_t claimed_by;
-	size_t nr_aliases; /* cgroups whose counts go here since they have no slot of their own; at least so many */
 	struct bpf_target *target; /* the cgroup's, or NULL, as long as the engine's targets are … */
 	uint64_t targets;	   /* … those of this number */
 };

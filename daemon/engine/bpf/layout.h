@@ -26,7 +26,7 @@
  * by two more, which differ by that.
  */
 
-#define CREDIT_LAYOUT 5
+#define CREDIT_LAYOUT 6
 
 #define CREDIT_EVENTS_MAX 64
 #define CREDIT_SETS_MAX 64
@@ -130,6 +130,13 @@ struct credit_cpu {
 /* Who has the slot. */
 struct credit_slot {
 	credit_word id;				 /* the cgroup's; 0: nobody */
+	credit_word generation;			 /* another one when its aliases end */
 	credit_word nr_ancestors;		 /* the nearest ones, of which there can be more */
 	credit_word ancestors[CREDIT_DEPTH_MAX]; /* their ids: the parent's first */
+};
+
+/* The slot of an ancestor, as long as that is of the generation: so that aliases of a slot end all at once, however many
+ * there are. */
+struct credit_alias {
+	unsigned int slot, generation;
 };

@@ -97,10 +97,9 @@ uint32_t slot_take(struct bpf_kernel *kernel, uint64_t id, const credit_word *an
 
 bool slot_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot)
 {
-	if (bpf_map_update_elem(kernel->fds[BPF_FILE_ALIASES], &id, &slot, BPF_ANY) < 0)
-		return false;
-	kernel->known[slot].nr_aliases++;
-	return forget_id(kernel, id);
+	const struct credit_alias alias = { slot, (uint32_t)kernel->slots[slot].generation };
+
+	return bpf_map_update_elem(kernel->fds[BPF_FILE_ALIASES], &id, &alias, BPF_ANY) == 0 && forget_id(kernel, id);
 }
 
 void slot_unalias(struct bpf_kernel *kernel, uint64_t id)
@@ -108,29 +107,9 @@ void slot_unalias(struct bpf_kernel *kernel, uint64_t id)
 	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_ALIASES], &id);
 }
 
-bool slot_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
+void slot_end_aliases(struct bpf_kernel *kernel, uint32_t slot)
 {
-	uint64_t id, previous, *after = NULL;
-	int aliases = kernel->fds[BPF_FILE_ALIASES];
-
-	if (kernel->known[slot].nr_aliases == 0)
-		return true;
-	while (bpf_map_get_next_key(aliases, after, &id) == 0) {
-		uint32_t to;
-		bool known = bpf_map_lookup_elem(aliases, &id, &to) == 0, drop = known && to == slot;
-
-		/* One that is not there any more was forgotten meanwhile. */
-		if ((!known || (drop && bpf_map_delete_elem(aliases, &id) < 0)) && errno != ENOENT)
-			return false;
-		if (!drop) {
-			previous = id;
-			after = &previous;
-		}
-	}
-	if (errno != ENOENT)
-		return false;
-	kernel->known[slot].nr_aliases = 0;
-	return true;
+	kernel->slots[slot].generation++;
 }
 
 void slot_free(struct bpf_kernel *kernel, uint32_t slot)

@@ -27,5 +27,5 @@ bool slot_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot);
 void slot_unalias(struct bpf_kernel *kernel, uint64_t id);
 /* The slot can be given to another cgroup. No program uses it any more. */
 void slot_free(struct bpf_kernel *kernel, uint32_t slot);
-/* No cgroup's counts go to the slot but its own. False: they may still. */
-bool slot_drop_aliases(struct bpf_kernel *kernel, uint32_t slot);
+/* From now on no cgroup's counts go to the slot but its own. */
+void slot_end_aliases(struct bpf_kernel *kernel, uint32_t slot);

@@ -420,8 +420,9 @@ static void slot_fold(struct bpf_engine *engine, uint32_t slot)
 	uint64_t id = kernel->slots[slot].id;
 	uint32_t to;
 
-	if (!find_ancestor_slot(engine, slot, &to) || !slot_drop_aliases(kernel, slot))
+	if (!find_ancestor_slot(engine, slot, &to))
 		return;
+	slot_end_aliases(kernel, slot);
 	kernel->known[slot].retired = kernel->known[slot].ran ? slot_alias(kernel, id, to) : slot_forget(kernel, id);
 }
 
@@ -533,8 +534,8 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 					look_learn(engine, slot, cpu, i);
 		slot_read(engine, slot, LAST | APART);
 		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
-		engine->kernel->known[slot].retired = slot_drop_aliases(engine->kernel, slot) &&
-						      slot_forget(engine->kernel, target->id);
+		slot_end_aliases(engine->kernel, slot);
+		engine->kernel->known[slot].retired = slot_forget(engine->kernel, target->id);
 	}
 	target_settle(engine, target);
 }

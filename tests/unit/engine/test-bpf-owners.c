@@ -6,6 +6,7 @@
 #include "setup/loaded-bpf.h"
 
 #include <bpf/bpf.h>
+#include <sched.h>
 
 /* Is it the next one that is given? */
 static bool is_next(const struct bpf_kernel *kernel, uint32_t slot)
@@ -124,38 +125,47 @@ static void test_reserved(_unused_ void **state)
 	assert_int_equal(slot_take(kernel, NO_CGROUP(8), NULL, 0), CREDIT_ROOT_SLOT);
 }
 
-static uint32_t alias_of(const struct bpf_kernel *kernel, uint64_t id)
+/* The slot that the programs find for the cgroup of this process. */
+static uint32_t own_slot(struct bpf_kernel *kernel)
 {
-	uint32_t slot;
-
-	return bpf_map_lookup_elem(kernel->fds[BPF_FILE_ALIASES], &id, &slot) == 0 ? slot : CREDIT_ROOT_SLOT;
+	assert_true(bpf_kernel_flush(kernel, 0));
+	return (uint32_t)kernel->cpus[0].slot;
 }
 
+/* Of the process's own cgroup, since programs are what looks for aliases. */
 static void test_aliases(_unused_ void **state)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
-	uint32_t parent = slot_take(kernel, NO_CGROUP(1), NULL, 0);
+	uint32_t parent = slot_take(kernel, NO_CGROUP(1), NULL, 0), first, second;
 	uint32_t other = slot_take(kernel, NO_CGROUP(2), NULL, 0);
+	uint64_t id;
+	cpu_set_t cpus;
 
-	assert_int_not_equal(parent, other);
-	assert_int_not_equal(slot_take(kernel, NO_CGROUP(3), NULL, 0), CREDIT_ROOT_SLOT);
-	assert_true(slot_alias(kernel, NO_CGROUP(3), parent));
-	assert_true(slot_alias(kernel, NO_CGROUP(4), parent));
-	assert_true(slot_alias(kernel, NO_CGROUP(5), other));
-	assert_true(slot_alias(kernel, NO_CGROUP(6), parent));
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	assert_int_equal(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+	first = own_slot(kernel);
+	id = kernel->cpus[0].cgroup;
+	assert_int_equal(slot_find(kernel, id), first);
+
+	assert_true(slot_alias(kernel, id, parent));
 	/* No slot of its own any more. */
-	assert_int_equal(slot_find(kernel, NO_CGROUP(3)), CREDIT_ROOT_SLOT);
-	assert_int_equal(alias_of(kernel, NO_CGROUP(3)), parent);
-	assert_int_equal(kernel->known[parent].nr_aliases, 3);
-	slot_forget(kernel, NO_CGROUP(6));
-	assert_int_equal(alias_of(kernel, NO_CGROUP(6)), CREDIT_ROOT_SLOT);
-
-	slot_drop_aliases(kernel, parent);
-	assert_int_equal(kernel->known[parent].nr_aliases, 0);
-	assert_int_equal(alias_of(kernel, NO_CGROUP(3)), CREDIT_ROOT_SLOT);
-	assert_int_equal(alias_of(kernel, NO_CGROUP(4)), CREDIT_ROOT_SLOT);
-	assert_int_equal(alias_of(kernel, NO_CGROUP(5)), other);
+	assert_int_equal(slot_find(kernel, id), CREDIT_ROOT_SLOT);
+	assert_int_equal(own_slot(kernel), parent);
+	slot_end_aliases(kernel, other);
+	assert_int_equal(own_slot(kernel), parent);
+	slot_end_aliases(kernel, parent);
+	second = own_slot(kernel);
+	assert_int_not_equal(second, parent);
+	assert_int_equal(slot_find(kernel, id), second);
 	assert_int_equal(slot_find(kernel, NO_CGROUP(1)), parent);
+
+	/* Another time, and of the slot's next generation. */
+	assert_true(slot_alias(kernel, id, parent));
+	assert_int_equal(own_slot(kernel), parent);
+	/* It is forgotten, as it is when the cgroup becomes a target. */
+	slot_unalias(kernel, id);
+	assert_int_not_equal(own_slot(kernel), parent);
 }
 
 int main(void)

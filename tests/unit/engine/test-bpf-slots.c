@@ -63,7 +63,6 @@ static struct machine *m;
 bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel);
 uint32_t __wrap_slot_find(const struct bpf_kernel *kernel, uint64_t id);
 bool __wrap_slot_forget(struct bpf_kernel *kernel, uint64_t id);
-bool __wrap_slot_drop_aliases(struct bpf_kernel *kernel, uint32_t slot);
 
 bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel)
 {
@@ -80,13 +79,6 @@ bool __wrap_slot_forget(struct bpf_kernel *kernel, uint64_t id)
 {
 	(void)kernel;
 	(void)id;
-	return true;
-}
-
-bool __wrap_slot_drop_aliases(struct bpf_kernel *kernel, uint32_t slot)
-{
-	(void)kernel;
-	(void)slot;
 	return true;
 }
 
