@@ -517,7 +517,7 @@ static void put_totals_row(struct buf *out, const struct totals_row *row, const 
 	pack_u64(out, row->gone_at);
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		pack_u64(out, row->cells[i].total);
-		pack_u64(out, row->cells[i].at_tick);
+		pack_u64(out, row->rates[i].at_tick);
 		pack_u64(out, row->cells[i].measured);
 	}
 	for (size_t i = 0; i < plan->nr_sets; i++) {
@@ -562,7 +562,7 @@ static void get_cells(struct unpack *in, struct totals_row *row, const struct sc
 {
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		row->cells[i].total = unpack_u64(in);
-		row->cells[i].at_tick = unpack_at_most(in, row->cells[i].total);
+		row->rates[i].at_tick = unpack_at_most(in, row->cells[i].total);
 		row->cells[i].measured = unpack_at_most(in, 1);
 	}
 	for (size_t i = 0; i < plan->nr_sets; i++) {

@@ -150,9 +150,9 @@ static void add_row(struct target_rate *target, const struct totals_row *row, co
 	if (!target->row)
 		*target = (struct target_rate){ .row = row };
 	for (size_t i = 0; i < columns->nr; i++) {
-		const struct totals_cell *cell = &row->cells[columns->items[i]];
+		size_t column = columns->items[i];
 
-		target->sum += anew || !cell->measured ? NAN : cell->rate;
+		target->sum += anew || !row->cells[column].measured ? NAN : row->rates[column].rate;
 	}
 }
 

@@ -99,10 +99,10 @@ static void copy_row(struct snapshot_table *table, const struct totals_row *row,
 	for (size_t i = 0; i < table->nr_columns; i++) {
 		cells[i] = (struct snapshot_cell){
 			.total = row->cells[i].total,
-			.rate = row->cells[i].rate,
+			.rate = row->rates[i].rate,
 			.measured = row->cells[i].measured && table->columns[i].state != EVENT_STALLED,
 		};
-		copy_averages(&cells[i], &row->cells[i].averages);
+		copy_averages(&cells[i], &row->rates[i].averages);
 	}
 	for (size_t i = 0; i < table->nr_sets; i++)
 		times[i] = (struct snapshot_times){

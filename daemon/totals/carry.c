@@ -110,19 +110,16 @@ static void carry_row(const struct carrying *carrying, struct totals_row *to, co
 
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		size_t predecessor = carrying->predecessors[from->scope][i];
-		const struct totals_cell *cell;
+		uint64_t at_tick = to->rates[i].at_tick;
 
 		if (predecessor == NO_COLUMN)
 			continue;
-		cell = &from->cells[predecessor];
-		to->cells[i].total += cell->total;
-		to->cells[i].at_tick += cell->at_tick;
-		to->cells[i].rate = cell->rate;
-		to->cells[i].held = cell->held;
-		to->cells[i].averages = cell->averages;
+		to->cells[i].total += from->cells[predecessor].total;
+		to->rates[i] = from->rates[predecessor];
+		to->rates[i].at_tick += at_tick;
 		/* A column that is not counted any more is not measured, unless the target is gone: then it was. */
 		if (plan->columns[i].set != NO_SET || final)
-			to->cells[i].measured |= cell->measured;
+			to->cells[i].measured |= from->cells[predecessor].measured;
 	}
 	to->since = to->since < from->since ? to->since : from->since;
 	if (!final)

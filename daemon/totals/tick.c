@@ -9,21 +9,24 @@
 #define HOLD_NS 100000000U
 
 /* part: the part of the added counts that belongs to this interval. */
-static void cell_tick(struct totals_cell *cell, const struct rate_step *step, double part, uint64_t *counted)
+static void cell_tick(const struct totals_cell *cell, struct totals_rate *rate, const struct rate_step *step,
+		      double part, uint64_t *counted)
 {
-	*counted += cell->total - cell->at_tick;
-	cell->rate = cell->measured ? part * (double)(cell->total - cell->at_tick) / step->seconds : NAN;
-	cell->held = false;
-	cell->at_tick = cell->total;
-	rate_averages_add(&cell->averages, step, cell->rate);
+	uint64_t risen = cell->total - rate->at_tick;
+
+	*counted += risen;
+	rate->rate = cell->measured ? part * (double)risen / step->seconds : NAN;
+	rate->held = false;
+	rate->at_tick = cell->total;
+	rate_averages_add(&rate->averages, step, rate->rate);
 }
 
-static void cell_wait(struct totals_cell *cell, const struct rate_step *step, bool hold)
+static void rate_wait(struct totals_rate *rate, const struct rate_step *step, bool hold)
 {
-	cell->held = hold && !isnan(cell->rate);
+	rate->held = hold && !isnan(rate->rate);
 	if (!hold)
-		cell->rate = NAN;
-	rate_averages_wait(&cell->averages, step);
+		rate->rate = NAN;
+	rate_averages_wait(&rate->averages, step);
 }
 
 /* On some of a row's CPUs the set may wait while it counts on others. So the added counts may cover more time than
@@ -38,12 +41,12 @@ static void set_tick(struct totals_row *row, const struct set *set, struct total
 	double part = set->exact || times->waited || !counts ? 1 : (double)enabled / (double)times->covered;
 
 	for (size_t i = 0; i < set->nr; i++) {
-		struct totals_cell *cell = &row->cells[set->columns[i]];
+		size_t column = set->columns[i];
 
-		if (waits && cell->measured)
-			cell_wait(cell, step, times->waited + step->ns < HOLD_NS);
+		if (waits && row->cells[column].measured)
+			rate_wait(&row->rates[column], step, times->waited + step->ns < HOLD_NS);
 		else
-			cell_tick(cell, &whole, part, &counted[set->columns[i]]);
+			cell_tick(&row->cells[column], &row->rates[column], &whole, part, &counted[column]);
 	}
 	times->waited = waits ? times->waited + step->ns : counts ? 0 : times->waited;
 	times->covered = 0;
@@ -59,7 +62,7 @@ static void row_tick(struct totals_row *row, const struct scope_plan *plan, cons
 		set_tick(row, &plan->sets[i], &row->times[i], step, counted);
 	for (size_t i = 0; i < plan->nr_columns; i++)
 		if (plan->columns[i].set == NO_SET)
-			cell_tick(&row->cells[i], step, 1, &counted[i]);
+			cell_tick(&row->cells[i], &row->rates[i], step, 1, &counted[i]);
 }
 
 static void sum_add(struct totals_sum *sum, const struct rate_step *step, double rate)
@@ -86,9 +89,9 @@ static void sum_tick(struct totals *totals, const struct rate_step *step)
 
 		TAILQ_FOREACH(row, &totals->rows[SCOPE_CPU], in_totals) {
 			measured |= row->cells[i].measured;
-			told |= !isnan(row->cells[i].rate) && !row->cells[i].held;
-			if (!isnan(row->cells[i].rate))
-				rate = isnan(rate) ? row->cells[i].rate : rate + row->cells[i].rate;
+			told |= !isnan(row->rates[i].rate) && !row->rates[i].held;
+			if (!isnan(row->rates[i].rate))
+				rate = isnan(rate) ? row->rates[i].rate : rate + row->rates[i].rate;
 		}
 		if (measured && !told)
 			sum_wait(&totals->all_cpus[i], step);

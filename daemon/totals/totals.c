@@ -11,6 +11,12 @@
 /* Totals that were held for want of a mount wait so long, at least, for their cgroups to be opened again. */
 #define HELD_NS 10000000000U
 
+/* Of a row: its times and cells. */
+static size_t counts_size(const struct scope_plan *plan)
+{
+	return plan->nr_sets * sizeof(struct totals_times) + plan->nr_columns * sizeof(struct totals_cell);
+}
+
 int totals_new(struct totals **ret, struct plan *plan, size_t max_gone)
 {
 	struct totals *totals = calloc(1, sizeof(*totals));
@@ -22,6 +28,8 @@ int totals_new(struct totals **ret, struct plan *plan, size_t max_gone)
 	totals->plan = plan_ref(plan);
 	totals->max_gone = max_gone;
 	TAILQ_INIT(&totals->gone);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		slab_init(&totals->counts[scope], counts_size(&plan->scope[scope]));
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		totals->counted[scope] = calloc(plan->scope[scope].nr_columns + 1, sizeof(uint64_t));
 		if (!totals->counted[scope]) {
@@ -49,6 +57,8 @@ struct totals *totals_free(struct totals *totals)
 			totals_drop(totals, TAILQ_FIRST(&totals->rows[scope]));
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		free(totals->counted[scope]);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		slab_release(&totals->counts[scope]);
 	free(totals->all_cpus);
 	plan_unref(totals->plan);
 	free(totals);
@@ -85,16 +95,22 @@ static void leave_gone(struct totals *totals, struct totals_row *row)
 	row->gone_at = 0;
 }
 
+static void row_free(struct totals *totals, struct totals_row *row)
+{
+	slab_give(&totals->counts[row->scope], row->times);
+	free(row);
+}
+
 void totals_drop(struct totals *totals, struct totals_row *row)
 {
 	for (size_t i = 0; i < totals->plan->scope[row->scope].nr_columns; i++)
-		totals->counted[row->scope][i] += row->cells[i].total - row->cells[i].at_tick;
+		totals->counted[row->scope][i] += row->cells[i].total - row->rates[i].at_tick;
 	leave_gone(totals, row);
 	HASH_DELETE(by_target, totals->by_target, row);
 	TAILQ_REMOVE(&totals->rows[row->scope], row, in_totals);
 	totals->nr_rows[row->scope]--;
 	cgroup_identity_unref(row->identity);
-	free(row);
+	row_free(totals, row);
 }
 
 /* The key of the hash: rows of CPUs and of cgroups can't meet, since a label begins with a slash. */
@@ -127,24 +143,29 @@ struct totals_row *totals_find(const struct totals *totals, int cpu, const struc
 	return row;
 }
 
-static struct totals_row *row_new(const struct scope_plan *plan, const char *key)
+static struct totals_row *row_new(struct totals *totals, enum scope scope, const char *key)
 {
+	const struct scope_plan *plan = &totals->plan->scope[scope];
 	size_t head = sizeof(struct totals_row) + strlen(key) + 1;
 	struct totals_row *row;
 
-	head = (head + _Alignof(struct totals_times) - 1) / _Alignof(struct totals_times) *
-	       _Alignof(struct totals_times);
-	row = calloc(1, head + plan->nr_sets * sizeof(struct totals_times) +
-				plan->nr_columns * sizeof(struct totals_cell));
+	head = (head + _Alignof(struct totals_rate) - 1) / _Alignof(struct totals_rate) * _Alignof(struct totals_rate);
+	row = calloc(1, head + plan->nr_columns * sizeof(struct totals_rate));
 	if (!row)
 		return NULL;
-	row->times = (struct totals_times *)((char *)row + head);
+	row->scope = scope;
+	row->times = slab_take(&totals->counts[scope]);
+	if (!row->times) {
+		free(row);
+		return NULL;
+	}
 	row->cells = (struct totals_cell *)(row->times + plan->nr_sets);
+	row->rates = (struct totals_rate *)((char *)row + head);
 	for (size_t i = 0; i < plan->nr_sets; i++)
 		row->times[i].share = NAN;
 	for (size_t i = 0; i < plan->nr_columns; i++) {
-		row->cells[i].rate = NAN;
-		rate_averages_forget(&row->cells[i].averages);
+		row->rates[i].rate = NAN;
+		rate_averages_forget(&row->rates[i].averages);
 	}
 	memcpy(row->target, key, strlen(key));
 	return row;
@@ -185,15 +206,14 @@ int totals_take(struct totals *totals, enum scope scope, int cpu, struct cgroup_
 		return 0;
 	}
 
-	row = row_new(&totals->plan->scope[scope], key);
+	row = row_new(totals, scope, key);
 	if (!row)
 		return -ENOMEM;
 	HASH_ADD(by_target, totals->by_target, target, strlen(key), row);
 	if (!row->by_target.tbl) {
-		free(row);
+		row_free(totals, row);
 		return -ENOMEM;
 	}
-	row->scope = scope;
 	row->cpu = cpu;
 	row->since = clock_realtime_ns();
 	row->identity = identity ? cgroup_identity_ref(identity) : NULL;

@@ -6,7 +6,7 @@
  * scales counts (estimate.h) and adds them.
  *
  * Totals are a table for each scope. A row is a target that has series: a CPU, a cgroup, or a cgroup on one CPU. It has
- * a cell for each column of its scope's plan, and the times of each set.
+ * a cell for each column of its scope's plan, with its rate, and the times of each set.
  *
  * Engines add through accounts (engine/account.h). Nothing ever takes away, so a row's totals are
  * monotonic whatever happens to the files below: a reload opens them anew, a cgroup is removed (its row lingers) and
@@ -23,15 +23,21 @@
 #include "plan/plan.h"
 #include "totals/rate-averages.h"
 #include "util/hash.h"
+#include "util/slab.h"
 
 #include <sys/queue.h>
 
+/* What has been counted. A reading touches this and the times, of each row. */
 struct totals_cell {
-	uint64_t total;		       /* counts, before the event's scale */
-	uint64_t at_tick;	       /* total at the end of the last interval */
-	double rate;		       /* counts per second over the last interval; NAN: not known (yet) */
+	uint64_t total; /* counts, before the event's scale */
+	bool measured;	/* something observed it; false: it is absent, not 0 */
+};
+
+/* The same at the end of the last interval (tick.h). */
+struct totals_rate {
+	uint64_t at_tick;	       /* the total */
+	double rate;		       /* counts per second over the interval; NAN: not known (yet) */
 	struct rate_averages averages; /* of that rate */
-	bool measured;		       /* something observed it; false: it is absent, not 0 */
 	bool held; /* the rate is of an earlier interval: since then too little time has passed to tell another */
 };
 
@@ -49,6 +55,9 @@ struct totals_times {
 struct totals_row {
 	enum scope scope;
 	int cpu;			  /* or ROW_ALL_CPUS */
+	struct totals_times *times;	  /* one a set; in the slab, with the cells */
+	struct totals_cell *cells;	  /* one a column */
+	struct totals_rate *rates;	  /* one a column; of the row's allocation */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0 */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it exists */
@@ -57,8 +66,6 @@ struct totals_row {
 	size_t number; /* in an image, while that is written */
 	TAILQ_ENTRY(totals_row) in_totals;
 	TAILQ_ENTRY(totals_row) in_gone; /* while gone_at is set */
-	struct totals_cell *cells;	 /* one a column; of the same allocation */
-	struct totals_times *times;	 /* one a set; of the same allocation */
 	UT_hash_handle by_target;
 	char target[]; /* the key: CPU and label */
 };
@@ -76,13 +83,14 @@ struct totals {
 	struct plan *plan; /* a reference */
 	struct totals_row_list rows[_SCOPE_MAX];
 	size_t nr_rows[_SCOPE_MAX];
-	struct totals_row_list gone;   /* the rows that linger, in the order in which their cgroups went */
-	size_t nr_gone, max_gone;      /* cgroups that linger */
-	uint64_t pushed_out;	       /* cgroups that could not linger to the end for want of room */
-	uint64_t *counted[_SCOPE_MAX]; /* one a column: counts of all rows since the caller last cleared it */
-	struct totals_sum *all_cpus;   /* one a column of SCOPE_CPU */
-	struct totals_row *by_target;  /* users choose labels, but the number of rows is bounded */
-	uint64_t last_tick;	       /* CLOCK_MONOTONIC ns; 0: none yet */
+	struct totals_row_list gone;	/* the rows that linger, in the order in which their cgroups went */
+	size_t nr_gone, max_gone;	/* cgroups that linger */
+	struct slab counts[_SCOPE_MAX]; /* of rows: times and cells. Not for child processes */
+	uint64_t pushed_out;		/* cgroups that could not linger to the end for want of room */
+	uint64_t *counted[_SCOPE_MAX];	/* one a column: counts of all rows since the caller last cleared it */
+	struct totals_sum *all_cpus;	/* one a column of SCOPE_CPU */
+	struct totals_row *by_target;	/* users choose labels, but the number of rows is bounded */
+	uint64_t last_tick;		/* CLOCK_MONOTONIC ns; 0: none yet */
 	bool holds; /* totals_carry() holds cgroups that are not counted any more, in place of letting them linger */
 };
 

@@ -2,12 +2,15 @@
 #pragma once
 
 /*
- * The resident memory of the process: what is not needed any more is given back.
+ * The resident memory of the process: what is not needed any more is given back, and what is written to all the time is
+ * not copied for children.
  *
  * Left to itself, malloc(3) keeps up to 64 MiB of freed memory once it has served something large, such as an answer of
  * some MiB. And a program that has started has in memory all pages of code and tables that the start has run through,
  * with their neighbours.
  */
+
+#include <stddef.h>
 
 /* Before anything large is allocated: blocks of 128 KiB or more are mappings of their own, which go when they are
  * freed, and which grow without being copied. */
@@ -16,3 +19,8 @@ void memory_return_freed(void);
 /* After the start, or whenever much was run through: forgets pages of programs and libraries that are as they are in
  * their files. Those that are needed are mapped again when they are. */
 void memory_forget_code(void);
+
+/* Memory with zeros that children of this process do not get (madvise(2), MADV_DONTFORK): they must not touch it. NULL:
+ * there is none. Pages count as resident when they have been written to. */
+void *memory_map_own(size_t size);
+void memory_unmap(void *memory, size_t size);

@@ -116,7 +116,10 @@ def test_scrapes_beside(stopped):
     assert daemon.metrics().value("perfmond_profile_answer_seconds_total") > 0
 
 
-@pytest.mark.parametrize("stopped", ["[web]\nlisten = 127.0.0.1:0\nmax_connections = 16\n"], indirect=True, ids=["full"])
+FULL = "[web]\nlisten = 127.0.0.1:0\nmax_connections = 16\n"
+
+
+@pytest.mark.parametrize("stopped", [FULL], indirect=True, ids=["full"])
 def test_newcomers(stopped):
     """All places are taken by questions that wait: others are answered, and one of the address with the most of them
     loses its place."""

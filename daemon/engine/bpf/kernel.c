@@ -4,6 +4,7 @@
 
 #include "engine/bpf/credit.skel.h"
 #include "util/clock.h"
+#include "util/memory.h"
 
 #include <assert.h>
 #include <bpf/bpf.h>
@@ -147,6 +148,16 @@ static void unmap_file(const struct bpf_kernel *kernel, enum bpf_file file, void
 		(void)munmap(memory, mapped_size(&kernel->sizes, file));
 }
 
+static size_t known_size(const struct bpf_sizes *sizes)
+{
+	return sizes->slots * sizeof(struct bpf_slot);
+}
+
+static size_t read_size(const struct bpf_sizes *sizes)
+{
+	return (size_t)sizes->slots * sizes->cpus * bpf_read_words(sizes) * sizeof(uint64_t);
+}
+
 /* Maps what is shared, and makes room for what is known of it. */
 static int kernel_open_memory(struct bpf_kernel *kernel)
 {
@@ -172,9 +183,8 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 	if (r < 0)
 		return r;
 	kernel->marks = marks;
-	kernel->known = calloc(sizes->slots, sizeof(*kernel->known));
-	/* Pages that nothing is read into take no memory. */
-	kernel->read = calloc((size_t)sizes->slots * sizes->cpus, bpf_read_words(sizes) * sizeof(*kernel->read));
+	kernel->known = memory_map_own(known_size(sizes));
+	kernel->read = memory_map_own(read_size(sizes));
 	kernel->looked_at = calloc((size_t)sizes->cpus * CREDIT_MARK_WORDS(sizes->slots), sizeof(*kernel->looked_at));
 	kernel->calibrations = calloc((size_t)sizes->cpus * sizes->events, sizeof(*kernel->calibrations));
 	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
@@ -267,8 +277,8 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 		safe_close(kernel->fds[i]);
 	for (uint32_t i = 0; kernel->known && i < kernel->sizes.slots; i++)
 		free(kernel->known[i].unclaimed);
-	free(kernel->known);
-	free(kernel->read);
+	memory_unmap(kernel->known, known_size(&kernel->sizes));
+	memory_unmap(kernel->read, read_size(&kernel->sizes));
 	free(kernel->looked_at);
 	free(kernel->calibrations);
 	free(kernel->errors);

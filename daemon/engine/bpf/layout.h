@@ -135,7 +135,7 @@ struct credit_slot {
 	credit_word ancestors[CREDIT_DEPTH_MAX]; /* their ids: the parent's first */
 };
 
-/* The slot of an ancestor, as long as that is of the generation: so that aliases of a slot end all at once, however many
+/* The slot of an ancestor, as long as that is of the generation: so the aliases of a slot end all at once, however many
  * there are. */
 struct credit_alias {
 	unsigned int slot, generation;

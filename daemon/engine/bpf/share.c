@@ -44,8 +44,11 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 	account_add_times(&account, share->enabled, share->running);
 	if (share->counts)
 		account_add_counts(&account, share->counts, share->covered);
-	set->enabled |= share->enabled > 0;
-	set->ran |= share->counts && share->covered > 0;
+	/* Memory that is not written to is not copied after a fork. */
+	if (share->enabled > 0 && !set->enabled)
+		set->enabled = true;
+	if (share->counts && share->covered > 0 && !set->ran)
+		set->ran = true;
 	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
 	settle_on_cpu(engine, account.row, share);
 }

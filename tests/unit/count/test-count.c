@@ -107,12 +107,12 @@ static void test_rates_and_times(void **state)
 	assert_int_equal(count_add_cpus(w->count), 0);
 	count_tick(w->count, NULL);
 	row = row_of(w, 0, NULL);
-	assert_true(isnan(row->cells[0].rate)); /* no interval has ended yet */
+	assert_true(isnan(row->rates[0].rate)); /* no interval has ended yet */
 
 	/* More time than has passed on the clock is not believed: the count is taken as it is. */
 	fake_run(0, 0, 3600ULL * SECOND, 1800ULL * SECOND, 1000);
 	count_tick(w->count, NULL);
-	assert_true(row->cells[0].rate > 0 && isfinite(row->cells[0].rate));
+	assert_true(row->rates[0].rate > 0 && isfinite(row->rates[0].rate));
 	assert_true(row->times[0].enabled < 60ULL * SECOND);
 	assert_true(row->times[0].running <= row->times[0].enabled);
 	assert_int_equal(row->cells[0].total, 1000);
@@ -144,7 +144,7 @@ static void test_rates_of_what_waits(void **state)
 {
 	static const uint64_t tick = SECOND / 10;
 	struct world *w = *state;
-	const struct totals_cell *cpu, *both;
+	const struct totals_rate *cpu, *both;
 	struct cgroup *a;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
@@ -154,8 +154,8 @@ static void test_rates_of_what_waits(void **state)
 	assert_int_equal(count_add_cpus(w->count), 0);
 	a = add_cgroup(w, "/a");
 	count_tick(w->count, NULL);
-	cpu = row_of(w, 0, NULL)->cells;
-	both = row_of(w, ROW_ALL_CPUS, a)->cells;
+	cpu = row_of(w, 0, NULL)->rates;
+	both = row_of(w, ROW_ALL_CPUS, a)->rates;
 	for (int i = 0; i < 100; i++) {
 		bool waits = i >= 10 && i < 70;
 

@@ -104,9 +104,9 @@ static void assert_same_row(const struct totals *totals, const struct totals_row
 	}
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		assert_int_equal(a->cells[i].total, b->cells[i].total);
-		assert_int_equal(a->cells[i].at_tick, b->cells[i].at_tick);
+		assert_int_equal(a->rates[i].at_tick, b->rates[i].at_tick);
 		assert_int_equal(a->cells[i].measured, b->cells[i].measured);
-		assert_true(isnan(b->cells[i].rate));
+		assert_true(isnan(b->rates[i].rate));
 	}
 	for (size_t i = 0; i < plan->nr_sets; i++)
 		assert_memory_equal(&a->times[i], &b->times[i], offsetof(struct totals_times, share));
@@ -310,7 +310,7 @@ static void test_waits_meanwhile(void **state)
 
 		fake_run(0, 1, tick, waits ? 0 : tick, waits ? 0 : 10);
 		count_tick(w->count, NULL);
-		rate = row_of(w, 1, NULL)->cells[0].rate;
+		rate = row_of(w, 1, NULL)->rates[0].rate;
 		assert_int_equal(isnan(rate), waits || i == 0);
 		assert_true(isnan(rate) || fabs(rate - 100) < 1);
 		if (i != 20)

@@ -233,14 +233,14 @@ static void test_all_cpus_together(void **state)
 	rows[0] = take_cpu(totals, 0);
 	rows[1] = take_cpu(totals, 1);
 	totals_tick(totals, 100 * SECOND);
-	assert_true(isnan(rows[0]->cells[0].averages.average[RATE_1M]));
+	assert_true(isnan(rows[0]->rates[0].averages.average[RATE_1M]));
 	for (unsigned i = 0; i < 2; i++) {
 		rows[i]->cells[0].total += 1000;
 		totals_tick(totals, (102 + 2 * i) * SECOND);
 	}
-	assert_near((double)rate_averages_highest(&rows[0]->cells[0].averages), 500);
-	assert_near((double)rate_averages_highest(&rows[1]->cells[0].averages), 500);
-	assert_near((double)rows[0]->cells[0].averages.average[RATE_1M], 250);
+	assert_near((double)rate_averages_highest(&rows[0]->rates[0].averages), 500);
+	assert_near((double)rate_averages_highest(&rows[1]->rates[0].averages), 500);
+	assert_near((double)rows[0]->rates[0].averages.average[RATE_1M], 250);
 	assert_near((double)rate_averages_highest(&totals->all_cpus[0].averages), 500);
 	assert_near((double)totals->all_cpus[0].averages.average[RATE_5M], 500);
 
@@ -248,12 +248,12 @@ static void test_all_cpus_together(void **state)
 	assert_int_equal(totals_new(&next, plan, 1), 0);
 	rows[0] = take_cpu(next, 0);
 	assert_int_equal(totals_carry(next, totals, false, &cpus, 104 * SECOND), 0);
-	assert_near((double)rate_averages_highest(&rows[0]->cells[0].averages), 500);
+	assert_near((double)rate_averages_highest(&rows[0]->rates[0].averages), 500);
 	assert_near((double)rate_averages_highest(&next->all_cpus[0].averages), 500);
 	rows[0]->cells[0].total += 50;
 	totals_tick(next, 105 * SECOND);
-	assert_near(rows[0]->cells[0].rate, 50);
-	assert_near((double)rows[0]->cells[0].averages.average[RATE_1M], 210);
+	assert_near(rows[0]->rates[0].rate, 50);
+	assert_near((double)rows[0]->rates[0].averages.average[RATE_1M], 210);
 
 	/* The event is the test's own. */
 	totals = totals_free(totals);
@@ -273,16 +273,16 @@ static void run_set(struct totals_row *row, uint64_t covers, uint64_t counts)
 
 static void assert_all(const struct totals_row *row, double rate, double average, double highest)
 {
-	const struct totals_cell *cell = &row->cells[0];
+	const struct totals_rate *is = &row->rates[0];
 
-	assert_int_equal(isnan(cell->rate), isnan(rate));
+	assert_int_equal(isnan(is->rate), isnan(rate));
 	if (!isnan(rate))
-		assert_near(cell->rate, rate);
-	assert_near((double)cell->averages.average[RATE_1M], average);
-	assert_near((double)cell->averages.average[RATE_5M], average);
-	assert_int_equal(isnan(rate_averages_highest(&cell->averages)), isnan(highest));
+		assert_near(is->rate, rate);
+	assert_near((double)is->averages.average[RATE_1M], average);
+	assert_near((double)is->averages.average[RATE_5M], average);
+	assert_int_equal(isnan(rate_averages_highest(&is->averages)), isnan(highest));
 	if (!isnan(highest))
-		assert_near((double)rate_averages_highest(&cell->averages), highest);
+		assert_near((double)rate_averages_highest(&is->averages), highest);
 }
 
 /* A row in a totals that has just begun. */
@@ -321,11 +321,11 @@ static void test_waiting(void **state)
 		for (int i = 0; i < 2 * round; i++)
 			totals_tick(totals, now += SECOND);
 		if (round == 1)
-			assert_near(row->cells[0].rate, 0);
+			assert_near(row->rates[0].rate, 0);
 		run_set(row, 91, (uint64_t)91 * 100);
 		totals_tick(totals, now += SECOND);
-		assert_near(row->cells[0].rate, 100);
-		assert_near((double)rate_averages_highest(&row->cells[0].averages), 100);
+		assert_near(row->rates[0].rate, 100);
+		assert_near((double)rate_averages_highest(&row->rates[0].averages), 100);
 		if (round == 0)
 			assert_all(row, 100, 100, 100);
 		assert_near((double)rate_averages_highest(&totals->all_cpus[0].averages), 100);
@@ -338,7 +338,7 @@ static void test_waiting(void **state)
 	}
 	run_set(row, 61, 0);
 	totals_tick(totals, now += SECOND);
-	assert_true((double)row->cells[0].averages.average[RATE_1M] < 40);
+	assert_true((double)row->rates[0].averages.average[RATE_1M] < 40);
 	assert_true((double)totals->all_cpus[0].averages.average[RATE_1M] < 40);
 
 	totals = totals_free(totals);
@@ -365,17 +365,17 @@ static void test_brief_intervals(void **state)
 		row->cells[0].total += i % 3 ? 0 : counts;
 		totals_tick(totals, now += step);
 		if (i < 3)
-			assert_true(isnan(row->cells[0].rate));
+			assert_true(isnan(row->rates[0].rate));
 		else
-			assert_near(row->cells[0].rate, i < 153 ? 100 : 200);
+			assert_near(row->rates[0].rate, i < 153 ? 100 : 200);
 	}
-	assert_near((double)row->cells[0].averages.average[RATE_1M], 150);
+	assert_near((double)row->rates[0].averages.average[RATE_1M], 150);
 	assert_near((double)totals->all_cpus[0].averages.average[RATE_1M], 150);
-	assert_near((double)rate_averages_highest(&row->cells[0].averages), 200);
+	assert_near((double)rate_averages_highest(&row->rates[0].averages), 200);
 	for (uint64_t i = 1; i <= 6; i++) {
 		row->times[0].enabled += step;
 		totals_tick(totals, now += step);
-		assert_int_equal(isnan(row->cells[0].rate), i >= 5);
+		assert_int_equal(isnan(row->rates[0].rate), i >= 5);
 	}
 	totals = totals_free(totals);
 	plan_unref(plan);
