@@ -71,6 +71,39 @@ struct bpf_target *share_next_above(const struct bpf_engine *engine, struct bpf_
 	return target;
 }
 
+/* NULL: there is nothing above, or the slot does not know all of it. */
+static const struct bpf_family *find_family(struct bpf_engine *engine, const struct credit_slot *owner)
+{
+	struct bpf_family *family = &engine->family;
+	size_t nr = share_nr_ancestors(owner);
+
+	if (nr == 0 || nr == CREDIT_DEPTH_MAX)
+		return NULL;
+	if (family->parent == owner->ancestors[0])
+		return family;
+	family->parent = owner->ancestors[0];
+	family->nr = 0;
+	for (size_t i = 0; i < nr; i++) {
+		struct bpf_target *target = bpf_target_find(engine, owner->ancestors[i]);
+
+		if (target)
+			family->above[family->nr++] = target;
+	}
+	return family;
+}
+
+void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner, const struct bpf_share *share)
+{
+	const struct bpf_family *family = find_family(engine, owner);
+	struct bpf_above above = { .owner = owner };
+	struct bpf_target *target;
+
+	for (size_t i = 0; family && i < family->nr; i++)
+		share_give(engine, family->above[i], share);
+	while (!family && (target = share_next_above(engine, &above)))
+		share_give(engine, target, share);
+}
+
 size_t share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner)
 {
 	size_t i = 0, nr = share_nr_ancestors(owner);

@@ -108,8 +108,6 @@ static void note_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t c
 static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct bpf_share *share, bool guessed)
 {
 	struct bpf_slot *known = &engine->kernel->known[slot];
-	struct bpf_above above = { .owner = &engine->kernel->slots[slot] };
-	struct bpf_target *target;
 	struct bpf_share own = *share;
 
 	if (guessed && known->target && !known->target->sets[share->set].ran)
@@ -118,8 +116,7 @@ static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct bpf
 		share_give(engine, known->target, &own);
 	else if (!known->retired)
 		unclaimed_keep(engine, slot, share);
-	while ((target = share_next_above(engine, &above)))
-		share_give(engine, target, share);
+	share_give_above(engine, &engine->kernel->slots[slot], share);
 }
 
 /* --- reading */

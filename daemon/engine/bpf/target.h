@@ -38,15 +38,23 @@ struct bpf_set {
 	uint32_t number, first_event;
 };
 
+/* The targets above the children of a cgroup, the nearest first. */
+struct bpf_family {
+	uint64_t parent; /* the cgroup's id; 0: it is not worked out */
+	size_t nr;
+	struct bpf_target *above[CREDIT_DEPTH_MAX];
+};
+
 struct bpf_engine {
 	struct engine engine;
 	struct bpf_kernel *kernel; /* NULL: nothing is counted (yet, or any more) */
 	struct bpf_target *targets;
-	uint64_t targets_number; /* of these targets; another one after each change (bpf_note_targets()) */
-	struct bpf_set *sets;	 /* one a set of the plan */
-	struct cpulist cpus;	 /* of the targets' rows */
-	uint64_t *scratch;	 /* counts of a set: values, deltas, a copy of a baseline, and of readings */
-	double *doubts;		 /* … of its counts (calibration.h) */
+	uint64_t targets_number;  /* of these targets; another one after each change (bpf_note_targets()) */
+	struct bpf_family family; /* of the last slot: most are of the same as the one before */
+	struct bpf_set *sets;	  /* one a set of the plan */
+	struct cpulist cpus;	  /* of the targets' rows */
+	uint64_t *scratch;	  /* counts of a set: values, deltas, a copy of a baseline, and of readings */
+	double *doubts;		  /* … of its counts (calibration.h) */
 	struct bpf_conservation *conservations; /* by CPU and set (conservation.h) */
 	struct bpf_engine *from;		/* in a takeover: the predecessor, or NULL */
 };
@@ -70,6 +78,7 @@ static inline const struct scope_plan *bpf_plan(const struct bpf_engine *engine)
 static inline void bpf_note_targets(struct bpf_engine *engine)
 {
 	engine->targets_number = engine->kernel ? ++engine->kernel->nr_targets : 0;
+	engine->family.parent = 0;
 }
 
 /* Of so many slots, those that are reserved for targets that are still to come. */

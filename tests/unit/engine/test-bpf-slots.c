@@ -268,6 +268,36 @@ static void test_ancestors(void **state)
 	assert_true(is_measured(11, 0));
 }
 
+/* Targets come and go between readings, of which each begins with the family that the one before ended with. */
+static void test_families(void **state)
+{
+	static const uint64_t below_20[] = { 20, 10, 1 };
+
+	(void)state;
+	add_target(1, 0);
+	add_target(10, 1);
+	add_slot(11, below_20, 3);
+	add_slot(12, below_10, 2);
+	add_slot(13, below_20, 3);
+	for (uint64_t id = 11; id < 14; id++)
+		run(id, 0, MS, MS, 100);
+	read_all();
+	assert_int_equal(total(10, 0), 300);
+	/* It gets what its children have counted so far, too. */
+	add_target(20, 10);
+	for (uint64_t id = 11; id < 14; id++)
+		run(id, 0, MS, MS, 10);
+	read_all();
+	assert_int_equal(total(10, 0), 330);
+	assert_int_equal(total(20, 0), 220);
+	bpf_target_free(&m->engine, bpf_target_find(&m->engine, 20));
+	for (uint64_t id = 11; id < 14; id++)
+		run(id, 0, MS, MS, 1);
+	read_all();
+	assert_int_equal(total(10, 0), 333);
+	assert_int_equal(total(20, 0), 220);
+}
+
 /* 10 and 11, below the root. */
 static void add_two(void)
 {
@@ -664,6 +694,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_MACHINE(test_ancestors),
+		IN_MACHINE(test_families),
 		IN_MACHINE(test_pending_counts),
 		IN_MACHINE(test_pending_unobserved),
 		IN_MACHINE(test_observed_often),
