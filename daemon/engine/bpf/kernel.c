@@ -153,6 +153,11 @@ static size_t known_size(const struct bpf_sizes *sizes)
 	return sizes->slots * sizeof(struct bpf_slot);
 }
 
+static size_t marks_size(const struct bpf_sizes *sizes)
+{
+	return (size_t)sizes->cpus * CREDIT_MARK_WORDS(sizes->slots) * sizeof(uint64_t);
+}
+
 static size_t read_size(const struct bpf_sizes *sizes)
 {
 	return (size_t)sizes->slots * sizes->cpus * bpf_read_words(sizes) * sizeof(uint64_t);
@@ -185,10 +190,12 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 	kernel->marks = marks;
 	kernel->known = memory_map_own(known_size(sizes));
 	kernel->read = memory_map_own(read_size(sizes));
-	kernel->looked_at = calloc((size_t)sizes->cpus * CREDIT_MARK_WORDS(sizes->slots), sizeof(*kernel->looked_at));
+	kernel->looked_at = calloc(1, marks_size(sizes));
+	kernel->behind = calloc(1, marks_size(sizes));
 	kernel->calibrations = calloc((size_t)sizes->cpus * sizes->events, sizeof(*kernel->calibrations));
 	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
-	if (!kernel->known || !kernel->read || !kernel->looked_at || !kernel->calibrations || !kernel->errors)
+	if (!kernel->known || !kernel->read || !kernel->looked_at || !kernel->behind || !kernel->calibrations ||
+	    !kernel->errors)
 		return -ENOMEM;
 	return 0;
 }
@@ -280,6 +287,7 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 	memory_unmap(kernel->known, known_size(&kernel->sizes));
 	memory_unmap(kernel->read, read_size(&kernel->sizes));
 	free(kernel->looked_at);
+	free(kernel->behind);
 	free(kernel->calibrations);
 	free(kernel->errors);
 	free(kernel);
@@ -649,9 +657,10 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 		return -ENOENT;
 	r = kernel_open_memory(kernel);
 	/* Its marks may have been removed for a reading that the image does not know of. */
-	if (r == 0)
-		memset(kernel->looked_at, 0xff,
-		       (size_t)sizes->cpus * CREDIT_MARK_WORDS(sizes->slots) * sizeof(*kernel->looked_at));
+	if (r == 0) {
+		memset(kernel->looked_at, 0xff, marks_size(sizes));
+		memset(kernel->behind, 0xff, marks_size(sizes));
+	}
 	/* The one that it is restored from. */
 	kernel->nr_images = 1;
 	if (r == 0)

@@ -106,8 +106,9 @@ struct bpf_kernel {
 	 * run. -1: it does not. */
 	int succeed, former_flush;
 	uint64_t *read; /* what has been read of each cell: words, with the times twice (bpf_read_words()) */
-	/* Cells, as the marks, that are to be looked at once more though they have no mark any more. */
-	uint64_t *looked_at;
+	/* Cells, as the marks, that are to be looked at once more though they have no mark any more; and those of which
+	 * something is still to come: their last reading could not tell the counts of a set. */
+	uint64_t *looked_at, *behind;
 };
 
 /* The words that are kept of each cell: those of the last reading that counted, and the times of the last one. */

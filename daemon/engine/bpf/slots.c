@@ -74,12 +74,23 @@ static uint64_t find_due(const struct bpf_kernel *kernel, size_t word)
 	return due;
 }
 
+/* In which word a cell has its bit. */
+static size_t mark_word(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+{
+	return cpu * (size_t)CREDIT_MARK_WORDS(kernel->sizes.slots) + slot / 64;
+}
+
+static uint64_t mark_bit(uint32_t slot)
+{
+	return UINT64_C(1) << slot % 64;
+}
+
 /* Is the cell to be read? The mark goes before that. */
 static bool take_mark(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {
-	size_t word = cpu * (size_t)CREDIT_MARK_WORDS(kernel->sizes.slots) + slot / 64;
+	size_t word = mark_word(kernel, slot, cpu);
 	uint64_t *marks = &kernel->marks[word], *looked_at = &kernel->looked_at[word];
-	uint64_t bit = UINT64_C(1) << slot % 64;
+	uint64_t bit = mark_bit(slot);
 
 	if (*(volatile uint64_t *)marks & bit)
 		(void)__atomic_fetch_and(marks, ~bit, __ATOMIC_SEQ_CST);
@@ -90,6 +101,13 @@ static bool take_mark(const struct bpf_kernel *kernel, uint32_t slot, uint32_t c
 		return true;
 	*looked_at &= ~bit;
 	return false;
+}
+
+static void note_behind(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu, bool behind)
+{
+	uint64_t *word = &kernel->behind[mark_word(kernel, slot, cpu)], bit = mark_bit(slot);
+
+	*word = behind ? *word | bit : *word & ~bit;
 }
 
 /* Call this before its counts are read. */
@@ -259,7 +277,8 @@ static void check_counts(struct bpf_engine *engine, uint32_t cpu, size_t at, uin
 				  look->covered);
 }
 
-static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
+/* False: what it has counted is not known yet. */
+static bool read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
@@ -293,6 +312,7 @@ static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 	times[0] = look.now.enabled;
 	times[1] = look.now.running;
 	slot_give(engine, slot, &share, guessed);
+	return known || manner & LAST;
 }
 
 static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
@@ -301,13 +321,16 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 
 	unclaimed_claim(engine, slot);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
+		bool behind = false;
+
 		if (!(manner & LAST) && !take_mark(kernel, slot, cpu))
 			continue;
 		kernel->known[slot].ran = true;
 		note_read(kernel, slot, cpu);
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 			if (engine->sets[i].used)
-				read_set(engine, slot, cpu, i, manner);
+				behind |= !read_set(engine, slot, cpu, i, manner);
+		note_behind(kernel, slot, cpu, behind);
 	}
 }
 
@@ -326,10 +349,14 @@ static void calibrate_slot(struct bpf_engine *engine, uint32_t slot, uint32_t cp
 	const size_t nr = bpf_plan(engine)->sets[at].nr;
 	uint64_t *deltas = engine->scratch + nr, *values = deltas + nr;
 	unsigned manner = kernel->known[slot].retired ? LAST : 0;
-	struct look look = look_at(engine, slot, cpu, at, manner);
-	struct bpf_coming coming = { .counts = deltas, .covered = look.covered };
+	struct bpf_coming coming = { .counts = deltas };
+	struct look look;
 	bool known;
 
+	if (kernel->known[slot].spent || !is_pending(kernel, slot, cpu, engine->sets[at].number))
+		return;
+	look = look_at(engine, slot, cpu, at, manner);
+	coming.covered = look.covered;
 	/* The baseline stays where it is. */
 	memcpy(values, look.base.values, nr * sizeof(*values));
 	look.base.values = values;
@@ -344,19 +371,40 @@ static void calibrate_slot(struct bpf_engine *engine, uint32_t slot, uint32_t cp
 	calibration_add(engine, cpu, at, &coming);
 }
 
+static void learn_slot(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
+{
+	if (engine->kernel->known[slot].retired && !is_read(engine->kernel, slot, cpu))
+		look_learn(engine, slot, cpu, at);
+}
+
+/* Visits the slots that may have anything coming on the CPU. */
+static void each_coming(struct bpf_engine *engine, uint32_t cpu, size_t at,
+			void (*visit)(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at))
+{
+	const struct bpf_kernel *kernel = engine->kernel;
+	uint32_t nr = kernel->sizes.slots;
+
+	for (uint32_t first = 0; first < nr; first += 64) {
+		size_t word = mark_word(kernel, first, cpu);
+		uint64_t bits = *(volatile uint64_t *)&kernel->marks[word] | kernel->looked_at[word] |
+				kernel->behind[word];
+
+		for (; bits; bits &= bits - 1) {
+			uint32_t slot = first + (uint32_t)__builtin_ctzll(bits);
+
+			if (slot < nr)
+				visit(engine, slot, cpu, at);
+		}
+	}
+}
+
 /* Adds up what the cgroups have coming of a set on a CPU, and compares it with what the CPU has counted. */
 static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
 {
-	struct bpf_kernel *kernel = engine->kernel;
-
 	if (!calibration_begin(engine, cpu, at))
 		return;
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
-		if (kernel->known[slot].retired && !is_read(kernel, slot, cpu))
-			look_learn(engine, slot, cpu, at);
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
-		if (!kernel->known[slot].spent && is_pending(kernel, slot, cpu, engine->sets[at].number))
-			calibrate_slot(engine, slot, cpu, at);
+	each_coming(engine, cpu, at, learn_slot);
+	each_coming(engine, cpu, at, calibrate_slot);
 	calibration_end(engine, cpu, at);
 }
 

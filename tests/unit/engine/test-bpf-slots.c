@@ -22,6 +22,7 @@
 
 #define NR_CPUS 2U
 #define NR_SLOTS 64U
+#define MARKS (NR_CPUS * CREDIT_MARK_WORDS(NR_SLOTS))
 #define LIMITED 0
 #define EXACT 1
 #define NR_COLUMNS 3
@@ -34,7 +35,7 @@ struct machine {
 	struct bpf_slot known[NR_SLOTS];
 	uint64_t cells[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
 	uint64_t read[NR_SLOTS * NR_CPUS * (CREDIT_CELL_WORDS(2, 3) + 4)];
-	uint64_t marks[NR_CPUS * CREDIT_MARK_WORDS(NR_SLOTS)], looked_at[NR_CPUS * CREDIT_MARK_WORDS(NR_SLOTS)];
+	uint64_t marks[MARKS], looked_at[MARKS], behind[MARKS];
 	struct bpf_calibration calibrations[NR_CPUS * 3];
 	uint64_t errors[NR_CPUS];
 	struct bpf_kernel kernel;
@@ -100,6 +101,7 @@ static int setup(void **state)
 		.read = m->read,
 		.marks = m->marks,
 		.looked_at = m->looked_at,
+		.behind = m->behind,
 		.calibrations = m->calibrations,
 		.errors = m->errors,
 	};
