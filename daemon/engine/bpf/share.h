@@ -16,7 +16,7 @@ struct bpf_share {
 	uint64_t covered;	   /* enabled time that they cover, ns */
 };
 
-/* Adds the share to the row of the target that has the CPU's counts; or to those of all targets above a slot's cgroup. */
+/* Adds the share to the target's row that has the CPU's counts, or to those of all targets above a slot's cgroup. */
 void share_give(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_share *share);
 void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner, const struct bpf_share *share);
 /* That row. */
