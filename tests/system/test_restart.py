@@ -98,6 +98,22 @@ def test_killed_at_any_moment(service, cgroups, work, cpus):
     assert min(rises) > 10000
 
 
+def test_most_have_never_run(service, cgroups, work, cpus):
+    """Little is kept of those, and totals go on beside them."""
+    group = cgroups.make("busy")
+    helper = work(group, cpus[0])
+    for i in range(300):
+        cgroups.make(f"idle{i}")
+    service.start(config(cgroups))
+    service.wait_kept()
+    first = service.fresh()
+    load = Load(helper, group)
+    service.kill()
+    service.start()
+    rise, last = load.end(), service.fresh()
+    assert last.value(FAULTS, cgroup=group.label) - first.value(FAULTS, cgroup=group.label) == rise > 0
+
+
 def bracket(service, counters):
     """Of each CPU and event: the other counter's value before, what is shown, and the other one's behind that. The
     CPUs don't stand still meanwhile."""

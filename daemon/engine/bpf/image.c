@@ -27,6 +27,9 @@ static void save_targets(const struct bpf_engine *engine, struct buf *out)
 	}
 }
 
+/* Of a slot that has not run. */
+#define LEAST_SLOT_WORDS 7U
+
 /* Where the reading of a slot stands: the CPUs on which there is anything. */
 static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct buf *out)
 {
@@ -277,7 +280,7 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 		if (engine->sets[i].used)
 			calibration_reset(engine, i);
-	nr = unpack_nr(in, 9 * sizeof(uint64_t));
+	nr = unpack_nr(in, LEAST_SLOT_WORDS * sizeof(uint64_t));
 	for (size_t i = 0; i < nr && r == 0; i++)
 		r = get_slot(in, engine->kernel);
 	return r;
