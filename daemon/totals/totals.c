@@ -23,13 +23,13 @@ int totals_new(struct totals **ret, struct plan *plan, size_t max_gone)
 
 	if (!totals)
 		return -ENOMEM;
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		TAILQ_INIT(&totals->rows[scope]);
+		slab_init(&totals->counts[scope], counts_size(&plan->scope[scope]));
+	}
 	totals->plan = plan_ref(plan);
 	totals->max_gone = max_gone;
 	TAILQ_INIT(&totals->gone);
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		slab_init(&totals->counts[scope], counts_size(&plan->scope[scope]));
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		totals->counted[scope] = calloc(plan->scope[scope].nr_columns + 1, sizeof(uint64_t));
 		if (!totals->counted[scope]) {
@@ -55,10 +55,10 @@ struct totals *totals_free(struct totals *totals)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		while (!TAILQ_EMPTY(&totals->rows[scope]))
 			totals_drop(totals, TAILQ_FIRST(&totals->rows[scope]));
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		free(totals->counted[scope]);
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		slab_release(&totals->counts[scope]);
+	}
 	free(totals->all_cpus);
 	plan_unref(totals->plan);
 	free(totals);

@@ -64,16 +64,16 @@ void memory_forget_code(void)
 
 void *memory_map_own(size_t size)
 {
-	void *memory = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	(void)madvise(memory, size ? size : 1, MADV_DONTFORK);
+	(void)madvise(memory, size, MADV_DONTFORK);
 	return memory;
 }
 
 void memory_unmap(void *memory, size_t size)
 {
 	if (memory)
-		(void)munmap(memory, size ? size : 1);
+		(void)munmap(memory, size);
 }

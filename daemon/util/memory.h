@@ -21,6 +21,6 @@ void memory_return_freed(void);
 void memory_forget_code(void);
 
 /* Memory with zeros that children of this process do not get (madvise(2), MADV_DONTFORK): they must not touch it. NULL:
- * there is none. Pages count as resident when they have been written to. */
+ * there is none, or the size is 0. Pages count as resident when they have been written to. */
 void *memory_map_own(size_t size);
 void memory_unmap(void *memory, size_t size);

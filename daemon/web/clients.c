@@ -344,15 +344,15 @@ static struct client *pick_waiting(const struct clients *clients, size_t more_th
 
 struct client *clients_pick_for(const struct clients *clients, const struct peer *newcomer)
 {
-	const struct peer_count *most = clients->peers, *own = find_peer(clients, newcomer);
-	size_t nr = own ? own->nr : 0;
+	const struct peer_count *own = find_peer(clients, newcomer);
+	size_t nr = own ? own->nr : 0, most = 0;
 	struct client *client = NULL;
 
-	for (const struct peer_count *count = most; count; count = count->hh.next)
-		if (count->nr > most->nr)
-			most = count;
-	if (most && most->nr > nr + 1)
-		client = pick_client(clients, NULL, most->nr - 1, 0) ?: pick_waiting(clients, most->nr - 1);
+	for (const struct peer_count *count = clients->peers; count; count = count->hh.next)
+		if (count->nr > most)
+			most = count->nr;
+	if (most > nr + 1)
+		client = pick_client(clients, NULL, most - 1, 0) ?: pick_waiting(clients, most - 1);
 	return client ?: pick_client(clients, own, nr, CLIENT_SLOW_US);
 }
 

@@ -155,12 +155,12 @@ static size_t known_size(const struct bpf_sizes *sizes)
 
 static size_t marks_size(const struct bpf_sizes *sizes)
 {
-	return (size_t)sizes->cpus * CREDIT_MARK_WORDS(sizes->slots) * sizeof(uint64_t);
+	return nr_values(sizes, BPF_FILE_MARKS) * value_size(sizes, BPF_FILE_MARKS);
 }
 
 static size_t read_size(const struct bpf_sizes *sizes)
 {
-	return (size_t)sizes->slots * sizes->cpus * bpf_read_words(sizes) * sizeof(uint64_t);
+	return nr_values(sizes, BPF_FILE_CELLS) * bpf_read_words(sizes) * sizeof(uint64_t);
 }
 
 /* Maps what is shared, and makes room for what is known of it. */

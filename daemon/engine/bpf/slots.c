@@ -63,17 +63,6 @@ static bool is_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu
 	return credits == 0 || read_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] == seen_credits(credits, true);
 }
 
-/* Of the slots of a word, those with a cell on any CPU that was credited or has to be looked at once more. */
-static uint64_t find_due(const struct bpf_kernel *kernel, size_t word)
-{
-	size_t words = CREDIT_MARK_WORDS(kernel->sizes.slots);
-	uint64_t due = 0;
-
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		due |= *(volatile uint64_t *)&kernel->marks[cpu * words + word] | kernel->looked_at[cpu * words + word];
-	return due;
-}
-
 /* In which word a cell has its bit. */
 static size_t mark_word(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {
@@ -83,6 +72,22 @@ static size_t mark_word(const struct bpf_kernel *kernel, uint32_t slot, uint32_t
 static uint64_t mark_bit(uint32_t slot)
 {
 	return UINT64_C(1) << slot % 64;
+}
+
+/* In a word, the bits of cells that were credited or have to be looked at once more. */
+static uint64_t due_bits(const struct bpf_kernel *kernel, size_t word)
+{
+	return *(volatile uint64_t *)&kernel->marks[word] | kernel->looked_at[word];
+}
+
+/* The same of all CPUs, for the slots from that one on that share a word. */
+static uint64_t find_due(const struct bpf_kernel *kernel, uint32_t slot)
+{
+	uint64_t due = 0;
+
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		due |= due_bits(kernel, mark_word(kernel, slot, cpu));
+	return due;
 }
 
 /* Is the cell to be read? The mark goes before that. */
@@ -386,10 +391,8 @@ static void each_coming(struct bpf_engine *engine, uint32_t cpu, size_t at,
 
 	for (uint32_t first = 0; first < nr; first += 64) {
 		size_t word = mark_word(kernel, first, cpu);
-		uint64_t bits = *(volatile uint64_t *)&kernel->marks[word] | kernel->looked_at[word] |
-				kernel->behind[word];
 
-		for (; bits; bits &= bits - 1) {
+		for (uint64_t bits = due_bits(kernel, word) | kernel->behind[word]; bits; bits &= bits - 1) {
 			uint32_t slot = first + (uint32_t)__builtin_ctzll(bits);
 
 			if (slot < nr)
@@ -578,8 +581,8 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 				if (engine->sets[i].used)
 					look_learn(engine, slot, cpu, i);
 		slot_read(engine, slot, LAST | APART);
-		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
 		slot_end_aliases(engine->kernel, slot);
+		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
 		engine->kernel->known[slot].retired = slot_forget(engine->kernel, target->id);
 	}
 	target_settle(engine, target);
@@ -633,7 +636,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 		const struct bpf_slot *known = &kernel->known[slot];
 
 		if (slot % 64 == 0)
-			due = find_due(kernel, slot / 64);
+			due = find_due(kernel, slot);
 		if (kernel->slots[slot].id == 0)
 			continue;
 		taken++;
@@ -641,7 +644,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 			slot_free(kernel, slot);
 		else if (known->retired && !known->spent && all)
 			slot_spend(engine, slot);
-		else if (!known->spent && due >> slot % 64 & 1)
+		else if (!known->spent && due & mark_bit(slot))
 			slot_read(engine, slot, 0);
 		else if (!known->spent)
 			unclaimed_claim(engine, slot);
