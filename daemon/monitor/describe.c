@@ -9,23 +9,6 @@
 #include "monitor/monitor-internal.h"
 #include "util/clock.h"
 
-static void add_switches(struct self_stats *self, const struct count *count)
-{
-	const struct cpulist *cpus = count_cpus(count);
-	struct switch_cost cost;
-
-	for (size_t i = 0; i < cpus->nr; i++) {
-		if (!count_switch_cost(count, cpus->cpu[i], &cost))
-			continue;
-		self->switches += cost.switches;
-		self->switch_ns += cost.ns;
-		self->switches_hidden += cost.hidden;
-		self->switches_passed += cost.passed;
-		self->switches_unplaced += cost.unplaced;
-		self->credit_errors += cost.errors;
-	}
-}
-
 size_t monitor_needed_fds(const struct monitor *monitor)
 {
 	return admission_needed_fds(&monitor->admission) +
@@ -49,7 +32,6 @@ struct self_stats monitor_self_stats(const struct monitor *monitor, const struct
 	self.read_ns = stats.read_ns;
 	self.read_errors = stats.read_errors;
 	self.backwards = stats.backwards;
-	add_switches(&self, monitor->count);
 	self.lies_time = stats.lies[LIE_TIME];
 	self.lies_cycles = stats.lies[LIE_CYCLES];
 	self.lies_child = stats.lies[LIE_CHILD];

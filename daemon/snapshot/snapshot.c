@@ -193,6 +193,17 @@ static int copy_cgroups(struct snapshot *snapshot, const struct cgroup_tree *tre
 	return 0;
 }
 
+static void add_switches(struct self_stats *self, const struct switch_cost *cost)
+{
+	self->switches += cost->switches;
+	self->switch_ns += cost->ns;
+	self->switches_hidden += cost->hidden;
+	self->switches_passed += cost->passed;
+	self->switches_unplaced += cost->unplaced;
+	self->credit_errors += cost->errors;
+}
+
+/* Programs in the kernel count on meanwhile: each figure is read once, and the sums are of what was read. */
 static int copy_switches(struct snapshot *snapshot, const struct count *count)
 {
 	const struct cpulist *cpus = count_cpus(count);
@@ -200,9 +211,14 @@ static int copy_switches(struct snapshot *snapshot, const struct count *count)
 	snapshot->switches = calloc(cpus->nr + 1, sizeof(*snapshot->switches));
 	if (!snapshot->switches)
 		return -ENOMEM;
-	for (size_t i = 0; i < cpus->nr; i++)
-		if (count_switch_cost(count, cpus->cpu[i], &snapshot->switches[snapshot->nr_switches]))
-			snapshot->nr_switches++;
+	for (size_t i = 0; i < cpus->nr; i++) {
+		struct switch_cost *cost = &snapshot->switches[snapshot->nr_switches];
+
+		if (!count_switch_cost(count, cpus->cpu[i], cost))
+			continue;
+		add_switches(&snapshot->self, cost);
+		snapshot->nr_switches++;
+	}
 	return 0;
 }
 
