@@ -224,6 +224,38 @@ def test_those_nobody_asks_for(perfmond, cgroups, work, cpus):
         assert of(end, FAULTS, group) - of(middle, FAULTS, group) == helper.faults() - at
 
 
+def only(cgroups, *wanted):
+    """What `config` says, with these cgroups alone."""
+    return config(cgroups).replace(f"include = / {cgroups.label} {cgroups.label}/**",
+                                   "include = / " + " ".join(group.label for group in wanted))
+
+
+def rise(before, after, cgroup):
+    return of(after, FAULTS, cgroup) - of(before, FAULTS, cgroup)
+
+
+def test_one_is_asked_for_above_those_that_are_not(perfmond, cgroups, work, cpus):
+    """They have been counted further above for so long that they have no slot any more. From now on they are counted in
+    it too, and no more where that ends."""
+    middle = cgroups.make("middle")
+    unwanted = middle.make("unwanted")
+    daemon = perfmond(only(cgroups, cgroups))
+    helper = work(unwanted, cpus[0])
+    for _ in range(5):
+        helper.do("faults 10")
+        time.sleep(1)
+    for wanted in ([cgroups, middle], [cgroups], [middle], [cgroups, middle]):
+        daemon.reload(only(cgroups, *wanted))
+        until(lambda shown=wanted: all(daemon.metrics().get(FAULTS, cgroup=group.label) is not None
+                                       for group in shown), "counted")
+        before, at = daemon.fresh(), helper.faults()
+        for _ in range(2):
+            helper.do("faults 100")
+            time.sleep(0.3)
+        after, done = daemon.fresh(), helper.faults() - at
+        assert [rise(before, after, group) for group in wanted] == [done] * len(wanted)
+
+
 def test_a_task_that_moves_itself(perfmond, cgroups, cpus):
     """It is credited to where it was."""
     a, b = cgroups.make("a"), cgroups.make("b")

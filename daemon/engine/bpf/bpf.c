@@ -199,10 +199,12 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 	bool v1 = is_v1(spec->cgroup_fd);
 	int r = 0;
 
-	if (former && fits(engine, former, v1))
+	if (former && fits(engine, former, v1)) {
 		engine->kernel = bpf_kernel_ref(former);
-	else
+		slots_end_aliases(engine);
+	} else {
 		r = bpf_kernel_load(&engine->kernel, &sizes, v1, former, why);
+	}
 	if (r == 0)
 		r = prepare(engine);
 	/* Two plans at a time can have more events than there are numbers. */
@@ -305,16 +307,13 @@ static size_t count_rows(const struct cpulist *cpus, struct totals_row *const *r
 	return 1;
 }
 
-/* Without one, its counts go to the nearest ancestor that has one, until a slot is free. */
 static void give_slot(struct bpf_engine *engine, const struct engine_target *spec)
 {
-	credit_word ancestors[CGROUP_ANCESTORS_MAX];
+	credit_word ancestors[CREDIT_DEPTH_MAX];
 
-	_Static_assert(CGROUP_ANCESTORS_MAX <= CREDIT_DEPTH_MAX, "a slot has room for them");
 	for (size_t i = 0; i < spec->ancestors.nr; i++)
 		ancestors[i] = spec->ancestors.ids[i];
-	slot_unalias(engine->kernel, spec->id);
-	(void)slot_take(engine->kernel, spec->id, ancestors, spec->ancestors.nr);
+	slots_begin(engine, spec->id, ancestors, spec->ancestors.nr);
 }
 
 static int bpf_add(struct engine *base, const struct engine_target *spec, const struct cpulist *cpus,

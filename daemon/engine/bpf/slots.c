@@ -474,6 +474,24 @@ static void slot_fold(struct bpf_engine *engine, uint32_t slot)
 	kernel->known[slot].retired = kernel->known[slot].ran ? slot_alias(kernel, id, to) : slot_forget(kernel, id);
 }
 
+void slots_begin(struct bpf_engine *engine, uint64_t id, const credit_word *ancestors, size_t nr)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	uint32_t slot, above = CREDIT_ROOT_SLOT;
+
+	slot_unalias(kernel, id);
+	slot = slot_take(kernel, id, ancestors, nr);
+	/* Cgroups below it that nobody asks for may be counted there. */
+	if (slot == CREDIT_ROOT_SLOT || find_ancestor_slot(engine, slot, &above))
+		slot_end_aliases(kernel, above);
+}
+
+void slots_end_aliases(struct bpf_engine *engine)
+{
+	for (uint32_t slot = 0; slot < engine->kernel->sizes.slots; slot++)
+		slot_end_aliases(engine->kernel, slot);
+}
+
 static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, uint64_t unknown_ns)
 {
 	struct bpf_slot *known = &engine->kernel->known[slot];
