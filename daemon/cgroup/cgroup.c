@@ -314,8 +314,11 @@ struct cgroup_ancestors cgroup_ancestors(const struct cgroup *cgroup)
 {
 	struct cgroup_ancestors ret = {};
 
-	for (cgroup = cgroup->parent; cgroup && ret.nr < CGROUP_ANCESTORS_MAX; cgroup = cgroup->parent)
-		ret.ids[ret.nr++] = cgroup->identity->id;
+	for (cgroup = cgroup->parent; cgroup; cgroup = cgroup->parent) {
+		if (ret.nr < CGROUP_ANCESTORS_MAX)
+			ret.ids[ret.nr] = cgroup->identity->id;
+		ret.nr++;
+	}
 	return ret;
 }
 

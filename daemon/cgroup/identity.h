@@ -20,10 +20,10 @@
 
 #define CGROUP_ANCESTORS_MAX 32
 
-/* The ids of a cgroup's ancestors, the parent first: the nearest ones, of which there can be more. The others are 0. */
+/* A cgroup's ancestors. */
 struct cgroup_ancestors {
-	uint64_t ids[CGROUP_ANCESTORS_MAX];
-	size_t nr;
+	size_t nr;			    /* how many there are */
+	uint64_t ids[CGROUP_ANCESTORS_MAX]; /* of the nearest ones, the parent first; the others are 0 */
 };
 
 struct cgroup_identity {

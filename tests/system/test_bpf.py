@@ -256,6 +256,29 @@ def test_one_is_asked_for_above_those_that_are_not(perfmond, cgroups, work, cpus
         assert [rise(before, after, group) for group in wanted] == [done] * len(wanted)
 
 
+@pytest.mark.parametrize("levels", [28, 40, 70])
+def test_nested_deeply(perfmond, cgroups, work, cpus, levels):
+    """However deep it is, its counts are in the nearest one that is counted. Below a limit none is counted, and the
+    reason says so."""
+    deep = middle = cgroups.make("middle")
+    for _ in range(levels):
+        deep = deep.make("d")
+    daemon = perfmond(only(cgroups, cgroups, middle, deep))
+    helper = work(deep, cpus[0])
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=middle.label) is not None, "counted")
+    before, at = daemon.fresh(), helper.faults()
+    for _ in range(3):
+        helper.do("faults 100")
+        time.sleep(1.2)
+    after, done = daemon.fresh(), helper.faults() - at
+    status = {each["cgroup"]: each for each in daemon.json("/api/v1/cgroups")["cgroups"]}[deep.label]
+    assert rise(before, after, cgroups) == rise(before, after, middle) == done
+    if status["status"] == "counted":
+        assert rise(before, after, deep) == done and levels == 28
+    else:
+        assert "nested more than 32 levels deep" in status["reason"] and after.get(FAULTS, cgroup=deep.label) is None
+
+
 def test_a_task_that_moves_itself(perfmond, cgroups, cpus):
     """It is credited to where it was."""
     a, b = cgroups.make("a"), cgroups.make("b")

@@ -316,6 +316,15 @@ static void give_slot(struct bpf_engine *engine, const struct engine_target *spe
 	slots_begin(engine, spec->id, ancestors, spec->ancestors.nr);
 }
 
+static int explain_depth(struct reason *why)
+{
+	_Static_assert(CGROUP_ANCESTORS_MAX >= CREDIT_DEPTH_MAX, "the engine is told all that a slot has room for");
+	return reason_set(why, -EOPNOTSUPP,
+			  "it is nested more than %d levels deep: its counts are in those of the nearest cgroup above "
+			  "it that is counted",
+			  CREDIT_DEPTH_MAX);
+}
+
 static int bpf_add(struct engine *base, const struct engine_target *spec, const struct cpulist *cpus,
 		   struct totals_row *const *rows, uint64_t now, struct reason *why)
 {
@@ -326,6 +335,8 @@ static int bpf_add(struct engine *base, const struct engine_target *spec, const 
 
 	if (bpf_target_find(engine, spec->id))
 		return 0;
+	if (spec->ancestors.nr > CREDIT_DEPTH_MAX)
+		return explain_depth(why);
 	if (!root && spec->cgroup_fd < 0 && !(engine->from && bpf_target_find(engine->from, spec->id)))
 		return reason_set(why, spec->cgroup_fd, "its directory can't be opened: %s",
 				  strerror(-spec->cgroup_fd));
@@ -343,7 +354,7 @@ static int bpf_add(struct engine *base, const struct engine_target *spec, const 
 		slots_read_below(engine, spec->id);
 		spec->before_start(spec->userdata, base, now);
 	}
-	target = bpf_target_new(engine, spec->id, spec->ancestors.ids[0], rows, count_rows(cpus, rows));
+	target = bpf_target_new(engine, spec->id, rows, count_rows(cpus, rows));
 	if (!target)
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (!root && spec->before_start)

@@ -27,6 +27,10 @@
 /* What is needed of the kernel's types; CO-RE finds the members' places when the programs are loaded. */
 #define KERNEL __attribute__((preserve_access_index))
 
+/* A cgroup's ancestors are looked for up to here: nesting deeper than that has no use, and the kernel would check each
+ * round of a longer loop. */
+#define LEVELS_MAX 128
+
 /* Slots that one run of a program makes free. */
 #define FILL_AT_ONCE 128
 
@@ -43,6 +47,7 @@ struct cgroup_subsys_state {
 
 struct cgroup {
 	struct cgroup_subsys_state self;
+	int level; /* the number of its ancestors */
 	struct kernfs_node *kn;
 } KERNEL;
 
@@ -234,7 +239,7 @@ __noinline __u32 ancestor_slot(__u64 address)
 {
 	struct cgroup *cgroup = (struct cgroup *)address;
 
-	for (int i = 0; i < CREDIT_DEPTH_MAX; i++) {
+	for (int i = 0; i < LEVELS_MAX; i++) {
 		__u32 slot;
 
 		cgroup = parent_of(cgroup);
@@ -268,6 +273,13 @@ __noinline int take_slot(__u32 slot, __u64 address, __u64 id)
 	return 0;
 }
 
+static __always_inline bool is_deep(__u64 address)
+{
+	struct cgroup *cgroup = (struct cgroup *)address;
+
+	return BPF_CORE_READ(cgroup, level) > CREDIT_DEPTH_MAX;
+}
+
 /* A cgroup that runs for the first time, or is not known any more. */
 __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 {
@@ -276,6 +288,8 @@ __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 
 	if (!cpu)
 		return CREDIT_ROOT_SLOT;
+	if (is_deep(cgroup))
+		return ancestor_slot(cgroup);
 	if (bpf_map_pop_elem(&vacant, &slot)) {
 		cpu->unplaced++;
 		return ancestor_slot(cgroup);

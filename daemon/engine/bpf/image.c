@@ -17,7 +17,6 @@ static void save_targets(const struct bpf_engine *engine, struct buf *out)
 	pack_u64(out, HASH_COUNT(engine->targets));
 	HASH_ITER(hh, engine->targets, target, next) {
 		pack_u64(out, target->id);
-		pack_u64(out, target->parent);
 		pack_u64(out, target->nr_rows);
 		for (size_t i = 0; i < target->nr_rows; i++)
 			pack_u64(out, target->rows[i]->number);
@@ -122,7 +121,7 @@ struct restoring {
 static int get_target(const struct restoring *restoring)
 {
 	struct unpack *in = restoring->in;
-	uint64_t id = unpack_u64(in), parent = unpack_u64(in);
+	uint64_t id = unpack_u64(in);
 	size_t nr = unpack_nr(in, sizeof(uint64_t));
 	_cleanup_(freep) struct totals_row **rows = calloc(nr + 1, sizeof(*rows));
 	struct bpf_target *target;
@@ -139,7 +138,7 @@ static int get_target(const struct restoring *restoring)
 	}
 	if (in->bad || nr == 0 || bpf_target_find(restoring->engine, id))
 		return -EBADMSG;
-	target = bpf_target_new(restoring->engine, id, parent, rows, nr);
+	target = bpf_target_new(restoring->engine, id, rows, nr);
 	if (!target)
 		return -ENOMEM;
 	for (size_t i = 0; i < bpf_plan(restoring->engine)->nr_sets; i++) {
@@ -154,7 +153,7 @@ static int get_target(const struct restoring *restoring)
 
 static int get_targets(const struct restoring *restoring)
 {
-	size_t nr = unpack_nr(restoring->in, 4 * sizeof(uint64_t));
+	size_t nr = unpack_nr(restoring->in, 3 * sizeof(uint64_t));
 	int r = 0;
 
 	for (size_t i = 0; i < nr && r == 0; i++)

@@ -9,7 +9,8 @@
  * a number too, under which the times of its leader are kept.
  *
  * A cgroup that has run has a slot, and so has one that is asked for: slots are reserved for these, since the counts of
- * a cgroup that finds none go to the nearest ancestor that has one. A slot has a cell on each CPU. What a cgroup's own
+ * a cgroup that finds none go to the nearest ancestor that has one. So do those of a cgroup that is nested too deeply to
+ * have one: who reads knows all ancestors of each slot's cgroup. A slot has a cell on each CPU. What a cgroup's own
  * tasks have counted on a CPU is added to its cell there, and to no other: ancestors are summed by who reads. Cells
  * only grow, also when a slot gets another cgroup: a reader remembers where it stood.
  *
@@ -26,11 +27,11 @@
  * by two more, which differ by that.
  */
 
-#define CREDIT_LAYOUT 6
+#define CREDIT_LAYOUT 7
 
 #define CREDIT_EVENTS_MAX 64
 #define CREDIT_SETS_MAX 64
-#define CREDIT_DEPTH_MAX 32 /* ancestors of a cgroup that are known by their ids */
+#define CREDIT_DEPTH_MAX 32 /* ancestors that a cgroup with a slot can have */
 
 typedef unsigned long long credit_word;
 
@@ -131,7 +132,7 @@ struct credit_cpu {
 struct credit_slot {
 	credit_word id;				 /* the cgroup's; 0: nobody */
 	credit_word generation;			 /* another one when its aliases end */
-	credit_word nr_ancestors;		 /* the nearest ones, of which there can be more */
+	credit_word nr_ancestors;		 /* up to the root */
 	credit_word ancestors[CREDIT_DEPTH_MAX]; /* their ids: the parent's first */
 };
 

@@ -53,31 +53,19 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 	settle_on_cpu(engine, account.row, share);
 }
 
+/* Programs write the number. */
 size_t share_nr_ancestors(const struct credit_slot *owner)
 {
 	return owner->nr_ancestors < CREDIT_DEPTH_MAX ? owner->nr_ancestors : CREDIT_DEPTH_MAX;
 }
 
-struct bpf_target *share_next_above(const struct bpf_engine *engine, struct bpf_above *above)
-{
-	size_t nr = share_nr_ancestors(above->owner);
-	struct bpf_target *target = NULL;
-
-	while (!target && above->next < nr)
-		target = bpf_target_find(engine, above->owner->ancestors[above->next++]);
-	if (!target && nr == CREDIT_DEPTH_MAX && above->last)
-		target = bpf_target_find(engine, above->last->parent);
-	above->last = target;
-	return target;
-}
-
-/* NULL: there is nothing above, or the slot does not know all of it. */
+/* NULL: there is nothing above. */
 static const struct bpf_family *find_family(struct bpf_engine *engine, const struct credit_slot *owner)
 {
 	struct bpf_family *family = &engine->family;
 	size_t nr = share_nr_ancestors(owner);
 
-	if (nr == 0 || nr == CREDIT_DEPTH_MAX)
+	if (nr == 0)
 		return NULL;
 	if (family->parent == owner->ancestors[0])
 		return family;
@@ -95,13 +83,9 @@ static const struct bpf_family *find_family(struct bpf_engine *engine, const str
 void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner, const struct bpf_share *share)
 {
 	const struct bpf_family *family = find_family(engine, owner);
-	struct bpf_above above = { .owner = owner };
-	struct bpf_target *target;
 
 	for (size_t i = 0; family && i < family->nr; i++)
 		share_give(engine, family->above[i], share);
-	while (!family && (target = share_next_above(engine, &above)))
-		share_give(engine, target, share);
 }
 
 size_t share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner)

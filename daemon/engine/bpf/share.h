@@ -22,18 +22,6 @@ void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner
 /* That row. */
 struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_target *target, uint32_t cpu);
 
-/* The targets above a slot's cgroup, the nearest first: begin with the slot's owner and zeros. */
-struct bpf_above {
-	const struct credit_slot *owner;
-	size_t next;		       /* the ancestor that is looked at next */
-	const struct bpf_target *last; /* the one that was found last */
-};
-
-/* The next one; NULL: there are no more. A slot knows CREDIT_DEPTH_MAX ancestors; those beyond are found by the parents
- * of targets. */
-struct bpf_target *share_next_above(const struct bpf_engine *engine, struct bpf_above *above);
-
 /* The nearest ancestor that is a target: its place among the slot's ancestors, or their number. */
 size_t share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner);
-/* The ancestors that the slot knows. */
 size_t share_nr_ancestors(const struct credit_slot *owner);

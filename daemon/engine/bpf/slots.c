@@ -618,13 +618,13 @@ static void slot_spend(struct bpf_engine *engine, uint32_t slot)
 	known->spent_before = kernel->nr_images;
 }
 
-/* Is the cgroup the slot's own, or an ancestor? One that is deeper than its slot can tell may be below any. */
+/* Is the cgroup the slot's own, or an ancestor? */
 static bool slot_is_below(const struct credit_slot *owner, uint64_t id)
 {
 	for (size_t i = 0; i < share_nr_ancestors(owner); i++)
 		if (owner->ancestors[i] == id)
 			return true;
-	return owner->id == id || owner->nr_ancestors >= CREDIT_DEPTH_MAX;
+	return owner->id == id;
 }
 
 void slots_read_below(struct bpf_engine *engine, uint64_t id)

@@ -12,8 +12,8 @@ struct bpf_target *bpf_target_find(const struct bpf_engine *engine, uint64_t id)
 	return target;
 }
 
-struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, uint64_t parent,
-				  struct totals_row *const *rows, size_t nr_rows)
+struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, struct totals_row *const *rows,
+				  size_t nr_rows)
 {
 	size_t nr_sets = bpf_plan(engine)->nr_sets, size = sizeof(struct bpf_target);
 	size_t sets_size = nr_sets * sizeof(struct bpf_target_set);
@@ -22,7 +22,6 @@ struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, uint64
 	if (!target)
 		return NULL;
 	target->id = id;
-	target->parent = parent;
 	target->fed = id == CGROUP_ROOT_ID;
 	target->rows = (struct totals_row **)((char *)target + size);
 	target->nr_rows = nr_rows;

@@ -14,8 +14,7 @@
 struct bpf_target {
 	uint64_t id;
 	UT_hash_handle hh;
-	uint64_t parent; /* the id of the cgroup's parent; 0: it has none */
-	bool fed;	 /* the root cgroup: the CPUs' readings feed it */
+	bool fed; /* the root cgroup: the CPUs' readings feed it */
 	size_t nr_rows;
 	struct totals_row **rows;    /* one for all CPUs, or one a CPU; of the same allocation */
 	struct bpf_target_set *sets; /* one a set of the plan; of the same allocation */
@@ -92,6 +91,6 @@ static inline uint32_t bpf_slots_to_reserve(const struct bpf_engine *engine, uin
 
 struct bpf_target *bpf_target_find(const struct bpf_engine *engine, uint64_t id);
 /* NULL: no memory. */
-struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, uint64_t parent,
-				  struct totals_row *const *rows, size_t nr_rows);
+struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, struct totals_row *const *rows,
+				  size_t nr_rows);
 void bpf_target_free(struct bpf_engine *engine, struct bpf_target *target);

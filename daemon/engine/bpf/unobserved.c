@@ -18,9 +18,10 @@ struct bpf_pool {
 
 static struct bpf_target *find_above(const struct bpf_engine *engine, uint32_t slot)
 {
-	struct bpf_above above = { .owner = &engine->kernel->slots[slot] };
+	const struct credit_slot *owner = &engine->kernel->slots[slot];
+	size_t i = share_find_nearest(engine, owner);
 
-	return share_next_above(engine, &above);
+	return i < share_nr_ancestors(owner) ? bpf_target_find(engine, owner->ancestors[i]) : NULL;
 }
 
 static struct bpf_pool *pool_of(const struct bpf_engine *engine, struct bpf_target *target, size_t set)

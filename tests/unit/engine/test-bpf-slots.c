@@ -167,7 +167,7 @@ static void add_slot(uint64_t id, const uint64_t *ancestors, size_t nr)
 		slot->ancestors[slot->nr_ancestors++] = ancestors[i];
 }
 
-static void add_target_by_cpu(uint64_t id, uint64_t parent, size_t nr_rows)
+static void add_target_by_cpu(uint64_t id, size_t nr_rows)
 {
 	struct totals_row *rows[NR_CPUS];
 
@@ -181,12 +181,12 @@ static void add_target_by_cpu(uint64_t id, uint64_t parent, size_t nr_rows)
 		row->row->times = row->times;
 		rows[i] = row->row;
 	}
-	assert_non_null(bpf_target_new(&m->engine, id, parent, rows, nr_rows));
+	assert_non_null(bpf_target_new(&m->engine, id, rows, nr_rows));
 }
 
-static void add_target(uint64_t id, uint64_t parent)
+static void add_target(uint64_t id)
 {
-	add_target_by_cpu(id, parent, 1);
+	add_target_by_cpu(id, 1);
 }
 
 /* Its tasks have run on the CPU for so long, and have counted; the limited set was observed for a part of it. */
@@ -248,9 +248,9 @@ static const uint64_t below_10[] = { 10, 1 };
 static void test_ancestors(void **state)
 {
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
-	add_target(11, 10);
+	add_target(1);
+	add_target(10);
+	add_target(11);
 	add_slot(11, below_10, 2);
 	add_slot(12, below_10, 2);
 	run(11, 0, 10 * MS, 10 * MS, 500);
@@ -276,8 +276,8 @@ static void test_families(void **state)
 	static const uint64_t below_20[] = { 20, 10, 1 };
 
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
+	add_target(1);
+	add_target(10);
 	add_slot(11, below_20, 3);
 	add_slot(12, below_10, 2);
 	add_slot(13, below_20, 3);
@@ -286,7 +286,7 @@ static void test_families(void **state)
 	read_all();
 	assert_int_equal(total(10, 0), 300);
 	/* It gets what its children have counted so far, too. */
-	add_target(20, 10);
+	add_target(20);
 	for (uint64_t id = 11; id < 14; id++)
 		run(id, 0, MS, MS, 10);
 	read_all();
@@ -303,9 +303,9 @@ static void test_families(void **state)
 /* 10 and 11, below the root. */
 static void add_two(void)
 {
-	add_target(1, 0);
+	add_target(1);
 	for (uint64_t id = 10; id < 12; id++) {
-		add_target(id, 1);
+		add_target(id);
 		add_slot(id, below_10 + 1, 1);
 	}
 }
@@ -383,8 +383,8 @@ static void test_observed_often(void **state)
 static void test_readings_are_not_scaled(void **state)
 {
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
+	add_target(1);
+	add_target(10);
 	add_slot(10, below_10 + 1, 1);
 	/* Of the first event it is known: 20 a reading. */
 	m->cpus[0].again[0] = 10;
@@ -424,18 +424,18 @@ static void test_unclaimed(void **state)
 	const uint64_t ancestors[] = { 20, 10, 1 };
 
 	(void)state;
-	add_target(10, 1);
+	add_target(10);
 	add_slot(21, ancestors, 3);
 	run(21, 1, 10 * MS, 10 * MS, 300);
 	read_all();
 	assert_int_equal(total(10, 0), 300);
-	add_target(20, 10);
+	add_target(20);
 	read_all();
 	assert_int_equal(total(20, 0), 300);
 	run(21, 0, 10 * MS, 10 * MS, 50);
 	read_all();
 	assert_int_equal(total(20, 0), 350);
-	add_target_by_cpu(21, 20, NR_CPUS);
+	add_target_by_cpu(21, NR_CPUS);
 	read_all();
 	assert_int_equal(m->rows[21][0].cells[0].total, 50);
 	assert_int_equal(m->rows[21][1].cells[0].total, 300);
@@ -447,14 +447,14 @@ static void test_unclaimed(void **state)
 static void test_unclaimed_over_a_change_of_cpus(void **state)
 {
 	(void)state;
-	add_target(10, 1);
+	add_target(10);
 	add_slot(11, below_10, 2);
 	run(11, 1, 10 * MS, 10 * MS, 300);
 	read_all();
 	cpulist_release(&m->engine.cpus);
 	assert_int_equal(cpulist_add(&m->engine.cpus, 1), 0);
 	assert_int_equal(cpulist_add(&m->engine.cpus, 5), 0);
-	add_target_by_cpu(11, 10, NR_CPUS);
+	add_target_by_cpu(11, NR_CPUS);
 	read_all();
 	assert_int_equal(m->rows[11][0].cells[0].total, 300);
 	assert_int_equal(m->rows[11][1].cells[0].total, 0);
@@ -464,11 +464,11 @@ static void test_unclaimed_over_a_change_of_cpus(void **state)
 static void test_unclaimed_and_unobserved(void **state)
 {
 	(void)state;
-	add_target(10, 1);
+	add_target(10);
 	add_slot(11, below_10, 2);
 	run(11, 0, 10 * MS, 0, 0);
 	read_all();
-	add_target(11, 10);
+	add_target(11);
 	read_all();
 	assert_false(is_measured(11, 0));
 	assert_true(is_measured(11, 2));
@@ -486,8 +486,8 @@ static void test_set_on_one_cpu(void **state)
 {
 	(void)state;
 	m->sets[LIMITED].cpus.nr = 1;
-	add_target_by_cpu(11, 1, NR_CPUS);
-	add_target(12, 1);
+	add_target_by_cpu(11, NR_CPUS);
+	add_target(12);
 	add_slot(11, below_10, 2);
 	run(11, 0, 10 * MS, 10 * MS, 500);
 	read_all();
@@ -502,7 +502,7 @@ static void test_set_on_one_cpu(void **state)
 static void test_unobserved_on_one_cpu(void **state)
 {
 	(void)state;
-	add_target_by_cpu(11, 1, NR_CPUS);
+	add_target_by_cpu(11, NR_CPUS);
 	add_slot(11, below_10, 2);
 	run(11, 0, 10 * MS, 10 * MS, 500);
 	read_all();
@@ -526,7 +526,7 @@ static void test_unobserved_on_one_cpu(void **state)
 static void test_observed_zero_on_one_cpu(void **state)
 {
 	(void)state;
-	add_target_by_cpu(11, 1, NR_CPUS);
+	add_target_by_cpu(11, NR_CPUS);
 	add_slot(11, below_10, 2);
 	run(11, 0, 10 * MS, 10 * MS, 500);
 	run(11, 1, 10 * MS, 0, 0);
@@ -541,8 +541,8 @@ static void test_observed_zero_on_one_cpu(void **state)
 /* Forty of a millisecond each, of which every other one was in a pause. */
 static void run_brief_ones(void)
 {
-	add_target(1, 0);
-	add_target(10, 1);
+	add_target(1);
+	add_target(10);
 	for (uint64_t id = 20; id < 60; id++) {
 		add_slot(id, below_10, 2);
 		run(id, 0, MS, id % 2 ? MS : 0, id % 2 ? 1000 : 0);
@@ -576,10 +576,10 @@ static void test_ended_unobserved_is_calibrated(void **state)
 static void test_ended_target(void **state)
 {
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
-	add_target(11, 10);
-	add_target(12, 10);
+	add_target(1);
+	add_target(10);
+	add_target(11);
+	add_target(12);
 	add_slot(11, below_10, 2);
 	add_slot(12, below_10, 2);
 	run(11, 0, 2 * MS, 2 * MS, 2000);
@@ -596,7 +596,7 @@ static void test_ended_target(void **state)
 static void test_ended_and_nothing_known(void **state)
 {
 	(void)state;
-	add_target(10, 1);
+	add_target(10);
 	add_slot(11, below_10, 2);
 	run(11, 0, 2 * MS, 0, 0);
 	end(11);
@@ -610,15 +610,15 @@ static void test_ended_and_nothing_known(void **state)
 static void test_next_of_a_slot(void **state)
 {
 	(void)state;
-	add_target(1, 0);
-	add_target(10, 1);
+	add_target(1);
+	add_target(10);
 	add_slot(20, below_10, 2);
 	run(20, 0, 2 * MS, MS / 100, 7);
 	end(20);
 	read_all();
 	assert_int_equal(m->rows[10][0].times[LIMITED].enabled, 2 * MS);
 	m->known[20] = (struct bpf_slot){};
-	add_target(11, 10);
+	add_target(11);
 	m->slots[20].id = 11;
 	run(20, 0, 100 * MS, 100 * MS, 500);
 	read_all();
@@ -626,20 +626,20 @@ static void test_next_of_a_slot(void **state)
 	assert_int_equal(m->rows[11][0].times[LIMITED].enabled, 100 * MS);
 }
 
-/* A slot knows its nearest ancestors: those beyond have its counts all the same. */
+/* All ancestors have its counts, as many as there can be. */
 static void test_deep(void **state)
 {
 	uint64_t ancestors[CREDIT_DEPTH_MAX];
 
 	(void)state;
-	for (uint64_t i = 0; i < 40; i++)
-		add_target(2 + i, i ? 1 + i : 1);
 	for (uint64_t i = 0; i < CREDIT_DEPTH_MAX; i++)
-		ancestors[i] = 40 - i;
-	add_slot(41, ancestors, CREDIT_DEPTH_MAX);
-	run(41, 0, 10 * MS, 10 * MS, 77);
+		ancestors[i] = CREDIT_DEPTH_MAX - i;
+	for (uint64_t id = 2; id <= CREDIT_DEPTH_MAX + 1; id++)
+		add_target(id);
+	add_slot(CREDIT_DEPTH_MAX + 1, ancestors, CREDIT_DEPTH_MAX);
+	run(CREDIT_DEPTH_MAX + 1, 0, 10 * MS, 10 * MS, 77);
 	read_all();
-	for (uint64_t id = 2; id <= 41; id++)
+	for (uint64_t id = 2; id <= CREDIT_DEPTH_MAX + 1; id++)
 		assert_int_equal(total(id, 0), 77);
 }
 
@@ -647,12 +647,12 @@ static void test_deep(void **state)
 static void test_other_set_of_that_number(void **state)
 {
 	(void)state;
-	add_target(10, 1);
+	add_target(10);
 	add_slot(11, below_10, 2);
 	run(11, 0, 10 * MS, 10 * MS, 300);
 	read_all();
 	slots_skip(&m->engine, LIMITED);
-	add_target(11, 10);
+	add_target(11);
 	read_all();
 	assert_int_equal(total(11, 0), 0);
 	assert_int_equal(total(11, 2), 10000);
@@ -669,17 +669,17 @@ static void test_disclaim(void **state)
 	(void)state;
 	from.sets = sets;
 	m->engine.from = &from;
-	add_target(10, 1);
+	add_target(10);
 	add_slot(21, ancestors, 3);
 	run(21, 0, 10 * MS, 10 * MS, 300);
 	slots_read_below(&m->engine, 20);
-	add_target(20, 10);
+	add_target(20);
 	unclaimed_disclaim(&m->engine, bpf_target_find(&m->engine, 20));
 	assert_int_equal(total(20, 0), 0);
 	assert_int_equal(total(20, 2), 10000);
 	run(21, 0, 10 * MS, 10 * MS, 5);
 	slots_read_below(&m->engine, 21);
-	add_target(21, 20);
+	add_target(21);
 	unclaimed_disclaim(&m->engine, bpf_target_find(&m->engine, 21));
 	assert_int_equal(total(21, 0), 0);
 	assert_int_equal(total(21, 2), 20000);
