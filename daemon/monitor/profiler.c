@@ -480,7 +480,7 @@ static void ask_next(struct profiler *profiler, uint64_t now)
 
 static void name_functions(struct profiler *profiler)
 {
-	uint64_t before = resolver_cpu_ns(profiler->resolver), now = clock_monotonic_ns(), cost;
+	uint64_t before = resolver_cpu_ns(profiler->resolver), now = clock_monotonic_ns(), cost, begun;
 
 	credit_naming(profiler, now);
 	if (resolver_finish(profiler->resolver)) {
@@ -490,8 +490,12 @@ static void name_functions(struct profiler *profiler)
 			profiler->kernel_due = now + cost * NAMING_PAUSE;
 		take_answers(profiler);
 	}
-	if (!resolver_is_busy(profiler->resolver) && profiler->naming_ns > 0)
-		ask_next(profiler, now);
+	if (resolver_is_busy(profiler->resolver) || profiler->naming_ns <= 0)
+		return;
+	/* To make a child takes time, too: the more, the more memory the daemon has. */
+	begun = clock_thread_ns();
+	ask_next(profiler, now);
+	profiler->naming_ns -= (int64_t)(clock_thread_ns() - begun);
 }
 
 /* --- all of it */
