@@ -27,9 +27,8 @@
 /* What is needed of the kernel's types; CO-RE finds the members' places when the programs are loaded. */
 #define KERNEL __attribute__((preserve_access_index))
 
-/* A cgroup's ancestors are looked for up to here: nesting deeper than that has no use, and the kernel would check each
- * round of a longer loop. */
-#define LEVELS_MAX 128
+/* From a cgroup that is nested too deeply, programs go up by so many levels. The kernel checks each round of a loop. */
+#define CLIMB_MAX 64
 
 /* Slots that one run of a program makes free. */
 #define FILL_AT_ONCE 128
@@ -234,12 +233,25 @@ static __always_inline bool has_slot(__u64 id)
 	return find_slot(id, &slot);
 }
 
+static __always_inline bool is_deep(struct cgroup *cgroup)
+{
+	return BPF_CORE_READ(cgroup, level) > CREDIT_DEPTH_MAX;
+}
+
 /* The slot of the nearest ancestor that has one. */
 __noinline __u32 ancestor_slot(__u64 address)
 {
 	struct cgroup *cgroup = (struct cgroup *)address;
 
-	for (int i = 0; i < LEVELS_MAX; i++) {
+	/* The last one that can have none. */
+	for (int i = 0; i < CLIMB_MAX; i++) {
+		struct cgroup *parent = parent_of(cgroup);
+
+		if (!is_deep(parent))
+			break;
+		cgroup = parent;
+	}
+	for (int i = 0; i <= CREDIT_DEPTH_MAX; i++) {
 		__u32 slot;
 
 		cgroup = parent_of(cgroup);
@@ -273,13 +285,6 @@ __noinline int take_slot(__u32 slot, __u64 address, __u64 id)
 	return 0;
 }
 
-static __always_inline bool is_deep(__u64 address)
-{
-	struct cgroup *cgroup = (struct cgroup *)address;
-
-	return BPF_CORE_READ(cgroup, level) > CREDIT_DEPTH_MAX;
-}
-
 /* A cgroup that runs for the first time, or is not known any more. */
 __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 {
@@ -288,7 +293,7 @@ __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 
 	if (!cpu)
 		return CREDIT_ROOT_SLOT;
-	if (is_deep(cgroup))
+	if (is_deep((struct cgroup *)cgroup))
 		return ancestor_slot(cgroup);
 	if (bpf_map_pop_elem(&vacant, &slot)) {
 		cpu->unplaced++;
