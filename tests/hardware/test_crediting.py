@@ -115,15 +115,19 @@ class Counted:
         event, at any moment."""
         if self.engine != "bpf":
             return
+        rises = {path: self.rise(metrics, path) for path in TREE}
+        # What has run, and has not been observed for long enough to tell its counts.
+        absent = {path for path in TREE if rises[path] is None}
+        assert not absent or (self.estimates and metrics.state(self.event, "cgroup") == "multiplexed"), absent
         for path in TREE:
-            children = [self.rise(metrics, child) for child in self.tree.children(path)]
-            if children and not self.tree.own[path]:
-                assert self.rise(metrics, path) == sum(children), path
-            elif children:
-                assert self.rise(metrics, path) >= sum(children), path
+            children = self.tree.children(path)
+            if not children or absent & {path, *children}:
+                continue
+            below = sum(rises[child] for child in children)
+            assert rises[path] == below or (self.tree.own[path] and rises[path] > below), (path, rises)
         cpus = [value for _, value in metrics.all(self.of_cpus)]
         assert metrics.value(self.of_cgroups, cgroup="/") == sum(cpus)
-        top = sum(metrics.value(self.of_cgroups, cgroup=self.tree.label(path)) for path in TREE if "/" not in path)
+        top = sum(metrics.get(self.of_cgroups, cgroup=self.tree.label(path)) or 0 for path in TREE if "/" not in path)
         assert top <= sum(cpus) or self.estimates
 
     def watch(self, helpers):
@@ -213,17 +217,24 @@ def test_loops(perfmond, engine, tree, work, cpus, command):
 
 def test_the_default_config(perfmond, credits, tree, work, cpus):
     """Without any setting but whom to count, each cgroup has what was executed in it. It counts kernel mode as well,
-    which takes a part of the time of a loop."""
+    which takes a part of the time of a loop. On a machine where reading the PMU takes long, and with others at work, the
+    budget may not suffice for that many switches: then they are estimates."""
     helpers = start_all(tree, work, BUSY, cpus)
     counted = Counted(perfmond, tree, "bpf", budget="", text=DEFAULT, event="instructions")
     do_all(counted, helpers, f"instructions {4 * LONG}")
+    # What was observed too briefly at the end is scaled with what comes next.
+    for _ in range(2):
+        do_all(counted, helpers, f"instructions {LONG // 4}")
     metrics = counted.daemon.fresh()
     counted.assert_adds_up(metrics)
     assert "bpf" in counted.daemon.json("/api/v1/status")["engine"]
     assert metrics.state("instructions", "cgroup") in COUNTING, counted.reason("cgroup")
     rises = {path: (tree.truth(path), counted.rise(metrics, path)) for path in TREE}
-    print({path: f"{100 * (rise / truth - 1):+.3f} %" for path, (truth, rise) in rises.items()})
-    assert all(0.98 * truth <= rise <= 1.1 * truth for truth, rise in rises.values()), rises
+    shares = {path: Shares.of(Delta(counted.before, metrics), [tree.label(path)]) for path in TREE}
+    print({path: f"{100 * (rise / truth - 1):+.3f} % by {shares[path]:.3f}" for path, (truth, rise) in rises.items()})
+    for path, (truth, rise) in rises.items():
+        less = 0.02 if shares[path] > HARDLY_FULL else PERF
+        assert (1 - less) * truth <= rise <= (1.08 + less) * truth, (path, rises, shares)
 
 
 def test_the_default_config_on_cpus(perfmond, credits, tree, work, cpus, reference):
@@ -238,7 +249,10 @@ def test_the_default_config_on_cpus(perfmond, credits, tree, work, cpus, referen
     start, before, inner = read(), counted.daemon.fresh(), read()
     do_all(counted, helpers, f"instructions {LONG}")
     inner_end, after, end = read(), counted.daemon.fresh(), read()
-    if any(not one or one[2] < 0.995 * one[1] for one in end.values()) or after.state("instructions") != "ok":
+    executed = {cpu: sum(tree.own[path] for path in BUSY[i::len(cpus)]) for i, cpu in enumerate(cpus)}
+    # Where the PMU lies, an event can have no counter that counts, and run all the time.
+    if after.state("instructions") != "ok" or any(
+            not events[cpu].had_room() or inner_end[cpu][0] - inner[cpu][0] < executed[cpu] for cpu in cpus):
         pytest.skip(f"the PMU has no room for an event of the tests' own: (count, enabled, running) is {end}")
     for cpu in cpus:
         rise = Delta(before, after).of("perf_cpu_instructions_total", cpu=str(cpu))
@@ -321,9 +335,11 @@ def test_moves_while_it_runs(perfmond, credits, tree, work, cpus, reference):
     assert sum(mine.values()) == pytest.approx(done, rel=EXACT)
     for path, event in events.items():
         end = event.read()
-        if not end or end[2] < 0.995 * end[1]:
+        theirs[path] = end[0] if end else 0
+        if not event.had_room():
             pytest.skip(f"the PMU has no room for events of the tests' own: (count, enabled, running) is {end}")
-        theirs[path] = end[0]
+    if sum(theirs.values()) < done * (1 - EXACT):
+        pytest.skip(f"the PMU has no counters that count for events of the tests' own: {theirs} of {done}")
     print(f"{moves} moves: {mine}, {theirs}")
     assert all(mine[path] == pytest.approx(theirs[path], rel=EXACT, abs=100_000) for path in mine), (mine, theirs)
     assert moves < 2 or min(theirs.values()) > 0

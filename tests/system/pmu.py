@@ -51,6 +51,11 @@ class Event:
         reading = os.read(self.fd, 24)
         return struct.unpack("=QQQ", reading) if reading else None
 
+    def had_room(self):
+        """Has it run all the time?"""
+        end = self.read()
+        return bool(end) and end[2] >= 0.995 * end[1]
+
     def close(self):
         os.close(self.fd)
 
