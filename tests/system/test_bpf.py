@@ -314,6 +314,42 @@ def move_to_and_fro(helper, a, b, times):
         (a if i % 2 else b).add(helper.process.pid)
 
 
+# Told a folder and the cgroup.procs of another, it makes a child in the one, as no attachment shows, of which a thread
+# executes a program. That works, and then moves itself to the other.
+THREAD_EXECUTES = """
+import ctypes, os, struct, sys, threading
+CLONE3, INTO_CGROUP, SIGCHLD = 435, 0x200000000, 17
+program = "import sys; bytes(8 << 20); open(sys.argv[1], 'w').write('0')"
+arguments = [sys.executable, "-S", "-c", program, sys.argv[2]]
+folder = os.open(sys.argv[1], os.O_RDONLY)
+clone = struct.pack("=11Q", INTO_CGROUP, 0, 0, 0, SIGCHLD, 0, 0, 0, 0, 0, folder)
+child = ctypes.CDLL(None).syscall(CLONE3, clone, len(clone))
+if child == 0:
+    thread = threading.Thread(target=os.execv, args=[sys.executable, arguments])
+    thread.start()
+    thread.join()
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_thread_executes_a_program(perfmond, cgroups):
+    """It goes on as the process, under another id: it is the task that came to the CPU all the same."""
+    parent, first, second = (cgroups.make(name) for name in ("parent", "first", "second"))
+    groups = (parent, first, second)
+    if not (first.path / "cgroup.type").exists():
+        pytest.skip("no process can be made in a cgroup of a v1 hierarchy")
+    daemon = perfmond(config(cgroups))
+    until(lambda: daemon.metrics().get(FAULTS, cgroup=second.label) is not None, "counted")
+    for _ in range(10):
+        keeper, before = Keeper(), daemon.fresh()
+        references = [Reference(group) for group in groups]
+        subprocess.run([sys.executable, "-c", THREAD_EXECUTES, first.path, second.path / "cgroup.procs"], check=True,
+                       preexec_fn=lambda: parent.add(os.getpid()))
+        after, most = daemon.fresh(), keeper.most("page_faults")
+        for group, reference in zip(groups, references):
+            assert abs(rise(before, after, group) - reference.read()) <= most, group.label
+
+
 def test_moves_lose_nothing(perfmond, cgroups, work, cpus):
     """Both cgroups together have what the task has done, with nobody else who counts cgroups."""
     a, b = cgroups.make("a"), cgroups.make("b")

@@ -191,11 +191,13 @@ static __always_inline struct credit_cpu *this_cpu(__u32 *number)
 	return bpf_map_lookup_elem(&cpus, number);
 }
 
-/* The cgroup of a task, its id, the task and its process. */
+/* The cgroup of a task, its id, the task and its process. The task is known by its address, which lives as long: a thread
+ * that executes a program takes over the id of its process. */
 struct owner {
 	struct cgroup *cgroup;
 	__u64 id;
-	__u32 task;
+	__u64 task;
+	__u32 thread; /* the task's id */
 	__u32 process;
 };
 
@@ -622,7 +624,8 @@ static __always_inline struct owner owner_of(struct task_struct *task)
 	return (struct owner){
 		.cgroup = cgroup,
 		.id = BPF_CORE_READ(cgroup, kn, id),
-		.task = BPF_CORE_READ(task, pid),
+		.task = (__u64)task,
+		.thread = BPF_CORE_READ(task, pid),
 		.process = BPF_CORE_READ(task, tgid),
 	};
 }
@@ -639,11 +642,13 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	} else {
 		leaves.cgroup = prev->cgroups->dfl_cgrp;
 		leaves.id = leaves.cgroup->kn->id;
-		leaves.task = prev->pid;
+		leaves.task = (__u64)prev;
+		leaves.thread = prev->pid;
 		leaves.process = prev->tgid;
 		comes.cgroup = next->cgroups->dfl_cgrp;
 		comes.id = comes.cgroup->kn->id;
-		comes.task = next->pid;
+		comes.task = (__u64)next;
+		comes.thread = next->pid;
 		comes.process = next->tgid;
 	}
 	credit_and_remember(&leaves, &comes, true, false);
@@ -653,7 +658,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 /* Where the task was moved, by itself or with its process. NULL: that is not known. */
 static __always_inline __u64 *find_home(const struct owner *owner)
 {
-	__u64 *home = bpf_map_lookup_elem(&homes, &owner->task);
+	__u64 *home = bpf_map_lookup_elem(&homes, &owner->thread);
 
 	return home ? home : bpf_map_lookup_elem(&homes, &owner->process);
 }
@@ -680,7 +685,7 @@ int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct 
 		leaves.cgroup = parent.cgroup;
 		leaves.id = parent.id;
 	}
-	bpf_map_update_elem(&homes, &moved.task, &moved.id, BPF_ANY);
+	bpf_map_update_elem(&homes, &moved.thread, &moved.id, BPF_ANY);
 	credit_and_remember(&leaves, &mover, false, false);
 	return 0;
 }
@@ -691,7 +696,8 @@ int BPF_PROG(on_attach, struct cgroup *to, const char *path, struct task_struct 
  * reads. */
 static __always_inline int on_call(void)
 {
-	__u32 number, task = (__u32)bpf_get_current_pid_tgid();
+	__u64 task = bpf_get_current_task();
+	__u32 number;
 	struct credit_cpu *cpu = this_cpu(&number);
 	struct owner leaves, owner;
 	__u64 *home;

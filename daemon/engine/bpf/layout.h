@@ -102,7 +102,7 @@ struct credit_cpu {
 	credit_word counts;		      /* events are wired here. The daemon writes it */
 	credit_word cgroup;		      /* the id of the cgroup whose task runs here; 0: not known yet */
 	credit_word slot;		      /* its slot */
-	credit_word task;		      /* the id of the task that was the last to come */
+	credit_word task;		      /* the address of the task that was the last to come */
 	credit_word process;		      /* the id of its process */
 	credit_word since;		      /* CLOCK_MONOTONIC ns at which the last credit ended */
 	credit_word elapsed;		      /* ns between credits, in all */

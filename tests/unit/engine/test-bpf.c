@@ -124,6 +124,14 @@ static void test_credit(_unused_ void **state)
 	bpf_kernel_unwire(kernel, 0, 1);
 	assert_int_equal(kernel->cpus[0].wired[1], 0);
 	assert_false(kernel->cpus[0].counts);
+
+	/* It counts again: that another task runs there now does not mean that switches are hidden. */
+	kernel->cpus[0].task = 1;
+	kernel->cpus[0].cgroup = NO_CGROUP(1);
+	kernel->cpus[0].hidden = 0;
+	assert_int_equal(bpf_kernel_wire(kernel, 0, 1, fd, id), 0);
+	assert_int_not_equal(kernel->cpus[0].cgroup, NO_CGROUP(1));
+	assert_int_equal(kernel->cpus[0].hidden, 0);
 	safe_close(fd);
 }
 
