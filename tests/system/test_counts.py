@@ -109,6 +109,25 @@ def test_summed_over_cpus_nothing_is_lost(perfmond, cgroups, work, cpus):
     assert "cpu" not in delta.after.all("perf_cgroup_page_faults_total", cgroup=group.label)[0][0]
 
 
+def test_a_parent_has_no_less_than_its_child(perfmond, cgroups, work, cpus):
+    """At any moment while it works, and the CPUs no less than both."""
+    name, cpu = "page_faults_total", cpus[-1]
+    parent = cgroups.make("parent")
+    child = parent.make("child")
+    daemon = perfmond(config(cgroups, "page-faults"))
+    load = Repeated(work(child, cpu), "faults 5000")
+    try:
+        start = daemon.fresh()
+        deltas = [Delta(start, daemon.fresh()) for _ in range(20)]
+    finally:
+        load.end()
+    for delta in deltas:
+        counts = [delta.of(f"perf_cgroup_{name}", cgroup=each.label, cpu=str(cpu)) for each in (child, parent)]
+        counts.append(delta.of(f"perf_cpu_{name}", cpu=str(cpu)))
+        assert counts == sorted(counts)
+    assert counts[0] > 0
+
+
 def test_task_clock_is_cpu_time(perfmond, cgroups, work, cpus):
     cpu = cpus[-1]
     group = cgroups.make("burning")

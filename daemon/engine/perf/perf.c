@@ -490,7 +490,8 @@ static void perf_read(struct engine *base, uint64_t now)
 	struct perf_engine *engine = perf_engine(base);
 	struct perf_target *target;
 
-	TAILQ_FOREACH(target, &engine->targets, in_engine) {
+	/* They count on meanwhile: what comes last has the most. So do parents, and CPUs, which were added first. */
+	TAILQ_FOREACH_REVERSE(target, &engine->targets, perf_target_list, in_engine) {
 		perf_target_update(engine, target, now, false);
 		perf_target_settle_closed(engine, target);
 	}

@@ -39,7 +39,7 @@ struct perf_target {
 
 struct perf_engine {
 	struct engine engine;
-	TAILQ_HEAD(, perf_target) targets;
+	TAILQ_HEAD(perf_target_list, perf_target) targets;
 	struct perf_target *by_id[_SCOPE_MAX];
 	struct cpulist lost_since; /* CPUs on which groups were found to have been taken apart */
 	uint64_t *buffer;	   /* for readings of the largest set */
