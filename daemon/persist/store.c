@@ -123,7 +123,7 @@ static int write_memory(struct store *store)
 		store->memory[which] = memfd_create(name, MFD_CLOEXEC);
 	if (store->memory[which] < 0)
 		return -errno;
-	r = write_all(store->memory[which], store->image.data, store->image.len);
+	r = write_over(store->memory[which], store->image.data, store->image.len);
 	if (r == 0 && !store->is_stored[which])
 		r = fd_store_put(store->memory[which], name);
 	if (r < 0)

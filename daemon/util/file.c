@@ -46,16 +46,28 @@ int read_text_file(int dirfd, const char *path, size_t max, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-int write_all(int fd, const char *data, size_t n)
+/* offset: -1 is where the file stands. */
+static int write_at(int fd, const char *data, size_t n, off_t offset)
 {
 	for (size_t at = 0; at < n;) {
-		ssize_t written = pwrite(fd, data + at, n - at, (off_t)at);
+		ssize_t written = offset < 0 ? write(fd, data + at, n - at) :
+					       pwrite(fd, data + at, n - at, offset + (off_t)at);
 
 		if (written < 0 && errno != EINTR)
 			return -errno;
 		at += written < 0 ? 0 : (size_t)written;
 	}
 	return 0;
+}
+
+int write_all(int fd, const char *data, size_t n)
+{
+	return write_at(fd, data, n, -1);
+}
+
+int write_over(int fd, const char *data, size_t n)
+{
+	return write_at(fd, data, n, 0);
 }
 
 /* Puts the folder's entries on disk. */

@@ -22,8 +22,11 @@
  */
 int read_text_file(int dirfd, const char *path, size_t max, char **ret);
 
-/* Writes the bytes to the beginning of a file. Negative errno of a system call. */
+/* Writes all bytes, after those written before; also into a pipe. Negative errno of a system call. */
 int write_all(int fd, const char *data, size_t n);
+
+/* Overwrites the beginning of a file, wherever it stands. Negative errno of a system call. */
+int write_over(int fd, const char *data, size_t n);
 
 /*
  * Puts a new file with these bytes and this mode, whatever the umask, in the place of the file at path: a reader finds

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The past, /api/v1/history: it is what the totals were, it stays over reloads, and it fits its memory."""
 
+import itertools
+import os
 import re
 import subprocess
 import time
+from concurrent import futures
 
 import pytest
 
@@ -165,6 +168,44 @@ def test_a_record(cgroups, work, tmp_path):
     seconds, switched = ((switches[-1][i] - switches[0][i]) for i in range(2))
     assert switched / seconds * 1000 == pytest.approx(100, rel=0.5)
     assert switches[-1][0] / 1000 == pytest.approx(time.time(), abs=30)
+
+
+def check_record(text, labels):
+    """It is one whole exposition: each family and each series once, by time, and its end at the end. (The parser of
+    prometheus_client compares timestamps wrongly.)"""
+    lines = text.splitlines()
+    assert len(text) > 4 * 64 * 1024 and text.endswith("\n") and lines.index("# EOF") == len(lines) - 1
+    families = [line for line in lines if line.startswith("# TYPE ")]
+    assert lines[0] == families[0] and len(set(families)) == len(families)
+    samples = [re.fullmatch(r"(\w+\{.*\}) [\d.e+-]+ (\d+(?:\.\d+)?)", line).groups()
+               for line in lines if not line.startswith("# ")]
+    runs = [(series, [float(at) for _, at in run]) for series, run in itertools.groupby(samples, lambda pair: pair[0])]
+    points = dict(runs)
+    assert len(points) == len(runs) and all(times == sorted(set(times)) for times in points.values())
+    for name in ("task_clock_seconds", "context_switches"):
+        assert all(len(points[f'perf_cgroup_{name}_total{{cgroup="{label}"}}']) > 1 for label in labels)
+
+
+@pytest.mark.once
+def test_a_large_record(cgroups, tmp_path):
+    """It is written in pieces, one after the other: into a file, and into a pipe."""
+    output, fifo = tmp_path / "record.om", tmp_path / "fifo"
+    labels = {cgroups.make(f"a-cgroup-with-a-long-name-{i}").label for i in range(700)}
+    config = tmp_path / "perfmond.conf"
+    config.write_text(harness.with_engine(CONFIG.format(top=cgroups.label)))
+    done = harness.run(f"--config={config}", f"--record={output}", "--duration=4s")
+    assert done.returncode == 0, done.stderr
+    check_record(output.read_text(), labels)
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True) as reader:
+        try:
+            with futures.ThreadPoolExecutor() as pool:
+                text = pool.submit(reader.stdout.read)
+                done = harness.run(f"--config={config}", f"--record={fifo}", "--duration=4s")
+                assert done.returncode == 0, done.stderr
+                check_record(text.result(harness.PATIENCE), labels)
+        finally:
+            reader.kill()
 
 
 @pytest.mark.once

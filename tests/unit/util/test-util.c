@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -473,6 +474,32 @@ static void test_file(_unused_ void **state)
 	scratch_remove(&scratch);
 }
 
+static void test_writing(_unused_ void **state)
+{
+	_cleanup_(closep) int fd = memfd_create("test", MFD_CLOEXEC);
+	int ends[2];
+	char got[16];
+
+	/* One after the other, … */
+	assert_int_equal(write_all(fd, "abc", 3), 0);
+	assert_int_equal(write_all(fd, "def", 3), 0);
+	assert_int_equal(pread(fd, got, sizeof(got), 0), 6);
+	assert_memory_equal(got, "abcdef", 6);
+	/* … or over the beginning. */
+	assert_int_equal(write_over(fd, "12", 2), 0);
+	assert_int_equal(write_over(fd, "3", 1), 0);
+	assert_int_equal(pread(fd, got, sizeof(got), 0), 6);
+	assert_memory_equal(got, "32cdef", 6);
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(write_all(ends[1], "abc", 3), 0);
+	assert_int_equal(write_over(ends[1], "abc", 3), -ESPIPE);
+	assert_int_equal(read(ends[0], got, sizeof(got)), 3);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+	assert_int_equal(write_all(-1, "abc", 3), -EBADF);
+}
+
 /* --- values as bytes */
 
 static struct unpack unpack_all(const struct buf *b, size_t n)
@@ -623,6 +650,7 @@ int main(void)
 		cmocka_unit_test(test_buf_double),  cmocka_unit_test(test_file),
 		cmocka_unit_test(test_pack),	    cmocka_unit_test(test_pack_cut),
 		cmocka_unit_test(test_pack_bounds), cmocka_unit_test(test_reason),
+		cmocka_unit_test(test_writing),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);
