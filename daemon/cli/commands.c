@@ -15,12 +15,29 @@
 #include "util/glob.h"
 #include "util/log.h"
 #include "util/mountinfo.h"
+#include "util/text.h"
 #include "web/web-config.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/utsname.h>
+
+/* A line on standard output. Names of cgroups and of much else are foreign text, which must not reach a terminal as
+ * commands to it. */
+_printf_(1, 2) static void print_line(const char *format, ...)
+{
+	char *text = NULL;
+	va_list ap;
+
+	va_start(ap, format);
+	if (vasprintf(&text, format, ap) >= 0) {
+		(void)puts(text_make_plain(text, ' '));
+		free(text);
+	}
+	va_end(ap);
+}
 
 /* How long --check counts: long enough for groups that never run to be recognised. */
 #define CHECK_NS 200000000U
@@ -43,21 +60,24 @@ static int count_for(struct monitor **ret, const struct options *options, uint64
 
 static void print_pmus(const struct machine *machine, const struct pmu_counters_list *tested)
 {
-	printf("PMUs:");
+	_cleanup_(buf_release) struct buf names = {};
+	_cleanup_(freep) char *text = NULL;
+
 	for (size_t i = 0; i < machine->pmus->nr; i++)
-		printf("%s %s", i ? "," : "", machine->pmus->pmus[i].name);
-	printf("%s\n", machine->pmus->nr ? "" : " none");
+		buf_printf(&names, "%s%s", i ? ", " : "", machine->pmus->pmus[i].name);
+	text = machine->pmus->nr ? buf_steal(&names) : NULL;
+	print_line("PMUs: %s", text ?: "none");
 	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
-		printf("  problem: %s\n", machine->pmus->problems[i]);
+		print_line("  problem: %s", machine->pmus->problems[i]);
 	for (size_t i = 0; i < tested->nr; i++) {
 		struct reason counters;
 
 		(void)pmu_counters_describe(&tested->pmus[i], &counters);
-		printf("%s\n", counters.text);
+		print_line("%s", counters.text);
 	}
 	if (machine->nmi_watchdog)
-		printf("NMI watchdog: on; where it counts cycles, it takes a hardware counter of each CPU (sysctl "
-		       "kernel.nmi_watchdog=0 frees it)\n");
+		print_line("NMI watchdog: on; where it counts cycles, it takes a hardware counter of each CPU (sysctl "
+			   "kernel.nmi_watchdog=0 frees it)");
 }
 
 static void print_privileges(const struct privilege *privilege)
@@ -65,14 +85,16 @@ static void print_privileges(const struct privilege *privilege)
 	const char *sys_admin = privilege->raises_sys_admin ? "raised for what needs it" :
 				privilege->cap_sys_admin    ? "yes" :
 							      "no";
+	struct reason paranoid;
 
 	if (privilege->paranoid == PARANOID_UNKNOWN)
-		printf("privileges: kernel.perf_event_paranoid can't be read");
+		reason_set(&paranoid, 0, "can't be read");
 	else
-		printf("privileges: kernel.perf_event_paranoid is %d", privilege->paranoid);
-	printf(", CAP_PERFMON: %s, CAP_SYS_ADMIN: %s%s: %s\n", privilege->cap_perfmon ? "yes" : "no", sys_admin,
-	       privilege->wants_sys_admin ? ", which this kernel wants for every event" : "",
-	       privilege_may_count_cpus(privilege) ? "may count whole CPUs" : "may NOT count whole CPUs");
+		reason_set(&paranoid, 0, "is %d", privilege->paranoid);
+	print_line("privileges: kernel.perf_event_paranoid %s, CAP_PERFMON: %s, CAP_SYS_ADMIN: %s%s: %s", paranoid.text,
+		   privilege->cap_perfmon ? "yes" : "no", sys_admin,
+		   privilege->wants_sys_admin ? ", which this kernel wants for every event" : "",
+		   privilege_may_count_cpus(privilege) ? "may count whole CPUs" : "may NOT count whole CPUs");
 }
 
 static void print_cgroups(const struct monitor *monitor)
@@ -81,19 +103,19 @@ static void print_cgroups(const struct monitor *monitor)
 	const struct cgroup_tree *tree = monitor_tree(monitor);
 
 	if (tree)
-		printf("cgroups: version %d at %s; %zu found, %zu counted, %zu excluded, %zu left out\n",
-		       machine->mount.version, machine->mount.path, cgroup_tree_size(tree),
-		       monitor_nr_cgroups(monitor, CGROUP_COUNTED), monitor_nr_cgroups(monitor, CGROUP_EXCLUDED),
-		       monitor_nr_cgroups(monitor, CGROUP_OVER_MAX) + monitor_nr_cgroups(monitor, CGROUP_OVER_FDS) +
-			       monitor_nr_cgroups(monitor, CGROUP_FAILED) + cgroup_tree_stats(tree).unlisted);
+		print_line("cgroups: version %d at %s; %zu found, %zu counted, %zu excluded, %zu left out",
+			   machine->mount.version, machine->mount.path, cgroup_tree_size(tree),
+			   monitor_nr_cgroups(monitor, CGROUP_COUNTED), monitor_nr_cgroups(monitor, CGROUP_EXCLUDED),
+			   monitor_nr_cgroups(monitor, CGROUP_OVER_MAX) + monitor_nr_cgroups(monitor, CGROUP_OVER_FDS) +
+				   monitor_nr_cgroups(monitor, CGROUP_FAILED) + cgroup_tree_stats(tree).unlisted);
 	else
-		printf("cgroups: %s\n", machine->no_cgroups.text);
+		print_line("cgroups: %s", machine->no_cgroups.text);
 	if (machine->part_of_tree.text[0])
-		printf("  problem: %s\n", machine->part_of_tree.text);
+		print_line("  problem: %s", machine->part_of_tree.text);
 	if (machine->credits)
-		printf("  CPUs' events are credited to them at switches (engine bpf)\n");
+		print_line("  CPUs' events are credited to them at switches (engine bpf)");
 	if (machine->no_crediting.text[0])
-		printf("  %s\n", machine->no_crediting.text);
+		print_line("  %s", machine->no_crediting.text);
 }
 
 static void print_profiles(const struct monitor *monitor)
@@ -103,12 +125,12 @@ static void print_profiles(const struct monitor *monitor)
 	uint64_t number;
 
 	if (!config->profiles_enabled)
-		printf("profiles: off\n");
+		print_line("profiles: off");
 	else if (monitor_profile_fd(monitor, &number) < 0)
-		printf("%s\n", problem);
+		print_line("%s", problem);
 	else
-		printf("profiles: each CPU is sampled %" PRIu64 " times per second%s%s\n", config->profiles_rate,
-		       problem[0] ? "; " : "", problem);
+		print_line("profiles: each CPU is sampled %" PRIu64 " times per second%s%s", config->profiles_rate,
+			   problem[0] ? "; " : "", problem);
 }
 
 static void print_machine(const struct monitor *monitor)
@@ -116,26 +138,25 @@ static void print_machine(const struct monitor *monitor)
 	const struct machine *machine = monitor_machine(monitor);
 	const struct count *count = monitor_count(monitor);
 	_cleanup_(freep) char *online = cpulist_format(&machine->online), *cpus = cpulist_format(&machine->cpus);
+	struct reason counted = {};
 	struct utsname name = {};
 
 	(void)uname(&name);
-	printf("machine: Linux %s %s, %zu CPUs online (%s)", name.release, name.machine, machine->online.nr,
-	       online ? online : "?");
 	if (machine->cpus.nr < machine->online.nr)
-		printf(", %zu counted (%s)", machine->cpus.nr, cpus ? cpus : "?");
-	printf("\n");
+		reason_set(&counted, 0, ", %zu counted (%s)", machine->cpus.nr, cpus ? cpus : "?");
+	print_line("machine: Linux %s %s, %zu CPUs online (%s)%s", name.release, name.machine, machine->online.nr,
+		   online ? online : "?", counted.text);
 	if (machine->cpus_problem.text[0])
-		printf("  problem: %s\n", machine->cpus_problem.text);
+		print_line("  problem: %s", machine->cpus_problem.text);
 	print_privileges(&machine->privilege);
 	print_pmus(machine, &count_plan(count)->pmus);
-	printf("tracefs: %s\n", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
+	print_line("tracefs: %s", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
 	print_cgroups(monitor);
 	print_profiles(monitor);
-	printf("open files: %zu for counting (%zu a cgroup); counting everything configured needs a limit of %zu; it "
-	       "is "
-	       "%" PRIu64 "\n",
-	       count_stats(count).fds, count_fds_per_cgroup(count), monitor_needed_fds(monitor),
-	       monitor_fd_limit(monitor));
+	print_line("open files: %zu for counting (%zu a cgroup); counting everything configured needs a limit of %zu; "
+		   "it is %" PRIu64,
+		   count_stats(count).fds, count_fds_per_cgroup(count), monitor_needed_fds(monitor),
+		   monitor_fd_limit(monitor));
 }
 
 /* The events' reasons, each once: they are long, and many events share one. */
@@ -167,11 +188,11 @@ static size_t number_reason(struct reasons *reasons, const char *text)
 
 static void print_reasons(const struct reasons *reasons)
 {
-	printf("\n");
+	print_line("%s", "");
 	for (size_t i = 0; i < reasons->nr; i++)
-		printf("[%zu] %s\n", i + 1, reasons->texts[i]);
+		print_line("[%zu] %s", i + 1, reasons->texts[i]);
 	if (reasons->nr)
-		printf("\n");
+		print_line("%s", "");
 }
 
 /* Prints the events of a scope; returns the number of those that are not counted. */
@@ -180,19 +201,20 @@ static size_t print_events(const struct monitor *monitor, enum scope scope, stru
 	const struct scope_plan *plan = &count_plan(monitor_count(monitor))->scope[scope];
 	size_t lost = 0;
 
-	printf("\nper %s:\n", scope == SCOPE_CPU ? "CPU" : "cgroup");
+	print_line("%s", "");
+	print_line("per %s:", scope == SCOPE_CPU ? "CPU" : "cgroup");
 	for (size_t i = 0; i < plan_nr_shown(plan); i++) {
 		const struct column *column = &plan->columns[i];
 		_cleanup_(buf_release) struct buf title = {};
+		struct reason number = {};
 		const char *why;
 		enum event_state state = count_column_state(monitor_count(monitor), scope, i, &why);
 
 		event_title(&title, column->event);
-		printf("  %-12s %-28.*s %s", column->group->name, (int)title.len, title.data ?: "",
-		       event_state_name(state));
 		if (why)
-			printf(" [%zu]", number_reason(reasons, why));
-		printf("\n");
+			reason_set(&number, 0, " [%zu]", number_reason(reasons, why));
+		print_line("  %-12s %-28.*s %s%s", column->group->name, (int)title.len, title.data ?: "",
+			   event_state_name(state), number.text);
 		lost += state != EVENT_OK && state != EVENT_MULTIPLEXED;
 	}
 	return lost;
@@ -205,9 +227,9 @@ static size_t print_unlisted(const struct cgroup_tree *tree)
 	size_t nr = cgroup_tree_stats(tree).unlisted;
 
 	if (example)
-		printf("  %s\n", example);
+		print_line("  %s", example);
 	if (example && nr > 1)
-		printf("  and %zu more that are not listed\n", nr - 1);
+		print_line("  and %zu more that are not listed", nr - 1);
 	return nr;
 }
 
@@ -226,13 +248,13 @@ static size_t print_left_out(const struct monitor *monitor)
 			continue;
 		left_out++;
 		if (shown < 10) {
-			printf("  %s: %s: %s\n", cgroup->identity->label,
-			       cgroup_status_name((enum cgroup_status)cgroup->status), cgroup->why);
+			print_line("  %s: %s: %s", cgroup->identity->label,
+				   cgroup_status_name((enum cgroup_status)cgroup->status), cgroup->why);
 			shown++;
 		}
 	}
 	if (left_out > shown)
-		printf("  and %zu more\n", left_out - shown);
+		print_line("  and %zu more", left_out - shown);
 	return left_out + print_unlisted(tree);
 }
 
@@ -261,13 +283,13 @@ static int check_config(const struct options *options)
 	print_reasons(&reasons);
 	left_out = print_left_out(monitor);
 	if (lost == 0 && left_out == 0) {
-		printf("all that is configured can be counted\n");
+		print_line("all that is configured can be counted");
 		return EXIT_SUCCESS;
 	}
 	if (lost > 0)
-		printf("%zu of the events above can't be counted\n", lost);
+		print_line("%zu of the events above can't be counted", lost);
 	if (left_out > 0)
-		printf("%zu cgroups are left out\n", left_out);
+		print_line("%zu cgroups are left out", left_out);
 	return EXIT_CANNOT_COUNT;
 }
 
@@ -346,8 +368,8 @@ static int print_listing(void *userdata, const struct event_listing *listing)
 		return 0;
 	if (listing->is_generic && is_unsupported(filter->machine, listing))
 		return 0;
-	printf("%-50s [%s%s%s%s%s]\n", listing->name, listing->kind, listing->pmu[0] ? ", " : "", listing->pmu,
-	       listing->unit[0] ? ", " : "", listing->unit);
+	print_line("%-50s [%s%s%s%s%s]", listing->name, listing->kind, listing->pmu[0] ? ", " : "", listing->pmu,
+		   listing->unit[0] ? ", " : "", listing->unit);
 	return 0;
 }
 

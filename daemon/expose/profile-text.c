@@ -4,6 +4,8 @@
 
 #include "expose/profile.h"
 
+#include "util/text.h"
+
 #include <inttypes.h>
 
 static const char *base_name(const char *path)
@@ -35,11 +37,20 @@ void expose_profile_name(struct buf *out, const struct profile *profile, const s
 /* --- folded */
 
 /* The format has no way to write these in a name. */
-static void replace_separators(struct buf *out, size_t from)
+static void append_name(struct buf *out, const struct profile *profile, const struct profile_node *node)
 {
-	for (size_t i = from; i < out->len && !out->failed; i++)
-		if (out->data[i] == ';' || (unsigned char)out->data[i] < ' ')
-			out->data[i] = ':';
+	_cleanup_(buf_release) struct buf name = {};
+	_cleanup_(freep) char *text = NULL;
+
+	expose_profile_name(&name, profile, node);
+	text = buf_steal(&name);
+	if (!text) {
+		out->failed = true;
+		return;
+	}
+	for (char *p = text_make_plain(text, ':'); (p = strchr(p, ';')); p++)
+		*p = ':';
+	buf_str(out, text);
 }
 
 static void append_path(struct buf *out, const struct profile *profile, uint32_t number)
@@ -54,10 +65,7 @@ static void append_path(struct buf *out, const struct profile *profile, uint32_t
 	if (depth == 0)
 		buf_str(out, "all");
 	for (size_t i = depth; i-- > 0;) {
-		size_t begin = out->len;
-
-		expose_profile_name(out, profile, profile_node(profile, path[i]));
-		replace_separators(out, begin);
+		append_name(out, profile, profile_node(profile, path[i]));
 		if (i)
 			buf_char(out, ';');
 	}

@@ -4,6 +4,7 @@
 
 #include "symbol/debug-paths.h"
 #include "util/helper.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -168,15 +169,9 @@ uint64_t resolver_cpu_ns(const struct resolver *resolver)
 
 /* --- the answer */
 
-/* Bytes that are not printed could play tricks with a terminal. */
 static bool is_printable(const char *name)
 {
-	if (!*name || !memchr(name, '\0', FUNCTION_NAME_MAX))
-		return false;
-	for (; *name; name++)
-		if ((unsigned char)*name < ' ' || *name == 0x7f)
-			return false;
-	return true;
+	return *name && memchr(name, '\0', FUNCTION_NAME_MAX) && text_is_plain(name);
 }
 
 enum naming resolver_answer(const struct resolver *resolver, size_t index, struct resolver_answer *ret)

@@ -2,6 +2,8 @@
 
 #include "util/log.h"
 
+#include "util/text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -55,9 +57,7 @@ static bool stderr_is_journal(void)
 _printf_(2, 0) static void format_text(char text[static LINE_MAX_BYTES], const char *format, va_list ap)
 {
 	(void)vsnprintf(text, LINE_MAX_BYTES, format, ap);
-	for (char *p = text; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = ' ';
+	(void)text_make_plain(text, ' ');
 }
 
 static void write_line(int priority, const char *text)

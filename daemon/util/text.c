@@ -199,16 +199,48 @@ char *utf8_printable(const char *bytes)
 	return buf_steal(&b);
 }
 
+size_t plain_length(const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t n = utf8_length(s);
+
+	/* C1 is U+0080 to U+009F. */
+	if ((n == 1 && (p[0] < 0x20 || p[0] == 0x7f)) || (n == 2 && p[0] == 0xc2 && p[1] < 0xa0))
+		return 0;
+	return n;
+}
+
+bool text_is_plain(const char *text)
+{
+	size_t n;
+
+	while ((n = plain_length(text)))
+		text += n;
+	return !*text;
+}
+
+char *text_make_plain(char *text, char with)
+{
+	for (char *p = text; *p;) {
+		size_t n = plain_length(p);
+
+		if (n)
+			p += n;
+		else
+			/* Of a C1 character, the second byte alone is no valid UTF-8. */
+			*p++ = with;
+	}
+	return text;
+}
+
 char *text_excerpt(char out[static EXCERPT_MAX], const char *text)
 {
 	size_t at = 0;
 
 	while (*text) {
-		size_t n = utf8_length(text);
-		bool plain = n > 1 || (n == 1 && (unsigned char)*text >= 0x20 && *text != 0x7f);
+		bool plain = plain_length(text) > 0;
+		size_t n = utf8_length(text) ?: 1;
 
-		if (n == 0)
-			n = 1;
 		if (at + n + sizeof("...") > EXCERPT_MAX) {
 			memcpy(out + at, "...", 3);
 			at += 3;
@@ -218,7 +250,7 @@ char *text_excerpt(char out[static EXCERPT_MAX], const char *text)
 			memcpy(out + at, text, n);
 		else
 			out[at] = '?';
-		at += n;
+		at += plain ? n : 1;
 		text += n;
 	}
 	out[at] = '\0';

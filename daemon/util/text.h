@@ -40,8 +40,16 @@ bool utf8_is_printable(const char *bytes);
 /* The length of the valid UTF-8 sequence at s (1 to 4), or 0. No overlong forms, no surrogates. */
 size_t utf8_length(const char *s);
 
-/* The beginning of text, for a message: control characters and invalid UTF-8 become '?', and "..." stands for the part
- * that does not fit. Returns out. */
+/* The length of the character at s; 0: it is the end, a control character (C0, DEL or C1) or no valid UTF-8, which a
+ * terminal could take for a command. */
+size_t plain_length(const char *s);
+/* Is there nothing of that kind in text? */
+bool text_is_plain(const char *text);
+/* Puts `with` in the place of each byte of that kind. Returns text. */
+char *text_make_plain(char *text, char with);
+
+/* The beginning of text, for a message: what is not plain becomes '?', and "..." stands for the part that does not fit.
+ * Returns out. */
 #define EXCERPT_MAX 64
 char *text_excerpt(char out[static EXCERPT_MAX], const char *text);
 

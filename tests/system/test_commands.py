@@ -87,6 +87,17 @@ def test_check_when_something_cannot_be_counted(privileged, write):
     assert "can't be counted" in done.stdout
 
 
+def test_check_tames_names(privileged, cgroups, write):
+    """A name of a cgroup is no command to the terminal: ESC, C1 in UTF-8 and as a byte, a tab."""
+    cgroups.make("\x1b[7m-\u009b7m-\udc9b7m-\tall that is configured-\u00fc").make("below")
+    done = subprocess.run([PERFMOND, "--check", write("[cgroup]\nmax = 1\n" + f"include = {cgroups.label}/**\n")],
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    text = done.stdout.decode("utf-8")
+    assert done.returncode == 2 and done.stderr == b"", done
+    assert " [7m-  7m-\ufffd9b7m- all that is configured-\u00fc/below: " in text
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), text
+
+
 @pytest.mark.parametrize("config", ["[daemon]\ninterval = 0\n", "[nonsense]\n", '[group "core"]\nevents = xyzzy\n'])
 def test_check_of_a_bad_config(write, config):
     done = run("--check", write(config))

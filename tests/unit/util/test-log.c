@@ -98,6 +98,7 @@ static void test_where_lines_go(_unused_ void **state)
 	journal.result = 0;
 	journal.has_socket = false;
 	expect_logged(true, "x\x1b[1m", "<5>x [1m 7\n", "");
+	expect_logged(true, "x\xc2\x9b[1m\x9b[1m", "<5>x  [1m [1m 7\n", "");
 	buf_release(&journal.entry);
 }
 

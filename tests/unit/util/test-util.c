@@ -229,6 +229,9 @@ static void test_excerpt(_unused_ void **state)
 	assert_string_equal(text_excerpt(out, "a\n\x1b\x7f\xff"
 					      "b"),
 			    "a????b");
+	assert_string_equal(text_excerpt(out, "\xc2\x9b"
+					      "1m"),
+			    "?1m");
 	assert_string_equal(text_excerpt(out, "\xc3\xbc"), "\xc3\xbc");
 
 	memset(text, 'x', sizeof(text) - 1);
@@ -243,6 +246,32 @@ static void test_excerpt(_unused_ void **state)
 	assert_string_equal(out + strlen(out) - 5, "\xc3\xbc...");
 	for (const char *p = out; *p; p += utf8_length(p))
 		assert_true(utf8_length(p));
+}
+
+/* Nothing that a terminal takes for a command: control characters of one byte and of two, and broken UTF-8. */
+static void test_plain(_unused_ void **state)
+{
+	static const char *const cases[][2] = {
+		{ "", "" },
+		{ "a b~", "a b~" },
+		{ "\xc2\xa0\xc3\xbc\xef\xbf\xbd\xf0\x9f\x98\x80", "\xc2\xa0\xc3\xbc\xef\xbf\xbd\xf0\x9f\x98\x80" },
+		{ "\x1b[1m\n\t\x7f", ".[1m..." },
+		{ "\xc2\x80"
+		  "a\xc2\x9b"
+		  "1m\xc2\x9f",
+		  "..a..1m.." },
+		{ "\x9b"
+		  "1m\xff\xc3",
+		  ".1m.." },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(freep) char *text = strdup(cases[i][0]);
+
+		assert_int_equal(text_is_plain(text), strcmp(cases[i][0], cases[i][1]) == 0);
+		assert_string_equal(text_make_plain(text, '.'), cases[i][1]);
+		assert_true(text_is_plain(text));
+	}
 }
 
 static void test_metric_name(_unused_ void **state)
@@ -650,7 +679,7 @@ int main(void)
 		cmocka_unit_test(test_buf_double),  cmocka_unit_test(test_file),
 		cmocka_unit_test(test_pack),	    cmocka_unit_test(test_pack_cut),
 		cmocka_unit_test(test_pack_bounds), cmocka_unit_test(test_reason),
-		cmocka_unit_test(test_writing),
+		cmocka_unit_test(test_writing),	    cmocka_unit_test(test_plain),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);

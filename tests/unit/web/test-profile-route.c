@@ -136,6 +136,17 @@ static void test_folded(void **state)
 	}
 }
 
+/* In a name there is neither what separates names nor what a terminal takes for a command. */
+static void test_folded_names(void **state)
+{
+	struct fake_source *fake = *state;
+	_cleanup_(freep) char *body = NULL;
+
+	add_sample(fake->archive, 5, "/c;\x1b[1m\xc2\x9b[1m\xc3\xbc", "z\n\x7f", "hot");
+	body = ask_route(fake, "/api/v1/profile?format=folded&command=z*", 200, "text/plain; charset=utf-8");
+	assert_string_equal(body, "/c::[1m::[1m\xc3\xbc;z::;" STACK "hot 1\n");
+}
+
 /* A time as seconds since 1970. */
 static void test_absolute_time(void **state)
 {
@@ -515,6 +526,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_folded, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_folded_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_absolute_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tree, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_speedscope, setup, teardown),
