@@ -220,6 +220,27 @@ static size_t print_events(const struct monitor *monitor, enum scope scope, stru
 	return lost;
 }
 
+/* Prints the rules that make captures; returns the number of those that are not evaluated. */
+static size_t print_captures(const struct monitor *monitor, struct reasons *reasons)
+{
+	struct capture_rule_info rule;
+	size_t lost = 0;
+
+	for (size_t i = 0; monitor_capture_rule(monitor, i, &rule); i++) {
+		struct reason number = {};
+
+		if (i == 0) {
+			print_line("%s", "");
+			print_line("captures:");
+		}
+		if (rule.problem[0])
+			reason_set(&number, 0, "not evaluated [%zu]", number_reason(reasons, rule.problem));
+		print_line("  %-12s %-28s %s", rule.name, rule.when, rule.problem[0] ? number.text : "ok");
+		lost += rule.problem[0] != '\0';
+	}
+	return lost;
+}
+
 /* Cgroups that are not even in the tree: one as an example, and their number. */
 static size_t print_unlisted(const struct cgroup_tree *tree)
 {
@@ -274,22 +295,28 @@ static int check_config(const struct options *options)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
 	_cleanup_(reasons_release) struct reasons reasons = {};
-	size_t lost, left_out;
+	size_t events, captures, profiles, cgroups;
 
 	if (count_for(&monitor, options, CHECK_NS) < 0 || check_web_files(monitor) < 0)
 		return EXIT_FAILURE;
 	print_machine(monitor);
-	lost = print_events(monitor, SCOPE_CPU, &reasons) + print_events(monitor, SCOPE_CGROUP, &reasons);
+	events = print_events(monitor, SCOPE_CPU, &reasons) + print_events(monitor, SCOPE_CGROUP, &reasons);
+	captures = print_captures(monitor, &reasons);
 	print_reasons(&reasons);
-	left_out = print_left_out(monitor);
-	if (lost == 0 && left_out == 0) {
+	profiles = monitor_nr_lost_profiles(monitor);
+	cgroups = print_left_out(monitor);
+	if (events + captures + profiles + cgroups == 0) {
 		print_line("all that is configured can be counted");
 		return EXIT_SUCCESS;
 	}
-	if (lost > 0)
-		print_line("%zu of the events above can't be counted", lost);
-	if (left_out > 0)
-		print_line("%zu cgroups are left out", left_out);
+	if (events > 0)
+		print_line("%zu of the events above can't be counted", events);
+	if (profiles > 0)
+		print_line("%zu of the [profile] sections can't be sampled", profiles);
+	if (captures > 0)
+		print_line("%zu of the captures above can't be made", captures);
+	if (cgroups > 0)
+		print_line(cgroups == 1 ? "1 cgroup is left out" : "%zu cgroups are left out", cgroups);
 	return EXIT_CANNOT_COUNT;
 }
 

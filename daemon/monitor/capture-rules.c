@@ -2,6 +2,7 @@
 
 #include "monitor/capture-rules.h"
 
+#include "event/parse.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -96,6 +97,11 @@ int capture_rules_use(struct capture_rules *rules, const struct config *config)
 
 /* --- the counter */
 
+static bool is_named(const struct event *event, const char *counter)
+{
+	return strcmp(event->text, counter) == 0 || strcmp(event->metric, counter) == 0;
+}
+
 bool capture_rule_columns(struct rule_columns *ret, const char *counter, const struct scope_plan *plan)
 {
 	const struct event *first = NULL;
@@ -105,12 +111,54 @@ bool capture_rule_columns(struct rule_columns *ret, const char *counter, const s
 		const struct event *event = plan->columns[i].event;
 
 		if (first ? first->by_pmu && event->by_pmu && strcmp(first->metric, event->metric) == 0 :
-			    strcmp(event->text, counter) == 0 || strcmp(event->metric, counter) == 0) {
+			    is_named(event, counter)) {
 			ret->items[ret->nr++] = i;
 			first = first ?: event;
 		}
 	}
 	return ret->nr > 0;
+}
+
+/* Appends the events of a group. Where the group is used, a wrong event is an error of its own. */
+static int add_events(struct event_list *list, const struct config_group *group, const struct event_env *env)
+{
+	_cleanup_(freep) char *texts = strdup(group->events);
+	char *cursor = texts, *text;
+
+	if (!texts)
+		return -ENOMEM;
+	while ((text = event_next_text(&cursor)))
+		if (event_parse(list, env, text, NULL) == -ENOMEM)
+			return -ENOMEM;
+	return 0;
+}
+
+static int check_rule(const struct config_capture *capture, const struct event_list *known, struct reason *why)
+{
+	_cleanup_(capture_rule_release) struct capture_rule rule = {};
+	int r = capture_rule_parse(&rule, capture->when.text, why);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < known->nr; i++)
+		if (is_named(&known->events[i], rule.event))
+			return 0;
+	return reason_set(why, -EINVAL,
+			  "%s:%u: when: '%.100s' is no event of a [group]; a rule names one as it is written there, or "
+			  "by its name in metrics",
+			  capture->when.place.file, capture->when.place.line, rule.event);
+}
+
+int capture_rules_check(const struct config *config, const struct event_env *env, struct reason *why)
+{
+	_cleanup_(event_list_release) struct event_list known = {};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && config->nr_captures && i < config->nr_groups; i++)
+		r = add_events(&known, &config->groups[i], env);
+	for (size_t i = 0; r == 0 && i < config->nr_captures; i++)
+		r = check_rule(&config->captures[i], &known, why);
+	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
 }
 
 static bool find_columns(struct watched_rule *watched, const struct count *count, struct rule_columns *ret)

@@ -11,6 +11,7 @@
 #include "config/capture-rule.h"
 #include "config/config.h"
 #include "count/count.h"
+#include "event/env.h"
 #include "profile/captures.h"
 #include "profile/trigger.h"
 #include "util/glob.h"
@@ -36,6 +37,9 @@ struct capture_rules {
 };
 
 void capture_rules_release(struct capture_rules *rules);
+/* -EINVAL with FILE:LINE in why: a rule's counter is an event of no [group], whether or not it is counted; -ENOMEM. */
+int capture_rules_check(const struct config *config, const struct event_env *env, struct reason *why);
+
 /* -ENOMEM: there are none any more. */
 int capture_rules_use(struct capture_rules *rules, const struct config *config);
 

@@ -2,6 +2,7 @@
 
 #include "monitor/monitor.h"
 
+#include "monitor/capture-rules.h"
 #include "monitor/monitor-internal.h"
 #include "monitor/plan-config.h"
 #include "util/clock.h"
@@ -30,6 +31,8 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 	if (r < 0)
 		return r;
 	r = profiler_check(config, &machine->env, why);
+	if (r >= 0)
+		r = capture_rules_check(config, &machine->env, why);
 	if (r < 0)
 		return r;
 	r = plan_config_count(&monitor->count, config, machine, restored, monitor->closer, why);

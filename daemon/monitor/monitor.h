@@ -95,6 +95,9 @@ void monitor_take_samples(struct monitor *monitor);
 /* What is not sampled although it should be, and why; "" or NULL: nothing is wrong. */
 const char *monitor_profile_problem(const struct monitor *monitor);
 
+/* [profile "NAME"] sections of which nothing is sampled although profiles are on. */
+size_t monitor_nr_lost_profiles(const struct monitor *monitor);
+
 /* Answers a question about an event ("cpu-clock", or the name of a [profile "NAME"]), with the samples that have been
  * taken. It only reads memory, and may take long. counted: the weights of cgroups are to fit what their counters have
  * counted, as far as that is known. -EOPNOTSUPP with the sentence in why: it is not sampled; -ENOENT: it is not known;

@@ -209,6 +209,16 @@ const char *profiler_problem(const struct profiler *profiler)
 	return profiler->problem.text;
 }
 
+size_t profiler_nr_lost(const struct profiler *profiler)
+{
+	size_t nr = 0;
+
+	/* The first one is that of no section. */
+	for (size_t i = 1; i < profiler->events.nr; i++)
+		nr += sampler_problem(profiler->sampler, i)[0] != '\0';
+	return nr;
+}
+
 /* Up to now. */
 static void note_gap(struct profiler *profiler, uint64_t from)
 {

@@ -64,6 +64,9 @@ int profiler_use(struct profiler *profiler, const struct profiler_setup *setup, 
 /* What is wrong with some of it, such as an event that can't be sampled here; "": nothing. */
 const char *profiler_problem(const struct profiler *profiler);
 
+/* [profile "NAME"] sections of which nothing is sampled. */
+size_t profiler_nr_lost(const struct profiler *profiler);
+
 /* Readable when there is something to do; it stays the profiler's. */
 int profiler_fd(const struct profiler *profiler);
 

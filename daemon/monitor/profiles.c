@@ -136,6 +136,13 @@ const char *monitor_profile_problem(const struct monitor *monitor)
 	return monitor->profile_problem.text;
 }
 
+size_t monitor_nr_lost_profiles(const struct monitor *monitor)
+{
+	if (!monitor->config->profiles_enabled)
+		return 0;
+	return monitor->profiler ? profiler_nr_lost(monitor->profiler) : monitor->config->nr_profiles;
+}
+
 int monitor_ask_profile(const struct monitor *monitor, const char *event, const struct profile_query *query,
 			bool counted, struct profile **ret, struct profile_measure *ret_measure, struct reason *why)
 {

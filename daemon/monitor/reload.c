@@ -4,6 +4,7 @@
 
 #include "monitor/monitor.h"
 
+#include "monitor/capture-rules.h"
 #include "monitor/monitor-internal.h"
 #include "monitor/plan-config.h"
 
@@ -36,6 +37,8 @@ static int prepare_count(struct reload **ret, const struct monitor *monitor, con
 	r = machine_new(&reload->machine, config, &monitor->machine->topology, why);
 	if (r >= 0)
 		r = profiler_check(config, &reload->machine->env, why);
+	if (r >= 0)
+		r = capture_rules_check(config, &reload->machine->env, why);
 	if (r >= 0)
 		r = plan_config_count(&reload->count, config, reload->machine, monitor->count, monitor->closer, why);
 	if (r >= 0)

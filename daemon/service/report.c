@@ -17,6 +17,7 @@ struct report {
 	bool idle;				/* nothing was counted, as of the status */
 	struct log_once news[_REPORT_TOPIC_MAX];
 	struct log_once watches, unlisted, kept;
+	struct log_once rules[CONFIG_MAX_CAPTURES]; /* of captures, by their numbers */
 };
 
 int report_new(struct report **ret)
@@ -29,6 +30,12 @@ int report_new(struct report **ret)
 	return 0;
 }
 
+static void forget_rules(struct report *report)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(report->rules); i++)
+		log_once_release(&report->rules[i]);
+}
+
 struct report *report_free(struct report *report)
 {
 	if (!report)
@@ -39,6 +46,7 @@ struct report *report_free(struct report *report)
 		free(report->reported[scope]);
 	for (int topic = 0; topic < _REPORT_TOPIC_MAX; topic++)
 		log_once_release(&report->news[topic]);
+	forget_rules(report);
 	log_once_release(&report->watches);
 	log_once_release(&report->unlisted);
 	log_once_release(&report->kept);
@@ -142,6 +150,22 @@ static int follow_plan(struct report *report, struct plan *plan)
 	return 0;
 }
 
+/* Logs rules that are not evaluated, and when they are. */
+static void log_rules(struct report *report, const struct monitor *monitor)
+{
+	struct capture_rule_info rule;
+	struct reason text;
+
+	for (size_t i = 0; monitor_capture_rule(monitor, i, &rule); i++) {
+		reason_set(&text, 0, "[capture \"%s\"] is %sevaluated%s%s", rule.name, rule.problem[0] ? "not " : "",
+			   rule.problem[0] ? ": " : " now", rule.problem);
+		if (rule.problem[0])
+			log_once_line(&report->rules[i], LOG_WARNING, text.text);
+		else
+			log_once_resolved(&report->rules[i], text.text);
+	}
+}
+
 void report_states(struct report *report, const struct monitor *monitor)
 {
 	struct reason status;
@@ -150,6 +174,7 @@ void report_states(struct report *report, const struct monitor *monitor)
 	if (follow_plan(report, count_plan(monitor_count(monitor))) == 0)
 		for (int scope = 0; scope < _SCOPE_MAX; scope++)
 			log_states(report, monitor, (enum scope)scope);
+	log_rules(report, monitor);
 
 	counting = monitor_describe(monitor, &status);
 	if (report->status && strcmp(report->status, status.text) == 0)
@@ -174,6 +199,7 @@ void report_settled(const struct report *report)
 void report_forget_states(struct report *report)
 {
 	report->plan = plan_unref(report->plan);
+	forget_rules(report);
 }
 
 void report_forget_status(struct report *report)

@@ -30,7 +30,8 @@ DEFINE_CLEANUP(struct report *, report_free)
 /* Logs what the machine lacks: PMUs, CPUs, cgroups. Not remembered: for a start or a reload. */
 void report_machine(const struct monitor *monitor);
 
-/* Logs events whose state has changed, and sends STATUS= where it has. */
+/* Logs events whose state has changed, and rules of captures that are not evaluated, and sends STATUS= where it has
+ * changed. */
 void report_states(struct report *report, const struct monitor *monitor);
 /* Logs the status for the first time, when all cgroups found at the start have been opened. */
 void report_settled(const struct report *report);

@@ -87,6 +87,36 @@ def test_check_when_something_cannot_be_counted(privileged, write):
     assert "can't be counted" in done.stdout
 
 
+RULES = SOFTWARE + """
+[profile "good"]
+event = page-faults
+period = 1000
+[capture "good"]
+when = page-faults > 1e12
+"""
+NO_TRACEPOINT = '[profile "p"]\nevent = sched:nosuch\nperiod = 1\n'
+
+
+@pytest.mark.parametrize("more, says", [
+    ("", ""),
+    (NO_TRACEPOINT, r"1 of the \[profile\] sections can't be sampled"),
+    (NO_TRACEPOINT + "[profiles]\nenabled = no\n", r"1 of the captures above can't be made"),
+    ('[capture "c"]\nwhen = cycles > 3\n', r"1 of the captures above can't be made"),
+    (NO_TRACEPOINT + '[capture "c"]\nwhen = page-faults > 3\nevent = p\n', r"1 of the captures above can't be made"),
+])
+def test_check_of_captures(privileged, write, more, says):
+    """Profiles and rules that can't work are something configured that can't be counted."""
+    done = run("--check", write(RULES + more))
+    assert done.returncode == (2 if says else 0), done.stdout + done.stderr
+    assert re.search(f"^{says or 'all that is configured can be counted'}$", done.stdout, re.M), done.stdout
+    works = "ok" if "enabled = no" not in more else r"not evaluated \[\d+\]"
+    assert re.search(rf"^captures:\n  good +page-faults > 1e12 +{works}$", done.stdout, re.M), done.stdout
+    if '"c"' in more:
+        number = re.search(r"^  c +\S+ > 3 +not evaluated \[(\d+)\]$", done.stdout, re.M)[1]
+        why = "sched:nosuch" if "event = p" in more else r"no group of \[cpu\] groups counts 'cycles'"
+        assert re.search(rf"^\[{number}\] .*{why}", done.stdout, re.M), done.stdout
+
+
 def test_check_tames_names(privileged, cgroups, write):
     """A name of a cgroup is no command to the terminal: ESC, C1 in UTF-8 and as a byte, a tab."""
     cgroups.make("\x1b[7m-\u009b7m-\udc9b7m-\tall that is configured-\u00fc").make("below")
@@ -98,7 +128,8 @@ def test_check_tames_names(privileged, cgroups, write):
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), text
 
 
-@pytest.mark.parametrize("config", ["[daemon]\ninterval = 0\n", "[nonsense]\n", '[group "core"]\nevents = xyzzy\n'])
+@pytest.mark.parametrize("config", ["[daemon]\ninterval = 0\n", "[nonsense]\n", '[group "core"]\nevents = xyzzy\n',
+                                    '[capture "c"]\nwhen = nosuch > 3\n'])
 def test_check_of_a_bad_config(write, config):
     done = run("--check", write(config))
     assert done.returncode == 1
