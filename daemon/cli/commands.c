@@ -23,6 +23,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 
 /* A line on standard output. Names of cgroups and of much else are foreign text, which must not reach a terminal as
  * commands to it. */
@@ -41,6 +42,9 @@ _printf_(1, 2) static void print_line(const char *format, ...)
 
 /* How long --check counts: long enough for groups that never run to be recognised. */
 #define CHECK_NS 200000000U
+
+/* And for how long a cgroup that could not be opened may still go. */
+#define REMOVAL_NS 500000000U
 
 /* Makes a monitor that has counted for ns, with all cgroups open. Errors are logged. */
 static int count_for(struct monitor **ret, const struct options *options, uint64_t ns)
@@ -291,6 +295,19 @@ static int check_web_files(const struct monitor *monitor)
 	return r;
 }
 
+/* A cgroup can't be opened while it is being removed: it is not left out, and the tree soon forgets it. New ones are
+ * not opened any more. */
+static void forget_removed(struct monitor *monitor)
+{
+	const struct timespec pause = timespec_of_ns(REMOVAL_NS / 10);
+	struct reason why;
+
+	for (int i = 0; i < 10 && monitor_nr_cgroups(monitor, CGROUP_FAILED); i++) {
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		(void)monitor_follow_cgroups(monitor, REMOVAL_NS, &why);
+	}
+}
+
 static int check_config(const struct options *options)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
@@ -299,6 +316,7 @@ static int check_config(const struct options *options)
 
 	if (count_for(&monitor, options, CHECK_NS) < 0 || check_web_files(monitor) < 0)
 		return EXIT_FAILURE;
+	forget_removed(monitor);
 	print_machine(monitor);
 	events = print_events(monitor, SCOPE_CPU, &reasons) + print_events(monitor, SCOPE_CGROUP, &reasons);
 	captures = print_captures(monitor, &reasons);

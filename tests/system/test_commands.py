@@ -5,6 +5,7 @@ import json
 import re
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -115,6 +116,39 @@ def test_check_of_captures(privileged, write, more, says):
         number = re.search(r"^  c +\S+ > 3 +not evaluated \[(\d+)\]$", done.stdout, re.M)[1]
         why = "sched:nosuch" if "event = p" in more else r"no group of \[cpu\] groups counts 'cycles'"
         assert re.search(rf"^\[{number}\] .*{why}", done.stdout, re.M), done.stdout
+
+
+def test_check_while_cgroups_come_and_go(privileged, cgroups, write):
+    """A cgroup that was removed before it could be opened is not left out."""
+    option = write(f"[cpu]\ngroups =\n[cgroup]\ngroups = software\nengine = perf\ninclude = {cgroups.label}/**\n")
+    ending = threading.Event()
+
+    def churn(folder):
+        while not ending.is_set():
+            for i in range(20):
+                (folder / str(i)).mkdir()
+            for i in range(20):
+                (folder / str(i)).rmdir()
+
+    threads = [threading.Thread(target=churn, args=(cgroups.make(name).path,), daemon=True) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    try:
+        checks = [run("--check", option) for _ in range(12)]
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join()
+    for done in checks:
+        assert done.returncode == 0 and ", 0 left out\n" in done.stdout, done.stdout + done.stderr
+
+
+def test_check_counts_what_is_left_out(privileged, cgroups, write):
+    """One cgroup is left out, or two are."""
+    for number, says in ((2, "1 cgroup is left out"), (3, "2 cgroups are left out")):
+        cgroups.make("a" if number == 2 else "b")
+        done = run("--check", write(SOFTWARE + f"max = 1\ninclude = {cgroups.label}/**\n"))
+        assert done.returncode == 2 and done.stdout.endswith(f"\n{says}\n"), done.stdout
 
 
 def test_check_tames_names(privileged, cgroups, write):

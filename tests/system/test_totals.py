@@ -141,7 +141,7 @@ def test_a_cgroup_too_deep_is_told_of(perfmond, cgroups, too_deep, tmp_path):
     done = run(f"--config={path}", "--check")
     assert done.returncode == 2
     assert re.search(r"\d+ excluded, 1 left out", done.stdout)
-    assert re.search("^  " + beginning, done.stdout, re.M) and "1 cgroups are left out" in done.stdout
+    assert re.search("^  " + beginning, done.stdout, re.M) and "1 cgroup is left out" in done.stdout
 
     # What is excluded is nobody's business.
     daemon.reload(config(cgroups).replace("include", f"exclude = {cgroups.label}/ddd*/**\ninclude"))
