@@ -14,6 +14,7 @@
 #include "snapshot/machine-info.h"
 #include "snapshot/snapshot.h"
 #include "util/buf.h"
+#include "util/moment.h"
 
 /* Selects a part of a snapshot. Zeroed: everything. Strings are borrowed. */
 struct expose_query {
@@ -25,8 +26,7 @@ struct expose_query {
 	const char *sort;	  /* a metric's name or an event's text: rows are sorted by falling rate, then by total,
 				   * unmeasured ones last */
 	size_t limit;		  /* rows in each scope; 0: all */
-	double from, to;	  /* of the past alone: in seconds since the epoch, or, if negative, before the last
-				   * reading; 0: no bound */
+	struct moment from, to;	  /* of the past alone, where now is the last reading; none: no bound */
 	uint64_t now;		  /* CLOCK_MONOTONIC ns, to show the snapshot's age; 0: the age is not shown */
 };
 

@@ -60,21 +60,14 @@ static const struct event *past_event(const struct past *past, enum scope scope,
 
 /* --- selecting */
 
-/* In ns: a time since the epoch; or, if it is negative, before the last reading. */
-static uint64_t moment_of(const struct past *past, double seconds)
-{
-	double now = (double)past->history->realtime / 1e9, then = seconds < 0 ? now + seconds : seconds;
-
-	return then <= 0 ? 0 : then >= 1e10 ? UINT64_MAX : (uint64_t)(then * 1e9);
-}
-
 static void choose_slots(struct past *past, const struct expose_query *query)
 {
-	uint64_t from = moment_of(past, query->from), to = UINT64_MAX;
+	uint64_t now = past->history->realtime, from = 0, to = UINT64_MAX;
 
-	/* 0 is no bound. */
-	if (query->to < 0 || query->to > 0)
-		to = moment_of(past, query->to);
+	if (query->from.kind)
+		from = moment_realtime(&query->from, now);
+	if (query->to.kind)
+		to = moment_realtime(&query->to, now);
 	if (past->history->plan)
 		past->nr_all = history_slots(past->history, past->all);
 	while (past->first < past->nr_all && past->all[past->first].end < from)

@@ -606,8 +606,8 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 		r = profile_new(ret, profiler->archive, &whole);
 	/* Where the stretch reaches back to the beginning, what was before is told as well. */
 	if (r == 0)
-		ret_measure->gaps = profiler_gaps(
-			profiler, (*ret)->from == profiler->since ? query->from : (*ret)->from, (*ret)->to);
+		ret_measure->gaps = profiler_gaps(profiler, (*ret)->from > profiler->since ? (*ret)->from : query->from,
+						  (*ret)->to);
 	return r;
 }
 

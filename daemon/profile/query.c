@@ -354,8 +354,11 @@ int profile_new(struct profile **ret, const struct archive *archive, const struc
 	profile->archive = archive;
 	profile->nodes = (struct table)TABLE_OF(struct profile_node, parent, offset);
 	profile->reach = query->since && !archive->sweeps ? query->since : oldest;
-	profile->from = query->from < profile->reach ? profile->reach : query->from;
 	profile->to = query->to;
+	/* Of a stretch that has ended before there were samples, nothing is left but its end. */
+	profile->from = query->from > profile->reach ? query->from :
+			query->to < profile->reach   ? query->to :
+						       profile->reach;
 	profile->oldest = oldest;
 	r = query->nr_slots ? fill_slots(&asking) : answer_with_tree(&asking);
 	if (r < 0)

@@ -5,6 +5,7 @@
 #include "expose/profile.h"
 #include "util/clock.h"
 #include "util/text.h"
+#include "web/query.h"
 #include "web/request-target.h"
 
 #include <errno.h>
@@ -39,31 +40,20 @@ struct profile_request {
 
 /* --- parameters */
 
-/* "now", "-5min", or seconds since 1970. A time of before the start of the clock is its start. */
+/* The clock starts at 0, and nothing is later than now. */
 static int take_time(const struct profile_request *request, const char *name, const char *value, uint64_t *ret,
 		     struct reason *why)
 {
-	uint64_t ago;
-	char *end;
-	double seconds = strtod(value, &end), before;
+	uint64_t epoch = (uint64_t)request->what.epoch, realtime;
+	struct moment moment;
+	int r = query_take_moment(&moment, name, value, why);
 
-	if (strcmp(value, "now") == 0) {
+	if (r < 0)
+		return r;
+	realtime = moment_realtime(&moment, request->now + epoch);
+	*ret = realtime > epoch ? realtime - epoch : 0;
+	if (*ret > request->now)
 		*ret = request->now;
-		return 0;
-	}
-	if (value[0] == '-' && parse_duration(value + 1, &ago) == 0) {
-		*ret = ago < request->now ? request->now - ago : 0;
-		return 0;
-	}
-	if (!*value || *end || strspn(value, "0123456789.") != strlen(value) || !isfinite(seconds))
-		return reason_set(why, -EINVAL,
-				  "%s '%.40s' is neither seconds since 1970, nor a time before now such as -5min", name,
-				  value);
-	before = (double)(request->now + (uint64_t)request->what.epoch) / NS_PER_S - seconds;
-	if (before <= 0)
-		*ret = request->now;
-	else
-		*ret = before * NS_PER_S < (double)request->now ? request->now - (uint64_t)(before * NS_PER_S) : 0;
 	return 0;
 }
 
@@ -287,9 +277,7 @@ static int take_parameters(struct profile_request *request, const struct paramet
 		if (r < 0)
 			return r;
 	}
-	if (request->query.from > request->query.to)
-		return reason_set(why, -EINVAL, "from is later than to");
-	return 0;
+	return query_check_stretch(request->query.from, request->query.to, why);
 }
 
 static void request_begin(struct profile_request *ret, enum profile_route route)

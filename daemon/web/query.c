@@ -3,6 +3,7 @@
 #include "web/query.h"
 
 #include "util/buf.h"
+#include "util/clock.h"
 #include "util/glob.h"
 #include "util/text.h"
 
@@ -99,30 +100,28 @@ const struct parameter_rule snapshot_parameters[] = {
 	{},
 };
 
-/* Seconds since the epoch, or before now: "1700000000.5", "-900". */
-static int take_moment(double *ret, const char *name, const char *value, struct reason *why)
+int query_take_moment(struct moment *ret, const char *name, const char *value, struct reason *why)
 {
-	char *end;
-	double moment;
+	return moment_parse(ret, value) == 0 ?
+		       0 :
+		       reason_set(why, -EINVAL,
+				  "%s '%.40s' is neither seconds since 1970, nor a time before now such as -5min", name,
+				  value);
+}
 
-	errno = 0;
-	moment = strtod(value, &end);
-	if (!*value || *end || errno || value[strspn(value, "-.0123456789")])
-		return reason_set(why, -EINVAL,
-				  "%s '%s' is neither a time in seconds since 1970, nor seconds before now (-900)",
-				  name, value);
-	*ret = moment;
-	return 0;
+int query_check_stretch(uint64_t from, uint64_t to, struct reason *why)
+{
+	return from <= to ? 0 : reason_set(why, -EINVAL, "from is later than to");
 }
 
 static int take_from(struct expose_query *query, const char *value, struct reason *why)
 {
-	return take_moment(&query->from, "from", value, why);
+	return query_take_moment(&query->from, "from", value, why);
 }
 
 static int take_to(struct expose_query *query, const char *value, struct reason *why)
 {
-	return take_moment(&query->to, "to", value, why);
+	return query_take_moment(&query->to, "to", value, why);
 }
 
 const struct parameter_rule metrics_parameters[] = {
@@ -183,9 +182,12 @@ int query_take(struct expose_query *ret, struct parameters *ret_parameters, cons
 	       const struct parameter_rule *rules, struct reason *why)
 {
 	int r = target_parameters(target, repeatable_of(rules), ret_parameters, why);
+	uint64_t now = clock_realtime_ns();
 	bool begun = false;
 
 	for (size_t i = 0; r == 0 && i < ret_parameters->nr; i++)
 		r = take_one(ret, &ret_parameters->items[i], rules, &begun, why);
+	if (r == 0 && ret->from.kind && ret->to.kind)
+		r = query_check_stretch(moment_realtime(&ret->from, now), moment_realtime(&ret->to, now), why);
 	return r;
 }

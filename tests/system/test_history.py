@@ -92,7 +92,13 @@ def test_a_part(perfmond, cgroups):
     middle = past(daemon, **{"from": history["times"][1] - 0.01, "to": history["times"][3] + 0.01})
     assert middle["times"] == pytest.approx(history["times"][1:4], abs=0.01)
     assert past(daemon, to=1)["times"] == []
-    for query in ("from=x", "from=", "to=1e3", "to=--1", "limit=3", "sort=cycles", "cgroup=", "scope=all"):
+    # Times are written as in questions about profiles.
+    assert past(daemon, **{"from": "-5min"})["times"][0] <= history["times"][0]
+    assert len(past(daemon, **{"from": "-1.5s", "to": "now"})["times"]) <= 2
+    for query in ("from=-10&to=-20", "from=now&to=-5min", f"from={time.time()}&to=-1h"):
+        answer = daemon.get(f"/api/v1/history?{query}")
+        assert answer.status_code == 400 and answer.json()["error"] == "from is later than to", query
+    for query in ("from=x", "from=5min", "from=", "to=1e3", "to=--1", "limit=3", "sort=cycles", "cgroup=", "scope=all"):
         answer = daemon.get(f"/api/v1/history?{query}")
         assert answer.status_code == 400 and query.split("=", maxsplit=1)[0] in answer.json()["error"], query
 

@@ -496,8 +496,8 @@ static void test_openmetrics(_unused_ void **state)
 	buf_char(&out, '\0');
 	assert_string_equal(out.data, expected);
 	query.event = "cycles";
-	query.from = 1700000003;
-	query.to = -1;
+	query.from = (struct moment){ MOMENT_SINCE_EPOCH, 1700000003 * (uint64_t)NS_PER_S };
+	query.to = (struct moment){ MOMENT_AGO, NS_PER_S };
 	assert_int_equal(expose_past_openmetrics(&part, &w->history, &plain, &query), 0);
 	buf_char(&part, '\0');
 	assert_string_equal(part.data, "# TYPE perf_cgroup_cycles counter\n"

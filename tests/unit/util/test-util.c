@@ -6,6 +6,7 @@
 #include "util/buf.h"
 #include "util/cpulist.h"
 #include "util/file.h"
+#include "util/moment.h"
 #include "util/pack.h"
 #include "util/reason.h"
 #include "util/text.h"
@@ -131,6 +132,44 @@ static void test_duration(_unused_ void **state)
 
 		if (r != cases[i].r || ns != (r ? 12345 : cases[i].ns))
 			fail_msg("'%s': %d, %llu", cases[i].text, r, (unsigned long long)ns);
+	}
+}
+
+static void test_moment(_unused_ void **state)
+{
+	static const struct {
+		const char *text;
+		enum moment_kind kind; /* MOMENT_NONE: it is refused */
+		uint64_t ns, at_1000s;
+	} cases[] = {
+		{ "now", MOMENT_AGO, 0, 1000000000000 },
+		{ "-5min", MOMENT_AGO, 300000000000, 700000000000 },
+		{ "-1.5", MOMENT_AGO, 1500000000, 998500000000 },
+		{ "-1h", MOMENT_AGO, 3600000000000, 0 },
+		{ "-0", MOMENT_AGO, 0, 1000000000000 },
+		{ "0", MOMENT_SINCE_EPOCH, 0, 0 },
+		{ "1700000000.5", MOMENT_SINCE_EPOCH, 1700000000500000000, 1700000000500000000 },
+		{ "99999999999", MOMENT_SINCE_EPOCH, UINT64_MAX, UINT64_MAX },
+		{ "", MOMENT_NONE, 0, 0 },
+		{ "-", MOMENT_NONE, 0, 0 },
+		{ "--1", MOMENT_NONE, 0, 0 },
+		{ "+1", MOMENT_NONE, 0, 0 },
+		{ "1e3", MOMENT_NONE, 0, 0 },
+		{ "nan", MOMENT_NONE, 0, 0 },
+		{ "1.2.3", MOMENT_NONE, 0, 0 },
+		{ "5min", MOMENT_NONE, 0, 0 },
+		{ "-5apples", MOMENT_NONE, 0, 0 },
+		{ "yesterday", MOMENT_NONE, 0, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct moment moment = {};
+
+		assert_int_equal(moment_parse(&moment, cases[i].text), cases[i].kind ? 0 : -EINVAL);
+		assert_int_equal(moment.kind, cases[i].kind);
+		assert_int_equal(moment.ns, cases[i].ns);
+		if (cases[i].kind)
+			assert_int_equal(moment_realtime(&moment, 1000000000000), cases[i].at_1000s);
 	}
 }
 
@@ -680,6 +719,7 @@ int main(void)
 		cmocka_unit_test(test_pack),	    cmocka_unit_test(test_pack_cut),
 		cmocka_unit_test(test_pack_bounds), cmocka_unit_test(test_reason),
 		cmocka_unit_test(test_writing),	    cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_moment),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);

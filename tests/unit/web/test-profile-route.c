@@ -448,6 +448,25 @@ static void test_pprof(void **state)
 	assert_int_equal(decoded.nr[1], 2);
 }
 
+/* A stretch that has ended before there were samples ends where it was to end, and does not begin after that. */
+static void test_before_all(void **state)
+{
+	static const char *const paths[] = { "/api/v1/profile/top", "/api/v1/profile" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		char target[128];
+		json_t *root;
+		double from, to;
+
+		(void)snprintf(target, sizeof(target), "%s?from=-65s&to=-60s", paths[i]);
+		root = ask_route_json(*state, target);
+		from = json_number_value(json_object_get(root, "from"));
+		to = json_number_value(json_object_get(root, "to"));
+		assert_true(from > 0 && fabs(to - from) < 1e-6);
+		json_decref(root);
+	}
+}
+
 static void test_errors(void **state)
 {
 	static const struct {
@@ -535,6 +554,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_route, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pprof, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_before_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unavailable, setup, teardown),
 	};
