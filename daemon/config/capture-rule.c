@@ -125,6 +125,8 @@ int capture_rule_parse(struct capture_rule *ret, const char *text, struct reason
 	}
 	number = cut_last_word(rest);
 	before = cut_last_word(rest);
+	if (strcmp(number, "for") == 0)
+		return reason_set(why, -EINVAL, "there is no duration after \"for\"; write for example 10s or 1min");
 	if (strcmp(before, "for") == 0) {
 		r = take_duration(&rule, number, why);
 		number = cut_last_word(rest);

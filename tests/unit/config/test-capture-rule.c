@@ -76,7 +76,7 @@ static void test_wrong_rules(_unused_ void **state)
 		{ "task-clock > nan", "'nan' is not a number per second" },
 		{ "task-clock > 1e999", "'1e999' is not a number per second" },
 		{ "task-clock > -1", "'-1' is not a number per second" },
-		{ "task-clock > 5 for", "'5' stands where" },
+		{ "task-clock > 5 for", "there is no duration after \"for\"; write for example 10s or 1min" },
 		{ "task-clock > 5 for x", "'x' after \"for\" is not a duration; write for example 10s" },
 		{ "task-clock > 5 for 10 s", "'10' stands where" },
 		{ "task-clock < 0", "no rate is below 0" },
