@@ -2,7 +2,6 @@
 
 #include "cli/options.h"
 
-#include "event/catalog/pfm.h"
 #include "util/log.h"
 #include "util/text.h"
 
@@ -149,7 +148,8 @@ static int apply_option(struct options *options, int option)
 		log_set_level(level);
 		return 0;
 	case OPTION_VERSION:
-		printf("perfmond %s (%s libpfm)\n", PACKAGE_VERSION, pfm_is_built_in() ? "with" : "without");
+		printf("perfmond %s (%s)\n", PACKAGE_VERSION,
+		       BUILD_FEATURES[0] ? "with " BUILD_FEATURES : "without optional parts");
 		options->command = COMMAND_EXIT;
 		return 0;
 	case 'h':

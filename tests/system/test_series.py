@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import FRESH, Metrics, until
+from harness import FRESH, Metrics, run, until
 
 COUNTING = ("ok", "multiplexed")
 
@@ -147,6 +147,8 @@ def test_what_is_there_by_default(perfmond, cpus):
     assert metrics.value("perfmond_up") == 1
     build = metrics.all("perfmond_build_info")[0][0]
     assert build["version"] and build["compiler"] and set(build) == {"version", "revision", "compiler", "features"}
+    parts = f"with {build['features']}" if build["features"] else "without optional parts"
+    assert run("--version").stdout == f"perfmond {build['version']} ({parts})\n"
     for name in ("reads_total", "read_seconds_total", "scrapes_total", "open_events", "max_fds", "cpu_seconds_total",
                  "resident_memory_bytes", "cpus"):
         assert metrics.get(f"perfmond_{name}") is not None, name
