@@ -308,6 +308,14 @@ static void forget_removed(struct monitor *monitor)
 	}
 }
 
+static void print_unused(const struct config *config)
+{
+	struct reason unused;
+
+	for (size_t i = 0; config_unused_group(config, i, &unused); i++)
+		print_line("warning: %s", unused.text);
+}
+
 static int check_config(const struct options *options)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
@@ -323,6 +331,7 @@ static int check_config(const struct options *options)
 	print_reasons(&reasons);
 	profiles = monitor_nr_lost_profiles(monitor);
 	cgroups = print_left_out(monitor);
+	print_unused(monitor_config(monitor));
 	if (events + captures + profiles + cgroups == 0) {
 		print_line("all that is configured can be counted");
 		return EXIT_SUCCESS;

@@ -73,6 +73,9 @@ static const char default_text[] =
 	"events = task-clock, context-switches, cpu-migrations, page-faults, major-faults\n";
 /* clang-format on */
 
+/* The place of what stands above. */
+static const char default_name[] = "built-in defaults";
+
 /* How long to wait for the next bytes of a pipe that is given as a file. */
 #define PIPE_PATIENCE_MS 1000
 
@@ -83,7 +86,7 @@ int config_new(struct config **ret)
 
 	if (!config)
 		return -ENOMEM;
-	r = config_apply(config, "built-in defaults", default_text, sizeof(default_text) - 1, true, NULL);
+	r = config_apply(config, default_name, default_text, sizeof(default_text) - 1, true, NULL);
 	if (r < 0)
 		return r;
 	*ret = steal_ptr(config);
@@ -365,6 +368,28 @@ int config_check(const struct config *config, struct reason *why)
 					  place->file, place->line, group->name);
 	}
 	return 0;
+}
+
+static bool is_unused(const struct config *config, const struct config_group *group)
+{
+	size_t n = strlen(group->name);
+
+	return strcmp(group->place.file, default_name) != 0 && !config_list_has(&config->cpu_groups, group->name, n) &&
+	       !config_list_has(&config->cgroup_groups, group->name, n);
+}
+
+bool config_unused_group(const struct config *config, size_t i, struct reason *ret)
+{
+	for (size_t k = 0; k < config->nr_groups; k++) {
+		const struct config_group *group = &config->groups[k];
+
+		if (!is_unused(config, group) || i-- > 0)
+			continue;
+		reason_set(ret, 0, "%s:%u: group '%s' is not used: neither [cpu] groups nor [cgroup] groups names it",
+			   group->place.file, group->place.line, group->name);
+		return true;
+	}
+	return false;
 }
 
 int config_set_listen(struct config *config, char *const *listen, size_t nr)

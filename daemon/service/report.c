@@ -214,6 +214,8 @@ void report_machine(const struct monitor *monitor)
 {
 	struct reason problem;
 
+	for (size_t i = 0; config_unused_group(monitor_config(monitor), i, &problem); i++)
+		log_warning("%s", problem.text);
 	for (size_t i = 0; machine_problem(monitor_machine(monitor), i, &problem); i++)
 		log_warning("%s", problem.text);
 	/* By default profiles are taken where they can be: without them nothing is wrong. */

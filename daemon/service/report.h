@@ -27,7 +27,8 @@ int report_new(struct report **ret);
 struct report *report_free(struct report *report);
 DEFINE_CLEANUP(struct report *, report_free)
 
-/* Logs what the machine lacks: PMUs, CPUs, cgroups. Not remembered: for a start or a reload. */
+/* Logs what the config has and nothing uses, and what the machine lacks: PMUs, CPUs, cgroups. Not remembered: for a
+ * start or a reload. */
 void report_machine(const struct monitor *monitor);
 
 /* Logs events whose state has changed, and rules of captures that are not evaluated, and sends STATUS= where it has

@@ -162,6 +162,22 @@ def test_check_tames_names(privileged, cgroups, write):
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), text
 
 
+def test_group_that_is_not_used(privileged, perfmond, write):
+    """It is a warning, of --check and of the log; one of the built-in groups is none."""
+    says = r"\.conf:7: group 'x' is not used: neither \[cpu\] groups nor \[cgroup\] groups names it"
+    text = SOFTWARE + '[group "x"]\nevents = page-faults\n'
+    done = run("--check", write(text))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(rf"^warning: \S*{says}$", done.stdout, re.M) and done.stdout.count("is not used") == 1
+    used = text.replace("[cgroup]\ngroups = software", "[cgroup]\ngroups = x")
+    assert "not used" not in run("--check", write(used)).stdout
+    daemon = perfmond(text)
+    daemon.wait_log(says)
+    after = len(daemon.lines)
+    daemon.reload(text)
+    daemon.wait_log(says, after=after)
+
+
 @pytest.mark.parametrize("config", ["[daemon]\ninterval = 0\n", "[nonsense]\n", '[group "core"]\nevents = xyzzy\n',
                                     '[capture "c"]\nwhen = nosuch > 3\n'])
 def test_check_of_a_bad_config(write, config):
