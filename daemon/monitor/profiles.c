@@ -8,6 +8,7 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <string.h>
 
 static struct profiler_world world_of(const struct monitor *monitor)
 {
@@ -91,6 +92,10 @@ static void use_profiler(struct monitor *monitor)
 		return;
 	}
 	monitor->profiler = profiler_free(monitor->profiler);
+	if ((r == -EACCES || r == -EPERM) && !privilege_may_count_cpus(&monitor->machine->privilege)) {
+		privilege_explain(&monitor->machine->privilege, &why);
+		reason_prefix(&why, 0, "not permitted (%s)", strerrorname_np(-r));
+	}
 	reason_prefix(&why, 0, "no profiles");
 	monitor->profile_problem = why;
 }

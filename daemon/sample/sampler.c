@@ -229,19 +229,21 @@ static int open_event(const struct sampler *sampler, struct sampled *sampled, co
 	return steal_fd(&fd);
 }
 
+/* event: NULL for the side-band. A privilege is missing on all CPUs alike. */
 static int explain_open(int error, int cpu, const struct event *event, struct reason *why)
 {
-	const char *text = event ? event->text : "the side-band";
+	const char *text = event ? event->text : "records of processes and their mappings";
 
 	if (error == -EACCES || error == -EPERM)
-		return reason_set(why, error, "CPU %d can't be sampled by %s (%s): this needs CAP_PERFMON%s", cpu, text,
-				  error == -EPERM ? "EPERM" : "EACCES",
-				  event && !is_clock(&event->attr) ? ", and some events CAP_SYS_ADMIN" : "");
+		return reason_set(why, error, "%s%sCPUs can't be sampled (%s): give the process CAP_PERFMON%s",
+				  event ? event->text : "", event ? ": " : "", strerrorname_np(-error),
+				  event && !is_clock(&event->attr) ? ", and for some events CAP_SYS_ADMIN" : "");
 	if (error == -EOPNOTSUPP || error == -ENOENT || error == -EINVAL)
 		return reason_set(why, error,
-				  "CPU %d can't be sampled by %s (%s): the kernel, or the PMU, can't sample this event",
-				  cpu, text, strerror(-error));
-	return reason_set(why, error, "CPU %d can't be sampled by %s: %s", cpu, text, strerror(-error));
+				  "CPU %d has no samples of %s (%s): the kernel, or the PMU, can't take them", cpu,
+				  text, strerrorname_np(-error));
+	return reason_set(why, error, "CPU %d can't be sampled: %s: %s (%s)", cpu, text, strerror(-error),
+			  strerrorname_np(-error) ?: "?");
 }
 
 /* --- rings */
@@ -288,7 +290,8 @@ static int source_start(struct sampler *sampler, struct source *source, struct r
 	if (r == 0 && epoll_ctl(sampler->epoll_fd, EPOLL_CTL_ADD, source->fd, &events) < 0)
 		r = reason_set(why, -errno, "rings can't be polled: %s", strerror(errno));
 	if (r == 0 && ioctl(source->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
-		r = reason_set(why, -errno, "CPU %d can't be sampled: %s", source->cpu, strerror(errno));
+		r = explain_open(-errno, source->cpu, source->sampled ? event_on(source->sampled, source->cpu) : NULL,
+				 why);
 	if (r < 0)
 		source_close(sampler, source);
 	return r;

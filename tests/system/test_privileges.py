@@ -54,6 +54,14 @@ def as_nobody(perfmond, binary_for_all, tmp_path):
     return start
 
 
+def test_no_profiles_without_a_privilege(as_nobody):
+    """It is said once, in the words in which it is said of events."""
+    daemon = as_nobody("", "")
+    line = daemon.wait_log(r"no profiles: .*")[0]
+    assert re.search(r"no profiles: not permitted \(E(ACCES|PERM)\): .*CAP_PERFMON", line) and "CPU 1" not in line
+    assert daemon.log.count("no profiles") == 1
+
+
 @pytest.fixture
 def probed(cgroups, work, tmp_path):
     """A program that everyone can read, in a cgroup: (the helper, the cgroup, the config that counts its function)."""
