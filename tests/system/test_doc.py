@@ -62,6 +62,39 @@ def test_states():
     assert states == set(re.findall(r"\[EVENT_\w+\] = \"(\w+)\"", source))
 
 
+# --- --check
+
+def shape(line):
+    """Without what is of one machine."""
+    return re.sub(r"\d+", "N", re.sub(r" at \S+;", " at PATH;", line))
+
+
+def test_sample_of_check(privileged, tmp_path):
+    """The first sample has the lines of --check with the default config, in their order and with their words."""
+    text = (TOP / "doc/troubleshooting.md").read_text(encoding="utf-8")
+    sample = re.search(r"^## What --check prints$.*?^```\n(.*?)^```$", text, re.M | re.S)[1]
+    config = tmp_path / "perfmond.conf"
+    config.write_text("")
+    output = harness.run("--check", f"--config={config}").stdout
+    heads = [[line for line in text.partition("\n\n")[0].splitlines() if not re.match("PMU |NMI |  problem", line)]
+             for text in (sample, output)]
+    if harness.why_no_bpf():
+        heads = [[line for line in head if not line.startswith("  ")] for head in heads]
+    assert [line.partition(":")[0] for line in heads[0]] == [line.partition(":")[0] for line in heads[1]], output
+    for documented, line in zip(*heads):
+        if line.startswith(("cgroups:", "  ", "profiles:", "open files:")):
+            assert shape(documented) == shape(line)
+    # The rest: headings, and events of them.
+    documented, found = ([line for line in text.partition("\n\n")[2].splitlines() if line != "  …"]
+                         for text in (sample, output))
+    events = {re.split(r"  +", line.strip())[1] for line in found if line.startswith("  ")}
+    for line in documented:
+        if line.startswith("  "):
+            assert re.split(r"  +", line.strip())[1] in events, line
+    assert [line for line in documented if line.startswith("per ")] == ["per CPU:", "per cgroup:"]
+    assert [line for line in found if line.startswith("per ")] == ["per CPU:", "per cgroup:"]
+
+
 # --- metrics
 
 # Configs that together have every metric, and the labels of cgroups that say who they are.
