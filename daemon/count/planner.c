@@ -187,14 +187,18 @@ static int try_columns(struct scope_plan *plan, size_t from, size_t to, const st
 
 /* --- sets that are credited */
 
-/* Is the hidden column, which is one of the CPUs', credited to cgroups as one of theirs? */
-static bool is_credited(const struct column *hidden, const struct scope_plan *cgroups)
+/* Is the hidden column, which is one of the CPUs', needed: is it credited to cgroups as one of theirs, in a set that can't
+ * stand on what the CPUs count anyway? */
+static bool is_needed(const struct column *hidden, const struct plan *plan)
 {
+	const struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP];
+
 	for (size_t i = 0; i < cgroups->nr_columns; i++) {
 		const struct column *column = &cgroups->columns[i];
 
 		if (strcmp(column->group->name, hidden->group->name) == 0 && event_equal(column->event, hidden->event))
-			return column->set != NO_SET && cgroups->sets[column->set].engine->credits;
+			return column->set != NO_SET && cgroups->sets[column->set].credited &&
+			       plan_find_alike(plan, &cgroups->sets[column->set]) == NO_SET;
 	}
 	return false;
 }
@@ -206,7 +210,7 @@ static int try_hidden(struct plan *plan, const struct engine_ops *const *engines
 	int r = 0;
 
 	for (size_t i = plan_nr_shown(cpus); i < cpus->nr_columns && r == 0; i++)
-		if (is_credited(&cpus->columns[i], &plan->scope[SCOPE_CGROUP]))
+		if (is_needed(&cpus->columns[i], plan))
 			r = try_columns(cpus, i, i + 1, engines, probe);
 	return r;
 }
@@ -436,6 +440,10 @@ static int make_scopes(struct plan *plan, const struct planner *planner, struct 
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = try_columns(&plan->scope[scope], 0, plan_nr_shown(&plan->scope[scope]), planner->engines,
 				&probes[scope]);
+	if (r == 0) {
+		engine_note_credited(plan);
+		r = plan_align_credited(plan);
+	}
 	if (r == 0)
 		r = try_hidden(plan, planner->engines, &probes[SCOPE_CPU]);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
@@ -444,10 +452,8 @@ static int make_scopes(struct plan *plan, const struct planner *planner, struct 
 		r = hold_pinned(&plan->scope[scope], &probes[scope], &held);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = try_sets(&plan->scope[scope], &probes[scope]);
-	if (r == 0) {
-		engine_note_credited(plan);
+	if (r == 0)
 		r = plan_add_counters(plan);
-	}
 	if (r == 0)
 		settle_credited(plan, planner->engines);
 	if (r == 0)

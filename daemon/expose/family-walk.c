@@ -388,7 +388,7 @@ static int put_events(struct families *f, const struct walk_table *table)
 
 /* --- times of groups */
 
-/* The selected columns of a group, and the sets that they are in. */
+/* The selected columns of a group, and the sets that have their times. */
 struct group_part {
 	const char *name;
 	size_t *columns, nr_columns; /* indices into the snapshot's table */
@@ -411,7 +411,8 @@ static bool list_has(const size_t *items, size_t nr, size_t item)
 
 /* The group of the selected column number `first`. Without columns where an earlier column is in the same group, which
  * has been shown with that one. */
-static int find_group(struct group_part *ret, const struct walk_table *table, size_t first)
+static int find_group(struct group_part *ret, const struct scope_plan *plan, const struct walk_table *table,
+		      size_t first)
 {
 	ret->name = nth_column(table, first)->group->name;
 	for (size_t i = 0; i < first; i++)
@@ -424,12 +425,14 @@ static int find_group(struct group_part *ret, const struct walk_table *table, si
 		return -ENOMEM;
 	for (size_t i = first; i < table->nr_columns; i++) {
 		const struct column *column = nth_column(table, i);
+		size_t set;
 
 		if (column->set == NO_SET || strcmp(column->group->name, ret->name))
 			continue;
 		ret->columns[ret->nr_columns++] = table->columns[i];
-		if (!list_has(ret->sets, ret->nr_sets, column->set))
-			ret->sets[ret->nr_sets++] = column->set;
+		set = set_with_times(plan, column->set);
+		if (!list_has(ret->sets, ret->nr_sets, set))
+			ret->sets[ret->nr_sets++] = set;
 	}
 	return 0;
 }
@@ -455,10 +458,8 @@ static bool group_times(const struct group_part *part, const struct snapshot_tab
 }
 
 /* Is it counted whenever it is enabled? Then there is no need to say so by a second series. */
-static bool always_runs(const struct families *f, const struct walk_table *table, const struct group_part *part)
+static bool always_runs(const struct scope_plan *plan, const struct group_part *part)
 {
-	const struct scope_plan *plan = &f->walk->snapshot->plan->scope[table->scope];
-
 	for (size_t i = 0; i < part->nr_sets; i++)
 		if (!plan->sets[part->sets[i]].exact)
 			return false;
@@ -468,12 +469,13 @@ static bool always_runs(const struct families *f, const struct walk_table *table
 static int put_group_times(struct families *f, const struct walk_table *table, size_t first, bool running)
 {
 	_cleanup_(group_part_release) struct group_part part = {};
+	const struct scope_plan *plan = &f->walk->snapshot->plan->scope[table->scope];
 	struct buf *own = begin_labels(f);
 	const struct scale scale = SCALE_NS;
 
-	if (find_group(&part, table, first) < 0)
+	if (find_group(&part, plan, table, first) < 0)
 		return -ENOMEM;
-	if (part.nr_columns == 0 || (running && always_runs(f, table, &part)))
+	if (part.nr_columns == 0 || (running && always_runs(plan, &part)))
 		return 0;
 	f->writer->label(own, "group", part.name);
 	if (own->failed)

@@ -181,7 +181,7 @@ static void move_last_set(struct scope_plan *plan, size_t at)
 }
 
 /* Moves what is behind the set's first `keep` members to a set of its own, which comes next. */
-int plan_split_set(struct scope_plan *plan, size_t at, size_t keep)
+static int split_behind(struct scope_plan *plan, size_t at, size_t keep)
 {
 	size_t nr = plan->sets[at].nr, *columns = plan->sets[at].columns;
 	_cleanup_(cpulist_release) struct cpulist cpus = {};
@@ -198,8 +198,17 @@ int plan_split_set(struct scope_plan *plan, size_t at, size_t keep)
 		exact = exact && plan->columns[columns[i]].event->software;
 	plan->sets[at].nr = keep;
 	plan->sets[at].exact = exact;
-	plan->sets[at].part = plan->sets[plan->nr_sets - 1].part = true;
+	plan->sets[plan->nr_sets - 1].credited = plan->sets[at].credited;
 	move_last_set(plan, at + 1);
+	return r;
+}
+
+int plan_split_set(struct scope_plan *plan, size_t at, size_t keep)
+{
+	int r = split_behind(plan, at, keep);
+
+	if (r == 0)
+		plan->sets[at].part = plan->sets[at + 1].part = true;
 	return r;
 }
 
@@ -217,6 +226,88 @@ void plan_drop_set(struct scope_plan *plan, size_t at)
 		else if (*set != NO_SET && *set > at)
 			(*set)--;
 	}
+}
+
+/* --- sets in line with those of the CPUs */
+
+/* The set's member that counts as the column does, or NO_COLUMN. */
+static size_t find_alike_member(const struct scope_plan *plan, const struct set *set, const struct column *column)
+{
+	for (size_t i = 0; i < set->nr; i++) {
+		const struct column *member = &plan->columns[set->columns[i]];
+
+		if (event_equal(member->event, column->event) &&
+		    memcmp(&member->attr, &column->attr, sizeof(member->attr)) == 0)
+			return i;
+	}
+	return NO_COLUMN;
+}
+
+/* Moves the members that the other set has as well to the front, in the order of that set. */
+static void gather_common(struct scope_plan *plan, struct set *set, const struct scope_plan *other_plan,
+			  const struct set *other)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < other->nr; i++) {
+		size_t at = find_alike_member(plan, set, &other_plan->columns[other->columns[i]]), column;
+
+		if (at == NO_COLUMN)
+			continue;
+		column = set->columns[at];
+		memmove(&set->columns[nr + 1], &set->columns[nr], (at - nr) * sizeof(column));
+		set->columns[nr++] = column;
+	}
+	for (size_t i = 0; i < set->nr; i++)
+		plan->columns[set->columns[i]].member = i;
+}
+
+static size_t count_common(const struct scope_plan *plan, const struct set *set, const struct scope_plan *other_plan,
+			   const struct set *other)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < other->nr; i++)
+		nr += find_alike_member(plan, set, &other_plan->columns[other->columns[i]]) != NO_COLUMN;
+	return nr;
+}
+
+/* May events be taken out of the set? Those in the software context count at all times, in whichever group they are. */
+static bool set_is_loose(const struct set *set)
+{
+	return set->exact && !set->pinned && !set->exclusive;
+}
+
+/* Brings one set in line with one of the CPUs. */
+static int set_align(struct plan *plan, size_t at, size_t on_cpus)
+{
+	struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP], *cpus = &plan->scope[SCOPE_CPU];
+	struct set *set = &cgroups->sets[at], *other = &cpus->sets[on_cpus];
+	size_t nr = count_common(cgroups, set, cpus, other);
+	bool same = nr == set->nr && nr == other->nr, loose = set_is_loose(set) && set_is_loose(other);
+	int r = 0;
+
+	if (nr == 0 || !(same || loose) || !cpulist_equal(&set->cpus, &other->cpus))
+		return 0;
+	gather_common(cgroups, set, cpus, other);
+	gather_common(cpus, other, cgroups, set);
+	if (nr < set->nr)
+		r = split_behind(cgroups, at, nr);
+	if (r == 0 && nr < other->nr)
+		r = split_behind(cpus, on_cpus, nr);
+	return r;
+}
+
+int plan_align_credited(struct plan *plan)
+{
+	int r = 0;
+
+	/* What is split off comes next. */
+	for (size_t i = 0; i < plan->scope[SCOPE_CGROUP].nr_sets; i++)
+		for (size_t k = 0; r == 0 && k < plan->scope[SCOPE_CPU].nr_sets; k++)
+			if (plan->scope[SCOPE_CGROUP].sets[i].credited)
+				r = set_align(plan, i, k);
+	return r;
 }
 
 /* --- counters */
@@ -237,27 +328,32 @@ static bool set_counts_alike(const struct scope_plan *a_plan, const struct set *
 	return true;
 }
 
+size_t plan_find_alike(const struct plan *plan, const struct set *set)
+{
+	const struct scope_plan *cpus = &plan->scope[SCOPE_CPU];
+
+	for (size_t i = 0; i < cpus->nr_sets; i++)
+		if ((set->credited || cpus->sets[i].engine == set->engine) &&
+		    set_counts_alike(&plan->scope[SCOPE_CGROUP], set, cpus, &cpus->sets[i]))
+			return i;
+	return NO_SET;
+}
+
 /* Has the columns of a set of cgroups stand on the counters of the CPUs' set that counts alike; false where there is
  * none. Only whole sets share their counters: the members of a kernel group run on the PMU at the same time, which
  * events of different groups do not. */
 static bool set_share_counters(struct plan *plan, struct set *set)
 {
 	const struct scope_plan *cpus = &plan->scope[SCOPE_CPU];
-	struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP];
+	size_t alike = plan_find_alike(plan, set);
 
-	for (size_t i = 0; i < cpus->nr_sets; i++) {
-		if ((cpus->sets[i].engine != set->engine && !set->credited) ||
-		    !set_counts_alike(cgroups, set, cpus, &cpus->sets[i]))
-			continue;
-		for (size_t k = 0; k < set->nr; k++) {
-			size_t counter = cpus->columns[cpus->sets[i].columns[k]].counter;
+	for (size_t i = 0; alike != NO_SET && i < set->nr; i++) {
+		size_t counter = cpus->columns[cpus->sets[alike].columns[i]].counter;
 
-			cgroups->columns[set->columns[k]].counter = counter;
-			plan->counters[counter].columns[SCOPE_CGROUP] = set->columns[k];
-		}
-		return true;
+		plan->scope[SCOPE_CGROUP].columns[set->columns[i]].counter = counter;
+		plan->counters[counter].columns[SCOPE_CGROUP] = set->columns[i];
 	}
-	return false;
+	return alike != NO_SET;
 }
 
 static void set_add_counters(struct plan *plan, enum scope scope, const struct set *set)

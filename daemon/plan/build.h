@@ -28,5 +28,14 @@ int plan_split_set(struct scope_plan *plan, size_t set, size_t keep);
 /* Leaves the columns of the set in none. */
 void plan_drop_set(struct scope_plan *plan, size_t set);
 
+/*
+ * Brings the credited sets in line with those of the CPUs, so that each event of both scopes is opened once. Sets with
+ * the same events, under whatever name, get the same order. Events in the software context do not depend on the group
+ * that they are in: of two sets that have some of them in common, those become sets of their own. -ENOMEM.
+ */
+int plan_align_credited(struct plan *plan);
+/* The CPUs' set on whose counters a set of cgroups can stand: its members are alike, in the same order; or NO_SET. */
+size_t plan_find_alike(const struct plan *plan, const struct set *set);
+
 /* Works out the counters of the sets, when those are complete. -ENOMEM. */
 int plan_add_counters(struct plan *plan);

@@ -239,6 +239,18 @@ size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, cons
 	return set != NO_SET && set_equal(a_plan, a, b_plan, &b_plan->sets[set]) ? set : NO_SET;
 }
 
+size_t set_with_times(const struct scope_plan *plan, size_t at)
+{
+	const struct set *set = &plan->sets[at];
+	size_t first = at;
+
+	/* The sets of a group stand together. */
+	for (size_t i = at; i-- > 0 && plan->sets[i].group == set->group && !set->group->alone;)
+		if (set->exact && plan->sets[i].exact)
+			first = i;
+	return first;
+}
+
 size_t set_find_twin(const struct plan *plan, enum scope scope, size_t set)
 {
 	enum scope other = scope == SCOPE_CPU ? SCOPE_CGROUP : SCOPE_CPU;

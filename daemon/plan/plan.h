@@ -9,7 +9,8 @@
  *
  * A set is the events of one configured group that the kernel schedules and reads together: a leader and its members. A
  * configured group is one set, unless its events belong to different PMUs (the kernel refuses those in one group) or
- * engines, each event was to be counted alone, or the group does not fit the PMU at once and may be split.
+ * engines, each event was to be counted alone, the group does not fit the PMU at once and may be split, or some of its
+ * software events are shared with a group of the other scope (plan_align_credited()).
  *
  * A counter is an event as it is opened on CPUs. A column of each scope can stand on the same counter: what a CPU
  * counts is then the CPU's, and also the root cgroup's, or whichever cgroup an engine credits it to.
@@ -162,6 +163,10 @@ bool plan_is_slow_to_close(const struct scope_plan *plan);
 bool set_is_slow_to_close(const struct scope_plan *plan, const struct set *set);
 /* Is one of its events a probe? Each file of a probe is slow to close. */
 bool set_has_probe(const struct scope_plan *plan, const struct set *set);
+
+/* The first set of the group that has the times of this one, which are the group's once: those of events that count all
+ * the time are the same, unless each was to be counted alone. */
+size_t set_with_times(const struct scope_plan *plan, size_t set);
 
 /* The other scope's set whose columns stand on the same counters, or NO_SET. */
 size_t set_find_twin(const struct plan *plan, enum scope scope, size_t set);

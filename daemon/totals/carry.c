@@ -72,6 +72,8 @@ static int find_set_successors(struct carrying *carrying, enum scope scope)
 		successors[i] = begins_group(from, i) ? first_set_of(to, from->sets[i].group, last) : successors[i - 1];
 		last = successors[i] == NO_SET ? last : successors[i];
 	}
+	for (size_t i = 0; i < from->nr_sets; i++)
+		successors[i] = set_with_times(from, i) == i ? successors[i] : NO_SET;
 	return 0;
 }
 

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import harness
 from harness import Repeated, perf_cgroup_mount, until
 
 pytestmark = pytest.mark.engines
@@ -133,3 +134,88 @@ def test_events_that_only_cgroups_have(perfmond, work, cpus):
     after = daemon.fresh()
     name = "perf_cgroup_page_faults_total"
     assert after.value(name, cgroup="/") - before.value(name, cgroup="/") >= 1000
+
+
+APART = """
+[daemon]
+interval = 100ms
+[web]
+listen = 127.0.0.1:0
+[cpu]
+groups = {cpu}
+[cgroup]
+groups = mine
+engine = bpf
+include = /
+[group "machine"]
+events = context-switches, page-faults, major-faults
+[group "more"]
+events = alignment-faults, page-faults, emulation-faults, context-switches
+[group "mine"]
+events = task-clock, page-faults, cpu-migrations, context-switches
+"""
+
+
+class Apart:
+    """Totals of events that groups of both scopes name, whose sums over the CPUs are the root's at any time."""
+
+    def __init__(self, scrape, cpus):
+        self.scrape, self.cpus = scrape, cpus
+        self.first = self.distances()
+
+    def distances(self):
+        metrics = self.scrape()
+        return {event: sum(metrics.value(f"perf_cpu_{event}_total", cpu=str(cpu)) for cpu in self.cpus) -
+                metrics.value(f"perf_cgroup_{event}_total", cgroup="/")
+                for event in ("context_switches", "page_faults")}
+
+    def check(self):
+        assert self.distances() == self.first
+
+
+@pytest.fixture
+def credits():
+    why = harness.why_no_bpf()
+    if why:
+        pytest.skip(why)
+
+
+@pytest.mark.any_engine
+def test_events_of_groups_that_differ(perfmond, credits, busy, cpus):
+    """Each is open once on a CPU, and the times of a group that is counted in two sets are its times once."""
+    daemon = perfmond(APART.format(cpu="machine"))
+    apart = Apart(daemon.fresh, cpus)
+    assert apart.first == {"context_switches": 0, "page_faults": 0}
+    assert daemon.fresh().value("perfmond_open_events") == 5 * len(cpus)
+    for _ in range(20):
+        apart.check()
+    metrics = daemon.fresh()
+    enabled = {scope: metrics.all(f"perf_{scope}_group_enabled_seconds_total") for scope in ("cpu", "cgroup")}
+    assert [labels["group"] for labels, _ in enabled["cgroup"]] == ["mine"]
+    assert [labels["group"] for labels, _ in enabled["cpu"]] == ["machine"] * len(cpus)
+    times = [sum(value for _, value in enabled[scope]) for scope in ("cpu", "cgroup")]
+    assert times[0] == pytest.approx(times[1], rel=0.05)
+
+
+@pytest.mark.any_engine
+def test_groups_that_differ_over_reloads(perfmond, credits, busy, cpus):
+    """Other sets of the CPUs feed the root, and give it what they give to the CPUs."""
+    daemon = perfmond(APART.format(cpu="machine"))
+    apart = Apart(daemon.fresh, cpus)
+    for cpu in ("more", "machine", "more", "mine", "machine"):
+        daemon.reload(APART.format(cpu=cpu))
+        for _ in range(3):
+            apart.check()
+
+
+@pytest.mark.any_engine
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_groups_that_differ_over_restarts(service, credits, busy, cpus, end):
+    service.start(APART.format(cpu="machine"))
+    apart = Apart(service.fresh, cpus)
+    for _ in range(3):
+        service.wait_kept()
+        getattr(service, end)()
+        service.start()
+        until(lambda: service.daemon.fresh().all("perf_cgroup_page_faults_total"), "the root is counted")
+        apart.check()

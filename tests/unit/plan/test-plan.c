@@ -3,6 +3,7 @@
 /* Plans on a kernel that the test plays: what the real one can't be made to do. */
 
 #include "engine/perf/open.h"
+#include "plan/build.h"
 #include "setup/count-world.h"
 
 #include <errno.h>
@@ -328,6 +329,84 @@ static void test_plan_no_cgroups(void **state)
 	assert_string_equal(w->plan->scope[SCOPE_CGROUP].columns[0].why, "no hierarchy");
 }
 
+/* Has the events per CPU and per cgroup, as an engine that credits would take them. */
+static void align(struct world *w, const struct text_event *on_cpus, size_t nr_cpus, const struct text_event *credited,
+		  size_t nr_credited)
+{
+	add_group(w, SCOPE_CPU, "machine", false, on_cpus, nr_cpus);
+	add_group(w, SCOPE_CGROUP, "services", false, credited, nr_credited);
+	make_plan(w);
+	for (size_t i = 0; i < w->plan->scope[SCOPE_CGROUP].nr_sets; i++)
+		w->plan->scope[SCOPE_CGROUP].sets[i].credited = true;
+	assert_int_equal(plan_align_credited(w->plan), 0);
+}
+
+static void assert_set(const struct scope_plan *plan, size_t set, const char *names)
+{
+	struct buf found = {};
+
+	for (size_t i = 0; i < plan->sets[set].nr; i++) {
+		const struct column *column = &plan->columns[plan->sets[set].columns[i]];
+
+		assert_int_equal(column->set, set);
+		assert_int_equal(column->member, i);
+		buf_printf(&found, "%s%s", i ? " " : "", column->event->text);
+	}
+	assert_string_equal(found.data, names);
+	buf_release(&found);
+}
+
+/* Events in the software context are shared whatever else is in their groups. */
+static void test_align_software(void **state)
+{
+	static const struct text_event machine[] = { { "a", SW, 2 }, { "b", SW, 3 }, { "c", SW, 4 }, { "d", SW, 5 } };
+	static const struct text_event services[] = { { "e", SW, 6 }, { "d", SW, 5 }, { "b", SW, 3 }, { "f", SW, 7 } };
+	struct world *w = *state;
+	const struct scope_plan *cpus, *cgroups;
+
+	align(w, machine, 4, services, 4);
+	cpus = &w->plan->scope[SCOPE_CPU];
+	cgroups = &w->plan->scope[SCOPE_CGROUP];
+	assert_int_equal(cpus->nr_sets, 2);
+	assert_set(cpus, 0, "b d");
+	assert_set(cpus, 1, "a c");
+	assert_int_equal(cgroups->nr_sets, 2);
+	assert_set(cgroups, 0, "b d");
+	assert_set(cgroups, 1, "e f");
+	assert_true(cgroups->sets[1].credited);
+	assert_false(cgroups->sets[1].part);
+	assert_int_equal(plan_find_alike(w->plan, &cgroups->sets[0]), 0);
+	assert_int_equal(plan_find_alike(w->plan, &cgroups->sets[1]), NO_SET);
+	/* Both have the group's times. */
+	assert_int_equal(set_with_times(cgroups, 1), 0);
+	assert_int_equal(set_with_times(cpus, 1), 0);
+}
+
+/* Hardware events are shared as a group: all of them, under whatever name and in whatever order. */
+static void test_align_hardware(void **state)
+{
+	static const struct text_event machine[] = { { "x", HW, 0 }, { "s", SW, 2 }, { "y", HW, 1 } };
+	static const struct text_event same[] = { { "s", SW, 2 }, { "y", HW, 1 }, { "x", HW, 0 } };
+	struct world *w = *state;
+
+	align(w, machine, 3, same, 3);
+	assert_set(&w->plan->scope[SCOPE_CPU], 0, "x s y");
+	assert_set(&w->plan->scope[SCOPE_CGROUP], 0, "x s y");
+	assert_int_equal(plan_find_alike(w->plan, &w->plan->scope[SCOPE_CGROUP].sets[0]), 0);
+}
+
+static void test_align_part_of_hardware(void **state)
+{
+	static const struct text_event machine[] = { { "x", HW, 0 }, { "s", SW, 2 }, { "y", HW, 1 } };
+	static const struct text_event fewer[] = { { "y", HW, 1 }, { "s", SW, 2 } };
+	struct world *w = *state;
+
+	align(w, machine, 3, fewer, 2);
+	assert_set(&w->plan->scope[SCOPE_CPU], 0, "x s y");
+	assert_set(&w->plan->scope[SCOPE_CGROUP], 0, "y s");
+	assert_int_equal(plan_find_alike(w->plan, &w->plan->scope[SCOPE_CGROUP].sets[0]), NO_SET);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -342,6 +421,9 @@ int main(void)
 		TEST(test_plan_absent_and_uncountable),
 		TEST(test_plan_no_cpu),
 		TEST(test_plan_no_cgroups),
+		TEST(test_align_software),
+		TEST(test_align_hardware),
+		TEST(test_align_part_of_hardware),
 	};
 
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
