@@ -101,10 +101,17 @@ static void print_privileges(const struct privilege *privilege)
 		   privilege_may_count_cpus(privilege) ? "may count whole CPUs" : "may NOT count whole CPUs");
 }
 
+/* The config wants cgroups to be counted by crediting, and not all of their events that could be are. */
+static bool lacks_crediting(const struct monitor *monitor)
+{
+	return monitor_config(monitor)->cgroup_engine == CONFIG_ENGINE_BPF && monitor_no_crediting(monitor)[0];
+}
+
 static void print_cgroups(const struct monitor *monitor)
 {
 	const struct machine *machine = monitor_machine(monitor);
 	const struct cgroup_tree *tree = monitor_tree(monitor);
+	struct reason crediting;
 
 	if (tree)
 		print_line("cgroups: version %d at %s; %zu found, %zu counted, %zu excluded, %zu left out",
@@ -116,10 +123,11 @@ static void print_cgroups(const struct monitor *monitor)
 		print_line("cgroups: %s", machine->no_cgroups.text);
 	if (machine->part_of_tree.text[0])
 		print_line("  problem: %s", machine->part_of_tree.text);
-	if (machine->credits)
-		print_line("  CPUs' events are credited to them at switches (engine bpf)");
-	if (machine->no_crediting.text[0])
-		print_line("  %s", machine->no_crediting.text);
+	monitor_describe_crediting(monitor, &crediting);
+	if (crediting.text[0])
+		print_line("  %s", crediting.text);
+	if (monitor_no_crediting(monitor)[0])
+		print_line("  %s%s", lacks_crediting(monitor) ? "problem: " : "", monitor_no_crediting(monitor));
 }
 
 static void print_profiles(const struct monitor *monitor)
@@ -332,7 +340,7 @@ static int check_config(const struct options *options)
 	profiles = monitor_nr_lost_profiles(monitor);
 	cgroups = print_left_out(monitor);
 	print_unused(monitor_config(monitor));
-	if (events + captures + profiles + cgroups == 0) {
+	if (events + captures + profiles + cgroups == 0 && !lacks_crediting(monitor)) {
 		print_line("all that is configured can be counted");
 		return EXIT_SUCCESS;
 	}
@@ -344,6 +352,8 @@ static int check_config(const struct options *options)
 		print_line("%zu of the captures above can't be made", captures);
 	if (cgroups > 0)
 		print_line(cgroups == 1 ? "1 cgroup is left out" : "%zu cgroups are left out", cgroups);
+	if (lacks_crediting(monitor))
+		print_line("[cgroup] engine = bpf can't be kept");
 	return EXIT_CANNOT_COUNT;
 }
 

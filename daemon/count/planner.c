@@ -140,24 +140,41 @@ static struct engine_probe probe_by(const struct engine_probe *probe, const stru
 	return asked;
 }
 
+/* Notes why an engine that goes before the one that counts the column does not. -ENOMEM. */
+static int column_pass_over(struct column *column, const struct engine_ops *engine, const char *why)
+{
+	struct reason reason;
+
+	free(column->passed_over);
+	column->passed_over = strdup(why);
+	reason_set(&reason, 0, "left to engine %s: %s", engine->name, why);
+	return column->passed_over ? column_add_why(column, reason.text) : -ENOMEM;
+}
+
 /* Asks the engines in their order which can count the column. Where none can, the column has the last one's reason. */
 static int column_choose_engine(struct scope_plan *plan, size_t at, const struct engine_ops *const *engines,
 				const struct engine_probe *probe, const struct engine_ops **ret)
 {
 	struct column *column = &plan->columns[at];
+	_cleanup_(freep) char *refused = NULL;
 	bool may_recover = false;
 
 	for (size_t i = 0; engines[i]; i++) {
 		const struct engine_probe asked = probe_by(probe, engines[i]);
 		int r;
 
-		free(column->why);
+		if (engines[i]->suits && !engines[i]->suits(column))
+			continue;
+		free(refused);
+		refused = column->why;
 		column->why = NULL;
 		column->attr = column->event->attr;
 		column->state = EVENT_OK;
 		column->may_recover = false;
 		r = engines[i]->try_column(plan, at, &asked);
 		*ret = engines[i];
+		if (r == 0 && column->state == EVENT_OK && refused)
+			r = column_pass_over(column, engines[i], refused);
 		if (r < 0 || column->state == EVENT_OK)
 			return r;
 		may_recover |= column->may_recover;
@@ -187,8 +204,8 @@ static int try_columns(struct scope_plan *plan, size_t from, size_t to, const st
 
 /* --- sets that are credited */
 
-/* Is the hidden column, which is one of the CPUs', needed: is it credited to cgroups as one of theirs, in a set that can't
- * stand on what the CPUs count anyway? */
+/* Is the hidden column, which is one of the CPUs', needed: is it credited to cgroups as one of theirs, in a set that
+ * can't stand on what the CPUs count anyway? */
 static bool is_needed(const struct column *hidden, const struct plan *plan)
 {
 	const struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP];
@@ -216,10 +233,11 @@ static int try_hidden(struct plan *plan, const struct engine_ops *const *engines
 }
 
 /* A set whose events can't be had on CPUs as one group goes to the last engine, which opens it by itself. */
-static void settle_credited(struct plan *plan, const struct engine_ops *const *engines)
+static int settle_credited(struct plan *plan, const struct engine_ops *const *engines)
 {
 	struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP];
 	const struct engine_ops *last = NULL;
+	int r = 0;
 
 	while (*engines)
 		last = *engines++;
@@ -230,7 +248,11 @@ static void settle_credited(struct plan *plan, const struct engine_ops *const *e
 			continue;
 		set->engine = last;
 		set->credited = last->credits;
+		for (size_t k = 0; k < set->nr && r == 0; k++)
+			r = column_pass_over(&cgroups->columns[set->columns[k]], last,
+					     "its group can't be counted on CPUs as it is");
 	}
+	return r;
 }
 
 /* --- pinned sets */
@@ -326,17 +348,13 @@ static int hold_pinned(const struct scope_plan *plan, const struct engine_probe 
 static int column_tell_part(struct column *column, const struct pmu_counters_list *pmus)
 {
 	const struct pmu_counters *lying = pmu_counters_find_lying(pmus, column->event->pmu);
-	_cleanup_(freep) char *why = NULL;
-	struct reason count = {};
+	struct reason count = {}, why;
 
 	if (lying)
 		reason_set(&count, 0, " (of its %u counters only %u count)", lying->advertised, lying->usable);
-	if (asprintf(&why, "%s%sgroup '%s' does not fit the PMU at once%s and is counted in parts",
-		     column->why ? column->why : "", column->why ? "; " : "", column->group->name, count.text) < 0) {
-		why = NULL;
-		return -ENOMEM;
-	}
-	return column_set_state(column, EVENT_OK, why);
+	reason_set(&why, 0, "group '%s' does not fit the PMU at once%s and is counted in parts", column->group->name,
+		   count.text);
+	return column_add_why(column, why.text);
 }
 
 /* Tries the sets, and splits or drops those that do not fit the PMU at once. */
@@ -455,7 +473,7 @@ static int make_scopes(struct plan *plan, const struct planner *planner, struct 
 	if (r == 0)
 		r = plan_add_counters(plan);
 	if (r == 0)
-		settle_credited(plan, planner->engines);
+		r = settle_credited(plan, planner->engines);
 	if (r == 0)
 		keep_apart(plan);
 	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;

@@ -14,6 +14,11 @@ void engine_release(struct engine *engine)
 	engine->env.plan = plan_unref(engine->env.plan);
 }
 
+const char *engine_name_of(const struct set *set)
+{
+	return set->engine ? set->engine->name : NULL;
+}
+
 void engine_note_credited(struct plan *plan)
 {
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)

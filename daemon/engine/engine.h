@@ -150,6 +150,8 @@ struct engine_ops {
 
 	/* --- for the planner */
 
+	/* Does the engine count events of the column's kind at all? Others are never asked of it. NULL: all kinds. */
+	bool (*suits)(const struct column *column);
 	/* Settles the state of a column that is in no set yet, its reason, and the attr to open it with. Columns
 	 * before it are in their sets. An engine takes all hardware events of a group on one PMU, or none of them: a
 	 * group that is torn between two engines does not run at the same time. -ENOMEM. */
@@ -238,6 +240,9 @@ static inline bool engine_owns(const struct engine *engine, enum scope scope, si
 {
 	return engine->env.plan->scope[scope].sets[set].engine == engine->ops;
 }
+
+/* The name of the engine that counts the set, or NULL. */
+const char *engine_name_of(const struct set *set);
 
 /* Notes which of the plan's sets are credited, before its counters are worked out. */
 void engine_note_credited(struct plan *plan);

@@ -5,18 +5,20 @@
  *
  *   {"events": [{"scope": "cpu", "group": "core", "event": "cycles_user", "text": "cycles:u", "pmu": "cpu",
  *                "encoding": {"type": 0, "config": "0x0", …, "exclude_kernel": true}, "unit": null,
- *                "scale": 1, "set": {"leader": "cycles_user", "number": 0}, "cpus": "0-3", "state": "ok",
- *                "reason": null}, …],
+ *                "scale": 1, "set": {"leader": "cycles_user", "number": 0}, "cpus": "0-3", "engine": "perf",
+ *                "state": "ok", "reason": null}, …],
  *    "sets": [{"scope": "cpu", "group": "core", "leader": "cycles_user", "members": ["cycles_user", …],
  *              "cpus": "0-3"}, …]}
  *
  * "encoding" has the flags that are set and, where the event has them, precise, config3, bp_type, probe (the function
- * of a kprobe, the file of a uprobe) and filter. "set" and "cpus" are null for an event that is not counted. An event
- * that this machine lacks has "absent", the name of the error. The number of a set is its index in "sets".
+ * of a kprobe, the file of a uprobe) and filter. "set", "cpus" and "engine" are null for an event that is not
+ * counted. An event that this machine lacks has "absent", the name of the error. The number of a set is its index in
+ * "sets".
  */
 
 #include "expose/expose.h"
 
+#include "engine/engine.h"
 #include "expose/document.h"
 
 #include <errno.h>
@@ -121,18 +123,20 @@ static json_t *reference_json(const json_t *set, size_t number)
 static json_t *event_json(const struct snapshot *snapshot, const struct snapshot_column *column, const json_t *sets,
 			  size_t first)
 {
+	const struct scope_plan *plan = &snapshot->plan->scope[column->column->scope];
 	const struct event *event = column->column->event;
 	size_t number = column->column->set == NO_SET ? SIZE_MAX : first + column->column->set;
 	const json_t *set = json_array_get(sets, number);
 	const char *unit = event_unit_name(event->unit);
-	json_t *json = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "scope",
-				 scope_name(column->column->scope), "group", document_text(column->column->group->name),
-				 "event", document_text(event->metric), "text", document_text(event->text), "pmu",
-				 document_text(event->pmu), "encoding", encoding_json(snapshot, column->column), "unit",
-				 document_text(*unit ? unit : NULL), "scale", document_real(event->scale), "set",
-				 reference_json(set, number), "cpus",
-				 set ? json_incref(json_object_get(set, "cpus")) : json_null(), "state",
-				 event_state_name(column->state), "reason", document_text(column->why));
+	const char *engine = set ? engine_name_of(&plan->sets[column->column->set]) : NULL;
+	json_t *json = json_pack(
+		"{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "scope",
+		scope_name(column->column->scope), "group", document_text(column->column->group->name), "event",
+		document_text(event->metric), "text", document_text(event->text), "pmu", document_text(event->pmu),
+		"encoding", encoding_json(snapshot, column->column), "unit", document_text(*unit ? unit : NULL),
+		"scale", document_real(event->scale), "set", reference_json(set, number), "cpus",
+		set ? json_incref(json_object_get(set, "cpus")) : json_null(), "engine", document_text(engine), "state",
+		event_state_name(column->state), "reason", document_text(column->why));
 
 	if (!json || !event->absent)
 		return json;

@@ -103,6 +103,67 @@ static const char *find_reason_left_out(const struct monitor *monitor)
 	return NULL;
 }
 
+/* The events of cgroups that are counted, by how. */
+struct crediting {
+	size_t nr, credited, passed_over;
+	const char *why; /* of the first that was passed over */
+};
+
+static struct crediting count_credited(const struct scope_plan *plan)
+{
+	struct crediting ret = {};
+
+	for (size_t i = 0; i < plan_nr_shown(plan); i++) {
+		const struct column *column = &plan->columns[i];
+
+		if (column->set == NO_SET)
+			continue;
+		ret.nr++;
+		ret.credited += plan->sets[column->set].credited;
+		if (column->passed_over && ret.passed_over++ == 0)
+			ret.why = column->passed_over;
+	}
+	return ret;
+}
+
+void monitor_explain_no_crediting(struct monitor *monitor)
+{
+	const struct machine *machine = monitor->machine;
+	struct crediting crediting = count_credited(&count_plan(monitor->count)->scope[SCOPE_CGROUP]);
+
+	monitor->no_crediting = machine->no_crediting;
+	if (machine->credits && crediting.passed_over > 0)
+		reason_set(&monitor->no_crediting, 0,
+			   "%zu of %zu events of cgroups are counted by perf events of their own, and not by "
+			   "crediting: %s",
+			   crediting.passed_over, crediting.nr, crediting.why);
+}
+
+const char *monitor_no_crediting(const struct monitor *monitor)
+{
+	return monitor->no_crediting.text;
+}
+
+void monitor_describe_crediting(const struct monitor *monitor, struct reason *ret)
+{
+	struct crediting crediting = count_credited(&count_plan(monitor->count)->scope[SCOPE_CGROUP]);
+	size_t others = crediting.nr - crediting.credited - crediting.passed_over;
+
+	ret->text[0] = '\0';
+	if (!monitor->machine->credits || crediting.nr == 0)
+		return;
+	if (crediting.credited == crediting.nr)
+		reason_set(ret, 0, "CPUs' events are credited to them at switches (engine bpf)");
+	else if (crediting.credited > 0)
+		reason_set(ret, 0,
+			   "CPUs' events are credited to them at switches (engine bpf): %zu of %zu events; the others "
+			   "are counted by perf events of each cgroup",
+			   crediting.credited, crediting.nr);
+	else
+		reason_set(ret, 0, "they are counted by perf events of their own%s",
+			   others == crediting.nr ? ", as tracepoints, probes and breakpoints are" : "");
+}
+
 bool monitor_describe(const struct monitor *monitor, struct reason *ret)
 {
 	const struct plan *plan = count_plan(monitor->count);

@@ -287,7 +287,6 @@ bool machine_problem(const struct machine *machine, size_t i, struct reason *ret
 		{ "", machine->cpus_problem.text },
 		{ "no cgroups: ", no_cgroups },
 		{ "", machine->part_of_tree.text },
-		{ "", machine->no_crediting.text },
 	};
 
 	if (i < nr_pmus) {

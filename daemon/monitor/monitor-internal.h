@@ -21,6 +21,7 @@ struct monitor {
 	struct config *config;
 	struct machine *machine;
 	struct machine_info info;
+	struct reason no_crediting; /* monitor_no_crediting() */
 	struct async_close *closer;
 	struct count *count;
 	struct count *restored; /* from before a restart, until the start */
@@ -68,6 +69,9 @@ struct reload {
 
 /* Does what a reload of the config in force would do, on the machine as it is now. Errors as of monitor_new(). */
 int monitor_reapply(struct monitor *monitor, struct reason *why);
+
+/* Works out what monitor_no_crediting() returns, of the machine and the count in force. */
+void monitor_explain_no_crediting(struct monitor *monitor);
 
 /* Puts machine and config in force, beside the count that is. They are taken over. */
 void monitor_use(struct monitor *monitor, struct machine *machine, struct config *config);

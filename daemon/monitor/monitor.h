@@ -158,5 +158,10 @@ size_t monitor_nr_cgroups(const struct monitor *monitor, enum cgroup_status stat
 uint64_t monitor_fd_limit(const struct monitor *monitor);
 size_t monitor_needed_fds(const struct monitor *monitor);
 
+/* How the events of cgroups are counted, in a sentence: ret; "": there are none, or nobody asked for crediting. */
+void monitor_describe_crediting(const struct monitor *monitor, struct reason *ret);
+/* The same, where crediting was asked for and falls short: not all are credited that could be; or "". */
+const char *monitor_no_crediting(const struct monitor *monitor);
+
 /* One line for people: "4 of 8 events on 2 CPUs, …"; or "nothing: " with the reason, and false. */
 bool monitor_describe(const struct monitor *monitor, struct reason *ret);

@@ -80,6 +80,7 @@ void monitor_use(struct monitor *monitor, struct machine *machine, struct config
 		.exclude = config->exclude.items,
 		.nr_exclude = config->exclude.nr,
 	};
+	monitor_explain_no_crediting(monitor);
 	monitor->info = (struct machine_info){
 		.version = PACKAGE_VERSION,
 		.engine = count_engine_name(monitor->count),
@@ -90,7 +91,7 @@ void monitor_use(struct monitor *monitor, struct machine *machine, struct config
 		.mount = machine->mount.path ? &machine->mount : NULL,
 		.no_cgroups = machine->no_cgroups.text,
 		.part_of_tree = machine->part_of_tree.text,
-		.no_crediting = machine->no_crediting.text,
+		.no_crediting = monitor->no_crediting.text,
 		.cpus_problem = machine->cpus_problem.text,
 		.no_names = container_finder_problem(monitor->finder),
 		.cpus = &machine->cpus,

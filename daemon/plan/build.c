@@ -64,6 +64,17 @@ int column_set_state(struct column *column, enum event_state state, const char *
 	return 0;
 }
 
+int column_add_why(struct column *column, const char *why)
+{
+	char *both;
+
+	if (asprintf(&both, "%s%s%s", column->why ? column->why : "", column->why ? "; " : "", why) < 0)
+		return -ENOMEM;
+	free(column->why);
+	column->why = both;
+	return 0;
+}
+
 int cpulist_of_event(struct cpulist *ret, const struct event *event, const struct cpulist *online)
 {
 	struct cpulist list;

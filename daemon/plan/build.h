@@ -14,6 +14,8 @@ int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, e
 
 /* Copies why. -ENOMEM. */
 int column_set_state(struct column *column, enum event_state state, const char *why);
+/* Appends to the reason. -ENOMEM. */
+int column_add_why(struct column *column, const char *why);
 
 /* The CPUs of `online` on which the event can be counted. -ENOMEM. */
 int cpulist_of_event(struct cpulist *ret, const struct event *event, const struct cpulist *online);

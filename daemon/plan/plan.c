@@ -68,6 +68,7 @@ static void scope_plan_release(struct scope_plan *plan)
 {
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		free(plan->columns[i].why);
+		free(plan->columns[i].passed_over);
 		safe_close(plan->columns[i].held);
 	}
 	free(plan->columns);

@@ -81,9 +81,10 @@ struct column {
 	struct perf_event_attr attr;
 	/* State when the plan was made; what the engine finds later stands in struct states. */
 	enum event_state state;
-	char *why;	  /* NULL where there is nothing to say */
-	int held;	  /* an open file of a kept event (struct event): it keeps the kernel's number; -1: none */
-	bool may_recover; /* it is not counted, and that can change by itself: it is to be tried again */
+	char *why;	   /* NULL where there is nothing to say */
+	char *passed_over; /* why an engine that goes before its own does not count it, and `why` says so; or NULL */
+	int held;	   /* an open file of a kept event (struct event): it keeps the kernel's number; -1: none */
+	bool may_recover;  /* it is not counted, and that can change by itself: it is to be tried again */
 };
 
 struct engine_ops;

@@ -218,6 +218,8 @@ void report_machine(const struct monitor *monitor)
 		log_warning("%s", problem.text);
 	for (size_t i = 0; machine_problem(monitor_machine(monitor), i, &problem); i++)
 		log_warning("%s", problem.text);
+	if (monitor_no_crediting(monitor)[0])
+		log_warning("%s", monitor_no_crediting(monitor));
 	/* By default profiles are taken where they can be: without them nothing is wrong. */
 	if (monitor_profile_problem(monitor)[0])
 		log_notice("%s", monitor_profile_problem(monitor));

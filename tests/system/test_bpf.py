@@ -581,6 +581,51 @@ def test_what_switches_cost(perfmond, cgroups, work, cpus):
     assert cost["switch_seconds"] > 0
 
 
+KINDS = ("page-faults", "context-switches", "cpu-migrations", "minor-faults", "major-faults")
+
+
+def of_events(cgroups, events, engine):
+    return config(cgroups, engine, groups="these") + f"""
+[group "these"]
+events = {events}
+"""
+
+
+def counted_by(daemon):
+    return [event["engine"] for event in daemon.json("/api/v1/events")["events"] if event["scope"] == "cgroup"]
+
+
+@pytest.mark.parametrize("nr, engine", [(64, "bpf"), (65, "bpf"), (65, "auto")])
+def test_more_events_than_fit(perfmond, cgroups, nr, engine):
+    """All of them are left to perf then: nobody is told that they are credited, but why they are not. To demand the
+    engine is a problem for --check."""
+    fits = nr <= 64
+    text = of_events(cgroups, ", ".join(f"e{i}={KINDS[i % len(KINDS)]}" for i in range(nr)), engine)
+    daemon = perfmond(text)
+    sentence = "events of cgroups are counted by perf events of their own, and not by crediting: there are more than 64"
+    assert counted_by(daemon) == ["bpf" if fits else "perf"] * nr
+    assert any(sentence in problem for problem in daemon.json("/api/v1/status")["problems"]) != fits
+    assert (sentence in daemon.log) != fits
+    done = run("--check", f"--config={daemon.config_path}")
+    assert done.returncode == (2 if engine == "bpf" and not fits else 0), done.stdout
+    assert (f"{nr} of {nr} {sentence}" in done.stdout) != fits
+    assert ("credited to them at switches" in done.stdout) == fits
+    for event in daemon.json("/api/v1/events")["events"]:
+        if event["scope"] == "cgroup":
+            assert event["state"] == "ok" and (event["reason"] is None) == fits, event
+
+
+def test_kinds_that_perf_counts(perfmond, cgroups):
+    """They are perf's in any case, which is no problem; all say so."""
+    for events, engines, says in (("sched:sched_switch", ["perf"], "as tracepoints, probes and breakpoints are"),
+                                  ("sched:sched_switch, page-faults", ["perf", "bpf"], "1 of 2 events")):
+        daemon = perfmond(of_events(cgroups, events, "bpf"))
+        assert counted_by(daemon) == engines
+        assert not any("crediting" in problem for problem in daemon.json("/api/v1/status")["problems"])
+        done = run("--check", f"--config={daemon.config_path}")
+        assert done.returncode == 0 and says in done.stdout, done.stdout
+
+
 def test_without_the_privilege(perfmond, cgroups):
     """A process that has CAP_PERFMON alone counts by perf, and says why."""
     path = "/proc/sys/kernel/unprivileged_bpf_disabled"
@@ -591,4 +636,6 @@ def test_without_the_privilege(perfmond, cgroups):
     sentence = "not by crediting: the kernel refuses BPF programs"
     assert any(sentence in problem for problem in daemon.json("/api/v1/status")["problems"])
     assert daemon.fresh().state("page_faults", "cgroup") == "ok"
-    assert sentence in run("--check", f"--config={daemon.config_path}", prefix=prefix).stdout
+    done = run("--check", f"--config={daemon.config_path}", prefix=prefix)
+    assert f"problem: cgroups are counted by perf events of their own, and {sentence}" in done.stdout
+    assert done.returncode == 2

@@ -47,6 +47,11 @@ static bool is_perfs(const struct column *column)
 	       event_is_slow_to_close(column->event);
 }
 
+static bool bpf_suits(const struct column *column)
+{
+	return column->scope == SCOPE_CGROUP && !is_perfs(column);
+}
+
 static bool are_too_many(const struct scope_plan *plan)
 {
 	size_t nr = 0;
@@ -54,17 +59,6 @@ static bool are_too_many(const struct scope_plan *plan)
 	for (size_t i = 0; i < plan->nr_columns && plan->nr_columns > CREDIT_EVENTS_MAX; i++)
 		nr += !is_perfs(&plan->columns[i]);
 	return nr > CREDIT_EVENTS_MAX;
-}
-
-static const char *explain_kind(const struct scope_plan *plan, const struct column *column)
-{
-	if (column->scope == SCOPE_CPU)
-		return "CPUs' events are perf's";
-	if (is_perfs(column))
-		return "tracepoints, probes and breakpoints are counted by perf";
-	if (are_too_many(plan))
-		return "there are more events per cgroup than are read at a switch";
-	return NULL;
 }
 
 /* An event is credited where the CPUs' one can be counted. */
@@ -79,11 +73,14 @@ static struct engine_probe probe_on_cpus(const struct engine_probe *probe)
 static int bpf_try_column(struct scope_plan *plan, size_t at, const struct engine_probe *probe)
 {
 	const struct engine_probe on_cpus = probe_on_cpus(probe);
-	const char *why = explain_kind(plan, &plan->columns[at]);
 	struct reason reason;
 
-	if (why)
-		return column_set_state(&plan->columns[at], EVENT_UNSUPPORTED, why);
+	if (are_too_many(plan)) {
+		reason_set(&reason, 0,
+			   "there are more than %d events per cgroup, which is as many as can be read at a switch",
+			   CREDIT_EVENTS_MAX);
+		return column_set_state(&plan->columns[at], EVENT_UNSUPPORTED, reason.text);
+	}
 	if (bpf_is_available(&reason) < 0)
 		return column_set_state(&plan->columns[at], EVENT_UNSUPPORTED, reason.text);
 	return engine_perf.try_column(plan, at, &on_cpus);
@@ -464,6 +461,7 @@ static void bpf_each_kept(const struct engine *base, kept_visitor each, void *us
 static const struct engine_ops ops = {
 	.name = "bpf",
 	.credits = true,
+	.suits = bpf_suits,
 	.try_column = bpf_try_column,
 	.try_set = bpf_try_set,
 	.hold_set = bpf_hold_set,

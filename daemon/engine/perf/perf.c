@@ -575,7 +575,7 @@ static int perf_create(struct engine **ret, const struct engine_env *env)
 }
 
 const struct engine_ops engine_perf = {
-	.name = "perf-cgroup",
+	.name = "perf",
 	.try_column = probe_column,
 	.try_set = probe_set,
 	.hold_set = probe_hold,

@@ -171,7 +171,7 @@ static void make_machine(struct made_machine *m)
 	m->env = (struct event_env){ .pmus = &m->catalogue, .tracefs_problem = "tracefs is not mounted" };
 	m->info = (struct machine_info){
 		.version = "1.2.3",
-		.engine = "perf-cgroup",
+		.engine = "perf",
 		.identity = &m->identity,
 		.online = 4,
 		.privilege = &m->privilege,
@@ -219,7 +219,7 @@ static void test_status(void **state)
 	assert_number(json, "machine.cpus", 4);
 	assert_number(json, "pid", getpid());
 	assert_number(json, "uptime_seconds", 100);
-	assert_text(json, "engine", "perf-cgroup");
+	assert_text(json, "engine", "perf");
 	assert_number(json, "privileges.perf_event_paranoid", 2);
 	assert_size(json, "privileges.capabilities", 1);
 	assert_text(json, "privileges.capabilities.0", "CAP_PERFMON");

@@ -149,7 +149,7 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 	fake->env.pmus = &fake->pmus;
 	fake->info = (struct machine_info){
 		.version = "1.2.3",
-		.engine = "perf-cgroup",
+		.engine = "perf",
 		.identity = &fake->identity,
 		.online = 1,
 		.privilege = &fake->privilege,
