@@ -5,10 +5,12 @@ its tasks' own books, say; a parent is the sum of its children; nothing is lost 
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -579,6 +581,45 @@ def test_what_switches_cost(perfmond, cgroups, work, cpus):
     cost = daemon.json("/api/v1/status")["cost"]
     assert cost["switches"] >= after.value("perfmond_switches_total", cpu=str(cpu))
     assert cost["switch_seconds"] > 0
+
+
+def map_bytes(pid):
+    """What the kernel says that the maps of the process take."""
+    found = {}
+    for path in Path(f"/proc/{pid}/fdinfo").iterdir():
+        fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+        if "map_id" in fields:
+            found[fields["map_id"]] = int(fields["memlock"])
+    return sum(found.values())
+
+
+def unforked_bytes(pid):
+    """The sizes of the mappings that children do not get: of the copies that the daemon has, and little else."""
+    sizes = re.findall(r"^Size: +(\d+) kB$(?:\n(?!VmFlags).*)*\nVmFlags:.* dc( |$)",
+                       Path(f"/proc/{pid}/smaps").read_text(), re.MULTILINE)
+    return sum(int(size) * 1024 for size, _ in sizes)
+
+
+def test_memory(perfmond, cgroups):
+    """It is what doc/reliability.md says."""
+    release = [int(part) for part in re.findall(r"\d+", os.uname().release)[:2]]
+    if release < [6, 4]:
+        pytest.skip("this kernel tells less of the memory of maps")
+    nr_cpus = int(re.findall(r"\d+", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
+    kernel, own = {}, {}
+    for most in (2000, 20000):
+        daemon = perfmond(config(cgroups, more=f"max = {most}"))
+        listed = daemon.json("/api/v1/events")
+        sets = [listed["sets"][number] for number in
+                {event["set"]["number"] for event in listed["events"] if event["engine"] == "bpf"}]
+        nr_sets = -(-len(sets) // 4) * 4
+        nr_events = -(-sum(len(one["members"]) for one in sets) // 8) * 8
+        slots = most + most // 2 + 1024
+        kernel[slots], own[slots] = map_bytes(daemon.pid), unforked_bytes(daemon.pid)
+        assert kernel[slots] == pytest.approx(
+            800_000 + nr_cpus * 4400 + slots * (364 + nr_cpus * 8 * (1 + 3 * nr_sets + nr_events)), rel=0.02)
+    (less, more), slot = sorted(own), 64 + nr_cpus * 8 * (1 + 5 * nr_sets + nr_events)
+    assert own[more] - own[less] == pytest.approx((more - less) * slot, rel=0.02)
 
 
 KINDS = ("page-faults", "context-switches", "cpu-migrations", "minor-faults", "major-faults")
