@@ -207,7 +207,7 @@ static void print_reasons(const struct reasons *reasons)
 		print_line("%s", "");
 }
 
-/* Prints the events of a scope; returns the number of those that are not counted. */
+/* Prints the events of a scope; returns the number of those that are counted nowhere. */
 static size_t print_events(const struct monitor *monitor, enum scope scope, struct reasons *reasons)
 {
 	const struct scope_plan *plan = &count_plan(monitor_count(monitor))->scope[scope];
@@ -227,7 +227,8 @@ static size_t print_events(const struct monitor *monitor, enum scope scope, stru
 			reason_set(&number, 0, " [%zu]", number_reason(reasons, why));
 		print_line("  %-12s %-28.*s %s%s", column->group->name, (int)title.len, title.data ?: "",
 			   event_state_name(state), number.text);
-		lost += state != EVENT_OK && state != EVENT_MULTIPLEXED;
+		lost += state != EVENT_OK && state != EVENT_MULTIPLEXED &&
+			!count_column_is_partial(monitor_count(monitor), scope, i);
 	}
 	return lost;
 }
@@ -266,11 +267,12 @@ static size_t print_unlisted(const struct cgroup_tree *tree)
 	return nr;
 }
 
-/* Prints cgroups that are left out, ten at most, each with the reason; returns the number of all. */
+/* Prints cgroups that are left out or lack events, ten at most, each with the reason; returns the number of those that
+ * are left out. */
 static size_t print_left_out(const struct monitor *monitor)
 {
 	const struct cgroup_tree *tree = monitor_tree(monitor);
-	size_t left_out = 0, shown = 0;
+	size_t left_out = 0, found = 0, shown = 0;
 	const struct cgroup *cgroup;
 
 	/* With no event to count in cgroups, the list of events shows why. */
@@ -279,15 +281,16 @@ static size_t print_left_out(const struct monitor *monitor)
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all) {
 		if (!cgroup->why)
 			continue;
-		left_out++;
+		found++;
+		left_out += cgroup->status != CGROUP_COUNTED;
 		if (shown < 10) {
 			print_line("  %s: %s: %s", cgroup->identity->label,
 				   cgroup_status_name((enum cgroup_status)cgroup->status), cgroup->why);
 			shown++;
 		}
 	}
-	if (left_out > shown)
-		print_line("  and %zu more", left_out - shown);
+	if (found > shown)
+		print_line("  and %zu more", found - shown);
 	return left_out + print_unlisted(tree);
 }
 
@@ -328,7 +331,7 @@ static int check_config(const struct options *options)
 {
 	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
 	_cleanup_(reasons_release) struct reasons reasons = {};
-	size_t events, captures, profiles, cgroups;
+	size_t events, captures, profiles, cgroups, incomplete;
 
 	if (count_for(&monitor, options, CHECK_NS) < 0 || check_web_files(monitor) < 0)
 		return EXIT_FAILURE;
@@ -339,8 +342,9 @@ static int check_config(const struct options *options)
 	print_reasons(&reasons);
 	profiles = monitor_nr_lost_profiles(monitor);
 	cgroups = print_left_out(monitor);
+	incomplete = monitor_nr_incomplete(monitor);
 	print_unused(monitor_config(monitor));
-	if (events + captures + profiles + cgroups == 0 && !lacks_crediting(monitor)) {
+	if (events + captures + profiles + cgroups + incomplete == 0 && !lacks_crediting(monitor)) {
 		print_line("all that is configured can be counted");
 		return EXIT_SUCCESS;
 	}
@@ -352,6 +356,8 @@ static int check_config(const struct options *options)
 		print_line("%zu of the captures above can't be made", captures);
 	if (cgroups > 0)
 		print_line(cgroups == 1 ? "1 cgroup is left out" : "%zu cgroups are left out", cgroups);
+	if (incomplete > 0)
+		print_line(incomplete == 1 ? "1 cgroup lacks some events" : "%zu cgroups lack some events", incomplete);
 	if (lacks_crediting(monitor))
 		print_line("[cgroup] engine = bpf can't be kept");
 	return EXIT_CANNOT_COUNT;

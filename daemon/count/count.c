@@ -43,16 +43,6 @@ struct count {
 	const struct count *from;      /* in a takeover: the predecessor */
 };
 
-const char *cgroup_status_name(enum cgroup_status status)
-{
-	static const char *const names[_CGROUP_STATUS_MAX] = {
-		[CGROUP_WAITING] = "waiting",	[CGROUP_COUNTED] = "counted",	[CGROUP_EXCLUDED] = "excluded",
-		[CGROUP_OVER_MAX] = "over_max", [CGROUP_OVER_FDS] = "over_fds", [CGROUP_FAILED] = "failed",
-	};
-
-	return names[status];
-}
-
 struct count *count_free(struct count *count)
 {
 	if (!count)
@@ -548,6 +538,8 @@ int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const 
 	make_room(count, fds);
 	if (!has_room(count, fds)) {
 		say_no_room(count, fds, why);
+		if (had)
+			engines_note_lack(&count->engines, why);
 		return had ? CGROUP_COUNTED : CGROUP_OVER_FDS;
 	}
 
@@ -596,6 +588,7 @@ static void judge_sets(struct count *count, uint64_t after)
 	if (count->last_read - count->judged < after)
 		return;
 	count->judged = count->last_read;
+	engines_count_lacking(&count->engines, count->nr_cgroups);
 	states_judge(count->states, count->engines.health);
 }
 
@@ -763,6 +756,11 @@ const struct totals *count_totals(const struct count *count)
 enum event_state count_column_state(const struct count *count, enum scope scope, size_t column, const char **why)
 {
 	return states_get(count->states, scope, column, why);
+}
+
+bool count_column_is_partial(const struct count *count, enum scope scope, size_t column)
+{
+	return states_is_partial(count->states, scope, column);
 }
 
 struct count_stats count_stats(const struct count *count)

@@ -15,24 +15,12 @@
  * the old one (count_takeover_begin()).
  */
 
+#include "count/cgroup-status.h"
 #include "count/planner.h"
 #include "host/cpu.h"
 #include "totals/totals.h"
 #include "util/async-close.h"
 #include "util/buf.h"
-
-/* Why a cgroup is counted or not; kept in struct cgroup's status. */
-enum cgroup_status {
-	CGROUP_WAITING, /* to be opened */
-	CGROUP_COUNTED,
-	CGROUP_EXCLUDED, /* [cgroup] include and exclude */
-	CGROUP_OVER_MAX, /* [cgroup] max */
-	CGROUP_OVER_FDS, /* RLIMIT_NOFILE */
-	CGROUP_FAILED,	 /* the reason says */
-	_CGROUP_STATUS_MAX,
-};
-
-const char *cgroup_status_name(enum cgroup_status status);
 
 struct count;
 
@@ -168,6 +156,9 @@ const struct totals *count_totals(const struct count *count);
 
 /* The state of a column now: the plan's, or what readings have found since. *why may become NULL. */
 enum event_state count_column_state(const struct count *count, enum scope scope, size_t column, const char **why);
+
+/* Is it counted in some cgroups, and not in others? Then its state is `failed`, and what is counted is shown. */
+bool count_column_is_partial(const struct count *count, enum scope scope, size_t column);
 
 struct count_stats {
 	uint64_t reads, read_ns, read_errors, backwards;

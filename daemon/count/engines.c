@@ -181,6 +181,26 @@ bool engines_switch_cost(const struct engines *engines, int cpu, struct switch_c
 	return false;
 }
 
+void engines_note_lack(struct engines *engines, const struct reason *why)
+{
+	for (size_t i = 0; i < engines->plan->scope[SCOPE_CGROUP].nr_sets; i++)
+		engines->health[SCOPE_CGROUP][i].lack = *why;
+}
+
+void engines_count_lacking(struct engines *engines, size_t nr)
+{
+	for (size_t i = 0; i < engines->plan->scope[SCOPE_CGROUP].nr_sets; i++) {
+		const struct engine *engine = engines_find(engines, engines->plan->scope[SCOPE_CGROUP].sets[i].engine);
+		struct set_health *health = &engines->health[SCOPE_CGROUP][i];
+		size_t whole = engine && engine->ops->nr_whole ? engine->ops->nr_whole(engine, i) : nr;
+
+		health->cgroups = nr;
+		health->lacking = nr > whole ? nr - whole : 0;
+		if (!health->lacking)
+			health->lack.text[0] = '\0';
+	}
+}
+
 void engines_each_kept(const struct engines *engines, kept_visitor each, void *userdata)
 {
 	for (size_t i = 0; i < engines->nr; i++)

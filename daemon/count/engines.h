@@ -60,6 +60,10 @@ void engines_each_kept(const struct engines *engines, kept_visitor each, void *u
 int engines_add(struct engines *engines, const struct engine_target *target, const struct cpulist *cpus,
 		struct totals_row *const *rows, uint64_t now, struct reason *why);
 
+/* Notes why a cgroup lacks some of its sets; … and in how many of nr counted cgroups each set is lacking. */
+void engines_note_lack(struct engines *engines, const struct reason *why);
+void engines_count_lacking(struct engines *engines, size_t nr);
+
 /* Nothing is measured of sets whose engine does not count the target, while another one does. */
 void engines_settle_row(const struct engines *engines, enum scope scope, uint64_t id, struct totals_row *row);
 

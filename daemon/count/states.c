@@ -94,6 +94,7 @@ static void update_set(struct set_state *state, struct set_health *health, const
 {
 	double share = health->enabled ? (double)health->running / (double)health->enabled : 1;
 
+	state->partial = false;
 	if (health->failures) {
 		state->state = EVENT_FAILED;
 		state->why = health->why;
@@ -109,6 +110,11 @@ static void update_set(struct set_state *state, struct set_health *health, const
 			   "opened and enabled, but the PMU never ran it: group '%s' is too large for it, or its "
 			   "counters are taken (another perf user, kernel.nmi_watchdog)",
 			   set->group->name);
+	} else if (health->lacking && health->lack.text[0]) {
+		state->state = EVENT_FAILED;
+		state->partial = health->lacking < health->cgroups;
+		reason_set(&state->why, 0, "%zu of %zu cgroups lack it: %s", health->lacking, health->cgroups,
+			   health->lack.text);
 	} else if (!set->exact && (share < FULL_SHARE || health->doubted || health->unsettled)) {
 		state->state = EVENT_MULTIPLEXED;
 		explain_multiplexed(health, share, &state->why);
@@ -154,7 +160,7 @@ static void update_stalls(struct states *states, enum scope scope, const struct 
 static enum event_state state_of(const struct set_state *set, const struct column_state *state,
 				 const struct event *event, const char **why)
 {
-	if (state->stall.stalled && is_counting(set->state)) {
+	if (state->stall.stalled && (is_counting(set->state) || set->partial)) {
 		*why = event->steady ? "it runs on busy CPUs and hardly counts: the PMU does not count it" :
 				       "it runs and has counted nothing in 10 s of busy CPU time: the PMU does not "
 				       "count it, or it never happens here; it is shown from its first count on";
@@ -226,6 +232,14 @@ void states_update(struct states *states, struct totals *totals, const struct cp
 		memset(totals->counted[scope], 0, plan->nr_columns * sizeof(uint64_t));
 		join_whys(states, (enum scope)scope);
 	}
+}
+
+bool states_is_partial(const struct states *states, enum scope scope, size_t at)
+{
+	size_t set = states->plan->scope[scope].columns[at].set;
+	const char *why;
+
+	return set != NO_SET && states->sets[scope][set].partial && states_get(states, scope, at, &why) == EVENT_FAILED;
 }
 
 enum event_state states_get(const struct states *states, enum scope scope, size_t at, const char **why)

@@ -17,6 +17,7 @@ struct set_time {
 
 struct set_state {
 	enum event_state state;
+	bool partial; /* failed, and counted in some cgroups */
 	struct reason why;
 	struct set_time time;
 };
@@ -48,4 +49,6 @@ void states_judge(struct states *states, struct set_health *const health[static 
  * not known, which does not matter while nothing is in doubt. */
 void states_update(struct states *states, struct totals *totals, const struct cpulist *cpus, const uint64_t *busy);
 
+/* Is the column counted in some cgroups, and not in others? */
+bool states_is_partial(const struct states *states, enum scope scope, size_t column);
 enum event_state states_get(const struct states *states, enum scope scope, size_t column, const char **why);

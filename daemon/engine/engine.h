@@ -38,6 +38,9 @@ struct set_health {
 	uint64_t failures;     /* targets or readings that failed since then */
 	struct reason why;     /* the last failure's sentence */
 	struct reason lasting; /* of a set that is not open on some CPU: stays until the next plan */
+	size_t lacking;	       /* counted cgroups in which it is not open, or only in part, … */
+	size_t cgroups;	       /* … of so many */
+	struct reason lack;    /* why it could not be opened in the last of them; empty: it was not tried yet */
 };
 
 /* Readings that can't be true, and were refused (perfmond_pmu_lies_total). */
@@ -177,6 +180,8 @@ struct engine_ops {
 
 	/* Is anything of the set open, on any target? */
 	bool (*is_open)(const struct engine *engine, enum scope scope, size_t set);
+	/* In how many cgroups is all of the set open that can be? NULL: in all that there are. */
+	size_t (*nr_whole)(const struct engine *engine, size_t set);
 	/* The open event of a set of the CPUs' scope on a CPU, and the kernel's id of it; the file stays the engine's.
 	 * -ENODEV: the CPU is offline, or has been since; -ENOENT: it is not open for another reason. */
 	int (*event_of)(const struct engine *engine, int cpu, size_t set, size_t member, uint64_t *ret_id);

@@ -169,14 +169,21 @@ static bool is_counting(enum event_state state)
 static bool problems_add_events(json_t *problems, const struct snapshot *snapshot, enum scope scope)
 {
 	const struct snapshot_table *table = &snapshot->table[scope];
-	size_t lost = 0;
+	size_t lost = 0, partial = 0;
 	char text[128];
 
-	for (size_t i = 0; i < table->nr_columns; i++)
-		lost += !is_counting(table->columns[i].state);
+	for (size_t i = 0; i < table->nr_columns; i++) {
+		partial += table->columns[i].partial;
+		lost += !table->columns[i].partial && !is_counting(table->columns[i].state);
+	}
 	(void)snprintf(text, sizeof(text), "%zu of %zu events per %s are not counted: /api/v1/events says why", lost,
 		       table->nr_columns, scope == SCOPE_CPU ? "CPU" : "cgroup");
-	return !lost || problems_add(problems, text);
+	if (lost && !problems_add(problems, text))
+		return false;
+	(void)snprintf(text, sizeof(text),
+		       "%zu of %zu events per cgroup are missing in some cgroups: /api/v1/events says why", partial,
+		       table->nr_columns);
+	return !partial || problems_add(problems, text);
 }
 
 static bool problems_add_cgroups(json_t *problems, const struct self_stats *self)

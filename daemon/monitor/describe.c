@@ -9,6 +9,8 @@
 #include "monitor/monitor-internal.h"
 #include "util/clock.h"
 
+#include <stdio.h>
+
 size_t monitor_needed_fds(const struct monitor *monitor)
 {
 	return admission_needed_fds(&monitor->admission) +
@@ -68,8 +70,8 @@ struct self_stats monitor_self_stats(const struct monitor *monitor, const struct
 	return self;
 }
 
-/* The number of a scope's events that are counted. *lack becomes the reason of one that is not: of the first that is
- * denied, or else of the first. */
+/* The number of a scope's events that are counted, if only in some cgroups. *lack becomes the reason of one that is
+ * not: of the first that is denied, or else of the first. */
 static size_t count_counting_events(const struct monitor *monitor, enum scope scope, const char **lack, bool *denied)
 {
 	size_t counting = 0;
@@ -78,7 +80,8 @@ static size_t count_counting_events(const struct monitor *monitor, enum scope sc
 		const char *why;
 		enum event_state state = count_column_state(monitor->count, scope, i, &why);
 
-		if (state == EVENT_OK || state == EVENT_MULTIPLEXED) {
+		if (state == EVENT_OK || state == EVENT_MULTIPLEXED ||
+		    count_column_is_partial(monitor->count, scope, i)) {
 			counting++;
 			continue;
 		}
@@ -164,10 +167,35 @@ void monitor_describe_crediting(const struct monitor *monitor, struct reason *re
 			   others == crediting.nr ? ", as tracepoints, probes and breakpoints are" : "");
 }
 
+size_t monitor_nr_incomplete(const struct monitor *monitor)
+{
+	const struct cgroup *cgroup;
+	size_t nr = 0;
+
+	if (monitor->tree)
+		TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
+			nr += cgroup->status == CGROUP_COUNTED && cgroup->why;
+	return nr;
+}
+
+/* ", of which N lack some"; "" where none does. Cgroups are looked at only if an event is missing in some. */
+static void describe_incomplete(const struct monitor *monitor, char *ret, size_t size)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < plan_nr_shown(&count_plan(monitor->count)->scope[SCOPE_CGROUP]) && !nr; i++)
+		if (count_column_is_partial(monitor->count, SCOPE_CGROUP, i))
+			nr = monitor_nr_incomplete(monitor);
+	ret[0] = '\0';
+	if (nr)
+		(void)snprintf(ret, size, ", of which %zu lack some", nr);
+}
+
 bool monitor_describe(const struct monitor *monitor, struct reason *ret)
 {
 	const struct plan *plan = count_plan(monitor->count);
 	const char *lack = NULL;
+	char incomplete[64];
 	bool denied = false;
 	size_t on_cpus = count_counting_events(monitor, SCOPE_CPU, &lack, &denied);
 	size_t in_cgroups = count_counting_events(monitor, SCOPE_CGROUP, &lack, &denied);
@@ -178,9 +206,10 @@ bool monitor_describe(const struct monitor *monitor, struct reason *ret)
 		reason_set(ret, 0, "nothing: %s", lack ? lack : "the config names no event");
 		return false;
 	}
-	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups", on_cpus,
+	describe_incomplete(monitor, incomplete, sizeof(incomplete));
+	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups%s", on_cpus,
 		   plan_nr_shown(&plan->scope[SCOPE_CPU]), count_stats(monitor->count).cpus, in_cgroups,
 		   plan_nr_shown(&plan->scope[SCOPE_CGROUP]), monitor->admission.nr_status[CGROUP_COUNTED],
-		   monitor->tree ? cgroup_tree_size(monitor->tree) : 0);
+		   monitor->tree ? cgroup_tree_size(monitor->tree) : 0, incomplete);
 	return true;
 }

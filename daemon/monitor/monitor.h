@@ -154,6 +154,9 @@ const struct machine_info *monitor_info(const struct monitor *monitor);
 
 size_t monitor_nr_cgroups(const struct monitor *monitor, enum cgroup_status status);
 
+/* Counted cgroups of which some events are not counted. */
+size_t monitor_nr_incomplete(const struct monitor *monitor);
+
 /* The limit of open files in force, and the one with which everything that is wanted could be counted. */
 uint64_t monitor_fd_limit(const struct monitor *monitor);
 size_t monitor_needed_fds(const struct monitor *monitor);

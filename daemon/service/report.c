@@ -10,11 +10,17 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+/* What was last reported of an event. */
+struct reported {
+	enum event_state state;
+	uint64_t lost_at; /* CLOCK_MONOTONIC ns, when it was last said that it is not counted; 0: never */
+};
+
 struct report {
-	struct plan *plan;			/* a reference; NULL: no states are remembered, or not for a plan */
-	enum event_state *reported[_SCOPE_MAX]; /* of the plan's columns */
-	char *status;				/* the last STATUS= sent, without "Counting "; or NULL */
-	bool idle;				/* nothing was counted, as of the status */
+	struct plan *plan;		       /* a reference; NULL: no states are remembered, or not for a plan */
+	struct reported *reported[_SCOPE_MAX]; /* of the plan's columns */
+	char *status;			       /* the last STATUS= sent, without "Counting "; or NULL */
+	bool idle;			       /* nothing was counted, as of the status */
 	struct log_once news[_REPORT_TOPIC_MAX];
 	struct log_once watches, unlisted, kept;
 	struct log_once rules[CONFIG_MAX_CAPTURES]; /* of captures, by their numbers */
@@ -61,8 +67,16 @@ static bool is_counting_state(enum event_state state)
 	return state == EVENT_OK || state == EVENT_MULTIPLEXED;
 }
 
+/* Has the change to this state to be logged? What comes and goes, as with cgroups that do, is logged once a minute. */
+static bool is_due(const struct reported *reported, enum event_state state, uint64_t now)
+{
+	bool known = !is_counting_state(state) && reported->lost_at && now - reported->lost_at < LOG_ONCE_NS;
+
+	return is_counting_state(state) != is_counting_state(reported->state) && !known;
+}
+
 /* Logs the i-th column, and those after it that have changed to the same state for the same reason, as one line. */
-static void log_state(enum event_state *reported, const struct count *count, enum scope scope, size_t i)
+static void log_state(struct reported *reported, uint64_t now, const struct count *count, enum scope scope, size_t i)
 {
 	const struct scope_plan *plan = &count_plan(count)->scope[scope];
 	struct log_field fields[LOG_FIELDS_MAX];
@@ -77,15 +91,16 @@ static void log_state(enum event_state *reported, const struct count *count, enu
 	for (size_t k = i; k < plan_nr_shown(plan); k++) {
 		const struct event *event = plan->columns[k].event;
 
-		if (count_column_state(count, scope, k, &other_why) != state ||
-		    is_counting_state(reported[k]) == is_counting_state(state) ||
+		if (count_column_state(count, scope, k, &other_why) != state || !is_due(&reported[k], state, now) ||
 		    strcmp(why ?: "", other_why ?: "") != 0)
 			continue;
 		buf_str(&names, names.len ? ", " : "");
 		event_title(&names, event);
 		if (nr_fields < LOG_FIELDS_MAX)
 			fields[nr_fields++] = (struct log_field){ "EVENT", event->text };
-		reported[k] = state;
+		reported[k].state = state;
+		if (!is_counting_state(state))
+			reported[k].lost_at = now;
 	}
 	text = buf_steal(&names);
 	log_fields(fields, nr_fields, is_counting_state(state) ? LOG_NOTICE : LOG_WARNING, "per %s, %s: %s%s%s",
@@ -97,25 +112,26 @@ static void log_state(enum event_state *reported, const struct count *count, enu
 static void log_states(struct report *report, const struct monitor *monitor, enum scope scope)
 {
 	const struct count *count = monitor_count(monitor);
-	enum event_state *reported = report->reported[scope];
+	struct reported *reported = report->reported[scope];
+	uint64_t now = clock_monotonic_ns();
 
 	for (size_t i = 0; i < plan_nr_shown(&count_plan(count)->scope[scope]); i++) {
 		const char *why;
 		enum event_state state = count_column_state(count, scope, i, &why);
 
-		if (is_counting_state(state) == is_counting_state(reported[i]))
-			reported[i] = state;
-		else
-			log_state(reported, count, scope, i);
+		if (is_due(&reported[i], state, now))
+			log_state(reported, now, count, scope, i);
+		else if (is_counting_state(state) == is_counting_state(reported[i].state))
+			reported[i].state = state;
 	}
 }
 
 /* The reported states of a scope's columns, carried over to another plan; NULL where there is no memory. */
-static enum event_state *carry_states(const struct report *report, const struct plan *plan, enum scope scope)
+static struct reported *carry_states(const struct report *report, const struct plan *plan, enum scope scope)
 {
 	const struct scope_plan *to = &plan->scope[scope];
 	const struct scope_plan *from = report->plan ? &report->plan->scope[scope] : NULL;
-	enum event_state *reported = calloc(to->nr_columns + 1, sizeof(*reported));
+	struct reported *reported = calloc(to->nr_columns + 1, sizeof(*reported));
 
 	for (size_t i = 0; reported && from && i < to->nr_columns; i++) {
 		size_t k = column_find_equal(&to->columns[i], from);
@@ -129,7 +145,7 @@ static enum event_state *carry_states(const struct report *report, const struct 
 /* The plan also changes without a reload, when an event has recovered. -ENOMEM. */
 static int follow_plan(struct report *report, struct plan *plan)
 {
-	enum event_state *reported[_SCOPE_MAX] = {};
+	struct reported *reported[_SCOPE_MAX] = {};
 	bool failed = false;
 
 	if (report->plan == plan)

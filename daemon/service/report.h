@@ -5,7 +5,8 @@
  * Reports of the running daemon, to the log and, as STATUS=, to systemd. The events' states, the status line and
  * recurring problems are remembered, so that only changes are reported.
  *
- * An event is reported when it begins or ceases to be counted; events with the same reason share a line.
+ * An event is reported when it begins or ceases to be counted, in some cgroups too; events with the same reason share a
+ * line. That it ceases is reported once a minute at most.
  */
 
 #include "monitor/monitor.h"

@@ -68,6 +68,7 @@ static int copy_columns(struct snapshot_table *table, const struct count *count,
 
 		column->column = &plan->columns[i];
 		column->state = count_column_state(count, scope, i, &why);
+		column->partial = count_column_is_partial(count, scope, i);
 		if (!why)
 			continue;
 		column->why = strdup(why);

@@ -17,7 +17,8 @@
 struct snapshot_column {
 	const struct column *column; /* event, group and scope, in the snapshot's plan */
 	enum event_state state;
-	char *why; /* the reason for the state, or NULL */
+	bool partial; /* failed in some cgroups, and counted in others */
+	char *why;    /* the reason for the state, or NULL */
 };
 
 struct snapshot_cell {
@@ -60,7 +61,7 @@ struct snapshot_table {
 struct snapshot_cgroup {
 	struct cgroup_identity *identity; /* a reference */
 	enum cgroup_status status;
-	char *why; /* why not counted, or NULL */
+	char *why; /* why it, or some of its events, are not counted; or NULL */
 };
 
 /* A rule that may make captures. */

@@ -502,3 +502,17 @@ def test_no_sense(played, browser):
     browser.until_live()
     assert all("404" in line for line in browser.complaints())
     browser.console.clear()
+
+
+def test_an_event_that_some_cgroups_lack(played, browser):
+    """It has failed, and is shown where it is counted."""
+    reason = "1 of 2 cgroups lack it: /b, CPU 0: its breakpoints are in use"
+    played.events = [players.event("cgroup", "watched", state="failed", reason=reason),
+                     players.event("cgroup", "lost", state="failed", reason="nobody has it")]
+    played.cgroups = [{"cgroup": f"/{name}", "id": 1, "derived": {}, "events": events}
+                      for name, events in (("a", {"watched": players.value(7)}), ("b", {}))]
+    browser.open(played.url)
+    rows = {row["tip"]: row for row in browser.table()}
+    assert rows["/a"]["watched"] == "7.00" and "lost" not in rows["/a"]
+    assert rows["/b"]["watched"] != "7.00"
+    assert f"failed: {reason}" in browser.text("#notes ul")

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from harness import until
+from harness import run, until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("debug_registers")]
 
@@ -120,3 +120,74 @@ def test_one_cpu_is_short(take, perfmond, cpus):
     after = until(lambda: (m := daemon.fresh()).state("watched") == "ok" and m, "it is tried again", timeout=40)
     assert after.get("perf_cpu_watched_total", cpu=str(cpus[1])) == 0
     assert len(perf_fds(daemon) - fds) == 1 and fds < perf_fds(daemon)
+
+
+def watched(daemon):
+    """The cgroups' event, as /api/v1/events has it."""
+    return next(event for event in daemon.json("/api/v1/events")["events"]
+                if (event["scope"], event["event"]) == ("cgroup", "watched"))
+
+
+def with_watched(daemon):
+    """The cgroups that have the series."""
+    return {labels["cgroup"] for labels, _ in daemon.fresh().all("perf_cgroup_watched_total")}
+
+
+def test_some_cgroups_are_short(take, perfmond, cgroups, cpus):
+    """Each cgroup takes a breakpoint of each CPU: those that find none are told, and what is counted is shown."""
+    breakpoints = take(cpus)
+    free = len(breakpoints.fds) // len(cpus)
+    breakpoints.close()
+    made = [cgroups.make(f"c{i}") for i in range(free + 2)]
+    text = f"""
+[daemon]
+interval = 200ms
+[cpu]
+groups =
+[cgroup]
+groups = software bp
+include = {cgroups.label}/*
+[group "software"]
+events = context-switches
+[group "bp"]
+events = watched=mem:0x7ff000000000/8:rw
+[profiles]
+enabled = no
+"""
+    daemon = perfmond(text)
+    until(lambda: watched(daemon)["state"] == "failed", "an interval has ended")
+    event = watched(daemon)
+    assert f"2 of {len(made)} cgroups lack it: {cgroups.label}/c" in event["reason"]
+    assert "breakpoints of CPU 0 are in use (ENOSPC)" in event["reason"]
+    assert len(with_watched(daemon)) == free
+    assert daemon.fresh().state("watched", "cgroup") == "failed"
+    problems = daemon.json("/api/v1/status")["problems"]
+    assert any("1 of 2 events per cgroup are missing in some cgroups" in problem for problem in problems), problems
+    assert not any("not counted" in problem for problem in problems), problems
+    daemon.wait_log(rf"per cgroup, failed: mem:0x\w+/8:rw: 2 of {len(made)} cgroups lack it: {cgroups.label}/c")
+    daemon.wait_log(rf"counting .* 2 of 2 events in {len(made)} of \d+ cgroups, of which 2 lack some")
+
+    # When there is room again, nothing is wrong any more.
+    for cgroup in [one for one in made if one.label in with_watched(daemon)][:2]:
+        cgroup.remove()
+    until(lambda: watched(daemon)["state"] == "ok", "it is tried again", timeout=40)
+    assert watched(daemon)["reason"] is None
+    until(lambda: len(with_watched(daemon)) >= free, "all are shown")
+    daemon.wait_log(r"per cgroup, ok: mem:0x")
+    assert not any("some cgroups" in problem for problem in daemon.json("/api/v1/status")["problems"])
+
+    # A cgroup that comes and goes does not fill the log.
+    for _ in range(3):
+        one = cgroups.make("coming")
+        until(lambda: watched(daemon)["state"] == "failed", "there is one too many")
+        one.remove()
+        until(lambda: watched(daemon)["state"] == "ok", "it has gone")
+    assert len([line for line in daemon.lines if "lack it" in line]) == 1
+    daemon.stop()
+
+    made.append(cgroups.make("more"))
+    checked = run("--check", f"--config={daemon.config_path}")
+    assert checked.returncode == 2
+    assert "1 cgroups lack some events" in checked.stdout
+    assert ", 0 left out" in checked.stdout and "cgroups are left out" not in checked.stdout
+    assert "can't be counted" not in checked.stdout.split("open files:")[1]

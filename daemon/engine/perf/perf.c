@@ -164,6 +164,17 @@ static bool perf_is_open(const struct engine *base, enum scope scope, size_t set
 	return false;
 }
 
+static size_t perf_nr_whole(const struct engine *base, size_t set)
+{
+	const struct perf_engine *engine = perf_engine_const(base);
+	const struct perf_target *target;
+	size_t nr = 0;
+
+	TAILQ_FOREACH(target, &engine->targets, in_engine)
+		nr += target->scope == SCOPE_CGROUP && perf_groups_are_whole(target->sets[set]);
+	return nr;
+}
+
 static int perf_event_of(const struct engine *base, int cpu, size_t set, size_t member, uint64_t *ret_id)
 {
 	const struct perf_target *target = perf_target_find(perf_engine_const(base), SCOPE_CPU, (uint64_t)cpu);
@@ -344,8 +355,16 @@ static enum life perf_life(const struct engine *base, int cpu)
 
 /* --- adding */
 
-/* Opens the sets that are not open yet. Returns 0 or an error, with a sentence on the last one. tell: a CPU's sets
- * note it in their health. */
+static void note_refused(struct set_health *health, enum scope scope, const struct reason *why)
+{
+	if (scope == SCOPE_CPU)
+		health->lasting = *why;
+	else
+		health->lack = *why;
+}
+
+/* Opens the sets that are not open yet. Returns 0 or an error, with a sentence on the last one. tell: the sets note it
+ * in their health. */
 static int open_missing(struct perf_engine *engine, struct perf_target *target, const struct engine_target *spec,
 			const struct cpulist *cpus, struct totals_row *const *rows, struct reason *why, bool tell)
 {
@@ -358,8 +377,8 @@ static int open_missing(struct perf_engine *engine, struct perf_target *target, 
 
 		if (engine_owns(&engine->engine, spec->scope, i) && !perf_groups_are_whole(target->sets[i]))
 			r = set_open(engine, &target->sets[i], spec, &plan->sets[i], cpus, rows, why);
-		if (r < 0 && tell && spec->scope == SCOPE_CPU)
-			engine->engine.env.health[SCOPE_CPU][i].lasting = *why;
+		if (r < 0 && tell)
+			note_refused(&engine->engine.env.health[spec->scope][i], spec->scope, why);
 		/* An error that more room could cure goes before others: it decides whether to wait for the closing
 		 * of old files. */
 		if (r < 0 && !perf_open_may_recover(error))
@@ -585,6 +604,7 @@ const struct engine_ops engine_perf = {
 	.fds_needed = perf_fds_needed,
 	.room = perf_room,
 	.is_open = perf_is_open,
+	.nr_whole = perf_nr_whole,
 	.event_of = perf_event_of,
 	.has = perf_has,
 	.add = perf_add,

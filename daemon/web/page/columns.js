@@ -10,12 +10,14 @@ function keyOf(event, keys) {
 	return keys.has(long) ? long : event.event;
 }
 
-function eventColumn(event, key) {
-	const counted = COUNTED.has(event.state);
+/* An event that has failed can be counted in some rows all the same. */
+function eventColumn(event, key, keys) {
+	const whole = COUNTED.has(event.state), counted = whole || keys.has(key);
+	const words = `${event.state}: ${event.reason}`;
 
 	return { key, kind: "events", label: key.replaceAll("_", " "), unit: UNITS[event.unit] ?? "/s",
 		base: event.unit ?? undefined, text: event.text, state: event.state, counted,
-		quality: counted ? event.state : `not counted: ${event.reason ?? event.state}` };
+		quality: whole ? event.state : counted ? words : `not counted: ${event.reason ?? event.state}` };
 }
 
 function ratioColumn(key) {
@@ -66,7 +68,8 @@ function columnsOf(scope, rows) {
 		const key = keyOf(event, keys);
 
 		/* The clock's rate is the CPU use, which is there already. */
-		if (!(key === "task_clock" && columns.has("cpus_utilized"))) columns.set(key, eventColumn(event, key));
+		if (!(key === "task_clock" && columns.has("cpus_utilized")))
+			columns.set(key, eventColumn(event, key, keys));
 	}
 	return [...columns.values()].sort((a, b) => b.counted - a.counted);
 }

@@ -107,7 +107,8 @@ function drawHead() {
 	head.replaceChildren();
 	state.columns.forEach((column, i) => {
 		const cell = make("span", head), button = make("button", cell);
-		const mark = column.kind === "name" || column.state === "ok" ? "" : column.counted ? "~" : "⊘";
+		const isPlain = column.kind === "name" || column.state === "ok";
+		const mark = isPlain ? "" : COUNTED.has(column.state) ? "~" : "⊘";
 
 		cell.setAttribute("role", "columnheader");
 		button.tabIndex = 0;

@@ -316,6 +316,54 @@ static void test_second_fails(void **state)
 	assert_int_equal(count_stats(w->count).fds, fds + 2 * w->cpus.nr);
 }
 
+static int refuse_cgroups(const struct fake_event *event, int nr_members)
+{
+	(void)nr_members;
+	return event->cgroup ? ENOSPC : 0;
+}
+
+/* An event that is counted in one cgroup and not in another is not as it should be, and shown where it is counted. */
+static void test_lacking_in_some_cgroups(void **state)
+{
+	struct world *w = *state;
+	struct reason why = {};
+	struct cgroup *a;
+
+	fake_engine.takes = 1 << SWITCHES;
+	w->engines = fake_first;
+	a = start_counting(w);
+	fake_perf.refuse = refuse_cgroups;
+	assert_int_equal(try_cgroup(w, "b", &why), CGROUP_COUNTED);
+	happen(3);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "1 of 2 cgroups lack it: /b, CPU 0, 'page-faults': ");
+	assert_true(count_column_is_partial(w->count, SCOPE_CGROUP, 0));
+	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 9);
+	assert_state(w, SCOPE_CGROUP, 1, EVENT_OK, NULL);
+	assert_false(count_column_is_partial(w->count, SCOPE_CGROUP, 1));
+	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
+
+	fake_perf.refuse = NULL;
+	(void)add_cgroup(w, "/b");
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
+
+	/* The one that lacked it goes, and the one that had it. */
+	fake_perf.refuse = refuse_cgroups;
+	assert_int_equal(try_cgroup(w, "c", &why), CGROUP_COUNTED);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "1 of 3 cgroups lack it: /c");
+	count_remove_cgroup(w->count, find_cgroup(w, "/c"), true);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
+	assert_int_equal(try_cgroup(w, "d", &why), CGROUP_COUNTED);
+	count_remove_cgroup(w->count, a, true);
+	count_remove_cgroup(w->count, find_cgroup(w, "/b"), true);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "1 of 1 cgroups lack it: /d");
+	assert_false(count_column_is_partial(w->count, SCOPE_CGROUP, 0));
+}
+
 /* A cgroup that continues keeps what one engine has taken over when the other has no files; the cells of an engine that
  * fails are not measured any more. */
 static void test_one_fails_in_a_takeover(void **state)
@@ -446,6 +494,7 @@ int main(void)
 		TEST(test_engine_goes),
 		TEST(test_room),
 		TEST(test_second_fails),
+		TEST(test_lacking_in_some_cgroups),
 		TEST(test_one_fails_in_a_takeover),
 		TEST(test_life),
 		TEST(test_image),
