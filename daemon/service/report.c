@@ -16,6 +16,12 @@ struct reported {
 	uint64_t lost_at; /* CLOCK_MONOTONIC ns, when it was last said that it is not counted; 0: never */
 };
 
+/* Cgroups of one status that are left out. */
+struct left_out {
+	bool logged;	    /* and not over since */
+	uint64_t logged_at; /* CLOCK_MONOTONIC ns; 0: never */
+};
+
 struct report {
 	struct plan *plan;		       /* a reference; NULL: no states are remembered, or not for a plan */
 	struct reported *reported[_SCOPE_MAX]; /* of the plan's columns */
@@ -24,6 +30,7 @@ struct report {
 	struct log_once news[_REPORT_TOPIC_MAX];
 	struct log_once watches, unlisted, kept;
 	struct log_once rules[CONFIG_MAX_CAPTURES]; /* of captures, by their numbers */
+	struct left_out left_out[_CGROUP_STATUS_MAX];
 };
 
 int report_new(struct report **ret)
@@ -241,6 +248,51 @@ void report_machine(const struct monitor *monitor)
 		log_notice("%s", monitor_profile_problem(monitor));
 }
 
+static const struct cgroup *find_left_out(const struct cgroup_tree *tree, enum cgroup_status status)
+{
+	const struct cgroup *cgroup;
+
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all)
+		if (cgroup->status == (int)status)
+			return cgroup;
+	return NULL;
+}
+
+/* Logs that cgroups are left out, and that none is any more. Users who make cgroups must not be able to fill the log:
+ * where the first one comes and goes, that is logged once a minute. */
+static void report_left_out(struct report *report, const struct monitor *monitor, enum cgroup_status status)
+{
+	struct left_out *left_out = &report->left_out[status];
+	const struct cgroup *example = NULL;
+	size_t nr = monitor_nr_cgroups(monitor, status);
+	uint64_t now = clock_monotonic_ns();
+
+	/* Those that failed wait for a moment when they are tried again. */
+	if (left_out->logged && nr == 0 && monitor_nr_cgroups(monitor, CGROUP_WAITING) == 0) {
+		log_notice("no cgroup is %s any more", cgroup_status_name(status));
+		left_out->logged = false;
+	}
+	if (nr > 0 && !left_out->logged && (!left_out->logged_at || now - left_out->logged_at >= LOG_ONCE_NS))
+		example = find_left_out(monitor_tree(monitor), status);
+	if (!example)
+		return;
+	log_warning("%zu cgroups are not counted, %s: for example %s: %s", nr, cgroup_status_name(status),
+		    example->identity->label, example->why ? example->why : "out of memory");
+	left_out->logged = true;
+	left_out->logged_at = now;
+}
+
+/* With no event to count in cgroups, the events' states say why. */
+static void report_all_left_out(struct report *report, const struct monitor *monitor)
+{
+	static const enum cgroup_status statuses[] = { CGROUP_OVER_MAX, CGROUP_OVER_FDS, CGROUP_FAILED };
+
+	if (count_plan(monitor_count(monitor))->scope[SCOPE_CGROUP].nr_sets == 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
+		report_left_out(report, monitor, statuses[i]);
+}
+
 void report_tree(struct report *report, const struct monitor *monitor)
 {
 	const struct cgroup_tree *tree = monitor_tree(monitor);
@@ -248,6 +300,7 @@ void report_tree(struct report *report, const struct monitor *monitor)
 
 	if (!tree)
 		return;
+	report_all_left_out(report, monitor);
 	problem = cgroup_tree_problem(tree);
 	unlisted = cgroup_tree_unlisted(tree);
 	/* One line whichever cgroup is the example: users who make cgroups must not be able to fill the log. */

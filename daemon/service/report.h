@@ -38,7 +38,7 @@ void report_states(struct report *report, const struct monitor *monitor);
 /* Logs the status for the first time, when all cgroups found at the start have been opened. */
 void report_settled(const struct report *report);
 
-/* Logs cgroups that can't be watched or followed, and when that is over. */
+/* Logs cgroups that are left out, or can't be watched or followed, and when that is over. */
 void report_tree(struct report *report, const struct monitor *monitor);
 
 /* r is negative where not everything could be kept for the next start; logs that, and when it is over. */

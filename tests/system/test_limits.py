@@ -7,9 +7,11 @@ busiest.
 
 import itertools
 import os
+import re
 import resource
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -129,6 +131,27 @@ def test_what_fits_is_counted_and_the_rest_is_named(room, cgroups, work, cpus):
     before = room.daemon.fresh().value(NAME, cgroup=f"{cgroups.label}/{one}")
     helper.do("faults 321")
     assert room.daemon.fresh().value(NAME, cgroup=f"{cgroups.label}/{one}") - before == 321
+
+
+def test_the_log_names_those_left_out(room, cgroups):
+    """Once, with the reason of one of them, and again when all are counted; one that comes and goes fills no log."""
+    full = [cgroups.make(f"g{i}") for i in range(15)]
+    room = room()
+    warning = f"3 cgroups are not counted, {room.status}: for example {cgroups.label}/g"
+    room.daemon.wait_log(rf"{warning}\d+: .*{re.escape(room.word)}")
+    for cgroup in full[:3]:
+        cgroup.remove()
+    over = f"no cgroup is {room.status} any more"
+    room.daemon.wait_log(over)
+    for i in range(2):
+        one = cgroups.make(f"late{i}")
+        until(room.left_out, "there is no room")
+        # The log is looked after once a second.
+        time.sleep(1.5)
+        one.remove()
+        until(lambda: not room.left_out(), "it has gone")
+        time.sleep(1.5)
+    assert [len([line for line in room.daemon.lines if text in line]) for text in ("are not counted", over)] == [1, 1]
 
 
 def test_what_is_counted_goes_on(room, cgroups):
