@@ -4,6 +4,7 @@
 
 #include "engine/perf/perf.h"
 #include "plan/build.h"
+#include "totals/tick.h"
 #include "util/file.h"
 
 #include <assert.h>
@@ -572,6 +573,8 @@ static void get_cells(struct unpack *in, struct totals_row *row, const struct sc
 		row->times[i].running_at_tick = unpack_at_most(in, row->times[i].running);
 		row->times[i].covered = unpack_u64(in);
 		row->times[i].waited = unpack_at_most(in, INT64_MAX);
+		row->times[i].estimated = !plan->sets[i].exact && row->times[i].running &&
+					  (double)row->times[i].running < FULL_SHARE * (double)row->times[i].enabled;
 	}
 }
 

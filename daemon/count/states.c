@@ -2,6 +2,8 @@
 
 #include "count/states.h"
 
+#include "totals/tick.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -9,9 +11,6 @@
  * turn in this time, and twice a turn of each other, never will. */
 #define NEVER_NS 100000000U
 #define TURN_NS 4000000U
-
-/* Below this share a set is multiplexed; above, the gap is the time it takes to schedule it in. */
-#define FULL_SHARE 0.995
 
 struct states *states_free(struct states *states)
 {
@@ -72,11 +71,14 @@ static const char *multiplexed_more(const struct set_health *health)
 	return health->lagged ? "; some wait until the kernel's enabled time, which lags behind, has caught up" : "";
 }
 
-static void explain_multiplexed(const struct set_health *health, double share, struct reason *ret)
+static void explain_multiplexed(const struct set_health *health, double share, enum scope scope, struct reason *ret)
 {
 	const char *more = multiplexed_more(health);
 
-	if (health->running)
+	if (health->running && share >= FULL_SHARE && !*more)
+		reason_set(ret, 0, "it shares the PMU %s, where totals are estimated: /api/v1/snapshot shows where",
+			   scope == SCOPE_CPU ? "on some CPUs" : "in some cgroups");
+	else if (health->running)
 		reason_set(ret, 0, "it shares the PMU and ran %.0f %% of the last interval: totals are estimated%s",
 			   100 * share, more);
 	else if (!health->enabled)
@@ -89,8 +91,9 @@ static void explain_multiplexed(const struct set_health *health, double share, s
 		reason_set(ret, 0, "it did not get the PMU in the last interval: totals wait until it does%s", more);
 }
 
-/* never: a set that was enabled for so long, and never ran, never will. */
-static void update_set(struct set_state *state, struct set_health *health, const struct set *set, uint64_t never)
+/* never: a set that was enabled for so long, and never ran, never will. estimated: so are the totals of some rows. */
+static void update_set(struct set_state *state, struct set_health *health, const struct set *set, enum scope scope,
+		       bool estimated, uint64_t never)
 {
 	double share = health->enabled ? (double)health->running / (double)health->enabled : 1;
 
@@ -115,9 +118,9 @@ static void update_set(struct set_state *state, struct set_health *health, const
 		state->partial = health->lacking < health->cgroups;
 		reason_set(&state->why, 0, "%zu of %zu cgroups lack it: %s", health->lacking, health->cgroups,
 			   health->lack.text);
-	} else if (!set->exact && (share < FULL_SHARE || health->doubted || health->unsettled)) {
+	} else if (!set->exact && (share < FULL_SHARE || estimated || health->doubted || health->unsettled)) {
 		state->state = EVENT_MULTIPLEXED;
-		explain_multiplexed(health, share, &state->why);
+		explain_multiplexed(health, share, scope, &state->why);
 	} else {
 		state->state = EVENT_OK;
 		state->why.text[0] = '\0';
@@ -198,7 +201,8 @@ static void move_time(struct set_time *to, struct set_health *from)
 	from->timeless = from->lagged = from->doubted = from->unsettled = false;
 }
 
-void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX])
+void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX],
+		  const struct totals *totals)
 {
 	uint64_t never = time_to_never(states->plan);
 
@@ -208,7 +212,8 @@ void states_judge(struct states *states, struct set_health *const health[static 
 		for (size_t i = 0; i < plan->nr_sets; i++) {
 			struct set_state *state = &states->sets[scope][i];
 
-			update_set(state, &health[scope][i], &plan->sets[i], never);
+			update_set(state, &health[scope][i], &plan->sets[i], (enum scope)scope,
+				   totals->estimated[scope][i] > 0, never);
 			move_time(&state->time, &health[scope][i]);
 		}
 		join_whys(states, (enum scope)scope);

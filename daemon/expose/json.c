@@ -76,8 +76,8 @@ static void add_identity(struct buf *out, const struct cgroup_identity *identity
 
 /* --- the snapshot */
 
-/* The text around the numbers of each column, written once for all rows of a table: `"cycles":{"total":` and
- * `,"state":"ok"`. */
+/* The text around the numbers and the state of each column, written once for all rows of a table:
+ * `"cycles":{"total":` and `","unit":"seconds"`. */
 struct column_text {
 	size_t head, tail, end; /* offsets: where the two begin, and where the second ends */
 };
@@ -108,8 +108,6 @@ static void add_column_text(struct buf *text, struct column_text *ret, const str
 	}
 	buf_str(text, "\":{\"total\":");
 	ret->tail = text->len;
-	buf_str(text, ",\"state\":\"");
-	buf_str(text, event_state_name(column->state));
 	if (event->unit != EVENT_UNIT_NONE) {
 		buf_str(text, "\",\"unit\":\"");
 		buf_str(text, event_unit_name(event->unit));
@@ -164,6 +162,8 @@ static void add_value(struct buf *out, const struct walk_table *table, const str
 	add_rate(out, ",\"rate_peak\":", snapshot_peak(cell), scale);
 	buf_str(out, ",\"running\":");
 	measure_add(out, times ? times->share : NAN);
+	buf_str(out, ",\"state\":\"");
+	buf_str(out, event_state_name(snapshot_state(table->table, row, table->columns[i])));
 	buf_add(out, texts->text.data + text->tail, text->end - text->tail);
 	if (place.package != CPU_NOWHERE && walk_event(table, i)->uncore)
 		add_place(out, place);

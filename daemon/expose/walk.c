@@ -53,6 +53,7 @@ static void add_row(struct snapshot_table *sums, const struct snapshot_table *fr
 
 		sums->times[i].enabled += times->enabled;
 		sums->times[i].running += times->running;
+		sums->times[i].estimated |= times->estimated;
 	}
 }
 

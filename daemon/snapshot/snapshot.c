@@ -110,6 +110,7 @@ static void copy_row(struct snapshot_table *table, const struct totals_row *row,
 			.enabled = row->times[i].enabled,
 			.running = row->times[i].running,
 			.share = row->times[i].share,
+			.estimated = row->times[i].estimated,
 		};
 }
 

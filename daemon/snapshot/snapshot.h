@@ -32,6 +32,7 @@ struct snapshot_cell {
 struct snapshot_times {
 	uint64_t enabled, running; /* ns */
 	double share;		   /* running / enabled over the last interval, or NAN */
+	bool estimated;		   /* by the last share that is known, counts are estimates */
 };
 
 struct snapshot_row {
@@ -125,4 +126,15 @@ static inline const struct snapshot_times *snapshot_times(const struct snapshot_
 	size_t set = table->columns[column].column->set;
 
 	return set == NO_SET ? NULL : &table->times[row * table->nr_sets + set];
+}
+
+/* The state of the column in one row: where it is counted, by the row's own share of the time. */
+static inline enum event_state snapshot_state(const struct snapshot_table *table, size_t row, size_t column)
+{
+	const struct snapshot_column *whole = &table->columns[column];
+	const struct snapshot_times *times = snapshot_times(table, row, column);
+
+	if (!times || (whole->state != EVENT_OK && whole->state != EVENT_MULTIPLEXED && !whole->partial))
+		return whole->state;
+	return times->estimated ? EVENT_MULTIPLEXED : EVENT_OK;
 }

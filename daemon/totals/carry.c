@@ -20,6 +20,7 @@ static void carry_times(struct totals_row *to, const struct totals_row *from, co
 		times->enabled_at_tick += from->times[i].enabled_at_tick;
 		times->running_at_tick += from->times[i].running_at_tick;
 		times->covered += from->times[i].covered;
+		times->estimated |= from->times[i].estimated;
 	}
 }
 

@@ -12,5 +12,8 @@
 
 #include "totals/totals.h"
 
+/* With a smaller share of the time counts are estimates; above, the gap is the time it takes to schedule a set in. */
+#define FULL_SHARE 0.995
+
 /* now: CLOCK_MONOTONIC ns of the reading that ends the interval. */
 void totals_tick(struct totals *totals, uint64_t now);

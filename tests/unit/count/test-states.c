@@ -130,6 +130,55 @@ static void test_stalls_of_a_long_interval(void **state)
 	assert_state(w, SCOPE_CPU, 0, EVENT_STALLED, "hardly counts");
 }
 
+/* The same of a cgroup on one CPU. */
+static void run_cgroup(const struct world *w, const char *name, uint64_t enabled, uint64_t running)
+{
+	uint64_t start = fake_perf.clock;
+
+	fake_run(inode_of(w, name), 0, enabled * MS, running * MS, 10);
+	fake_perf.clock = start + enabled * MS;
+}
+
+/* A cgroup that has little time is an estimate all the same, and one that was observed all of the time is none. */
+static void test_shares_of_cgroups(void **state)
+{
+	struct world *w = *state;
+	const struct cgroup *busy, *scarce;
+
+	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
+	make_dir(w, "busy");
+	make_dir(w, "scarce");
+	start(w);
+	busy = add_cgroup(w, "/busy");
+	scarce = add_cgroup(w, "/scarce");
+	for (int i = 0; i < 2; i++) {
+		run_cgroup(w, "busy", 200000, 200000);
+		run_cgroup(w, "scarce", 1000, 300);
+		count_tick(w->count, NULL);
+		assert_true(row_of(w, ROW_ALL_CPUS, scarce)->times[0].estimated);
+		assert_false(row_of(w, ROW_ALL_CPUS, busy)->times[0].estimated);
+		assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "shares the PMU in some cgroups");
+	}
+
+	/* While it is idle, its totals are what they were; what it counts then is told at its next interval. */
+	run_cgroup(w, "busy", 1000, 1000);
+	count_tick(w->count, NULL);
+	assert_true(row_of(w, ROW_ALL_CPUS, scarce)->times[0].estimated);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "shares the PMU in some cgroups");
+	run_cgroup(w, "scarce", 1000, 1000);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
+
+	/* One that is gone says nothing of those that are there. */
+	run_cgroup(w, "busy", 200000, 200000);
+	run_cgroup(w, "scarce", 1000, 300);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "in some cgroups");
+	count_remove_cgroup(w->count, scarce, true);
+	count_tick(w->count, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -139,6 +188,7 @@ int main(void)
 		TEST(test_within_an_interval),
 		TEST(test_failure_within_an_interval),
 		TEST(test_stalls_of_a_long_interval),
+		TEST(test_shares_of_cgroups),
 	};
 
 	return cmocka_run_group_tests_name("states", tests, NULL, NULL);

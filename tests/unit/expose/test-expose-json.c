@@ -51,6 +51,34 @@ static void test_values(void **state)
 	assert_int_equal(json_object_size(at(json, "cgroups.3.derived")), 0);
 }
 
+/* What is told of a row is of that row, whatever the event's state is on the whole. */
+static void test_state_of_a_row(void **state)
+{
+	static const struct {
+		enum event_state whole;
+		bool partial;
+		const char *scarce, *full;
+	} cases[] = {
+		{ EVENT_OK, false, "multiplexed", "ok" },	{ EVENT_MULTIPLEXED, false, "multiplexed", "ok" },
+		{ EVENT_FAILED, true, "multiplexed", "ok" },	{ EVENT_FAILED, false, "failed", "failed" },
+		{ EVENT_STALLED, false, "stalled", "stalled" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
+		_cleanup_(json_free) json_t *json = NULL;
+
+		made_times(s, SCOPE_CGROUP, 0, 0, 1000, 300, 0.3);
+		s->table[SCOPE_CGROUP].columns[0].state = cases[i].whole;
+		s->table[SCOPE_CGROUP].columns[0].partial = cases[i].partial;
+		json = snapshot_json(s, &(struct expose_query){});
+		assert_text(json, "cgroups.0.events.context_switches.state", cases[i].scarce);
+		assert_text(json, "cgroups.1.events.context_switches.state", cases[i].full);
+		assert_text(json, "cgroups.1.events.task_clock.state", "ok");
+	}
+}
+
 static void test_age_is_left_out(void **state)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
@@ -451,6 +479,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_age_is_left_out),
+		cmocka_unit_test(test_state_of_a_row),
 		cmocka_unit_test(test_nasty_values),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_trends),

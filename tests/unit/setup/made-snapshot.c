@@ -3,6 +3,7 @@
 #include "setup/made-snapshot.h"
 
 #include "plan/build.h"
+#include "totals/tick.h"
 
 #include "util/text.h"
 
@@ -205,8 +206,12 @@ void made_times(struct snapshot *snapshot, enum scope scope, size_t row, size_t 
 
 	if (row >= table->nr_rows || set >= table->nr_sets)
 		abort();
-	table->times[row * table->nr_sets + set] =
-		(struct snapshot_times){ .enabled = enabled, .running = running, .share = share };
+	table->times[row * table->nr_sets + set] = (struct snapshot_times){
+		.enabled = enabled,
+		.running = running,
+		.share = share,
+		.estimated = share < FULL_SHARE,
+	};
 }
 
 void made_cgroup(struct snapshot *snapshot, const char *path, uint64_t id, enum cgroup_status status, const char *why)
