@@ -18,6 +18,8 @@
 
 #define MEMORY_PREFIX "perfmond-memory-"
 #define STATE_FILE "totals"
+/* There while a daemon counts, with the id of the machine's boot. */
+#define RUNNING_FILE "running"
 
 /* How long another daemon, which is stopping, may take to release the state directory. */
 #define CLAIM_PATIENCE_NS 5000000000U
@@ -26,8 +28,8 @@
 #define IMAGE_MAX ((off_t)1024 * 1024 * 1024)
 
 struct store {
-	char *state_folder, *state_file; /* NULL: no state directory */
-	int claim;			 /* the fd that locks it; -1: none */
+	char *state_folder, *state_file, *running_file; /* NULL: no state directory */
+	int claim;					/* the fd that locks it; -1: none */
 	char *boot_id;
 	struct privilege privilege; /* for restored counts to refer to */
 
@@ -58,7 +60,9 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 	store->state_folder = state_directory ? strdup(state_directory) : NULL;
 	if (state_directory && asprintf(&store->state_file, "%s/" STATE_FILE, state_directory) < 0)
 		store->state_file = NULL;
-	if (state_directory && (!store->state_folder || !store->state_file))
+	if (state_directory && asprintf(&store->running_file, "%s/" RUNNING_FILE, state_directory) < 0)
+		store->running_file = NULL;
+	if (state_directory && (!store->state_folder || !store->state_file || !store->running_file))
 		return -ENOMEM;
 	*ret = steal_ptr(store);
 	return 0;
@@ -89,6 +93,7 @@ struct store *store_free(struct store *store)
 	free(store->boot_id);
 	free(store->state_folder);
 	free(store->state_file);
+	free(store->running_file);
 	free(store);
 	return NULL;
 }
@@ -149,11 +154,22 @@ int store_save(struct store *store, const struct count *count)
 	return r;
 }
 
+/* It only serves the log of the next start: without it, that says less. */
+static void mark_running(const struct store *store)
+{
+	_cleanup_(closep) int fd =
+		open(store->running_file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+
+	if (fd >= 0)
+		(void)write_all(fd, store->boot_id, strlen(store->boot_id));
+}
+
 int store_begin(struct store *store, const struct count *count)
 {
 	if (!store->state_file)
 		return 0;
 	(void)store_save(store, count);
+	mark_running(store);
 	return unlink(store->state_file) < 0 && errno != ENOENT ? -errno : 0;
 }
 
@@ -211,6 +227,8 @@ int store_leave(struct store *store, const struct count *count, struct reason *w
 	int kept = store->has_fd_store ? keep_all(store, count) : make_image(store, count);
 	int saved = store->state_file ? write_state_file(store) : 0;
 
+	if (store->running_file && saved == 0)
+		(void)unlink(store->running_file);
 	/* The next daemon can start while this one is still closing its files. */
 	store->claim = safe_close(store->claim);
 	if (saved < 0)
@@ -345,6 +363,26 @@ static void describe_restored(const struct candidate *candidate, const struct co
 			   candidate->origin, (double)age / 1e9);
 }
 
+/* Why the state directory has no totals although a daemon has used it; an empty sentence where none has. True: counts
+ * of this boot are lost. */
+static bool explain_none_saved(const struct store *store, struct reason *news)
+{
+	_cleanup_(freep) char *boot = NULL;
+
+	if (!store->running_file || read_text_file(AT_FDCWD, store->running_file, FILE_MAX_SYSFS, &boot) < 0)
+		return false;
+	if (strcmp(boot, store->boot_id) != 0) {
+		reason_set(news, 0, "totals begin at zero: the machine was restarted");
+		return false;
+	}
+	reason_set(
+		news, 0,
+		"totals begin at zero: the perfmond before this one was killed, or crashed, before it could save them "
+		"in %s",
+		store->state_folder);
+	return true;
+}
+
 /* Half of the limit at most, or all but the reserve: the rest of the daemon needs files too, also where the limit is
  * lower than it was for the instance that stored the events. */
 static size_t pool_limit(const struct privilege *privilege, uint64_t fd_reserve)
@@ -386,6 +424,8 @@ struct count *store_restore(struct store *store, struct listen_fds *passed, uint
 		reason_set(news, 0, "totals restart at zero, the saved ones can't be used: %s", why.text);
 	else if (!count && pool.nr)
 		reason_set(news, 0, "totals restart at zero: found %zu perf events but no usable image", pool.nr);
+	else if (!count)
+		lost |= explain_none_saved(store, news);
 	*ret_lost = pool.nr_missed || (!count && (lost || pool.nr));
 	return count;
 }

@@ -18,7 +18,8 @@
  * meanwhile.
  *
  * The state directory belongs to one daemon at a time (state-folder.h). The image in it is written at the stop and
- * removed at the next start: a stale one would take counters back.
+ * removed at the next start: a stale one would take counters back. In the meantime the file `running` is there: by it a
+ * start can tell that the daemon before it has not saved anything.
  */
 
 #include "count/count.h"

@@ -97,7 +97,27 @@ def test_who_was_killed_holds_nothing(perfmond, new_service, env, state):
     (state / "totals.x1Y2z3").write_text("half")
     (state / "totals.of.mine").write_text("mine")
     perfmond(CONFIG, env=env)
-    assert [file.name for file in state.iterdir()] == ["totals.of.mine"]
+    assert {file.name for file in state.iterdir()} == {"totals.of.mine", "running"}
+
+
+def test_the_log_says_that_totals_begin_at_zero(perfmond, new_service, env, state):
+    """Where there were some; not at the very first start, and not when they go on."""
+    first, third = new_service(state=state), new_service(state=state)
+    first.start(CONFIG)
+    assert "zero" not in first.daemon.log
+    first.kill()
+    second = perfmond(CONFIG, env=env)
+    assert "totals begin at zero: the perfmond before this one was killed, or crashed, before it could save them in " \
+        f"{state}" in second.log
+    second.stop()
+    assert [file.name for file in state.iterdir()] == ["totals"]
+    third.start(CONFIG)
+    assert "totals go on from" in third.daemon.log and "zero" not in third.daemon.log
+    third.kill()
+    # As it would be after another boot.
+    (state / "running").write_text("c0ffee00-0000-0000-0000-000000000000")
+    fourth = perfmond(CONFIG, env=env)
+    assert "totals begin at zero: the machine was restarted" in fourth.log
 
 
 def test_a_folder_that_is_not_there(perfmond, tmp_path):
