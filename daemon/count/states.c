@@ -74,19 +74,24 @@ static const char *multiplexed_more(const struct set_health *health)
 static void explain_multiplexed(const struct set_health *health, double share, enum scope scope, struct reason *ret)
 {
 	const char *more = multiplexed_more(health);
+	const char *cause = health->spared ? "to read it at all switches takes more than [daemon] switch_budget" :
+					     "it shares the PMU";
 
 	if (health->running && share >= FULL_SHARE && !*more)
-		reason_set(ret, 0, "it shares the PMU %s, where totals are estimated: /api/v1/snapshot shows where",
+		reason_set(ret, 0, "%s: totals are estimated %s, which /api/v1/snapshot shows", cause,
 			   scope == SCOPE_CPU ? "on some CPUs" : "in some cgroups");
 	else if (health->running)
-		reason_set(ret, 0, "it shares the PMU and ran %.0f %% of the last interval: totals are estimated%s",
+		reason_set(ret, 0, "%s: it ran %.0f %% of the last interval, and totals are estimated%s", cause,
 			   100 * share, more);
 	else if (!health->enabled)
-		reason_set(ret, 0, "it shares the PMU: totals are estimated%s", more);
+		reason_set(ret, 0, "%s: totals are estimated%s", cause, more);
 	else if (health->timeless)
 		reason_set(ret, 0,
 			   "it counts, but the kernel's running time of it stands still, so that its counts can't be "
 			   "scaled: totals wait until that time goes on");
+	else if (health->spared)
+		reason_set(ret, 0, "%s: in the last interval it was not read at all, and totals wait until it is%s",
+			   cause, more);
 	else
 		reason_set(ret, 0, "it did not get the PMU in the last interval: totals wait until it does%s", more);
 }
@@ -198,7 +203,7 @@ static void move_time(struct set_time *to, struct set_health *from)
 	to->running += from->running;
 	to->busy += from->busy;
 	from->enabled = from->running = from->busy = from->failures = 0;
-	from->timeless = from->lagged = from->doubted = from->unsettled = false;
+	from->timeless = from->lagged = from->doubted = from->unsettled = from->spared = false;
 }
 
 void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX],

@@ -35,6 +35,7 @@ struct set_health {
 	bool lagged;	       /* readings waited for the kernel's enabled time, since then */
 	bool doubted;	       /* since then, levels of a tree of cgroups contradicted each other: they are not shown */
 	bool unsettled;	       /* …, or too little of one was observed to compare them */
+	bool spared;	       /* since then, it was not read at some switches, to keep to the budget for them */
 	uint64_t failures;     /* targets or readings that failed since then */
 	struct reason why;     /* the last failure's sentence */
 	struct reason lasting; /* of a set that is not open on some CPU: stays until the next plan */

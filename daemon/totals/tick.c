@@ -63,7 +63,8 @@ static void row_tick(struct totals_row *row, const struct scope_plan *plan, cons
 {
 	for (size_t i = 0; i < plan->nr_sets; i++) {
 		set_tick(row, &plan->sets[i], &row->times[i], step, counted);
-		estimated[i] += row->times[i].estimated && !row->gone_at;
+		/* One that was idle keeps its state, and says nothing of the interval. */
+		estimated[i] += row->times[i].estimated && !isnan(row->times[i].share) && !row->gone_at;
 	}
 	for (size_t i = 0; i < plan->nr_columns; i++)
 		if (plan->columns[i].set == NO_SET)

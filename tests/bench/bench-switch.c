@@ -2,8 +2,8 @@
 
 /*
  * What a switch takes between two cgroups: two processes, one in each, pass a byte to and fro by pipes, on one CPU.
- * Prints ns a switch: the least of some rounds, and the mean of all, which knows of what happens in some rounds only. It
- * is the two processes' CPU time, which has all of the switch in it, so that others who want the CPU do not matter.
+ * Prints ns a switch: the least of some rounds, and the mean of all, in which is what happens in some rounds only. They
+ * are of the two processes' CPU time, which has all of the switch in it: others who want the CPU do not matter.
  *
  *   bench-switch CPU CGROUP CGROUP PASSES ROUNDS    the cgroups by their cgroup.procs
  */

@@ -8,8 +8,8 @@ FOLDER is the build folder. Two processes in two cgroups, three levels deep, pas
 nothing counted, with CPUs only, with each engine, with perf stat, and with a program that only reads the counters at
 each switch (bench-floor.c). All in turn, in one run, with software events, and with hardware events where there is a
 PMU. The engines are compared without a budget for switches; the default budget is measured by the mean of all rounds,
-since it lets hardware events be read in some of them only. Then readings and scrapes of 10 to 10,000 cgroups that have all run, and the daemon's CPU, as it publishes them
-itself. Prints figures and judges nothing.
+since it lets hardware events be read in some of them only. Then readings and scrapes of 10 to 10,000 cgroups that have
+all run, and the daemon's CPU, as it publishes them itself. Prints figures and judges nothing.
 """
 
 import contextlib

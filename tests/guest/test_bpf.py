@@ -250,8 +250,10 @@ def test_within_the_budget(guest, perfmond, tree):
             pidof load || exit 1
             sleep 0.1
         done
+        {daemon.wget("/api/v1/events")} >/tmp/events
         while pidof load; do sleep 0.05; done""")
     delta = Delta(before, daemon.fresh())
+    assert "more than [daemon] switch_budget" in guest.run("cat /tmp/events")
 
     truth = turns * (YIELD + AROUND)
     for cgroup in (left, right):

@@ -217,7 +217,7 @@ def test_loops(perfmond, engine, tree, work, cpus, command):
 
 def test_the_default_config(perfmond, credits, tree, work, cpus):
     """Without any setting but whom to count, each cgroup has what was executed in it. It counts kernel mode as well,
-    which takes a part of the time of a loop. On a machine where reading the PMU takes long, and with others at work, the
+    which takes a part of the time of a loop. On a machine where reading the PMU takes long, and others are at work, the
     budget may not suffice for that many switches: then they are estimates."""
     helpers = start_all(tree, work, BUSY, cpus)
     counted = Counted(perfmond, tree, "bpf", budget="", text=DEFAULT, event="instructions")

@@ -203,9 +203,10 @@ def test_each_state_has_its_reason(perfmond):
     """An event that is ok needs none, unless it is counted in another way than it was configured."""
     for event in perfmond("").json("/api/v1/events")["events"]:
         if event["state"] == "ok":
-            assert re.search("counted (in parts|without)", event["reason"] or "counted without"), event
+            known = "counted (in parts|without)|left to engine perf"
+            assert re.search(known, event["reason"] or "counted without"), event
         elif event["state"] == "multiplexed":
-            assert re.search(r"ran \d+ % of the last interval|did not get the PMU", event["reason"]), event
+            assert re.search("totals (are estimated|wait)", event["reason"]), event
         else:
             assert event["reason"], event
 

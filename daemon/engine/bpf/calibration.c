@@ -91,6 +91,8 @@ bool calibration_begin(struct bpf_engine *engine, uint32_t cpu, size_t set)
 	struct bpf_calibration *calibration = find(engine, cpu, set);
 
 	calibration->compares = !is_observed_always(engine, cpu, set);
+	if (calibration->pauses || at->pauses || calibration->nr_pauses != at->nr_pauses)
+		engine->engine.env.health[SCOPE_CGROUP][set].spared = true;
 	calibration->nr_pauses = at->nr_pauses;
 	calibration->pauses = at->pauses;
 	calibration->pends = false;

@@ -15,6 +15,7 @@
  * middle of another program, and then has to be made again.
  */
 
+#include "engine/bpf/kernel-types.h"
 #include "engine/bpf/layout.h"
 
 #include <linux/bpf.h>
@@ -24,9 +25,6 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* What is needed of the kernel's types; CO-RE finds the members' places when the programs are loaded. */
-#define KERNEL __attribute__((preserve_access_index))
-
 /* From a cgroup that is nested too deeply, programs go up by so many levels. The kernel checks each round of a loop. */
 #define CLIMB_MAX 64
 
@@ -34,37 +32,6 @@
 #define FILL_AT_ONCE 128
 
 #define INIT_PROCESS 1
-
-struct kernfs_node {
-	__u64 id;
-} KERNEL;
-
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-	struct cgroup_subsys_state *parent;
-} KERNEL;
-
-struct cgroup {
-	struct cgroup_subsys_state self;
-	int level; /* the number of its ancestors */
-	struct kernfs_node *kn;
-} KERNEL;
-
-enum cgroup_subsys_id {
-	perf_event_cgrp_id = 0,
-};
-
-struct css_set {
-	struct cgroup *dfl_cgrp;
-	struct cgroup_subsys_state *subsys[1];
-} KERNEL;
-
-struct task_struct {
-	struct css_set *cgroups;
-	struct task_struct *real_parent;
-	int pid;
-	int tgid;
-} KERNEL;
 
 /* Set before the programs are loaded. */
 const volatile __u32 nr_cpus = 1; /* possible ones */
@@ -191,8 +158,8 @@ static __always_inline struct credit_cpu *this_cpu(__u32 *number)
 	return bpf_map_lookup_elem(&cpus, number);
 }
 
-/* The cgroup of a task, its id, the task and its process. The task is known by its address, which lives as long: a thread
- * that executes a program takes over the id of its process. */
+/* The cgroup of a task, its id, the task and its process. The task is known by its address: a thread that executes a
+ * program takes over the id of its process. */
 struct owner {
 	struct cgroup *cgroup;
 	__u64 id;

@@ -17,9 +17,8 @@
 /* Reads all cells, and settles what is measured. now: CLOCK_MONOTONIC ns. */
 void slots_read(struct bpf_engine *engine, uint64_t now);
 
-/* The cgroup, with those ancestors, the parent first, has become a target: it gets a slot, and is counted apart from the
- * targets above it, as is what runs below it. Without a slot, its counts go to the nearest ancestor that has one, until
- * one is free. */
+/* The cgroup, with those ancestors, the parent first, has become a target: it gets a slot, and what runs below it is
+ * its own, too. Without a slot, its counts go to the nearest ancestor that has one, until one is free. */
 void slots_begin(struct bpf_engine *engine, uint64_t id, const credit_word *ancestors, size_t nr);
 /* The targets are going to be others: who is the nearest one above a cgroup that nobody asks for is found anew. */
 void slots_end_aliases(struct bpf_engine *engine);

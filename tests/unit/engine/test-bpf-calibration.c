@@ -27,16 +27,18 @@ static struct set planned[1] = { { .nr = 2 } };
 static struct plan plan = { .scope[SCOPE_CGROUP] = { .sets = planned, .nr_sets = 1 } };
 static struct bpf_set sets[1];
 static struct bpf_engine engine;
+static struct set_health health;
 
 static int setup(void **state)
 {
 	(void)state;
 	memset(cpus, 0, sizeof(cpus));
+	health = (struct set_health){};
 	memset(calibrations, 0, sizeof(calibrations));
 	/* Not the first numbers. */
 	sets[0] = (struct bpf_set){ .used = true, .number = 1, .first_event = 1 };
 	engine = (struct bpf_engine){
-		.engine.env.plan = &plan,
+		.engine.env = { .plan = &plan, .health[SCOPE_CGROUP] = &health },
 		.kernel = &kernel,
 		.sets = sets,
 	};
@@ -137,8 +139,10 @@ static void test_adds_up(void **state)
 	cpus[0].counted[1] = 12345;
 	cpus[0].counted[2] = 123450;
 	begin_anew(0);
+	assert_false(health.spared);
 	pass_with_a_pause(0, 1, 1000);
 	begin(0);
+	assert_true(health.spared);
 	add(0, 300, 0.3, COUNTED);
 	add(0, 200, 0.3, ESTIMATED);
 	add(0, 300, 0.4, ESTIMATED);
