@@ -9,8 +9,8 @@
  * a number too, under which the times of its leader are kept.
  *
  * A cgroup that has run has a slot, and so has one that is asked for: slots are reserved for these, since the counts of
- * one that finds none go to the nearest ancestor that has one. So do those of one that is nested too deeply to have one:
- * who reads knows all ancestors of each slot's cgroup. A slot has a cell on each CPU. What a cgroup's own
+ * one that finds none go to the nearest ancestor that has one. So do those of a cgroup that is nested too deeply: who
+ * reads knows all ancestors of each slot's cgroup. A slot has a cell on each CPU. What a cgroup's own
  * tasks have counted on a CPU is added to its cell there, and to no other: ancestors are summed by who reads. Cells
  * only grow, also when a slot gets another cgroup: a reader remembers where it stood.
  *
