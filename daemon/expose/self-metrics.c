@@ -112,7 +112,7 @@ const struct self_metric self_metrics[] = {
 	HTTP_REQUESTS("503", SELF_HTTP_503),
 	HTTP_REQUESTS("other", SELF_HTTP_OTHER),
 
-	GAUGE("open_events", fds, "Open perf events, each a file descriptor."),
+	GAUGE("open_events", fds, "Perf events open for counting, each a file descriptor; profiles have others."),
 	GAUGE("needed_fds", needed_fds, "Open files needed to count everything configured."),
 	GAUGE("max_fds", fd_limit, "Limit of open file descriptors (RLIMIT_NOFILE)."),
 

@@ -375,6 +375,16 @@ def test_no_gap_between_slots(played, browser):
     assert browser.run(FILLED, [4, 0], [4, 4])[:8] == [2] * 4 + [1] * 4
 
 
+@pytest.mark.parametrize("nr, most", [(20, 90), (4000, 37)])
+def test_past_of_many_rows(played, browser, nr, most):
+    """The more rows there are, the shorter is the past that is asked for, since the daemon refuses too many points."""
+    played.events = [players.event("cgroup", "cycles")]
+    played.cgroups = [{"cgroup": f"/c{i}", "id": i, "events": {"cycles": players.value(5)}} for i in range(nr)]
+    browser.open(played.url)
+    asked = harness.until(lambda: [path for path in played.asked if "/history?scope=cgroup&from=" in path], "it asks")
+    assert -float(re.search("from=([-0-9.]+)", asked[0])[1]) == most
+
+
 def test_short_intervals(played, browser):
     """Where the daemon reads more often than the page asks, a number is of all that has happened in between."""
     begin = time.time()

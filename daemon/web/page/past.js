@@ -61,11 +61,12 @@ function keyOfRow(row) { return `${row.cgroup} ${row.cpu ?? ""}`; }
 /* What the lines of the rows show. */
 function trendKey() { return state.sort === "name" ? state.columns[1]?.key : state.sort; }
 
+/* As far back as there may be points for all rows. */
 async function recallCgroups() {
-	const key = trendKey(), from = -PAST * state.interval / 1000;
+	const key = trendKey(), length = Math.min(PAST, Math.floor(POINTS / state.rows.size) - 10);
 
-	if (!key || state.rows.size * (PAST + 10) > POINTS) return;
-	const history = await askPast(key, { scope: "cgroup", from });
+	if (!key || length < 2) return;
+	const history = await askPast(key, { scope: "cgroup", from: -length * state.interval / 1000 });
 
 	for (const row of history.cgroups) {
 		const it = state.rows.get(keyOfRow(row)), rates = ratesOf(row.events, key);
