@@ -589,7 +589,7 @@ static void judge_sets(struct count *count, uint64_t after)
 		return;
 	count->judged = count->last_read;
 	engines_count_lacking(&count->engines, count->nr_cgroups);
-	states_judge(count->states, count->engines.health, count->totals);
+	states_judge(count->states, count->engines.health);
 }
 
 void count_read(struct count *count)
@@ -608,9 +608,9 @@ void count_tick(struct count *count, const uint64_t *busy)
 	bool between = count->judged != count->last_tick;
 
 	read_all(count);
-	totals_tick(count->totals, count->last_read);
 	judge_sets(count, between ? JUDGE_NS / 2 : 0);
 	count->last_tick = count->last_read;
+	totals_tick(count->totals, count->last_read);
 	states_update(count->states, count->totals, &count->cpus, busy);
 }
 

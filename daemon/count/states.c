@@ -71,16 +71,13 @@ static const char *multiplexed_more(const struct set_health *health)
 	return health->lagged ? "; some wait until the kernel's enabled time, which lags behind, has caught up" : "";
 }
 
-static void explain_multiplexed(const struct set_health *health, double share, enum scope scope, struct reason *ret)
+static void explain_multiplexed(const struct set_health *health, double share, struct reason *ret)
 {
 	const char *more = multiplexed_more(health);
 	const char *cause = health->spared ? "to read it at all switches takes more than [daemon] switch_budget" :
 					     "it shares the PMU";
 
-	if (health->running && share >= FULL_SHARE && !*more)
-		reason_set(ret, 0, "%s: totals are estimated %s, which /api/v1/snapshot shows", cause,
-			   scope == SCOPE_CPU ? "on some CPUs" : "in some cgroups");
-	else if (health->running)
+	if (health->running)
 		reason_set(ret, 0, "%s: it ran %.0f %% of the last interval, and totals are estimated%s", cause,
 			   100 * share, more);
 	else if (!health->enabled)
@@ -96,9 +93,8 @@ static void explain_multiplexed(const struct set_health *health, double share, e
 		reason_set(ret, 0, "it did not get the PMU in the last interval: totals wait until it does%s", more);
 }
 
-/* never: a set that was enabled for so long, and never ran, never will. estimated: so are the totals of some rows. */
-static void update_set(struct set_state *state, struct set_health *health, const struct set *set, enum scope scope,
-		       bool estimated, uint64_t never)
+/* never: a set that was enabled for so long, and never ran, never will. */
+static void update_set(struct set_state *state, struct set_health *health, const struct set *set, uint64_t never)
 {
 	double share = health->enabled ? (double)health->running / (double)health->enabled : 1;
 
@@ -123,9 +119,9 @@ static void update_set(struct set_state *state, struct set_health *health, const
 		state->partial = health->lacking < health->cgroups;
 		reason_set(&state->why, 0, "%zu of %zu cgroups lack it: %s", health->lacking, health->cgroups,
 			   health->lack.text);
-	} else if (!set->exact && (share < FULL_SHARE || estimated || health->doubted || health->unsettled)) {
+	} else if (!set->exact && (share < FULL_SHARE || health->doubted || health->unsettled)) {
 		state->state = EVENT_MULTIPLEXED;
-		explain_multiplexed(health, share, scope, &state->why);
+		explain_multiplexed(health, share, &state->why);
 	} else {
 		state->state = EVENT_OK;
 		state->why.text[0] = '\0';
@@ -206,8 +202,7 @@ static void move_time(struct set_time *to, struct set_health *from)
 	from->timeless = from->lagged = from->doubted = from->unsettled = from->spared = false;
 }
 
-void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX],
-		  const struct totals *totals)
+void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX])
 {
 	uint64_t never = time_to_never(states->plan);
 
@@ -217,8 +212,7 @@ void states_judge(struct states *states, struct set_health *const health[static 
 		for (size_t i = 0; i < plan->nr_sets; i++) {
 			struct set_state *state = &states->sets[scope][i];
 
-			update_set(state, &health[scope][i], &plan->sets[i], (enum scope)scope,
-				   totals->estimated[scope][i] > 0, never);
+			update_set(state, &health[scope][i], &plan->sets[i], never);
 			move_time(&state->time, &health[scope][i]);
 		}
 		join_whys(states, (enum scope)scope);

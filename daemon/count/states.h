@@ -42,9 +42,8 @@ DEFINE_CLEANUP(struct states *, states_free)
 /* Takes over what `from` knows of equal sets and columns. */
 void states_carry(struct states *states, const struct states *from);
 
-/* Judges the sets by their health since the last time, and uses that up; and by the estimates at the last tick. */
-void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX],
-		  const struct totals *totals);
+/* Judges the sets by their health since the last time, and uses that up. */
+void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX]);
 
 /* Ends an interval, after states_judge(), and uses its counts up. busy: ns in which each of the CPUs was busy; NULL:
  * not known, which does not matter while nothing is in doubt. */

@@ -276,8 +276,8 @@ static void report_left_out(struct report *report, const struct monitor *monitor
 		example = find_left_out(monitor_tree(monitor), status);
 	if (!example)
 		return;
-	log_warning("%zu cgroups are not counted, %s: for example %s: %s", nr, cgroup_status_name(status),
-		    example->identity->label, example->why ? example->why : "out of memory");
+	log_warning("%zu cgroup%s not counted, %s: for example %s: %s", nr, nr == 1 ? " is" : "s are",
+		    cgroup_status_name(status), example->identity->label, example->why ?: "out of memory");
 	left_out->logged = true;
 	left_out->logged_at = now;
 }

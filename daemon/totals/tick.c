@@ -3,7 +3,6 @@
 #include "totals/tick.h"
 
 #include <math.h>
-#include <string.h>
 
 /* A rate is held for less than this time while nothing newer can be told: at most for two intervals that are each
  * too brief to tell a share of the PMU. */
@@ -59,13 +58,10 @@ static void set_tick(struct totals_row *row, const struct set *set, struct total
 }
 
 static void row_tick(struct totals_row *row, const struct scope_plan *plan, const struct rate_step *step,
-		     uint64_t *counted, size_t *estimated)
+		     uint64_t *counted)
 {
-	for (size_t i = 0; i < plan->nr_sets; i++) {
+	for (size_t i = 0; i < plan->nr_sets; i++)
 		set_tick(row, &plan->sets[i], &row->times[i], step, counted);
-		/* One that was idle keeps its state, and says nothing of the interval. */
-		estimated[i] += row->times[i].estimated && !isnan(row->times[i].share) && !row->gone_at;
-	}
 	for (size_t i = 0; i < plan->nr_columns; i++)
 		if (plan->columns[i].set == NO_SET)
 			cell_tick(&row->cells[i], &row->rates[i], step, 1, &counted[i]);
@@ -115,9 +111,8 @@ void totals_tick(struct totals *totals, uint64_t now)
 		const struct scope_plan *plan = &totals->plan->scope[scope];
 		struct totals_row *row;
 
-		memset(totals->estimated[scope], 0, plan->nr_sets * sizeof(size_t));
 		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
-			row_tick(row, plan, &step, totals->counted[scope], totals->estimated[scope]);
+			row_tick(row, plan, &step, totals->counted[scope]);
 	}
 	sum_tick(totals, &step);
 	totals->last_tick = now;

@@ -32,8 +32,7 @@ int totals_new(struct totals **ret, struct plan *plan, size_t max_gone)
 	TAILQ_INIT(&totals->gone);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		totals->counted[scope] = calloc(plan->scope[scope].nr_columns + 1, sizeof(uint64_t));
-		totals->estimated[scope] = calloc(plan->scope[scope].nr_sets + 1, sizeof(size_t));
-		if (!totals->counted[scope] || !totals->estimated[scope]) {
+		if (!totals->counted[scope]) {
 			totals_free(totals);
 			return -ENOMEM;
 		}
@@ -58,7 +57,6 @@ struct totals *totals_free(struct totals *totals)
 			totals_drop(totals, TAILQ_FIRST(&totals->rows[scope]));
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		free(totals->counted[scope]);
-		free(totals->estimated[scope]);
 		slab_release(&totals->counts[scope]);
 	}
 	free(totals->all_cpus);

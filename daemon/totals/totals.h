@@ -89,7 +89,6 @@ struct totals {
 	struct slab counts[_SCOPE_MAX]; /* of rows: times and cells. Not for child processes */
 	uint64_t pushed_out;		/* cgroups that could not linger to the end for want of room */
 	uint64_t *counted[_SCOPE_MAX];	/* one a column: counts of all rows since the caller last cleared it */
-	size_t *estimated[_SCOPE_MAX];	/* one a set: rows with estimates in the last interval, of what is there */
 	struct totals_sum *all_cpus;	/* one a column of SCOPE_CPU */
 	struct totals_row *by_target;	/* users choose labels, but the number of rows is bounded */
 	uint64_t last_tick;		/* CLOCK_MONOTONIC ns; 0: none yet */

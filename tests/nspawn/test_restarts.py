@@ -288,7 +288,7 @@ def test_stopped_and_started(installed, counting):
         assert installed.run("ls", "/var/lib/private/perfmond").stdout.split() == ["totals"]
         time.sleep(0.5)
         installed.run("systemctl", "start", "perfmond")
-        assert installed.run("ls", "/var/lib/private/perfmond").stdout.split() == []
+        assert installed.run("ls", "/var/lib/private/perfmond").stdout.split() == ["running"]
         watch.look()
     assert re.search(r"totals go on from /var/lib/perfmond/totals, saved [0-9.]+ s ago; counts since",
                      journal(installed))

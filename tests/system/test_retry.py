@@ -189,7 +189,7 @@ enabled = no
     made.append(cgroups.make("more"))
     checked = run("--check", f"--config={daemon.config_path}")
     assert checked.returncode == 2
-    assert "1 cgroups lack some events" in checked.stdout
+    assert "1 cgroup lacks some events" in checked.stdout
     assert ", 0 left out" in checked.stdout and "cgroups are left out" not in checked.stdout
     assert "can't be counted" not in checked.stdout.split("open files:")[1]
 
@@ -202,11 +202,11 @@ def test_cgroups_that_fail_are_logged(take, perfmond, cgroups, cpus):
     made = [cgroups.make(f"c{i}") for i in range(free + 1)]
     daemon = perfmond(CONFIG.replace("groups = watch software lacking", "groups =").replace(
         "[cgroup]\ngroups =", f"[cgroup]\ngroups = watch\ninclude = {cgroups.label}/*"))
-    daemon.wait_log(rf"1 cgroups are not counted, failed: for example {cgroups.label}/c\d: {cgroups.label}/c\d, CPU 0, "
+    daemon.wait_log(rf"1 cgroup is not counted, failed: for example {cgroups.label}/c\d: {cgroups.label}/c\d, CPU 0, "
                     r"'mem:0x.*are in use \(ENOSPC\)")
     # At least once it is tried in vain.
     time.sleep(12)
     statuses = {one["cgroup"]: one["status"] for one in daemon.json("/api/v1/cgroups")["cgroups"]}
     next(one for one in made if statuses[one.label] == "counted").remove()
     daemon.wait_log("no cgroup is failed any more", timeout=40)
-    assert len([line for line in daemon.lines if "cgroups are not counted" in line]) == 1
+    assert len([line for line in daemon.lines if "not counted, failed" in line]) == 1

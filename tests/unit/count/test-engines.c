@@ -144,6 +144,9 @@ static void test_chosen_per_event(void **state)
 	assert_sets(w, SCOPE_CGROUP, "0 1");
 }
 
+/* The reason of what perf counts since the fake engine does not. */
+static const char *const left = "left to engine perf: the fake engine does not count it";
+
 /* Each counts its own sets, and nobody counts one twice. */
 static void test_both_count(void **state)
 {
@@ -158,8 +161,7 @@ static void test_both_count(void **state)
 	for (size_t column = 0; column < 2; column++) {
 		assert_cell(w, w->cpus.cpu[0], NULL, column, true, 7);
 		assert_cell(w, ROW_ALL_CPUS, a, column, true, 7 * w->cpus.nr);
-		assert_state(w, SCOPE_CGROUP, column, EVENT_OK,
-			     column == 0 ? "left to engine perf: the fake engine does not count it" : NULL);
+		assert_state(w, SCOPE_CGROUP, column, EVENT_OK, column == 0 ? left : NULL);
 	}
 	count_remove_cgroup(w->count, a, true);
 	happen(5);
@@ -341,12 +343,12 @@ static void test_lacking_in_some_cgroups(void **state)
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 9);
 	assert_state(w, SCOPE_CGROUP, 1, EVENT_OK, NULL);
 	assert_false(count_column_is_partial(w->count, SCOPE_CGROUP, 1));
-	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
+	assert_state(w, SCOPE_CPU, 0, EVENT_OK, left);
 
 	fake_perf.refuse = NULL;
 	(void)add_cgroup(w, "/b");
 	count_tick(w->count, NULL);
-	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, left);
 
 	/* The one that lacked it goes, and the one that had it. */
 	fake_perf.refuse = refuse_cgroups;
@@ -355,7 +357,7 @@ static void test_lacking_in_some_cgroups(void **state)
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "1 of 3 cgroups lack it: /c");
 	count_remove_cgroup(w->count, find_cgroup(w, "/c"), true);
 	count_tick(w->count, NULL);
-	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
+	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, left);
 	assert_int_equal(try_cgroup(w, "d", &why), CGROUP_COUNTED);
 	count_remove_cgroup(w->count, a, true);
 	count_remove_cgroup(w->count, find_cgroup(w, "/b"), true);
