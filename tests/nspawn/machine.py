@@ -81,10 +81,12 @@ class Machine:
         return None
 
     def run(self, *command, check=True, timeout=60):
-        """A command in the container."""
+        """A command in the container. What systemctl says of a job that failed, the journal has."""
         done = subprocess.run(["nsenter", f"--target={self.leader}", "--all", *command], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=timeout, check=False)
-        assert done.returncode == 0 or not check, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+        if check and done.returncode:
+            more = command[0] == "systemctl" and self.run("journalctl", "--no-pager", "--lines=40", check=False).stdout
+            raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}{more or ''}")
         return done
 
     def write(self, path, text):
