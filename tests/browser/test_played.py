@@ -379,7 +379,8 @@ def test_no_gap_between_slots(played, browser):
 def test_past_of_many_rows(played, browser, nr, most):
     """The more rows there are, the shorter is the past that is asked for, since the daemon refuses too many points."""
     played.events = [players.event("cgroup", "cycles")]
-    played.cgroups = [{"cgroup": f"/c{i}", "id": i, "events": {"cycles": players.value(5)}} for i in range(nr)]
+    played.cgroups = [{"cgroup": f"/c{i}", "id": i, "derived": {}, "events": {"cycles": players.value(5)}}
+                      for i in range(nr)]
     browser.open(played.url)
     asked = harness.until(lambda: [path for path in played.asked if "/history?scope=cgroup&from=" in path], "it asks")
     assert -float(re.search("from=([-0-9.]+)", asked[0])[1]) == most

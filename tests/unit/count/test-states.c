@@ -139,8 +139,8 @@ static void run_cgroup(const struct world *w, const char *name, uint64_t enabled
 	fake_perf.clock = start + enabled * MS;
 }
 
-/* A cgroup that has little time is an estimate all the same, and one that was observed all of the time is none, whatever
- * they are together. */
+/* A cgroup that has little time is an estimate all the same, and one that was observed all of the time is none, as the
+ * event on the whole is none. */
 static void test_shares_of_cgroups(void **state)
 {
 	struct world *w = *state;
