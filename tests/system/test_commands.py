@@ -105,7 +105,7 @@ NO_TRACEPOINT = '[profile "p"]\nevent = sched:nosuch\nperiod = 1\n'
     ('[capture "c"]\nwhen = cycles > 3\n', r"1 of the captures above can't be made"),
     (NO_TRACEPOINT + '[capture "c"]\nwhen = page-faults > 3\nevent = p\n', r"1 of the captures above can't be made"),
 ])
-def test_check_of_captures(privileged, write, more, says):
+def test_check_of_captures(privileged, tracefs, write, more, says):
     """Profiles and rules that can't work are something configured that can't be counted."""
     done = run("--check", write(RULES + more))
     assert done.returncode == (2 if says else 0), done.stdout + done.stderr
