@@ -198,25 +198,23 @@ void count_defer(struct count *count)
 int count_takeover_end(struct count *count, struct count *from)
 {
 	uint64_t now = clock_monotonic_ns();
-	struct engine_stats old;
+	struct count_stats old;
 	int r;
 
 	engines_defer(&count->engines, false);
 	engines_takeover_end(&count->engines);
 	engines_finish(&from->engines, now);
-	old = engines_stats(&from->engines);
+	old = count_stats(from);
 	totals_expire(from->totals, now, count->options.linger);
 	count->from = NULL;
-	count->reads = from->reads;
-	count->read_ns = from->read_ns;
-	count->last_read = from->last_read;
-	count->inherited.read_errors = from->inherited.read_errors + old.read_errors;
+	count->reads = old.reads;
+	count->read_ns = old.read_ns;
+	count->last_read = old.last_read;
+	count->inherited.read_errors = old.read_errors;
 	/* Canaries that have not moved are closed with it. */
-	count->inherited.changes =
-		from->inherited.changes + old.changes + from->canaries.changes + cpu_canaries_nr_open(&from->canaries);
-	count->inherited.backwards = from->inherited.backwards + old.backwards;
-	for (int lie = 0; lie < _LIE_MAX; lie++)
-		count->inherited.lies[lie] = from->inherited.lies[lie] + old.lies[lie];
+	count->inherited.changes = old.changes + cpu_canaries_nr_open(&from->canaries);
+	count->inherited.backwards = old.backwards;
+	memcpy(count->inherited.lies, old.lies, sizeof(old.lies));
 	states_carry(count->states, from->states);
 	r = totals_carry(count->totals, from->totals, count->options.cgroup_per_cpu, &count->cpus, now);
 	count->totals->holds = false;
@@ -784,6 +782,7 @@ struct count_stats count_stats(const struct count *count)
 	};
 	for (int lie = 0; lie < _LIE_MAX; lie++)
 		ret.lies[lie] = count->inherited.lies[lie] + stats.lies[lie];
+	ret.lies[LIE_STILL] += count->plan->pmus.still;
 	return ret;
 }
 

@@ -86,6 +86,7 @@ const struct self_metric self_metrics[] = {
 	PMU_LIES(time),
 	PMU_LIES(cycles),
 	PMU_LIES(child),
+	PMU_LIES(still),
 	COUNTER("scrapes", scrapes, "Snapshots served, in any format."),
 	COUNTER("renderings", renderings,
 		"Snapshots written as text: fewer than perfmond_scrapes_total where several clients ask at the same "

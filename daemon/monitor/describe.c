@@ -37,6 +37,7 @@ struct self_stats monitor_self_stats(const struct monitor *monitor, const struct
 	self.lies_time = stats.lies[LIE_TIME];
 	self.lies_cycles = stats.lies[LIE_CYCLES];
 	self.lies_child = stats.lies[LIE_CHILD];
+	self.lies_still = stats.lies[LIE_STILL];
 	self.fds = stats.fds;
 	self.fd_limit = monitor->machine->privilege.fd_limit;
 	self.needed_fds = monitor_needed_fds(monitor);

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct pmu_counters {
 	char *pmu;
@@ -23,6 +24,7 @@ struct pmu_counters {
 struct pmu_counters_list {
 	struct pmu_counters *pmus;
 	size_t nr;
+	uint64_t still; /* counters that did not count beside equal ones, in the tests for this list */
 };
 
 /* Is the PMU in the list? list can be NULL, here and below. */

@@ -80,7 +80,7 @@ struct self_stats {
 	/* Of crediting cgroups at switches, on all CPUs (struct switch_cost): */
 	uint64_t switches, switch_ns, switches_hidden, switches_passed, switches_unplaced, credit_errors;
 	/* Readings refused because they can't be true. */
-	uint64_t lies_time, lies_cycles, lies_child;
+	uint64_t lies_time, lies_cycles, lies_child, lies_still;
 	uint64_t scrapes;    /* snapshots served */
 	uint64_t renderings; /* snapshots written as text for that */
 	uint64_t fds;	     /* open perf events */

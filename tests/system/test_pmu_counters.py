@@ -38,6 +38,8 @@ def test_is_shown_where_there_is_a_pmu(daemon, shown):
 
 def test_is_the_same_everywhere(daemon, shown, tmp_path):
     assert of_metrics(daemon) == shown
+    still = daemon.metrics().value("perfmond_pmu_lies_total", kind="still")
+    assert still == sum(advertised - usable for advertised, usable in shown.values())
     config = tmp_path / "perfmond.conf"
     config.write_text("[cgroup]\ngroups =\n", encoding="utf-8")
     check = run("--check", f"--config={config}").stdout

@@ -279,6 +279,8 @@ static int test_with(struct pmu_counters_list *ret, const char *text, const stru
 		if (r < 0 || on.nr == 0)
 			continue;
 		outcome = test_pmu(&found, event, on.cpu[0], before, waits);
+		if (outcome == OUTCOME_FOUND)
+			ret->still += found.advertised - found.usable;
 		if (outcome == OUTCOME_FOUND || (outcome == OUTCOME_NONE_FREE && !before))
 			r = pmu_counters_add(ret, &found);
 	}

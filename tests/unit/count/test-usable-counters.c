@@ -178,6 +178,7 @@ static void add_two(struct world *w)
 static void test_known_since_a_reload(void **state)
 {
 	const int usable[] = { 0, USABLE, USABLE, 0 };
+	const unsigned still[] = { 0, 1, 2, 2 };
 	struct world *w = *state;
 	struct machine machine = begin();
 	struct count *old;
@@ -196,6 +197,7 @@ static void test_known_since_a_reload(void **state)
 		assert_int_equal(count_add_cpus(w->count), 0);
 		takeover_end(w, old);
 		assert_int_equal(most_at_once(), usable[i] ? 3 : 6);
+		assert_int_equal(count_stats(w->count).lies[LIE_STILL], still[i]);
 		assert_int_equal(fake_find(HW, 0, 0, 0)->id == id, usable[i] == usable[i - 1]);
 	}
 	machine_release(&machine);

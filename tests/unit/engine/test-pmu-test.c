@@ -131,6 +131,7 @@ static void test_lying(void **state)
 		fake_perf.usable = usable;
 		test_again(&w);
 		assert_found(&w, "cpu", 6, (unsigned)usable);
+		assert_int_equal(w.found.still, 6 - usable);
 		assert_int_equal(fake_perf.nr_calls, 2 * CALLS + AGAIN);
 		/* As it was known: that is not doubted. */
 		test_again(&w);
@@ -159,6 +160,7 @@ static void test_the_better_result_is_believed(void **state)
 	fake_perf.fault = get_better;
 	test_again(&w);
 	assert_found(&w, "cpu", 6, 6);
+	assert_int_equal(w.found.still, 0);
 	world_end(&w);
 }
 
