@@ -59,7 +59,7 @@ END OF FILE
     echo $? >/tmp/perfmond.status
 ) &
 until grep -qs 'listening on' /tmp/perfmond.log || [ -s /tmp/perfmond.status ]; do
-    sleep 0.02
+    sleep 0.2
 done
 [ ! -s /tmp/perfmond.status ] || cat /tmp/perfmond.log
 [ ! -s /tmp/perfmond.status ]
@@ -68,7 +68,7 @@ done
 STOP = """
 [ -s /tmp/perfmond.status ] || kill $(cat /tmp/perfmond.pid)
 until [ -s /tmp/perfmond.status ]; do
-    sleep 0.02
+    sleep 0.2
 done
 cat /tmp/perfmond.status
 """
@@ -80,7 +80,7 @@ END OF FILE
 before=$(grep -c reloaded /tmp/perfmond.log)
 kill -HUP $(cat /tmp/perfmond.pid)
 until [ $(grep -c reloaded /tmp/perfmond.log) -gt $before ] || [ -s /tmp/perfmond.status ]; do
-    sleep 0.02
+    sleep 0.2
 done
 grep reloaded /tmp/perfmond.log | tail -n 1
 """
