@@ -63,12 +63,13 @@ static void follow_cpus(struct monitor *monitor, struct reason *news)
  * another trial succeeds. */
 static void follow_engine(struct monitor *monitor, struct reason *news)
 {
+	const struct config *config = monitor->config;
 	uint64_t now = clock_monotonic_ns();
 	bool credits = monitor->machine->credits;
 	struct reason why;
 
 	if ((!credits && monitor->engine_retry_at == 0) || now < monitor->engine_retry_at ||
-	    (bpf_is_available(&why) >= 0) == credits)
+	    (bpf_is_available(config->cgroup_max, config->sysfs.text, &why) >= 0) == credits)
 		return;
 	monitor->engine_retry_at = now + ENGINE_RETRY_NS;
 	if (monitor_reapply(monitor, news) < 0) {

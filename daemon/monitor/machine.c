@@ -220,7 +220,7 @@ static void choose_engine(struct machine *machine, const struct config *config)
 
 	if (config->cgroup_engine == CONFIG_ENGINE_PERF || config->cgroup_groups.nr == 0 || !machine->mount.path)
 		return;
-	r = bpf_is_available(&why);
+	r = bpf_is_available(config->cgroup_max, config->sysfs.text, &why);
 	machine->credits = r >= 0;
 	if (r < 0 && (config->cgroup_engine == CONFIG_ENGINE_BPF || machine->privilege.cap_perfmon ||
 		      machine->privilege.cap_sys_admin))

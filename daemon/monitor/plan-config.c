@@ -3,6 +3,7 @@
 #include "monitor/plan-config.h"
 
 #include "count/planner.h"
+#include "engine/bpf/bpf.h"
 #include "host/fd-budget.h"
 #include "monitor/profiler.h"
 #include "util/text.h"
@@ -135,11 +136,10 @@ int plan_config_count(struct count **ret, const struct config *config, const str
 	async_close_pause(closer);
 	r = plan_groups(&plan, config, machine, in_force, why);
 	async_close_resume(closer);
-	if (r < 0)
-		return r;
-	if (count_new(ret, plan, &machine->cpus, &machine->privilege, &options) < 0)
-		return reason_set(why, -ENOMEM, "out of memory");
-	return 0;
+	if (r == 0 && count_new(ret, plan, &machine->cpus, &machine->privilege, &options) < 0)
+		r = reason_set(why, -ENOMEM, "out of memory");
+	bpf_end_trial();
+	return r;
 }
 
 bool plan_config_recovers(const struct plan *plan, const struct machine *machine)

@@ -75,17 +75,39 @@ def assert_exact(daemon, group, helper, nr=300):
     assert of(after, FAULTS, group) - of(before, FAULTS, group) == helper.faults() - at
 
 
+def with_many(text):
+    """The config with more events per cgroup than the programs are loaded for at first."""
+    labels = ", ".join(f"clock{i}=task-clock" for i in range(20))
+    return text.replace("groups = work", "groups = work many") + f'[group "many"]\nevents = {labels}\n'
+
+
 # --- at the start
+
+def test_what_was_tried_counts(calls, perfmond, cgroups):
+    """To check the programs takes the kernel long: those of the trial go on to count. A plan with more events than they
+    have numbers for has them loaded anew."""
+    made, text = calls(), config(cgroups)
+    daemon = perfmond(text, **made.options)
+    counts(daemon, cgroups.make("works"))
+    attached = made.made["attach"]
+    assert 0 < attached <= 3, "at switches, at moves, and at calls between CPUs"
+    daemon.reload(text)
+    assert made.made["attach"] == attached
+    daemon.reload(with_many(text))
+    assert "bpf" in engine(daemon) and made.made["attach"] == 2 * attached
+
 
 @pytest.mark.parametrize("when", ["trial", "earnest"])
 @pytest.mark.parametrize("what", AT_START)
 def test_at_the_start(calls, perfmond, cgroups, work, cpus, what, when):
-    """It fails when the programs are tried, or after that, when they are loaded to count. Perf counts, and exactly."""
+    """It fails when the programs are tried, or after that, when they are loaded anew for a plan with more events than
+    the trial had numbers for. Perf counts, and exactly."""
     rule, sentence = AT_START[what]
     group = cgroups.make("works")
     helper, made = work(group, cpus[0]), calls()
     made.rule = rule if when == "trial" else in_earnest(rule)
-    daemon = perfmond(config(cgroups, "bpf" if what == "attaching" else "auto"), **made.options)
+    text = config(cgroups, "bpf" if what == "attaching" else "auto")
+    daemon = perfmond(with_many(text) if when == "earnest" else text, **made.options)
     told = until(lambda: problem(daemon), "it is said")
     assert re.fullmatch(NOT_BY_CREDITING + f"({sentence}).*", told), told
     daemon.wait_log(NOT_BY_CREDITING)
@@ -148,8 +170,7 @@ def test_a_plan_that_needs_more(calls, perfmond, cgroups, work, cpus):
     before, at = daemon.fresh(), helper.faults()
     helper.do("faults 300")
     made.rule = failing(errno.ENOMEM, "map_create")
-    labels = ", ".join(f"clock{i}=task-clock" for i in range(20))
-    daemon.reload(text.replace("groups = work", "groups = work many") + f'[group "many"]\nevents = {labels}\n')
+    daemon.reload(with_many(text))
     until(lambda: "no memory for the maps" in problem(daemon), "perf counts")
     until(lambda: daemon.metrics().get("perf_cgroup_clock19_seconds_total", cgroup=group.label) is not None, "counted")
     assert_exact(daemon, group, helper)
@@ -270,6 +291,20 @@ def test_any_call_at_any_time(calls, perfmond, cgroups, work, cpus, seed):
 
 
 # --- at a restart
+
+def test_a_restart_loads_nothing(calls, service, cgroups, work, cpus):
+    """Programs that run need no trial."""
+    group = cgroups.make("kept")
+    helper, made = work(group, cpus[0]), calls()
+    service.start(config(cgroups))
+    service.wait_kept()
+    counts(service.daemon, group)
+    service.stop()
+    service.options = made.options
+    service.start()
+    assert_exact(service.daemon, group, helper)
+    assert made.made["attach"] == 0 and made.made["test_run"] > 0
+
 
 @pytest.mark.parametrize("name", ["info", "mmap"])
 @pytest.mark.parametrize("error", [errno.ENOMEM, errno.EPERM])

@@ -24,15 +24,61 @@
 #define SPARE_SLOTS 1024
 #define MAX_SLOTS 1000000U
 
-/* Numbers for more events than the plan has, so that the next plan fits as well. */
-#define SPARE_EVENTS 8U
-#define SPARE_SETS 4U
+/* There are numbers for so many events and sets, or for a multiple of them: so most plans fit a part that was loaded for
+ * another one. */
+#define EVENTS_UNIT 16U
+#define SETS_UNIT 4U
 
-int bpf_is_available(struct reason *why)
+/* --- sizes */
+
+static uint32_t round_up(size_t nr, uint32_t unit)
 {
+	return nr ? (uint32_t)((nr + unit - 1) / unit * unit) : unit;
+}
+
+/* Possible ones: the numbers of all CPUs that may ever be online are below it. */
+static uint32_t nr_cpus(const char *sysroot)
+{
+	_cleanup_(cpulist_release) struct cpulist possible = {};
+	struct reason ignored;
+	long nr = sysconf(_SC_NPROCESSORS_CONF);
+
+	if (cpu_list_read(&possible, sysroot ? sysroot : "/sys", "possible", &ignored) == 0)
+		for (size_t i = 0; i < possible.nr; i++)
+			if (possible.cpu[i] >= nr)
+				nr = possible.cpu[i] + 1;
+	return nr > 0 ? (uint32_t)nr : 1;
+}
+
+/* For that many cgroups, of which so many are still to come. */
+static struct bpf_sizes make_sizes(const char *sysroot, uint64_t cgroups, uint64_t to_come, size_t nr_events,
+				   size_t nr_sets)
+{
+	uint64_t slots = cgroups + cgroups / SPARE_SHARE + SPARE_SLOTS;
+
+	if (cgroups > MAX_SLOTS || slots > MAX_SLOTS)
+		slots = MAX_SLOTS;
+	return (struct bpf_sizes){
+		.cpus = nr_cpus(sysroot),
+		.slots = (uint32_t)slots,
+		.reserved = bpf_slots_to_reserve(to_come, (uint32_t)slots),
+		.events = round_up(nr_events, EVENTS_UNIT),
+		.sets = round_up(nr_sets, SETS_UNIT),
+	};
+}
+
+int bpf_is_available(uint64_t max_cgroups, const char *sysroot, struct reason *why)
+{
+	const struct bpf_sizes sizes = make_sizes(sysroot, max_cgroups, max_cgroups, 0, 0);
+
 	if (sizeof(long) < sizeof(uint64_t))
 		return reason_set(why, -EOPNOTSUPP, "cgroups are not known by their ids on a machine of 32 bits");
-	return bpf_kernel_try(why);
+	return bpf_kernel_try(&sizes, why);
+}
+
+void bpf_end_trial(void)
+{
+	(void)bpf_kernel_unref(bpf_kernel_take_trial());
 }
 
 /* --- for the planner */
@@ -81,7 +127,7 @@ static int bpf_try_column(struct scope_plan *plan, size_t at, const struct engin
 			   CREDIT_EVENTS_MAX);
 		return column_set_state(&plan->columns[at], EVENT_UNSUPPORTED, reason.text);
 	}
-	if (bpf_is_available(&reason) < 0)
+	if (bpf_kernel_try(NULL, &reason) < 0)
 		return column_set_state(&plan->columns[at], EVENT_UNSUPPORTED, reason.text);
 	return engine_perf.try_column(plan, at, &on_cpus);
 }
@@ -113,44 +159,17 @@ static bool bpf_recovers(const struct column *column, const struct engine_probe 
 
 /* --- the part in the kernel */
 
-static uint32_t round_up(size_t nr, uint32_t unit)
-{
-	return (uint32_t)((nr + unit - 1) / unit * unit);
-}
-
-/* Possible ones: the numbers of all CPUs that may ever be online are below it. */
-static uint32_t nr_cpus(const struct engine_env *env)
-{
-	_cleanup_(cpulist_release) struct cpulist possible = {};
-	struct reason ignored;
-	long nr = sysconf(_SC_NPROCESSORS_CONF);
-
-	if (cpu_list_read(&possible, env->sysroot ? env->sysroot : "/sys", "possible", &ignored) == 0)
-		for (size_t i = 0; i < possible.nr; i++)
-			if (possible.cpu[i] >= nr)
-				nr = possible.cpu[i] + 1;
-	return nr > 0 ? (uint32_t)nr : 1;
-}
-
 static struct bpf_sizes sizes_for(const struct bpf_engine *engine)
 {
-	uint64_t cgroups = engine->engine.env.max_cgroups, slots = cgroups + cgroups / SPARE_SHARE + SPARE_SLOTS;
+	const struct engine_env *env = &engine->engine.env;
 	size_t nr_events = 0, nr_sets = 0;
 
-	if (cgroups > MAX_SLOTS || slots > MAX_SLOTS)
-		slots = MAX_SLOTS;
 	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 		if (engine_owns(&engine->engine, SCOPE_CGROUP, i)) {
 			nr_events += bpf_plan(engine)->sets[i].nr;
 			nr_sets++;
 		}
-	return (struct bpf_sizes){
-		.cpus = nr_cpus(&engine->engine.env),
-		.slots = (uint32_t)slots,
-		.reserved = bpf_slots_to_reserve(engine, (uint32_t)slots),
-		.events = round_up(nr_events, SPARE_EVENTS),
-		.sets = round_up(nr_sets, SPARE_SETS),
-	};
+	return make_sizes(env->sysroot, env->max_cgroups, bpf_nr_to_come(engine), nr_events, nr_sets);
 }
 
 static bool is_v1(int cgroup_fd)
@@ -187,20 +206,42 @@ static int prepare(struct bpf_engine *engine)
 	return r < 0 ? r : wiring_number_sets(engine);
 }
 
-/* Begins to count, at the first cgroup: with the predecessor's part in the kernel, or a new one. */
+/* A part that takes over is loaded for it. */
+static int load_kernel(struct bpf_engine *engine, bool v1, const struct bpf_kernel *former, struct reason *why)
+{
+	const struct bpf_sizes sizes = sizes_for(engine);
+
+	return bpf_kernel_load(&engine->kernel, &sizes, v1, former, why);
+}
+
+static bool take_trial(struct bpf_engine *engine, bool v1)
+{
+	struct bpf_kernel *trial = engine->trial;
+
+	if (!trial)
+		return false;
+	engine->trial = NULL;
+	bpf_kernel_set_hierarchy(trial, v1);
+	if (fits(engine, trial, v1))
+		engine->kernel = trial;
+	else
+		(void)bpf_kernel_unref(trial);
+	return engine->kernel;
+}
+
+/* Begins to count, at the first cgroup: with the predecessor's part in the kernel, the one of the trial, or a new one. */
 static int begin(struct bpf_engine *engine, const struct engine_target *spec, uint64_t now, struct reason *why)
 {
 	struct bpf_engine *from = engine->from;
 	struct bpf_kernel *former = from ? from->kernel : NULL;
-	struct bpf_sizes sizes = sizes_for(engine);
 	bool v1 = is_v1(spec->cgroup_fd);
 	int r = 0;
 
 	if (former && fits(engine, former, v1)) {
 		engine->kernel = bpf_kernel_ref(former);
 		slots_end_aliases(engine);
-	} else {
-		r = bpf_kernel_load(&engine->kernel, &sizes, v1, former, why);
+	} else if (former || !take_trial(engine, v1)) {
+		r = load_kernel(engine, v1, former, why);
 	}
 	if (r == 0)
 		r = prepare(engine);
@@ -209,7 +250,7 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 		bpf_kernel_unref(engine->kernel);
 		engine->kernel = NULL;
 		memset(engine->sets, 0, bpf_plan(engine)->nr_sets * sizeof(*engine->sets));
-		r = bpf_kernel_load(&engine->kernel, &sizes, v1, former, why);
+		r = load_kernel(engine, v1, former, why);
 		if (r == 0)
 			r = prepare(engine);
 	}
@@ -240,6 +281,7 @@ static void bpf_destroy(struct engine *base)
 	HASH_ITER(hh, engine->targets, target, next)
 		bpf_target_free(engine, target);
 	bpf_kernel_unref(engine->kernel);
+	bpf_kernel_unref(engine->trial);
 	cpulist_release(&engine->cpus);
 	engine_release(base);
 	free(engine->sets);
@@ -257,6 +299,7 @@ static int bpf_create(struct engine **ret, const struct engine_env *env)
 	if (!engine)
 		return -ENOMEM;
 	engine_init(&engine->engine, engine_bpf, env);
+	engine->trial = bpf_kernel_take_trial();
 	engine->sets = calloc(plan->nr_sets + 1, sizeof(*engine->sets));
 	engine->scratch = calloc(4 * plan->nr_columns + 1, sizeof(*engine->scratch));
 	engine->doubts = calloc(plan->nr_columns + 1, sizeof(*engine->doubts));

@@ -19,8 +19,11 @@
 
 #include "engine/engine.h"
 
-/* Is the engine in this build, and can its programs be loaded here? Negative errno with the reason. */
-int bpf_is_available(struct reason *why);
+/* Is the engine in this build, and can its programs be loaded here, for that many cgroups? Negative errno with the
+ * reason. The engine that is made next counts with what was loaded for this trial. sysroot: as in struct engine_env. */
+int bpf_is_available(uint64_t max_cgroups, const char *sysroot, struct reason *why);
+/* No engine was made that could. */
+void bpf_end_trial(void);
 
 /* NULL: it is not in this build. */
 extern const struct engine_ops *const engine_bpf;

@@ -11,6 +11,7 @@
 #include <bpf/btf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -271,7 +272,7 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 {
 	if (!kernel || --kernel->refs > 0)
 		return NULL;
-	if (kernel->cpus && kernel->errors && !kernel->is_trial)
+	if (kernel->cpus && kernel->errors)
 		keep_costs(kernel);
 	unmap_file(kernel, BPF_FILE_CONFIG, kernel->config);
 	unmap_file(kernel, BPF_FILE_CPUS, kernel->cpus);
@@ -377,6 +378,12 @@ static int keep_maps(struct bpf_kernel *kernel, const struct credit *skeleton)
 	return r;
 }
 
+void bpf_kernel_set_hierarchy(struct bpf_kernel *kernel, bool v1)
+{
+	kernel->v1 = v1;
+	kernel->config->v1 = v1;
+}
+
 static int attach(struct bpf_kernel *kernel, enum bpf_file file, const struct bpf_program *program)
 {
 	struct bpf_link *link = bpf_program__attach(program);
@@ -395,7 +402,7 @@ static int fill_slots(struct bpf_kernel *kernel, const struct credit *skeleton)
 	int r = bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &root, &slot, BPF_ANY);
 	LIBBPF_OPTS(bpf_test_run_opts, options);
 
-	kernel->config->v1 = kernel->v1;
+	bpf_kernel_set_hierarchy(kernel, kernel->v1);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
 		kernel->cpus[cpu].budget = CREDIT_BUDGET_MAX;
 	kernel->slots[slot].id = root;
@@ -545,14 +552,15 @@ struct attempt {
 	uint64_t again_at; /* CLOCK_MONOTONIC ns; 0: there was none */
 	int result;
 	struct reason why;
-	struct bpf_sizes sizes; /* to be tried: the least ones, or those that failed */
-	bool knows_call;	/* the next was found out */
-	size_t call;		/* by find_call() */
+	struct bpf_sizes sizes;	  /* that failed; 0: none */
+	struct bpf_kernel *trial; /* what it has loaded, until somebody takes it; or NULL */
+	bool knows_call;	  /* the next was found out */
+	size_t call;		  /* by find_call() */
 };
 
 static struct attempt *last_attempt(void)
 {
-	static struct attempt last = { .sizes = { .cpus = 1, .slots = 1, .events = 1, .sets = 1 } };
+	static struct attempt last;
 
 	return &last;
 }
@@ -591,22 +599,65 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 	return attempt_tell(last, why);
 }
 
-int bpf_kernel_try(struct reason *why)
+static uint32_t larger(uint32_t a, uint32_t b)
 {
+	return a > b ? a : b;
+}
+
+static bool can_run(struct bpf_kernel *kernel)
+{
+	int cpu = sched_getcpu();
+
+	return bpf_kernel_flush(kernel, cpu < 0 ? 0 : (uint32_t)cpu);
+}
+
+/* Loads in the size that is asked for, and in that which failed before. */
+static int attempt_load(struct attempt *attempt, const struct bpf_sizes *asked)
+{
+	const struct bpf_sizes sizes = {
+		.cpus = larger(attempt->sizes.cpus, asked->cpus),
+		.slots = larger(attempt->sizes.slots, asked->slots),
+		.reserved = asked->reserved,
+		.events = larger(attempt->sizes.events, asked->events),
+		.sets = larger(attempt->sizes.sets, asked->sets),
+	};
+	int r = load(&attempt->trial, &sizes, false, NULL, attempt_call(attempt), &attempt->why);
+
+	if (r < 0)
+		return r;
+	if (can_run(attempt->trial)) {
+		attempt->sizes = (struct bpf_sizes){};
+		return 0;
+	}
+	attempt->trial = bpf_kernel_unref(attempt->trial);
+	return reason_set(&attempt->why, -EOPNOTSUPP,
+			  "this kernel can't run a BPF program on a chosen CPU, as Linux 5.10 can");
+}
+
+/* What runs and can be asked needs no trial. */
+static void attempt_note_restored(struct attempt *attempt, struct bpf_kernel *kernel)
+{
+	if (!can_run(kernel))
+		return;
+	attempt->result = 0;
+	attempt->again_at = clock_monotonic_ns();
+}
+
+int bpf_kernel_try(const struct bpf_sizes *sizes, struct reason *why)
+{
+	static const struct bpf_sizes least = { .cpus = 1, .slots = 1, .events = 1, .sets = 1 };
 	struct attempt *last = last_attempt();
-	struct bpf_kernel *kernel = NULL;
 
 	if (attempt_holds(last))
 		return attempt_tell(last, why);
-	last->result = load(&kernel, &last->sizes, false, NULL, attempt_call(last), &last->why);
-	if (kernel)
-		kernel->is_trial = true;
-	if (last->result == 0 && !bpf_kernel_flush(kernel, 0))
-		last->result = reason_set(&last->why, -EOPNOTSUPP,
-					  "this kernel can't run a BPF program on a chosen CPU, as Linux 5.10 can");
-	kernel = bpf_kernel_unref(kernel);
+	last->result = attempt_load(last, sizes ? sizes : &least);
 	last->again_at = clock_monotonic_ns() + TRY_AGAIN_NS;
 	return attempt_tell(last, why);
+}
+
+struct bpf_kernel *bpf_kernel_take_trial(void)
+{
+	return steal_ptr(last_attempt()->trial);
 }
 
 /* --- over a restart */
@@ -663,9 +714,11 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 	}
 	/* The one that it is restored from. */
 	kernel->nr_images = 1;
-	if (r == 0)
-		*ret = steal_ptr(kernel);
-	return r;
+	if (r < 0)
+		return r;
+	attempt_note_restored(last_attempt(), kernel);
+	*ret = steal_ptr(kernel);
+	return 0;
 }
 
 /* --- events */

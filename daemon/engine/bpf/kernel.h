@@ -85,8 +85,7 @@ struct bpf_calibration {
 struct bpf_kernel {
 	unsigned refs;
 	struct bpf_sizes sizes;
-	bool v1;       /* perf_event is in a v1 hierarchy */
-	bool is_trial; /* nothing is counted by it */
+	bool v1; /* perf_event is in a v1 hierarchy */
 	int fds[_BPF_FILE_MAX];
 	uint64_t ids[_BPF_FILE_MAX]; /* the kernel's, of each file; 0: there is none */
 
@@ -117,9 +116,12 @@ static inline size_t bpf_read_words(const struct bpf_sizes *sizes)
 	return CREDIT_CELL_WORDS(sizes->sets, sizes->events) + 2 * sizes->sets;
 }
 
-/* Can the programs be loaded here? Tries it once, for a moment; -errno with the reason. Where loading has failed, it is
- * tried in the same size. */
-int bpf_kernel_try(struct reason *why);
+/* Can the programs be loaded here? Tries it once, in that size at least; -errno with the reason. Where loading has
+ * failed, it is tried in the same size. sizes: NULL, where it has been tried. To check the programs takes the kernel
+ * tens of milliseconds: what a trial has loaded is there to be taken. */
+int bpf_kernel_try(const struct bpf_sizes *sizes, struct reason *why);
+/* What the last trial has loaded, if nobody has taken it; or NULL. */
+struct bpf_kernel *bpf_kernel_take_trial(void);
 
 /* Loads the programs and attaches them. Where that fails, the answer is the same for a while. former: the part that it
  * is going to take over from (bpf_kernel_succeed()), or NULL: what is known there of processes is known here too. */
@@ -140,6 +142,9 @@ void bpf_kernel_each_kept(const struct bpf_kernel *kernel, kept_visitor each, vo
 
 /* What crediting has taken at the CPU's switches, also by parts of this process that have gone since. */
 struct switch_cost bpf_kernel_cost(const struct bpf_kernel *kernel, uint32_t cpu);
+
+/* In which hierarchy it is to look for cgroups. Before anything is counted. */
+void bpf_kernel_set_hierarchy(struct bpf_kernel *kernel, bool v1);
 
 /* The number is from now on that of the open perf event of that id, on that CPU. Its count begins at the next flush. */
 int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, int fd, uint64_t id);

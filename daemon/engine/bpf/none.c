@@ -4,9 +4,15 @@
 
 #include <errno.h>
 
-int bpf_is_available(struct reason *why)
+int bpf_is_available(uint64_t max_cgroups, const char *sysroot, struct reason *why)
 {
+	(void)max_cgroups;
+	(void)sysroot;
 	return reason_set(why, -EOPNOTSUPP, "this build has no BPF engine (configure --with-bpf)");
+}
+
+void bpf_end_trial(void)
+{
 }
 
 const struct engine_ops *const engine_bpf = NULL;

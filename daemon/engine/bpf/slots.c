@@ -669,7 +669,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 	}
 	conservation_end(engine);
 	review_slots(engine, taken, now);
-	slot_reserve(kernel, bpf_slots_to_reserve(engine, kernel->sizes.slots));
+	slot_reserve(kernel, bpf_slots_to_reserve(bpf_nr_to_come(engine), kernel->sizes.slots));
 	HASH_ITER(hh, engine->targets, target, next)
 		target_settle(engine, target);
 }

@@ -47,6 +47,7 @@ struct bpf_family {
 struct bpf_engine {
 	struct engine engine;
 	struct bpf_kernel *kernel; /* NULL: nothing is counted (yet, or any more) */
+	struct bpf_kernel *trial;  /* a part that was loaded to try it, and is there for the first cgroup; or NULL */
 	struct bpf_target *targets;
 	uint64_t targets_number;  /* of these targets; another one after each change (bpf_note_targets()) */
 	struct bpf_family family; /* of the last slot: most are of the same as the one before */
@@ -80,13 +81,19 @@ static inline void bpf_note_targets(struct bpf_engine *engine)
 	engine->family.parent = 0;
 }
 
-/* Of so many slots, those that are reserved for targets that are still to come. */
-static inline uint32_t bpf_slots_to_reserve(const struct bpf_engine *engine, uint32_t slots)
+/* Of so many slots, those that are reserved for so many targets that are still to come. */
+static inline uint32_t bpf_slots_to_reserve(uint64_t targets, uint32_t slots)
 {
-	uint64_t most = engine->engine.env.max_cgroups, nr = HASH_COUNT(engine->targets);
 	uint32_t part = slots / 3 * 2;
 
-	return nr >= most ? 0 : most - nr < part ? (uint32_t)(most - nr) : part;
+	return targets < part ? (uint32_t)targets : part;
+}
+
+static inline uint64_t bpf_nr_to_come(const struct bpf_engine *engine)
+{
+	uint64_t most = engine->engine.env.max_cgroups, nr = HASH_COUNT(engine->targets);
+
+	return nr < most ? most - nr : 0;
 }
 
 struct bpf_target *bpf_target_find(const struct bpf_engine *engine, uint64_t id);

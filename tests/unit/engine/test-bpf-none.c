@@ -19,10 +19,10 @@ static void test_none(_unused_ void **state)
 	struct reason why = {};
 
 	assert_null(engine_bpf);
-	assert_int_equal(bpf_is_available(&why), -EOPNOTSUPP);
+	assert_int_equal(bpf_is_available(0, NULL, &why), -EOPNOTSUPP);
 	assert_non_null(strstr(why.text, "this build has no BPF engine"));
 	/* A caller that only wants to know whether there is one. */
-	assert_int_equal(bpf_is_available(NULL), -EOPNOTSUPP);
+	assert_int_equal(bpf_is_available(0, NULL, NULL), -EOPNOTSUPP);
 }
 
 int main(void)

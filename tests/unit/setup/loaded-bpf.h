@@ -30,10 +30,11 @@ static inline struct bpf_kernel *load_sizes(const struct bpf_kernel *former, con
 	struct bpf_kernel *kernel = NULL;
 	struct reason why = {};
 
-	if (bpf_is_available(&why) < 0) {
+	if (bpf_is_available(0, NULL, &why) < 0) {
 		print_message("SKIPPED: %s\n", why.text);
 		skip();
 	}
+	bpf_end_trial();
 	if (bpf_kernel_load(&kernel, sizes, false, former, &why) < 0)
 		fail_msg("%s", why.text);
 	return kernel;
