@@ -5,16 +5,14 @@
 # Most of the time of the suites that watch a daemon is waiting, but what they measure depends on the clock: they run
 # one after the other at normal priority. CPU-bound suites run beside them at idle priority, and get what the others
 # leave: first those that have time-outs of their own. Suites that tolerate a busy machine come after that, side by side
-# as far as they leave some of the CPUs, and the one that measures the whole daemon comes last, alone on the machine.
+# as far as they leave some of the CPUs.
 # shellcheck shell=bash
 
 suites_computing=(lint package guest unit clang distcheck fuzz)
-suites_watching=(service hardware container system)
-suites_together=(nspawn waiting minute)
+suites_watching=(service hardware container system soak)
+suites_together=(nspawn waiting minute sanitized)
 suites_beside=(web browser)
-suites_alone=(soak)
-all_suites=("${suites_computing[@]}" "${suites_watching[@]}" "${suites_together[@]}" "${suites_beside[@]}"
-	"${suites_alone[@]}")
+all_suites=("${suites_computing[@]}" "${suites_watching[@]}" "${suites_together[@]}" "${suites_beside[@]}")
 
 # The CPU time of all that this shell has waited for, in seconds (proc(5): cutime and cstime, in hundredths).
 waited_cpu()
@@ -75,16 +73,15 @@ run_together()
 # All suites.
 test_all()
 {
-	local tree computing
+	local computing
 
 	mkdir -p "$results"
-	# First what several suites need, so that they do not build it twice at once.
+	# The watching suites begin with this tree. The other one is built beside them, before one of them needs it.
 	say "building"
-	for tree in default asan; do
-		quietly "$results/build-$tree.log" build_tree "$tree" all test-programs
-	done
+	quietly "$results/build-default.log" build_tree default all test-programs
 	{
 		chrt --idle --pid 0 "$BASHPID" || true
+		quietly "$results/build-asan.log" build_tree asan all test-programs
 		run_suites "${suites_computing[@]}"
 	} >"$results/computing.log" 2>&1 &
 	computing=$!
@@ -93,5 +90,4 @@ test_all()
 	run_suites "${suites_beside[@]}"
 	wait "$computing"
 	cat "$results/computing.log"
-	run_suites "${suites_alone[@]}"
 }

@@ -203,20 +203,32 @@ waiting_tests=("$top"/tests/system/test_{bpf_faults,captures,commands,config,con
 	"$top"/tests/system/test_{prometheus,restart,retry,state,totals}.py)
 minute_tests=("$top"/tests/system/test_minute.py)
 
-# Tests marked `once` do not depend on how the daemon was built.
+# with_speedscope COMMAND...
+with_speedscope()
+{
+	# Debian has no package of it. Without it, test_profile.py does not compare with speedscope's own schema.
+	need_or_skip speedscope fetch_npm "${speedscope[@]}" || true
+	SPEEDSCOPE=$build/speedscope/dist/release/file-format-schema.json "$@"
+}
+
+# The other files of tests/system.
 suite_system()
 {
 	local others=("${web_tests[@]}" "${waiting_tests[@]}" "${minute_tests[@]}")
 
-	fetch prometheus
-	# Debian has no package of it. Without it, test_profile.py does not compare with speedscope's own schema.
-	need_or_skip speedscope fetch_npm "${speedscope[@]}" || true
-	export SPEEDSCOPE=$build/speedscope/dist/release/file-format-schema.json
-	system_tests default "$top/tests/system" "${others[@]/#/--ignore=}"
-	system_tests asan "$top/tests/system" "${others[@]/#/--ignore=}" -m 'not once'
+	with_speedscope system_tests default "$top/tests/system" "${others[@]/#/--ignore=}"
 }
 
 # --- side by side
+
+# The same files with the sanitizers: without the tests marked `once`, which do not depend on how the daemon was built,
+# and which are those that change the machine.
+suite_sanitized()
+{
+	local others=("${web_tests[@]}" "${waiting_tests[@]}" "${minute_tests[@]}")
+
+	with_speedscope system_tests asan "$top/tests/system" "${others[@]/#/--ignore=}" -m 'not once'
+}
 
 suite_minute()
 {
@@ -286,8 +298,6 @@ suite_container()
 	DOCKER_PROFILE=$build/$docker/usr/share/gocode/src/github.com/docker/docker/profiles/seccomp/default.json \
 		RUNTIMES=$build SCHEMAS=$build/schemas system_tests default "$top/tests/container"
 }
-
-# --- the whole daemon, at last
 
 suite_soak()
 {

@@ -276,6 +276,7 @@ def sample_rate(privileged):
         path.write_text(before)
 
 
+@pytest.mark.once
 def test_the_kernel_pauses_an_event(perfmond, cgroups, burner, sample_rate):
     """Where samples come faster than is allowed, the kernel leaves some out, which is counted; then all goes on."""
     group = cgroups.make("a")
