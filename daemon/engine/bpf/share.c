@@ -88,11 +88,16 @@ void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner
 		share_give(engine, family->above[i], share);
 }
 
-size_t share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner)
+struct bpf_target *share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner,
+				      size_t *ret_place)
 {
-	size_t i = 0, nr = share_nr_ancestors(owner);
+	for (size_t i = 0; i < share_nr_ancestors(owner); i++) {
+		struct bpf_target *target = bpf_target_find(engine, owner->ancestors[i]);
 
-	while (i < nr && !bpf_target_find(engine, owner->ancestors[i]))
-		i++;
-	return i;
+		if (target && ret_place)
+			*ret_place = i;
+		if (target)
+			return target;
+	}
+	return NULL;
 }

@@ -22,6 +22,7 @@ void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner
 /* That row. */
 struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_target *target, uint32_t cpu);
 
-/* The nearest ancestor that is a target: its place among the slot's ancestors, or their number. */
-size_t share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner);
+/* The nearest ancestor that is a target, or NULL; and its place among the slot's ancestors, if that is asked for. */
+struct bpf_target *share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner,
+				      size_t *ret_place);
 size_t share_nr_ancestors(const struct credit_slot *owner);

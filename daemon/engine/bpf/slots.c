@@ -451,12 +451,14 @@ static bool find_ancestor_slot(struct bpf_engine *engine, uint32_t slot, uint32_
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct credit_slot *owner = &kernel->slots[slot];
-	size_t i = share_find_nearest(engine, owner), nr = share_nr_ancestors(owner);
+	size_t place;
+	const struct bpf_target *above = share_find_nearest(engine, owner, &place);
 
 	*ret = CREDIT_ROOT_SLOT;
-	if (i >= nr || owner->ancestors[i] == kernel->slots[CREDIT_ROOT_SLOT].id)
+	if (!above || above->id == kernel->slots[CREDIT_ROOT_SLOT].id)
 		return true;
-	*ret = slot_take(kernel, owner->ancestors[i], owner->ancestors + i + 1, nr - i - 1);
+	place++;
+	*ret = slot_take(kernel, above->id, owner->ancestors + place, share_nr_ancestors(owner) - place);
 	return *ret != CREDIT_ROOT_SLOT;
 }
 

@@ -25,9 +25,9 @@ static struct words find_words(const struct bpf_engine *engine, const struct bpf
 
 static uint64_t nearest_id(const struct bpf_engine *engine, const struct credit_slot *owner)
 {
-	size_t i = share_find_nearest(engine, owner);
+	const struct bpf_target *above = share_find_nearest(engine, owner, NULL);
 
-	return i < share_nr_ancestors(owner) ? owner->ancestors[i] : 0;
+	return above ? above->id : 0;
 }
 
 /* Has the ancestor what is kept? The one that is noted has, and those above it. */

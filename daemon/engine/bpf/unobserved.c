@@ -18,10 +18,7 @@ struct bpf_pool {
 
 static struct bpf_target *find_above(const struct bpf_engine *engine, uint32_t slot)
 {
-	const struct credit_slot *owner = &engine->kernel->slots[slot];
-	size_t i = share_find_nearest(engine, owner);
-
-	return i < share_nr_ancestors(owner) ? bpf_target_find(engine, owner->ancestors[i]) : NULL;
+	return share_find_nearest(engine, &engine->kernel->slots[slot], NULL);
 }
 
 static struct bpf_pool *pool_of(const struct bpf_engine *engine, struct bpf_target *target, size_t set)
