@@ -49,7 +49,7 @@ enum lie {
 	LIE_TIME,   /* it ran for longer than it was enabled, or its times went down */
 	LIE_CYCLES, /* more cycles than the CPU's highest clock makes */
 	LIE_CHILD,  /* a cgroup and those below it contradicted each other */
-	LIE_STILL, /* a counter stood still beside equal ones, when the PMU was tested; the plan has it, not an engine */
+	LIE_STILL,  /* a counter stood still beside equal ones, when the PMU was tested: the plan has it */
 	_LIE_MAX,
 };
 

@@ -2,6 +2,7 @@
 
 #include "engine/bpf/bpf.h"
 
+#include "engine/bpf/attempt.h"
 #include "engine/bpf/conservation.h"
 #include "engine/bpf/image.h"
 #include "engine/bpf/slot-owners.h"
@@ -24,8 +25,8 @@
 #define SPARE_SLOTS 1024
 #define MAX_SLOTS 1000000U
 
-/* There are numbers for so many events and sets, or for a multiple of them: so most plans fit a part that was loaded for
- * another one. */
+/* There are numbers for so many events and sets, or for a multiple of them: so most plans fit a part that was loaded
+ * for another one. */
 #define EVENTS_UNIT 16U
 #define SETS_UNIT 4U
 
@@ -73,12 +74,12 @@ int bpf_is_available(uint64_t max_cgroups, const char *sysroot, struct reason *w
 
 	if (sizeof(long) < sizeof(uint64_t))
 		return reason_set(why, -EOPNOTSUPP, "cgroups are not known by their ids on a machine of 32 bits");
-	return bpf_kernel_try(&sizes, why);
+	return attempt_try(&sizes, why);
 }
 
 void bpf_end_trial(void)
 {
-	(void)bpf_kernel_unref(bpf_kernel_take_trial());
+	(void)bpf_kernel_unref(attempt_take_trial());
 }
 
 /* --- for the planner */
@@ -127,7 +128,7 @@ static int bpf_try_column(struct scope_plan *plan, size_t at, const struct engin
 			   CREDIT_EVENTS_MAX);
 		return column_set_state(&plan->columns[at], EVENT_UNSUPPORTED, reason.text);
 	}
-	if (bpf_kernel_try(NULL, &reason) < 0)
+	if (attempt_try(NULL, &reason) < 0)
 		return column_set_state(&plan->columns[at], EVENT_UNSUPPORTED, reason.text);
 	return engine_perf.try_column(plan, at, &on_cpus);
 }
@@ -211,7 +212,7 @@ static int load_kernel(struct bpf_engine *engine, bool v1, const struct bpf_kern
 {
 	const struct bpf_sizes sizes = sizes_for(engine);
 
-	return bpf_kernel_load(&engine->kernel, &sizes, v1, former, why);
+	return attempt_load(&engine->kernel, &sizes, v1, former, why);
 }
 
 static bool take_trial(struct bpf_engine *engine, bool v1)
@@ -229,7 +230,7 @@ static bool take_trial(struct bpf_engine *engine, bool v1)
 	return engine->kernel;
 }
 
-/* Begins to count, at the first cgroup: with the predecessor's part in the kernel, the one of the trial, or a new one. */
+/* Begins to count, at the first cgroup: with the predecessor's part in the kernel, that of the trial, or a new one. */
 static int begin(struct bpf_engine *engine, const struct engine_target *spec, uint64_t now, struct reason *why)
 {
 	struct bpf_engine *from = engine->from;
@@ -299,7 +300,7 @@ static int bpf_create(struct engine **ret, const struct engine_env *env)
 	if (!engine)
 		return -ENOMEM;
 	engine_init(&engine->engine, engine_bpf, env);
-	engine->trial = bpf_kernel_take_trial();
+	engine->trial = attempt_take_trial();
 	engine->sets = calloc(plan->nr_sets + 1, sizeof(*engine->sets));
 	engine->scratch = calloc(4 * plan->nr_columns + 1, sizeof(*engine->scratch));
 	engine->doubts = calloc(plan->nr_columns + 1, sizeof(*engine->doubts));

@@ -2,6 +2,7 @@
 
 #include "engine/bpf/image.h"
 
+#include "engine/bpf/attempt.h"
 #include "engine/bpf/calibration.h"
 #include "engine/bpf/conservation.h"
 #include "engine/bpf/unclaimed.h"
@@ -274,6 +275,7 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 		r = -EBADMSG;
 	if (r < 0)
 		return r;
+	attempt_note_restored(engine->kernel);
 	bpf_note_targets(engine);
 	r = conservation_open(engine);
 	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)

@@ -11,7 +11,6 @@
 #include <bpf/btf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -23,10 +22,6 @@
 
 /* A CPU is asked again when it was met in the middle of a program, which takes microseconds. */
 #define FLUSH_TRIES 100
-
-/* A trial that failed is made again after so long; where programs could be tried and not be loaded, after so long. */
-#define TRY_AGAIN_NS 1000000000U
-#define LOAD_AGAIN_NS 60000000000U
 
 /* --- what libbpf says */
 
@@ -424,23 +419,28 @@ static const char *const calls[] = { "btf_trace_csd_function_entry", "btf_trace_
 /* The number of the first that this kernel has; ARRAY_SIZE(calls): it has none. */
 static size_t find_call(void)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
-	size_t i = 0;
+	static size_t found = SIZE_MAX;
+	struct btf *btf;
 
-	while (i < ARRAY_SIZE(calls) && (!btf || btf__find_by_name_kind(btf, calls[i], BTF_KIND_TYPEDEF) < 0))
-		i++;
+	if (found != SIZE_MAX)
+		return found;
+	btf = btf__load_vmlinux_btf();
+	found = 0;
+	while (found < ARRAY_SIZE(calls) && (!btf || btf__find_by_name_kind(btf, calls[found], BTF_KIND_TYPEDEF) < 0))
+		found++;
 	btf__free(btf);
-	return i;
+	return found;
 }
 
 /* The program that is loaded, or NULL. */
-static struct bpf_program *choose_call(const struct credit *skeleton, size_t call)
+static struct bpf_program *choose_call(const struct credit *skeleton)
 {
 	struct bpf_program *const programs[ARRAY_SIZE(calls)] = {
 		skeleton->progs.on_csd,
 		skeleton->progs.on_x86_call,
 		skeleton->progs.on_arm_call,
 	};
+	size_t call = find_call();
 
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
 		(void)bpf_program__set_autoload(programs[i], i == call);
@@ -513,8 +513,8 @@ static void open_succession(struct bpf_kernel *kernel, const struct credit *skel
 		kernel_end_succession(kernel);
 }
 
-static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
-		size_t call, struct reason *why)
+int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
+		    struct reason *why)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
 	struct bpf_program *on_call;
@@ -528,7 +528,7 @@ static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
 	skeleton = credit__open();
 	if (!skeleton)
 		return explain(-errno, why);
-	on_call = choose_call(skeleton, call);
+	on_call = choose_call(skeleton);
 	r = set_sizes(skeleton, sizes);
 	if (r == 0)
 		r = set_former(skeleton, former);
@@ -545,119 +545,6 @@ static int load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
 		return explain(r, why);
 	*ret = steal_ptr(kernel);
 	return 0;
-}
-
-/* The last attempt of this process, which is no plan's own: what fails for one fails for the next. */
-struct attempt {
-	uint64_t again_at; /* CLOCK_MONOTONIC ns; 0: there was none */
-	int result;
-	struct reason why;
-	struct bpf_sizes sizes;	  /* that failed; 0: none */
-	struct bpf_kernel *trial; /* what it has loaded, until somebody takes it; or NULL */
-	bool knows_call;	  /* the next was found out */
-	size_t call;		  /* by find_call() */
-};
-
-static struct attempt *last_attempt(void)
-{
-	static struct attempt last;
-
-	return &last;
-}
-
-static size_t attempt_call(struct attempt *attempt)
-{
-	if (!attempt->knows_call)
-		attempt->call = find_call();
-	attempt->knows_call = true;
-	return attempt->call;
-}
-
-static int attempt_tell(const struct attempt *attempt, struct reason *why)
-{
-	if (attempt->result < 0)
-		*why = attempt->why;
-	return attempt->result;
-}
-
-static bool attempt_holds(const struct attempt *attempt)
-{
-	return attempt->again_at > 0 && (attempt->result == 0 || clock_monotonic_ns() < attempt->again_at);
-}
-
-int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
-		    struct reason *why)
-{
-	struct attempt *last = last_attempt();
-
-	if (last->result < 0 && attempt_holds(last))
-		return attempt_tell(last, why);
-	last->result = load(ret, sizes, v1, former, attempt_call(last), &last->why);
-	last->again_at = clock_monotonic_ns() + LOAD_AGAIN_NS;
-	if (last->result < 0)
-		last->sizes = *sizes;
-	return attempt_tell(last, why);
-}
-
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
-static bool can_run(struct bpf_kernel *kernel)
-{
-	int cpu = sched_getcpu();
-
-	return bpf_kernel_flush(kernel, cpu < 0 ? 0 : (uint32_t)cpu);
-}
-
-/* Loads in the size that is asked for, and in that which failed before. */
-static int attempt_load(struct attempt *attempt, const struct bpf_sizes *asked)
-{
-	const struct bpf_sizes sizes = {
-		.cpus = larger(attempt->sizes.cpus, asked->cpus),
-		.slots = larger(attempt->sizes.slots, asked->slots),
-		.reserved = asked->reserved,
-		.events = larger(attempt->sizes.events, asked->events),
-		.sets = larger(attempt->sizes.sets, asked->sets),
-	};
-	int r = load(&attempt->trial, &sizes, false, NULL, attempt_call(attempt), &attempt->why);
-
-	if (r < 0)
-		return r;
-	if (can_run(attempt->trial)) {
-		attempt->sizes = (struct bpf_sizes){};
-		return 0;
-	}
-	attempt->trial = bpf_kernel_unref(attempt->trial);
-	return reason_set(&attempt->why, -EOPNOTSUPP,
-			  "this kernel can't run a BPF program on a chosen CPU, as Linux 5.10 can");
-}
-
-/* What runs and can be asked needs no trial. */
-static void attempt_note_restored(struct attempt *attempt, struct bpf_kernel *kernel)
-{
-	if (!can_run(kernel))
-		return;
-	attempt->result = 0;
-	attempt->again_at = clock_monotonic_ns();
-}
-
-int bpf_kernel_try(const struct bpf_sizes *sizes, struct reason *why)
-{
-	static const struct bpf_sizes least = { .cpus = 1, .slots = 1, .events = 1, .sets = 1 };
-	struct attempt *last = last_attempt();
-
-	if (attempt_holds(last))
-		return attempt_tell(last, why);
-	last->result = attempt_load(last, sizes ? sizes : &least);
-	last->again_at = clock_monotonic_ns() + TRY_AGAIN_NS;
-	return attempt_tell(last, why);
-}
-
-struct bpf_kernel *bpf_kernel_take_trial(void)
-{
-	return steal_ptr(last_attempt()->trial);
 }
 
 /* --- over a restart */
@@ -714,11 +601,9 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 	}
 	/* The one that it is restored from. */
 	kernel->nr_images = 1;
-	if (r < 0)
-		return r;
-	attempt_note_restored(last_attempt(), kernel);
-	*ret = steal_ptr(kernel);
-	return 0;
+	if (r == 0)
+		*ret = steal_ptr(kernel);
+	return r;
 }
 
 /* --- events */

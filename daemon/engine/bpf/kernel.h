@@ -116,15 +116,8 @@ static inline size_t bpf_read_words(const struct bpf_sizes *sizes)
 	return CREDIT_CELL_WORDS(sizes->sets, sizes->events) + 2 * sizes->sets;
 }
 
-/* Can the programs be loaded here? Tries it once, in that size at least; -errno with the reason. Where loading has
- * failed, it is tried in the same size. sizes: NULL, where it has been tried. To check the programs takes the kernel
- * tens of milliseconds: what a trial has loaded is there to be taken. */
-int bpf_kernel_try(const struct bpf_sizes *sizes, struct reason *why);
-/* What the last trial has loaded, if nobody has taken it; or NULL. */
-struct bpf_kernel *bpf_kernel_take_trial(void);
-
-/* Loads the programs and attaches them. Where that fails, the answer is the same for a while. former: the part that it
- * is going to take over from (bpf_kernel_succeed()), or NULL: what is known there of processes is known here too. */
+/* Loads the programs and attaches them (attempt.h). former: the part that it is going to take over from
+ * (bpf_kernel_succeed()), or NULL: what is known there of processes is known here too. -errno with the reason. */
 int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
 		    struct reason *why);
 /* Counting begins, and ends in the former part, of which each event in use has to be CREDIT_ENDING: on each CPU with no

@@ -10,9 +10,9 @@
  *
  * A cgroup that has run has a slot, and so has one that is asked for: slots are reserved for these, since the counts of
  * one that finds none go to the nearest ancestor that has one. So do those of a cgroup that is nested too deeply: who
- * reads knows all ancestors of each slot's cgroup. A slot has a cell on each CPU. What a cgroup's own tasks have counted
- * on a CPU is added to its cell there, and to no other: ancestors are summed by who reads. Cells only grow, also when a
- * slot gets another cgroup: a reader remembers where it stood.
+ * reads knows all ancestors of each slot's cgroup. A slot has a cell on each CPU. What a cgroup's own tasks have
+ * counted on a CPU is added to its cell there, and to no other: ancestors are summed by who reads. Cells only grow,
+ * also when a slot gets another cgroup: a reader remembers where it stood.
  *
  * The slots that were credited on a CPU are marked there, so that a reader looks at no other cell. It removes the mark
  * before it reads the cell.
