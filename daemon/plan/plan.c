@@ -152,9 +152,15 @@ bool set_has_probe(const struct scope_plan *plan, const struct set *set)
 	return false;
 }
 
+/* Do both count the same? One of them may be hidden. */
+static bool column_alike(const struct column *a, const struct column *b)
+{
+	return a->scope == b->scope && event_equal(a->event, b->event);
+}
+
 bool column_equal(const struct column *a, const struct column *b)
 {
-	return a->scope == b->scope && a->group->hidden == b->group->hidden && event_equal(a->event, b->event);
+	return column_alike(a, b) && a->group->hidden == b->group->hidden;
 }
 
 /* The first place in by_name with that name, or one that comes after it. */
@@ -221,23 +227,29 @@ size_t column_find_predecessor(const struct column *column, const struct scope_p
 	return equal == NO_COLUMN ? find_named(column, plan, column_continues) : equal;
 }
 
-static bool set_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
-		      const struct set *b)
+/* The set of b's with the same members. */
+static size_t find_set(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
+		       bool (*matches)(const struct column *a, const struct column *b))
 {
-	if (a->nr != b->nr)
-		return false;
+	size_t at = plan_set_of(b_plan, find_named(&a_plan->columns[a->columns[0]], b_plan, matches));
+	const struct set *b = at == NO_SET ? NULL : &b_plan->sets[at];
+
+	if (!b || a->nr != b->nr)
+		return NO_SET;
 	for (size_t i = 0; i < a->nr; i++)
-		if (!column_equal(&a_plan->columns[a->columns[i]], &b_plan->columns[b->columns[i]]))
-			return false;
-	return true;
+		if (!matches(&a_plan->columns[a->columns[i]], &b_plan->columns[b->columns[i]]))
+			return NO_SET;
+	return at;
 }
 
 size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan)
 {
-	size_t leader = column_find_equal(&a_plan->columns[a->columns[0]], b_plan);
-	size_t set = plan_set_of(b_plan, leader);
+	return find_set(a_plan, a, b_plan, column_equal);
+}
 
-	return set != NO_SET && set_equal(a_plan, a, b_plan, &b_plan->sets[set]) ? set : NO_SET;
+size_t set_find_alike(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan)
+{
+	return find_set(a_plan, a, b_plan, column_alike);
 }
 
 size_t set_with_times(const struct scope_plan *plan, size_t at)

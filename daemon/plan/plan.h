@@ -187,6 +187,8 @@ size_t column_find_equal(const struct column *column, const struct scope_plan *p
 size_t column_find_predecessor(const struct column *column, const struct scope_plan *plan);
 /* The number of b_plan's set with equal columns in the same order, on whatever CPUs, or NO_SET. */
 size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan);
+/* The same, but that one of the sets may be hidden, and the other one shown. */
+size_t set_find_alike(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan);
 
 /* --- what became of trying */
 

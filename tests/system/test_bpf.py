@@ -583,6 +583,23 @@ def test_what_switches_cost(perfmond, cgroups, work, cpus):
     assert cost["switch_seconds"] > 0
 
 
+def test_the_cpus_get_the_group_and_lose_it(perfmond, cgroups, work, cpus):
+    """The CPUs' events that cgroups are credited with stay open where they become the CPUs' own too, or are it no more:
+    nothing is lost."""
+    group = cgroups.make("works")
+    texts = [config(cgroups).replace("groups = cpu", groups) for groups in ("groups =", "groups = work")]
+    daemon = perfmond(texts[0])
+    until(lambda: daemon.fresh().get(FAULTS, cgroup=group.label) is not None, "counted")
+    before, counter = daemon.fresh(), Counter(group.path)
+    loads = [Repeated(work(group, cpu), "faults 500") for cpu in cpus]
+    for turn in range(1, 21):
+        daemon.reload(texts[turn % 2])
+    for load in loads:
+        load.end()
+    assert of(daemon.fresh(), FAULTS, group) - of(before, FAULTS, group) == counter.read()["page_faults"]
+    counter.close()
+
+
 def map_bytes(pid):
     """What the kernel says that the maps of the process take. Other files of it may be closed meanwhile."""
     found = {}

@@ -40,15 +40,6 @@ struct handover *handover_free(struct handover *handover)
 	return NULL;
 }
 
-/* Sets that go over as they are need no search for each of their events. */
-static bool goes_over(const struct perf_engine *to, enum scope scope, size_t set)
-{
-	for (size_t i = 0; i < to->engine.env.plan->scope[scope].nr_sets; i++)
-		if (to->predecessors[scope][i] == set)
-			return true;
-	return false;
-}
-
 static bool find_successors(struct handover *handover, const struct perf_engine *to, enum scope scope)
 {
 	const struct scope_plan *plan = &to->engine.env.plan->scope[scope],
@@ -61,7 +52,8 @@ static bool find_successors(struct handover *handover, const struct perf_engine 
 	for (size_t i = 0; successors && i < from->nr_sets; i++) {
 		const struct set *set = &from->sets[i];
 
-		if (goes_over(to, scope, i))
+		/* Sets that go over as they are need no search for each of their events. */
+		if (perf_goes_over(to, scope, i))
 			continue;
 		for (size_t k = 0; k < set->nr; k++)
 			successors[set->columns[k]] = column_find_equal(&from->columns[set->columns[k]], plan);

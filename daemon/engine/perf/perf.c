@@ -274,25 +274,39 @@ static size_t inherit_sets(struct perf_engine *engine, struct perf_target *targe
 	return nr;
 }
 
-/* Which of the preceding engine's sets each set is: worked out once, and not for each target. */
-static void find_predecessors(struct perf_engine *engine, enum scope scope)
+/* Can what is open of the preceding engine's set be that of the set? */
+static bool may_continue(const struct perf_engine *engine, enum scope scope, size_t set, size_t old)
 {
 	const struct scope_plan *plan = &engine->engine.env.plan->scope[scope];
 	const struct scope_plan *from = &engine->from->engine.env.plan->scope[scope];
 
-	for (size_t i = 0; i < plan->nr_sets; i++) {
-		struct set_health *health = &engine->engine.env.health[scope][i];
-		size_t k = engine_owns(&engine->engine, scope, i) ? set_find_equal(plan, &plan->sets[i], from) : NO_SET;
+	/* Open events can't be made exclusive, or shared. */
+	return old != NO_SET && engine_owns(&engine->engine, scope, set) &&
+	       engine_owns(&engine->from->engine, scope, old) &&
+	       plan->sets[set].exclusive == from->sets[old].exclusive && !perf_goes_over(engine, scope, old);
+}
 
-		/* Open events can't be made exclusive, or shared. */
-		if (k != NO_SET && (!engine_owns(&engine->from->engine, scope, k) ||
-				    plan->sets[i].exclusive != from->sets[k].exclusive))
-			k = NO_SET;
-		engine->predecessors[scope][i] = k;
-		if (k == NO_SET)
+/* Which of the preceding engine's sets each set is: worked out once, and not for each target. One that was hidden and
+ * is shown now, or the other way round, has the same events open: cgroups may be credited with what they count. */
+static void find_predecessors(struct perf_engine *engine, enum scope scope)
+{
+	static size_t (*const find[])(const struct scope_plan *a_plan, const struct set *a,
+				      const struct scope_plan *b_plan) = { set_find_equal, set_find_alike };
+	const struct scope_plan *plan = &engine->engine.env.plan->scope[scope];
+	const struct scope_plan *from = &engine->from->engine.env.plan->scope[scope];
+	size_t *predecessors = engine->predecessors[scope];
+
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		predecessors[i] = NO_SET;
+	for (size_t i = 0; i < ARRAY_SIZE(find) * plan->nr_sets; i++) {
+		size_t set = i % plan->nr_sets, old = find[i / plan->nr_sets](plan, &plan->sets[set], from);
+		struct set_health *health = &engine->engine.env.health[scope][set];
+
+		if (predecessors[set] != NO_SET || !may_continue(engine, scope, set, old))
 			continue;
-		health->waited = engine->from->engine.env.health[scope][k].waited;
-		health->ever_ran = engine->from->engine.env.health[scope][k].ever_ran;
+		predecessors[set] = old;
+		health->waited = engine->from->engine.env.health[scope][old].waited;
+		health->ever_ran = engine->from->engine.env.health[scope][old].ever_ran;
 	}
 }
 

@@ -51,7 +51,7 @@ struct perf_engine {
 	/* In a takeover: */
 	struct perf_engine *from;		/* the predecessor, or NULL */
 	const struct engine_takeover *takeover; /* borrowed */
-	size_t *predecessors[_SCOPE_MAX];	/* one a set: the equal set of `from`, or NO_SET */
+	size_t *predecessors[_SCOPE_MAX];	/* one a set: that of `from` which it continues, or NO_SET */
 	struct handover *handover;		/* of events whose sets are not equal */
 };
 
@@ -63,6 +63,15 @@ static inline struct perf_engine *perf_engine(struct engine *engine)
 static inline const struct perf_engine *perf_engine_const(const struct engine *engine)
 {
 	return (const struct perf_engine *)engine;
+}
+
+/* In a takeover: is that set of the predecessor's plan one of the engine's now, as it is? */
+static inline bool perf_goes_over(const struct perf_engine *engine, enum scope scope, size_t set)
+{
+	for (size_t i = 0; i < engine->engine.env.plan->scope[scope].nr_sets; i++)
+		if (engine->predecessors[scope][i] == set)
+			return true;
+	return false;
 }
 
 /* --- the groups of one set */
