@@ -9,8 +9,8 @@
 # shellcheck shell=bash
 
 suites_computing=(lint package guest unit clang distcheck fuzz)
-suites_watching=(service hardware container system soak)
-suites_together=(nspawn waiting minute sanitized)
+suites_watching=(service hardware container system sanitized soak)
+suites_together=(nspawn waiting minute)
 suites_beside=(web browser)
 all_suites=("${suites_computing[@]}" "${suites_watching[@]}" "${suites_together[@]}" "${suites_beside[@]}")
 

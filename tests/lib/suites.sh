@@ -219,16 +219,15 @@ suite_system()
 	with_speedscope system_tests default "$top/tests/system" "${others[@]/#/--ignore=}"
 }
 
-# --- side by side
-
-# The same files with the sanitizers: without the tests marked `once`, which do not depend on how the daemon was built,
-# and which are those that change the machine.
+# The same files with the sanitizers: without the tests marked `once`, which do not depend on how the daemon was built.
 suite_sanitized()
 {
 	local others=("${web_tests[@]}" "${waiting_tests[@]}" "${minute_tests[@]}")
 
 	with_speedscope system_tests asan "$top/tests/system" "${others[@]/#/--ignore=}" -m 'not once'
 }
+
+# --- side by side
 
 suite_minute()
 {
