@@ -302,7 +302,7 @@ static int bpf_create(struct engine **ret, const struct engine_env *env)
 	engine_init(&engine->engine, engine_bpf, env);
 	engine->trial = attempt_take_trial();
 	engine->sets = calloc(plan->nr_sets + 1, sizeof(*engine->sets));
-	engine->scratch = calloc(4 * plan->nr_columns + 1, sizeof(*engine->scratch));
+	engine->scratch = calloc(3 * plan->nr_columns + 1, sizeof(*engine->scratch));
 	engine->doubts = calloc(plan->nr_columns + 1, sizeof(*engine->doubts));
 	if (!engine->sets || !engine->scratch || !engine->doubts) {
 		bpf_destroy(&engine->engine);

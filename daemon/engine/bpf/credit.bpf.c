@@ -415,7 +415,6 @@ static __always_inline void credit(struct credit_cpu *cpu, __u32 number, __u32 f
 			continue;
 		credit_event(number, i, flags, elapsed);
 	}
-	mark(number, (__u32)cpu->slot);
 }
 
 /* Credits limited events once more at once. compares: with what they were a reading before, at which nothing else was
@@ -565,6 +564,7 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 		repeat(number, 0);
 		repeat(number, 1);
 	}
+	mark(number, (__u32)cpu->slot);
 	remember(cpu, comes);
 	cpu->task = comes->task;
 	cpu->process = comes->process;

@@ -185,13 +185,14 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 		return r;
 	kernel->marks = marks;
 	kernel->known = memory_map_own(known_size(sizes));
+	kernel->cell = calloc(CREDIT_CELL_WORDS(sizes->sets, sizes->events), sizeof(*kernel->cell));
 	kernel->read = memory_map_own(read_size(sizes));
 	kernel->looked_at = calloc(1, marks_size(sizes));
 	kernel->behind = calloc(1, marks_size(sizes));
 	kernel->calibrations = calloc((size_t)sizes->cpus * sizes->events, sizeof(*kernel->calibrations));
 	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
-	if (!kernel->known || !kernel->read || !kernel->looked_at || !kernel->behind || !kernel->calibrations ||
-	    !kernel->errors)
+	if (!kernel->known || !kernel->cell || !kernel->read || !kernel->looked_at || !kernel->behind ||
+	    !kernel->calibrations || !kernel->errors)
 		return -ENOMEM;
 	return 0;
 }
@@ -281,6 +282,7 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 	for (uint32_t i = 0; kernel->known && i < kernel->sizes.slots; i++)
 		free(kernel->known[i].unclaimed);
 	memory_unmap(kernel->known, known_size(&kernel->sizes));
+	free(kernel->cell);
 	memory_unmap(kernel->read, read_size(&kernel->sizes));
 	free(kernel->looked_at);
 	free(kernel->behind);

@@ -104,6 +104,7 @@ struct bpf_kernel {
 	/* Files that are open while it takes over from another one: a program, and the map of the program that it has
 	 * run. -1: it does not. */
 	int succeed, former_flush;
+	uint64_t *cell; /* a copy of one (cell.h) */
 	uint64_t *read; /* what has been read of each cell: words, with the times twice (bpf_read_words()) */
 	/* Cells, as the marks, that are to be looked at once more though they have no mark any more; and those of which
 	 * something is still to come: their last reading could not tell the counts of a set. */

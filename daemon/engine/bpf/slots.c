@@ -4,6 +4,7 @@
 
 #include "engine/account.h"
 #include "engine/bpf/calibration.h"
+#include "engine/bpf/cell.h"
 #include "engine/bpf/conservation.h"
 #include "engine/bpf/slot-owners.h"
 #include "engine/bpf/unclaimed.h"
@@ -27,16 +28,6 @@
 #define UNKNOWN_SHORT_NS 200000000U
 
 /* --- words */
-
-static size_t cell_words(const struct bpf_kernel *kernel)
-{
-	return CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
-}
-
-static const volatile uint64_t *cell_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
-{
-	return kernel->cells + ((size_t)slot * kernel->sizes.cpus + cpu) * cell_words(kernel);
-}
 
 static uint64_t *read_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {
@@ -115,10 +106,10 @@ static void note_behind(const struct bpf_kernel *kernel, uint32_t slot, uint32_t
 	*word = behind ? *word | bit : *word & ~bit;
 }
 
-/* Call this before its counts are read. */
+/* It is copied. */
 static void note_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {
-	uint64_t credits = cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
+	uint64_t credits = kernel->cell[CREDIT_CELL_CREDITS];
 	uint64_t *seen = &read_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
 
 	*seen = seen_credits(credits, *seen == seen_credits(credits, false));
@@ -167,14 +158,15 @@ static uint64_t count_of_readings(const struct credit_cpu *at, uint32_t event, u
 	return again ? (uint64_t)((double)at->repeated[event] / (double)again * (double)readings) : 0;
 }
 
+/* The cell is copied, and the copy is left alone as long as the look is used. */
 static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
 {
 	const struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
-	const volatile uint64_t *cell = cell_of(kernel, slot, cpu);
-	uint64_t *read = read_of(kernel, slot, cpu), *values = engine->scratch;
+	const uint64_t *cell = kernel->cell;
+	uint64_t *read = read_of(kernel, slot, cpu);
 	const size_t nr = bpf_plan(engine)->sets[at].nr;
-	uint64_t *unscaled = engine->scratch + 3 * nr;
+	uint64_t *unscaled = engine->scratch + 2 * nr;
 	struct look look = {
 		.base = {
 			.enabled = read[CREDIT_CELL_ENABLED(set->number)],
@@ -184,7 +176,7 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 		.now = {
 			.enabled = cell[CREDIT_CELL_ENABLED(set->number)],
 			.running = cell[CREDIT_CELL_RUNNING(set->number)],
-			.values = values,
+			.values = cell + event_word(kernel, set),
 			.unscaled = unscaled,
 			.most = UINT64_MAX,
 		},
@@ -192,10 +184,8 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 	};
 
 	look.stretches = look.readings - read[CREDIT_CELL_READINGS(set->number)];
-	for (size_t i = 0; i < nr; i++) {
-		values[i] = cell[event_word(kernel, set) + i];
+	for (size_t i = 0; i < nr; i++)
 		unscaled[i] = count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i, look.stretches);
-	}
 	look.covered = look.now.enabled - look.base.enabled;
 	look.observed = look.now.running - look.base.running;
 	look.now.brief = (look.covered < BRIEF_NS || look.observed < LEAST_RUNNING_NS) && !(manner & LAST);
@@ -261,7 +251,7 @@ static void look_learn(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, s
 {
 	struct look look;
 
-	if (bpf_plan(engine)->sets[at].exact)
+	if (bpf_plan(engine)->sets[at].exact || !cell_copy(engine->kernel, slot, cpu))
 		return;
 	look = look_at(engine, slot, cpu, at, LAST);
 	unobserved_learn(engine, slot, at, &look.base, &look.now);
@@ -288,7 +278,7 @@ static bool read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
 	uint64_t *read = read_of(kernel, slot, cpu), *times = read + cell_words(kernel) + 2 * set->number;
-	uint64_t *deltas = engine->scratch + bpf_plan(engine)->sets[at].nr;
+	uint64_t *deltas = engine->scratch;
 	struct look look = look_at(engine, slot, cpu, at, manner);
 	struct bpf_share share = {
 		.set = at,
@@ -320,6 +310,14 @@ static bool read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 	return known || manner & LAST;
 }
 
+/* A cell could not be copied, and is read the next time. */
+static void put_off(struct bpf_engine *engine, uint32_t cpu)
+{
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+		if (engine->sets[i].used)
+			conservation_estimated(engine, cpu, i);
+}
+
 static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 {
 	struct bpf_kernel *kernel = engine->kernel;
@@ -331,6 +329,11 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 		if (!(manner & LAST) && !take_mark(kernel, slot, cpu))
 			continue;
 		kernel->known[slot].ran = true;
+		/* There is not going to be a better copy of what is read for the last time. */
+		if (!cell_copy(kernel, slot, cpu) && !(manner & LAST)) {
+			put_off(engine, cpu);
+			continue;
+		}
 		note_read(kernel, slot, cpu);
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 			if (engine->sets[i].used)
@@ -352,13 +355,14 @@ static void calibrate_slot(struct bpf_engine *engine, uint32_t slot, uint32_t cp
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const size_t nr = bpf_plan(engine)->sets[at].nr;
-	uint64_t *deltas = engine->scratch + nr, *values = deltas + nr;
+	uint64_t *deltas = engine->scratch, *values = deltas + nr;
 	unsigned manner = kernel->known[slot].retired ? LAST : 0;
 	struct bpf_coming coming = { .counts = deltas };
 	struct look look;
 	bool known;
 
-	if (kernel->known[slot].spent || !is_pending(kernel, slot, cpu, engine->sets[at].number))
+	if (kernel->known[slot].spent || !is_pending(kernel, slot, cpu, engine->sets[at].number) ||
+	    !cell_copy(kernel, slot, cpu))
 		return;
 	look = look_at(engine, slot, cpu, at, manner);
 	coming.covered = look.covered;
@@ -429,13 +433,14 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 	unclaimed_drop_set(engine, at);
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
 		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
-			const volatile uint64_t *cell = cell_of(kernel, slot, cpu);
+			const uint64_t *cell = kernel->cell;
 			uint64_t *read = read_of(kernel, slot, cpu);
 			uint64_t *times = read + cell_words(kernel) + 2 * set->number;
 
 			/* A cell that was never credited is not touched: its memory is not there yet. */
-			if (cell[CREDIT_CELL_CREDITS] == 0)
+			if (cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] == 0)
 				continue;
+			(void)cell_copy(kernel, slot, cpu);
 			times[0] = read[CREDIT_CELL_ENABLED(set->number)] = cell[CREDIT_CELL_ENABLED(set->number)];
 			times[1] = read[CREDIT_CELL_RUNNING(set->number)] = cell[CREDIT_CELL_RUNNING(set->number)];
 			read[CREDIT_CELL_READINGS(set->number)] = cell[CREDIT_CELL_READINGS(set->number)];

@@ -34,6 +34,7 @@ struct machine {
 	struct credit_slot slots[NR_SLOTS];
 	struct bpf_slot known[NR_SLOTS];
 	uint64_t cells[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
+	uint64_t cell[CREDIT_CELL_WORDS(2, 3)];
 	uint64_t read[NR_SLOTS * NR_CPUS * (CREDIT_CELL_WORDS(2, 3) + 4)];
 	uint64_t marks[MARKS], looked_at[MARKS], behind[MARKS];
 	struct bpf_calibration calibrations[NR_CPUS * 3];
@@ -47,7 +48,7 @@ struct machine {
 	struct group group;
 	struct event events[NR_COLUMNS];
 	struct column planned[NR_COLUMNS];
-	uint64_t scratch[4 * NR_COLUMNS];
+	uint64_t scratch[3 * NR_COLUMNS];
 	double doubts[NR_COLUMNS];
 	struct bpf_engine engine;
 	struct row {
@@ -98,6 +99,7 @@ static int setup(void **state)
 		.slots = m->slots,
 		.cells = m->cells,
 		.known = m->known,
+		.cell = m->cell,
 		.read = m->read,
 		.marks = m->marks,
 		.looked_at = m->looked_at,
@@ -643,6 +645,31 @@ static void test_deep(void **state)
 		assert_int_equal(total(id, 0), 77);
 }
 
+/* A program has added one time of the two, and the counts: to a reader, that looks like a pause of the budget. */
+static void test_half_credited(void **state)
+{
+	(void)state;
+	add_target(1);
+	add_target(10);
+	add_slot(10, below_10 + 1, 1);
+	run(10, 0, 100 * MS, 100 * MS, 500);
+	read_all();
+	m->cpus[0].slot = 10;
+	m->cpus[0].busy = 1;
+	run(10, 0, 100 * MS, 60 * MS, 500);
+	read_all();
+	assert_int_equal(total(10, 0), 500);
+	m->cells[10 * NR_CPUS * CREDIT_CELL_WORDS(2, 3) + CREDIT_CELL_RUNNING(LIMITED)] += 40 * MS;
+	m->cpus[0].slot = 11;
+	m->cpus[0].busy = 0;
+	read_all();
+	assert_int_equal(total(10, 0), 1000);
+	assert_int_equal(total(10, 2), 200000);
+	assert_int_equal(m->rows[10][0].times[LIMITED].running, 200 * MS);
+	read_all();
+	assert_int_equal(total(10, 0), 1000);
+}
+
 /* Numbers that are given to another set keep nothing of the one before. */
 static void test_other_set_of_that_number(void **state)
 {
@@ -713,6 +740,7 @@ int main(void)
 		IN_MACHINE(test_ended_and_nothing_known),
 		IN_MACHINE(test_next_of_a_slot),
 		IN_MACHINE(test_deep),
+		IN_MACHINE(test_half_credited),
 		IN_MACHINE(test_other_set_of_that_number),
 		IN_MACHINE(test_disclaim),
 	};

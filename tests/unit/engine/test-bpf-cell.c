@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+
+/* engine/bpf/cell: copies of a cell that a thread credits all the time, as the programs do. */
+
+#include "engine/bpf/cell.h"
+
+#include <pthread.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define NR_COPIES 200000
+#define SLOT 1U
+#define OTHER_SLOT 2U
+#define WORDS CREDIT_CELL_WORDS(2, 3)
+
+static struct credit_cpu cpu;
+static uint64_t cells[3 * WORDS], copy[WORDS];
+static struct bpf_kernel kernel = {
+	.sizes = { .cpus = 1, .slots = 3, .events = 3, .sets = 2 },
+	.cpus = &cpu,
+	.cells = cells,
+	.cell = copy,
+};
+
+static void put(credit_word *at, credit_word value)
+{
+	__atomic_store_n(at, value, __ATOMIC_SEQ_CST);
+}
+
+/* Each word of the slot's cell grows by one, in turn. */
+static void credit(uint32_t slot)
+{
+	uint64_t *cell = cells + slot * WORDS;
+
+	for (size_t i = 0; i < WORDS; i++)
+		__atomic_fetch_add(&cell[i], 1, __ATOMIC_SEQ_CST);
+}
+
+static void *credit_in_turn(void *ends)
+{
+	uint32_t slot = SLOT;
+
+	put(&cpu.slot, slot);
+	while (!__atomic_load_n((bool *)ends, __ATOMIC_SEQ_CST)) {
+		put(&cpu.busy, 1);
+		credit(slot);
+		slot = slot == SLOT ? OTHER_SLOT : SLOT;
+		put(&cpu.slot, slot);
+		put(&cpu.busy, 0);
+	}
+	return NULL;
+}
+
+static void test_copies_are_whole(void **state)
+{
+	bool ends = false;
+	pthread_t thread;
+	uint64_t copied = 0, torn = 0;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, credit_in_turn, &ends), 0);
+	for (int i = 0; i < NR_COPIES; i++) {
+		if (!cell_copy(&kernel, SLOT, 0))
+			continue;
+		copied++;
+		for (size_t word = 1; word < WORDS; word++)
+			torn += copy[word] != copy[0];
+	}
+	__atomic_store_n(&ends, true, __ATOMIC_SEQ_CST);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(torn, 0);
+	assert_true(copied > NR_COPIES / 2);
+}
+
+/* A program that does not come to its end is waited for, and not for ever. One in another cell does not matter. */
+static void test_at_work(void **state)
+{
+	(void)state;
+	cpu = (struct credit_cpu){ .busy = 1, .slot = SLOT };
+	assert_false(cell_wait(&kernel, 0));
+	assert_false(cell_copy(&kernel, SLOT, 0));
+	assert_true(cell_copy(&kernel, OTHER_SLOT, 0));
+	cpu.busy = 0;
+	assert_true(cell_wait(&kernel, 0));
+	assert_true(cell_copy(&kernel, SLOT, 0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_copies_are_whole),
+		cmocka_unit_test(test_at_work),
+	};
+
+	return cmocka_run_group_tests_name("bpf-cell", tests, NULL, NULL);
+}
