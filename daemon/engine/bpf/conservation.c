@@ -2,8 +2,13 @@
 
 #include "engine/bpf/conservation.h"
 
+#include "engine/bpf/cell.h"
+
 #include <errno.h>
 #include <stdlib.h>
+
+/* How often a CPU is read on which programs are at work all the time. */
+#define READINGS 100
 
 int conservation_open(struct bpf_engine *engine)
 {
@@ -28,12 +33,26 @@ static uint64_t counted(const struct bpf_engine *engine, uint32_t cpu, size_t se
 	return sum;
 }
 
+/* Of all of which the cells are marked. False: that can't be told. */
+static bool find_counted(const struct bpf_engine *engine, uint32_t cpu, size_t set, uint64_t *ret)
+{
+	for (int i = 0; i < READINGS && cell_wait(engine->kernel, cpu); i++) {
+		*ret = counted(engine, cpu, set);
+		if (!cell_is_busy(engine->kernel, cpu))
+			return true;
+	}
+	return false;
+}
+
 void conservation_begin(struct bpf_engine *engine)
 {
 	for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
-		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+			struct bpf_conservation *at = find(engine, cpu, i);
+
 			if (engine->sets[i].used)
-				find(engine, cpu, i)->before = counted(engine, cpu, i);
+				at->known = find_counted(engine, cpu, i, &at->before);
+		}
 }
 
 void conservation_add(struct bpf_engine *engine, uint32_t cpu, size_t set, const uint64_t *counts)
@@ -71,10 +90,15 @@ static uint64_t difference(const struct bpf_conservation *at, uint64_t after)
 }
 
 /* The error, if it is one. */
-static uint64_t compare(struct bpf_conservation *at, uint64_t after)
+static uint64_t compare(const struct bpf_engine *engine, uint32_t cpu, size_t set)
 {
-	uint64_t error;
+	struct bpf_conservation *at = find(engine, cpu, set);
+	uint64_t after, error;
 
+	if (!at->known || !find_counted(engine, cpu, set, &after)) {
+		at->begun = false;
+		return 0;
+	}
 	if (!at->begun || at->estimated) {
 		start(at, after);
 		return 0;
@@ -93,7 +117,7 @@ void conservation_end(struct bpf_engine *engine)
 	for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 			if (engine->sets[i].used)
-				engine->kernel->errors[cpu] += compare(find(engine, cpu, i), counted(engine, cpu, i));
+				engine->kernel->errors[cpu] += compare(engine, cpu, i);
 }
 
 void conservation_reset(struct bpf_engine *engine, size_t set)

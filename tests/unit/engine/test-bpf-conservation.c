@@ -143,6 +143,28 @@ static void test_estimated(void **state)
 	assert_int_equal(errors(), 1);
 }
 
+/* A program has counted, and has not told yet whose that is, when a comparison begins or ends. */
+static void test_half_way(void **state)
+{
+	(void)state;
+	cpus[1].busy = 1;
+	read_all(100, 30, 0);
+	cpus[1].busy = 0;
+	read_all(10, 80, 0);
+	read_all(10, 10, 0);
+	read_all(10, 10, 0);
+	assert_int_equal(errors(), 0);
+	cpus[1].busy = 1;
+	read_all(10, 0, 0);
+	cpus[1].busy = 0;
+	read_all(10, 20, 0);
+	read_all(10, 10, 0);
+	assert_int_equal(errors(), 0);
+	read_all(10, 9, 0);
+	read_all(10, 10, 0);
+	assert_int_equal(errors(), 1);
+}
+
 static void test_reset(void **state)
 {
 	(void)state;
@@ -164,7 +186,8 @@ int main(void)
 		cmocka_unit_test_setup(test_equal, setup),     cmocka_unit_test_setup(test_meanwhile, setup),
 		cmocka_unit_test_setup(test_too_few, setup),   cmocka_unit_test_setup(test_late, setup),
 		cmocka_unit_test_setup(test_too_many, setup),  cmocka_unit_test_setup(test_busy, setup),
-		cmocka_unit_test_setup(test_estimated, setup), cmocka_unit_test_setup(test_reset, setup),
+		cmocka_unit_test_setup(test_estimated, setup), cmocka_unit_test_setup(test_half_way, setup),
+		cmocka_unit_test_setup(test_reset, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
