@@ -6,9 +6,10 @@ usage: soak.py [MINUTES] [--without-state]
 
 Two daemons count the same cgroups. One lives from the beginning to the end: what it leaks adds up. The other is
 stopped and started again all the time, with a state directory, so that its totals have to go on. All the time it
-is checked that no counter falls, and that work of known size, beside which all that happens, is counted to the
-last page fault. The exit status is 1 where anything of that is wrong, where an answer is not what it should be, where
-something is left behind at the end, or where some of it has not happened at all.
+is checked that no counter falls, that what cgroups have counted adds up to what their CPUs have, and that work of
+known size, beside which all that happens, is counted to the last page fault. The exit status is 1 where anything of
+that is wrong, where an answer is not what it should be, where something is left behind at the end, or where some of it
+has not happened at all.
 """
 
 import argparse
@@ -37,6 +38,11 @@ NAME = "perf_cgroup_page_faults_total"
 PATHS = ["/api/v1/snapshot", "/api/v1/snapshot?scope=cgroup&sort=page_faults&limit=10", "/api/v1/events",
          "/api/v1/cgroups", "/api/v1/status", "/-/healthy", "/-/ready", "/"]
 
+ERRORS = "perfmond_credit_errors_total"
+
+# Its reading is limited to a budget, as that of hardware events, also on a machine without any.
+TSC = "tsc=msr/tsc/"
+
 # What the configs differ in. The group of the known work is in all of them.
 EVENTS = ["context-switches", "cpu-migrations", "minor-faults", "major-faults", "task-clock", "alignment-faults",
           "cycles", "tlb=minor-faults:u"]
@@ -50,7 +56,7 @@ GROWTH = 4 << 20
 SLOPE_S = 600
 
 
-def make_config(top, interval="1s", exclude="", most=20000, events=(), alone="no"):
+def make_config(top, interval="1s", exclude="", most=20000, events=(), alone="no", budget="1%"):
     varied = f'[group "varied"]\nalone = {alone}\nevents = {", ".join(events)}\n' if events else ""
     groups = "known varied" if events else "known"
     return f"""
@@ -58,6 +64,7 @@ def make_config(top, interval="1s", exclude="", most=20000, events=(), alone="no
 listen = 127.0.0.1:0
 [daemon]
 interval = {interval}
+switch_budget = {budget}
 # Gone cgroups are kept in it until it is full.
 history_memory = 256KiB
 [cpu]
@@ -78,7 +85,9 @@ def random_config(top):
                        exclude=random.choice(["", "", f"{top.label}/churn/*7", f"{top.label}/trees/**"]),
                        # The cgroups of the known work are the shallowest, and the first: there is always room for them.
                        most=random.choice([20000, 20000, 20]),
-                       events=random.sample(EVENTS, random.randint(0, 4)), alone=random.choice(["yes", "no"]))
+                       events=[TSC, *random.sample(EVENTS, random.randint(0, 4))], alone=random.choice(["yes", "no"]),
+                       # Of little, there are pauses all the time.
+                       budget=random.choice(["1%", "0.01%"]))
 
 
 def parse(text):
@@ -200,6 +209,8 @@ class Client(threading.Thread):
         if life != self.life:
             self.last = {k: v for k, v in self.last.items() if self.subject.state and k.startswith("perf_")}
             self.life = life
+        if now.get(ERRORS, 0) > self.last.get(ERRORS, 0):
+            self.log.violation(f"{self.subject.name}: {now[ERRORS]} events are credited to nobody, or twice")
         for series, value in self.last.items():
             if now.get(series, value) < value:
                 self.log.violation(f"{self.subject.name}: {series} fell from {value} to {now[series]}")
