@@ -21,7 +21,7 @@ struct bpf_conservation {
 	bool begun;
 	bool estimated;		   /* since the last reading of all slots */
 	bool doubted;		   /* the last comparison has failed */
-	bool known;		   /* …: that can be told of this reading */
+	bool known;		   /* `before` is, at this reading */
 	uint64_t before;	   /* what the CPU had counted before the slots were read */
 	uint64_t base_least, base; /* the same before and after the reading from which on it is compared */
 	uint64_t given;		   /* to cgroups since then */

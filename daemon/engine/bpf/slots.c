@@ -39,9 +39,10 @@ static size_t event_word(const struct bpf_kernel *kernel, const struct bpf_set *
 	return CREDIT_CELL_EVENTS(kernel->sizes.sets) + set->first_event;
 }
 
-/* A program may be at work in a cell that is read. What it adds later must be found though nothing runs there any more:
- * so a cell is read until two readings have seen the same number of credits. The word that is kept of it tells that
- * number, and whether it has been seen twice. */
+/* A program that finds its mark there sets none, also if a reader removes that one just then and does not see yet what
+ * the program has added. That must be found though nothing runs there any more: so a cell is read until two readings
+ * have seen the same number of credits. The word that is kept of it tells that number, and whether it has been seen
+ * twice. */
 static uint64_t seen_credits(uint64_t credits, bool twice)
 {
 	return credits << 1 | twice;
