@@ -2,6 +2,8 @@
 
 #include "history/block-pool.h"
 
+#include "util/memory.h"
+
 #include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,22 +16,8 @@ void block_pool_init(struct block_pool *pool, size_t size)
 
 void block_pool_release(struct block_pool *pool)
 {
-	if (pool->base)
-		(void)munmap(pool->base, pool->size);
+	memory_unmap(pool->base, pool->size);
 	block_pool_init(pool, pool->size);
-}
-
-static bool pool_map(struct block_pool *pool)
-{
-	/* Pages get memory when they are first written to: a bound that is never reached costs nothing. */
-	void *base = pool->size ? mmap(NULL, pool->size, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) :
-				  MAP_FAILED;
-
-	if (base == MAP_FAILED)
-		return false;
-	pool->base = base;
-	return true;
 }
 
 bool block_pool_resize(struct block_pool *pool, size_t size)
@@ -78,7 +66,10 @@ uint32_t block_pool_take(struct block_pool *pool)
 {
 	uint32_t number;
 
-	if (!pool->base && !pool_map(pool))
+	/* A bound that is never reached costs nothing. */
+	if (!pool->base)
+		pool->base = memory_map_own(pool->size);
+	if (!pool->base)
 		return POOL_NO_BLOCK;
 	number = take_free(pool);
 	if (number == POOL_NO_BLOCK) {

@@ -26,6 +26,7 @@ int totals_new(struct totals **ret, struct plan *plan, size_t max_gone)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		TAILQ_INIT(&totals->rows[scope]);
 		slab_init(&totals->counts[scope], counts_size(&plan->scope[scope]));
+		slab_init(&totals->rates[scope], plan->scope[scope].nr_columns * sizeof(struct totals_rate));
 	}
 	totals->plan = plan_ref(plan);
 	totals->max_gone = max_gone;
@@ -58,6 +59,7 @@ struct totals *totals_free(struct totals *totals)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		free(totals->counted[scope]);
 		slab_release(&totals->counts[scope]);
+		slab_release(&totals->rates[scope]);
 	}
 	free(totals->all_cpus);
 	plan_unref(totals->plan);
@@ -98,6 +100,7 @@ static void leave_gone(struct totals *totals, struct totals_row *row)
 static void row_free(struct totals *totals, struct totals_row *row)
 {
 	slab_give(&totals->counts[row->scope], row->times);
+	slab_give(&totals->rates[row->scope], row->rates);
 	free(row);
 }
 
@@ -146,21 +149,18 @@ struct totals_row *totals_find(const struct totals *totals, int cpu, const struc
 static struct totals_row *row_new(struct totals *totals, enum scope scope, const char *key)
 {
 	const struct scope_plan *plan = &totals->plan->scope[scope];
-	size_t head = sizeof(struct totals_row) + strlen(key) + 1;
-	struct totals_row *row;
+	struct totals_row *row = calloc(1, sizeof(*row) + strlen(key) + 1);
 
-	head = (head + _Alignof(struct totals_rate) - 1) / _Alignof(struct totals_rate) * _Alignof(struct totals_rate);
-	row = calloc(1, head + plan->nr_columns * sizeof(struct totals_rate));
 	if (!row)
 		return NULL;
 	row->scope = scope;
 	row->times = slab_take(&totals->counts[scope]);
-	if (!row->times) {
-		free(row);
+	row->rates = slab_take(&totals->rates[scope]);
+	if (!row->times || !row->rates) {
+		row_free(totals, row);
 		return NULL;
 	}
 	row->cells = (struct totals_cell *)(row->times + plan->nr_sets);
-	row->rates = (struct totals_rate *)((char *)row + head);
 	for (size_t i = 0; i < plan->nr_sets; i++)
 		row->times[i].share = NAN;
 	for (size_t i = 0; i < plan->nr_columns; i++) {

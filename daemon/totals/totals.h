@@ -56,9 +56,9 @@ struct totals_times {
 struct totals_row {
 	enum scope scope;
 	int cpu;			  /* or ROW_ALL_CPUS */
-	struct totals_times *times;	  /* one a set; in the slab, with the cells */
+	struct totals_times *times;	  /* one a set; in a slab, with the cells */
 	struct totals_cell *cells;	  /* one a column */
-	struct totals_rate *rates;	  /* one a column; of the row's allocation */
+	struct totals_rate *rates;	  /* one a column; in a slab */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0 */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it exists */
@@ -86,7 +86,8 @@ struct totals {
 	size_t nr_rows[_SCOPE_MAX];
 	struct totals_row_list gone;	/* the rows that linger, in the order in which their cgroups went */
 	size_t nr_gone, max_gone;	/* cgroups that linger */
-	struct slab counts[_SCOPE_MAX]; /* of rows: times and cells. Not for child processes */
+	/* Of rows: times and cells, and rates. Not for child processes. */
+	struct slab counts[_SCOPE_MAX], rates[_SCOPE_MAX];
 	uint64_t pushed_out;		/* cgroups that could not linger to the end for want of room */
 	uint64_t *counted[_SCOPE_MAX];	/* one a column: counts of all rows since the caller last cleared it */
 	struct totals_sum *all_cpus;	/* one a column of SCOPE_CPU */

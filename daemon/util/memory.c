@@ -64,7 +64,8 @@ void memory_forget_code(void)
 
 void *memory_map_own(size_t size)
 {
-	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;
