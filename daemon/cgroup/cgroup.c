@@ -334,12 +334,7 @@ size_t cgroup_tree_size(const struct cgroup_tree *tree)
 
 const struct cgroup *cgroup_tree_find(const struct cgroup_tree *tree, uint64_t id)
 {
-	const struct cgroup *cgroup;
-
-	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all)
-		if (cgroup->identity->id == id)
-			break;
-	return cgroup;
+	return tree_cache_find_id(tree, id);
 }
 
 struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree)

@@ -95,7 +95,8 @@ struct cgroup_ancestors cgroup_ancestors(const struct cgroup *cgroup);
 /* All known cgroups, parents before children. */
 const struct cgroup_list *cgroup_tree_all(const struct cgroup_tree *tree);
 size_t cgroup_tree_size(const struct cgroup_tree *tree);
-/* By its id; NULL: there is none. It looks at all of them. */
+/* By its id, which two can have: one that was moved, and one that is still in its old place; or, with bind mounts,
+ * different ways to a directory. Either is returned then. NULL: there is none. */
 const struct cgroup *cgroup_tree_find(const struct cgroup_tree *tree, uint64_t id);
 
 struct cgroup_tree_stats cgroup_tree_stats(const struct cgroup_tree *tree);

@@ -41,6 +41,21 @@ static int compare_watches(const void *a, const void *b)
 	return (x->watch > y->watch) - (x->watch < y->watch);
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+	const struct cgroup *x = a, *y = b;
+
+	return (x->identity->id > y->identity->id) - (x->identity->id < y->identity->id);
+}
+
+/* Two can have one id (cgroup.h). */
+static int compare_identities(const void *a, const void *b)
+{
+	int order = compare_ids(a, b);
+
+	return order ? order : ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
+}
+
 struct cgroup *tree_cache_find(const struct cgroup_tree *tree, struct cgroup *parent, const char *name)
 {
 	struct cgroup key = { .parent = parent, .name = name };
@@ -53,6 +68,15 @@ struct cgroup *tree_cache_find_watch(const struct cgroup_tree *tree, int watch)
 {
 	struct cgroup key = { .watch = watch };
 	void *node = tfind(&key, &tree->by_watch, compare_watches);
+
+	return node ? *(struct cgroup **)node : NULL;
+}
+
+struct cgroup *tree_cache_find_id(const struct cgroup_tree *tree, uint64_t id)
+{
+	struct cgroup_identity identity = { .id = id };
+	struct cgroup key = { .identity = &identity };
+	void *node = tfind(&key, &tree->by_id, compare_ids);
 
 	return node ? *(struct cgroup **)node : NULL;
 }
@@ -143,6 +167,7 @@ static void remove_cgroup(struct cgroup_tree *tree, struct cgroup *c)
 	if (c->parent && c->create_queued && !c->create_settled)
 		c->parent->pending_creates += c->wanted;
 	(void)tdelete(c, &tree->by_name, compare_cgroup_names);
+	(void)tdelete(c, &tree->by_id, compare_identities);
 	/* Walks that would have come here next go on behind it. */
 	if (tree->unread_from == c)
 		tree->unread_from = TAILQ_NEXT(c, in_all);
@@ -191,6 +216,7 @@ void tree_cache_clear(struct cgroup_tree *tree)
 
 	tdestroy(tree->by_watch, free_nothing);
 	tdestroy(tree->by_name, free_nothing);
+	tdestroy(tree->by_id, free_nothing);
 	while ((c = TAILQ_FIRST(&tree->all))) {
 		TAILQ_REMOVE(&tree->all, c, in_all);
 		cgroup_free(c);
@@ -337,6 +363,10 @@ int tree_cache_add(struct cgroup_tree *tree, struct cgroup *parent, const char *
 	new->wanted = cgroup_filter_admits(tree->filter, new->identity->label);
 	if (!tsearch(new, &tree->by_name, compare_cgroup_names))
 		return -ENOMEM;
+	if (!tsearch(new, &tree->by_id, compare_identities)) {
+		(void)tdelete(new, &tree->by_name, compare_cgroup_names);
+		return -ENOMEM;
+	}
 
 	c = steal_ptr(new);
 	link_cgroup(tree, c);

@@ -59,7 +59,7 @@ struct cgroup_tree {
 	/* tsearch(3) rather than a hash: users choose the names, and could provoke a hash's worst case; and a hash
 	 * grows in one go. */
 	void *by_name; /* by (parent, name) */
-	void *by_watch;
+	void *by_id, *by_watch;
 
 	/* Begun work, in the order in which it is done. */
 	struct {
@@ -95,6 +95,7 @@ struct cgroup_tree {
 };
 
 struct cgroup *tree_cache_find(const struct cgroup_tree *tree, struct cgroup *parent, const char *name);
+struct cgroup *tree_cache_find_id(const struct cgroup_tree *tree, uint64_t id);
 struct cgroup *tree_cache_find_watch(const struct cgroup_tree *tree, int watch);
 
 /* Adds a directory to the tree and watches it; fd stands for it. parent == NULL: the root. -ENOMEM. */

@@ -186,6 +186,7 @@ static void compare_watches(const struct watched *watched)
 
 void watched_compare(const struct watched *watched, const char *path)
 {
+	const struct cgroup *found;
 	struct cgroup *c;
 	size_t nr = 0;
 
@@ -201,6 +202,8 @@ void watched_compare(const struct watched *watched, const char *path)
 			fail_msg("%s is in the tree and not in the folder", c->path);
 		if (st.st_ino != c->identity->id)
 			fail_msg("%s is another directory by now", c->path);
+		found = cgroup_tree_find(watched->tree, c->identity->id);
+		assert_true(found && found->identity->id == c->identity->id);
 		assert_true(!c->parent || c->parent->status == 1);
 		c->status = 1;
 		nr++;

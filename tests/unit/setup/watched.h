@@ -62,7 +62,7 @@ void watched_expect_at(struct watched *watched, const char *expected, int line);
 void watched_forget(struct watched *watched);
 
 /* Fails the test where the tree is not what the folder at path is: the same directories with the same ids,
- * parents before children, and as many watches as the kernel has. */
+ * by which it finds them, parents before children, and as many watches as the kernel has. */
 void watched_compare(const struct watched *watched, const char *path);
 /* … with the test's folder. */
 void watched_check(const struct watched *watched);
