@@ -3,8 +3,9 @@
 
 /*
  * Works out a response that takes long, in a child of the daemon. The child has a copy of the daemon's memory as it was
- * when the child began (fork(2)). So what happens meanwhile, such as samples that come and go, does not disturb it, and
- * the loop does not wait for it. The response is handed over as a file in memory.
+ * when the child began (fork(2)), but for what is not lent to children (util/memory.h). So what happens meanwhile, such
+ * as samples that come and go, does not disturb it, and the loop does not wait for it. The response is handed over as a
+ * file in memory.
  *
  * There is one child at a time: all questions together use one CPU at most, and the memory of one answer. A child that
  * works for too long is killed, and where memory is short, the kernel ends it first.

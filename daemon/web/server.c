@@ -459,7 +459,9 @@ static enum client_wait ask_child(struct server_shared *shared, struct client *c
 		return WAITS_NOT;
 	}
 	shared->source.update_profiles(shared->source.userdata);
+	history_lend(shared->source.history);
 	r = answer_child_start(shared->child, respond_in_child, &question);
+	history_take_back(shared->source.history);
 	if (r == 0) {
 		shared->asker = client;
 		return WAITS_FOR_ANSWER;

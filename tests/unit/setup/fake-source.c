@@ -144,6 +144,7 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 	if (!fake || archive_new(&fake->archive, ARCHIVE_LIMIT_MIN) < 0)
 		abort();
 	captures_init(&fake->captures, 8 << 20);
+	history_init(&fake->history, 0);
 	fake->snapshot = snapshot;
 	fake->ready = true;
 	fake->env.pmus = &fake->pmus;
@@ -167,6 +168,7 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 		.capture = fake_capture,
 		.ready = fake_ready,
 		.scraped = fake_scraped,
+		.history = &fake->history,
 		.info = &fake->info,
 		.stats = &fake->stats,
 		.userdata = fake,
@@ -179,6 +181,7 @@ void fake_source_free(struct fake_source *fake)
 	snapshot_unref(fake->snapshot);
 	archive_free(fake->archive);
 	captures_release(&fake->captures);
+	history_release(&fake->history);
 	free(fake);
 }
 

@@ -29,6 +29,7 @@ struct fake_source {
 	int profile_error;	  /* what asking for a profile returns */
 	struct fake_gate *gate;	  /* NULL: there is none */
 	struct captures captures; /* none, for the test to add */
+	struct history history;	  /* empty */
 	const char *saved;	  /* the id of the capture on disk, whose file is FAKE_SAVED; NULL: there is none */
 	struct capture_rule_info rules[2];
 	size_t nr_rules;
