@@ -634,9 +634,11 @@ int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, in
 	uint32_t key = cpu * kernel->sizes.events + number;
 
 	bpf_kernel_unwire(kernel, cpu, number);
-	/* Nobody has seen who came here meanwhile. */
-	if (!kernel->cpus[cpu].counts)
+	/* Nobody has seen who came here meanwhile: all that time is nobody's. */
+	if (!kernel->cpus[cpu].counts) {
 		kernel->cpus[cpu].cgroup = 0;
+		kernel->cpus[cpu].since = 0;
+	}
 	kernel->cpus[cpu].counts = 1;
 	/* A program that is reading the former event there has come to its end. It is known who runs there. */
 	(void)bpf_kernel_flush(kernel, cpu);

@@ -87,7 +87,7 @@ static void test_credit(_unused_ void **state)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
 	size_t word = CREDIT_CELL_EVENTS(kernel->sizes.sets) + 1;
-	uint64_t id, counted, after;
+	uint64_t id, counted, after, enabled;
 	int fd = open_event(PERF_COUNT_SW_CPU_CLOCK, &id);
 
 	assert_int_equal(bpf_kernel_wire(kernel, 0, 1, fd, id), 0);
@@ -125,11 +125,18 @@ static void test_credit(_unused_ void **state)
 	assert_int_equal(kernel->cpus[0].wired[1], 0);
 	assert_false(kernel->cpus[0].counts);
 
-	/* It counts again: that another task runs there now does not mean that switches are hidden. */
+	/* It counts again: that another task runs there now does not mean that switches are hidden. And a pause that it
+	 * ended in was not that task's all the time. */
 	kernel->cpus[0].task = 1;
 	kernel->cpus[0].cgroup = NO_CGROUP(1);
 	kernel->cpus[0].hidden = 0;
+	kernel->cpus[0].pauses = 1;
+	kernel->cpus[0].states[1] = CREDIT_COUNTS;
+	kernel->config->events[1] = (struct credit_event){ .used = CREDIT_USED, .leads = 1, .limited = 1 };
+	enabled = sum_cells(kernel, CREDIT_CELL_ENABLED(0));
+	(void)usleep(1000);
 	assert_int_equal(bpf_kernel_wire(kernel, 0, 1, fd, id), 0);
+	assert_int_equal(sum_cells(kernel, CREDIT_CELL_ENABLED(0)), enabled);
 	assert_int_not_equal(kernel->cpus[0].cgroup, NO_CGROUP(1));
 	assert_int_equal(kernel->cpus[0].hidden, 0);
 	safe_close(fd);
@@ -289,6 +296,8 @@ static void test_budget(_unused_ void **state)
 	kernel->config->nr_events = 2;
 	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
 	assert_true(bpf_kernel_flush_all(kernel));
+	/* As if the machine had stood still for a minute in the middle of a program. */
+	kernel->cpus[0].budget = -60000000000;
 
 	storm_begin(&storm);
 	until_credited(kernel, &storm);
