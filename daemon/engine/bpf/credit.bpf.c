@@ -472,6 +472,8 @@ static __always_inline void take_from_budget(struct credit_cpu *cpu, __u64 ns)
 	cpu->budget -= (long long)ns;
 	if (cpu->budget > 0)
 		return;
+	if (cpu->budget < -(long long)CREDIT_BUDGET_MAX)
+		cpu->budget = -(long long)CREDIT_BUDGET_MAX;
 	cpu->pauses = 1;
 	cpu->nr_pauses++;
 	cpu->resumes_at = CREDIT_BUDGET_MAX / 2 + bpf_get_prandom_u32() % (CREDIT_BUDGET_MAX / 2);

@@ -20,7 +20,8 @@
  * Some events are dear to read: on a virtual machine each access to the PMU can be a trap. They are limited to a budget
  * of each CPU's time: when it is used up there, they are not read at switches until it has filled up again (a pause).
  * Meanwhile a set's enabled time goes on, and its running time does not, as if it were multiplexed. The budget fills up
- * to a level that is drawn anew each time, so that no load can keep in step with it.
+ * to a level that is drawn anew each time, so that no load can keep in step with it. It can be overdrawn, but no further
+ * than it can be filled: a virtual machine that stands still in the middle of a program does not pay for that.
  *
  * To read them takes instructions and cycles, which they count themselves, and which there are none of in a pause. So a
  * cell tells how often they were read, and a CPU what one reading makes them count: after each pause, some are followed
@@ -104,11 +105,11 @@ struct credit_cpu {
 	credit_word slot;		      /* its slot */
 	credit_word task;		      /* the address of the task that was the last to come */
 	credit_word process;		      /* the id of its process */
-	credit_word since;		      /* CLOCK_MONOTONIC ns at which the last credit ended */
+	credit_word since;		      /* CLOCK_MONOTONIC ns at which the last credit ended; 0: none */
 	credit_word elapsed;		      /* ns between credits, in all */
 	credit_word pauses;		      /* limited events are not credited now */
 	credit_word nr_pauses;		      /* that there have been */
-	long long budget;		      /* ns that are left; it can be overdrawn by one switch */
+	long long budget;		      /* ns that are left */
 	credit_word resumes_at;		      /* the budget with which the pause ends */
 	credit_word repeats;		      /* readings that are still to be followed by two more */
 	credit_word switches;		      /* at which counts were credited */
