@@ -48,6 +48,12 @@ static uint64_t seen_credits(uint64_t credits, bool twice)
 	return credits << 1 | twice;
 }
 
+/* One that was not is left alone: its memory is not there yet, and that of its readings neither. */
+static bool is_credited(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+{
+	return cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] > 0;
+}
+
 static bool is_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {
 	uint64_t credits = cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
@@ -252,7 +258,8 @@ static void look_learn(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, s
 {
 	struct look look;
 
-	if (bpf_plan(engine)->sets[at].exact || !cell_copy(engine->kernel, slot, cpu))
+	if (bpf_plan(engine)->sets[at].exact || !is_credited(engine->kernel, slot, cpu) ||
+	    !cell_copy(engine->kernel, slot, cpu))
 		return;
 	look = look_at(engine, slot, cpu, at, LAST);
 	unobserved_learn(engine, slot, at, &look.base, &look.now);
@@ -327,7 +334,7 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
 		bool behind = false;
 
-		if (!(manner & LAST) && !take_mark(kernel, slot, cpu))
+		if (manner & LAST ? !is_credited(kernel, slot, cpu) : !take_mark(kernel, slot, cpu))
 			continue;
 		kernel->known[slot].ran = true;
 		/* There is not going to be a better copy of what is read for the last time. */
@@ -346,9 +353,8 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 /* Has the cgroup run since its last reading that counted? */
 static bool is_pending(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu, uint32_t set)
 {
-	return cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] > 0 &&
-	       cell_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)] !=
-		       read_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)];
+	return is_credited(kernel, slot, cpu) && cell_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)] !=
+							 read_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)];
 }
 
 /* What the slot's cgroup has coming of a set on a CPU goes to the comparison. */
@@ -438,8 +444,7 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 			uint64_t *read = read_of(kernel, slot, cpu);
 			uint64_t *times = read + cell_words(kernel) + 2 * set->number;
 
-			/* A cell that was never credited is not touched: its memory is not there yet. */
-			if (cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] == 0)
+			if (!is_credited(kernel, slot, cpu))
 				continue;
 			(void)cell_copy(kernel, slot, cpu);
 			times[0] = read[CREDIT_CELL_ENABLED(set->number)] = cell[CREDIT_CELL_ENABLED(set->number)];

@@ -619,6 +619,8 @@ static void test_next_of_a_slot(void **state)
 	end(20);
 	read_all();
 	assert_int_equal(m->rows[10][0].times[LIMITED].enabled, 2 * MS);
+	/* Where it has not run, nothing is kept of it. */
+	assert_int_equal(m->read[(20 * NR_CPUS + 1) * (CREDIT_CELL_WORDS(2, 3) + 4)], 0);
 	m->known[20] = (struct bpf_slot){};
 	add_target(11);
 	m->slots[20].id = 11;
