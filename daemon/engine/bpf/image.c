@@ -5,6 +5,7 @@
 #include "engine/bpf/attempt.h"
 #include "engine/bpf/calibration.h"
 #include "engine/bpf/conservation.h"
+#include "engine/bpf/slot-owners.h"
 #include "engine/bpf/unclaimed.h"
 
 #include <errno.h>
@@ -192,7 +193,8 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 	size_t words = bpf_read_words(&kernel->sizes), unclaimed = unclaimed_words(&kernel->sizes);
 	uint32_t slot = (uint32_t)unpack_at_most(in, kernel->sizes.slots - 1);
 	struct bpf_slot *known = &kernel->known[slot];
-	bool same = unpack_u64(in) == kernel->slots[slot].id;
+	uint64_t id = unpack_u64(in);
+	bool same = id == kernel->slots[slot].id;
 	uint64_t flags;
 	size_t nr;
 
@@ -218,8 +220,9 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 		for (size_t i = 0; i < words; i++)
 			read[i] = unpack_u64(in);
 	}
-	/* It has become free since the image was made, and perhaps another cgroup's. What was read of it stays read. */
-	if (!same) {
+	/* It has become free since the image was made, and perhaps another cgroup's, or the same one's again. What was
+	 * read of it stays read. */
+	if (!same || (known->spent && slot_find(kernel, id) == slot)) {
 		unclaimed_drop(known);
 		*known = (struct bpf_slot){};
 	}
