@@ -643,12 +643,16 @@ static bool slot_is_below(const struct credit_slot *owner, uint64_t id)
 void slots_read_below(struct bpf_engine *engine, uint64_t id)
 {
 	struct bpf_kernel *kernel = engine->kernel;
+	uint64_t due = 0;
 
 	(void)bpf_kernel_flush_all(kernel);
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
-		if (kernel->slots[slot].id != 0 && !kernel->known[slot].spent &&
+	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
+		if (slot % 64 == 0)
+			due = find_due(kernel, slot);
+		if (due & mark_bit(slot) && kernel->slots[slot].id != 0 && !kernel->known[slot].spent &&
 		    slot_is_below(&kernel->slots[slot], id))
 			slot_read(engine, slot, APART);
+	}
 }
 
 void slots_read(struct bpf_engine *engine, uint64_t now)
