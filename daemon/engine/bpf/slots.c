@@ -34,6 +34,11 @@ static uint64_t *read_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_
 	return kernel->read + ((size_t)slot * kernel->sizes.cpus + cpu) * bpf_read_words(&kernel->sizes);
 }
 
+static uint64_t *begun_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+{
+	return kernel->begun + ((size_t)slot * kernel->sizes.cpus + cpu) * cell_words(kernel);
+}
+
 static size_t event_word(const struct bpf_kernel *kernel, const struct bpf_set *set)
 {
 	return CREDIT_CELL_EVENTS(kernel->sizes.sets) + set->first_event;
@@ -153,6 +158,8 @@ struct look {
 	struct baseline base;
 	struct reading now;
 	uint64_t covered, observed; /* enabled and running time since then, ns */
+	uint64_t ran;		    /* running time of the cgroup in all, ns */
+	const uint64_t *begun;	    /* values, where the cgroup began */
 	uint64_t readings;	    /* of limited events, in all */
 	uint64_t stretches;	    /* readings since the baseline */
 };
@@ -172,6 +179,7 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 	const struct bpf_set *set = &engine->sets[at];
 	const uint64_t *cell = kernel->cell;
 	uint64_t *read = read_of(kernel, slot, cpu);
+	const uint64_t *begun = begun_of(kernel, slot, cpu);
 	const size_t nr = bpf_plan(engine)->sets[at].nr;
 	uint64_t *unscaled = engine->scratch + 2 * nr;
 	struct look look = {
@@ -187,6 +195,8 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 			.unscaled = unscaled,
 			.most = UINT64_MAX,
 		},
+		.ran = cell[CREDIT_CELL_RUNNING(set->number)] - begun[CREDIT_CELL_RUNNING(set->number)],
+		.begun = begun + event_word(kernel, set),
 		.readings = cell[CREDIT_CELL_READINGS(set->number)],
 	};
 
@@ -204,10 +214,10 @@ static bool is_scaled(const struct look *look)
 	return look->observed < look->covered;
 }
 
-/* Counts a ns, of all that was observed of the cell. */
+/* Counts a ns, of all that was observed of the cgroup. */
 static double rate_so_far(const struct look *look, size_t event)
 {
-	return (double)look->now.values[event] / (double)look->now.running;
+	return (double)(look->now.values[event] - look->begun[event]) / (double)look->ran;
 }
 
 /* What it has counted since. False: that can't be told (yet). */
@@ -223,7 +233,7 @@ static bool look_count(const struct bpf_engine *engine, struct look *look, size_
 /* What it may be, by all that was observed of the cgroup so far. */
 static bool look_pend(const struct bpf_engine *engine, const struct look *look, size_t at, uint64_t *deltas)
 {
-	if (look->now.running < LEAST_RUNNING_NS)
+	if (look->ran < LEAST_RUNNING_NS)
 		return false;
 	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
 		deltas[i] = (uint64_t)llround(rate_so_far(look, i) * (double)look->covered);
@@ -246,7 +256,7 @@ static const double *look_doubt(const struct bpf_engine *engine, const struct lo
 	double stretches = look->observed > 0 && look->stretches > 0 ? (double)look->stretches : 1;
 
 	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++) {
-		double rate = look->now.running > 0 ? rate_so_far(look, i) : (double)deltas[i] / (double)look->covered;
+		double rate = look->ran > 0 ? rate_so_far(look, i) : (double)deltas[i] / (double)look->covered;
 		double most = rate * unobserved;
 
 		engine->doubts[i] = most * most * (1 / stretches + COMMON_DOUBT * COMMON_DOUBT);
@@ -347,6 +357,8 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 			if (engine->sets[i].used)
 				behind |= !read_set(engine, slot, cpu, i, manner);
 		note_behind(kernel, slot, cpu, behind);
+		if (manner & LAST)
+			memcpy(begun_of(kernel, slot, cpu), kernel->cell, cell_words(kernel) * sizeof(*kernel->cell));
 	}
 }
 
@@ -441,7 +453,7 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
 		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
 			const uint64_t *cell = kernel->cell;
-			uint64_t *read = read_of(kernel, slot, cpu);
+			uint64_t *read = read_of(kernel, slot, cpu), *begun = begun_of(kernel, slot, cpu);
 			uint64_t *times = read + cell_words(kernel) + 2 * set->number;
 
 			if (!is_credited(kernel, slot, cpu))
@@ -450,8 +462,12 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 			times[0] = read[CREDIT_CELL_ENABLED(set->number)] = cell[CREDIT_CELL_ENABLED(set->number)];
 			times[1] = read[CREDIT_CELL_RUNNING(set->number)] = cell[CREDIT_CELL_RUNNING(set->number)];
 			read[CREDIT_CELL_READINGS(set->number)] = cell[CREDIT_CELL_READINGS(set->number)];
-			for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
-				read[event_word(kernel, set) + i] = cell[event_word(kernel, set) + i];
+			begun[CREDIT_CELL_RUNNING(set->number)] = cell[CREDIT_CELL_RUNNING(set->number)];
+			for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++) {
+				size_t word = event_word(kernel, set) + i;
+
+				read[word] = begun[word] = cell[word];
+			}
 		}
 }
 

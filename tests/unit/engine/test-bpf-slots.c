@@ -36,6 +36,7 @@ struct machine {
 	uint64_t cells[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
 	uint64_t cell[CREDIT_CELL_WORDS(2, 3)];
 	uint64_t read[NR_SLOTS * NR_CPUS * (CREDIT_CELL_WORDS(2, 3) + 4)];
+	uint64_t begun[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
 	uint64_t marks[MARKS], looked_at[MARKS], behind[MARKS];
 	struct bpf_calibration calibrations[NR_CPUS * 3];
 	uint64_t errors[NR_CPUS];
@@ -101,6 +102,7 @@ static int setup(void **state)
 		.known = m->known,
 		.cell = m->cell,
 		.read = m->read,
+		.begun = m->begun,
 		.marks = m->marks,
 		.looked_at = m->looked_at,
 		.behind = m->behind,
@@ -358,6 +360,36 @@ static void test_pending_unobserved(void **state)
 	read_all();
 	/* A balance that was not compared would give nothing. */
 	assert_in_range(total(10, 0), 9500, 10000);
+	assert_int_equal(total(11, 0), 2000);
+}
+
+/* And not what the cgroup did that had the slot before it, or the set that had the numbers. */
+static void test_pending_unobserved_after_another(void **state)
+{
+	(void)state;
+	add_target(1);
+	add_target(10);
+	add_slot(10, below_10 + 1, 1);
+	add_slot(20, below_10 + 1, 1);
+	run(20, 0, 100 * MS, 100 * MS, 1000000);
+	end(20);
+	run(10, 0, 100 * MS, 100 * MS, 1000000);
+	cpu_counts(0, 2000000);
+	read_all();
+	m->known[20] = (struct bpf_slot){};
+	add_target(11);
+	m->slots[20].id = 11;
+	slots_skip(&m->engine, LIMITED);
+
+	run(10, 0, 100 * MS, 10 * MS, 500);
+	run(20, 0, 100 * MS, 10 * MS, 200);
+	cpu_counts(0, 7000);
+	read_all();
+	run(10, 0, 100 * MS, 10 * MS, 400);
+	run(20, 0, 50 * MS, 0, 0);
+	cpu_counts(0, 6000);
+	read_all();
+	assert_in_range(total(10, 0), 1009500, 1010000);
 	assert_int_equal(total(11, 0), 2000);
 }
 
@@ -728,6 +760,7 @@ int main(void)
 		IN_MACHINE(test_families),
 		IN_MACHINE(test_pending_counts),
 		IN_MACHINE(test_pending_unobserved),
+		IN_MACHINE(test_pending_unobserved_after_another),
 		IN_MACHINE(test_observed_often),
 		IN_MACHINE(test_readings_are_not_scaled),
 		IN_MACHINE(test_unclaimed),
