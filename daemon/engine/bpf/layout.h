@@ -20,8 +20,8 @@
  * Some events are dear to read: on a virtual machine each access to the PMU can be a trap. They are limited to a budget
  * of each CPU's time: when it is used up there, they are not read at switches until it has filled up again (a pause).
  * Meanwhile a set's enabled time goes on, and its running time does not, as if it were multiplexed. The budget fills up
- * to a level that is drawn anew each time, so that no load can keep in step with it. It can be overdrawn, but no further
- * than it can be filled: a virtual machine that stands still in the middle of a program does not pay for that.
+ * to a level that is drawn anew each time, so that no load can keep in step with it. It is overdrawn by no more than it
+ * can be filled up to: a virtual machine that stands still in the middle of a program does not pay for that.
  *
  * To read them takes instructions and cycles, which they count themselves, and which there are none of in a pause. So a
  * cell tells how often they were read, and a CPU what one reading makes them count: after each pause, some are followed

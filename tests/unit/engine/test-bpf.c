@@ -7,6 +7,7 @@
  */
 
 #include "engine/bpf/bpf.h"
+#include "engine/bpf/image.h"
 #include "engine/bpf/slot-owners.h"
 #include "setup/loaded-bpf.h"
 
@@ -468,6 +469,35 @@ static void test_restore(_unused_ void **state)
 	kept_pool_release(&kept.pool);
 }
 
+/* The image says of two slots that they are spent: one has been freed since, and its cgroup has it again. */
+static void test_restore_spent(_unused_ void **state)
+{
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM), *restored = NULL;
+	_cleanup_(buf_release) struct buf image = {};
+	struct plan plan = {};
+	struct bpf_engine engine = { .engine.env.plan = &plan, .kernel = kernel };
+	struct unpack in;
+	struct kept kept;
+	uint32_t slots[2];
+
+	for (size_t i = 0; i < 2; i++) {
+		slots[i] = slot_take(kernel, NO_CGROUP(i), NULL, 0);
+		kernel->known[slots[i]] = (struct bpf_slot){ .seen_at = 1, .retired = true, .spent = true };
+	}
+	assert_true(slot_forget(kernel, NO_CGROUP(1)));
+	kept = kept_of(kernel, SIZE_MAX);
+	bpf_save(&engine.engine, &image);
+	in = (struct unpack){ .at = (const unsigned char *)image.data, .left = image.len };
+	engine.kernel = NULL;
+	assert_int_equal(bpf_restore(&engine.engine, &in, NULL, 0, &kept.pool), 0);
+	restored = engine.kernel;
+	assert_non_null(restored);
+	assert_false(restored->known[slots[0]].spent);
+	assert_true(restored->known[slots[1]].spent);
+	free(engine.conservations);
+	kept_pool_release(&kept.pool);
+}
+
 static void test_restore_fails(_unused_ void **state)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
@@ -636,11 +666,11 @@ static void test_hidden(_unused_ void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_load),	cmocka_unit_test(test_credit),
-		cmocka_unit_test(test_budget),	cmocka_unit_test(test_identify),
-		cmocka_unit_test(test_restore), cmocka_unit_test(test_restore_fails),
-		cmocka_unit_test(test_succeed), cmocka_unit_test(test_succeed_apart),
-		cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_load),	      cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_budget),	      cmocka_unit_test(test_identify),
+		cmocka_unit_test(test_restore),	      cmocka_unit_test(test_restore_fails),
+		cmocka_unit_test(test_restore_spent), cmocka_unit_test(test_succeed),
+		cmocka_unit_test(test_succeed_apart), cmocka_unit_test(test_hidden),
 	};
 
 	return cmocka_run_group_tests_name("bpf", tests, NULL, NULL);
