@@ -638,7 +638,7 @@ def test_memory(perfmond, cgroups):
         kernel[slots], own[slots] = map_bytes(daemon.pid), unforked_bytes(daemon.pid)
         assert kernel[slots] == pytest.approx(
             800_000 + nr_cpus * 4400 + slots * (364 + nr_cpus * 8 * (1 + 3 * nr_sets + nr_events)), rel=0.02)
-    (less, more), slot = sorted(own), 64 + nr_cpus * 8 * (1 + 5 * nr_sets + nr_events)
+    (less, more), slot = sorted(own), 64 + nr_cpus * 8 * (1 + 6 * nr_sets + 2 * nr_events)
     assert own[more] - own[less] == pytest.approx((more - less) * slot, rel=0.02)
 
 

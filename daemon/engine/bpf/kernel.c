@@ -154,9 +154,9 @@ static size_t marks_size(const struct bpf_sizes *sizes)
 	return nr_values(sizes, BPF_FILE_MARKS) * value_size(sizes, BPF_FILE_MARKS);
 }
 
-static size_t cells_size(const struct bpf_sizes *sizes)
+static size_t begun_size(const struct bpf_sizes *sizes)
 {
-	return nr_values(sizes, BPF_FILE_CELLS) * value_size(sizes, BPF_FILE_CELLS);
+	return nr_values(sizes, BPF_FILE_CELLS) * bpf_begun_words(sizes) * sizeof(uint64_t);
 }
 
 static size_t read_size(const struct bpf_sizes *sizes)
@@ -192,7 +192,7 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 	kernel->known = memory_map_own(known_size(sizes));
 	kernel->cell = calloc(CREDIT_CELL_WORDS(sizes->sets, sizes->events), sizeof(*kernel->cell));
 	kernel->read = memory_map_own(read_size(sizes));
-	kernel->begun = memory_map_own(cells_size(sizes));
+	kernel->begun = memory_map_own(begun_size(sizes));
 	kernel->looked_at = calloc(1, marks_size(sizes));
 	kernel->behind = calloc(1, marks_size(sizes));
 	kernel->calibrations = calloc((size_t)sizes->cpus * sizes->events, sizeof(*kernel->calibrations));
@@ -290,7 +290,7 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 	memory_unmap(kernel->known, known_size(&kernel->sizes));
 	free(kernel->cell);
 	memory_unmap(kernel->read, read_size(&kernel->sizes));
-	memory_unmap(kernel->begun, cells_size(&kernel->sizes));
+	memory_unmap(kernel->begun, begun_size(&kernel->sizes));
 	free(kernel->looked_at);
 	free(kernel->behind);
 	free(kernel->calibrations);

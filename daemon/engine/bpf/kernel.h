@@ -106,8 +106,8 @@ struct bpf_kernel {
 	int succeed, former_flush;
 	uint64_t *cell; /* a copy of one (cell.h) */
 	uint64_t *read; /* what has been read of each cell: words, with the times twice (bpf_read_words()) */
-	/* What each cell was when its cgroup got it, or another set its numbers: words as of a cell. Not in images:
-	 * after a restart, what a cgroup has had so far is what its cell has had. */
+	/* Where each cell was when its cgroup got it, or another set its numbers: the running time of each set, and the
+	 * count of each event. Not in images: after a restart, a cgroup has had all that its cell has had. */
 	uint64_t *begun;
 	/* Cells, as the marks, that are to be looked at once more though they have no mark any more; and those of which
 	 * something is still to come: their last reading could not tell the counts of a set. */
@@ -118,6 +118,11 @@ struct bpf_kernel {
 static inline size_t bpf_read_words(const struct bpf_sizes *sizes)
 {
 	return CREDIT_CELL_WORDS(sizes->sets, sizes->events) + 2 * sizes->sets;
+}
+
+static inline size_t bpf_begun_words(const struct bpf_sizes *sizes)
+{
+	return sizes->sets + sizes->events;
 }
 
 /* Loads the programs and attaches them (attempt.h). former: the part that it is going to take over from

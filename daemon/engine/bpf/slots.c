@@ -34,14 +34,30 @@ static uint64_t *read_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_
 	return kernel->read + ((size_t)slot * kernel->sizes.cpus + cpu) * bpf_read_words(&kernel->sizes);
 }
 
-static uint64_t *begun_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
-{
-	return kernel->begun + ((size_t)slot * kernel->sizes.cpus + cpu) * cell_words(kernel);
-}
-
 static size_t event_word(const struct bpf_kernel *kernel, const struct bpf_set *set)
 {
 	return CREDIT_CELL_EVENTS(kernel->sizes.sets) + set->first_event;
+}
+
+/* Running times by set; behind them, counts by event. */
+static uint64_t *begun_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+{
+	return kernel->begun + ((size_t)slot * kernel->sizes.cpus + cpu) * bpf_begun_words(&kernel->sizes);
+}
+
+/* The next cgroup that gets the cell, which is copied, or the next set that gets the numbers, begins there. */
+static void begin_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
+{
+	const struct bpf_kernel *kernel = engine->kernel;
+	const struct bpf_set *set = &engine->sets[at];
+	uint64_t *begun = begun_of(kernel, slot, cpu);
+
+	/* Nothing is estimated by it. */
+	if (bpf_plan(engine)->sets[at].exact)
+		return;
+	begun[set->number] = kernel->cell[CREDIT_CELL_RUNNING(set->number)];
+	memcpy(begun + kernel->sizes.sets + set->first_event, kernel->cell + event_word(kernel, set),
+	       bpf_plan(engine)->sets[at].nr * sizeof(*begun));
 }
 
 /* A program that finds its mark there sets none, also if a reader removes that one just then and does not see yet what
@@ -195,8 +211,8 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 			.unscaled = unscaled,
 			.most = UINT64_MAX,
 		},
-		.ran = cell[CREDIT_CELL_RUNNING(set->number)] - begun[CREDIT_CELL_RUNNING(set->number)],
-		.begun = begun + event_word(kernel, set),
+		.ran = cell[CREDIT_CELL_RUNNING(set->number)] - begun[set->number],
+		.begun = begun + kernel->sizes.sets + set->first_event,
 		.readings = cell[CREDIT_CELL_READINGS(set->number)],
 	};
 
@@ -316,8 +332,10 @@ static bool read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 	else
 		conservation_estimated(engine, cpu, at);
 	/* The next cgroup that gets the slot begins there. */
-	if (manner & LAST)
+	if (manner & LAST) {
+		begin_at(engine, slot, cpu, at);
 		baseline_move(&look.base, &look.now, bpf_plan(engine)->sets[at].nr);
+	}
 	if (known || manner & LAST)
 		read[CREDIT_CELL_READINGS(set->number)] = look.readings;
 	read[CREDIT_CELL_ENABLED(set->number)] = look.base.enabled;
@@ -357,8 +375,6 @@ static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
 			if (engine->sets[i].used)
 				behind |= !read_set(engine, slot, cpu, i, manner);
 		note_behind(kernel, slot, cpu, behind);
-		if (manner & LAST)
-			memcpy(begun_of(kernel, slot, cpu), kernel->cell, cell_words(kernel) * sizeof(*kernel->cell));
 	}
 }
 
@@ -453,7 +469,7 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
 		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
 			const uint64_t *cell = kernel->cell;
-			uint64_t *read = read_of(kernel, slot, cpu), *begun = begun_of(kernel, slot, cpu);
+			uint64_t *read = read_of(kernel, slot, cpu);
 			uint64_t *times = read + cell_words(kernel) + 2 * set->number;
 
 			if (!is_credited(kernel, slot, cpu))
@@ -462,12 +478,9 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 			times[0] = read[CREDIT_CELL_ENABLED(set->number)] = cell[CREDIT_CELL_ENABLED(set->number)];
 			times[1] = read[CREDIT_CELL_RUNNING(set->number)] = cell[CREDIT_CELL_RUNNING(set->number)];
 			read[CREDIT_CELL_READINGS(set->number)] = cell[CREDIT_CELL_READINGS(set->number)];
-			begun[CREDIT_CELL_RUNNING(set->number)] = cell[CREDIT_CELL_RUNNING(set->number)];
-			for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++) {
-				size_t word = event_word(kernel, set) + i;
-
-				read[word] = begun[word] = cell[word];
-			}
+			for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
+				read[event_word(kernel, set) + i] = cell[event_word(kernel, set) + i];
+			begin_at(engine, slot, cpu, at);
 		}
 }
 

@@ -36,7 +36,7 @@ struct machine {
 	uint64_t cells[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
 	uint64_t cell[CREDIT_CELL_WORDS(2, 3)];
 	uint64_t read[NR_SLOTS * NR_CPUS * (CREDIT_CELL_WORDS(2, 3) + 4)];
-	uint64_t begun[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
+	uint64_t begun[NR_SLOTS * NR_CPUS * (2 + 3)];
 	uint64_t marks[MARKS], looked_at[MARKS], behind[MARKS];
 	struct bpf_calibration calibrations[NR_CPUS * 3];
 	uint64_t errors[NR_CPUS];
