@@ -167,7 +167,7 @@ static struct totals_row *row_new(struct totals *totals, enum scope scope, const
 		row->rates[i].rate = NAN;
 		rate_averages_forget(&row->rates[i].averages);
 	}
-	memcpy(row->target, key, strlen(key));
+	strcpy(row->target, key);
 	return row;
 }
 

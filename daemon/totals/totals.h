@@ -84,15 +84,15 @@ struct totals {
 	struct plan *plan; /* a reference */
 	struct totals_row_list rows[_SCOPE_MAX];
 	size_t nr_rows[_SCOPE_MAX];
-	struct totals_row_list gone;	/* the rows that linger, in the order in which their cgroups went */
-	size_t nr_gone, max_gone;	/* cgroups that linger */
+	struct totals_row_list gone; /* the rows that linger, in the order in which their cgroups went */
+	size_t nr_gone, max_gone;    /* cgroups that linger */
 	/* Of rows: times and cells, and rates. Not for child processes. */
 	struct slab counts[_SCOPE_MAX], rates[_SCOPE_MAX];
-	uint64_t pushed_out;		/* cgroups that could not linger to the end for want of room */
-	uint64_t *counted[_SCOPE_MAX];	/* one a column: counts of all rows since the caller last cleared it */
-	struct totals_sum *all_cpus;	/* one a column of SCOPE_CPU */
-	struct totals_row *by_target;	/* users choose labels, but the number of rows is bounded */
-	uint64_t last_tick;		/* CLOCK_MONOTONIC ns; 0: none yet */
+	uint64_t pushed_out;	       /* cgroups that could not linger to the end for want of room */
+	uint64_t *counted[_SCOPE_MAX]; /* one a column: counts of all rows since the caller last cleared it */
+	struct totals_sum *all_cpus;   /* one a column of SCOPE_CPU */
+	struct totals_row *by_target;  /* users choose labels, but the number of rows is bounded */
+	uint64_t last_tick;	       /* CLOCK_MONOTONIC ns; 0: none yet */
 	bool holds; /* totals_carry() holds cgroups that are not counted any more, in place of letting them linger */
 };
 
