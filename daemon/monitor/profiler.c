@@ -26,9 +26,8 @@
 #define NAMING_BURST_NS (2 * (int64_t)NS_PER_S)
 #define NAMING_SHARE 1000
 
-/* The kernel's list is read as a whole, so a pause after each reading lets more places come together for the next one:
- * so many times the CPU time that it took. While new places keep coming, the pause doubles, until it keeps to the share
- * above by itself. */
+/* The kernel's list is read as a whole, so a pause of so many times the CPU time of the last reading lets more places
+ * come together for the next one. */
 #define NAMING_PAUSE 10
 
 /* Those that are polled, a child's, and the loop's. */
@@ -88,7 +87,6 @@ struct profiler {
 	int64_t naming_ns;	       /* CPU time that the resolver may still take */
 	uint64_t naming_credited;      /* CLOCK_MONOTONIC ns: when it was last given more */
 	uint64_t kernel_due;	       /* the kernel's list is not read again before */
-	uint64_t kernel_pause;	       /* ns: the one that ends then */
 	uint64_t tidied, lost_records; /* lost_records: of the sampler, then */
 	uint64_t cpu_ns;	       /* the daemon's, without children */
 };
@@ -444,20 +442,6 @@ static void credit_naming(struct profiler *profiler, uint64_t now)
 		profiler->naming_ns = NAMING_BURST_NS;
 }
 
-/* cost: CPU time of the reading of the kernel's list that has ended, ns. */
-static void pause_kernel(struct profiler *profiler, uint64_t now, uint64_t cost)
-{
-	uint64_t pause = 2 * profiler->kernel_pause;
-
-	/* For longer than that, nothing new came. */
-	if (now - profiler->kernel_due > pause || pause < cost * NAMING_PAUSE)
-		pause = cost * NAMING_PAUSE;
-	if (pause > cost * NAMING_SHARE)
-		pause = cost * NAMING_SHARE;
-	profiler->kernel_pause = pause;
-	profiler->kernel_due = now + pause;
-}
-
 static void take_answers(struct profiler *profiler)
 {
 	for (size_t i = 0; i < profiler->request.nr; i++) {
@@ -513,7 +497,7 @@ static void name_functions(struct profiler *profiler)
 		cost = resolver_cpu_ns(profiler->resolver) - before;
 		profiler->naming_ns -= (int64_t)cost;
 		if (profiler->asked_kernel)
-			pause_kernel(profiler, now, cost);
+			profiler->kernel_due = now + cost * NAMING_PAUSE;
 		take_answers(profiler);
 	}
 	if (resolver_is_busy(profiler->resolver) || profiler->naming_ns <= 0)
