@@ -204,7 +204,8 @@ def measure(daemon, paths, seconds=10):
 
 
 def idle_reading(daemon, seconds=3):
-    """ms a reading while nothing runs in the cgroups."""
+    """ms a reading while nothing runs in the cgroups. After they have run, each is read twice."""
+    time.sleep(2.2)
     before = daemon.metric("perfmond_read_seconds_total"), daemon.metric("perfmond_reads_total")
     time.sleep(seconds)
     after = daemon.metric("perfmond_read_seconds_total"), daemon.metric("perfmond_reads_total")
