@@ -33,6 +33,8 @@
 
 #define INIT_PROCESS 1
 
+#define NO_SLOT ((__u32)-1)
+
 /* Set before the programs are loaded. */
 const volatile __u32 nr_cpus = 1; /* possible ones */
 const volatile __u32 max_slots = 1;
@@ -148,8 +150,8 @@ struct {
 
 /* --- slots
  *
- * The functions that give slots away are global: the kernel checks each of them once, and not again for each way that
- * leads there, which took it longer than all the rest. They take addresses as numbers, since it asks for that.
+ * The functions that find slots and give them away are global: the kernel checks each of them once, and not for each
+ * way that leads there, which took it longer than all the rest. They take addresses as numbers, since it asks for that.
  */
 
 static __always_inline struct credit_cpu *this_cpu(__u32 *number)
@@ -174,32 +176,26 @@ static __always_inline struct cgroup *parent_of(struct cgroup *cgroup)
 	return (struct cgroup *)BPF_CORE_READ(cgroup, self.parent);
 }
 
-static __always_inline bool find_slot(__u64 id, __u32 *ret)
+/* The slot for the cgroup's counts, or NO_SLOT. */
+__noinline __u32 find_slot(__u64 id)
 {
 	__u32 *own = bpf_map_lookup_elem(&ids, &id), slot;
 	struct credit_alias *alias;
 	struct credit_slot *owner;
 
-	if (own) {
-		*ret = *own;
-		return true;
-	}
+	if (own)
+		return *own;
 	alias = bpf_map_lookup_elem(&aliases, &id);
 	if (!alias)
-		return false;
+		return NO_SLOT;
 	slot = alias->slot;
 	owner = bpf_map_lookup_elem(&slots, &slot);
-	if (!owner || (__u32)owner->generation != alias->generation)
-		return false;
-	*ret = slot;
-	return true;
+	return owner && (__u32)owner->generation == alias->generation ? slot : NO_SLOT;
 }
 
 static __always_inline bool has_slot(__u64 id)
 {
-	__u32 slot;
-
-	return find_slot(id, &slot);
+	return find_slot(id) != NO_SLOT;
 }
 
 static __always_inline bool is_deep(struct cgroup *cgroup)
@@ -226,7 +222,8 @@ __noinline __u32 ancestor_slot(__u64 address)
 		cgroup = parent_of(cgroup);
 		if (!cgroup)
 			break;
-		if (find_slot(BPF_CORE_READ(cgroup, kn, id), &slot))
+		slot = find_slot(BPF_CORE_READ(cgroup, kn, id));
+		if (slot != NO_SLOT)
 			return slot;
 	}
 	return CREDIT_ROOT_SLOT;
@@ -257,7 +254,7 @@ __noinline int take_slot(__u32 slot, __u64 address, __u64 id)
 /* A cgroup that runs for the first time, or is not known any more. */
 __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 {
-	__u32 slot = CREDIT_ROOT_SLOT, number, other;
+	__u32 slot = CREDIT_ROOT_SLOT, number;
 	struct credit_cpu *cpu = this_cpu(&number);
 
 	if (!cpu)
@@ -272,16 +269,17 @@ __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 		return slot;
 	/* Another CPU was faster. */
 	bpf_map_push_elem(&vacant, &slot, 0);
-	return find_slot(id, &other) ? other : ancestor_slot(cgroup);
+	slot = find_slot(id);
+	return slot != NO_SLOT ? slot : ancestor_slot(cgroup);
 }
 
 static __always_inline void remember(struct credit_cpu *cpu, const struct owner *owner)
 {
 	struct cgroup *cgroup = owner->cgroup;
+	__u32 slot = find_slot(owner->id);
 	__u64 address = 0;
-	__u32 slot;
 
-	if (!find_slot(owner->id, &slot)) {
+	if (slot == NO_SLOT) {
 		bpf_probe_read_kernel(&address, sizeof(address), &cgroup);
 		slot = new_slot(address, owner->id);
 	}
@@ -397,16 +395,22 @@ static __always_inline void mark(__u32 number, __u32 slot)
 		*(volatile __u64 *)word |= bit;
 }
 
-/* The remembered cgroup gets what has been counted up to now. */
-static __always_inline void credit(struct credit_cpu *cpu, __u32 number, __u32 flags, __u64 elapsed)
+/* The remembered cgroup gets what has been counted up to now. Global, as above. */
+__noinline int credit(__u32 number, __u32 flags, __u64 elapsed)
 {
-	__u32 zero = 0, key = (__u32)cpu->slot * nr_cpus + number;
-	__u64 *cell = bpf_map_lookup_elem(&cells, &key);
+	__u32 zero = 0, key;
 	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
-	bool passes = cpu->pauses && !(flags & (FLUSHES | RESUMES));
+	struct credit_cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
+	bool passes;
+	__u64 *cell;
 
-	if (!cell || !settings)
-		return;
+	if (!settings || !cpu)
+		return 0;
+	key = (__u32)cpu->slot * nr_cpus + number;
+	cell = bpf_map_lookup_elem(&cells, &key);
+	if (!cell)
+		return 0;
+	passes = cpu->pauses && !(flags & (FLUSHES | RESUMES));
 	cell[CREDIT_CELL_CREDITS]++;
 	for (__u32 i = 0; i < CREDIT_EVENTS_MAX; i++) {
 		if (i >= max_events || i >= settings->nr_events)
@@ -415,6 +419,7 @@ static __always_inline void credit(struct credit_cpu *cpu, __u32 number, __u32 f
 			continue;
 		credit_event(number, i, flags, elapsed);
 	}
+	return 0;
 }
 
 /* Credits limited events once more at once. compares: with what they were a reading before, at which nothing else was
@@ -560,7 +565,7 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 	}
 	elapsed = cpu->since && begin > cpu->since ? begin - cpu->since : 0;
 	resumes = fill_budget(cpu, elapsed);
-	credit(cpu, number, (at_switch ? AT_SWITCH : 0) | (flushes ? FLUSHES : 0) | (resumes ? RESUMES : 0), elapsed);
+	credit(number, (at_switch ? AT_SWITCH : 0) | (flushes ? FLUSHES : 0) | (resumes ? RESUMES : 0), elapsed);
 	if (at_switch && cpu->repeats && !cpu->pauses) {
 		cpu->repeats--;
 		repeat(number, 0);
