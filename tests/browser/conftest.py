@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of the page's tests: those of the system tests, a browser, and a daemon that is played."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
-SYSTEM = Path(__file__).parent.parent / "system"
-sys.path.insert(0, str(SYSTEM))
-
-import browser as chromium
+import chromium
 import played as players
-
-# Both files are called conftest.
-spec = importlib.util.spec_from_file_location("system_conftest", SYSTEM / "conftest.py")
-system = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(system)
-privileged, perfmond, cgroups, work = system.privileged, system.perfmond, system.cgroups, system.work
-programs, burner = system.programs, system.burner
+import tree
+from fixtures import *  # noqa: F403
 
 
 @pytest.fixture
 def browser(tmp_path):
     """A Chromium. A test fails where it had anything to complain of, but for what the test expects: it takes that out
     of `console` itself."""
+    tree.provide("browser")
     opened = chromium.Browser(tmp_path / "chromium")
     yield opened
     complaints = opened.complaints()

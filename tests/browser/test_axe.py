@@ -2,8 +2,6 @@
 """The page at / as axe-core sees it (AXE: the path of its script): what keeps people from seeing, hearing or reaching
 something."""
 
-import os
-from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -11,8 +9,9 @@ from selenium.webdriver.common.keys import Keys
 import harness
 import played as players
 import profiles
+from tree import BUILD, provide
 
-AXE = Path(os.environ.get("AXE", "/nowhere"))
+AXE = BUILD / "axe-core/axe.min.js"
 
 # All rules, also those that are only recommended; each finding with the elements.
 RUN = """
@@ -24,7 +23,10 @@ axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag2
 		(error) => done([String(error)]));
 """
 
-pytestmark = pytest.mark.skipif(not AXE.exists(), reason="AXE names no axe.min.js: ./dev test browser gets it")
+
+@pytest.fixture(autouse=True)
+def axe():
+    provide("axe")
 
 
 @pytest.fixture

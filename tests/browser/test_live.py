@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 import harness
-from browser import number
+from chromium import number
 from credentials import bcrypt
 
 TASKS = """

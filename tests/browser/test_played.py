@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 
 import harness
 import played as players
-from browser import number
+from chromium import number
 
 
 def test_multiplexed(played, browser):

@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 
 import harness
 import played as players
-from browser import number
+from chromium import number
 
 
 def cgroup(path, **events):

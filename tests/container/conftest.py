@@ -3,29 +3,20 @@
 them: another user than root, CAP_PERFMON in all sets but the ambient one, no_new_privs.
 """
 
-import importlib.util
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
-SYSTEM = Path(__file__).parent.parent / "system"
-sys.path.insert(0, str(SYSTEM))
-
 import containers
 import harness
-
-# Both files are called conftest.
-spec = importlib.util.spec_from_file_location("system_conftest", SYSTEM / "conftest.py")
-system = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(system)
-privileged, cgroups, tracefs, work, perfmond = (
-    system.privileged, system.cgroups, system.tracefs, system.work, system.perfmond)
+import tree
+from fixtures import *  # noqa: F403
 
 
 @pytest.fixture
 def runc(privileged, cgroups, tmp_path):
+    tree.provide("containers")
     made = containers.Runc(tmp_path, cgroups)
     why = containers.can_run(made)
     if why:

@@ -5,11 +5,11 @@ import os
 import secrets
 import shutil
 import subprocess
-from pathlib import Path
 
 import harness
+from tree import BUILD
 
-PACKAGES = Path(os.environ.get("RUNTIMES", "/nonexistent"))
+PACKAGES = BUILD
 STAY = "int pause(void); int main(void) { return pause(); }\n"
 # Fewer than any machine of tests allows: a container's own limits are higher than these by default.
 LIMITS = ["--ulimit", "nofile=512:512", "--ulimit", "nproc=100:100"]
@@ -146,13 +146,3 @@ class Docker(Server):
         for name in self("ps", "-aq").split():
             self("rm", "-f", name)
         self.stop_server()
-
-
-def why_not():
-    """Why they can't be started here, or None."""
-    programs = {"podman": "bin/podman", "conmon": "bin/conmon", "containerd": "bin/containerd",
-                "docker.io": "sbin/dockerd"}
-    missing = [package for package, program in programs.items() if not find(package, program)]
-    if not shutil.which("runc") or not shutil.which("gcc"):
-        missing.append("runc and gcc")
-    return f"needs {', '.join(missing)} (RUNTIMES in the environment)" if missing else None

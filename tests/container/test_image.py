@@ -4,27 +4,27 @@
 import json
 import os
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 import containers
 import harness
 import pods
-from conftest import system
 from containers import FAULTS
-from harness import perf_cgroup_mount, until
+from harness import until
+from machine import needs
+from tree import BUILD as TREES, provide
 
 BUILD = pods.TOP / "packaging/image/build"
 CONFIG = containers.CONFIG.format(mount="")
 KINDS = ("bounding", "effective", "permitted")
 
 # A pod counts by BPF where it can: what that engine can't see on some machines is allowed for, as in the system tests.
-engine = system.engine
 
 # A sanitizer's libraries are of no image, nor do they take to file capabilities.
+DOCKER = TREES / "golang-github-docker-docker-dev/usr/share/gocode/src/github.com/docker/docker"
+
 pytestmark = pytest.mark.skipif(harness.SANITIZED, reason="not of a sanitizer's build")
 
 
@@ -45,8 +45,7 @@ def layout(tmp_path_factory):
 @pytest.fixture(scope="session")
 def image(layout):
     """(root, configuration) of the image, as umoci finds them in it."""
-    if os.geteuid() != 0 or not shutil.which("umoci"):
-        pytest.skip("needs root, and umoci")
+    provide("containers")
     folder = layout[0].parent
     done = subprocess.run(["umoci", "unpack", "--image", layout[1], folder / "bundle"], capture_output=True, text=True,
                           timeout=60, check=False)
@@ -124,10 +123,9 @@ def test_it_runs_without_anything(pod):
 
 # --- the pod
 
+@needs("cgroup2")
 def test_the_pod_counts_the_machine(pod, container, cgroups, work):
     """By another user without privilege escalation: CPUs and the host's cgroups by name, exactly; its probes answer."""
-    if perf_cgroup_mount()[1] != 2:
-        pytest.skip("needs cgroup2, and perf_event in it")
     made, command = pod()
     inside = cgroups.make("work")
     helper = work(inside)
@@ -185,9 +183,8 @@ def test_tracepoints(pod, container, tracefs):
 
 def default_profile(*more):
     """Docker's, of Debian's package, for this machine and our capabilities; `more` are rules that newer ones have."""
-    path = Path(os.environ.get("DOCKER_PROFILE", "/nonexistent"))
-    if not path.exists():
-        pytest.skip("needs DOCKER_PROFILE, a file of golang-github-docker-docker-dev")
+    provide("docker_profile")
+    path = DOCKER / "profiles/seccomp/default.json"
     profile = json.loads(path.read_text())
     arch = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
 

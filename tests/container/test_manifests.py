@@ -5,7 +5,6 @@ its parts find each other.
 
 import copy
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pods
+from tree import BUILD, provide
 from pods import KUBERNETES, of_kind
 
 VALIDATE = Path(__file__).parent / "schemas/validate.js"
@@ -25,9 +25,8 @@ def manifests():
 
 @pytest.fixture(scope="module")
 def faults():
-    schemas = Path(os.environ.get("SCHEMAS", "/nonexistent"))
-    if not (schemas / "node_modules").is_dir():
-        pytest.skip("needs SCHEMAS, a folder with the packages of tests/container/schemas")
+    provide("schemas")
+    schemas = BUILD / "schemas"
 
     def find(manifests):
         done = subprocess.run(["node", VALIDATE], input=json.dumps(manifests), capture_output=True, text=True,

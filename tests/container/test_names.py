@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 import containers
+import machine
 import runtimes
+from tree import provide
 from container_names import CONFIG, names_in
-from harness import perf_cgroup_mount, until
+from harness import until
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    if runtimes.why_not():
-        pytest.skip(runtimes.why_not())
+    provide("containers")
+    provide("runtimes")
     folder = tmp_path_factory.mktemp("image") / "root"
     runtimes.make_root(folder)
     return folder
@@ -31,8 +33,7 @@ def is_removed(folder):
 @pytest.fixture
 def runtime(root, cgroups):
     """Starts one, with a folder of its own, and stops it at the end. podman wants short paths."""
-    if perf_cgroup_mount()[1] != 2:
-        pytest.skip("needs cgroup2, and perf_event in it")
+    machine.require("cgroup2")
     running, folders = [], []
 
     def start(kind, *args):

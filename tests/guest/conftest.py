@@ -3,12 +3,15 @@
 
 import pytest
 
-import guest as machines
+import guests as machines
+from tree import build, provide
 
 
 @pytest.fixture(scope="session")
 def boot(tmp_path_factory):
     """Boots guests, which live as long as the tests."""
+    provide("guest")
+    build("arm64", "perfmond", "tests/guest/load")
     folder = tmp_path_factory.mktemp("guest")
     initramfs = machines.make_initramfs(folder)
     running = []

@@ -3,7 +3,7 @@
 
 import pytest
 
-from guest import CYCLES, config
+from guests import CYCLES, config
 from harness import Delta
 
 MILLION = 1000000

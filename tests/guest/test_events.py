@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: MIT
 """What this machine has and has not; and kinds of events that the host's kernel may lack."""
 
-import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from guest import LOAD, Daemon, config
+from guests import GUEST, LOAD, Daemon, config
 from harness import Delta
 
 
 def test_check(guest):
     output, _, status = guest.run("perfmond --check; echo $?").rstrip("\n").rpartition("\n")
     # Kept beside the guest's root, to be looked at.
-    Path(os.environ["GUEST"], "check.txt").write_text(output, encoding="utf-8")
+    (GUEST / "check.txt").write_text(output, encoding="utf-8")
 
     assert re.search(r"^machine: Linux \S+ aarch64, 1 CPUs online \(0\)$", output, re.M)
     assert re.search(r"^PMUs: armv8_pmuv3(_0)?, breakpoint, kprobe, software, tracepoint, uprobe$", output, re.M)

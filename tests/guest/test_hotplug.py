@@ -4,7 +4,7 @@ known is on which CPU work is done, not how many cycles it takes."""
 
 import pytest
 
-from guest import config
+from guests import config
 from harness import Delta
 
 # The kernel takes an offline CPU's groups apart: a leader with members is not read like one without.

@@ -7,7 +7,7 @@ type in an event's config (as Arm does since Linux 6.6), so that the CPU says wh
 
 import pytest
 
-from guest import Failed, config
+from guests import Failed, config
 from harness import Delta
 
 PMUS = "/sys/bus/event_source/devices"

@@ -3,7 +3,7 @@
 
 import pytest
 
-from guest import config
+from guests import config
 
 
 @pytest.fixture(scope="module")

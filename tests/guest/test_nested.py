@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from guest import CYCLES, config
+from guests import CYCLES, config
 from harness import Delta, Metrics
 
 MILLION = 1000000

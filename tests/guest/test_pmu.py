@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from guest import CYCLES, Metrics, config
+from guests import CYCLES, Metrics, config
 from harness import Delta
 
 MILLION = 1000000

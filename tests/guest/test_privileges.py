@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guest import CYCLES, config
+from guests import CYCLES, config
 from harness import Delta
 
 SYSCTL = Path(__file__).parents[2] / "conf/sysctl.d/60-perfmond.conf"

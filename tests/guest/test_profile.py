@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Profiles in the guest, whose counts are known, on the kernel of Debian 12, which is older than many fields."""
 
-from guest import Daemon
+from guests import Daemon
 from harness import Delta, until
 from test_events import symbol
 from test_privileges import as_nobody

@@ -4,7 +4,7 @@ CPUs' events, hardware events too."""
 
 import pytest
 
-from guest import config
+from guests import config
 from harness import Delta
 
 MILLION = 1000000

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from guest import config
+from guests import config
 
 EIGHT = [f"events = c{number}=cycles:u, " + ", ".join(f"i{number}{k}=instructions:u" for k in range(4))
          for number in range(8)]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from guest import PATIENCE, config
+from guests import PATIENCE, config
 from harness import Delta, until
 
 CYCLES, SWITCHES = "perf_cpu_cycles_total", "perf_cpu_context_switches_total"

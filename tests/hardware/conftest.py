@@ -2,35 +2,19 @@
 """Fixtures of the tests that need a real PMU: those of the system tests. Where there is no PMU they are skipped, with
 what the kernel answered."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
-SYSTEM = Path(__file__).parent.parent / "system"
-sys.path.insert(0, str(SYSTEM))
-
+import harness
+import machine as abilities
 import pmu
-
-# Both files are called conftest.
-spec = importlib.util.spec_from_file_location("system_conftest", SYSTEM / "conftest.py")
-system = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(system)
-privileged, perfmond, cgroups, work, cpus = system.privileged, system.perfmond, system.cgroups, system.work, system.cpus
-
-
-def pytest_configure(config):
-    system.pytest_configure(config)
+from fixtures import *  # noqa: F403
 
 
 @pytest.fixture(scope="session")
 def machine(privileged):
     """The names of the default config's hardware events that the kernel can count here."""
-    reason = pmu.why_none()
-    if reason:
-        pytest.skip(reason)
-    return [name for name in pmu.EVENTS if pmu.opens(name, system.harness.online_cpus()[0])]
+    abilities.require("pmu")
+    return [name for name in pmu.EVENTS if pmu.opens(name, harness.online_cpus()[0])]
 
 
 @pytest.fixture(scope="session")

@@ -10,19 +10,17 @@
 packages_build=(autoconf automake bpftool clang gcc libbpf-dev libc6-dev libcap-dev libcrypt-dev libelf-dev
 	libgnutls28-dev libinih-dev libjansson-dev liblzma-dev libmicrohttpd-dev libmount-dev libpfm4-dev
 	libsystemd-dev libyaml-dev make pkg-config python3-markdown-it uthash-dev zlib1g-dev)
-packages_test=("${packages_build[@]}" curl gcovr iproute2 jq jsonnet libclang-rt-14-dev libcmocka-dev linux-perf
-	openssl procps python3 python3-jsonschema python3-prometheus-client python3-pytest python3-pytest-xdist
-	python3-requests python3-yaml systemd systemd-container util-linux xz-utils)
-packages_lint=("${packages_build[@]}" clang-format clang-tidy groff-base libcmocka-dev man-db mandoc python3
-	python3-pytest shellcheck zsh)
+# The gate's.
+packages_test=("${packages_build[@]}" chromium chromium-driver clang-format clang-tidy curl fonts-inter groff-base
+	iproute2 jq jsonnet libclang-rt-14-dev libcmocka-dev linux-perf man-db mandoc openssl procps python3
+	python3-editorconfig python3-jsonschema python3-prometheus-client python3-pytest python3-pytest-xdist
+	python3-requests python3-selenium python3-yaml shellcheck systemd util-linux xz-utils zsh)
 packages_guest=(cpio gcc-aarch64-linux-gnu qemu-system-arm)
 # Inside of it, where the tests run there too.
 packages_guest_tests=(python3 python3-jsonschema python3-prometheus-client python3-pytest python3-requests python3-yaml)
-packages_browser=(chromium chromium-driver fonts-inter python3-selenium)
 axe_core=(axe-core 4.14.1 e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745)
 # The schema of its files.
 speedscope=(speedscope 1.25.0 2831f1e0d26df914b477e522d78b8485511495a6af81a0b88158f8b48f9e0d03)
-packages_protobuf=(protobuf-compiler)
 # The libraries are podman's, which is only unpacked.
 packages_container=(binutils libcap2-bin libdevmapper1.02.1 libgpgme11 runc umoci)
 packages_runtimes=(conmon containerd docker.io libsubid4 podman)
@@ -32,6 +30,65 @@ packages_package_test=("${packages_package[@]}" lintian mmdebstrap rpm rpmlint)
 packages_bare=(autopkgtest curl dbus man-db systemd-sysv)
 packages_runtime=(libbpf1 libcap2 libcrypt1 libelf1 libgnutls30 libinih1 libjansson4 liblzma5 libmicrohttpd12 libmount1
 	libpfm4 libsystemd0 libyaml-0-2 zlib1g)
+
+# --- `./dev provide THING`: a function for each thing that tests want; `all` is all of them
+
+provide_prometheus() { fetch prometheus; }
+provide_speedscope() { fetch_npm "${speedscope[@]}"; }
+provide_axe() { fetch_npm "${axe_core[@]}"; }
+provide_pprof() { fetch golang-1.19-go '*/pkg/tool/*/pprof'; }
+provide_protoc() { fetch golang-github-google-pprof-dev '*/pprof/proto/profile.proto' && need protobuf-compiler; }
+provide_nspawn() { need systemd-container; }
+provide_containers() { need "${packages_container[@]}"; }
+provide_docker_profile() { fetch golang-github-docker-docker-dev; }
+provide_schemas() { fetch_npm_lock schemas "$top/tests/container/schemas"; }
+provide_packaging() { need "${packages_package_test[@]}"; }
+
+# Docker, podman and containerd, unpacked.
+provide_runtimes()
+{
+	local package
+
+	for package in "${packages_runtimes[@]}"; do
+		fetch "$package" || return
+	done
+}
+
+# A bare Debian 12.
+provide_debian()
+{
+	need mmdebstrap && "$top/tests/package/fetch" "$build/debian" "${packages_bare[@]}" -- "${packages_runtime[@]}"
+}
+
+# The compiler, the emulator and the guest's system: it has the libraries that the daemon is built with, but for libpfm,
+# so that the daemon is tested without it too; and more packages.
+get_guest()
+{
+	local folder=$1 package libraries=()
+
+	shift
+	for package in "${packages_build[@]}"; do
+		[[ $package != *-dev || $package == libpfm* ]] || libraries+=("$package")
+	done
+	need "${packages_guest[@]}" && "$top/tests/guest/fetch" "$folder" "${libraries[@]}" "$@"
+}
+
+provide_guest() { get_guest "$build/guest"; }
+
+# One that can't be had does not keep the others from it: the tests that want it are skipped. Each is a process of its
+# own, since after `||` no command ends a function.
+provide_all()
+{
+	local thing
+
+	need "${packages_test[@]}"
+	for thing in prometheus speedscope axe pprof protoc nspawn containers docker_profile schemas packaging runtimes \
+		debian guest; do
+		"$top/dev" provide "$thing" || echo "dev: $thing can't be had: the tests that need it are skipped" >&2
+	done
+}
+
+# --- how
 
 as_root()
 {
@@ -98,20 +155,6 @@ need()
 		flock 9
 		patiently install_packages "${missing[@]}"
 	) 9>"$build/apt.lock"
-}
-
-# need_or_skip WHAT COMMAND...: quietly runs a command that gets the packages of a suite. Where it fails, the suite is
-# skipped: WHAT can't be had.
-need_or_skip()
-{
-	local what=$1 log=$results/$suite/packages.log
-
-	shift
-	if ! ("$@") >"$log" 2>&1; then
-		tail -n 20 "$log"
-		record SKIP "$suite" "$what can't be had: $(grep -m 1 '^[EW]: ' "$log" || tail -n 1 "$log")"
-		return 1
-	fi
 }
 
 # fetch PACKAGE [PATTERN...]: unpacks it, or such files of it, into build/PACKAGE. Installed, it would start a server on

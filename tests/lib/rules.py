@@ -10,14 +10,16 @@ below, but for those it is to stay apart from. A .c file and its header are a pa
 circle.
 """
 
+import io
 import re
 import statistics
 import subprocess
 import sys
+import tokenize
 from collections import namedtuple
 from pathlib import Path
 
-import editorconfig
+from editorconfig import get_properties
 
 Room = namedtuple("Room", "name sentence apart")
 
@@ -49,6 +51,7 @@ ROOMS = [Room(name, sentence, set(apart.split())) for name, sentence, apart in (
 ORDER = [room.name for room in ROOMS]
 
 LICENCE = "/* SPDX-License-Identifier: MIT */"
+TAB = 8
 FILE_MAX = 800
 FUNCTION_MAX = 60
 
@@ -202,6 +205,45 @@ def check_circles(root, sources):
         yield includes[0][0], includes[0][1], f"a circle of file pairs: {sentence}"
 
 
+# --- .editorconfig
+
+def inside_strings(text):
+    """The lines of a Python program that go on with a string, and so are no indentation."""
+    return {line for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.STRING
+            for line in range(token.start[0] + 1, token.end[0] + 1)}
+
+
+def check_lines(name, text, properties):
+    style, widest = properties.get("indent_style"), properties.get("max_line_length", "off")
+    strings = inside_strings(text) if name.endswith(".py") else ()
+    for number, line in enumerate(text.split("\n"), 1):
+        if properties.get("trim_trailing_whitespace") == "true" and line != line.rstrip():
+            yield number, "white space at the end of the line"
+        if style == "tab" and line.startswith(" " * TAB):
+            yield number, "indented with spaces, not with tabs"
+        if style == "space" and re.match(r" *\t", line) and number not in strings:
+            yield number, "indented with tabs, not with spaces"
+        if widest.isdigit() and len(line.expandtabs(TAB)) > int(widest):
+            yield number, f"more than {widest} columns"
+
+
+def check_format(path):
+    """A file is as .editorconfig has it: (line, sentence) for each thing that is otherwise."""
+    properties, content = get_properties(str(path)), path.read_bytes()
+    if properties.get("charset") != "utf-8":
+        return
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        yield content[:error.start].count(b"\n") + 1, "is not UTF-8"
+        return
+    if properties.get("end_of_line") == "lf" and "\r" in text:
+        yield text[:text.index("\r")].count("\n") + 1, "a carriage return"
+    if properties.get("insert_final_newline") == "true" and text and (not text.endswith("\n") or text.endswith("\n\n")):
+        yield text.count("\n") + 1, "the file does not end with one newline"
+    yield from check_lines(path.name, text, properties)
+
+
 # --- the tree
 
 def check_build(root, sources):
@@ -237,7 +279,9 @@ def breaches(root, sources):
     yield from check_circles(root, sources)
     yield from check_build(root, sources)
     yield from check_architecture(root)
-    yield from editorconfig.check_tree(root, tree_files(root))
+    for name in tree_files(root):
+        for line, sentence in check_format((root / name).resolve()):
+            yield name, line, sentence
 
 
 def tree_files(root):

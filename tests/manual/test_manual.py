@@ -19,8 +19,10 @@ from pathlib import Path
 
 import pytest
 
+import harness
+
 TOP = Path(__file__).resolve().parents[2]
-PERFMOND = Path(os.environ["PERFMOND"])
+PERFMOND = Path(harness.PERFMOND)
 PAGES = ["perfmond.8", "perfmond.conf.5", "perfmond-events.7", "perfmond-metrics.7"]
 
 

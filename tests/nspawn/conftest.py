@@ -4,21 +4,14 @@ the host's, with the installed tree (DEST) laid over it.
 """
 
 import os
-import resource
 import shutil
-from pathlib import Path
 
 import pytest
 
-from machine import booted
+from booted import CONFIG, DROP_INS, SOCKET_DROP_INS, booted
+from tree import BUILD, build, check, provide
 
-DEST = Path(os.environ["DEST"])
-
-CONFIG = "/etc/perfmond/perfmond.conf"
-DROP_INS = "/etc/systemd/system/perfmond.service.d"
-SOCKET_DROP_INS = "/etc/systemd/system/perfmond.socket.d"
-
-CAP_PERFMON, CAP_BPF = 1 << 38, 1 << 39
+DEST = BUILD / "clang/dest"
 
 ROOT_FILES = {
     "etc/passwd": "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
@@ -44,16 +37,15 @@ def make_root(root):
 
 @pytest.fixture(scope="session")
 def machine(tmp_path_factory):
+    provide("nspawn")
+    build("default", "perfmond")
+    shutil.rmtree(DEST, ignore_errors=True)
+    check("make", "-s", "-C", build("clang", "all"), "install", f"DESTDIR={DEST}")
     folder = tmp_path_factory.mktemp("nspawn")
     os.chmod(folder, 0o755)
     make_root(folder / "root")
     with booted(folder / "root", folder / "log", f"--overlay-ro=/usr:{DEST}/usr:/usr") as machine:
         yield machine
-
-
-def hard_limit():
-    """Of open files, for whoever is in the container: PID 1's there is ours."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
 @pytest.fixture

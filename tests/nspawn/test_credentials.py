@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import CONFIG, DROP_INS
-from machine import journal, show, until
+from booted import CONFIG, DROP_INS, journal, show, until
 
 FOLDER = "/etc/perfmond/private"
 WEB = "[web]\nlisten = 127.0.0.1:9753\ntls_certificate = cert.pem\ntls_key = key.pem\nusers = users\n"

@@ -3,8 +3,7 @@
 
 import json
 
-from conftest import CONFIG, DROP_INS
-from machine import journal, metrics, until
+from booted import CONFIG, DROP_INS, journal, metrics, until
 
 EXAMPLES = "/usr/share/doc/perfmond/examples"
 FOLDER = "/var/lib/docker/containers"

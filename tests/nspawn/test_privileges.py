@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import CAP_BPF, CAP_PERFMON, CONFIG, DROP_INS
-from machine import journal, metrics, show, until, value
+from booted import CAP_BPF, CAP_PERFMON, CONFIG, DROP_INS, journal, metrics, show, until, value
 
 EXAMPLES = "/usr/share/doc/perfmond/examples"
 PROGRAM = "/opt/probed"

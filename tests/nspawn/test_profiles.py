@@ -8,8 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import CONFIG, DROP_INS
-from machine import journal, show, until
+from booted import CONFIG, DROP_INS, journal, show, until
 
 EXAMPLES = "/usr/share/doc/perfmond/examples"
 PROGRAM = "/opt/profiled"

@@ -7,17 +7,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "system"))
-from counter import EVENTS, Counter, Keeper  # noqa: E402 (the tests without systemd have the same second opinion)
+from counter import EVENTS, Counter, Keeper
 
-from conftest import CONFIG, DROP_INS
-from machine import journal, metrics, show, until, value
+from tree import BUILD
+from booted import CONFIG, DROP_INS, journal, metrics, show, until, value
 
 DROP_IN = f"{DROP_INS}/test.conf"
 BUSY = ["busy-a.service", "busy-b.service"]
@@ -238,7 +236,7 @@ def test_an_upgrade_and_back(installed, counting, keeper):
     wait_kept(installed)
     assert not running(installed, "/usr/sbin/perfmond")
     installed.run("mkdir", "-p", "/opt")
-    shutil.copy(os.environ["OTHER_BUILD"], installed.root / "opt/perfmond")
+    shutil.copy(BUILD / "default/perfmond", installed.root / "opt/perfmond")
     installed.write(f"{DROP_INS}/upgrade.conf", f"[Service]\nExecStart=\nExecStart=/opt/perfmond --config={CONFIG}\n")
     installed.run("systemctl", "daemon-reload")
     installed.run("systemctl", "restart", "perfmond")

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import CAP_BPF, CAP_PERFMON, CONFIG, DROP_INS, hard_limit
-from machine import journal, metrics, show, until, value
+from booted import CAP_BPF, CAP_PERFMON, CONFIG, DROP_INS, hard_limit, journal, metrics, show, until, value
 
 DROP_IN = f"{DROP_INS}/test.conf"
 

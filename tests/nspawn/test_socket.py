@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from conftest import DROP_INS, SOCKET_DROP_INS
-from machine import journal, metrics, show, until, value
+from booted import DROP_INS, SOCKET_DROP_INS, journal, metrics, show, until, value
 
 SWITCHES = re.compile(r"^perf_cpu_context_switches_total\S* (\S+)$", re.M)
 

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from conftest import CONFIG
-from machine import journal, show, until, value
+from booted import CONFIG, journal, show, until, value
 
 TRACEFS = "/sys/kernel/tracing"
 FORKER = "forker.service"

@@ -5,23 +5,31 @@ DEBIAN is its root folder, over which the container has a layer in memory: nothi
 folder with the packages, which the container sees as /packages.
 """
 
-import os
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "nspawn"))
-from machine import booted  # noqa: E402 (the service's tests have the same container)
+from booted import booted
+from packages import PACKAGE, debian_package, make_tarball
+from tree import BUILD, provide
 
-DEBIAN, PACKAGE = Path(os.environ.get("DEBIAN", "/nonexistent")), Path(os.environ.get("PACKAGE", "/nonexistent"))
+DEBIAN = BUILD / "debian"
 
 
 @pytest.fixture(scope="session")
-def machine(tmp_path_factory):
-    for folder in (DEBIAN, PACKAGE):
-        if not folder.is_dir():
-            pytest.skip(f"there is no {folder}: ./dev test package makes it")
+def tarball():
+    return make_tarball()
+
+
+@pytest.fixture(scope="session")
+def built(tarball):
+    """The Debian package, in build/package."""
+    provide("packaging")
+    debian_package(tarball, PACKAGE)
+
+
+@pytest.fixture(scope="session")
+def machine(built, tmp_path_factory):
+    provide("debian")
+    provide("nspawn")
     folder = tmp_path_factory.mktemp("package")
     with booted(DEBIAN, folder / "log", "--volatile=overlay", f"--bind-ro={PACKAGE}:/packages",
                 "--hostname=perfmond-package") as machine:

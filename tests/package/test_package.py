@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from conftest import PACKAGE
-from machine import journal, metrics, show, until, value
+from packages import PACKAGE
+from booted import journal, metrics, show, until, value
 
 # Other suites may run at the same time: the counters of the PMU are theirs, and nothing is to slow their switches down.
 SOFTWARE = "[cpu]\ngroups = software\n[cgroup]\ngroups = tasks\nengine = perf\n"

@@ -16,7 +16,6 @@ import struct
 import sys
 import threading
 import time
-from pathlib import Path
 
 # Numbers of system calls.
 SECCOMP, BPF, MMAP = {"x86_64": (317, 321, 9), "aarch64": (277, 280, 222)}[platform.machine()]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import harness
+import machine
 import pmu
 from harness import until
 
@@ -78,7 +79,7 @@ def test_sample_of_check(privileged, tmp_path):
     output = harness.run("--check", f"--config={config}").stdout
     heads = [[line for line in text.partition("\n\n")[0].splitlines() if not re.match("PMU |NMI |  problem", line)]
              for text in (sample, output)]
-    if harness.why_no_bpf():
+    if machine.why_lacks("bpf"):
         heads = [[line for line in head if not line.startswith("  ")] for head in heads]
     assert [line.partition(":")[0] for line in heads[0]] == [line.partition(":")[0] for line in heads[1]], output
     for documented, line in zip(*heads):

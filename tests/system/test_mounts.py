@@ -4,14 +4,13 @@ change. The daemon runs in a mount namespace of its own, which the tests change 
 """
 
 import contextlib
-import os
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from harness import PATIENCE, Cgroup, perf_cgroup_mount, run, until
+from harness import PATIENCE, perf_cgroup_mount, run, until
 
 FAULTS = "perf_cgroup_page_faults_total"
 CONFIG = """

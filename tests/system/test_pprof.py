@@ -7,20 +7,18 @@ import bisect
 import collections
 import gzip
 import math
-import os
 import re
-import shutil
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 import requests
 
 from harness import PATIENCE, until
+from tree import BUILD, provide
 from profiling import ask, start_daemon, wait_named, wait_taken
 
-PROGRAM, PROTO = (Path(os.environ.get(name, "none")) for name in ("PPROF", "PPROF_PROTO"))
+PROTO = BUILD / "golang-github-google-pprof-dev/usr/share/gocode/src/github.com/google/pprof/proto"
 # It leaves out functions below 0.5 % by itself: on a busy machine, the kernel's are several.
 ALL_NODES = ("-top", "-nodefraction=0", "-nodecount=1000")
 
@@ -49,10 +47,10 @@ def burnt(perfmond, cgroups, burner, tmp_path):
 
 def pprof(daemon, tmp_path, *arguments, **query):
     """What it prints of a profile that it fetches itself."""
-    if not PROGRAM.exists():
-        pytest.skip("PPROF is not set: there is no pprof here")
+    provide("pprof")
+    program = next((BUILD / "golang-1.19-go/usr/lib").glob("go-*/pkg/tool/*/pprof"))
     url = requests.Request("GET", f"{daemon.url}/debug/pprof/profile", params=query).prepare().url
-    done = subprocess.run([PROGRAM, *arguments, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    done = subprocess.run([program, *arguments, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env={"HOME": str(tmp_path), "PPROF_TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
                           timeout=4 * PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
@@ -116,8 +114,7 @@ def test_each_output(burnt, tmp_path):
 def test_schema(burnt, tmp_path):
     """profile.proto knows each field, and each text is UTF-8."""
     daemon, _, last = burnt
-    if not (PROTO / "profile.proto").exists() or not shutil.which("protoc"):
-        pytest.skip("PPROF_PROTO is not set, or there is no protoc here")
+    provide("protoc")
     answer = requests.get(daemon.url + "/api/v1/profile", params={**last, "format": "pprof"}, timeout=PATIENCE)
     done = subprocess.run(["protoc", "--decode=perftools.profiles.Profile", f"--proto_path={PROTO}", "profile.proto"],
                           input=gzip.decompress(answer.content), stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -20,17 +20,18 @@ import requests
 import harness
 from harness import PATIENCE, Delta, until
 from openapi import check
+from tree import BUILD, provide
 from profiling import Pprof, ask, folded, samples_with, start_daemon, wait_for_names, wait_named, wait_taken
 
 # The schema of speedscope's files.
-SPEEDSCOPE = Path(os.environ.get("SPEEDSCOPE", "/nowhere"))
+SPEEDSCOPE = BUILD / "speedscope/dist/release/file-format-schema.json"
 
 
 def speedscope(daemon, **parameters):
-    """The file for speedscope, as its own schema says, if SPEEDSCOPE names that."""
+    """The file for speedscope, as its own schema says."""
     answer = ask(daemon, format="speedscope", **parameters)
-    if SPEEDSCOPE.exists():
-        jsonschema.Draft7Validator(json.loads(SPEEDSCOPE.read_text(encoding="utf-8"))).validate(answer)
+    provide("speedscope")
+    jsonschema.Draft7Validator(json.loads(SPEEDSCOPE.read_text(encoding="utf-8"))).validate(answer)
     for profile in answer["profiles"]:
         assert len(profile["samples"]) == len(profile["weights"])
         assert sum(profile["weights"]) == pytest.approx(profile["endValue"])

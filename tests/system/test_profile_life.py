@@ -15,7 +15,8 @@ import pytest
 import requests
 
 import fdstore
-from harness import Delta, Metrics, PATIENCE, SANITIZED, leeway, read_paranoid, readable, until, why_no_bpf
+from machine import needs
+from harness import Delta, Metrics, PATIENCE, SANITIZED, leeway, read_paranoid, readable, until
 from profiling import ask, start_daemon, wait_for_names, wait_taken
 
 SAMPLES, LOST = "perfmond_profile_samples_total", "perfmond_profile_lost_total"
@@ -316,10 +317,9 @@ def test_resident_memory(perfmond, cgroups, work):
 
 # --- others on the machine
 
+@needs("bpf")
 def test_programs_of_others(perfmond, cgroups, burner):
     """A BPF program is loaded while several daemons listen for that: all of them go on following commands."""
-    if why_no_bpf():
-        pytest.skip(why_no_bpf())
     daemons = [start_daemon(perfmond, extra=f"include = {cgroups.label}/**\n[cgroup]\nengine = perf\n")
                for _ in range(3)]
     for _ in range(3):

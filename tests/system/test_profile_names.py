@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 import profiling
 from harness import PATIENCE, until
 from profiling import ask
@@ -79,7 +80,7 @@ def test_symbols_in_other_files(perfmond, cgroups, burner, tmp_path):
         burner(f"burn-{name}", group)
     wait_for(daemon, groups["linked"], "burn-linked", FUNCTIONS)
 
-    needed = subprocess.run(["readelf", "--dynamic", os.environ["PERFMOND"]], check=True, capture_output=True,
+    needed = subprocess.run(["readelf", "--dynamic", harness.PERFMOND], check=True, capture_output=True,
                             text=True).stdout
     if "liblzma" in needed:
         wait_for(daemon, groups["compressed"], "burn-compressed", FUNCTIONS)

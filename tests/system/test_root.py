@@ -7,6 +7,7 @@ import os
 import pytest
 
 import harness
+import machine
 from harness import Repeated, perf_cgroup_mount, until
 
 pytestmark = pytest.mark.engines
@@ -175,9 +176,7 @@ class Apart:
 
 @pytest.fixture
 def credits():
-    why = harness.why_no_bpf()
-    if why:
-        pytest.skip(why)
+    machine.require("bpf")
 
 
 @pytest.mark.any_engine

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A machine with a PMU: an arm64 guest that QEMU emulates, with perfmond in it.
 
-The environment says what is in it: PERFMOND is the daemon, built for arm64, beside which there is
-tests/guest/load (load.c); GUEST holds what tests/guest/fetch has fetched.
+In it are the daemon, built for arm64 in build/arm64, beside which there is tests/guest/load (load.c), and what
+tests/guest/fetch has fetched into build/guest (the environment can name another folder, GUEST).
 
 The guest runs shell scripts that come through a virtio port (see init). Nothing goes over a network: the
 daemon's HTTP is asked by wget in the guest.
@@ -15,16 +15,17 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "system"))
 # The tests of the running daemon parse the same texts.
-from harness import FRESH, PERFMOND, Metrics, until, with_engine  # noqa: E402
-from openapi import check_json  # noqa: E402
+from harness import FRESH, Metrics, until, with_engine
+from openapi import check_json
+from tree import BUILD, place
 
-ARM64 = Path(os.environ["GUEST"]) / "arm64"
+PERFMOND = BUILD / "arm64/perfmond"
+GUEST = place("GUEST", "guest")
+ARM64 = GUEST / "arm64"
 LIBRARIES = [ARM64 / "lib/aarch64-linux-gnu", ARM64 / "usr/lib/aarch64-linux-gnu"]
 LOADER = "lib/ld-linux-aarch64.so.1"
 LOAD = Path(PERFMOND).parent / "tests/guest/load"

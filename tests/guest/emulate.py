@@ -15,8 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from guest import ARM64, MODULES, PERFMOND, Failed, Guest, pack
-from harness import WORK
+from guests import ARM64, MODULES, PERFMOND, Failed, Guest, pack
+from tree import BUILD
+
+WORK = BUILD / "arm64/tests/system/work"
 
 TOP = Path(__file__).parents[2]
 

@@ -8,6 +8,7 @@ such a container can't be run, the tests are skipped with the reason.
 import fcntl
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+CONFIG = "/etc/perfmond/perfmond.conf"
+DROP_INS = "/etc/systemd/system/perfmond.service.d"
+SOCKET_DROP_INS = "/etc/systemd/system/perfmond.socket.d"
+
+CAP_PERFMON, CAP_BPF = 1 << 38, 1 << 39
 
 NAME = f"perfmond-test-{os.getpid()}"
 
@@ -147,6 +154,11 @@ def booted(root, log_path, *options):
 
 
 # --- the service
+
+def hard_limit():
+    """Of open files, for whoever is in the container: PID 1's there is ours."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
 
 
 def show(machine, *names):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """All at once, for long: cgroups that come and go, scrapes, reloads and restarts.
 
-usage: soak.py [MINUTES] [--without-state]
+usage: everything.py [MINUTES] [--without-state]
 
 Two daemons count the same cgroups. One lives from the beginning to the end: what it leaks adds up. The other is
 stopped and started again all the time, with a state directory, so that its totals have to go on. All the time it
@@ -27,9 +27,8 @@ from pathlib import Path
 
 import requests
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
-from counter import Keeper  # noqa: E402
-from harness import (FRESH, SANITIZED, Cgroup, Daemon, Reference, Work, nr_cgroups, online_cpus,  # noqa: E402
+from counter import Keeper
+from harness import (FRESH, SANITIZED, Cgroup, Daemon, Reference, Work, nr_cgroups, online_cpus,
                      perf_cgroup_mount, until)
 
 NAME = "perf_cgroup_page_faults_total"
@@ -460,7 +459,7 @@ class Soak:
 
 
 def main():
-    parser = argparse.ArgumentParser(usage="soak.py [MINUTES] [--without-state]")
+    parser = argparse.ArgumentParser(usage="everything.py [MINUTES] [--without-state]")
     parser.add_argument("minutes", nargs="?", type=float, default=10)
     parser.add_argument("--without-state", action="store_true", help="a restart begins at 0")
     options = parser.parse_args()

@@ -1,0 +1,256 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""What ./dev test does: runs tests, and adds up their results.
+
+usage: ./dev test [OPTION...]                       the gate
+       ./dev test all [OPTION...]                   the gate, then the deep suites
+       ./dev test WHAT... [OPTION...] [PYTEST-OPTION...]   those alone: unit, unit/util/test-glob, system/test_reload.py
+
+  -k WORDS     those whose names match, as pytest has it; without WHAT, of all that is not deep
+  --repeat N   each of them N times
+  --tree TREE  of that build (default, asan, clang, coverage)
+
+Unit tests are run by `make check`, all others by pytest. A stage is one run of either, with its log and its results in
+build/results. Stages follow each other, but for the gate's unit tests, which are built and run beside the others. In
+the deep suites a test that failed is run twice more, alone, after all others: when it passes both times, it is
+unstable, which is told and does not fail the run.
+"""
+
+import argparse
+import collections
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import namedtuple
+from pathlib import Path
+
+import machine
+from tree import BUILD, TOP, build
+
+RESULTS = BUILD / "results"
+WORKERS = 3 * os.cpu_count()  # tests of a daemon mostly wait
+
+# The deep suites end so many minutes after the run has begun; what is not begun then is skipped. Repeating what failed
+# ends so many minutes after it has begun.
+DEEP_MINUTES, REPEAT_MINUTES = float(os.environ.get("DEEP_MINUTES", 58)), 6
+
+Result = namedtuple("Result", "stage name verdict why")  # verdict: passed, failed, skipped
+Stage = namedtuple("Stage", "name tree marks workers paths")
+
+GATE = (Stage("gate", "default", "not deep and not alone", WORKERS, ()),
+        Stage("gate-alone", "default", "not deep and alone", 0, ()))
+DEEP = (Stage("sanitized", "asan", "not once and not alone", WORKERS, ("system", "hardware")),
+        Stage("deep", "default", "deep and not alone", 2 * os.cpu_count(), ()),
+        Stage("deep-alone", "default", "deep and alone", 0, ()),
+        Stage("sanitized-alone", "asan", "not once and not deep and alone", 0, ("system", "hardware")))
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def read_record(stage, path):
+    """A test that failed in its call and after it is one failure."""
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        name, verdict, why, _ = json.loads(line)
+        if found.get(name, Result("", "", "", "")).verdict != "failed":
+            found[name] = Result(stage, name, verdict, why)
+    return list(found.values())
+
+
+def run_pytest(stage, *args, patience=3600, shown=False):
+    """Its results; its output goes to a log, or is shown."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    record, log = RESULTS / f"{stage.name}.jsonl", RESULTS / f"{stage.name}.log"
+    record.unlink(missing_ok=True)
+    # Under /tmp, and for all: daemons of other users run from there.
+    folder = Path(subprocess.check_output(["mktemp", "-d", "/tmp/pm.XXXXXX"], text=True).strip())
+    folder.chmod(0o755)
+    tree = BUILD / stage.tree
+    command = [sys.executable, "-m", "pytest", f"--rootdir={TOP}/tests", "-c", f"{TOP}/tests/pytest.ini",
+               f"--record={record}", f"--junitxml={RESULTS}/{stage.name}.xml", f"--basetemp={folder}/t",
+               *(["-n", str(stage.workers), "--dist", "loadgroup"] if stage.workers else []),
+               *(["-m", stage.marks] if stage.marks else []),
+               *(str(TOP / "tests" / path) for path in stage.paths or [""]), *args]
+    env = {**os.environ, "PERFMOND": f"{tree}/perfmond", "WORK": f"{tree}/tests/system/work",
+           "PYTHONDONTWRITEBYTECODE": "1"}
+    with open(log, "w", encoding="utf-8") as output:
+        try:
+            status = subprocess.run(command, cwd=TOP, env=env, stdin=subprocess.DEVNULL, check=False, timeout=patience,
+                                    stdout=None if shown else output, stderr=None if shown else output).returncode
+        except subprocess.TimeoutExpired:
+            status = f"it did not end in {patience} s"
+    results = read_record(stage.name, record)
+    if status not in (0, 1, 5):
+        results.append(Result(stage.name, stage.name, "failed", f"pytest: {status}: {log}"))
+    if status == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+    return results
+
+
+def unit_results(stage, folder):
+    """Of cmocka's XML, a case each; and of automake's .trs of each program, where it has no cases or explains none."""
+    results = []
+    for trs in sorted(folder.rglob("*.trs")):
+        program = trs.relative_to(folder).with_suffix("")
+        verdict = trs.read_text().partition(":test-result: ")[2].split()[0]
+        cases = []
+        for xml in trs.parent.glob(f"{trs.stem}-*.xml"):
+            for case in ElementTree.parse(xml).iter("testcase"):
+                bad = case.find("failure")
+                kind = "failed" if bad is not None else "skipped" if case.find("skipped") is not None else "passed"
+                why = (bad.text or "").strip() if bad is not None else ""
+                cases.append(Result(stage, f"tests/unit/{program}: {case.get('name')}", kind, why))
+        if verdict not in ("PASS", "SKIP") and not any(case.verdict == "failed" for case in cases):
+            cases.append(Result(stage, f"tests/unit/{program}", "failed", f"{trs.with_suffix('.log')}"))
+        if not cases:
+            cases.append(Result(stage, f"tests/unit/{program}", "skipped" if verdict == "SKIP" else "failed",
+                                "it ran no test case"))
+        results += cases
+    return results
+
+
+def run_units(name, tree, programs=()):
+    """make check in a tree: all of them, or some (util/test-glob)."""
+    targets = [f"tests/unit/{program}" for program in programs]
+    folder, where = RESULTS / name, build(tree, *(targets or ["all", "test-programs"]))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    tests = [f"TESTS={' '.join(targets)}"] if targets else []
+    for old in (where / "tests/unit").rglob("*.trs"):
+        old.unlink()
+    with open(RESULTS / f"{name}.log", "w", encoding="utf-8") as log:
+        subprocess.run(["make", "-s", "-C", where, f"-j{os.cpu_count()}", "check-TESTS", *tests], check=False,
+                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "UNIT_RESULTS": folder})
+    for kind in ("trs", "log"):
+        for path in (where / "tests/unit").rglob(f"*.{kind}"):
+            goal = folder / path.relative_to(where / "tests/unit")
+            goal.parent.mkdir(exist_ok=True)
+            shutil.copy(path, goal)
+    return unit_results(name, folder) or [Result(name, name, "failed", "no unit test ran")]
+
+
+# --- the whole
+
+def timed(stage_name, function, *args, **kwargs):
+    start = time.monotonic()
+    results = function(*args, **kwargs)
+    say(f"{stage_name}: {counted(results)} ({time.monotonic() - start:.0f} s)")
+    for result in results:
+        if result.verdict == "failed":
+            say(f"failed: {result.stage}: {result.name}: {result.why[-3000:]}")
+    return results
+
+
+def run_gate():
+    results = []
+
+    def units():
+        results.extend(timed("unit", run_units, "unit", "asan"))
+    build("default", "all", "test-programs")
+    beside = threading.Thread(target=units)
+    beside.start()
+    results.extend(timed(GATE[0].name, run_pytest, GATE[0]))
+    beside.join()
+    return results + timed(GATE[1].name, run_pytest, GATE[1])
+
+
+def run_deep(start):
+    os.environ["DEEP_END"] = str(start + 60 * DEEP_MINUTES)
+    build("asan", "all", "test-programs")
+    results = [result for stage in DEEP for result in timed(stage.name, run_pytest, stage)]
+    del os.environ["DEEP_END"]
+    return repeat_failed(results)
+
+
+def repeat_failed(results):
+    """Those that fail are failures; those that pass twice are called unstable, and are passed."""
+    end, stages = time.monotonic() + 60 * REPEAT_MINUTES, {stage.name: stage for stage in DEEP}
+    kept = []
+    for result in results:
+        if result.verdict == "failed" and "::" in result.name and time.monotonic() < end:
+            again = Stage("repeat", stages[result.stage].tree, "", 0, (result.name.removeprefix("tests/"),))
+            verdicts = ["failed"]
+            for _ in range(2):
+                verdicts += [done.verdict for done in run_pytest(again, patience=600)] or ["failed"]
+            say(f"again: {result.stage}: {result.name}: {', '.join(verdicts)}")
+            if set(verdicts[1:]) == {"passed"}:
+                result = result._replace(verdict="unstable")
+        kept.append(result)
+    return kept
+
+
+def run_some(options, rest):
+    """What was named; pytest shows what it does."""
+    units, paths = [], []
+    for what in options.what:
+        what = what.removeprefix("tests/").rstrip("/")
+        if what.split("/")[0] == "unit":
+            base = TOP / "tests" / what
+            found = [base.with_suffix(".c")] if base.with_suffix(".c").exists() else sorted(base.rglob("test-*.c"))
+            units += [str(path.relative_to(TOP / "tests/unit").with_suffix("")) for path in found]
+        elif (TOP / "tests" / what.split("::")[0]).exists():
+            paths.append(what)
+        else:
+            sys.exit(f"dev: tests/{what} is not there")
+    results = []
+    for _ in range(options.repeat if units else 0):
+        results += timed("unit", run_units, "some-units", options.tree, units)
+    if paths or not units:
+        build(options.tree, "perfmond", "tests/system/work")
+        words = ["-k", options.k] if options.k else []
+        stage = Stage("some", options.tree, "" if paths else "not deep", 0, paths)
+        results += run_pytest(stage, *words, f"--repeat={options.repeat}", *rest, shown=True)
+    return results
+
+
+def counted(results):
+    verdicts = collections.Counter(result.verdict for result in results)
+    return (f"{verdicts['passed'] + verdicts['unstable']} passed, {verdicts['failed']} failed, "
+            f"{verdicts['skipped']} skipped")
+
+
+def report(results):
+    """What did not pass; the last line has the sums. Returns the exit status."""
+    skips = collections.Counter(result.why.split("\n")[0] for result in results if result.verdict == "skipped")
+    for why, number in skips.most_common():
+        say(f"skipped: {number:4} {why}")
+    for verdict in ("unstable", "failed"):
+        for result in results:
+            if result.verdict == verdict:
+                lines = result.why.strip().splitlines() or [""]
+                why = next((line[1:].strip() for line in lines if line.startswith("E ")), lines[0])
+                say(f"{verdict}: {result.stage}: {result.name}: {why}")
+    if unstable := sum(result.verdict == "unstable" for result in results):
+        say(f"{unstable} unstable")
+    say(counted(results))
+    verdicts = {result.verdict for result in results}
+    return 1 if "failed" in verdicts or not verdicts & {"passed", "unstable"} else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev test", add_help=False)
+    parser.add_argument("what", nargs="*")
+    parser.add_argument("-k")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--tree", default="default")
+    options, rest = parser.parse_known_args()
+    start = time.time()
+    say("\n".join(machine.describe()))
+    if options.what == ["all"] or not (options.what or options.k):
+        results = run_gate()
+        if options.what:
+            results += run_deep(start)
+    else:
+        results = run_some(options, rest)
+    return report(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
