@@ -5,7 +5,7 @@ import pytest
 
 import chromium
 import played as players
-import tree
+from machine import require
 from fixtures import *  # noqa: F403
 
 
@@ -13,7 +13,7 @@ from fixtures import *  # noqa: F403
 def browser(tmp_path):
     """A Chromium. A test fails where it had anything to complain of, but for what the test expects: it takes that out
     of `console` itself."""
-    tree.provide("browser")
+    require("chromium", "chromedriver")
     opened = chromium.Browser(tmp_path / "chromium")
     yield opened
     complaints = opened.complaints()

@@ -13,6 +13,7 @@ from tree import TOP, build, check
 TABLE = TOP / "tests/encoding/table.txt"
 
 
+@pytest.mark.deep
 @needs("perf")
 def test_perf_encodes_events_as_the_table_has_them():
     version = re.match(r"perf version \d+\.\d+", subprocess.check_output(["perf", "--version"], text=True))[0]
