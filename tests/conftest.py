@@ -12,6 +12,7 @@ DEEP_END: the time (Unix, seconds) after which a test is not begun any more, but
 import itertools
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class Record:
         """A test is its call; or what went wrong before or after it."""
         if report.when == "call" or report.outcome != "passed":
             why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "")
-            name = report.nodeid.rpartition("@")[0] or report.nodeid
+            name = re.sub(r"@\w+$", "", report.nodeid)  # xdist adds the group
             self.write(f"tests/{name}", report.outcome, why.removeprefix("Skipped: "), report.duration)
 
     def pytest_collectreport(self, report):

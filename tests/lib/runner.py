@@ -20,6 +20,7 @@ import argparse
 import collections
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import machine
-from tree import BUILD, TOP, build
+from tree import BUILD, TOP, build, changed_files
 
 RESULTS = BUILD / "results"
 WORKERS = 3 * os.cpu_count()  # tests of a daemon mostly wait
@@ -94,6 +95,12 @@ def run_pytest(stage, *args, patience=3600, shown=False):
     return results
 
 
+def lacks(trs):
+    """What a skipped case needs, by its program's log."""
+    found = re.search(r"^needs .*", trs.with_suffix(".log").read_text(errors="replace"), re.M)
+    return found[0] if found else f"{trs.stem} says so"
+
+
 def unit_results(stage, folder):
     """Of cmocka's XML, a case each; and of automake's .trs of each program, where it has no cases or explains none."""
     results = []
@@ -105,7 +112,7 @@ def unit_results(stage, folder):
             for case in ElementTree.parse(xml).iter("testcase"):
                 bad = case.find("failure")
                 kind = "failed" if bad is not None else "skipped" if case.find("skipped") is not None else "passed"
-                why = (bad.text or "").strip() if bad is not None else ""
+                why = (bad.text or "").strip() if bad is not None else lacks(trs)
                 cases.append(Result(stage, f"tests/unit/{program}: {case.get('name')}", kind, why))
         if verdict not in ("PASS", "SKIP") and not any(case.verdict == "failed" for case in cases):
             cases.append(Result(stage, f"tests/unit/{program}", "failed", f"{trs.with_suffix('.log')}"))
@@ -153,7 +160,7 @@ def run_gate():
 
     def units():
         results.extend(timed("unit", run_units, "unit", "asan"))
-    build("default", "all", "test-programs")
+    build("default", "all", "tests/system/work")
     beside = threading.Thread(target=units)
     beside.start()
     results.extend(timed(GATE[0].name, run_pytest, GATE[0]))
@@ -184,6 +191,30 @@ def repeat_failed(results):
                 result = result._replace(verdict="unstable")
         kept.append(result)
     return kept
+
+
+# --- what has changed
+
+def changed_rooms(names):
+    """Of files of daemon/ and tests/unit: their rooms, and those that include a header of such a room."""
+    changed, all_of_them = set(), {path.name for path in (TOP / "daemon").iterdir() if path.is_dir()}
+    for name in names:
+        if found := re.match(r"(?:daemon|tests/unit)/(\w+)/", name):
+            changed |= all_of_them if found[1] == "setup" else {found[1]}
+    include = re.compile(r'^#include "(\w+)/', re.M)
+    return {room for room in all_of_them if room in changed or any(
+        changed.intersection(include.findall(path.read_text())) for path in (TOP / "daemon" / room).rglob("*.[ch]"))}
+
+
+def run_quick():
+    rooms = changed_rooms(changed_files())
+    say(f"rooms that changed, or include one that did: {len(rooms)}: {' '.join(sorted(rooms))}")
+    programs = [str(path.relative_to(TOP / "tests/unit").with_suffix("")) for room in sorted(rooms)
+                for path in sorted((TOP / "tests/unit" / room).glob("test-*.c"))]
+    build("default", "perfmond")
+    results = timed("unit", run_units, "quick-unit", "default", programs) if programs else []
+    stage = Stage("quick", "default", "not deep", 2, ("lint", "system/test_smoke.py"))
+    return results + timed("lint, and a smoke of the daemon", run_pytest, stage)
 
 
 def run_some(options, rest):
@@ -243,7 +274,9 @@ def main():
     options, rest = parser.parse_known_args()
     start = time.time()
     say("\n".join(machine.describe()))
-    if options.what == ["all"] or not (options.what or options.k):
+    if options.what == ["quick"]:
+        results = run_quick()
+    elif options.what == ["all"] or not (options.what or options.k):
         results = run_gate()
         if options.what:
             results += run_deep(start)

@@ -48,6 +48,17 @@ def provide(thing):
         pytest.skip(f"needs {thing}: {why}")
 
 
+def git(*words):
+    return subprocess.run(["git", "-C", TOP, *words], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def changed_files():
+    """Those that differ from the last commit; in a clean tree, those that the last commit changed."""
+    names = git("diff", "--name-only", "HEAD") + git("ls-files", "--others", "--exclude-standard")
+    names = names or git("diff", "--name-only", "HEAD~1", "HEAD")
+    return [name for name in names if (TOP / name).exists()]
+
+
 def check(*command, **kwargs):
     """A test that is one command: its output is the reason why it failed."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
