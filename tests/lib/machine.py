@@ -18,6 +18,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -250,9 +251,10 @@ def require(*names):
 
 
 def describe():
+    has = ", ".join(name if why == "yes" else f"{name} ({why})" for name, (there, why) in abilities().items() if there)
     yield f"this machine: Linux {platform.release()}, {platform.machine()}, {cpus()} CPUs"
-    for name, (there, why) in abilities().items():
-        yield f"  {name:16} {why if there else 'no: ' + why}"
+    yield from textwrap.wrap(f"has {has}", 118, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    yield from (f"  lacks {name}: {why}" for name, (there, why) in abilities().items() if not there)
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ provide_all()
 	local thing
 
 	need "${packages_test[@]}"
-	for thing in prometheus speedscope axe pprof protoc nspawn containers docker_profile schemas packaging runtimes \
-		debian guest; do
+	for thing in prometheus speedscope axe pprof protoc nspawn containers docker_profile schemas packaging \
+		runtimes debian guest; do
 		"$top/dev" provide "$thing" || echo "dev: $thing can't be had: the tests that need it are skipped" >&2
 	done
 }
