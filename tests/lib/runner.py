@@ -26,7 +26,6 @@ import subprocess
 import sys
 import threading
 import time
-import xml.etree.ElementTree as ElementTree
 from collections import namedtuple
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def run_pytest(stage, *args, patience=3600, shown=False):
     folder.chmod(0o755)
     tree = BUILD / stage.tree
     command = [sys.executable, "-m", "pytest", f"--rootdir={TOP}/tests", "-c", f"{TOP}/tests/pytest.ini",
-               f"--record={record}", f"--junitxml={RESULTS}/{stage.name}.xml", f"--basetemp={folder}/t",
+               f"--record={record}", f"--basetemp={folder}/t",
                *(["-n", str(stage.workers), "--dist", "loadgroup"] if stage.workers else []),
                *(["-m", stage.marks] if stage.marks else []),
                *(str(TOP / "tests" / path) for path in stage.paths or [""]), *args]
@@ -95,52 +94,40 @@ def run_pytest(stage, *args, patience=3600, shown=False):
     return results
 
 
-def lacks(trs):
-    """What a skipped case needs, by its program's log."""
-    found = re.search(r"^needs .*", trs.with_suffix(".log").read_text(errors="replace"), re.M)
-    return found[0] if found else f"{trs.stem} says so"
-
-
-def unit_results(stage, folder):
-    """Of cmocka's XML, a case each; and of automake's .trs of each program, where it has no cases or explains none."""
-    results = []
-    for trs in sorted(folder.rglob("*.trs")):
-        program = trs.relative_to(folder).with_suffix("")
-        verdict = trs.read_text().partition(":test-result: ")[2].split()[0]
-        cases = []
-        for xml in trs.parent.glob(f"{trs.stem}-*.xml"):
-            for case in ElementTree.parse(xml).iter("testcase"):
-                bad = case.find("failure")
-                kind = "failed" if bad is not None else "skipped" if case.find("skipped") is not None else "passed"
-                why = (bad.text or "").strip() if bad is not None else lacks(trs)
-                cases.append(Result(stage, f"tests/unit/{program}: {case.get('name')}", kind, why))
-        if verdict not in ("PASS", "SKIP") and not any(case.verdict == "failed" for case in cases):
-            cases.append(Result(stage, f"tests/unit/{program}", "failed", f"{trs.with_suffix('.log')}"))
-        if not cases:
-            cases.append(Result(stage, f"tests/unit/{program}", "skipped" if verdict == "SKIP" else "failed",
-                                "it ran no test case"))
-        results += cases
-    return results
+def read_log(stage, trs):
+    """The cases of a unit test program, as cmocka tells them in its log; and how it ended, where they do not explain
+    that."""
+    program, said = f"tests/unit/{trs.parent.name}/{trs.stem}", trs.with_suffix(".log").read_text(errors="replace")
+    words, lacks = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}, re.search(r"^needs .*", said, re.M)
+    cases = {name: words[word] for word, name in re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] (\w+)$", said, re.M)}
+    ended = re.search(r":test-result: (\w+)", trs.read_text())[1]
+    if not cases or (ended not in ("PASS", "SKIP") and "failed" not in cases.values()):
+        cases[f"ended with {ended} after {len(cases)} cases"] = "failed"
+    why = {"passed": "", "failed": said, "skipped": lacks[0] if lacks else f"{program} says so"}
+    return [Result(stage, f"{program}::{name}", verdict, why[verdict]) for name, verdict in cases.items()]
 
 
 def run_units(name, tree, programs=()):
     """make check in a tree: all of them, or some (util/test-glob)."""
     targets = [f"tests/unit/{program}" for program in programs]
-    folder, where = RESULTS / name, build(tree, *(targets or ["all", "test-programs"]))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    tests = [f"TESTS={' '.join(targets)}"] if targets else []
+    where = build(tree, *(targets or ["all", "test-programs"]))
     for old in (where / "tests/unit").rglob("*.trs"):
         old.unlink()
+    RESULTS.mkdir(parents=True, exist_ok=True)
     with open(RESULTS / f"{name}.log", "w", encoding="utf-8") as log:
-        subprocess.run(["make", "-s", "-C", where, f"-j{os.cpu_count()}", "check-TESTS", *tests], check=False,
-                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "UNIT_RESULTS": folder})
-    for kind in ("trs", "log"):
-        for path in (where / "tests/unit").rglob(f"*.{kind}"):
-            goal = folder / path.relative_to(where / "tests/unit")
-            goal.parent.mkdir(exist_ok=True)
-            shutil.copy(path, goal)
-    return unit_results(name, folder) or [Result(name, name, "failed", "no unit test ran")]
+        subprocess.run(["make", "-s", "-C", where, f"-j{os.cpu_count()}", "check-TESTS",
+                        *([f"TESTS={' '.join(targets)}"] if targets else [])], check=False, stdin=subprocess.DEVNULL,
+                       stdout=log, stderr=log)
+    results = [result for trs in sorted((where / "tests/unit").rglob("*.trs")) for result in read_log(name, trs)]
+    return results or [Result(name, name, "failed", f"no unit test ran: {log.name}")]
+
+
+def unit_programs(what):
+    """unit/util/test-glob, or all of a folder but those that stand in for a library (test-pfm-none)."""
+    base = TOP / "tests" / what
+    found = [base] if base.with_suffix(".c").exists() else \
+        [path.with_suffix("") for path in sorted(base.rglob("test-*.c")) if not path.stem.endswith("-none")]
+    return [str(path.relative_to(TOP / "tests/unit")) for path in found]
 
 
 # --- the whole
@@ -209,8 +196,7 @@ def changed_rooms(names):
 def run_quick():
     rooms = changed_rooms(changed_files())
     say(f"rooms that changed, or include one that did: {len(rooms)}: {' '.join(sorted(rooms))}")
-    programs = [str(path.relative_to(TOP / "tests/unit").with_suffix("")) for room in sorted(rooms)
-                for path in sorted((TOP / "tests/unit" / room).glob("test-*.c"))]
+    programs = [program for room in sorted(rooms) for program in unit_programs(f"unit/{room}")]
     build("default", "perfmond")
     results = timed("unit", run_units, "quick-unit", "default", programs) if programs else []
     stage = Stage("quick", "default", "not deep", 2, ("lint", "system/test_smoke.py"))
@@ -222,14 +208,11 @@ def run_some(options, rest):
     units, paths = [], []
     for what in options.what:
         what = what.removeprefix("tests/").rstrip("/")
-        if what.split("/")[0] == "unit":
-            base = TOP / "tests" / what
-            found = [base.with_suffix(".c")] if base.with_suffix(".c").exists() else sorted(base.rglob("test-*.c"))
-            units += [str(path.relative_to(TOP / "tests/unit").with_suffix("")) for path in found]
-        elif (TOP / "tests" / what.split("::")[0]).exists():
-            paths.append(what)
-        else:
-            sys.exit(f"dev: tests/{what} is not there")
+        found = unit_programs(what) if what.split("/")[0] == "unit" else []
+        if not found and not (TOP / "tests" / what.split("::")[0]).exists():
+            sys.exit(f"dev: there is no tests/{what}")
+        units += found
+        paths += [] if found else [what]
     results = []
     for _ in range(options.repeat if units else 0):
         results += timed("unit", run_units, "some-units", options.tree, units)

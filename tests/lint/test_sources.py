@@ -19,7 +19,7 @@ CLANG_FORMAT = "14"
 # long, to follow more paths through the functions that have many.
 ANALYZER_STEPS = 20000
 
-SCRIPTS = ["dev", ".ci/run", "tests/unit/run", "tests/guest/fetch", "tests/package/fetch", "tests/guest/init",
+SCRIPTS = ["dev", ".ci/run", "tests/guest/fetch", "tests/package/fetch", "tests/guest/init",
            "tests/lib/list-sources", "conf/completion/perfmond", "packaging/debian/perfmond.postrm",
            "packaging/debian/perfmond.prerm", "packaging/debian/tests/service", "packaging/debian/tests/upgrade"]
 
