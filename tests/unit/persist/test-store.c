@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Kept totals, where memory is short while the next start takes them over. The perf events, the parcels that they
- * are in and the fd store are played: linked with WITH_FAULTS and -Wl,--wrap= for the functions below.
- */
+/* Kept totals in the fd store, also where images are damaged, and where memory or room is short. */
 
-#include "persist/fd-parcel.h"
-#include "persist/store.h"
-#include "setup/count-world.h"
 #include "setup/faults.h"
 #include "setup/scratch.h"
+#include "setup/store-world.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <systemd/sd-daemon.h>
+#include <zlib.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,189 +18,6 @@
 
 #include <cmocka.h>
 
-/* --- a parcel is a file with the fds' numbers in it */
-
-int __wrap_fd_parcel_new(const int *fds, size_t nr);
-int __wrap_fd_parcel_peek(int socket, int fds[static FD_PARCEL_MAX], bool *whole);
-
-int __wrap_fd_parcel_new(const int *fds, size_t nr)
-{
-	int fd = memfd_create("parcel", MFD_CLOEXEC);
-
-	assert_true(fd >= 0 && nr > 0 && nr <= FD_PARCEL_MAX);
-	assert_int_equal(write(fd, fds, nr * sizeof(*fds)), nr * sizeof(*fds));
-	return fd;
-}
-
-static size_t look(int parcel, int fds[static FD_PARCEL_MAX])
-{
-	ssize_t n = pread(parcel, fds, FD_PARCEL_MAX * sizeof(*fds), 0);
-
-	assert_true(n > 0);
-	return (size_t)n / sizeof(*fds);
-}
-
-int __wrap_fd_parcel_peek(int socket, int fds[static FD_PARCEL_MAX], bool *whole)
-{
-	size_t nr = look(socket, fds);
-
-	for (size_t i = 0; i < nr; i++)
-		fake_hold(fds[i]);
-	*whole = true;
-	return (int)nr;
-}
-
-/* --- the fd store */
-
-static struct entry {
-	char name[64];
-	int fd; /* -1: none */
-} entries[64];
-
-/* More are ignored, without a word. */
-static size_t most_entries;
-
-static bool is_parcel(const struct entry *entry)
-{
-	return entry->fd >= 0 && strncmp(entry->name, "perfmond-events-", 16) == 0;
-}
-
-static void drop(struct entry *entry)
-{
-	int fds[FD_PARCEL_MAX];
-	size_t nr = is_parcel(entry) ? look(entry->fd, fds) : 0;
-
-	for (size_t i = 0; i < nr; i++)
-		assert_int_equal(close(fds[i]), 0);
-	entry->fd = safe_close(entry->fd);
-}
-
-int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds, unsigned nr);
-int __wrap_sd_notifyf(int unset, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool same_file(int a, int b)
-{
-	struct stat x, y;
-
-	assert_true(fstat(a, &x) == 0 && fstat(b, &y) == 0);
-	return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* What is there already, and what is too much, is ignored, as systemd does. */
-int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds, unsigned nr)
-{
-	struct entry *entry = entries;
-	int held[FD_PARCEL_MAX];
-
-	assert_true(pid == 0 && unset == 0 && nr == 1);
-	for (struct entry *other = entries; other < entries + most_entries; other++)
-		if (other->fd >= 0 && same_file(other->fd, fds[0]))
-			return 1;
-	while (entry->fd >= 0)
-		if (++entry == entries + most_entries)
-			return 1;
-	assert_int_equal(sscanf(state, "FDSTORE=1\nFDPOLL=0\nFDNAME=%63s", entry->name), 1);
-	entry->fd = dup(fds[0]);
-	assert_true(entry->fd >= 0);
-	for (size_t i = 0, n = is_parcel(entry) ? look(entry->fd, held) : 0; i < n; i++)
-		fake_hold(held[i]);
-	return 1;
-}
-
-int __wrap_sd_notifyf(int unset, const char *format, ...)
-{
-	char text[128];
-	va_list ap;
-
-	assert_int_equal(unset, 0);
-	va_start(ap, format);
-	(void)vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	for (struct entry *entry = entries; entry < entries + ARRAY_SIZE(entries); entry++)
-		if (entry->fd >= 0 && strcmp(strstr(text, "FDNAME=") + 7, entry->name) == 0)
-			drop(entry);
-	return 1;
-}
-
-/* The list that the next instance is passed. */
-static void pass(struct listen_fds *ret)
-{
-	*ret = (struct listen_fds){ .fds = calloc(ARRAY_SIZE(entries), sizeof(*ret->fds)) };
-	assert_non_null(ret->fds);
-	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
-		if (entries[i].fd >= 0)
-			ret->fds[ret->nr++] = (struct listen_fd){ dup(entries[i].fd), strdup(entries[i].name) };
-}
-
-/* --- tests */
-
-/* As many as it takes for their events to fill a parcel and begin another. */
-#define NR_CGROUPS 50
-#define NR_EVENTS (NR_CGROUPS * 3 * 2)
-
-static void add_cgroups(struct world *w)
-{
-	char label[16];
-
-	for (int i = 0; i < NR_CGROUPS; i++) {
-		(void)snprintf(label, sizeof(label), "/%d", i);
-		(void)add_cgroup(w, label);
-	}
-}
-
-static void keep_all(struct store *store, const struct count *count)
-{
-	do
-		assert_int_equal(store_keep(store, count), 0);
-	while (store_is_behind(store, count));
-}
-
-static void see(void *userdata, int fd, struct kept_id id)
-{
-	unsigned *times = userdata;
-
-	(void)fd;
-	times[id.id - 7000]++;
-}
-
-/* In the parcels is what is open, once each. */
-static void check_kept(const struct count *count)
-{
-	unsigned opened[FAKE_MAX] = {}, kept[FAKE_MAX] = {};
-	int fds[FD_PARCEL_MAX];
-
-	count_each_kept(count, see, opened);
-	for (const struct entry *entry = entries; entry < entries + ARRAY_SIZE(entries); entry++)
-		for (size_t i = 0, nr = is_parcel(entry) ? look(entry->fd, fds) : 0; i < nr; i++)
-			kept[fds[i] - FAKE_FD]++;
-	assert_memory_equal(opened, kept, sizeof(opened));
-}
-
-static void end(struct world *w, struct store *store)
-{
-	w->count = count_free(w->count);
-	store_free(store);
-}
-
-static struct store *begin(struct world *w, const char *folder)
-{
-	struct store *store;
-	char name[16];
-
-	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
-	for (int i = 0; i < NR_CGROUPS; i++) {
-		(void)snprintf(name, sizeof(name), "%d", i);
-		make_dir(w, name);
-	}
-	start(w);
-	add_cgroups(w);
-	assert_int_equal(store_new(&store, folder, true), 0);
-	keep_all(store, w->count);
-	check_kept(w->count);
-	assert_int_equal(store_stats(store).kept, NR_EVENTS);
-	return store;
-}
-
 /* Restores with one call in so many failing; whether it did. */
 static bool restart(struct world *w, struct store **store, const char *folder, uint64_t seed, unsigned one_in,
 		    struct reason *news)
@@ -214,7 +25,7 @@ static bool restart(struct world *w, struct store **store, const char *folder, u
 	_cleanup_(listen_fds_release) struct listen_fds passed;
 	bool bad;
 
-	pass(&passed);
+	pass_entries(&passed);
 	assert_int_equal(store_new(store, folder, true), 0);
 	if (one_in)
 		faults_begin_random(seed, one_in);
@@ -223,16 +34,16 @@ static bool restart(struct world *w, struct store **store, const char *folder, u
 	return w->count;
 }
 
-static void test_memory_is_short(void **state)
+static void test_without_memory_all_is_kept_in_the_end(void **state)
 {
 	struct world *w = *state;
-	struct store *store = begin(w, NULL);
+	struct store *store = first_start(w, NULL);
 	unsigned restored = 0;
 
 	for (uint64_t seed = 0; seed < 200; seed++) {
 		struct reason news;
 
-		end(w, store);
+		end_store(w, store);
 		if (restart(w, &store, NULL, seed, seed % 2 ? 2 : 300, &news)) {
 			restored++;
 		} else {
@@ -245,9 +56,8 @@ static void test_memory_is_short(void **state)
 		check_kept(w->count);
 		assert_int_equal(store_stats(store).kept, count_stats(w->count).fds);
 		/* All is there again for the next. */
-		end(w, store);
-		for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
-			drop(&entries[i]);
+		end_store(w, store);
+		drop_all();
 		assert_int_equal(fake_perf.nr_open, 0);
 		fake_perf.nr = 0;
 		assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
@@ -256,11 +66,11 @@ static void test_memory_is_short(void **state)
 		keep_all(store, w->count);
 	}
 	assert_in_range(restored, 1, 199);
-	end(w, store);
+	end_store(w, store);
 }
 
 /* The image in the state directory may be the only one, with events that have gone on counting. */
-static void test_what_is_told(void **state)
+static void test_a_state_file_goes_with_events_that_counted_on(void **state)
 {
 	struct world *w = *state;
 	struct scratch scratch;
@@ -268,63 +78,281 @@ static void test_what_is_told(void **state)
 	struct store *store;
 
 	scratch_make(&scratch);
-	store = begin(w, scratch.path);
+	store = first_start(w, scratch.path);
 	assert_int_equal(store_leave(store, w->count, &news), 0);
-	end(w, store);
-	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
-		if (!is_parcel(&entries[i]))
-			drop(&entries[i]);
+	end_store(w, store);
+	for (size_t i = 0; i < ARRAY_SIZE(fake_systemd.entries); i++)
+		if (!is_parcel(&fake_systemd.entries[i]))
+			drop_entry(&fake_systemd.entries[i]);
 	assert_true(restart(w, &store, scratch.path, 0, 0, &news));
 	assert_non_null(strstr(news.text, "/totals, with all of 300 perf events, that have counted meanwhile"));
 	keep_all(store, w->count);
-	end(w, store);
-	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
-		drop(&entries[i]);
+	end_store(w, store);
+	drop_all();
 	assert_true(restart(w, &store, scratch.path, 0, 0, &news));
 	assert_non_null(strstr(news.text, "; counts since then are missing"));
-	end(w, store);
+	end_store(w, store);
 	scratch_remove(&scratch);
 }
 
 /* A full fd store has what it had, whatever is made anew. */
-static void test_no_room(void **state)
+static void test_a_full_fd_store_keeps_what_it_had(void **state)
 {
 	struct world *w = *state;
-	struct store *store = begin(w, NULL);
+	struct store *store = first_start(w, NULL);
 	char label[16];
 
 	/* An image and two parcels. */
-	most_entries = 3;
+	fake_systemd.most_entries = 3;
 	for (int i = 0; i < 4; i++) {
 		(void)snprintf(label, sizeof(label), "/%d", i);
 		count_remove_cgroup(w->count, find_cgroup(w, label), false);
 		keep_all(store, w->count);
 		check_kept(w->count);
 	}
-	end(w, store);
+	end_store(w, store);
 }
 
-static int setup(void **state)
+/* --- what survives, and where it is */
+
+/* Header and time of an image: they tell two of them apart. */
+struct image_head {
+	char bytes[128];
+};
+
+static struct image_head head_of(unsigned which)
 {
-	most_entries = ARRAY_SIZE(entries);
-	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
-		entries[i].fd = -1;
-	return world_setup(state);
+	struct image_head head = {};
+
+	assert_true(pread(memory_file(which), head.bytes, sizeof(head.bytes), 0) > 64);
+	return head;
 }
 
-static int teardown(void **state)
+/* Saves, and returns which of the two files was written. */
+static unsigned save_into(struct store *store, const struct count *count)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(entries); i++)
-		drop(&entries[i]);
-	return world_teardown(state);
+	struct image_head before[] = { head_of(0), head_of(1) }, after;
+	unsigned nr = 0, which = 2;
+
+	assert_int_equal(store_save(store, count), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		after = head_of(i);
+		if (memcmp(&after, &before[i], sizeof(after)) != 0) {
+			which = i;
+			nr++;
+		}
+	}
+	assert_int_equal(nr, 1);
+	return which;
+}
+
+enum damage { WHOLE, DAMAGED, SENSELESS };
+
+/* Behind the header: magic, version, size, checksum, as numbers of 64 bits. */
+#define HEADER 32
+
+/* Damages the image, or writes one that has a right checksum, and makes no sense. */
+static void damage(unsigned which, enum damage how)
+{
+	static unsigned char bytes[1024 * 1024];
+	int fd = memory_file(which);
+	uint64_t head[4];
+	ssize_t n = pread(fd, bytes, sizeof(bytes), 0);
+
+	if (how == WHOLE)
+		return;
+	assert_true(n > 200 && (size_t)n < sizeof(bytes));
+	memset(bytes + 128, 0xff, (size_t)n - 128);
+	memcpy(head, bytes, sizeof(head));
+	if (how == SENSELESS)
+		head[3] = crc32_z(0, bytes + HEADER, head[2] - HEADER);
+	memcpy(bytes, head, sizeof(head));
+	assert_int_equal(pwrite(fd, bytes, (size_t)n, 0), n);
+}
+
+/* One that is killed while it writes leaves the other image whole. */
+static void test_images_are_written_in_turn(void **state)
+{
+	struct world *w = *state;
+	struct store *store = first_start(w, NULL);
+	unsigned which;
+
+	assert_int_equal(store_save(store, w->count), 0);
+	which = save_into(store, w->count);
+	for (int i = 0; i < 4; i++) {
+		which = !which;
+		assert_int_equal(save_into(store, w->count), which);
+	}
+	end_store(w, store);
+}
+
+/* The next save then overwrites an image that is of no use: the one that is stays until there is another. */
+static void test_a_damaged_image_leaves_the_other_one(void **state)
+{
+	static const struct {
+		enum damage newer, older;
+		const char *news;
+	} cases[] = {
+		{ WHOLE, WHOLE, NULL },
+		{ WHOLE, DAMAGED, NULL },
+		{ DAMAGED, WHOLE, NULL },
+		{ WHOLE, SENSELESS, NULL },
+		{ DAMAGED, DAMAGED, "totals restart at zero, the saved ones can't be used: they are damaged" },
+		{ SENSELESS, SENSELESS, "totals restart at zero, the saved ones can't be used: they make no sense" },
+	};
+	struct world *w = *state;
+	struct store *store = first_start(w, NULL);
+	unsigned newer, written;
+	struct start start;
+
+	assert_int_equal(store_save(store, w->count), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		/* Each of the two files is the newer one, in turn. */
+		for (size_t k = 0; k <= i % 2; k++)
+			newer = save_into(store, w->count);
+		end_store(w, store);
+		damage(newer, cases[i].newer);
+		damage(!newer, cases[i].older);
+		next_start(w, NULL, 10, &start);
+		expect_start(&start, !cases[i].news, cases[i].news,
+			     cases[i].news ?: "totals go on from systemd's fd store, with all of 300 perf events");
+		store = start.store;
+		written = save_into(store, w->count);
+		if (!cases[i].news)
+			assert_int_equal(written, cases[i].newer ? newer : !newer);
+	}
+	end_store(w, store);
+}
+
+/* Files that the daemon has no use for leave the store, and so do files that share a name. */
+static void test_files_of_no_use_leave_the_fd_store(void **state)
+{
+	static const char *const names[] = { "other", "perfmond-memory-2", "perfmond-memory-x", "perfmond-memory-0" };
+	struct world *w = *state;
+	struct store *store = first_start(w, NULL);
+	struct start start;
+
+	keep_all(store, w->count);
+	assert_int_equal(store_save(store, w->count), 0);
+	end_store(w, store);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct entry *entry = &fake_systemd.entries[ARRAY_SIZE(fake_systemd.entries) - 1 - i];
+
+		assert_int_equal(entry->fd, -1);
+		strcpy(entry->name, names[i]);
+		entry->fd = memfd_create("other", MFD_CLOEXEC);
+	}
+	next_start(w, NULL, 10, &start);
+	expect_start(&start, true, false, "totals go on from systemd's fd store");
+	assert_int_equal(nr_entries("other") + nr_entries("perfmond-memory-2") + nr_entries("perfmond-memory-x"), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(store_save(start.store, w->count), 0);
+	assert_int_equal(nr_entries("perfmond-memory-"), 2);
+	(void)memory_file(0);
+	(void)memory_file(1);
+	end_store(w, start.store);
+}
+
+/* Others need files too, also where the limit is lower than it was. */
+static void test_restored_events_leave_files_to_others(void **state)
+{
+	static const struct {
+		uint64_t limit, reserve;
+		size_t most;
+	} cases[] = { { UINT64_MAX, 100, 300 }, { 400, 100, 300 }, { 300, 100, 200 }, { 200, 180, 100 } };
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct store *store = i ? NULL : first_start(w, NULL);
+		struct start start;
+		size_t open;
+
+		if (store)
+			end_store(w, store);
+		fake_systemd.fd_limit = cases[i].limit;
+		next_start(w, NULL, cases[i].reserve, &start);
+		open = count_stats(w->count).fds;
+		/* Groups of two. */
+		assert_in_range(open, cases[i].most - 1, cases[i].most);
+		expect_start(&start, true, cases[i].most < NR_EVENTS,
+			     cases[i].most < NR_EVENTS ? "were not kept, and their counts since then are missing" :
+							 "with all of 300 perf events");
+		end_store(w, start.store);
+	}
+}
+
+static void test_a_store_that_failed_stays_behind(void **state)
+{
+	struct world *w = *state;
+	struct store *store = first_start(w, NULL);
+
+	assert_false(store_is_behind(store, w->count));
+	end_store(w, store);
+	drop_all();
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	(void)add_cgroup(w, "/0");
+	assert_int_equal(store_new(&store, NULL, true), 0);
+	assert_true(store_is_behind(store, w->count));
+
+	/* Without an image there are no parcels: their events could not be used. */
+	fake_systemd.put_error = -ENOENT;
+	fake_systemd.nr_puts = 0;
+	assert_int_equal(store_keep(store, w->count), -ENOENT);
+	assert_int_equal(fake_systemd.nr_puts, 1);
+	assert_true(store_is_behind(store, w->count));
+	fake_systemd.put_error = 0;
+	keep_all(store, w->count);
+	check_kept(w->count);
+	assert_int_equal(store_stats(store).kept, count_stats(w->count).fds);
+
+	/* The second memory file can't be stored: what was kept before is outdated. */
+	fake_systemd.put_error = -ENOENT;
+	assert_int_equal(store_save(store, w->count), -ENOENT);
+	assert_true(store_is_behind(store, w->count));
+	fake_systemd.put_error = 0;
+	keep_all(store, w->count);
+
+	(void)add_cgroup(w, "/1");
+	assert_true(store_is_behind(store, w->count));
+	keep_all(store, w->count);
+	check_kept(w->count);
+	end_store(w, store);
+}
+
+/* Nothing is written where nothing is kept. */
+static void test_without_any_place_nothing_is_kept(void **state)
+{
+	_cleanup_(store_freep) struct store *store = NULL;
+	struct world *w = *state;
+	struct reason why;
+
+	end_store(w, first_start(w, NULL));
+	drop_all();
+	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	(void)add_cgroup(w, "/0");
+	assert_int_equal(store_new(&store, NULL, false), 0);
+	assert_int_equal(store_begin(store, w->count), 0);
+	assert_int_equal(store_save(store, w->count), 0);
+	assert_int_equal(store_keep(store, w->count), 0);
+	assert_false(store_is_behind(store, w->count));
+	assert_int_equal(store_stats(store).saves, 0);
+	assert_int_equal(store_leave(store, w->count, &why), 0);
+	assert_int_equal(nr_entries(""), 0);
 }
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_memory_is_short, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_told, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
+		TEST(test_without_memory_all_is_kept_in_the_end),
+		TEST(test_a_state_file_goes_with_events_that_counted_on),
+		TEST(test_a_full_fd_store_keeps_what_it_had),
+		TEST(test_images_are_written_in_turn),
+		TEST(test_a_damaged_image_leaves_the_other_one),
+		TEST(test_files_of_no_use_leave_the_fd_store),
+		TEST(test_restored_events_leave_files_to_others),
+		TEST(test_a_store_that_failed_stays_behind),
+		TEST(test_without_any_place_nothing_is_kept),
 	};
 
 	return cmocka_run_group_tests_name("store", tests, NULL, NULL);
