@@ -399,8 +399,8 @@ struct count *store_restore(struct store *store, struct listen_fds *passed, uint
 	_cleanup_(kept_pool_release) struct kept_pool pool = {};
 	struct count *count = NULL;
 	struct reason why = {};
+	size_t nr, used = 0;
 	bool lost;
-	size_t nr;
 
 	privilege_read(&store->privilege, OWN_PROCFS);
 	(void)privilege_raise_fd_limit(&store->privilege);
@@ -413,11 +413,11 @@ struct count *store_restore(struct store *store, struct listen_fds *passed, uint
 	for (size_t i = 0; i < nr && !count; i++)
 		if (count_restore(&count, candidates[i].bytes, candidates[i].size, store->boot_id, &store->privilege,
 				  &pool, &why) == 0)
-			describe_restored(&candidates[i], count, &pool, news);
+			describe_restored(&candidates[used = i], count, &pool, news);
 		else
 			lost = true;
-	/* The newest image is overwritten last. */
-	store->next = nr && candidates[0].memory == 0;
+	/* The image that totals go on from is overwritten last. A newer one that makes no sense is of no use. */
+	store->next = nr && candidates[used].memory == 0;
 	for (size_t i = 0; i < nr; i++)
 		candidate_release(&candidates[i]);
 	if (!count && why.text[0])

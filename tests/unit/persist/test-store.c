@@ -196,6 +196,7 @@ static void test_a_damaged_image_leaves_the_other_one(void **state)
 		{ WHOLE, WHOLE, NULL },
 		{ WHOLE, DAMAGED, NULL },
 		{ DAMAGED, WHOLE, NULL },
+		{ SENSELESS, WHOLE, NULL },
 		{ WHOLE, SENSELESS, NULL },
 		{ DAMAGED, DAMAGED, "totals restart at zero, the saved ones can't be used: they are damaged" },
 		{ SENSELESS, SENSELESS, "totals restart at zero, the saved ones can't be used: they make no sense" },
