@@ -99,11 +99,11 @@ const uint64_t *cpu_busy_update(struct cpu_busy *busy, const struct cpulist *cpu
 		return NULL;
 	}
 	for (size_t i = 0; i < cpus->nr; i++) {
-		uint64_t now = busy->delta[i];
+		uint64_t now = busy->delta[i], before = busy->at[i];
 
-		/* A CPU that went offline meanwhile has no line, and was not busy. */
-		busy->delta[i] = now > busy->at[i] ? now - busy->at[i] : 0;
-		busy->at[i] = now;
+		/* A CPU that is offline has no line, and is not busy. The kernel counts on when it is back. */
+		busy->delta[i] = before && now > before ? now - before : 0;
+		busy->at[i] = now ? now : before;
 	}
 	known = busy->known;
 	busy->known = true;

@@ -13,7 +13,7 @@
 
 struct cpu_busy {
 	struct cpulist cpus;
-	uint64_t *at;	 /* ns since boot at the last reading, one a CPU */
+	uint64_t *at;	 /* ns since boot when it was last online, one a CPU; 0: it has not been */
 	uint64_t *delta; /* between the last two readings; in the same allocation */
 	bool known;	 /* there was a last reading */
 };

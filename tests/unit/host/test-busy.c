@@ -83,11 +83,43 @@ static void test_the_first_reading_tells_nothing(_unused_ void **state)
 	tree_free(two);
 }
 
+/* One that goes offline and comes back between two looks at the list of CPUs. Its line counts since boot. */
+static void test_a_cpu_is_not_busy_while_it_is_offline(_unused_ void **state)
+{
+	static const struct {
+		uint64_t ticks; /* 0: it has no line */
+		uint64_t delta;
+	} readings[] = { { 0, 0 }, { 5000, 0 }, { 5003, 3 }, { 0, 0 }, { 0, 0 }, { 5005, 2 }, { 5006, 1 } };
+	_cleanup_(cpulist_release) struct cpulist cpus = {};
+	_cleanup_(cpu_busy_release) struct cpu_busy busy = {};
+	uint64_t tick = SECOND / (uint64_t)sysconf(_SC_CLK_TCK);
+	char *procroot = tree_new(NULL);
+
+	assert_int_equal(cpulist_parse(&cpus, "0-1"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(readings); i++) {
+		const uint64_t *delta;
+		char text[128], line[64] = "";
+
+		if (readings[i].ticks)
+			(void)snprintf(line, sizeof(line), "cpu1 %ju 0 0 0 0 0 0 0\n", (uintmax_t)readings[i].ticks);
+		(void)snprintf(text, sizeof(text), "cpu  0\ncpu0 %zu 0 0 0 0 0 0 0\n%s", 10 + i, line);
+		tree_text(procroot, "stat", text);
+		delta = cpu_busy_update(&busy, &cpus, procroot);
+		assert_int_equal(delta != NULL, i > 0);
+		if (!delta)
+			continue;
+		assert_int_equal(delta[0], tick);
+		assert_int_equal(delta[1], readings[i].delta * tick);
+	}
+	tree_free(procroot);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_line_is_busy_time_without_idle_and_stolen),
 		cmocka_unit_test(test_the_first_reading_tells_nothing),
+		cmocka_unit_test(test_a_cpu_is_not_busy_while_it_is_offline),
 	};
 
 	return cmocka_run_group_tests_name("busy", tests, NULL, NULL);
