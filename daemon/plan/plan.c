@@ -179,21 +179,35 @@ static size_t find_name(const struct scope_plan *plan, const char *name)
 	return low;
 }
 
-/* The first column of that name that matches: several of a name are of different PMUs, or in different modes. */
-static size_t find_named(const struct column *column, const struct scope_plan *plan,
-			 bool (*matches)(const struct column *a, const struct column *b))
+/* The first place of columns with the column's name. */
+static size_t begin_named(const struct column *column, const struct scope_plan *plan)
 {
-	const char *name = column->event->metric;
+	return plan->by_name ? find_name(plan, column->event->metric) : 0;
+}
 
-	for (size_t i = plan->by_name ? find_name(plan, name) : 0; i < plan->nr_columns; i++) {
-		size_t at = plan->by_name ? plan->by_name[i] : i;
+/* The next column of that name that matches, from the place on, which is then behind it: several of a name are of
+ * different PMUs, in different modes, or hidden and shown. */
+static size_t next_named(const struct column *column, const struct scope_plan *plan,
+			 bool (*matches)(const struct column *a, const struct column *b), size_t *place)
+{
+	while (*place < plan->nr_columns) {
+		size_t at = plan->by_name ? plan->by_name[*place] : *place;
 
+		(*place)++;
 		if (matches(column, &plan->columns[at]))
 			return at;
-		if (plan->by_name && strcmp(plan->columns[at].event->metric, name) != 0)
+		if (plan->by_name && strcmp(plan->columns[at].event->metric, column->event->metric) != 0)
 			break;
 	}
 	return NO_COLUMN;
+}
+
+static size_t find_named(const struct column *column, const struct scope_plan *plan,
+			 bool (*matches)(const struct column *a, const struct column *b))
+{
+	size_t place = begin_named(column, plan);
+
+	return next_named(column, plan, matches, &place);
 }
 
 size_t column_find_equal(const struct column *column, const struct scope_plan *plan)
@@ -227,19 +241,31 @@ size_t column_find_predecessor(const struct column *column, const struct scope_p
 	return equal == NO_COLUMN ? find_named(column, plan, column_continues) : equal;
 }
 
-/* The set of b's with the same members. */
+static bool members_match(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
+			  const struct set *b, bool (*matches)(const struct column *a, const struct column *b))
+{
+	if (a->nr != b->nr)
+		return false;
+	for (size_t i = 0; i < a->nr; i++)
+		if (!matches(&a_plan->columns[a->columns[i]], &b_plan->columns[b->columns[i]]))
+			return false;
+	return true;
+}
+
+/* The set of b's with the same members. A leader that is hidden and shown is in several sets. */
 static size_t find_set(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan,
 		       bool (*matches)(const struct column *a, const struct column *b))
 {
-	size_t at = plan_set_of(b_plan, find_named(&a_plan->columns[a->columns[0]], b_plan, matches));
-	const struct set *b = at == NO_SET ? NULL : &b_plan->sets[at];
+	const struct column *leader = &a_plan->columns[a->columns[0]];
+	size_t place = begin_named(leader, b_plan), column;
 
-	if (!b || a->nr != b->nr)
-		return NO_SET;
-	for (size_t i = 0; i < a->nr; i++)
-		if (!matches(&a_plan->columns[a->columns[i]], &b_plan->columns[b->columns[i]]))
-			return NO_SET;
-	return at;
+	while ((column = next_named(leader, b_plan, matches, &place)) != NO_COLUMN) {
+		size_t at = plan_set_of(b_plan, column);
+
+		if (at != NO_SET && members_match(a_plan, a, b_plan, &b_plan->sets[at], matches))
+			return at;
+	}
+	return NO_SET;
 }
 
 size_t set_find_equal(const struct scope_plan *a_plan, const struct set *a, const struct scope_plan *b_plan)

@@ -179,6 +179,17 @@ static void test_a_set_goes_on_as_one_with_equal_columns_in_order(_unused_ void 
 		  { { "g", .events = { { "a", HW }, { "b", HW } } } },
 		  NO_SET,
 		  0 },
+		/* The same event is there twice, shown and hidden, in different sets. */
+		{ { { "g", .events = { { "a", HW } } },
+		    { "h", .hidden = true, .events = { { "a", HW }, { "b", HW } } } },
+		  { { "g", .events = { { "a", HW }, { "b", HW } } } },
+		  NO_SET,
+		  1 },
+		{ { { "g", .events = { { "a", HW }, { "b", HW } } },
+		    { "h", .hidden = true, .events = { { "a", HW } } } },
+		  { { "g", .events = { { "a", HW } } } },
+		  NO_SET,
+		  1 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
