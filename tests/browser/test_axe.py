@@ -80,7 +80,8 @@ OPENED = {
 }
 
 
-@pytest.mark.parametrize("what", OPENED)
+@pytest.mark.parametrize("what", [what if what == "page" else pytest.param(what, marks=pytest.mark.deep)
+                                  for what in OPENED])
 def test_no_findings(looked_at, what):
     """In light, dark, and on a phone."""
     OPENED[what](looked_at)

@@ -15,6 +15,8 @@ import harness
 import played as players
 from chromium import number
 
+pytestmark = pytest.mark.deep
+
 
 def test_multiplexed(played, browser):
     """An estimate is marked, and says which share of the time was counted."""

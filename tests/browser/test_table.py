@@ -14,6 +14,8 @@ import harness
 import played as players
 from chromium import number
 
+pytestmark = pytest.mark.deep
+
 
 def cgroup(path, **events):
     """One whose task-clock is its use; the others are rates of plain counts."""

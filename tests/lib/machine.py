@@ -28,7 +28,7 @@ import pmu  # noqa: E402 (as a program this file has no pytest.ini)
 
 needs = pytest.mark.needs
 
-SYS = Path("/sys/bus/event_source/devices")
+PMUS = Path("/sys/bus/event_source/devices")
 BPF = {"x86_64": 321, "aarch64": 280}
 
 
@@ -98,13 +98,7 @@ def bpf():
     fd = ctypes.CDLL(None, use_errno=True).syscall(BPF[platform.machine()], 5, attr, len(attr))  # BPF_PROG_LOAD
     lacks_if(fd < 0, os.strerror(ctypes.get_errno()))
     os.close(fd)
-    btf()
     return "programs load"
-
-
-def btf():
-    lacks_if(not Path("/sys/kernel/btf/vmlinux").exists(), "no /sys/kernel/btf/vmlinux")
-    return "yes"
 
 
 def tracefs():
@@ -116,18 +110,6 @@ def tracefs():
                           capture_output=True, text=True, check=False)
     lacks_if(done.returncode, done.stderr.strip())
     return "can be mounted"
-
-
-def dynamic(name):
-    def look():
-        lacks_if(not (SYS / name).exists(), f"no PMU {name}")
-        return "yes"
-    return look
-
-
-def msr():
-    lacks_if(not (SYS / "msr/events/tsc").exists(), "no PMU msr with a TSC")
-    return "yes"
 
 
 def cgroup():
@@ -171,11 +153,6 @@ def swap():
     return f"{len(used)} on"
 
 
-def kvm():
-    lacks_if(not os.access("/dev/kvm", os.R_OK | os.W_OK), "no /dev/kvm")
-    return "yes"
-
-
 def kallsyms():
     with open("/proc/kallsyms", encoding="ascii") as file:
         lacks_if(not int(file.readline().split()[0], 16), "/proc/kallsyms shows no addresses (kernel.kptr_restrict)")
@@ -188,26 +165,25 @@ def paranoid():
     return f"kernel.perf_event_paranoid is {level}"
 
 
-def file_capability():
-    lacks_if(not shutil.which("setcap"), "no program setcap")
+def limits():
+    """Soft and hard."""
+    return "; ".join(f"{word}: {'/'.join(map(str, resource.getrlimit(which)))}" for word, which in (
+        ("open files", resource.RLIMIT_NOFILE), ("locked memory", resource.RLIMIT_MEMLOCK)))
+
+
+def there(path):
+    lacks_if(not Path(path).exists(), f"no {path}")
     return "yes"
 
 
-def limit(which):
-    def look():
-        soft, hard = ("unlimited" if n == resource.RLIM_INFINITY else n for n in resource.getrlimit(which))
-        return f"{soft}, at most {hard}"
-    return look
-
-
 PROBES = {
-    "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "breakpoint": breakpoint, "bpf": bpf, "btf": btf,
-    "tracefs": tracefs, "kprobe": dynamic("kprobe"), "uprobe": dynamic("uprobe"), "msr": msr, "cgroup": cgroup,
-    "cgroup2": cgroup2, "hotplug": hotplug, "swap": swap, "kvm": kvm, "kallsyms": kallsyms, "paranoid": paranoid,
-    "file-capability": file_capability, "mount-namespace": lambda: in_namespace("--mount"),
+    "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "breakpoint": breakpoint, "bpf": bpf, "tracefs": tracefs,
+    "cgroup": cgroup, "cgroup2": cgroup2, "hotplug": hotplug, "swap": swap, "kallsyms": kallsyms, "paranoid": paranoid,
+    "btf": lambda: there("/sys/kernel/btf/vmlinux"), "kprobe": lambda: there(PMUS / "kprobe"),
+    "uprobe": lambda: there(PMUS / "uprobe"), "msr": lambda: there(PMUS / "msr/events/tsc"),
+    "kvm": lambda: there("/dev/kvm"), "mount-namespace": lambda: in_namespace("--mount"),
     "user-namespace": lambda: in_namespace("--user", "--map-root-user"),
-    "time-namespace": lambda: in_namespace("--time", "--boottime", "1000"),
-    "open-files": limit(resource.RLIMIT_NOFILE), "locked-memory": limit(resource.RLIMIT_MEMLOCK),
+    "time-namespace": lambda: in_namespace("--time", "--boottime", "1000"), "limits": limits,
 }
 
 

@@ -218,6 +218,8 @@ def test_before_and_after(perfmond, cgroups, load):
     assert metrics.value("perfmond_captures_dropped_total") == 0
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_raised_rate(perfmond, cgroups, load):
     """With a rate, there are more samples afterwards, of that cgroup alone, and together they weigh the CPU time."""
     group, other = cgroups.make("a"), cgroups.make("b")
@@ -307,6 +309,7 @@ def test_not_evaluated(perfmond, cgroups, load):
     assert captures(daemon) == []
 
 
+@pytest.mark.deep
 def test_reload(perfmond, cgroups, load):
     """A capture that runs goes on over a reload, and its raised rate ends; other eyes see no old captures."""
     group = cgroups.make("a")

@@ -82,6 +82,7 @@ def test_trees_made_by_several_at_once_are_found_whole(perfmond, cgroups):
     until(lambda: counted(daemon.metrics(), cgroups.label) == expected, "all of the trees are counted")
 
 
+@pytest.mark.deep
 def test_what_goes_wrong_again_and_again_is_said_once(perfmond, cgroups):
     """It has no file left with which to look, whatever is made."""
     daemon = perfmond(config(cgroups.label + "/**"))

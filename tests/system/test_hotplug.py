@@ -189,6 +189,7 @@ def test_off_and_back(switch, perfmond, cgroups, work, cpus, per_cpu, groups):
     assert {end.state("page_faults", scope) for scope in (["cpu"] if groups else []) + ["cgroup"]} == {"ok"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("interval", ["1s", "1h"])
 @pytest.mark.parametrize("per_cpu", ["yes", "no"])
 def test_off_and_on_between_two_readings(switch, perfmond, cgroups, work, per_cpu, interval):
@@ -235,6 +236,7 @@ def test_off_and_on_while_no_daemon_runs(switch, service, cgroups, work, end):
     assert story.counted(start, service.fresh()) == story.done()
 
 
+@pytest.mark.deep
 def test_again_and_again(switch, perfmond, cgroups, work, cpus):
     """Nothing is left open of the times before."""
     story = Story(cgroups, work, switch.cpu)
@@ -280,6 +282,7 @@ def test_cgroups_made_while_it_is_away(switch, perfmond, cgroups, work, cpus):
     assert Delta(moved, end).of(FAULTS, cgroup=story.group.label, cpu=switch.label) == faults >= 1000
 
 
+@pytest.mark.deep
 def test_started_while_it_is_away(one_cpu_away, perfmond, cgroups, work, cpus):
     switch = one_cpu_away
     assert switch.cpu not in cpus
@@ -302,6 +305,7 @@ def test_started_while_it_is_away(one_cpu_away, perfmond, cgroups, work, cpus):
     assert_none_fell(start, end)
 
 
+@pytest.mark.deep
 def test_a_reload_while_it_is_away(switch, perfmond, cgroups, work, cpus):
     """A CPU that is offline keeps its series over a reload too."""
     story = Story(cgroups, work, switch.cpu)

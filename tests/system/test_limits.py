@@ -405,6 +405,7 @@ def problems(daemon):
     return "\n".join(daemon.json("/api/v1/status")["problems"])
 
 
+@pytest.mark.deep
 def test_no_watches_from_the_start(perfmond, hog, as_the_hog, cgroups, work, cpus):
     cgroups.make("old")
     hog(leave=1)
@@ -437,6 +438,7 @@ def test_watches_run_out_and_come_back(perfmond, hog, as_the_hog, cgroups):
     assert daemon.metrics().value("perfmond_cgroup_rescans_total") == rescans
 
 
+@pytest.mark.deep
 def test_no_inotify_instance(perfmond, hog, as_the_hog, cgroups, work, cpus):
     cgroups.make("old")
     hog = hog()

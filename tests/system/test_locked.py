@@ -75,6 +75,8 @@ class Reader(threading.Thread):
             time.sleep(0.01)
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 @pytest.mark.once
 def test_locked_mappings(perfmond, work, lockers):
     """Requests are answered, and the samples are there without names. When the processes have got on, they have

@@ -34,6 +34,8 @@ def follow(intervals):
     until(is_checked, "an interval is compared")
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_stopped_for_more_than_a_minute(perfmond, cgroups, work, cpus):
     group = cgroups.make("load")
     helper = work(group, cpus[-1])

@@ -206,6 +206,7 @@ def test_gone_and_back(mount, perfmond, cgroups, work, linger):
     daemon.wait_log("per cgroup, ok: page-faults")
 
 
+@pytest.mark.deep
 def test_restarted_while_it_is_gone(mount, perfmond, cgroups, work, tmp_path):
     """Totals that no cgroup can be shown for are kept with the others."""
     state = {"STATE_DIRECTORY": str(tmp_path)}
@@ -488,6 +489,7 @@ def test_a_change_while_the_mount_is_gone(followed, mount, cgroups, work, cpus, 
     in_time(story, cgroups)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("change", ["cpus", "sysctl"])
 def test_a_change_while_the_mount_goes_for_good(followed, mount, cgroups, work, cpus, tmp_path, change):
     """It is applied when the daemon has stopped waiting."""
@@ -511,6 +513,7 @@ def test_a_change_while_the_mount_goes_for_good(followed, mount, cgroups, work, 
     measured.check()
 
 
+@pytest.mark.deep
 def test_a_sysctl_that_cannot_be_applied(mount, perfmond, cgroups, work, tmp_path):
     """Open events go on counting. It is retried after a while, and the failure is logged once."""
     for name in ("proc", "sys"):

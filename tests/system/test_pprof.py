@@ -70,6 +70,8 @@ def share(daemon, name, **query):
     return sum(row["share"] for row in ask(daemon, "/api/v1/profile/top", **query)["rows"] if row["name"] == name)
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_top(burnt, tmp_path):
     """`pprof -top` has the functions and the shares that the daemon itself tells."""
     daemon, groups, last = burnt
@@ -140,6 +142,8 @@ def perf_places(file, program):
         yield float(moment.rstrip(":")), symbols[bisect.bisect(starts, int(place, 16)) - 1][1]
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_perf_record(perfmond, cgroups, burner, tmp_path):
     """perf samples the same program at the same time: both have the same shares and as many samples, but for chance."""
     group, file = cgroups.make("a"), tmp_path / "perf.data"

@@ -59,6 +59,8 @@ def within_chance(part, whole, share):
     return abs(part - whole * share) <= 5.5 * math.sqrt(whole * share * (1 - share)) + 1
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_three_to_one(perfmond, cgroups, burner):
     """Two cgroups, of which one spends its time 3:1 and the other 1:3, as far as chance allows; and the CPU time of
     each is what the kernel says."""
@@ -293,6 +295,8 @@ def counted_by(daemon, cgroup, event, start, end):
     return total
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 @pytest.mark.parametrize("per_cpu", ["no", "yes"])
 def test_counted_weights(perfmond, cgroups, burner, eventful, per_cpu):
     """Samples tell the shares, and the counters of the cgroups the sums, between readings; what they don't cover is
@@ -475,6 +479,8 @@ def test_bounds(perfmond, cgroups, burner):
         assert metrics.value("perfmond_resident_memory_bytes") < 20e6
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_paused_daemon(perfmond, cgroups, burner):
     """Samples that the rings have no room for are counted, and all others are there."""
     group = cgroups.make("a")

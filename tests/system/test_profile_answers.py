@@ -85,6 +85,8 @@ def send(daemon, path, source=None):
     return connection
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_scrapes_beside(stopped):
     """Scrapes, and all else, are answered before the question that came earlier; questions after it wait, and too many
     are refused."""

@@ -277,6 +277,8 @@ def sample_rate(privileged):
         path.write_text(before)
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 @pytest.mark.once
 def test_the_kernel_pauses_an_event(perfmond, cgroups, burner, sample_rate):
     """Where samples come faster than is allowed, the kernel leaves some out, which is counted; then all goes on."""
@@ -297,6 +299,8 @@ def test_the_kernel_pauses_an_event(perfmond, cgroups, burner, sample_rate):
 
 # --- memory
 
+@pytest.mark.deep
+@pytest.mark.alone
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer takes memory of its own")
 @pytest.mark.usefixtures("debug_registers")
 def test_resident_memory(perfmond, cgroups, work):

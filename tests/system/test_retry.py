@@ -80,6 +80,7 @@ def perf_fds(daemon):
     return {fd for fd, file in daemon.files().items() if "perf_event" in file}
 
 
+@pytest.mark.deep
 def test_counted_when_there_is_room_again(take, perfmond, cpus):
     breakpoints = take(cpus)
     daemon = perfmond(CONFIG)
@@ -134,6 +135,7 @@ def with_watched(daemon):
     return {labels["cgroup"] for labels, _ in daemon.fresh().all("perf_cgroup_watched_total")}
 
 
+@pytest.mark.deep
 def test_some_cgroups_are_short(take, perfmond, cgroups, cpus):
     """Each cgroup takes a breakpoint of each CPU: those that find none are told, and what is counted is shown."""
     breakpoints = take(cpus)

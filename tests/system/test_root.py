@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-import harness
 import machine
 from harness import Repeated, perf_cgroup_mount, until
 

@@ -61,6 +61,8 @@ class Load:
         return self.helper.switches() - self.before
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_stopped_for_seconds(perfmond, cgroups, work, cpus):
     """As by a debugger, or while the machine is suspended: the interval was long, and its rate is over all of it."""
     load = Load(cgroups, work, cpus[-1])
@@ -84,6 +86,8 @@ def test_stopped_for_seconds(perfmond, cgroups, work, cpus):
     assert end.value("perfmond_read_errors_total") == 0 and end.value("perfmond_readings_refused_total") == 0
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_what_was_missed_is_not_made_up_for(perfmond, cgroups):
     """Twenty ticks did not happen; they don't come all at once afterwards."""
     daemon = perfmond(config(cgroups, interval="100ms"))

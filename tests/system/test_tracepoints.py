@@ -87,6 +87,8 @@ def assert_counted(daemon, tracepoints, scope):
     assert {states[name] for name, _ in tracepoints} == {"ok"}
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_reload_that_adds_tracepoints(perfmond, cgroups, tracepoints, close_seconds):
     """Both of CPUs and of cgroups; and one that drops them, and adds them while they are still being closed."""
     cgroups.make("traced")
@@ -114,6 +116,8 @@ def test_a_reload_that_adds_tracepoints(perfmond, cgroups, tracepoints, close_se
     until(lambda: all_closed(daemon), "all is closed that is not counted", 60)
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_a_start_with_tracepoints(perfmond, cgroups, tracepoints, close_seconds):
     start = time.monotonic()
     perfmond(config(cgroups, ()))
