@@ -70,7 +70,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Long files begin first. Before pytest chooses by marks."""
+    """Before pytest chooses by marks. What has one machine begins first, then long files do."""
     for item in items:
         suite = item.path.relative_to(TESTS).parts[0]
         item.add_marker(pytest.mark.xdist_group(suite if suite in ONE_MACHINE else item.path.stem))
@@ -78,7 +78,10 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.deep)
         if "whole_machine" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.alone)
-    items.sort(key=lambda item: (-item.path.stat().st_size, str(item.path)))
+    def order(item):
+        is_one = item.path.parent.name in ONE_MACHINE
+        return not is_one, 0 if is_one else -item.path.stat().st_size, item.path
+    items.sort(key=order)
 
 
 @pytest.hookimpl(tryfirst=True)

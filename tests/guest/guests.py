@@ -310,3 +310,11 @@ class Daemon:
         """SIGTERM, which has to end it cleanly."""
         status = self.guest.run(STOP).strip()
         assert status == "0", f"exit status {status}:\n{self.log}"
+
+
+def as_nobody(*caps):
+    """What stands before a command that a user is to run with these capabilities alone, as by the unit. With its path:
+    busybox has a setpriv of its own."""
+    caps = ",".join(["-all", *(f"+{cap}" for cap in caps)])
+    return "/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs " \
+           f"--bounding-set={caps} --inh-caps={caps} --ambient-caps={caps}"

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from guests import CYCLES, config
+from guests import CYCLES, as_nobody, config
 from harness import FRESH, Delta, Metrics
 
 MILLION = 1000000
@@ -379,12 +379,6 @@ def test_from_engine_to_engine(guest, perfmond, tree):
 
 
 # --- privileges
-
-def as_nobody(*caps):
-    caps = ",".join(["-all", *(f"+{cap}" for cap in caps)])
-    return "/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs " \
-           f"--bounding-set={caps} --inh-caps={caps} --ambient-caps={caps}"
-
 
 @pytest.fixture
 def paranoid_2(guest):

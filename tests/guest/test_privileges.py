@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guests import CYCLES, config
+from guests import CYCLES, as_nobody, config
 from harness import Delta
 
 SYSCTL = Path(__file__).parents[2] / "conf/sysctl.d/60-perfmond.conf"
@@ -18,14 +18,6 @@ WAY = 100
 PERFMON, SYS_ADMIN = 1 << 38, 1 << 21
 CONFIG = config("events = cycles:u, instructions:u", "events = page-faults, context-switches", scope="cpu cgroup",
                 include="/a /b /new", interval="200ms")
-
-
-def as_nobody(*caps):
-    """What stands before a command that a user is to run with these capabilities alone, as by the unit. With its path:
-    busybox has a setpriv of its own."""
-    caps = ",".join(["-all", *(f"+{cap}" for cap in caps)])
-    return "/bin/setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs " \
-           f"--bounding-set={caps} --inh-caps={caps} --ambient-caps={caps}"
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Profiles in the guest, whose counts are known, on the kernel of Debian 12, which is older than many fields."""
 
-from guests import Daemon
+from guests import Daemon, as_nobody
 from harness import Delta, until
 from test_events import symbol
-from test_privileges import as_nobody
 from test_suspend import uptime
 
 CONFIG = """

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import itertools
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -110,7 +111,7 @@ def made_cgroup(name):
     mount, version = harness.perf_cgroup_mount()
     if harness.perf_v1_hierarchy() and version == 2:
         pytest.fail("perf_event is in a v1 hierarchy that is mounted nowhere: mount it and unmount it again")
-    top = harness.Cgroup(mount / name, mount)
+    top = harness.Cgroup(mount / f"perfmond-{name}-{os.getpid()}-{secrets.token_hex(2)}", mount)
     try:
         yield top
     finally:
@@ -119,14 +120,14 @@ def made_cgroup(name):
 
 @pytest.fixture
 def cgroups(privileged):
-    with made_cgroup(f"perfmond-test-{os.getpid()}") as top:
+    with made_cgroup("test") as top:
         yield top
 
 
 @pytest.fixture(scope="module")
 def shared_cgroups(privileged):
     """Of a file of tests."""
-    with made_cgroup(f"perfmond-tests-{os.getpid()}") as top:
+    with made_cgroup("tests") as top:
         yield top
 
 
