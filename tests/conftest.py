@@ -62,7 +62,11 @@ def pytest_generate_tests(metafunc):
     import harness  # not where only files are looked at
     marks = {mark.name for mark in metafunc.definition.iter_markers()}
     if "engines" in marks and "any_engine" not in marks and not harness.Engine.whole_run:
-        metafunc.parametrize("engine", [next(turns)] if harness.SANITIZED else harness.Engine.NAMES, indirect=True)
+        names = [next(turns)] if harness.SANITIZED else harness.Engine.NAMES
+        if "one_engine" in marks and not harness.SANITIZED:
+            first, second = reversed(names) if not machine.why_lacks("bpf") else names
+            names = [first, pytest.param(second, marks=pytest.mark.deep)]
+        metafunc.parametrize("engine", names, indirect=True)
     if (repeat := metafunc.config.getoption("repeat")) > 1:
         metafunc.fixturenames.append("repetition")
         metafunc.parametrize("repetition", range(repeat))
