@@ -18,6 +18,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -72,6 +73,12 @@ def a_pmu():
             events.append(pmu.Event("instructions", pinned=True))
     sum(range(100000))
     return f"{sum(bool(event.read()) for event in events)} counters count"
+
+
+def no_pmu():
+    """The opposite of pmu: hardware events are refused."""
+    lacks_if(not pmu.why_none(), "there is a PMU")
+    return "yes"
 
 
 def breakpoint():
@@ -165,6 +172,26 @@ def paranoid():
     return f"kernel.perf_event_paranoid is {level}"
 
 
+def cap_perfmon():
+    """CAP_PERFMON is enough to count whole CPUs. Kernels of Debian and Ubuntu want more above level 2."""
+    level = int(read("/proc/sys/kernel/perf_event_paranoid"))
+    lacks_if(level > 2, f"kernel.perf_event_paranoid is {level}: CAP_PERFMON may not be enough")
+    return "enough to count"
+
+
+def sys_admin():
+    permitted = int(re.search(r"^CapPrm:\s+(\w+)$", read("/proc/self/status"), re.M)[1], 16)
+    lacks_if(not permitted >> 21 & 1, "it is not among our capabilities")
+    return "yes"
+
+
+def file_capability():
+    """In the folder where the tests' programs are: the value of setcap cap_perfmon=ep (capabilities(7))."""
+    with tempfile.NamedTemporaryFile() as file:
+        os.setxattr(file.name, "security.capability", struct.pack("=IIIII", 0x02000001, 0, 0, 1 << 6, 0))
+    return "can be set"
+
+
 def limits():
     """Soft and hard."""
     return "; ".join(f"{word}: {'/'.join(map(str, resource.getrlimit(which)))}" for word, which in (
@@ -177,7 +204,8 @@ def there(path):
 
 
 PROBES = {
-    "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "breakpoint": breakpoint, "bpf": bpf, "tracefs": tracefs,
+    "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "no-pmu": no_pmu, "breakpoint": breakpoint, "bpf": bpf,
+    "tracefs": tracefs, "cap-perfmon": cap_perfmon, "sys-admin": sys_admin, "file-capability": file_capability,
     "cgroup": cgroup, "cgroup2": cgroup2, "hotplug": hotplug, "swap": swap, "kallsyms": kallsyms, "paranoid": paranoid,
     "btf": lambda: there("/sys/kernel/btf/vmlinux"), "kprobe": lambda: there(PMUS / "kprobe"),
     "uprobe": lambda: there(PMUS / "uprobe"), "msr": lambda: there(PMUS / "msr/events/tsc"),
