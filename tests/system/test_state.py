@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The state directory (STATE_DIRECTORY), without systemd's fd store: it is one daemon's at a time, and a plain stop and
-start says nothing that is not so."""
+"""The state directory (STATE_DIRECTORY), without systemd's fd store: it is one daemon's at a time, and the log tells
+what becomes of the totals."""
 
+import fcntl
 import os
 import signal
 import time
@@ -33,10 +34,10 @@ def faults(daemon):
     return sum(value for _, value in daemon.fresh().all(FAULTS))
 
 
-def test_a_plain_stop_and_start(perfmond, env):
+def test_totals_go_on_after_a_stop(perfmond, env):
     """No CPU has been offline, and no log says so."""
     total = 0
-    for i in range(3):
+    for i in range(2):
         daemon = perfmond(CONFIG, env=env)
         assert "offline" not in daemon.log, daemon.log
         assert i == 0 or "totals go on from" in daemon.log
@@ -45,7 +46,7 @@ def test_a_plain_stop_and_start(perfmond, env):
         daemon.stop()
 
 
-def test_another_daemon_is_refused(perfmond, new_service, env, state):
+def test_a_second_daemon_with_the_same_state_directory_is_refused(perfmond, new_service, env, state):
     first = perfmond(CONFIG, env=env)
     before = faults(first)
     second = new_service(state=state)
@@ -62,7 +63,7 @@ def test_another_daemon_is_refused(perfmond, new_service, env, state):
     assert [file.name for file in state.iterdir()] == ["totals"]
 
 
-def test_commands_need_no_state(perfmond, env, tmp_path):
+def test_check_and_once_leave_the_state_directory_alone(perfmond, env, tmp_path):
     """They look, and count for themselves; what a daemon has is left alone."""
     perfmond(CONFIG, env=env)
     path = tmp_path / "other.conf"
@@ -72,14 +73,51 @@ def test_commands_need_no_state(perfmond, env, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-def test_the_next_one_waits_for_the_end(perfmond, env, state):
-    """Of one that is just ending: its totals go on."""
+def hold(state):
+    """The lock on the folder, as a daemon has it."""
+    folder = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    return folder
+
+
+def test_a_daemon_waits_for_the_end_of_the_one_before_it(perfmond, new_service, env, state):
+    """Its totals go on, also those that it saves while the next one waits for the state directory."""
+    first = perfmond(CONFIG, env=env)
+    before = faults(first)
+    first.stop()
+
+    def starts_beside(daemon):
+        """Is it one that has begun to wait, and was given the folder in time? It waits for 5 s; a test that itself
+        was kept waiting longer than that has only seen it being refused."""
+        until(lambda: daemon.process.poll() is not None or str(state) in daemon.files().values(), "it opens the folder")
+        (state / "saved").rename(state / "totals")
+        os.close(lock)
+        until(lambda: daemon.process.poll() is not None or "listening" in daemon.log, "it starts, or is refused")
+        return daemon.process.poll() is None
+
+    for _ in range(10):
+        lock = hold(state)
+        (state / "totals").rename(state / "saved")
+        second = new_service(state=state)
+        if starts_beside(second.start(CONFIG, ready=False)):
+            break
+        assert second.daemon.end() == 1 and "is in use by another perfmond" in second.daemon.log, second.daemon.log
+    else:
+        pytest.fail("each daemon was refused")
+    second.daemon.wait_ready()
+    assert "totals go on from" in second.daemon.log
+    assert faults(second.daemon) >= before
+
+
+@pytest.mark.deep
+@pytest.mark.alone
+def test_a_daemon_waits_for_one_that_is_stopped_for_a_moment(perfmond, env, state):
+    """The first one ends within the 5 s for which the second one waits."""
     first = perfmond(CONFIG, env=env)
     before = faults(first)
     os.kill(first.pid, signal.SIGSTOP)
     second = perfmond(CONFIG, env=env, ready=False)
     until(lambda: str(state) in second.files().values(), "it wants the folder")
-    # It waits for 5 s, in which the first one has to end.
     time.sleep(0.5)
     assert second.process.poll() is None and not second.url
     first.process.terminate()
@@ -89,8 +127,8 @@ def test_the_next_one_waits_for_the_end(perfmond, env, state):
     assert faults(second) >= before
 
 
-def test_who_was_killed_holds_nothing(perfmond, new_service, env, state):
-    """Neither the folder, nor what it has begun to save."""
+def test_a_killed_daemon_does_not_hold_the_state_directory(perfmond, new_service, env, state):
+    """A file that it has begun to save is removed."""
     first = new_service(state=state)
     first.start(CONFIG)
     first.kill()
@@ -120,7 +158,7 @@ def test_the_log_says_that_totals_begin_at_zero(perfmond, new_service, env, stat
     assert "totals begin at zero: the machine was restarted" in fourth.log
 
 
-def test_a_folder_that_is_not_there(perfmond, tmp_path):
+def test_without_the_folder_it_counts_and_says_so(perfmond, tmp_path):
     """It counts, and says what is wrong."""
     daemon = perfmond(CONFIG, env={"STATE_DIRECTORY": str(tmp_path / "none")})
     assert "can't be claimed: No such file or directory" in daemon.log
