@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PERFMOND, run
+from harness import PATIENCE, PERFMOND, run, until
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def write(tmp_path):
 ])
 def test_a_bad_file_is_named_with_its_line(write, text, line, says):
     path = write(text)
-    done = run(f"--config={path}", timeout=20)
+    done = run(f"--config={path}")
     assert done.returncode == 1
     message = [message for message in done.stderr.splitlines() if f"{path}:{line}: " in message]
     assert message, done.stderr
@@ -64,42 +64,31 @@ def test_a_bad_file_is_named_with_its_line(write, text, line, says):
     assert len(message[0]) < 500
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_megabyte_of_noise(write, seed):
-    noise = random.Random(seed).randbytes(1 << 20)
-    done = run(f"--config={write(noise)}", timeout=20)
-    assert done.returncode == 1
-    assert "perfmond.conf:" in done.stderr and len(done.stderr) < 1000
-    assert done.stderr.isprintable() or all(line.isprintable() for line in done.stderr.splitlines())
+def test_a_megabyte_of_noise_is_one_short_message(write):
+    """Of bytes, of characters that mean something, and of one line."""
+    printable = "".join(random.Random(1).choices("[]=\"; #abcdefghijk\n", k=1 << 20))
+    one_line = '[group "core"]\nevents = ' + "page-faults," * 80000
+    for noise in (random.Random(0).randbytes(1 << 20), printable, one_line):
+        done = run(f"--config={write(noise)}")
+        assert done.returncode == 1
+        assert "perfmond.conf:" in done.stderr and len(done.stderr) < 1000
+        assert all(line.isprintable() for line in done.stderr.splitlines())
+    assert "perfmond.conf:2: " in done.stderr
 
 
-def test_a_megabyte_of_printable_noise(write):
-    noise = "".join(random.Random(1).choices("[]=\"; #abcdefghijk\n", k=1 << 20))
-    done = run(f"--config={write(noise)}", timeout=20)
-    assert done.returncode == 1
-    assert "perfmond.conf:" in done.stderr and len(done.stderr) < 1000
-
-
-def test_a_megabyte_of_one_line(write):
-    path = write('[group "core"]\nevents = ' + "page-faults," * 80000)
-    done = run(f"--config={path}", timeout=20)
-    assert done.returncode == 1
-    assert "perfmond.conf:2: " in done.stderr and len(done.stderr) < 1000
-
-
-def test_a_missing_file(tmp_path):
-    done = run(f"--config={tmp_path}/none.conf", timeout=20)
+def test_a_config_file_that_is_missing_is_named(tmp_path):
+    done = run(f"--config={tmp_path}/none.conf")
     assert done.returncode == 1
     assert f"{tmp_path}/none.conf" in done.stderr and "No such file" in done.stderr
 
 
-def test_a_broken_drop_in(write, tmp_path):
+def test_a_bad_drop_in_is_named_with_its_line(write, tmp_path):
     path = write("")
     (tmp_path / "perfmond.conf.d").mkdir()
     (tmp_path / "perfmond.conf.d" / "10-good.conf").write_text("[daemon]\ninterval = 2s\n")
     (tmp_path / "perfmond.conf.d" / "20-bad.conf").write_text("[daemon]\ninterval = no\n")
     (tmp_path / "perfmond.conf.d" / "30-ignored.txt").write_text("nonsense")
-    done = run(f"--config={path}", timeout=20)
+    done = run(f"--config={path}")
     assert done.returncode == 1
     assert f"{tmp_path}/perfmond.conf.d/20-bad.conf:2: " in done.stderr
 
@@ -114,21 +103,21 @@ def test_drop_ins_are_read_in_order(perfmond, tmp_path):
     assert metrics.get("perf_cpu_page_faults_total") is not None, "summed over CPUs"
 
 
-def test_an_address_in_use(write):
+def test_an_address_in_use_ends_the_start(write):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         path = write(f"[web]\nlisten = 127.0.0.1:{port}\n")
-        done = run(f"--config={path}", timeout=20)
+        done = run(f"--config={path}")
     assert done.returncode == 1
     assert f"127.0.0.1:{port}" in done.stderr
     assert "in use" in done.stderr
     assert "listening" not in done.stderr
 
 
-def test_a_config_that_is_a_pipe(write, perfmond, tmp_path):
+def test_a_config_can_be_a_pipe():
     """--config=/dev/stdin and process substitution work as with other programs."""
     done = subprocess.run([PERFMOND, "--config=/dev/stdin", "--check"], input="[daemon]\ninterval = never\n",
-                          capture_output=True, text=True, timeout=30, check=False)
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert "/dev/stdin:2: " in done.stderr
 
@@ -151,12 +140,11 @@ def test_the_example_is_the_defaults(privileged, tmp_path):
         return re.sub(r" \[\d+\]$|^\[\d+\] .*\n|^.* the events above can.t be counted$|^all that is configured .*$", "",
                       text, flags=re.M).rstrip()
 
-    # A cgroup that is not listed, since it just goes.
-    if not any(check("all") == check("none") != "" for _ in range(10)):
-        assert check("all") == check("none") != ""
+    # A cgroup that just goes is not listed.
+    until(lambda: check("all") == check("none") != "", "--check says the same with both")
 
 
-def test_the_example_in_the_document(write, tracefs):
+def test_the_example_in_the_document_is_valid(write, tracefs):
     document = (Path(__file__).parents[2] / "doc/config.md").read_text(encoding="utf-8")
     path = write(re.search(r"```ini\n(.*?)```", document, re.S)[1])
     done = run("--check", f"--config={path}")
@@ -164,7 +152,7 @@ def test_the_example_in_the_document(write, tracefs):
     assert "sched:sched_process_fork     ok" in done.stdout
 
 
-def test_hundreds_of_groups(perfmond, tmp_path):
+def test_hundreds_of_groups_are_counted(perfmond):
     groups = [f"g{i}" for i in range(300)]
     text = f"[cpu]\ngroups = {' '.join(groups)}\n[cgroup]\ngroups =\n"
     text += "".join(f'[group "{name}"]\nevents = e_{name}=page-faults\n' for name in groups)
