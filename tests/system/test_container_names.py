@@ -11,6 +11,7 @@ import pytest
 
 from container_names import CONFIG, names_in
 from harness import Stalls, as_user, run_delay, until
+from machine import needs
 
 DOCKER = json.dumps({"Name": "/web", "Config": {"Image": "nginx:1"}})
 BUNDLE = json.dumps({"annotations": {
@@ -58,7 +59,7 @@ def new_id():
     return secrets.token_hex(32)
 
 
-def test_names(start, cgroups, folder):
+def test_containers_pods_and_machines_have_names(start, cgroups, folder):
     """A pod, what is above and below its container; one that comes while the daemon runs; a machine."""
     first, second = new_id(), new_id()
     write(folder, first, BUNDLE, "userdata/config.json")
@@ -81,7 +82,7 @@ def test_names(start, cgroups, folder):
     assert problems(daemon) == []
 
 
-def test_until_it_is_gone(start, cgroups, folder):
+def test_names_outlast_a_reload_and_a_removal(start, cgroups, folder):
     """The last totals of a removed cgroup have its names, and so has a reload without folders."""
     container = new_id()
     write(folder, container, DOCKER)
@@ -89,7 +90,7 @@ def test_until_it_is_gone(start, cgroups, folder):
     daemon = start()
     expected = {"container": "web", "image": "nginx:1"}
     wait_for(daemon, group, expected)
-    daemon.reload(CONFIG.format(cgroup=cgroups.label, files=""))
+    daemon.reload(CONFIG.format(cgroup=cgroups.label, files="\nlinger = 1h"))
     assert names(daemon, group) == expected
     group.remove()
     until(lambda: daemon.metrics().value("perfmond_cgroups", state="lingering") == 1, "it is seen to be removed")
@@ -113,10 +114,11 @@ def make_hostile(folder, containers):
     write(folder, deep, "[" * 4_000_000)
 
 
-def test_hostile(start, cgroups, folder, work):
-    """None of them has names, all others have, and nothing else happens."""
-    stalls = Stalls(work)
-    bad, good = [new_id() for _ in range(6)], [new_id() for _ in range(3)]
+@pytest.fixture
+def hostile(start, cgroups, folder):
+    """A daemon that has looked at hostile files, and at others beside them: (the daemon, the cgroups of the hostile
+    ones)."""
+    bad, good, later = [new_id() for _ in range(6)], [new_id() for _ in range(3)], new_id()
     make_hostile(folder, bad)
     for container in good:
         write(folder, container, DOCKER)
@@ -124,19 +126,44 @@ def test_hostile(start, cgroups, folder, work):
     # A sanitizer would keep what is freed.
     daemon = start(env={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=0"})
     before = daemon.anonymous()
+    named = {"container": "web", "image": "nginx:1"}
     for container in good:
-        wait_for(daemon, groups[container], {"container": "web", "image": "nginx:1"})
-    problem, = until(lambda: problems(daemon), "a problem")
-    assert problem.startswith("container ") and " has no names: " in problem
-    time.sleep(2)
-    assert [names(daemon, groups[container]) for container in bad] == [{}] * len(bad)
+        wait_for(daemon, groups[container], named)
+    until(lambda: problems(daemon), "a problem")
+    # It is asked for behind the others.
+    write(folder, later, DOCKER)
+    last = cgroups.make(f"docker-{later}.scope")
+    until(lambda: daemon.metrics().all("perf_cgroup_info", cgroup=last.label), "the cgroup")
+    wait_for(daemon, last, named)
     assert daemon.anonymous() < before + 8 * 1024 * 1024
+    return daemon, [groups[container] for container in bad]
+
+
+def test_hostile_files_give_no_names_and_disturb_no_others(hostile):
+    daemon, bad = hostile
+    problem, = problems(daemon)
+    assert problem.startswith("container ") and " has no names: " in problem
+    assert [names(daemon, cgroup) for cgroup in bad] == [{}] * len(bad)
     until(lambda: [line for line in daemon.lines if "has no names" in line] == [f"perfmond: {problem}"], "the log")
+
+
+@pytest.fixture
+def stalls(work):
+    return Stalls(work)
+
+
+@pytest.mark.deep
+@pytest.mark.alone
+def test_hostile_files_hold_up_no_iteration_of_the_loop(stalls, hostile):
+    daemon, bad = hostile
+    time.sleep(2)
+    assert [names(daemon, cgroup) for cgroup in bad] == [{}] * len(bad)
     busy = max(stalls.end(), run_delay(daemon.pid))
     assert daemon.metrics().value("perfmond_loop_lag_seconds") < 0.5 + busy
 
 
-def test_denied(start, cgroups, folder, binary_for_all, tmp_path):
+@needs("cap-perfmon")
+def test_files_that_may_not_be_read_are_one_problem(start, cgroups, folder, binary_for_all, tmp_path):
     """The reason once, whatever the number of containers; and CAP_DAC_READ_SEARCH is enough."""
     containers = [new_id() for _ in range(5)]
     for container in containers:

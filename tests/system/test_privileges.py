@@ -7,13 +7,14 @@ import platform
 import re
 import resource
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+import machine
 from harness import WORK, as_user, until
-from test_probes import Counted, config, needs_pmu
+from machine import needs
+from test_probes import Counted, config
 
 CAP_SYS_ADMIN, CAP_PERFMON = 1 << 21, 1 << 38
 
@@ -54,7 +55,8 @@ def as_nobody(perfmond, binary_for_all, tmp_path):
     return start
 
 
-def test_no_profiles_without_a_privilege(as_nobody):
+@needs("paranoid")
+def test_profiles_without_a_privilege_are_off(as_nobody):
     """It is said once, in the words in which it is said of events."""
     daemon = as_nobody("", "")
     line = daemon.wait_log(r"no profiles: .*")[0]
@@ -65,7 +67,7 @@ def test_no_profiles_without_a_privilege(as_nobody):
 @pytest.fixture
 def probed(cgroups, work, tmp_path):
     """A program that everyone can read, in a cgroup: (the helper, the cgroup, the config that counts its function)."""
-    needs_pmu("uprobe")
+    machine.require("uprobe")
     group = cgroups.make("probed")
     program = shutil.copy(WORK, tmp_path / "program")
     os.chmod(program, 0o755)
@@ -73,10 +75,9 @@ def probed(cgroups, work, tmp_path):
     return work(group, program=program), group, text
 
 
-def test_root_has_it_in_force_for_nothing(perfmond, probed):
+@needs("sys-admin")
+def test_root_has_cap_sys_admin_in_force_for_nothing(perfmond, probed):
     mine = int(re.search(r"^CapPrm:\s+(\w+)$", Path("/proc/self/status").read_text(), re.M)[1], 16)
-    if not mine & CAP_SYS_ADMIN:
-        pytest.skip("root has no CAP_SYS_ADMIN here")
     helper, group, text = probed
     daemon = perfmond(text)
     counted = Counted(daemon, "probed")
@@ -87,7 +88,8 @@ def test_root_has_it_in_force_for_nothing(perfmond, probed):
     assert answer["raises_sys_admin"] and "CAP_SYS_ADMIN" not in answer["capabilities"]
 
 
-def test_it_is_raised_for_a_uprobe(as_nobody, probed):
+@needs("sys-admin", "cap-perfmon")
+def test_cap_sys_admin_is_raised_for_a_uprobe(as_nobody, probed):
     """As sys-admin.conf gives it: CPUs, cgroups, a reload, and nothing in force meanwhile."""
     helper, group, text = probed
     daemon = as_nobody(text, "+perfmon +sys_admin")
@@ -103,7 +105,8 @@ def test_it_is_raised_for_a_uprobe(as_nobody, probed):
     assert sets(daemon) == here
 
 
-def test_what_is_said_without_it(as_nobody, probed):
+@needs("cap-perfmon")
+def test_a_uprobe_without_cap_sys_admin_counts_or_tells_why(as_nobody, probed):
     """CAP_PERFMON is enough on older kernels."""
     helper, group, text = probed
     daemon = as_nobody(text, "+perfmon")
@@ -116,7 +119,8 @@ def test_what_is_said_without_it(as_nobody, probed):
     assert daemon.metrics().state("page_faults") == "ok"
 
 
-def test_where_capset_is_forbidden(as_nobody, probed):
+@needs("sys-admin", "cap-perfmon")
+def test_where_capset_is_forbidden_cap_sys_admin_stays_in_force(as_nobody, probed):
     """It can't be set aside then: it stays in force, which is said, and all is counted."""
     helper, group, text = probed
     daemon = as_nobody(text, "+perfmon +sys_admin", *filtered(EPERM))
@@ -128,7 +132,8 @@ def test_where_capset_is_forbidden(as_nobody, probed):
     assert daemon.json("/api/v1/status")["privileges"]["capabilities"] == ["CAP_PERFMON", "CAP_SYS_ADMIN"]
 
 
-def test_capset_is_not_called_in_vain(as_nobody, probed):
+@needs("cap-perfmon")
+def test_without_cap_sys_admin_capset_is_not_called(as_nobody, probed):
     """As the unit forbids it: a process without CAP_SYS_ADMIN, to which some events are denied, never calls it."""
     _, _, text = probed
     daemon = as_nobody(text, "+perfmon", *filtered(KILL))
@@ -137,14 +142,10 @@ def test_capset_is_not_called_in_vain(as_nobody, probed):
     assert daemon.process.poll() is None
 
 
-def test_capabilities_of_a_user_namespace(perfmond):
+@needs("user-namespace", "paranoid")
+def test_capabilities_of_a_user_namespace_are_worth_nothing(perfmond):
     """Root there has all of them, and perf events do not care."""
-    prefix = ["unshare", "--user", "--map-root-user"]
-    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no user namespace can be made here")
-    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 0:
-        pytest.skip("kernel.perf_event_paranoid lets everyone count whole CPUs")
-    daemon = perfmond("", prefix=prefix)
+    daemon = perfmond("", prefix=["unshare", "--user", "--map-root-user"])
     assert daemon.metrics().state("context_switches") == "denied"
     reasons = {event["reason"] for event in daemon.json("/api/v1/events")["events"] if event["state"] == "denied"}
     assert len(reasons) == 1 and "user namespace" in reasons.pop()
@@ -161,9 +162,8 @@ def wait_status(store, pattern):
     until(lambda: statuses(store) and re.match(pattern, statuses(store)[-1]), pattern)
 
 
-def test_a_user_without_privileges_counts_nothing(as_nobody, store):
-    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 0:
-        pytest.skip("kernel.perf_event_paranoid lets everyone count whole CPUs")
+@needs("paranoid")
+def test_a_daemon_without_privileges_tells_that_it_counts_nothing(as_nobody, store):
     os.chmod(store.address, 0o777)
     daemon = as_nobody("", "", env={"NOTIFY_SOCKET": store.address})
     wait_status(store, "Counting nothing: not permitted: .*CAP_PERFMON")
@@ -176,9 +176,9 @@ NOTHING = '[cpu]\ngroups = g\n[cgroup]\ngroups =\n[group "g"]\nevents = odd=mem:
 SOMETHING = NOTHING.replace("odd=", "page-faults, odd=")
 
 
-def test_nothing_and_something(perfmond, store):
-    """By a reload, there and back; each is said."""
-    needs_pmu("breakpoint")
+@needs("breakpoint")
+def test_systemd_is_told_whether_anything_is_counted(perfmond, store):
+    """By reloads from nothing to something and back."""
     daemon = perfmond(NOTHING, env={"NOTIFY_SOCKET": store.address})
     wait_status(store, "Counting nothing: the kernel refuses it")
     daemon.wait_log("perfmond: counting nothing: the kernel refuses it")
@@ -190,7 +190,7 @@ def test_nothing_and_something(perfmond, store):
     daemon.wait_log("perfmond: counting nothing: the config names no event")
 
 
-def test_all_cgroups_are_left_out(perfmond, cgroups, store):
+def test_systemd_is_told_that_all_cgroups_are_left_out(perfmond, cgroups, store):
     """Events that could be counted, and not a cgroup that they are counted in."""
     for number in range(3):
         cgroups.make(f"wide-{number}")

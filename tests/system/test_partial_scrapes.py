@@ -14,11 +14,17 @@ from openapi import check
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 
-@pytest.fixture
-def daemon(perfmond, cgroups):
+@pytest.fixture(scope="module")
+def top(shared_cgroups):
+    """Two cgroups with a leaf each below it, for all tests."""
     for name in ("a", "b"):
-        cgroups.make(name).make("leaf")
-    return perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n")
+        shared_cgroups.make(name).make("leaf")
+    return shared_cgroups
+
+
+@pytest.fixture
+def daemon(shared_perfmond, top):
+    return shared_perfmond(f"[cgroup]\ninclude = {top.label}/**\n")
 
 
 def part(daemon, query, **headers):
@@ -38,7 +44,7 @@ def kinds(text):
 SCOPES = {"?scope=cpu": {"cpu"}, "?scope=cgroup": {"cgroup"}, "?scope=self": {"self"}, "": {"cpu", "cgroup", "self"}}
 
 
-def test_scopes(daemon):
+def test_scope_chooses_series_of_cpus_cgroups_or_the_daemon(daemon):
     for query, wanted in {**SCOPES, "?scope=cpu&scope=self": {"cpu", "self"},
                           "?scope=self&scope=cgroup&scope=cpu": {"cpu", "cgroup", "self"}}.items():
         assert kinds(part(daemon, query)) == wanted, query
@@ -47,12 +53,12 @@ def test_scopes(daemon):
         assert kinds(part(daemon, query, **{"Accept-Encoding": "gzip"})) == wanted, query
 
 
-def test_cgroups_and_events(daemon, cgroups):
+def test_cgroup_leaves_and_event_choose_series(daemon, top):
     def labels(query):
-        return {labels["cgroup"].removeprefix(cgroups.label) for labels, _ in
+        return {labels["cgroup"].removeprefix(top.label) for labels, _ in
                 Metrics(part(daemon, f"?scope=cgroup&{query}")).all("perf_cgroup_page_faults_total")}
     assert labels("event=page_faults") == {"/a", "/b", "/a/leaf", "/b/leaf"}
-    assert labels(f"cgroup={cgroups.label}/a/**") == {"/a/leaf"}
+    assert labels(f"cgroup={top.label}/a/**") == {"/a/leaf"}
     assert labels("cgroup=**/b") == {"/b"} and labels("leaves=yes") == {"/a/leaf", "/b/leaf"}
     assert labels("cgroup=/none") == set()
     metrics = Metrics(part(daemon, "?event=page-faults"))
@@ -69,16 +75,17 @@ WRONG = {
 }
 
 
-def test_wrong_values(daemon):
+def test_a_wrong_parameter_is_answered_with_400(daemon):
     for query, says in WRONG.items():
         answer = daemon.get("/metrics" + query)
         assert answer.status_code == 400 and says in check(answer), query
 
 
-def test_parts_are_not_mixed_up(daemon):
-    """Many clients, each with another part, coding and format, at the same time."""
+@pytest.mark.parametrize("times", [5, pytest.param(30, marks=pytest.mark.deep)])
+def test_answers_at_the_same_time_are_not_mixed_up(daemon, times):
+    """Many clients, each with another part, coding and format."""
     def ask(query, accept, coding):
-        for _ in range(30):
+        for _ in range(times):
             answer = requests.get(daemon.url + "/metrics" + query, headers={**accept, "Accept-Encoding": coding},
                                   timeout=PATIENCE)
             openmetrics = answer.headers["Content-Type"].startswith("application/openmetrics-text")
@@ -91,7 +98,7 @@ def test_parts_are_not_mixed_up(daemon):
 
 
 @pytest.mark.once
-def test_two_jobs_of_a_prometheus(daemon, cgroups, prometheus):
+def test_two_jobs_of_a_prometheus_scrape_different_parts(daemon, top, prometheus):
     """CPUs and the daemon often, some cgroups more seldom: by `params` of its jobs."""
     target = daemon.url.removeprefix("http://")
     server = prometheus(f"""  - job_name: cpus
@@ -99,10 +106,10 @@ def test_two_jobs_of_a_prometheus(daemon, cgroups, prometheus):
     static_configs: [{{ targets: ['{target}'] }}]
   - job_name: cgroups
     scrape_interval: 2s
-    params: {{ scope: [cgroup], cgroup: ['{cgroups.label}/a/**'], event: [page_faults] }}
+    params: {{ scope: [cgroup], cgroup: ['{top.label}/a/**'], event: [page_faults] }}
     static_configs: [{{ targets: ['{target}'] }}]
 """)
-    until(lambda: len(server.query("up == 1")) == 2, "both scrapes", 30)
+    until(lambda: len(server.query("up == 1")) == 2, "both jobs have scraped")
     names = {job: {labels["__name__"] for labels, _ in server.query(f'{{job="{job}",__name__=~"perf.*"}}')}
              for job in ("cpus", "cgroups")}
     assert "perf_cpu_page_faults_total" in names["cpus"] and "perfmond_up" in names["cpus"]
@@ -110,4 +117,4 @@ def test_two_jobs_of_a_prometheus(daemon, cgroups, prometheus):
     assert {name for name in names["cgroups"] if "group_" not in name.removeprefix("perf_cgroup_")} == \
         {"perf_cgroup_page_faults_total", "perf_cgroup_info", "perf_cgroup_descendants", "perf_event_state"}
     labels = [labels["cgroup"] for labels, _ in server.query("perf_cgroup_page_faults_total")]
-    assert labels == [cgroups.label + "/a/leaf"]
+    assert labels == [top.label + "/a/leaf"]

@@ -7,6 +7,9 @@ import os
 import pytest
 
 from harness import as_user, until
+from machine import needs
+
+pytestmark = needs("cap-perfmon")
 
 FAULTS = "perf_cgroup_page_faults_total"
 CONFIG = """
@@ -34,7 +37,7 @@ def statuses(daemon, cgroups):
             if c["cgroup"].startswith(cgroups.label + "/")}
 
 
-def test_goes_on_over_a_reload(daemon, cgroups, work):
+def test_a_closed_cgroup_is_counted_on_over_a_reload(daemon, cgroups, work):
     own = cgroups.make("own")
     d = daemon()
     until(lambda: statuses(d, cgroups) == {"/own": "counted"}, "it is counted")
@@ -49,7 +52,7 @@ def test_goes_on_over_a_reload(daemon, cgroups, work):
     assert d.fresh().value(FAULTS, cgroup=own.label) - before == 1000
 
 
-def test_what_is_removed_behind_closed_doors_goes(daemon, cgroups):
+def test_cgroups_removed_below_a_closed_one_are_let_go(daemon, cgroups):
     own = cgroups.make("own")
     children = [own.make(f"child{i}") for i in range(4)]
     d = daemon(5)
