@@ -20,9 +20,9 @@ from machine import needs
 O_CLOEXEC = 0o2000000
 
 
-def test_all_files_are_close_on_exec(shared_perfmond, shared_cgroups):
-    shared_cgroups.make("a").make("b")
-    daemon = shared_perfmond(f"[cgroup]\ninclude = {shared_cgroups.label}/**\n")
+def test_all_files_are_close_on_exec(perfmond, cgroups):
+    cgroups.make("a").make("b")
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n")
     daemon.metrics()
     seen = set()
     for fd in os.listdir(f"/proc/{daemon.pid}/fd"):
