@@ -106,11 +106,11 @@ def test_functions_have_names_on_old_kernels(perfmond, cgroups, burner, library,
     daemon = start_daemon(perfmond, extra=f"include = {cgroups.label}/**\n", env=env)
     burner("burn-later", later)
     for group in (before, later):
-        stacks = wait_for_names(daemon, group, 20)
+        stacks = wait_for_names(daemon, group, 50)
         assert any("warm_function_of_test" in stack for stack in stacks), stacks
     told = set((tmp_path / "refused").read_text()) if refused else set()
     # A kernel that has no such ioctl(2) for real is asked once, too.
     assert told == set(refused)
     assert not [problem for problem in daemon.json("/api/v1/status")["problems"] if "profile" in problem]
     samples = daemon.metrics().value("perfmond_profile_samples_total")
-    until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > samples + 20, "more samples")
+    until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > samples + 100, "more samples")

@@ -192,8 +192,8 @@ def test_files_of_others_in_the_fd_store_are_ignored(service, store, kept, tmp_p
     assert len(store.names(MEMORY)) == 2 and "other" not in store.names()
 
 
-@pytest.mark.deep
 @pytest.mark.engines
+@pytest.mark.one_engine
 def test_names_that_are_in_the_fd_store_twice_lose_nothing(service, store, kept):
     """As where instances were started that were not given what the ones before them had left."""
     group, helper, total = kept
