@@ -22,11 +22,16 @@ KEYS_OF_A_SCHEMA = {"type", "description", "properties", "required", "additional
                     "exclusiveMinimum", "minLength", "maxLength", "pattern", "$ref"}
 
 COLUMNS = """
+[daemon]
+interval = 200ms
 [cpu]
 groups = all core
+{aggregate}
 [cgroup]
 groups = all
-include = {include}
+include = {top}/**
+exclude = {top}/inner/b
+{per_cpu}
 [group "core"]
 events = cycles, instructions:u, cache-misses, no_such_pmu/x/
 [group "all"]
@@ -45,8 +50,8 @@ def schemas(node, path=()):
 
 
 @pytest.mark.once
-def test_the_document():
-    """It is OpenAPI 3.1: known keys, valid schemas, all objects closed, references that lead somewhere."""
+def test_the_document_is_openapi():
+    """Version 3.1: known keys, valid schemas, all objects closed, references that lead somewhere."""
     assert DOCUMENT["openapi"] == "3.1.0"
     assert set(DOCUMENT) == {"openapi", "info", "servers", "security", "paths", "components"}
     assert {"title", "version"} <= set(DOCUMENT["info"])
@@ -73,16 +78,19 @@ def test_operations_have_names():
     assert len(set(names)) == len(names) and all(re.fullmatch(r"get[A-Z]\w+", name) for name in names)
 
 
-def test_the_document_is_served(perfmond):
-    daemon = perfmond("")
+@pytest.fixture
+def daemon(shared_perfmond):
+    return shared_perfmond("[profiles]\nenabled = yes\n")
+
+
+def test_the_document_is_served(daemon):
     answer = daemon.get("/api/v1/openapi.json")
     assert answer.headers["Content-Type"] == "application/json" and answer.json() == DOCUMENT
     assert answer.headers["Content-Encoding"] == "gzip"
 
 
-def test_paths_are_all_there_are(perfmond):
+def test_paths_are_all_there_are(daemon):
     """The paths that the daemon answers are those of the document, and what it says of their errors."""
-    daemon = perfmond("[profiles]\nenabled = yes\n")
     for path, item in DOCUMENT["paths"].items():
         answer = daemon.get(path.format(name="profile", id="none"))
         assert answer.status_code == (404 if "{id}" in path else 200)
@@ -99,12 +107,23 @@ def with_rates(daemon):
         else None
 
 
-@pytest.mark.parametrize("extra", ["", "[cpu]\naggregate = yes\n", "[cgroup]\nper_cpu = yes\n"])
-def test_answers(perfmond, cgroups, extra):
-    """Twice: rates are null first."""
-    cgroups.make("a")
-    cgroups.make("perfmond-test.service")
-    daemon = perfmond(COLUMNS.format(include=f"{cgroups.label}/**") + extra)
+@pytest.fixture(scope="module")
+def top(shared_cgroups):
+    """Of cgroups that are there before the daemon is: leaves, and one in between that is left out."""
+    for path in ("a", "perfmond-test.service", "inner", "inner/b", "inner/b/c", "inner/b/d", "inner-b"):
+        shared_cgroups.make(path)
+    return shared_cgroups.label
+
+
+@pytest.fixture
+def counting(shared_perfmond, top):
+    return shared_perfmond(COLUMNS.format(top=top, aggregate="", per_cpu=""))
+
+
+@pytest.mark.parametrize("aggregate, per_cpu", [("", ""), ("aggregate = yes", "per_cpu = yes")])
+def test_answers_are_as_described(shared_perfmond, top, aggregate, per_cpu):
+    """All of the API. Twice: rates are null first."""
+    daemon = shared_perfmond(COLUMNS.format(top=top, aggregate=aggregate, per_cpu=per_cpu))
     for path in API:
         check(daemon.get(path))
     # An event that shares the PMU can miss the next interval, and has no rate again.
@@ -129,9 +148,9 @@ def busy_by_the_kernel():
             for line in lines if re.fullmatch(r"cpu\d+", line[0])}
 
 
-def test_busy_seconds(perfmond):
+def test_busy_seconds_are_of_now(shared_perfmond):
     """Read for each answer that is made, not when the daemon has last read its counters."""
-    daemon = perfmond("[daemon]\ninterval = 60s\n[cgroup]\ngroups =\n")
+    daemon = shared_perfmond("[daemon]\ninterval = 60s\n[cgroup]\ngroups =\n")
     for _ in range(3):
         before = busy_by_the_kernel()
         time.sleep(0.2)
@@ -141,28 +160,23 @@ def test_busy_seconds(perfmond):
         assert all(before[cpu] <= busy <= after[cpu] for cpu, busy in shown.items()), (before, shown, after)
 
 
-def test_filtered_answers(perfmond, cgroups):
-    cgroups.make("a")
-    daemon = perfmond(COLUMNS.format(include=f"{cgroups.label}/**"))
+def test_filtered_answers_are_as_described(counting):
     names = {parameter["name"] for parameter in DOCUMENT["paths"]["/api/v1/snapshot"]["get"]["parameters"]}
     for query in ("scope=cpu", "scope=cgroup", "cgroup=/**", "event=context*", "sort=task_clock", "leaves=yes",
                   "leaves=no", "limit=1", "scope=cgroup&sort=context-switches&limit=1", "event=nothing"):
         assert set(re.findall(r"(?:^|&)(\w+)=", query)) <= names, query
-        check(daemon.get("/api/v1/snapshot?" + query))
+        check(counting.get("/api/v1/snapshot?" + query))
 
 
-def test_leaves(perfmond, cgroups):
-    """Those without others below them, as /metrics tells them; of what is left out in between, nothing is one."""
-    for path in ("a", "a/b", "a/b/c", "a/b/d", "a-b"):
-        cgroups.make(path)
-    daemon = perfmond(COLUMNS.format(include=f"{cgroups.label}/**\nexclude = {cgroups.label}/a/b"))
-    expected = {"a": 2, "a/b/c": 0, "a/b/d": 0, "a-b": 0}
-    metrics = until(lambda: len((m := daemon.fresh()).all("perf_cgroup_descendants")) == len(expected) and m,
+def test_leaves_have_no_others_below(counting, top):
+    """As /metrics tells them; of what is left out in between, nothing is one."""
+    expected = {"a": 0, "perfmond-test.service": 0, "inner": 2, "inner/b/c": 0, "inner/b/d": 0, "inner-b": 0}
+    metrics = until(lambda: len((m := counting.fresh()).all("perf_cgroup_descendants")) == len(expected) and m,
                     "all of them are counted")
     assert {labels["cgroup"]: value for labels, value in metrics.all("perf_cgroup_descendants")} == \
-        {f"{cgroups.label}/{path}": number for path, number in expected.items()}
-    leaves = check(daemon.get("/api/v1/snapshot?scope=cgroup&leaves=yes"))["cgroups"]
-    assert {row["cgroup"] for row in leaves} == {f"{cgroups.label}/{path}" for path in ("a/b/c", "a/b/d", "a-b")}
+        {f"{top}/{path}": number for path, number in expected.items()}
+    leaves = check(counting.get("/api/v1/snapshot?scope=cgroup&leaves=yes"))["cgroups"]
+    assert {row["cgroup"] for row in leaves} == {f"{top}/{path}" for path in expected if path != "inner"}
 
 
 WRONG = ["scope=everything", "scope=", "leaves=", "limit=0", "limit=x", "limit=", "cgroup=", "event=", "sort=",
@@ -170,17 +184,23 @@ WRONG = ["scope=everything", "scope=", "leaves=", "limit=0", "limit=x", "limit="
          "&".join(f"a{i}=1" for i in range(20))]
 
 
-def test_wrong_queries(perfmond):
-    daemon = perfmond("")
-    for path, query in itertools.product(API, WRONG):
+def each_in_turn():
+    """Three of them for each path, and all of them for the one that takes most parameters."""
+    yield from ((path, query) for i, path in enumerate(API) for query in WRONG[i % 5::5])
+    yield from (("/api/v1/snapshot", query) for query in WRONG)
+
+
+@pytest.mark.parametrize("pairs", [list(each_in_turn()), pytest.param(list(itertools.product(API, WRONG)), marks=pytest.mark.deep)],
+                         ids=["each in turn", "all"])
+def test_wrong_queries_are_refused(daemon, pairs):
+    for path, query in pairs:
         answer = daemon.get(f"{path}?{query}")
         assert answer.status_code == 400, (path, query)
         assert "\n" not in check(answer)["error"], (path, query)
 
 
-def test_refused(perfmond):
-    """What does not get as far as its path."""
-    daemon = perfmond("")
+def test_refusals_at_every_path(daemon):
+    """Another method than GET, another host, and headers that are too long."""
     for path in (path.format(name="profile", id="none") for path in DOCUMENT["paths"]):
         for status, answer in [(405, requests.post(daemon.url + path, timeout=PATIENCE)),
                                (421, daemon.get(path, headers={"Host": "rebound.example"})),
@@ -189,19 +209,16 @@ def test_refused(perfmond):
             check(answer)
 
 
-def test_what_has_no_path(perfmond):
-    """It is JSON of the same kind below /api/."""
-    daemon = perfmond("")
+def test_unknown_paths_of_the_api_get_json(daemon):
     for answer in (daemon.get("/api/v1/nothing"), daemon.get("/api")):
         assert answer.status_code == 404
     check_schema("Error", daemon.get("/api/v1/nothing").json())
 
 
-def test_compressed_answers(perfmond):
-    daemon = perfmond("[profiles]\nenabled = yes\n")
+def test_answers_are_compressed(daemon):
     for path in [*API, "/"]:
         answer = daemon.get(path, headers={"Accept-Encoding": "gzip"}, stream=True)
-        assert answer.headers["Content-Encoding"] == "gzip"
+        assert answer.headers.get("Content-Encoding") == "gzip", (path, answer.status_code, answer.content)
         body = gzip.decompress(answer.raw.read())
         assert len(body) > 20
         plain = daemon.get(path, headers={"Accept-Encoding": "identity"})
