@@ -3,9 +3,9 @@
 
 import subprocess
 
-import pytest
 import requests
 
+import tree
 from harness import PROMETHEUS, free_port, until
 
 
@@ -30,7 +30,7 @@ scrape_configs:
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
 
     def wait_ready(self):
-        until(self._ready, f"Prometheus is ready, see {self.log.name}", 30)
+        until(self._ready, f"Prometheus is ready, see {self.log.name}")
         return self
 
     def _ready(self):
@@ -40,7 +40,7 @@ scrape_configs:
             return False
 
     def get(self, path, **params):
-        answer = requests.get(f"{self.url}/api/v1/{path}", params=params, timeout=10).json()
+        answer = requests.get(f"{self.url}/api/v1/{path}", params=params, timeout=60).json()
         assert answer["status"] == "success", f"{params}: {answer}"
         return answer["data"]
 
@@ -57,7 +57,7 @@ scrape_configs:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(60)
         self.log.close()
 
 
@@ -70,7 +70,6 @@ def job(*targets, name="perfmond"):
 
 
 def promtool(*args, **kwargs):
-    if not (PROMETHEUS / "promtool").exists():
-        pytest.skip(f"needs {PROMETHEUS}/promtool")
-    return subprocess.run([PROMETHEUS / "promtool", *args], capture_output=True, text=True, timeout=60, check=False,
+    tree.provide("prometheus")
+    return subprocess.run([PROMETHEUS / "promtool", *args], capture_output=True, text=True, timeout=120, check=False,
                           **kwargs)

@@ -13,9 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness import PATIENCE, Metrics, Repeated, as_user, until
-from prometheus import job
+from prometheus import job, promtool
 
 CONF = Path(__file__).parents[2] / "conf"
 DASHBOARD = json.loads((CONF / "grafana/perfmond.json").read_text(encoding="utf-8"))
@@ -100,9 +101,9 @@ def hardware(machines):
 
 # --- the file
 
-def test_it_is_what_the_generator_makes():
+def test_the_dashboard_is_what_the_generator_makes():
     made = subprocess.run([sys.executable, CONF / "grafana/generate.py"], capture_output=True, text=True, check=True,
-                          timeout=30).stdout
+                          timeout=PATIENCE).stdout
     assert made == (CONF / "grafana/perfmond.json").read_text(encoding="utf-8"), \
         "conf/grafana/generate.py >conf/grafana/perfmond.json"
 
@@ -118,7 +119,7 @@ def check_places(panels):
                 assert other is panel, f"{panel['title']} lies on {other['title']}"
 
 
-def test_ids_and_places():
+def test_ids_and_places_of_panels():
     """Each panel has an id of its own, and a place of its own on a grid of 24 columns: in the folded row below which it
     is, or among all that are not folded. The first row is open."""
     ids = [panel["id"] for panel in ALL]
@@ -132,7 +133,7 @@ def test_ids_and_places():
         check_places(row["panels"])
 
 
-def test_it_needs_nothing_but_grafana():
+def test_the_dashboard_needs_nothing_but_grafana():
     """Its own panels, and the Prometheus that is chosen."""
     assert {panel["type"] for panel in ALL} <= \
         {"row", "text", "stat", "timeseries", "table", "state-timeline"}
@@ -192,6 +193,25 @@ def without_data(server, at, *more):
     return missing
 
 
+def test_expressions_are_promql_of_what_there_is(tmp_path):
+    """Of the dashboard and the rules: each name is one of doc/metrics.md, of a recording rule, or of Prometheus. With
+    data: below, and the rules in test_rules.py."""
+    rules = [{"record": f"q{i}", "expr": expression} for i, (_, expression, _) in enumerate(expressions())]
+    path = tmp_path / "rules.json"  # which is YAML, too
+    path.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}), encoding="utf-8")
+    done = promtool("check", "rules", path)
+    assert done.returncode == 0 and f"{len(rules)} rules found" in done.stdout, done.stdout + done.stderr
+    documented = re.findall(r"^\| `(perf\w*[<\w>]*)` \|", (CONF.parent / "doc/metrics.md").read_text(), re.M)
+    pattern = "|".join(name.replace("<event>", r"\w+") for name in documented)
+    own = [rule for file in RULES for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]
+           for rule in group["rules"]]
+    recorded = {rule["record"] for rule in own if "record" in rule}
+    texts = [expression for _, expression, _ in expressions()] + [rule["expr"] for rule in own]
+    names = {name for text in texts for name in re.findall(r"(?<![\w:\"/.])(?:\w+:)*perf(?:mond)?_[\w:]+", text)}
+    assert len(names) > 20
+    assert not [name for name in names if name not in recorded and not re.fullmatch(pattern, name)]
+
+
 def check_shape(hardware, metrics):
     """What stands in for a PMU has the labels that the daemon gives to what it counts here."""
     made = Metrics(hardware.text())
@@ -223,6 +243,8 @@ kube_pod_container_info{namespace="shop",pod="web-0",container="web",container_i
 """
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, machines, hardware, prometheus, tmp_path):
     """Under load, in a cgroup that is a unit by its name and a container, beside a machine with a PMU, and one with a
     pod. One event is counted nowhere: this machine may have a PMU that counts all others."""
@@ -272,7 +294,7 @@ def test_every_rule_and_expression_has_data(perfmond, cgroups, work, cpus, machi
     assert {labels["cgroup"] for labels, _ in server.query(everything, time=at)} == {"/a.slice", "/a.slice/b.service"}
 
 
-def test_links_to_what_is_not_counted(prometheus):
+def test_links_lead_to_what_is_not_counted(prometheus):
     """By the address that a machine is scraped at, or by its name and the port that is given."""
     server = prometheus("")
     link = next(panel for panel in PANELS if panel["title"] == "What is not counted, and its state")
@@ -284,7 +306,6 @@ def test_links_to_what_is_not_counted(prometheus):
                               ("[::1]:80", "[::1]:80"), ("[2001:db8::1]", "[2001:db8::1]:9753")):
         played = f'label_replace(vector(1), "instance", "{instance}", "", "")'
         assert [labels["address"] for labels, _ in server.query(expression.replace(series, played))] == [address]
-
 
 
 # --- alerts
@@ -310,6 +331,8 @@ def quick_alerts(folder):
     return rules
 
 
+@pytest.mark.deep
+@pytest.mark.alone
 def test_what_fires_with_the_default_config(perfmond, cgroups, work, cpus, machines, prometheus, binary_for_all,
                                             tmp_path):
     """Nothing, on a tree of five levels: neither here, nor on a machine whose PMU has two counters for all of that, so

@@ -48,7 +48,7 @@ def test_examples_are_events(row, tmp_path):
         assert re.search(rf"^  g +{re.escape(example)} +\w+( \[\d+\])?$", done.stdout, re.M), done.stdout
 
 
-def test_modifiers(tmp_path):
+def test_all_modifiers_are_in_the_table(tmp_path):
     """Each modifier of the table is one, and all there are stand in it."""
     letters = {name[0] for row in table(EVENTS, "Modifiers") for name in events_of(row[0])}
     config = tmp_path / "doc.conf"
@@ -57,7 +57,7 @@ def test_modifiers(tmp_path):
     assert letters == set(re.search(r"there are (.*)", refused)[1].replace(" and ", ", ").split(", ")), refused
 
 
-def test_states():
+def test_all_states_are_in_the_table():
     states = {events_of(row[0])[0] for row in table(EVENTS, "States")}
     source = "".join(path.read_text(encoding="utf-8") for path in sorted(TOP.glob("daemon/plan/*.c")))
     assert states == set(re.findall(r"\[EVENT_\w+\] = \"(\w+)\"", source))
@@ -70,7 +70,7 @@ def shape(line):
     return re.sub(r"\d+", "N", re.sub(r" at \S+;", " at PATH;", line))
 
 
-def test_sample_of_check(privileged, tmp_path):
+def test_the_sample_of_check_is_as_printed(privileged, tmp_path):
     """The first sample has the lines of --check with the default config, in their order and with their words."""
     text = (TOP / "doc/troubleshooting.md").read_text(encoding="utf-8")
     sample = re.search(r"^## What --check prints$.*?^```\n(.*?)^```$", text, re.M | re.S)[1]
@@ -131,7 +131,7 @@ def find(documented, name):
     return rows[0]
 
 
-def test_metrics(perfmond, cgroups, tmp_path):
+def test_all_metrics_and_labels_are_in_the_tables(perfmond, cgroups, tmp_path):
     """All that the daemon shows stands in the tables, with its type and labels, and nothing else does."""
     documented = [Documented(row) for heading in ("Counted events", "The daemon's own")
                   for row in table(METRICS, heading)]
@@ -150,7 +150,7 @@ def test_metrics(perfmond, cgroups, tmp_path):
         until(lambda: daemon.metrics().all("perf_cgroup_info", image="d"), "names")
         if "peaks" in config:
             until(lambda: all(f"perf_{scope}_page_faults_peak" in daemon.metrics().text for scope in ("cpu", "cgroup")),
-                  "an interval, for its peak", 30)
+                  "an interval, for its peak")
         metrics = daemon.fresh()
         types = dict(re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text, re.M))
         for name, labels in metrics.samples:
@@ -175,7 +175,7 @@ def test_metrics(perfmond, cgroups, tmp_path):
         {"version", "revision", "compiler", "features"}
 
 
-def test_events_of_the_default_config(perfmond):
+def test_events_of_the_default_config_are_in_the_table(perfmond):
     rows = table(METRICS, "The default config's")
     documented = {(scope, events_of(row[0])[0], row[2] or None) for row in rows for scope in events_of(row[1])}
     found = {(event["scope"], event["event"], event["unit"])
@@ -183,7 +183,7 @@ def test_events_of_the_default_config(perfmond):
     assert documented == found
 
 
-def test_units_and_states_of_metrics():
+def test_all_units_and_states_of_metrics_are_in_the_tables():
     units = {row[0] for row in table(METRICS, "Units")}
     assert units == set(re.findall(r"\[EVENT_UNIT_\w+\] = \"(\w+)\"", (TOP / "daemon/event/unit.c").read_text()))
     states = [name for row in table(METRICS, "States") for name in events_of(row[0])]

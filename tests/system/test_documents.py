@@ -104,8 +104,9 @@ def test_what_the_source_is_said_to_have(document):
     """Each function, file and room that these documents name."""
     text = prose(read(document))
     source = "".join(read(path) for path in sorted(TOP.glob("daemon/**/*.[ch]")))
-    for function in re.findall(r"`(\w+)\(\)`", text):
-        assert re.search(rf"\b{function}\(", source), f"there is no function {function}()"
+    functions = set(re.findall(r"\b(\w+)\(", source))
+    missing = [name for name in re.findall(r"`(\w+)\(\)`", text) if name not in functions]
+    assert not missing, f"there are no functions {missing}"
     for path in re.findall(r"`([a-z.-]+/[a-z0-9./-]+\.\w+)`", text):
         assert (TOP / path).exists() or (TOP / "daemon" / path).exists(), f"there is no {path}"
     if document.name == "architecture.md":
@@ -113,10 +114,18 @@ def test_what_the_source_is_said_to_have(document):
         assert sorted(rooms) == sorted(path.name for path in TOP.glob("daemon/[a-z]*") if path.is_dir())
 
 
-def test_the_suites():
-    """All that ./dev knows stand in the table, and nothing else does."""
+def test_each_folder_of_tests_is_described():
+    """In the table of tests/README.md, and nothing else is."""
+    folders = {path.parent.relative_to(TOP / "tests").parts[0] for path in TOP.glob("tests/*/**/*.*")
+               if "__pycache__" not in path.parts and path.is_file()}
+    table = re.search(r"^\| folder \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", read("tests/README.md"), re.M)[1]
+    documented = re.findall(r"^\| `(\w+)` \|", table, re.M)
+    assert sorted(documented) == sorted(folders)
+
+
+def test_dev_help_names_all_commands():
+    """Those that the documents tell to call."""
     shown = subprocess.run([TOP / "dev", "help"], capture_output=True, text=True, check=True).stdout
-    suites = re.search(r"^ +test \[SUITE\.\.\.\] .*: ([\w ]+)$", shown, re.M)[1].split()
-    table = re.search(r"^\| suite \|.*\n((?:\|.*\n)+)", read("CONTRIBUTING.md"), re.M)[1]
-    documented = [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
-    assert sorted(documented) == sorted(suites)
+    commands = set(re.findall(r"^  ([a-z]+)\b", shown, re.M))
+    told = set(re.findall(r"\./dev ([a-z]+)", "".join(read(name_of(path)) for path in DOCUMENTS)))
+    assert told - {"help"} <= commands, told - commands

@@ -47,9 +47,47 @@ def blocks_of(path, tmp_path):
 
 
 def wait_slots(daemon, nr):
-    return until(lambda: len((history := past(daemon))["times"]) >= nr and history, f"{nr} slots", 10 + 2 * nr)
+    return until(lambda: len((history := past(daemon))["times"]) >= nr and history, f"{nr} slots")
 
 
+@pytest.fixture(scope="module")
+def pair(shared_cgroups):
+    return [shared_cgroups.make(name) for name in ("a", "b")]
+
+
+@pytest.fixture
+def shared(shared_perfmond, shared_cgroups, pair):
+    """For tests that only look."""
+    return shared_perfmond(CONFIG.format(top=shared_cgroups.label))
+
+
+def test_the_slots_add_up_to_the_total(shared, shared_cgroups, work):
+    """Of a cgroup that is there from its beginning; ends and lengths of slots fit."""
+    wait_slots(shared, 1)
+    cgroup = shared_cgroups.make("new")
+    until(lambda: shared.metrics().all("perf_cgroup_context_switches_total", cgroup=cgroup.label), "it is counted")
+    worker = work(cgroup=cgroup)
+    worker.do("faults 1000")
+
+    def add_up():
+        """When its last events are in a slot."""
+        history, metrics = past(shared), shared.fresh()
+        if not row_of(history, cgroup.label):
+            return None
+        counted, names = sums(history, row_of(history, cgroup.label)), ("page_faults", "task_clock_seconds")
+        totals = [metrics.value(f"perf_cgroup_{name}_total", cgroup=cgroup.label) for name in names]
+        return totals[0] >= 1000 and counted["page_faults"] == pytest.approx(totals[0], rel=0.001) and \
+            counted["task_clock"] == pytest.approx(totals[1], rel=0.01, abs=0.001) and history
+    history = until(add_up, "the slots add up to the totals")
+    times, seconds = history["times"], history["seconds"]
+    assert len(times) == len(seconds) and all(length > 0.8 for length in seconds)
+    for before, after, length in zip(times, times[1:], seconds[1:]):
+        assert after - before == pytest.approx(length, abs=0.01)
+    assert history["timestamp"] == times[-1] <= time.time() + 1
+
+
+@pytest.mark.deep
+@pytest.mark.alone
 def test_it_is_what_was_counted(perfmond, cgroups, work):
     """The sum of all slots is the total, of a cgroup that is there from its beginning; ends and lengths fit."""
     daemon = perfmond(CONFIG.format(top=cgroups.label))
@@ -78,16 +116,14 @@ def test_it_is_what_was_counted(perfmond, cgroups, work):
     assert max(rate for rate in rates if rate is not None) == pytest.approx(300, rel=0.4)
 
 
-def test_a_part(perfmond, cgroups):
-    cgroups.make("a")
-    cgroups.make("b")
-    daemon = perfmond(CONFIG.format(top=cgroups.label))
+def test_a_part_by_scope_cgroup_event_and_time(shared, pair):
+    daemon = shared
     history = wait_slots(daemon, 5)
-    assert len(history["cpus"]) == len(harness.online_cpus()) and len(history["cgroups"]) == 2
+    assert len(history["cpus"]) == len(harness.online_cpus()) and len(history["cgroups"]) >= 2
     assert past(daemon, scope="cpu")["cgroups"] == [] and past(daemon, scope="cgroup")["cpus"] == []
     one = past(daemon, cgroup="**/a", event="context*", scope="cgroup")["cgroups"]
-    assert [row["cgroup"] for row in one] == [f"{cgroups.label}/a"] and set(one[0]["events"]) == {"context_switches"}
-    recent = past(daemon, **{"from": -1.5})
+    assert [row["cgroup"] for row in one] == [pair[0].label] and set(one[0]["events"]) == {"context_switches"}
+    recent = past(daemon, **{"from": -1.5})  # a slot is longer than half a second
     assert 1 <= len(recent["times"]) <= 2 and recent["times"][-1] == recent["timestamp"]
     middle = past(daemon, **{"from": history["times"][1] - 0.01, "to": history["times"][3] + 0.01})
     assert middle["times"] == pytest.approx(history["times"][1:4], abs=0.01)
@@ -103,7 +139,7 @@ def test_a_part(perfmond, cgroups):
         assert answer.status_code == 400 and query.split("=", maxsplit=1)[0] in answer.json()["error"], query
 
 
-def test_gone_and_reloaded(perfmond, cgroups):
+def test_the_past_of_removed_cgroups_stays_also_over_a_reload(perfmond, cgroups):
     """A cgroup that is removed keeps its past, and a reload keeps that of all events that stay."""
     cgroup = cgroups.make("short")
     text = CONFIG.format(top=cgroups.label) + "linger = 1s\n"
@@ -127,32 +163,32 @@ def test_gone_and_reloaded(perfmond, cgroups):
 
 
 @pytest.mark.once
-def test_prometheus_takes_it(perfmond, cgroups, work, tmp_path):
+def test_prometheus_takes_the_past(shared, shared_cgroups, work, tmp_path):
     """As blocks of its database, with the same values as those of /metrics at that time."""
-    cgroup = cgroups.make('a "quoted" one')
-    daemon = perfmond(CONFIG.format(top=cgroups.label))
-    worker = work(cgroup=cgroup)
-    worker.begin("ticks 100 2500")
-    wait_slots(daemon, 4)
-    worker.finish()
-    wait_slots(daemon, max(6, len(past(daemon)["times"]) + 2))
-    answer, asked = daemon.get("/api/v1/history", headers=OPENMETRICS), time.time()
-    total = daemon.fresh().value("perf_cgroup_context_switches_total", cgroup=cgroup.label)
+    cgroup, daemon = shared_cgroups.make('a "quoted" one'), shared
+    until(lambda: daemon.metrics().all("perf_cgroup_page_faults_total", cgroup=cgroup.label), "it is counted")
+    work(cgroup=cgroup).do("faults 1000")
+    until(lambda: (row := row_of(history := past(daemon), cgroup.label)) and sums(history, row)["page_faults"] >= 1000,
+          "its faults are in the past")
+    wait_slots(daemon, len(past(daemon)["times"]) + 1)
+    answer = daemon.get("/api/v1/history", headers=OPENMETRICS)
+    total = daemon.fresh().value("perf_cgroup_page_faults_total", cgroup=cgroup.label)
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text") and answer.text.endswith("# EOF\n")
     (tmp_path / "past.om").write_text(answer.text, encoding="utf-8")
     found = {labels: samples for labels, samples in blocks_of(tmp_path / "past.om", tmp_path).items()
-             if "perf_cgroup_context_switches_total" in labels}
+             if "perf_cgroup_page_faults_total" in labels and "quoted" in labels}
     label = cgroup.label.replace('"', '\\"')
-    assert found.keys() == {f'__name__="perf_cgroup_context_switches_total", cgroup="{label}"'}
+    assert found.keys() == {f'__name__="perf_cgroup_page_faults_total", cgroup="{label}"'}
     (samples,) = found.values()
     moments, values = zip(*samples)
-    assert len(values) >= 6 and list(values) == sorted(values) and values[-1] == pytest.approx(total, abs=5)
-    assert values[-1] - values[0] > 100 and list(moments) == sorted(set(moments))
-    assert moments[-1] / 1000 == pytest.approx(asked, abs=10)
+    assert len(values) >= 2 and list(values) == sorted(values) and values[-1] == pytest.approx(total, abs=5)
+    assert total >= 1000 and list(moments) == sorted(set(moments)) and moments[-1] / 1000 <= time.time() + 1
 
 
 @pytest.mark.once
-def test_a_record(cgroups, work, tmp_path):
+@pytest.mark.deep
+@pytest.mark.alone
+def test_a_record_has_what_was_counted(cgroups, work, tmp_path):
     """--record has what was counted meanwhile, for the database of Prometheus."""
     cgroup = cgroups.make("recorded")
     worker, output = work(cgroup=cgroup), tmp_path / "record.om"
@@ -193,8 +229,9 @@ def check_record(text, labels):
 
 
 @pytest.mark.once
-def test_a_large_record(cgroups, tmp_path):
-    """It is written in pieces, one after the other: into a file, and into a pipe."""
+@pytest.mark.deep
+def test_a_large_record_is_written_in_pieces(cgroups, tmp_path):
+    """Into a file, and into a pipe."""
     output, fifo = tmp_path / "record.om", tmp_path / "fifo"
     labels = {cgroups.make(f"a-cgroup-with-a-long-name-{i}").label for i in range(700)}
     config = tmp_path / "perfmond.conf"
@@ -215,28 +252,31 @@ def test_a_large_record(cgroups, tmp_path):
 
 
 @pytest.mark.once
-def test_a_record_that_is_ended(cgroups, tmp_path):
-    """By a signal: up to there it is whole."""
-    cgroups.make("a")
+def test_a_record_that_is_ended_is_whole(cgroups, work, tmp_path):
+    """By a signal. It has what was counted up to there, and takes the place of a file that was longer."""
+    cgroup = cgroups.make("a")
+    worker = work(cgroup=cgroup)
     config, output = tmp_path / "perfmond.conf", tmp_path / "record.om"
+    output.write_text("what was there before, which is longer than nothing" * 1000)
     config.write_text(CONFIG.format(top=cgroups.label) + "[daemon]\ninterval = 100ms\n")
     with subprocess.Popen([harness.PERFMOND, f"--config={config}", f"--record={output}", "--duration=10min"],
                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             while "recording in" not in (line := process.stderr.readline()):
                 assert line, "it has ended"
-            time.sleep(2.5)
+            worker.do("faults 1000")
+            time.sleep(2.5)  # for slots of a second each
             process.terminate()
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=harness.PATIENCE)
         finally:
             process.kill()
     assert process.returncode == 0, errors
-    series = f'__name__="perf_cgroup_task_clock_seconds_total", cgroup="{cgroups.label}/a"'
-    assert len(blocks_of(output, tmp_path)[series]) > 1
+    samples = blocks_of(output, tmp_path)[f'__name__="perf_cgroup_page_faults_total", cgroup="{cgroup.label}"']
+    assert len(samples) > 1 and samples[-1][1] >= 1000
 
 
 @pytest.mark.once
-def test_records_that_cannot_be(tmp_path):
+def test_records_that_cannot_be_written_are_refused(tmp_path):
     config = tmp_path / "perfmond.conf"
     config.write_text("[cgroup]\ngroups =\n")
     for args, words in ((["--record"], "requires an argument"),
@@ -255,7 +295,7 @@ def test_records_that_cannot_be(tmp_path):
         assert done.returncode == 1 and words in done.stderr, done.stderr
 
 
-def test_its_memory(perfmond, cgroups):
+def test_its_memory_has_a_bound(perfmond, cgroups):
     """It is as large as it says, has a bound, and may be nothing."""
     for i in range(40):
         cgroups.make(f"c{i}")
@@ -281,7 +321,7 @@ def test_its_memory(perfmond, cgroups):
     assert history["cpus"] == history["cgroups"] == []
 
 
-def test_summed_and_single(perfmond, cgroups):
+def test_it_is_summed_as_the_snapshot_is(perfmond, cgroups):
     """As the snapshot has them: [cpu] aggregate has one row of all CPUs, [cgroup] per_cpu one for each."""
     cgroups.make("a")
     config = CONFIG.format(top=cgroups.label)

@@ -2,13 +2,13 @@
 """The mixin: Debian's jsonnet renders what is installed, and what its _config asks for."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
+from machine import needs
 from prometheus import promtool
 
 TOP = Path(__file__).parents[2]
@@ -16,11 +16,11 @@ MIXIN = TOP / "conf/mixin/mixin.libsonnet"
 MANIFEST = TOP / "packaging/kubernetes/prometheus-operator/prometheus-rule.json"
 RUNBOOKS = "file:///usr/share/doc/perfmond/runbooks.md"
 
-pytestmark = [pytest.mark.once, pytest.mark.skipif(not shutil.which("jsonnet"), reason="needs jsonnet")]
+pytestmark = [pytest.mark.once, needs("jsonnet")]
 
 
 def jsonnet(*args):
-    done = subprocess.run(["jsonnet", *args], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["jsonnet", *args], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -39,7 +39,7 @@ def groups(kind):
     return found
 
 
-def test_it_is_what_is_installed():
+def test_the_mixin_is_what_is_installed():
     assert rendered() == {
         "prometheusAlerts": {"groups": groups("alerts")},
         "prometheusRules": {"groups": groups("recording") + groups("kubernetes")},
@@ -48,7 +48,7 @@ def test_it_is_what_is_installed():
     }
 
 
-def test_the_manifest():
+def test_the_manifest_has_all_rules():
     """A PrometheusRule of all rules."""
     program = TOP / "conf/mixin/prometheus-rule.jsonnet"
     assert jsonnet(program) == MANIFEST.read_text(encoding="utf-8"), \
@@ -57,7 +57,7 @@ def test_the_manifest():
         groups("alerts") + groups("recording") + groups("kubernetes")
 
 
-def test_its_config(tmp_path):
+def test_the_config_of_the_mixin(tmp_path):
     made = rendered("selector: 'job=\"perf\", env!=\"test\"', runbookURL: 'https://wiki.example/pm', kubernetes: false")
     assert made["prometheusRules"]["groups"] == groups("recording")
     text = json.dumps(made)

@@ -10,9 +10,9 @@ import pytest
 pytestmark = pytest.mark.once
 
 
-def test_policy_names_script_and_style(perfmond):
+def test_policy_names_script_and_style(shared_perfmond):
     """The Content-Security-Policy allows the one script and the one style that the page has, and nothing else."""
-    page = perfmond().get("/")
+    page = shared_perfmond().get("/")
     policy = dict(part.split(" ", 1) for part in page.headers["Content-Security-Policy"].split("; "))
     assert policy["default-src"] == "'none'" and policy["connect-src"] == "'self'"
     for tag in ("script", "style"):

@@ -24,17 +24,25 @@ def names(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_they_are_rules(kind):
+def test_promtool_takes_the_rules(kind):
     done = promtool("check", "rules", "--lint-fatal", rules(kind))
     assert done.returncode == 0 and f"{len(names(kind))} rules found" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_they_make_of_series(kind):
+def test_what_the_rules_make_of_series(kind):
     done = promtool("test", "rules", TOP / f"tests/rules/{kind}.yml")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_rule_is_named_in_a_test(kind):
+    tests = (TOP / f"tests/rules/{kind}.yml").read_text(encoding="utf-8")
+    assert len(names(kind)) == NUMBERS[kind]
+    assert not [name for name in names(kind) if name not in tests]
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_none_goes_without_a_test(kind, tmp_path):
     """The tests that name a rule notice when it is not there."""
@@ -68,7 +76,7 @@ def test_each_alert_has_a_runbook():
         assert link and link[1] == f"file:///usr/share/doc/perfmond/runbooks.md#{name.lower()}", name
 
 
-def test_the_scrape_config(tmp_path):
+def test_the_scrape_config_is_one(tmp_path):
     """As it is, and with what is commented out: all of it is a config together with the rules."""
     text = (CONF / "scrape.yml").read_text(encoding="utf-8")
     everything = re.sub(r"^#(?=  )", "", text, flags=re.M)

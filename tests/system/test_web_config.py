@@ -48,7 +48,7 @@ def write(path, text):
     return BASE + f"web_config = {path}\n"
 
 
-def test_all_of_it(perfmond, files, fleet, path):
+def test_all_that_a_web_config_can_have(perfmond, files, fleet, path):
     right = fleet.issue("right")
     daemon = perfmond(write(path, TEXT), access={**files.access, "cert": right})
     older = path.with_name("older.yml")  # which Debian 12's promtool knows
@@ -63,7 +63,7 @@ def test_all_of_it(perfmond, files, fleet, path):
     assert refusal(daemon, fleet.issue("sub", san="DNS:sub.prometheus.example")) == "TLSV1_ALERT_ACCESS_DENIED"
 
 
-def test_plain(perfmond, path):
+def test_a_web_config_without_certificates(perfmond, path):
     """Without certificates and users it asks for none, as exporters do."""
     daemon = perfmond(write(path, "http_server_config: { http2: true }\n"))
     assert daemon.url.startswith("http:") and daemon.get("/metrics").ok
@@ -72,7 +72,7 @@ def test_plain(perfmond, path):
     assert daemon.get("/metrics").status_code == 401 and daemon.get("/metrics", auth=("ada", "engine")).ok
 
 
-def test_a_certificate_inside(perfmond, files, path):
+def test_a_certificate_inside_the_web_config(perfmond, files, path):
     def indented(file):
         return file.read_text().replace("\n", "\n    ")
     daemon = perfmond(write(path, f"tls_server_config:\n  cert: |\n    {indented(files.certificate)}\n"
@@ -80,7 +80,7 @@ def test_a_certificate_inside(perfmond, files, path):
     assert daemon.get("/metrics").ok
 
 
-def test_suites(perfmond, files, path):
+def test_cipher_suites_of_a_web_config(perfmond, files, path):
     """The certificate is of the kind ECDSA."""
     daemon = perfmond(write(path, "tls_server_config: { cert_file: cert.pem, key_file: key.pem, max_version: TLS12, "
                                   "cipher_suites: [ TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 ] }\n"),
@@ -116,7 +116,7 @@ def test_a_broken_file_changes_nothing(perfmond, files, path):
     assert daemon.get("/metrics").ok
 
 
-def test_beside_the_keys_that_it_replaces(files, path, tmp_path):
+def test_a_web_config_beside_the_keys_that_it_replaces_is_refused(files, path, tmp_path):
     config = tmp_path / "both.conf"
     config.write_text(write(path, "") + files.auth)
     done = harness.run(f"--config={config}", "--check")
