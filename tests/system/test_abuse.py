@@ -196,24 +196,34 @@ BEGUN = {"nothing": b"", "a line": b"GET / HT", "a header": b"GET / HTTP/1.1\r\n
 def test_who_sends_no_request_is_dropped(impatient, reason, text):
     """request_timeout and idle_timeout: the connection ends, and is counted with its reason."""
     left, before = Left(impatient), counts_of(impatient, reason)
-    with connect(impatient, 2) as s:
-        s.sendall(text)
-        read_all(s)
-    until(lambda: counts_of(impatient, reason) > before, f"it is dropped for the reason {reason}")
+
+    def is_dropped():
+        """On a slow machine it can be dropped before it has sent anything."""
+        with connect(impatient, 2) as s:
+            send_some(s, text)
+            read_all(s)
+        return counts_of(impatient, reason) > before
+    until(is_dropped, f"it is dropped for the reason {reason}")
     left.check_nothing()
 
 
 def test_who_takes_no_answer_is_dropped(impatient):
     """answer_timeout. Clients that go away in the middle of an answer, closed or reset, leave nothing behind."""
     left, before = Left(impatient), counts_of(impatient, "answer")
-    with contextlib.ExitStack() as sockets:
-        for i in range(8):
-            s = sockets.enter_context(connect(impatient, 2, small=True))
-            s.setblocking(False)
-            send_some(s, (GET % b"/metrics") * 2000)  # their answers are more than the kernel takes
-            if i % 2:
-                reset_at_close(s)
-        until(lambda: counts_of(impatient, "answer") > before, "one is dropped for the reason answer")
+
+    def is_dropped():
+        """On a slow machine all can be dropped before they have asked."""
+        with contextlib.ExitStack() as sockets:
+            for i in range(8):
+                s = sockets.enter_context(connect(impatient, 2, small=True))
+                s.setblocking(False)
+                send_some(s, (GET % b"/metrics") * 2000)  # their answers are more than the kernel takes
+                if i % 2:
+                    reset_at_close(s)
+            until(lambda: counts_of(impatient, "answer") > before or
+                  ask(impatient).value("perfmond_connections") == 1, "they are dropped")
+        return counts_of(impatient, "answer") > before
+    until(is_dropped, "one is dropped for the reason answer")
     left.check_nothing()
 
 
@@ -221,8 +231,9 @@ def test_half_closed_connections_end(impatient):
     left = Left(impatient)
     for text in BEGUN.values():
         with connect(impatient, 2) as s:
-            s.sendall(text)
-            s.shutdown(socket.SHUT_WR)
+            send_some(s, text)
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_WR)
             read_all(s)
     left.check_nothing()
 
@@ -280,9 +291,9 @@ def test_a_newcomer_gets_the_place_of_a_slow_client(shared_perfmond, sources):
     for text in BEGUN.values():
         with contextlib.ExitStack() as sockets:
             for source in sources:
-                sockets.enter_context(connect(daemon, source)).sendall(text)
+                send_some(sockets.enter_context(connect(daemon, source)), text)
             until(lambda: is_answered(daemon, 1), f"a newcomer is answered: {text}")
-    left.check_nothing()
+        left.check_nothing()
 
 
 def test_connections_that_are_closed_or_reset_leave_nothing(impatient):
@@ -405,7 +416,7 @@ def test_broken_requests_are_refused(impatient):
             assert answer == b"" or re.match(rb"HTTP/1\.[01] [2-5]\d\d", answer), (name, answer)
             return True
         assert statuses_of(answer) <= set(statuses), (name, answer)
-        return bool(answer) == bool(statuses)
+        return bool(statuses_of(answer)) == bool(statuses)
 
     with futures.ThreadPoolExecutor(2 * PLACES) as pool:
         for kind, found in zip(kinds, pool.map(lambda kind: until(lambda: is_answered_well(kind), kind[0]), kinds)):

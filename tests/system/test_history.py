@@ -4,6 +4,7 @@
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import time
 from concurrent import futures
@@ -64,7 +65,7 @@ def shared(shared_perfmond, shared_cgroups, pair):
 def test_the_slots_add_up_to_the_total(shared, shared_cgroups, work):
     """Of a cgroup that is there from its beginning; ends and lengths of slots fit."""
     wait_slots(shared, 1)
-    cgroup = shared_cgroups.make("new")
+    cgroup = shared_cgroups.make(f"new-{time.monotonic_ns()}")
     until(lambda: shared.metrics().all("perf_cgroup_context_switches_total", cgroup=cgroup.label), "it is counted")
     worker = work(cgroup=cgroup)
     worker.do("faults 1000")
@@ -125,8 +126,9 @@ def test_a_part_by_scope_cgroup_event_and_time(shared, pair):
     assert [row["cgroup"] for row in one] == [pair[0].label] and set(one[0]["events"]) == {"context_switches"}
     recent = past(daemon, **{"from": -1.5})  # a slot is longer than half a second
     assert 1 <= len(recent["times"]) <= 2 and recent["times"][-1] == recent["timestamp"]
-    middle = past(daemon, **{"from": history["times"][1] - 0.01, "to": history["times"][3] + 0.01})
-    assert middle["times"] == pytest.approx(history["times"][1:4], abs=0.01)
+    # Not of the oldest slots, which become longer ones.
+    middle = past(daemon, **{"from": history["times"][-4] - 0.01, "to": history["times"][-2] + 0.01})
+    assert middle["times"] == pytest.approx(history["times"][-4:-1], abs=0.01)
     assert past(daemon, to=1)["times"] == []
     # Times are written as in questions about profiles.
     assert past(daemon, **{"from": "-5min"})["times"][0] <= history["times"][0]
@@ -144,7 +146,7 @@ def test_the_past_of_removed_cgroups_stays_also_over_a_reload(perfmond, cgroups)
     cgroup = cgroups.make("short")
     text = CONFIG.format(top=cgroups.label) + "linger = 1s\n"
     daemon = perfmond(text)
-    wait_slots(daemon, 3)
+    wait_slots(daemon, 2)
     cgroup.remove()
     gone = until(lambda: (row := row_of(past(daemon), cgroup.label)) and row.get("gone") and row, "it is gone")
     assert [rate for rate in gone["events"]["context_switches"] if rate is not None]
@@ -152,8 +154,8 @@ def test_the_past_of_removed_cgroups_stays_also_over_a_reload(perfmond, cgroups)
     daemon.reload(text + "[group \"tasks\"]\nevents = task-clock, context-switches, page-faults, alignment-faults\n")
     after = wait_slots(daemon, len(before) + 2)
     assert after["times"][:len(before)] == pytest.approx(before, abs=0.05)
-    assert row_of(after, cgroup.label)["events"]["context_switches"][:3] == pytest.approx(
-        gone["events"]["context_switches"][:3])
+    assert row_of(after, cgroup.label)["events"]["context_switches"][:2] == pytest.approx(
+        gone["events"]["context_switches"][:2])
 
     def new_event():
         """Of each slot; they are known from the second reading on."""
@@ -165,12 +167,13 @@ def test_the_past_of_removed_cgroups_stays_also_over_a_reload(perfmond, cgroups)
 @pytest.mark.once
 def test_prometheus_takes_the_past(shared, shared_cgroups, work, tmp_path):
     """As blocks of its database, with the same values as those of /metrics at that time."""
-    cgroup, daemon = shared_cgroups.make('a "quoted" one'), shared
+    cgroup, daemon = shared_cgroups.make(f'a "quoted" one-{time.monotonic_ns()}'), shared
     until(lambda: daemon.metrics().all("perf_cgroup_page_faults_total", cgroup=cgroup.label), "it is counted")
     work(cgroup=cgroup).do("faults 1000")
     until(lambda: (row := row_of(history := past(daemon), cgroup.label)) and sums(history, row)["page_faults"] >= 1000,
           "its faults are in the past")
-    wait_slots(daemon, len(past(daemon)["times"]) + 1)
+    last = past(daemon)["times"][-1]
+    until(lambda: past(daemon)["times"][-1] > last, "another slot")
     answer = daemon.get("/api/v1/history", headers=OPENMETRICS)
     total = daemon.fresh().value("perf_cgroup_page_faults_total", cgroup=cgroup.label)
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text") and answer.text.endswith("# EOF\n")
@@ -259,20 +262,26 @@ def test_a_record_that_is_ended_is_whole(cgroups, work, tmp_path):
     config, output = tmp_path / "perfmond.conf", tmp_path / "record.om"
     output.write_text("what was there before, which is longer than nothing" * 1000)
     config.write_text(CONFIG.format(top=cgroups.label) + "[daemon]\ninterval = 100ms\n")
-    with subprocess.Popen([harness.PERFMOND, f"--config={config}", f"--record={output}", "--duration=10min"],
-                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            while "recording in" not in (line := process.stderr.readline()):
-                assert line, "it has ended"
-            worker.do("faults 1000")
-            time.sleep(2.5)  # for slots of a second each
-            process.terminate()
-            _, errors = process.communicate(timeout=harness.PATIENCE)
-        finally:
-            process.kill()
-    assert process.returncode == 0, errors
-    samples = blocks_of(output, tmp_path)[f'__name__="perf_cgroup_page_faults_total", cgroup="{cgroup.label}"']
-    assert len(samples) > 1 and samples[-1][1] >= 1000
+
+    def record(seconds):
+        with subprocess.Popen([harness.PERFMOND, f"--config={config}", f"--record={output}", "--duration=10min"],
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                while "recording in" not in (line := process.stderr.readline()):
+                    assert line, "it has ended"
+                worker.do("faults 1000")
+                time.sleep(seconds)
+                process.terminate()
+                _, errors = process.communicate(timeout=harness.PATIENCE)
+            finally:
+                process.kill()
+        assert process.returncode == 0, errors
+        shutil.rmtree(tmp_path / "record.om-blocks", ignore_errors=True)
+        return blocks_of(output, tmp_path).get(
+            f'__name__="perf_cgroup_page_faults_total", cgroup="{cgroup.label}"', [])
+    # Slots are of a second each, or longer on a slow machine.
+    samples = next((found for seconds in (2.5, 10, 40) if len(found := record(seconds)) > 1), None)
+    assert samples and samples[-1][1] >= 1000, "a record of two slots"
 
 
 @pytest.mark.once

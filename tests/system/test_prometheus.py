@@ -173,6 +173,7 @@ def test_the_job_with_tls_and_a_password(perfmond, files, tmp_path, prometheus, 
     block = re.search(r"^#  - job_name: perfmond-tls\n(?:#  .*\n)+", text, re.M)[0]
     jobs = re.sub(r"targets: \[.*\]", f"targets: ['{target.removeprefix('https://')}']",
                   re.sub(r"^#", "", block, flags=re.M).replace("/etc/prometheus", str(tmp_path)))
+    jobs = jobs.replace("scrape_interval: 15s", "scrape_interval: 1s")
     server = prometheus(jobs)
     # After a scrape that came too late nothing is there until the next one.
     until(lambda: server.query('up{job="perfmond-tls"} == 1') and server.query("perfmond_up"), "a scrape", 2 * PATIENCE)

@@ -88,10 +88,10 @@ def test_curl_reads_over_tls(shared, shared_files):
     """And not without TLS."""
     host, port = address_of(shared)
     done = subprocess.run(["curl", "-sS", "--fail", "--cacert", shared_files.certificate, "-u", "ada:engine",
-                           f"https://localhost:{port}/metrics"], capture_output=True, text=True, timeout=60,
+                           f"https://localhost:{port}/metrics"], capture_output=True, text=True, timeout=PATIENCE,
                           check=False)
     assert done.returncode == 0 and "perfmond_up 1" in done.stdout, done.stderr
-    done = subprocess.run(["curl", "-sS", f"http://{host}:{port}/metrics"], capture_output=True, timeout=60,
+    done = subprocess.run(["curl", "-sS", f"http://{host}:{port}/metrics"], capture_output=True, timeout=PATIENCE,
                           check=False)
     assert done.returncode != 0, "TLS only"
 
