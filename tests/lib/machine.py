@@ -108,6 +108,18 @@ def bpf():
     return "programs load"
 
 
+def bpf_privileged():
+    path = "/proc/sys/kernel/unprivileged_bpf_disabled"
+    lacks_if(read(path) == "0", "BPF programs need no privilege")
+    return "yes"
+
+
+def memory_of_maps():
+    release = platform.release()
+    lacks_if([int(part) for part in re.findall(r"\d+", release)[:2]] < [6, 4], f"Linux {release} does not tell it all")
+    return "yes"
+
+
 def tracefs():
     for folder, kind, _ in mounts():
         if kind == "tracefs" and os.access(f"{folder}/events", os.R_OK):
@@ -127,6 +139,15 @@ def cgroup():
     lacks_if(not os.access((v1 + v2)[0], os.W_OK), f"{(v1 + v2)[0]} can't be written to")
     others = sum(kind == "cgroup" for _, kind, _ in mounts())
     return f"v1 perf_event at {v1[0]}" if v1 else f"v2 at {v2[0]}" + (f", beside {others} of v1" if others else "")
+
+
+def root_cgroup():
+    """The mount's top is the machine's root, and not the one of a cgroup namespace."""
+    cgroup()
+    folders = {kind: folder for folder, kind, options in mounts() if kind == "cgroup2" or "perf_event" in options}
+    mount = folders.get("cgroup", folders.get("cgroup2"))
+    lacks_if(os.stat(mount).st_ino != 1, f"{mount} is not the machine's root cgroup")
+    return "seen"
 
 
 def cgroup2():
@@ -204,12 +225,21 @@ def there(path):
 
 
 PROBES = {
+<<<<<<< HEAD
     "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "no-pmu": no_pmu, "breakpoint": breakpoint, "bpf": bpf,
+    "bpf-privileged": bpf_privileged, "memory-of-maps": memory_of_maps, "root-cgroup": root_cgroup,
     "tracefs": tracefs, "cap-perfmon": cap_perfmon, "sys-admin": sys_admin, "file-capability": file_capability,
     "cgroup": cgroup, "cgroup2": cgroup2, "hotplug": hotplug, "swap": swap, "kallsyms": kallsyms, "paranoid": paranoid,
     "btf": lambda: there("/sys/kernel/btf/vmlinux"), "kprobe": lambda: there(PMUS / "kprobe"),
     "uprobe": lambda: there(PMUS / "uprobe"), "msr": lambda: there(PMUS / "msr/events/tsc"),
     "kvm": lambda: there("/dev/kvm"), "mount-namespace": lambda: in_namespace("--mount"),
+=======
+    "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "breakpoint": breakpoint, "bpf": bpf, "btf": btf,
+    "bpf-privileged": bpf_privileged, "memory-of-maps": memory_of_maps, "root-cgroup": root_cgroup,
+    "tracefs": tracefs, "kprobe": dynamic("kprobe"), "uprobe": dynamic("uprobe"), "msr": msr, "cgroup": cgroup,
+    "cgroup2": cgroup2, "hotplug": hotplug, "swap": swap, "kvm": kvm, "kallsyms": kallsyms, "paranoid": paranoid,
+    "file-capability": file_capability, "mount-namespace": lambda: in_namespace("--mount"),
+>>>>>>> 277f8ae (tests/lib: probe BPF's privilege, maps' memory and the root cgroup)
     "user-namespace": lambda: in_namespace("--user", "--map-root-user"),
     "time-namespace": lambda: in_namespace("--time", "--boottime", "1000"), "limits": limits,
 }
