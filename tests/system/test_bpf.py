@@ -16,8 +16,10 @@ import pytest
 
 from counter import Counter, Keeper
 from harness import Reference, Repeated, leeway, run, until
+from machine import needs
 
-pytestmark = pytest.mark.usefixtures("bpf")
+pytestmark = needs("bpf")
+deep, alone = pytest.mark.deep, pytest.mark.alone
 
 FAULTS, SWITCHES, CLOCK = (f"perf_cgroup_{name}_total" for name in
                            ("page_faults", "context_switches", "task_clock_seconds"))
@@ -47,27 +49,42 @@ def of(metrics, name, cgroup, **labels):
     return metrics.value(name, cgroup=cgroup.label, **labels)
 
 
-def test_files_do_not_grow_with_cgroups(perfmond, cgroups):
+def rise(before, after, cgroup):
+    return of(after, FAULTS, cgroup) - of(before, FAULTS, cgroup)
+
+
+def wait_counted(daemon, *groups):
+    until(lambda: all(daemon.metrics().get(FAULTS, cgroup=group.label) is not None for group in groups),
+          f"counted: {[group.label for group in groups]}")
+
+
+@pytest.fixture
+def shared(shared_perfmond, shared_cgroups):
+    """The daemon of the tests that need no config of their own."""
+    return shared_perfmond(config(shared_cgroups))
+
+
+def test_open_events_do_not_grow_with_cgroups(shared, shared_cgroups):
     """As many as for one, however deep."""
-    daemon = perfmond(config(cgroups))
+    daemon, cgroups = shared, shared_cgroups.make("many")
+    counted = daemon.metrics().value("perfmond_cgroups", state="counted")
     before = daemon.fresh().value("perfmond_open_events")
     deep = cgroups
     for i in range(4):
         deep = deep.make(f"level{i}")
     for i in range(50):
         deep.make(f"leaf{i}")
-    until(lambda: daemon.metrics().value("perfmond_cgroups", state="counted") >= 56, "all are counted")
+    until(lambda: daemon.metrics().value("perfmond_cgroups", state="counted") >= counted + 54, "all are counted")
     assert daemon.fresh().value("perfmond_open_events") == before
     assert "bpf" in daemon.json("/api/v1/status")["engine"]
 
 
-def test_nested_and_exact(perfmond, cgroups, work, cpus):
+def test_each_level_is_exact(shared, shared_cgroups, work, cpus):
     """Each level is what is in it, by the kernel's own events and by the tasks' books; a parent is exactly the sum."""
-    daemon = perfmond(config(cgroups))
-    parent = cgroups.make("parent")
+    daemon, parent = shared, shared_cgroups.make("nested")
     middle = parent.make("middle")
     leaves = [middle.make(f"leaf{i}") for i in range(3)]
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=leaves[2].label) is not None, "counted")
+    wait_counted(daemon, *leaves)
     helpers = [work(leaf, cpus[i % len(cpus)]) for i, leaf in enumerate(leaves)]
     references = [Reference(group) for group in leaves]
     before = daemon.fresh()
@@ -93,9 +110,9 @@ def test_nested_and_exact(perfmond, cgroups, work, cpus):
     assert of(after, CLOCK, parent) <= after.value(CLOCK, cgroup="/")
 
 
-def test_counted_before_it_is_seen(perfmond, cgroups, work, cpus):
+def test_a_cgroup_is_counted_before_it_is_seen(shared, shared_cgroups, work, cpus):
     """From its first switch on, whenever the daemon comes to it."""
-    daemon = perfmond(config(cgroups))
+    daemon, cgroups = shared, shared_cgroups
     os.kill(daemon.pid, signal.SIGSTOP)
     try:
         group = cgroups.make("unseen")
@@ -105,18 +122,17 @@ def test_counted_before_it_is_seen(perfmond, cgroups, work, cpus):
         done = helper.faults() - at
     finally:
         os.kill(daemon.pid, signal.SIGCONT)
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=group.label) is not None, "counted")
+    wait_counted(daemon, group)
     assert of(daemon.fresh(), FAULTS, group) >= done
 
 
-def test_came_and_went_unseen(perfmond, cgroups, work, cpus):
-    """What it did is its parent's."""
-    parent = cgroups.make("parent")
-    daemon = perfmond(config(cgroups))
+def test_what_came_and_went_unseen_is_the_parents(shared, shared_cgroups, work, cpus):
+    daemon, parent = shared, shared_cgroups.make("parent")
+    wait_counted(daemon, parent)
     before, reference, done = daemon.fresh(), Reference(parent), 0
     os.kill(daemon.pid, signal.SIGSTOP)
     try:
-        for i in range(20):
+        for i in range(5):
             group = parent.make(f"brief{i}")
             helper = work(group, cpus[0])
             at = helper.faults()
@@ -127,12 +143,13 @@ def test_came_and_went_unseen(perfmond, cgroups, work, cpus):
     finally:
         os.kill(daemon.pid, signal.SIGCONT)
     after = daemon.fresh()
-    assert done >= 2000
-    rise = of(after, FAULTS, parent) - of(before, FAULTS, parent)
-    assert done <= rise <= reference.read() + leeway("page_faults")
+    assert done >= 500
+    assert done <= rise(before, after, parent) <= reference.read() + leeway("page_faults")
 
 
-def test_brief_ones_beside_loops(perfmond, cgroups, work, cpus):
+@deep
+@alone
+def test_brief_cgroups_beside_busy_loops(perfmond, cgroups, work, cpus):
     """1,500 that live for a millisecond or a few, beside two busy loops a CPU in cgroups of their own: whether the
     daemon comes to see them or not, all that they did is their parent's, and those that are shown have all of it."""
     nr, faults, loops = 1500, 20, [cgroups.make(f"loop{i}") for i in range(2 * len(cpus))]
@@ -144,7 +161,7 @@ def test_brief_ones_beside_loops(perfmond, cgroups, work, cpus):
         worker.do(f"churn 1 {faults} 0 {parent.path}/first{i}-")
     # Room for those that other tests make at the same time, too.
     daemon = perfmond(config(cgroups, more="max = 20000\nlinger = 10min"))
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=parent.label) is not None, "counted")
+    wait_counted(daemon, parent)
     for worker in workers:
         worker.wait_asleep()
     keeper, before, counter = Keeper(), daemon.fresh(), Counter(parent.path)
@@ -181,7 +198,7 @@ while True:
 """
 
 
-def test_more_cgroups_than_slots(perfmond, cgroups, work, cpus):
+def test_where_no_slot_is_left_the_parent_counts(perfmond, cgroups, work, cpus):
     """Those that are not counted have taken all slots. One that is counted, and has not run yet, has its own: what runs
     below it, and finds no slot, is counted there."""
     others, parent = cgroups.make("others"), cgroups.make("parent")
@@ -203,89 +220,92 @@ def test_more_cgroups_than_slots(perfmond, cgroups, work, cpus):
     assert done == 1000 and 0 <= of(after, FAULTS, parent) - of(before, FAULTS, parent) - done <= most
 
 
-def test_those_nobody_asks_for(perfmond, cgroups, work, cpus):
-    """Their counts are their parent's, at first and for good."""
-    parent = cgroups.make("parent")
-    unwanted = parent.make("unwanted")
-    daemon = perfmond(config(cgroups, more=f"exclude = {unwanted.label}"))
-    helper = work(unwanted, cpus[0])
-    before, at = daemon.fresh(), helper.faults()
-    for _ in range(5):
-        helper.do("faults 100")
-        time.sleep(1)
-    after = daemon.fresh()
-    assert after.get(FAULTS, cgroup=unwanted.label) is None
-    assert of(after, FAULTS, parent) - of(before, FAULTS, parent) == helper.faults() - at
-    # It is asked for after all.
-    daemon.reload(config(cgroups))
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=unwanted.label) is not None, "counted")
-    middle, at = daemon.fresh(), helper.faults()
-    helper.do("faults 100")
-    end = daemon.fresh()
-    for group in (unwanted, parent):
-        assert of(end, FAULTS, group) - of(middle, FAULTS, group) == helper.faults() - at
-
-
 def only(cgroups, *wanted):
     """What `config` says, with these cgroups alone."""
     return config(cgroups).replace(f"include = / {cgroups.label} {cgroups.label}/**",
                                    "include = / " + " ".join(group.label for group in wanted))
 
 
-def rise(before, after, cgroup):
-    return of(after, FAULTS, cgroup) - of(before, FAULTS, cgroup)
+def assert_each_has(daemon, helper, *groups):
+    """All that the helper does is counted in each of them."""
+    before, at = daemon.fresh(), helper.faults()
+    for _ in range(2):
+        helper.do("faults 100")
+        daemon.fresh()
+    after, done = daemon.fresh(), helper.faults() - at
+    assert done >= 200 and [rise(before, after, group) for group in groups] == [done] * len(groups)
+    return after
 
 
-def test_one_is_asked_for_above_those_that_are_not(perfmond, cgroups, work, cpus):
-    """They have been counted further above for so long that they have no slot any more. From now on they are counted in
-    it too, and no more where that ends."""
+# For so long a cgroup that nobody asks for has a slot of its own (UNKNOWN_NS of engine/bpf/slots.c), and a reading more.
+# Should it still have it, the counts are the same.
+FOLDED = 3.5
+
+
+def test_a_cgroup_that_nobody_asks_for_counts_in_the_nearest_that_is(perfmond, cgroups, work, cpus):
+    """At first, and for good: when it has no slot any more. From when on it or one between is asked for, it is counted
+    there too, and no more where that ends."""
     middle = cgroups.make("middle")
     unwanted = middle.make("unwanted")
     daemon = perfmond(only(cgroups, cgroups))
     helper = work(unwanted, cpus[0])
-    for _ in range(5):
-        helper.do("faults 10")
-        time.sleep(1)
-    for wanted in ([cgroups, middle], [cgroups], [middle], [cgroups, middle]):
+    wait_counted(daemon, cgroups)
+    after = assert_each_has(daemon, helper, cgroups)
+    time.sleep(FOLDED)
+    assert_each_has(daemon, helper, cgroups)
+    assert after.get(FAULTS, cgroup=unwanted.label) is None
+    for wanted in ([cgroups, middle], [cgroups], [middle], [cgroups, middle, unwanted]):
         daemon.reload(only(cgroups, *wanted))
-        until(lambda shown=wanted: all(daemon.metrics().get(FAULTS, cgroup=group.label) is not None
-                                       for group in shown), "counted")
-        before, at = daemon.fresh(), helper.faults()
-        for _ in range(2):
-            helper.do("faults 100")
-            time.sleep(0.3)
-        after, done = daemon.fresh(), helper.faults() - at
-        assert [rise(before, after, group) for group in wanted] == [done] * len(wanted)
+        wait_counted(daemon, *wanted)
+        assert_each_has(daemon, helper, *wanted)
 
 
-@pytest.mark.parametrize("levels", [28, 70])
-def test_nested_deeply(perfmond, cgroups, work, cpus, levels):
+def test_deeply_nested_cgroups_count_in_the_nearest_that_is_counted(perfmond, cgroups, work, cpus):
     """However deep it is, its counts are in the nearest one that is counted. Below a limit none is counted, and the
     reason says so."""
-    deep = middle = cgroups.make("middle")
-    for _ in range(levels):
-        deep = deep.make("d")
-    daemon = perfmond(only(cgroups, cgroups, middle, deep))
-    helper = work(deep, cpus[0])
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=middle.label) is not None, "counted")
-    before, at = daemon.fresh(), helper.faults()
-    for _ in range(3):
-        helper.do("faults 100")
-        time.sleep(0.3)
-    after, done = daemon.fresh(), helper.faults() - at
-    status = {each["cgroup"]: each for each in daemon.json("/api/v1/cgroups")["cgroups"]}[deep.label]
-    assert rise(before, after, cgroups) == rise(before, after, middle) == done
-    if status["status"] == "counted":
-        assert rise(before, after, deep) == done and levels == 28
-    else:
-        assert "nested more than 32 levels deep" in status["reason"] and after.get(FAULTS, cgroup=deep.label) is None
+    chains = {}
+    for levels in (28, 70):
+        deepest = middle = cgroups.make(f"middle{levels}")
+        for _ in range(levels):
+            deepest = deepest.make("d")
+        chains[levels] = middle, deepest
+    daemon = perfmond(only(cgroups, cgroups, *(group for chain in chains.values() for group in chain)))
+    for levels, (middle, deepest) in chains.items():
+        helper = work(deepest, cpus[0])
+        wait_counted(daemon, cgroups, middle)
+        status = until(lambda shown=deepest: next(
+            (each for each in daemon.json("/api/v1/cgroups")["cgroups"]
+             if each["cgroup"] == shown.label and each["status"] in ("counted", "failed")), None), "the deepest is told of")
+        if levels == 28:
+            assert status["status"] == "counted"
+            assert_each_has(daemon, helper, cgroups, middle, deepest)
+        else:
+            after = assert_each_has(daemon, helper, cgroups, middle)
+            assert "nested more than 32 levels deep" in status["reason"]
+            assert after.get(FAULTS, cgroup=deepest.label) is None
 
 
-def test_a_task_that_moves_itself(perfmond, cgroups, cpus):
-    """It is credited to where it was."""
-    a, b = cgroups.make("a"), cgroups.make("b")
-    daemon = perfmond(config(cgroups))
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=b.label) is not None, "counted")
+def test_a_sleeping_task_that_is_moved_counts_where_it_is(shared, shared_cgroups, work, cpus):
+    """By the kernel's own events, and all that the task did."""
+    groups = [shared_cgroups.make(name) for name in ("from", "to")]
+    wait_counted(shared, *groups)
+    helper = work(groups[0], cpus[-1])
+    helper.wait_asleep()
+    before, references, at = shared.fresh(), [Reference(group) for group in groups], helper.faults()
+    for turn in range(1, 7):
+        groups[turn % 2].add(helper.process.pid)
+        helper.do(f"faults {10 * turn}")
+        helper.wait_asleep()
+    after, done = shared.fresh(), helper.faults() - at
+    rises = [rise(before, after, group) for group in groups]
+    assert rises == [reference.read() for reference in references]
+    assert sum(rises) == done >= 210 and min(rises) >= 90
+
+
+def test_a_task_that_moves_itself_is_credited_to_where_it_was(shared, shared_cgroups, cpus):
+    a, b = shared_cgroups.make("a"), shared_cgroups.make("b")
+    daemon = shared
+    wait_counted(daemon, a, b)
     script = f"""
 import mmap
 def faults(n):
@@ -309,6 +329,8 @@ for turn in range(50):
     # A move takes some microseconds, in which the kernel and the engine see it one after the other.
     assert all(0.99 * other <= mine <= 1.01 * other + most for mine, other in zip(rises, theirs)), (rises, theirs)
 
+
+# What may be moved while it runs, or by another CPU, depends on chance: these are deep.
 
 def move_to_and_fro(helper, a, b, times):
     for i in range(times):
@@ -334,15 +356,14 @@ sys.exit(os.waitpid(child, 0)[1])
 """
 
 
-def test_a_thread_executes_a_program(perfmond, cgroups):
+@needs("cgroup2")
+@pytest.mark.parametrize("times", [2, pytest.param(10, marks=deep)])
+def test_a_thread_that_executes_a_program_is_the_same_task(shared, shared_cgroups, times):
     """It goes on as the process, under another id: it is the task that came to the CPU all the same."""
-    parent, first, second = (cgroups.make(name) for name in ("parent", "first", "second"))
-    groups = (parent, first, second)
-    if not (first.path / "cgroup.type").exists():
-        pytest.skip("no process can be made in a cgroup of a v1 hierarchy")
-    daemon = perfmond(config(cgroups))
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=second.label) is not None, "counted")
-    for _ in range(10):
+    daemon, top = shared, shared_cgroups.make(f"executes{times}")
+    groups = parent, first, second = [top.make(name) for name in ("parent", "first", "second")]
+    wait_counted(daemon, *groups)
+    for _ in range(times):
         keeper, before = Keeper(), daemon.fresh()
         references = [Reference(group) for group in groups]
         subprocess.run([sys.executable, "-c", THREAD_EXECUTES, first.path, second.path / "cgroup.procs"], check=True,
@@ -352,11 +373,13 @@ def test_a_thread_executes_a_program(perfmond, cgroups):
             assert abs(rise(before, after, group) - reference.read()) <= most, group.label
 
 
-def test_moves_lose_nothing(perfmond, cgroups, work, cpus):
+@deep
+@alone
+def test_moves_of_a_running_task_lose_nothing(perfmond, cgroups, work, cpus):
     """Both cgroups together have what the task has done, with nobody else who counts cgroups."""
     a, b = cgroups.make("a"), cgroups.make("b")
     daemon = perfmond(config(cgroups).replace("200ms", "10min"))
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=b.label) is not None, "counted")
+    wait_counted(daemon, a, b)
     helper = work(a, cpus[-1])
     keeper, before, done = Keeper(), daemon.fresh(), helper.faults()
     load = Repeated(helper, "faults 20000")
@@ -368,13 +391,14 @@ def test_moves_lose_nothing(perfmond, cgroups, work, cpus):
     assert done >= 20000 and 0 <= more <= 2 + most
 
 
+@deep
+@alone
+@needs("two-cpus")
 def test_a_task_that_is_moved_while_it_runs(perfmond, cgroups, work, cpus):
     """By another CPU, to and fro: each cgroup has what was done there, as the kernel's own events say."""
-    if len(cpus) < 2:
-        pytest.skip("one CPU: a task does not run while it is moved")
     a, b = cgroups.make("a"), cgroups.make("b")
     daemon = perfmond(config(cgroups).replace("200ms", "10min"))
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=b.label) is not None, "counted")
+    wait_counted(daemon, a, b)
     helper = work(a, cpus[-1])
     keeper, before, references = Keeper(), daemon.fresh(), [Reference(group) for group in (a, b)]
     load = Repeated(helper, "faults 20000")
@@ -394,14 +418,14 @@ THREADS = """
 import mmap, sys, threading
 
 def run(folders):
-    for turn in range(100):
+    for turn in range(int(turns)):
         with open(folders[turn % len(folders)] + "/cgroup.threads", "w") as threads:
             threads.write(str(threading.get_native_id()))
         with mmap.mmap(-1, 50 * 4096) as pages:
             for i in range(50):
                 pages[i * 4096] = 1
 
-top, a, b = sys.argv[1:]
+turns, top, a, b = sys.argv[1:]
 with open(top + "/cgroup.procs", "w") as procs:
     procs.write("0")
 print("ready", flush=True)
@@ -415,16 +439,17 @@ for line in sys.stdin:
 """
 
 
-def test_threads_in_cgroups_of_their_own(perfmond, cgroups):
+@needs("cgroup2")
+@pytest.mark.parametrize("turns", [20, pytest.param(100, marks=deep)])
+def test_threads_count_in_cgroups_of_their_own(shared, shared_cgroups, turns):
     """Each threaded cgroup has what its threads did there, and the process's cgroup all of it."""
-    process = cgroups.make("process")
+    daemon, process = shared, shared_cgroups.make(f"process{turns}")
     groups = [process, process.make("a"), process.make("b")]
     for group in groups[1:]:
         (group.path / "cgroup.type").write_text("threaded")
-    daemon = perfmond(config(cgroups))
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=groups[2].label) is not None, "counted")
-    with subprocess.Popen([sys.executable, "-c", THREADS, *(group.path for group in groups)], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, text=True, bufsize=1) as threads:
+    wait_counted(daemon, *groups)
+    with subprocess.Popen([sys.executable, "-c", THREADS, str(turns), *(group.path for group in groups)],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as threads:
         threads.stdout.readline()
         keeper, references, before = Keeper(), [Reference(group) for group in groups], daemon.fresh()
         threads.stdin.write("go\n")
@@ -434,36 +459,46 @@ def test_threads_in_cgroups_of_their_own(perfmond, cgroups):
     rises = [of(after, FAULTS, group) - of(before, FAULTS, group) for group in groups]
     for group in groups[2:0:-1]:
         group.path.rmdir()
-    assert min(done) > 5000
+    assert min(done) > 50 * turns
     assert all(0 <= rise - mine <= keeper.most("page_faults") for rise, mine in zip(rises, done)), (rises, done)
 
 
-def test_from_engine_to_engine(perfmond, cgroups, work, cpus):
-    """Totals go on; what happens between two readings of the same moment is counted once."""
+def larger(cgroups, i, events="page-faults"):
+    """The config with room for more cgroups the larger i is: the programs get other memory."""
+    return config(cgroups, more=f"max = {20000 + 100 * i}").replace(
+        "events = page-faults, context-switches, task-clock", f"events = {events}")
+
+
+def test_from_engine_to_engine_totals_go_on(perfmond, cgroups, work, cpus):
+    """So they do into other memory, and where the daemon's own group is another one. What happens between two readings
+    of the same moment is counted once."""
     group = cgroups.make("works")
     helper = work(group, cpus[0])
     daemon = perfmond(config(cgroups, "perf"))
+    wait_counted(daemon, group)
     before, at = daemon.fresh(), helper.faults()
-    for engine in ("bpf", "perf", "bpf", "bpf", "perf"):
+    for text in (config(cgroups), larger(cgroups, 0), larger(cgroups, 1), larger(cgroups, 2, "page-faults, minor-faults"),
+                 config(cgroups, "perf")):
         helper.do("faults 500")
-        daemon.reload(config(cgroups, engine))
+        daemon.reload(text)
         helper.do("faults 500")
-        assert of(daemon.fresh(), FAULTS, group) - of(before, FAULTS, group) == helper.faults() - at, engine
-    assert "bpf" not in daemon.json("/api/v1/status")["engine"]
+        assert rise(before, daemon.fresh(), group) == helper.faults() - at, text
+        assert ("bpf" in daemon.json("/api/v1/status")["engine"]) == ("engine = bpf" in text)
 
 
 @pytest.mark.parametrize("events", [("page-faults",), ("page-faults", "page-faults, minor-faults")],
                          ids=["the same group", "another group"])
-def test_into_other_memory(perfmond, cgroups, work, cpus, events):
+@deep
+@alone
+def test_into_other_memory_in_a_storm(perfmond, cgroups, work, cpus, events):
     """Where there has to be room for more cgroups, programs with other memory take over on each CPU between two events,
     also while cgroups switch there all the time: nothing is counted twice, or of another cgroup."""
     def changed(i):
-        return config(cgroups, more=f"max = {100 + 100 * i}").replace(
-            "events = page-faults, context-switches, task-clock", f"events = {events[i % len(events)]}")
+        return larger(cgroups, i, events[i % len(events)])
 
     keeper, groups = Keeper(), [cgroups.make(f"storm{i}") for i in range(2 * len(cpus))]
     daemon = perfmond(changed(0))
-    until(lambda: daemon.metrics().get(FAULTS, cgroup=groups[-1].label) is not None, "counted")
+    wait_counted(daemon, *groups)
     helpers = [work(group, cpus[i % len(cpus)]) for i, group in enumerate(groups)]
     references = [Reference(group) for group in groups]
     before = daemon.fresh()
@@ -481,27 +516,26 @@ def test_into_other_memory(perfmond, cgroups, work, cpus, events):
         assert all(-apart <= rise - mine <= apart + most for rise, mine in zip(rises, done)), (i, rises, done, most)
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_restart(service, cgroups, work, cpus, end):
-    """The programs count on while no daemon runs."""
+def test_the_programs_count_on_while_no_daemon_runs(service, cgroups, work, cpus):
+    """After it was stopped, and after it was killed; and again."""
     group = cgroups.make("kept")
     helper = work(group, cpus[0])
     service.start(config(cgroups))
     service.wait_kept()
     before, at = service.fresh(), helper.faults()
-    for _ in range(3):
+    for end in ("stop", "kill", "kill", "stop"):
         helper.do("faults 300")
         getattr(service, end)()
         helper.do("faults 700")
         service.start()
         helper.do("faults 100")
-        assert of(service.fresh(), FAULTS, group) - of(before, FAULTS, group) == helper.faults() - at
+        assert rise(before, service.fresh(), group) == helper.faults() - at
         service.wait_kept()
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "image"])
-@pytest.mark.parametrize("engines", [("perf", "bpf"), ("bpf", "perf")], ids=" to ".join)
-def test_restart_into_another_engine(new_service, store, state, cgroups, work, cpus, engines, end):
+@pytest.mark.parametrize("engines", [("perf", "bpf"), pytest.param(("bpf", "perf"), marks=deep)], ids=" to ".join)
+def test_restart_into_another_engine_and_back(new_service, store, state, cgroups, work, cpus, engines, end):
     """Totals go on, with what was done before and after it: from what is in the fd store, or from the saved image
     alone, whose cgroups did nothing meanwhile."""
     group = cgroups.make("kept").make("inner")
@@ -529,7 +563,8 @@ def test_restart_into_another_engine(new_service, store, state, cgroups, work, c
     assert done[0] >= 3 * 1070 and done[1] >= 3 * 220
 
 
-def test_slots_over_kills(service, cgroups, work, cpus):
+@pytest.mark.parametrize("turns", [2, pytest.param(20, marks=deep)])
+def test_no_slot_has_two_owners_over_kills(service, cgroups, work, cpus, turns):
     """Cgroups come, run and go while the daemon is killed again and again: no slot has two owners, so that what was
     counted below one parent never goes to another one."""
     parents = [cgroups.make("left"), cgroups.make("right")]
@@ -538,7 +573,7 @@ def test_slots_over_kills(service, cgroups, work, cpus):
     service.wait_kept()
     counters = [Counter(parent.path) for parent in parents]
     keeper, first = Keeper(), service.fresh()
-    for turn in range(20):
+    for turn in range(turns):
         for i in range(8):
             brief = parents[i % 2].make(f"brief{turn}-{i}")
             helper = work(cpu=cpus[i // 2 % len(cpus)])
@@ -552,47 +587,45 @@ def test_slots_over_kills(service, cgroups, work, cpus):
         service.start()
     last = service.fresh()
     for parent, counter in zip(parents, counters):
-        counted, rise = counter.read()["page_faults"], of(last, FAULTS, parent) - of(first, FAULTS, parent)
+        counted = counter.read()["page_faults"]
         counter.close()
-        assert counted <= rise <= counted + keeper.most("page_faults"), parent.label
+        assert counted <= rise(first, last, parent) <= counted + keeper.most("page_faults"), parent.label
 
 
-def test_what_switches_cost(perfmond, cgroups, work, cpus):
-    """Each credit at a switch is counted on its CPU, and the time that it took."""
-    cpu = cpus[-1]
-    groups = [cgroups.make(name).make("inner").make("leaf") for name in ("ping", "pong")]
+def test_credits_at_switches_are_counted_with_their_time(shared, shared_cgroups, work, cpus):
+    """Each on its CPU, in the metrics and in the status."""
+    cpu, daemon = cpus[-1], shared
+    groups = [shared_cgroups.make(name).make("inner").make("leaf") for name in ("ping", "pong")]
     helper = work(groups[0], cpu)
     helper.fork()
     groups[1].add(helper.pids[1])
-    daemon = perfmond(config(cgroups))
-    until(lambda: daemon.metrics().get(SWITCHES, cgroup=groups[1].label) is not None, "counted")
+    wait_counted(daemon, *groups)
     before, switches, since = daemon.fresh(), helper.switches(), time.monotonic()
-    helper.do("switches 20000")
+    helper.do("switches 5000")
     switches, after, elapsed = helper.switches() - switches, daemon.fresh(), time.monotonic() - since
 
-    def rise(name, **labels):
+    def risen(name, **labels):
         return after.value(name, **labels) - before.value(name, **labels)
 
     # One that is hidden from tracing is credited to whoever runs next.
-    hidden = rise("perfmond_hidden_switches_total")
-    assert 40000 <= switches <= sum(rise(SWITCHES, cgroup=group.label) for group in groups) <= switches + hidden
-    assert rise("perfmond_switches_total", cpu=str(cpu)) >= 0.9 * switches
-    assert 0 < rise("perfmond_switch_seconds_total", cpu=str(cpu)) < elapsed
+    hidden = risen("perfmond_hidden_switches_total")
+    assert 10000 <= switches <= sum(risen(SWITCHES, cgroup=group.label) for group in groups) <= switches + hidden
+    assert risen("perfmond_switches_total", cpu=str(cpu)) >= 0.9 * switches
+    assert 0 < risen("perfmond_switch_seconds_total", cpu=str(cpu)) < elapsed
     cost = daemon.json("/api/v1/status")["cost"]
     assert cost["switches"] >= after.value("perfmond_switches_total", cpu=str(cpu))
     assert cost["switch_seconds"] > 0
 
 
-def test_the_cpus_get_the_group_and_lose_it(perfmond, cgroups, work, cpus):
-    """The CPUs' events that cgroups are credited with stay open where they become the CPUs' own too, or are it no more:
-    nothing is lost."""
+def test_nothing_is_lost_where_cpus_get_the_group_and_lose_it(perfmond, cgroups, work, cpus):
+    """The CPUs' events that cgroups are credited with stay open where they become the CPUs' own too, or are it no more."""
     group = cgroups.make("works")
     texts = [config(cgroups).replace("groups = cpu", groups) for groups in ("groups =", "groups = work")]
     daemon = perfmond(texts[0])
-    until(lambda: daemon.fresh().get(FAULTS, cgroup=group.label) is not None, "counted")
+    wait_counted(daemon, group)
     before, counter = daemon.fresh(), Counter(group.path)
     loads = [Repeated(work(group, cpu), "faults 500") for cpu in cpus]
-    for turn in range(1, 21):
+    for turn in range(1, 7):
         daemon.reload(texts[turn % 2])
     for load in loads:
         load.end()
@@ -620,11 +653,9 @@ def unforked_bytes(pid):
     return sum(int(size) * 1024 for size, _ in sizes)
 
 
-def test_memory(perfmond, cgroups):
-    """It is what doc/reliability.md says."""
-    release = [int(part) for part in re.findall(r"\d+", os.uname().release)[:2]]
-    if release < [6, 4]:
-        pytest.skip("this kernel tells less of the memory of maps")
+@needs("memory-of-maps")
+def test_memory_is_what_the_document_says(perfmond, cgroups):
+    """doc/reliability.md."""
     nr_cpus = int(re.findall(r"\d+", Path("/sys/devices/system/cpu/possible").read_text())[-1]) + 1
     kernel, own = {}, {}
     for most in (2000, 20000):
@@ -657,7 +688,7 @@ def counted_by(daemon):
 
 
 @pytest.mark.parametrize("nr, engine", [(64, "bpf"), (65, "bpf"), (65, "auto")])
-def test_more_events_than_fit(perfmond, cgroups, nr, engine):
+def test_more_events_than_fit_are_left_to_perf(perfmond, cgroups, nr, engine):
     """All of them are left to perf then: nobody is told that they are credited, but why they are not. To demand the
     engine is a problem for --check."""
     fits = nr <= 64
@@ -676,7 +707,7 @@ def test_more_events_than_fit(perfmond, cgroups, nr, engine):
             assert event["state"] == "ok" and (event["reason"] is None) == fits, event
 
 
-def test_kinds_that_perf_counts(perfmond, cgroups, tracefs):
+def test_some_kinds_are_perfs_in_any_case(perfmond, cgroups, tracefs):
     """They are perf's in any case, which is no problem; all say so."""
     for events, engines, says in (("sched:sched_switch", ["perf"], "as tracepoints, probes and breakpoints are"),
                                   ("sched:sched_switch, page-faults", ["perf", "bpf"], "1 of 2 events")):
@@ -687,11 +718,9 @@ def test_kinds_that_perf_counts(perfmond, cgroups, tracefs):
         assert done.returncode == 0 and says in done.stdout, done.stdout
 
 
-def test_without_the_privilege(perfmond, cgroups):
-    """A process that has CAP_PERFMON alone counts by perf, and says why."""
-    path = "/proc/sys/kernel/unprivileged_bpf_disabled"
-    if not os.path.exists(path) or open(path).read().strip() == "0":
-        pytest.skip("BPF programs need no privilege here")
+@needs("bpf-privileged", "setpriv")
+def test_without_cap_bpf_perf_counts_and_it_says_why(perfmond, cgroups):
+    """A process that has CAP_PERFMON alone."""
     prefix = ["setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-bpf,-sys_admin"]
     daemon = perfmond(config(cgroups), prefix=prefix)
     sentence = "not by crediting: the kernel refuses BPF programs"
