@@ -225,7 +225,6 @@ def there(path):
 
 
 PROBES = {
-<<<<<<< HEAD
     "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "no-pmu": no_pmu, "breakpoint": breakpoint, "bpf": bpf,
     "bpf-privileged": bpf_privileged, "memory-of-maps": memory_of_maps, "root-cgroup": root_cgroup,
     "tracefs": tracefs, "cap-perfmon": cap_perfmon, "sys-admin": sys_admin, "file-capability": file_capability,
@@ -233,13 +232,6 @@ PROBES = {
     "btf": lambda: there("/sys/kernel/btf/vmlinux"), "kprobe": lambda: there(PMUS / "kprobe"),
     "uprobe": lambda: there(PMUS / "uprobe"), "msr": lambda: there(PMUS / "msr/events/tsc"),
     "kvm": lambda: there("/dev/kvm"), "mount-namespace": lambda: in_namespace("--mount"),
-=======
-    "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "breakpoint": breakpoint, "bpf": bpf, "btf": btf,
-    "bpf-privileged": bpf_privileged, "memory-of-maps": memory_of_maps, "root-cgroup": root_cgroup,
-    "tracefs": tracefs, "kprobe": dynamic("kprobe"), "uprobe": dynamic("uprobe"), "msr": msr, "cgroup": cgroup,
-    "cgroup2": cgroup2, "hotplug": hotplug, "swap": swap, "kvm": kvm, "kallsyms": kallsyms, "paranoid": paranoid,
-    "file-capability": file_capability, "mount-namespace": lambda: in_namespace("--mount"),
->>>>>>> 277f8ae (tests/lib: probe BPF's privilege, maps' memory and the root cgroup)
     "user-namespace": lambda: in_namespace("--user", "--map-root-user"),
     "time-namespace": lambda: in_namespace("--time", "--boottime", "1000"), "limits": limits,
 }

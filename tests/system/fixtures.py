@@ -26,6 +26,9 @@ from fdstore import FdStore, Service
 from prometheus import Prometheus
 
 
+numbers = itertools.count()
+
+
 @pytest.fixture(autouse=True)
 def engine(request):
     """By which the test's daemons count cgroups."""
@@ -129,6 +132,14 @@ def shared_cgroups(privileged):
     """Of a file of tests."""
     with made_cgroup("tests") as top:
         yield top
+
+
+@pytest.fixture
+def own_cgroup(shared_cgroups):
+    """A test's own, below that of its file: whatever it makes there has a name that no other run of it has."""
+    top = shared_cgroups.make(f"test{next(numbers)}")
+    yield top
+    top.remove()
 
 
 @contextlib.contextmanager

@@ -64,9 +64,9 @@ def shared(shared_perfmond, shared_cgroups):
     return shared_perfmond(config(shared_cgroups))
 
 
-def test_open_events_do_not_grow_with_cgroups(shared, shared_cgroups):
+def test_open_events_do_not_grow_with_cgroups(shared, own_cgroup):
     """As many as for one, however deep."""
-    daemon, cgroups = shared, shared_cgroups.make("many")
+    daemon, cgroups = shared, own_cgroup.make("many")
     counted = daemon.metrics().value("perfmond_cgroups", state="counted")
     before = daemon.fresh().value("perfmond_open_events")
     deep = cgroups
@@ -79,9 +79,9 @@ def test_open_events_do_not_grow_with_cgroups(shared, shared_cgroups):
     assert "bpf" in daemon.json("/api/v1/status")["engine"]
 
 
-def test_each_level_is_exact(shared, shared_cgroups, work, cpus):
+def test_each_level_is_exact(shared, own_cgroup, work, cpus):
     """Each level is what is in it, by the kernel's own events and by the tasks' books; a parent is exactly the sum."""
-    daemon, parent = shared, shared_cgroups.make("nested")
+    daemon, parent = shared, own_cgroup.make("nested")
     middle = parent.make("middle")
     leaves = [middle.make(f"leaf{i}") for i in range(3)]
     wait_counted(daemon, *leaves)
@@ -110,9 +110,9 @@ def test_each_level_is_exact(shared, shared_cgroups, work, cpus):
     assert of(after, CLOCK, parent) <= after.value(CLOCK, cgroup="/")
 
 
-def test_a_cgroup_is_counted_before_it_is_seen(shared, shared_cgroups, work, cpus):
+def test_a_cgroup_is_counted_before_it_is_seen(shared, own_cgroup, work, cpus):
     """From its first switch on, whenever the daemon comes to it."""
-    daemon, cgroups = shared, shared_cgroups
+    daemon, cgroups = shared, own_cgroup
     os.kill(daemon.pid, signal.SIGSTOP)
     try:
         group = cgroups.make("unseen")
@@ -126,8 +126,8 @@ def test_a_cgroup_is_counted_before_it_is_seen(shared, shared_cgroups, work, cpu
     assert of(daemon.fresh(), FAULTS, group) >= done
 
 
-def test_what_came_and_went_unseen_is_the_parents(shared, shared_cgroups, work, cpus):
-    daemon, parent = shared, shared_cgroups.make("parent")
+def test_what_came_and_went_unseen_is_the_parents(shared, own_cgroup, work, cpus):
+    daemon, parent = shared, own_cgroup.make("parent")
     wait_counted(daemon, parent)
     before, reference, done = daemon.fresh(), Reference(parent), 0
     os.kill(daemon.pid, signal.SIGSTOP)
@@ -285,9 +285,9 @@ def test_deeply_nested_cgroups_count_in_the_nearest_that_is_counted(perfmond, cg
             assert after.get(FAULTS, cgroup=deepest.label) is None
 
 
-def test_a_sleeping_task_that_is_moved_counts_where_it_is(shared, shared_cgroups, work, cpus):
+def test_a_sleeping_task_that_is_moved_counts_where_it_is(shared, own_cgroup, work, cpus):
     """By the kernel's own events, and all that the task did."""
-    groups = [shared_cgroups.make(name) for name in ("from", "to")]
+    groups = [own_cgroup.make(name) for name in ("from", "to")]
     wait_counted(shared, *groups)
     helper = work(groups[0], cpus[-1])
     helper.wait_asleep()
@@ -302,8 +302,8 @@ def test_a_sleeping_task_that_is_moved_counts_where_it_is(shared, shared_cgroups
     assert sum(rises) == done >= 210 and min(rises) >= 90
 
 
-def test_a_task_that_moves_itself_is_credited_to_where_it_was(shared, shared_cgroups, cpus):
-    a, b = shared_cgroups.make("a"), shared_cgroups.make("b")
+def test_a_task_that_moves_itself_is_credited_to_where_it_was(shared, own_cgroup, cpus):
+    a, b = own_cgroup.make("a"), own_cgroup.make("b")
     daemon = shared
     wait_counted(daemon, a, b)
     script = f"""
@@ -358,9 +358,9 @@ sys.exit(os.waitpid(child, 0)[1])
 
 @needs("cgroup2")
 @pytest.mark.parametrize("times", [2, pytest.param(10, marks=deep)])
-def test_a_thread_that_executes_a_program_is_the_same_task(shared, shared_cgroups, times):
+def test_a_thread_that_executes_a_program_is_the_same_task(shared, own_cgroup, times):
     """It goes on as the process, under another id: it is the task that came to the CPU all the same."""
-    daemon, top = shared, shared_cgroups.make(f"executes{times}")
+    daemon, top = shared, own_cgroup.make(f"executes{times}")
     groups = parent, first, second = [top.make(name) for name in ("parent", "first", "second")]
     wait_counted(daemon, *groups)
     for _ in range(times):
@@ -441,9 +441,9 @@ for line in sys.stdin:
 
 @needs("cgroup2")
 @pytest.mark.parametrize("turns", [20, pytest.param(100, marks=deep)])
-def test_threads_count_in_cgroups_of_their_own(shared, shared_cgroups, turns):
+def test_threads_count_in_cgroups_of_their_own(shared, own_cgroup, turns):
     """Each threaded cgroup has what its threads did there, and the process's cgroup all of it."""
-    daemon, process = shared, shared_cgroups.make(f"process{turns}")
+    daemon, process = shared, own_cgroup.make(f"process{turns}")
     groups = [process, process.make("a"), process.make("b")]
     for group in groups[1:]:
         (group.path / "cgroup.type").write_text("threaded")
@@ -592,10 +592,10 @@ def test_no_slot_has_two_owners_over_kills(service, cgroups, work, cpus, turns):
         assert counted <= rise(first, last, parent) <= counted + keeper.most("page_faults"), parent.label
 
 
-def test_credits_at_switches_are_counted_with_their_time(shared, shared_cgroups, work, cpus):
+def test_credits_at_switches_are_counted_with_their_time(shared, own_cgroup, work, cpus):
     """Each on its CPU, in the metrics and in the status."""
     cpu, daemon = cpus[-1], shared
-    groups = [shared_cgroups.make(name).make("inner").make("leaf") for name in ("ping", "pong")]
+    groups = [own_cgroup.make(name).make("inner").make("leaf") for name in ("ping", "pong")]
     helper = work(groups[0], cpu)
     helper.fork()
     groups[1].add(helper.pids[1])

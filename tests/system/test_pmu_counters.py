@@ -13,13 +13,12 @@ SENTENCE = re.compile(r"^PMU (\S+): (\d+) counters?, of which (?:only )?(\d+) co
 
 
 @pytest.fixture
-def daemon(privileged, perfmond):
-    return perfmond("")
+def daemon(shared_perfmond):
+    return shared_perfmond("")
 
 
-@pytest.fixture
-def shown(daemon):
-    """By the status: (advertised, usable) of each PMU that was tested."""
+def by_status(daemon):
+    """(advertised, usable) of each PMU that was tested."""
     tested = {found["name"]: found["counters"] for found in daemon.json("/api/v1/status")["pmus"] if found["counters"]}
     return {name: (counters["advertised"], counters["usable"]) for name, counters in tested.items()}
 
@@ -30,13 +29,17 @@ def of_metrics(daemon):
     return {name: (numbers[name, "advertised"], numbers[name, "usable"]) for name, _ in numbers}
 
 
-def test_is_shown_where_there_is_a_pmu(daemon, shown):
+def test_the_counters_are_shown_where_there_is_a_pmu(daemon):
+    """And nowhere else."""
+    shown = by_status(daemon)
     kinds = {found["name"]: found["kind"] for found in daemon.json("/api/v1/status")["pmus"]}
     assert all(kinds[name] == "core" and 1 <= usable <= advertised for name, (advertised, usable) in shown.items())
     assert bool(shown) == (pmu.why_none() is None), pmu.why_none()
 
 
-def test_is_the_same_everywhere(daemon, shown, tmp_path):
+def test_the_counters_are_the_same_everywhere(daemon, tmp_path):
+    """In the status, the metrics, the problems and --check."""
+    shown = by_status(daemon)
     assert of_metrics(daemon) == shown
     still = daemon.metrics().value("perfmond_pmu_lies_total", kind="still")
     assert still == sum(advertised - usable for advertised, usable in shown.values())
@@ -49,8 +52,10 @@ def test_is_the_same_everywhere(daemon, shown, tmp_path):
         assert (f"PMU {name}:" in problems) == (usable < advertised)
 
 
-def test_stays_over_reloads(daemon, shown):
+def test_the_counters_stay_over_reloads(perfmond):
     """Its own events have counters by then."""
+    daemon = perfmond("")
+    shown = by_status(daemon)
     for _ in range(3):
         daemon.reload(daemon.config_path.read_text())
         assert of_metrics(daemon) == shown

@@ -6,6 +6,9 @@ import subprocess
 
 import pytest
 
+from machine import needs
+
+pytestmark = needs("curl")
 BASE = "[cgroup]\ngroups =\n[web]\nlisten = 127.0.0.1:0\n"
 
 
@@ -25,7 +28,8 @@ def ask(url, *options):
     return run.stdout, run.stderr
 
 
-def test_the_machines_own_name_over_tls(perfmond, certificate):
+@needs("openssl")
+def test_over_tls_the_name_has_to_be_the_certificates(perfmond, certificate):
     """As /etc/hosts has it on Debian: the machine's name is an address of loopback."""
     key, path = certificate
     options = ["--cacert", path, "--resolve"]
@@ -37,14 +41,14 @@ def test_the_machines_own_name_over_tls(perfmond, certificate):
     assert status == "000" and "evil.example" in wrong
 
 
-def test_without_tls(perfmond):
+def test_without_tls_only_own_names_are_answered(perfmond):
     daemon = perfmond(BASE)
     port = daemon.url.rpartition(":")[2]
     assert ask(f"http://localhost:{port}") == ("200", "")
     assert ask(f"http://host.example:{port}", "--resolve", f"host.example:{port}:127.0.0.1") == ("421", "")
 
 
-def test_on_a_unix_socket(perfmond, tmp_path):
+def test_on_a_unix_socket_only_own_names_are_answered(perfmond, tmp_path):
     """A listener on loopback may stand before it, and a page whose name points there before that."""
     path = tmp_path / "http.sock"
     perfmond(f"[cgroup]\ngroups =\n[web]\nlisten = 127.0.0.1:0\nlisten = {path}\n")
