@@ -14,7 +14,11 @@ from pathlib import Path
 import pytest
 
 from counter import Counter, Keeper
-from harness import Delta, Repeated, run, until
+from harness import Delta, Repeated, online_cpus, run, until
+from machine import needs
+
+pytestmark = needs("msr", "two-cpus", "mount-namespace")
+deep, alone = pytest.mark.deep, pytest.mark.alone
 
 PMUS = Path("/sys/bus/event_source/devices")
 CPUS = Path("/sys/devices/system/cpu")
@@ -29,8 +33,9 @@ OTHER = {CORE: ATOM, ATOM: CORE}
 BOTH = "tsc=r0"
 
 # A cgroup is switched to and from at other moments than the kernel's own events are, and an interrupt can come in
-# between.
-APART = 0.01
+# between, or a hypervisor can take the CPU for a while. Beside other tests this can be much; alone it is little.
+ABOUT, CLOSE = 0.25, 0.01
+TWICE = pytest.mark.parametrize("apart", [ABOUT, pytest.param(CLOSE, marks=[deep, alone])], ids=["about", "close"])
 
 
 class Machine:
@@ -57,17 +62,26 @@ class Machine:
 
 @pytest.fixture
 def machine(privileged, tmp_path, cpus):
-    if not (PMUS / "msr/events/tsc").exists():
-        pytest.skip("this kernel has no msr PMU with a TSC")
-    if len(cpus) < 2:
-        pytest.skip("needs two CPUs")
     return Machine(tmp_path, cpus)
+
+
+@pytest.fixture(scope="module")
+def same_machine(privileged, tmp_path_factory):
+    """Of the tests that only look."""
+    return Machine(tmp_path_factory.mktemp("machine"), online_cpus())
 
 
 @pytest.fixture
 def hybrid(machine, perfmond):
     """Starts daemons that see the two PMUs."""
     return lambda text: perfmond(text, prefix=machine.prefix)
+
+
+@pytest.fixture
+def shared(shared_perfmond, shared_cgroups, same_machine):
+    """The daemon of the tests that only look at own cgroups, with series per CPU or without."""
+    return lambda per_cpu="no": shared_perfmond(
+        config(shared_cgroups, f"{BOTH}, task-clock", per_cpu=per_cpu), prefix=same_machine.prefix)
 
 
 def config(top, events=BOTH, cpu="work", engine=None, per_cpu="no", more=""):
@@ -100,14 +114,15 @@ def count_ticks(**kwargs):
 class About:
     """What a cgroup has counted, as far as others can tell: `most` more may have been hidden (counter.Keeper)."""
 
-    def __init__(self, ticks, most):
-        self.ticks, self.most = ticks, most
+    def __init__(self, ticks, most, apart):
+        self.ticks, self.most, self.apart = ticks, most, apart
 
     def __add__(self, other):
-        return About(self.ticks + other.ticks, self.most + other.most)
+        return About(self.ticks + other.ticks, self.most + other.most, self.apart)
 
     def __eq__(self, counted):
-        return (1 - APART) * self.ticks <= counted <= (1 + APART) * self.ticks + (self.most if self.ticks else 0)
+        return (1 - self.apart) * self.ticks <= counted <= \
+            (1 + self.apart) * self.ticks + (self.most if self.ticks else 0)
 
     def __repr__(self):
         return f"{self.ticks} to {self.ticks + self.most}"
@@ -116,7 +131,8 @@ class About:
 class Truth:
     """What each of the cgroups has counted on each PMU's CPUs since it was asked last."""
 
-    def __init__(self, machine, groups):
+    def __init__(self, machine, groups, apart):
+        self.apart = apart
         self.ticks = {(group.label, pmu): count_ticks(folder=group.path, cpus=machine.cpus[pmu])
                       for group, pmu in itertools.product(groups, machine.cpus)}
         if Keeper.is_there():
@@ -129,7 +145,7 @@ class Truth:
         rises = {key: value - self.last.get(key, 0) for key, value in now.items()}
         self.last = now
         most = rises.pop("keeper", 0)
-        return {key: About(rise, most) for key, rise in rises.items()}
+        return {key: About(rise, most, self.apart) for key, rise in rises.items()}
 
     def close(self):
         for ticks in self.ticks.values():
@@ -137,11 +153,17 @@ class Truth:
 
 
 @pytest.fixture
-def truth(machine):
+def apart():
+    """By which share what the kernel's own events say can differ; a test with TWICE has it as a parameter."""
+    return ABOUT
+
+
+@pytest.fixture
+def truth(same_machine, apart):
     made = []
 
     def make(*groups):
-        made.append(Truth(machine, groups))
+        made.append(Truth(same_machine, groups, apart))
         return made[-1]
 
     yield make
@@ -179,17 +201,20 @@ def states(metrics, scope):
             for labels, _ in metrics.all("perf_event_state", scope=scope, event="tsc")}
 
 
-def test_each_cpu_has_the_events_of_its_pmu(hybrid, machine, cgroups):
-    """One event a CPU: the TSC goes on as fast on all."""
-    daemon = hybrid(config(cgroups))
+def test_each_cpu_has_the_events_of_its_pmu(shared, same_machine):
+    """One event a CPU: the TSC goes on as fast on all, which shows where they are read shortly after each other."""
+    daemon, machine = shared(), same_machine
+    series = {(pmu, cpu) for pmu, cpus in machine.cpus.items() for cpu in cpus}
     before = daemon.fresh()
-    time.sleep(0.3)
-    delta = Delta(before, daemon.fresh())
-    series = {(labels["pmu"], int(labels["cpu"])) for labels, _ in delta.after.all("perf_cpu_tsc_total")}
-    assert series == {(pmu, cpu) for pmu, cpus in machine.cpus.items() for cpu in cpus}
-    rises = [delta.of("perf_cpu_tsc_total", pmu=pmu, cpu=str(cpu)) for pmu, cpu in series]
-    assert min(rises) > 1e8 and max(rises) == pytest.approx(min(rises), rel=0.05)
-    assert states(delta.after, "cpu") == {CORE: "ok", ATOM: "ok"}
+
+    def alike():
+        delta = Delta(before, daemon.fresh())
+        assert {(labels["pmu"], int(labels["cpu"])) for labels, _ in delta.after.all("perf_cpu_tsc_total")} == series
+        assert states(delta.after, "cpu") == {CORE: "ok", ATOM: "ok"}
+        rises = [delta.of("perf_cpu_tsc_total", pmu=pmu, cpu=str(cpu)) for pmu, cpu in series]
+        return min(rises) > 1e8 and max(rises) == pytest.approx(min(rises), rel=0.05)
+
+    until(alike, "the TSC has gone on as fast on all CPUs")
 
 
 def test_check_names_the_pmus(machine, cgroups, tmp_path):
@@ -201,13 +226,14 @@ def test_check_names_the_pmus(machine, cgroups, tmp_path):
 
 
 @pytest.mark.engines
-def test_counts_are_of_the_pmu_where_it_runs(hybrid, machine, cgroups, work, truth, engine):
-    """Also when a task goes on to a CPU of the other PMU, at every level, and by each CPU."""
-    parent = cgroups.make("parent")
+@TWICE
+def test_counts_are_of_the_pmu_where_it_runs(shared, same_machine, own_cgroup, work, truth, engine, apart):
+    """Also when a task goes on to a CPU of the other PMU, at every level. A PMU on whose CPUs nothing of the cgroup has
+    run has counted 0, which is true and is shown."""
+    daemon, machine, parent = shared(), same_machine, own_cgroup
     left, right = parent.make("left"), parent.make("right")
     own, mover, other = (start_on(work, group, machine.cpus[pmu][0])
                          for group, pmu in ((parent, CORE), (left, CORE), (right, ATOM)))
-    daemon = hybrid(config(cgroups))
     wait_counted(daemon, parent, left, right)
     reference = truth(parent, left, right)
     phases = [(CORE, (mover, other)), (ATOM, (mover, own)), (CORE, (mover,))]
@@ -222,6 +248,7 @@ def test_counts_are_of_the_pmu_where_it_runs(hybrid, machine, cgroups, work, tru
 
         assert done[left.label, pmu].ticks > 1e7
         assert ticks_of(delta, left, OTHER[pmu]) == 0 == done[left.label, OTHER[pmu]]
+        assert delta.after.value("perf_cgroup_tsc_total", cgroup=right.label, pmu=CORE) == 0
         for group, at in itertools.product((parent, left, right), (CORE, ATOM)):
             assert ticks_of(delta, group, at) == done[group.label, at], (group.label, at, pmu)
             if own not in helpers and group is parent and engine == "bpf":
@@ -230,23 +257,10 @@ def test_counts_are_of_the_pmu_where_it_runs(hybrid, machine, cgroups, work, tru
 
 
 @pytest.mark.engines
-def test_nothing_where_it_never_ran(hybrid, machine, cgroups, work):
-    """A PMU on whose CPUs nothing of the cgroup has run has counted 0, which is true and is shown."""
-    group = cgroups.make("group")
-    helper = start_on(work, group, machine.cpus[ATOM][0])
-    daemon = hybrid(config(cgroups))
-    wait_counted(daemon, group)
-    for _ in range(2):
-        helper.do("cpu 20")
-        metrics = daemon.fresh()
-        assert metrics.value("perf_cgroup_tsc_total", cgroup=group.label, pmu=CORE) == 0
-        assert metrics.value("perf_cgroup_tsc_total", cgroup=group.label, pmu=ATOM) > 1e7
-
-
-@pytest.mark.engines
-def test_the_root_is_the_sum_of_the_cpus(hybrid, machine, cgroups, work):
+def test_the_root_is_the_sum_of_the_cpus(shared, same_machine, own_cgroup, work):
+    daemon, machine, cgroups = shared(), same_machine, own_cgroup
+    wait_counted(daemon, cgroups)
     helpers = [start_on(work, cgroups, cpu) for cpu in (machine.cpus[CORE][0], machine.cpus[ATOM][0])]
-    daemon = hybrid(config(cgroups))
     before = daemon.fresh()
     for helper in helpers:
         helper.do("cpu 30")
@@ -257,8 +271,9 @@ def test_the_root_is_the_sum_of_the_cpus(hybrid, machine, cgroups, work):
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("cpu", ["work", ""], ids=["cpus too", "cgroups only"])
-def test_per_cpu(hybrid, machine, cgroups, work, truth, cpu):
+@TWICE
+@pytest.mark.parametrize("cpu", ["work", pytest.param("", marks=deep)], ids=["cpus too", "cgroups only"])
+def test_per_cpu_there_are_series_of_the_pmus_cpus(hybrid, machine, cgroups, work, truth, cpu, apart):
     """A series for each CPU that the PMU is on, and for no other; in JSON too."""
     group = cgroups.make("group")
     helper = start_on(work, group, machine.cpus[CORE][0])
@@ -288,7 +303,8 @@ def test_per_cpu(hybrid, machine, cgroups, work, truth, cpu):
 
 
 @pytest.mark.engines
-def test_a_group_of_both(hybrid, machine, cgroups, work):
+@TWICE
+def test_a_group_of_both_pmus_is_counted_in_parts(hybrid, machine, cgroups, work, apart):
     """Events of two PMUs can't be one group of the kernel's. Each is counted with those of its PMU, and software on all
     CPUs: nothing is refused."""
     group = cgroups.make("group")
@@ -306,17 +322,19 @@ def test_a_group_of_both(hybrid, machine, cgroups, work):
     # Those of one set are read one after the other, at the same switches.
     for pmu, names in ((CORE, ("core", "core2")), (ATOM, ("atom",))):
         for name in names:
-            assert rise(name) == pytest.approx(rise("tsc", pmu=pmu), rel=0.001) and rise(name) > 1e7
-    assert rise("task_clock_seconds") == pytest.approx(0.1, rel=0.3)
+            assert rise(name) == pytest.approx(rise("tsc", pmu=pmu), rel=apart / 10) and rise(name) > 1e7
+    # What a busy hypervisor takes meanwhile comes on top.
+    assert 0.07 < rise("task_clock_seconds") and (apart == ABOUT or rise("task_clock_seconds") < 0.13)
     enabled, running = (rise(f"group_{what}_seconds", group="work") for what in ("enabled", "running"))
     # Software of the group counts on both CPUs, and each PMU on one.
-    assert running == enabled == pytest.approx(2 * rise("task_clock_seconds"), rel=0.05)
+    assert running == enabled == pytest.approx(2 * rise("task_clock_seconds"), rel=5 * apart)
     for event in daemon.json("/api/v1/events")["events"]:
         assert (event["state"], event["reason"]) == ("ok", None), event
 
 
-@pytest.mark.usefixtures("bpf")
-def test_one_pmu_alone(hybrid, machine, cgroups, work, truth):
+@needs("bpf")
+@TWICE
+def test_one_pmu_alone(hybrid, machine, cgroups, work, truth, apart):
     """The CPUs of the other have no event that is read at switches. What runs on both is counted on the one."""
     group = cgroups.make("group")
     helper = start_on(work, group, machine.cpus[ATOM][0])
@@ -333,14 +351,41 @@ def test_one_pmu_alone(hybrid, machine, cgroups, work, truth):
     assert done[group.label, CORE].ticks > 1e7
 
 
-@pytest.mark.usefixtures("bpf")
-def test_a_budget_is_a_cpus(hybrid, machine, cgroups, work, truth):
+def start_storm(work, groups, cpu):
+    """A pair of tasks that switch to each other, each in a cgroup of its own."""
+    pair = start_on(work, groups[0], cpu)
+    pair.fork()
+    groups[1].add(pair.pids[1])
+    return pair
+
+
+@needs("bpf")
+def test_a_storm_of_switches_beyond_the_budget_makes_estimates(hybrid, machine, cgroups, work):
+    """Each switch takes some time to credit it, on any machine: 0.1 % of the CPU is soon used up. The state and its
+    reason say so."""
+    stormy = [cgroups.make(name) for name in ("ping", "pong")]
+    pair = start_storm(work, stormy, machine.cpus[CORE][0])
+    daemon = hybrid(config(cgroups, engine="bpf").replace("100%", "0.1%"))
+    wait_counted(daemon, *stormy)
+    storm = Repeated(pair, "switches 1000")
+    try:
+        until(lambda: states(daemon.metrics(), "cgroup")[CORE] == "multiplexed", "there are estimates")
+        until(lambda: "estimate" in (reason_of(daemon, CORE)[1] or ""), "the reason says so")
+        until(lambda: daemon.metrics().value("perf_cgroup_tsc_total", cgroup=stormy[0].label, pmu=CORE) > 1e7,
+              "the estimate goes on")
+    finally:
+        storm.end()
+
+
+@needs("bpf")
+@deep
+@alone
+@pytest.mark.parametrize("apart", [CLOSE], ids=["close"])
+def test_a_budget_is_a_cpus(hybrid, machine, cgroups, work, truth, apart):
     """A storm of switches on a CPU makes estimates of the events of its PMU, and of no others."""
     quiet, *stormy = (cgroups.make(name) for name in ("quiet", "ping", "pong"))
     calm = start_on(work, quiet, machine.cpus[ATOM][0])
-    pair = start_on(work, stormy[0], machine.cpus[CORE][0])
-    pair.fork()
-    stormy[1].add(pair.pids[1])
+    pair = start_storm(work, stormy, machine.cpus[CORE][0])
     daemon = hybrid(config(cgroups, engine="bpf").replace("100%", "3%"))
     wait_counted(daemon, quiet, *stormy)
     reference, before, start = truth(quiet, *stormy), daemon.fresh(), time.monotonic()
@@ -398,8 +443,13 @@ def reason_of(daemon, pmu, scope="cgroup"):
     return found[0]["state"], found[0]["reason"]
 
 
-@pytest.mark.usefixtures("bpf")
-def test_over_reloads(hybrid, machine, cgroups, work, truth):
+RELOADS = (("bpf", "no"), ("bpf", "yes"), ("bpf", "no"), ("perf", "no"), ("perf", "yes"), ("bpf", "no"))
+
+
+@needs("bpf")
+@pytest.mark.parametrize(("reloads", "apart"), [
+    (RELOADS[1:4], ABOUT), pytest.param(RELOADS, CLOSE, marks=[deep, alone])], ids=["about", "close"])
+def test_totals_of_each_pmu_go_on_over_reloads(hybrid, machine, cgroups, work, truth, reloads):
     """From engine to engine, and while the CPUs of one PMU are left alone: its total stays as it was, and goes on."""
     mover = Mover(machine, work, cgroups.make("group"), truth)
     exclude = ",".join(map(str, machine.cpus[ATOM]))
@@ -407,7 +457,8 @@ def test_over_reloads(hybrid, machine, cgroups, work, truth):
     wait_counted(daemon, mover.group)
     mover.reference.since()
     known = mover.totals(daemon.fresh())
-    for engine, more in (("bpf", ""), ("bpf", exclude), ("bpf", ""), ("perf", ""), ("perf", exclude), ("bpf", "")):
+    for engine, left_alone in reloads:
+        more = exclude if left_alone == "yes" else ""
         daemon.reload(config(cgroups, engine=engine).replace("[cpu]", f"[cpu]\nexclude = {more}"))
         before = mover.totals(daemon.fresh())
         done, metrics = mover.go_on(), daemon.fresh()
@@ -423,8 +474,10 @@ def test_over_reloads(hybrid, machine, cgroups, work, truth):
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("per_cpu", ["no", "yes"])
-def test_its_cpus_go_offline(hybrid, machine, cgroups, work, truth, per_cpu):
+@pytest.mark.parametrize(("per_cpu", "apart"), [
+    ("no", ABOUT), *(pytest.param(per_cpu, CLOSE, marks=[deep, alone]) for per_cpu in ("no", "yes"))],
+    ids=["sums", "close-sums", "close-per_cpu"])
+def test_totals_stay_while_a_pmus_cpus_are_offline(hybrid, machine, cgroups, work, truth, per_cpu):
     """All CPUs of a kind: the kernel takes them out of the PMU's list, too. Their own series stay; a sum over them has
     nothing to be shown until they are back, and goes on then."""
     mover, both = Mover(machine, work, cgroups.make("group"), truth), [*machine.cpus[CORE], *machine.cpus[ATOM]]
@@ -457,9 +510,9 @@ def test_its_cpus_go_offline(hybrid, machine, cgroups, work, truth, per_cpu):
     assert states(metrics, "cgroup") == states(metrics, "cpu") == {CORE: "ok", ATOM: "ok"}
 
 
-@pytest.mark.usefixtures("bpf")
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_over_restarts(service, machine, cgroups, work, truth, end):
+@needs("bpf")
+@TWICE
+def test_totals_of_each_pmu_go_on_over_restarts(service, machine, cgroups, work, truth, apart):
     mover = Mover(machine, work, cgroups.make("group"), truth)
     service.options = {"prefix": machine.prefix}
     service.start(config(cgroups, engine="bpf"))
@@ -467,7 +520,7 @@ def test_over_restarts(service, machine, cgroups, work, truth, end):
     service.wait_kept()
     mover.reference.since()
     before = mover.totals(service.fresh())
-    for _ in range(2):
+    for end in ("stop", "kill"):
         done = [mover.go_on()]
         getattr(service, end)()
         done.append(mover.go_on())
