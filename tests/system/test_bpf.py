@@ -188,36 +188,36 @@ def test_brief_cgroups_beside_busy_loops(perfmond, cgroups, work, cpus):
         assert after.value(name) == 0, name
 
 
-# Goes from one to the next of the cgroups in a folder, until it is killed.
+# Goes from one to the next of the cgroups in a folder.
 WANDER = """
 import pathlib, sys
-procs = list(pathlib.Path(sys.argv[1]).glob("*/cgroup.procs"))
-while True:
-    for path in procs:
-        path.write_text("0")
+for path in pathlib.Path(sys.argv[1]).glob("*/cgroup.procs"):
+    path.write_text("0")
 """
 
 
 def test_where_no_slot_is_left_the_parent_counts(perfmond, cgroups, work, cpus):
-    """Those that are not counted have taken all slots. One that is counted, and has not run yet, has its own: what runs
-    below it, and finds no slot, is counted there."""
+    """Those that are not counted have taken all slots, while the daemon is stopped and gives none back. One that is
+    counted, and has not run yet, has its own: what runs below it, and finds no slot, is counted there."""
     others, parent = cgroups.make("others"), cgroups.make("parent")
     for i in range(1500):
         others.make(f"o{i}")
     worker = work(parent, cpus[0])
     worker.do(f"churn 1 20 0 {parent.path}/first-")
-    wanderer = subprocess.Popen([sys.executable, "-c", WANDER, others.path])
+    daemon = perfmond(config(cgroups, more="max = 20").replace(
+        f"include = / {cgroups.label} {cgroups.label}/**", f"include = {parent.label} {parent.label}/**"))
+    wait_counted(daemon, parent)
+    keeper, reference, before = Keeper(), Reference(parent), daemon.fresh()
+    os.kill(daemon.pid, signal.SIGSTOP)
     try:
-        daemon = perfmond(config(cgroups, more="max = 20").replace(
-            f"include = / {cgroups.label} {cgroups.label}/**", f"include = {parent.label} {parent.label}/**"))
-        until(lambda: daemon.metrics().value("perfmond_cgroups_unplaced_total") > 0, "no slot is left")
-        keeper, reference, before = Keeper(), Reference(parent), daemon.fresh()
-        worker.do(f"churn 50 20 1000 {parent.path}/brief-")
-        after, done, most = daemon.fresh(), reference.read(), keeper.most("page_faults")
+        subprocess.run([sys.executable, "-c", WANDER, others.path], check=True)
+        worker.do(f"churn 50 20 0 {parent.path}/brief-")
+        worker.wait_asleep()
     finally:
-        wanderer.kill()
-        wanderer.wait()
-    assert done == 1000 and 0 <= of(after, FAULTS, parent) - of(before, FAULTS, parent) - done <= most
+        os.kill(daemon.pid, signal.SIGCONT)
+    after, done, most = daemon.fresh(), reference.read(), keeper.most("page_faults")
+    until(lambda: daemon.metrics().value("perfmond_cgroups_unplaced_total") > 0, "it says that no slot was left")
+    assert done >= 1000 and 0 <= rise(before, after, parent) - done <= most
 
 
 def only(cgroups, *wanted):
@@ -237,8 +237,8 @@ def assert_each_has(daemon, helper, *groups):
     return after
 
 
-# For so long a cgroup that nobody asks for has a slot of its own (UNKNOWN_NS of engine/bpf/slots.c), and a reading more.
-# Should it still have it, the counts are the same.
+# For so long a cgroup that nobody asks for has a slot of its own (UNKNOWN_NS of engine/bpf/slots.c), and a reading
+# more. Should it still have it, the counts are the same.
 FOLDED = 3.5
 
 
@@ -275,7 +275,7 @@ def test_deeply_nested_cgroups_count_in_the_nearest_that_is_counted(perfmond, cg
         wait_counted(daemon, cgroups, middle)
         status = until(lambda shown=deepest: next(
             (each for each in daemon.json("/api/v1/cgroups")["cgroups"]
-             if each["cgroup"] == shown.label and each["status"] in ("counted", "failed")), None), "the deepest is told of")
+             if each["cgroup"] == shown.label and each["status"] in ("counted", "failed")), None), "it is told of")
         if levels == 28:
             assert status["status"] == "counted"
             assert_each_has(daemon, helper, cgroups, middle, deepest)
@@ -477,8 +477,8 @@ def test_from_engine_to_engine_totals_go_on(perfmond, cgroups, work, cpus):
     daemon = perfmond(config(cgroups, "perf"))
     wait_counted(daemon, group)
     before, at = daemon.fresh(), helper.faults()
-    for text in (config(cgroups), larger(cgroups, 0), larger(cgroups, 1), larger(cgroups, 2, "page-faults, minor-faults"),
-                 config(cgroups, "perf")):
+    for text in (config(cgroups), larger(cgroups, 0), larger(cgroups, 1),
+                 larger(cgroups, 2, "page-faults, minor-faults"), config(cgroups, "perf")):
         helper.do("faults 500")
         daemon.reload(text)
         helper.do("faults 500")
@@ -534,7 +534,8 @@ def test_the_programs_count_on_while_no_daemon_runs(service, cgroups, work, cpus
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "image"])
-@pytest.mark.parametrize("engines", [("perf", "bpf"), pytest.param(("bpf", "perf"), marks=deep)], ids=" to ".join)
+@pytest.mark.parametrize("engines", [("perf", "bpf"), pytest.param(("bpf", "perf"), marks=deep)],
+                         ids=" to ".join)
 def test_restart_into_another_engine_and_back(new_service, store, state, cgroups, work, cpus, engines, end):
     """Totals go on, with what was done before and after it: from what is in the fd store, or from the saved image
     alone, whose cgroups did nothing meanwhile."""
@@ -618,7 +619,8 @@ def test_credits_at_switches_are_counted_with_their_time(shared, own_cgroup, wor
 
 
 def test_nothing_is_lost_where_cpus_get_the_group_and_lose_it(perfmond, cgroups, work, cpus):
-    """The CPUs' events that cgroups are credited with stay open where they become the CPUs' own too, or are it no more."""
+    """The CPUs' events that cgroups are credited with stay open where they become the CPUs' own too, or no longer
+    are."""
     group = cgroups.make("works")
     texts = [config(cgroups).replace("groups = cpu", groups) for groups in ("groups =", "groups = work")]
     daemon = perfmond(texts[0])

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from counter import Intervals
-from harness import FRESH, Delta, Repeated, leeway, perf_stat, until
+from harness import FRESH, PATIENCE, Delta, Repeated, leeway, perf_stat, until
 from machine import needs
 
 pytestmark = pytest.mark.engines
@@ -379,12 +379,13 @@ def test_rates_are_those_of_the_load(perfmond, cgroups, work, cpus, nr):
     both ends are known closely enough, however many it takes until there is one."""
     group = cgroups.make("rate")
     helper = work(group, cpus[-1])
-    daemon = perfmond(config(cgroups, "context-switches, task-clock", per_cpu="no") + "[daemon]\ninterval = 500ms\n")
+    daemon = perfmond(config(cgroups, "context-switches, task-clock", per_cpu="no") + "[daemon]\ninterval = 1s\n")
     until(lambda: daemon.metrics().get("perf_cgroup_context_switches_total", cgroup=group.label) is not None,
           "it is counted")
     ticks = Repeated(helper, "ticks 2000 200")
-    intervals = Intervals(daemon, group, 0.5)
-    until(lambda: intervals.follow(0.1) or len(intervals.checked) >= nr, f"intervals that are compared: {nr}")
+    intervals = Intervals(daemon, group, 1)
+    until(lambda: intervals.follow(0.1) or len(intervals.checked) >= nr, f"intervals that are compared: {nr}",
+          5 * PATIENCE)
     assert intervals.rate > 0
 
     row = row_of(daemon, group)
