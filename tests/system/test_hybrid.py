@@ -492,6 +492,9 @@ def test_totals_stay_while_a_pmus_cpus_are_offline(hybrid, machine, cgroups, wor
         until(lambda: daemon.metrics().value("perfmond_cpus_offline") == len(both) - len(online), "it is seen")
         wait_counted(daemon, mover.group)
         until(lambda: daemon.metrics().value("perfmond_cgroups", state="waiting") == 0, "all are counted")
+        if per_cpu == "no":
+            pmus = {CORE} if online == machine.cpus[CORE] else {CORE, ATOM}
+            until(lambda: mover.totals(daemon.metrics()).keys() == pmus, f"there are totals of {pmus}")
         return daemon.fresh()
 
     away = show(machine.cpus[CORE])
