@@ -5,6 +5,8 @@
 An ability is there, with a fact to print, or lacks, with a reason. A test names what it needs, @needs("breakpoint"),
 and is skipped with that word and the reason. The C tests read the reasons from MACHINE_LACKS. LACKS="tracefs pmu" in
 the environment takes abilities away, to see what a run on such a machine leaves out.
+
+Each function marked @ability looks for one, by its name with dashes. It returns the fact, and fails with the reason.
 """
 
 import contextlib
@@ -25,21 +27,20 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "system"))
-import pmu  # noqa: E402 (as a program this file has no pytest.ini)
+import pmu as PMU  # noqa: E402, N812 (as a program this file has no pytest.ini)
 
 needs = pytest.mark.needs
 
-PMUS = Path("/sys/bus/event_source/devices")
+PROBES = {}
+FILES = {"btf": "/sys/kernel/btf/vmlinux", "kvm": "/dev/kvm", "kprobe": "/sys/bus/event_source/devices/kprobe",
+         "uprobe": "/sys/bus/event_source/devices/uprobe", "msr": "/sys/bus/event_source/devices/msr/events/tsc"}
+NAMESPACES = {"mount-namespace": ["--mount"], "user-namespace": ["--user", "--map-root-user"],
+              "time-namespace": ["--time", "--boottime", "1000"]}
 BPF = {"x86_64": 321, "aarch64": 280}
 
 
-class Lacks(Exception):
-    """The reason."""
-
-
-def lacks_if(condition, reason):
-    if condition:
-        raise Lacks(reason)
+def ability(look):
+    PROBES[look.__name__.replace("_", "-")] = look
 
 
 def read(path):
@@ -53,201 +54,193 @@ def mounts():
         yield before.split()[4], after.split()[0], after.split()[2].split(",")
 
 
-def in_namespace(*options):
-    """Can a program be run in such a namespace?"""
-    done = subprocess.run(["unshare", *options, "true"], capture_output=True, text=True, check=False)
-    lacks_if(done.returncode, done.stderr.strip())
-    return "yes"
+def run_apart(*command):
+    """In namespaces of its own (unshare(1))."""
+    done = subprocess.run(["unshare", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr.strip()
 
 
+def paranoid_level():
+    return int(read("/proc/sys/kernel/perf_event_paranoid"))
+
+
+def call(number, *args):
+    """A system call: what it returns; its error is an OSError."""
+    result = ctypes.CDLL(None, use_errno=True).syscall(number, *args)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+@ability
 def root():
-    lacks_if(os.geteuid() != 0, "not root")
-    return "yes"
+    assert os.geteuid() == 0, "not root"
 
 
-def a_pmu():
-    lacks_if(why := pmu.why_none(), why)
+@ability
+def two_cpus():
+    assert len(os.sched_getaffinity(0)) > 1, "one CPU"
+
+
+@ability
+def pmu():
+    assert not (why := PMU.why_none()), why
     events = []
     with contextlib.suppress(OSError):
         while len(events) < 32:
-            events.append(pmu.Event("instructions", pinned=True))
+            events.append(PMU.Event("instructions", pinned=True))
     sum(range(100000))
     return f"{sum(bool(event.read()) for event in events)} counters count"
 
 
+@ability
 def no_pmu():
-    """The opposite of pmu: hardware events are refused."""
-    lacks_if(not pmu.why_none(), "there is a PMU")
-    return "yes"
+    """The opposite: hardware events are refused."""
+    assert PMU.why_none(), "there is a PMU"
 
 
+@ability
 def breakpoint():
     """They can open and never fire: one write of our own has to be counted."""
-    word = ctypes.c_uint64(0)
-    attr = bytearray(112)
-    struct.pack_into("=II", attr, 0, 5, 112)                               # PERF_TYPE_BREAKPOINT
+    word, attr = ctypes.c_uint64(0), bytearray(112)
+    struct.pack_into("=II", attr, 0, 5, len(attr))                    # PERF_TYPE_BREAKPOINT
     struct.pack_into("=IQQ", attr, 52, 2, ctypes.addressof(word), 8)  # HW_BREAKPOINT_W
-    attr[40] |= 1 << 5                                                     # exclude_kernel
-    fd = ctypes.CDLL(None, use_errno=True).syscall(pmu.PERF_EVENT_OPEN[platform.machine()], bytes(attr), 0, -1, -1, 8)
-    lacks_if(fd < 0, os.strerror(ctypes.get_errno()))
+    attr[40] |= 1 << 5                                                # exclude_kernel
+    fd = call(PMU.PERF_EVENT_OPEN[platform.machine()], bytes(attr), 0, -1, -1, 8)
     word.value = 1
     count = struct.unpack("=Q", os.read(fd, 8))[0]
     os.close(fd)
-    lacks_if(not count, "a breakpoint opens and never fires")
+    assert count, "a breakpoint opens and never fires"
     return "fires"
 
 
+@ability
 def bpf():
     """Loads `return 0`."""
     program = ctypes.create_string_buffer(struct.pack("=BBhiBBhi", 0xb7, 0, 0, 0, 0x95, 0, 0, 0))
     licence = ctypes.create_string_buffer(b"GPL")
     attr = struct.pack("=IIQQ", 5, 2, ctypes.addressof(program), ctypes.addressof(licence)).ljust(120, b"\0")
-    fd = ctypes.CDLL(None, use_errno=True).syscall(BPF[platform.machine()], 5, attr, len(attr))  # BPF_PROG_LOAD
-    lacks_if(fd < 0, os.strerror(ctypes.get_errno()))
-    os.close(fd)
+    os.close(call(BPF[platform.machine()], 5, attr, len(attr)))  # BPF_PROG_LOAD
     return "programs load"
 
 
+@ability
 def bpf_privileged():
-    path = "/proc/sys/kernel/unprivileged_bpf_disabled"
-    lacks_if(read(path) == "0", "BPF programs need no privilege")
-    return "yes"
+    assert read("/proc/sys/kernel/unprivileged_bpf_disabled") != "0", "BPF programs need no privilege"
 
 
+@ability
 def memory_of_maps():
-    release = platform.release()
-    lacks_if([int(part) for part in re.findall(r"\d+", release)[:2]] < [6, 4], f"Linux {release} does not tell it all")
-    return "yes"
+    release = [int(part) for part in re.findall(r"\d+", platform.release())[:2]]
+    assert release >= [6, 4], f"Linux {platform.release()} does not tell it all"
 
 
+@ability
 def tracefs():
     for folder, kind, _ in mounts():
         if kind == "tracefs" and os.access(f"{folder}/events", os.R_OK):
             return f"at {folder}"
-    lacks_if(not re.search(r"\ttracefs$", read("/proc/filesystems"), re.M), "not in this kernel")
-    done = subprocess.run(["unshare", "--mount", "mount", "-t", "tracefs", "nodev", "/sys/kernel/tracing"],
-                          capture_output=True, text=True, check=False)
-    lacks_if(done.returncode, done.stderr.strip())
+    assert re.search(r"\ttracefs$", read("/proc/filesystems"), re.M), "not in this kernel"
+    run_apart("--mount", "mount", "-t", "tracefs", "nodev", "/sys/kernel/tracing")
     return "can be mounted"
 
 
+@ability
 def cgroup():
     """Where perf counts cgroups: a v1 mount with perf_event, or else cgroup2."""
     v1 = [folder for folder, kind, options in mounts() if kind == "cgroup" and "perf_event" in options]
     v2 = [folder for folder, kind, _ in mounts() if kind == "cgroup2"]
-    lacks_if(not v1 + v2, "no hierarchy is mounted that perf can use")
-    lacks_if(not os.access((v1 + v2)[0], os.W_OK), f"{(v1 + v2)[0]} can't be written to")
+    assert v1 + v2, "no hierarchy is mounted that perf can use"
+    assert os.access((v1 + v2)[0], os.W_OK), f"{(v1 + v2)[0]} can't be written to"
     others = sum(kind == "cgroup" for _, kind, _ in mounts())
     return f"v1 perf_event at {v1[0]}" if v1 else f"v2 at {v2[0]}" + (f", beside {others} of v1" if others else "")
 
 
+@ability
 def root_cgroup():
     """The mount's top is the machine's root, and not the one of a cgroup namespace."""
-    cgroup()
-    folders = {kind: folder for folder, kind, options in mounts() if kind == "cgroup2" or "perf_event" in options}
-    mount = folders.get("cgroup", folders.get("cgroup2"))
-    lacks_if(os.stat(mount).st_ino != 1, f"{mount} is not the machine's root cgroup")
-    return "seen"
+    mount = PROBES["cgroup"]().split(" at ")[1].split(",")[0]
+    assert os.stat(mount).st_ino == 1, f"{mount} is not the machine's root cgroup"
 
 
+@ability
 def cgroup2():
     """Cgroups are counted in cgroup2."""
-    found = cgroup()
-    lacks_if(not found.startswith("v2"), found)
-    lacks_if(re.search(r"^perf_event\t[1-9]", read("/proc/cgroups"), re.M), "perf_event is in a hierarchy of v1")
+    found = PROBES["cgroup"]()
+    assert found.startswith("v2"), found
+    assert not re.search(r"^perf_event\t[1-9]", read("/proc/cgroups"), re.M), "perf_event is in a hierarchy of v1"
     return found
 
 
-def cpus():
-    return len(os.sched_getaffinity(0))
-
-
-def two_cpus():
-    lacks_if(cpus() < 2, "one CPU")
-    return f"{cpus()} CPUs"
-
-
+@ability
 def hotplug():
     files = sorted(Path("/sys/devices/system/cpu").glob("cpu[1-9]*/online"))
-    lacks_if(not files, "no CPU can be taken offline")
-    lacks_if(not os.access(files[-1], os.W_OK), f"{files[-1]} can't be written to")
+    assert files, "no CPU can be taken offline"
+    assert os.access(files[-1], os.W_OK), f"{files[-1]} can't be written to"
     return f"{len(files)} CPUs can go offline"
 
 
+@ability
 def swap():
-    lacks_if(not Path("/proc/swaps").exists(), "not in this kernel")
-    used = read("/proc/swaps").splitlines()[1:]
-    lacks_if(not used, "no swap is on")
-    return f"{len(used)} on"
+    assert len(read("/proc/swaps").splitlines()) > 1, "none is on"
 
 
+@ability
 def kallsyms():
     with open("/proc/kallsyms", encoding="ascii") as file:
-        lacks_if(not int(file.readline().split()[0], 16), "/proc/kallsyms shows no addresses (kernel.kptr_restrict)")
-    return "with addresses"
+        assert int(file.readline().split()[0], 16), "/proc/kallsyms shows no addresses (kernel.kptr_restrict)"
 
 
+@ability
 def paranoid():
-    level = int(read("/proc/sys/kernel/perf_event_paranoid"))
-    lacks_if(level < 1, f"kernel.perf_event_paranoid is {level}: everyone may count whole CPUs")
-    return f"kernel.perf_event_paranoid is {level}"
+    assert paranoid_level() > 0, f"kernel.perf_event_paranoid is {paranoid_level()}: everyone may count whole CPUs"
+    return f"kernel.perf_event_paranoid is {paranoid_level()}"
 
 
+@ability
 def cap_perfmon():
     """CAP_PERFMON is enough to count whole CPUs. Kernels of Debian and Ubuntu want more above level 2."""
-    level = int(read("/proc/sys/kernel/perf_event_paranoid"))
-    lacks_if(level > 2, f"kernel.perf_event_paranoid is {level}: CAP_PERFMON may not be enough")
-    return "enough to count"
+    assert paranoid_level() < 3, f"kernel.perf_event_paranoid is {paranoid_level()}: CAP_PERFMON may not be enough"
 
 
+@ability
 def sys_admin():
     permitted = int(re.search(r"^CapPrm:\s+(\w+)$", read("/proc/self/status"), re.M)[1], 16)
-    lacks_if(not permitted >> 21 & 1, "it is not among our capabilities")
-    return "yes"
+    assert permitted >> 21 & 1, "it is not among our capabilities"
 
 
+@ability
 def file_capability():
     """In the folder where the tests' programs are: the value of setcap cap_perfmon=ep (capabilities(7))."""
     with tempfile.NamedTemporaryFile() as file:
         os.setxattr(file.name, "security.capability", struct.pack("=IIIII", 0x02000001, 0, 0, 1 << 6, 0))
-    return "can be set"
 
 
+@ability
 def limits():
     """Soft and hard."""
     return "; ".join(f"{word}: {'/'.join(map(str, resource.getrlimit(which)))}" for word, which in (
         ("open files", resource.RLIMIT_NOFILE), ("locked memory", resource.RLIMIT_MEMLOCK)))
 
 
-def there(path):
-    lacks_if(not Path(path).exists(), f"no {path}")
-    return "yes"
-
-
-PROBES = {
-    "root": root, "two-cpus": two_cpus, "pmu": a_pmu, "no-pmu": no_pmu, "breakpoint": breakpoint, "bpf": bpf,
-    "bpf-privileged": bpf_privileged, "memory-of-maps": memory_of_maps, "root-cgroup": root_cgroup,
-    "tracefs": tracefs, "cap-perfmon": cap_perfmon, "sys-admin": sys_admin, "file-capability": file_capability,
-    "cgroup": cgroup, "cgroup2": cgroup2, "hotplug": hotplug, "swap": swap, "kallsyms": kallsyms, "paranoid": paranoid,
-    "btf": lambda: there("/sys/kernel/btf/vmlinux"), "kprobe": lambda: there(PMUS / "kprobe"),
-    "uprobe": lambda: there(PMUS / "uprobe"), "msr": lambda: there(PMUS / "msr/events/tsc"),
-    "kvm": lambda: there("/dev/kvm"), "mount-namespace": lambda: in_namespace("--mount"),
-    "user-namespace": lambda: in_namespace("--user", "--map-root-user"),
-    "time-namespace": lambda: in_namespace("--time", "--boottime", "1000"), "limits": limits,
-}
+def look_for(name):
+    if name in FILES:
+        assert Path(FILES[name]).exists(), f"no {FILES[name]}"
+        return None
+    return run_apart(*NAMESPACES[name], "true") if name in NAMESPACES else PROBES[name]()
 
 
 def probe():
     """{ability: (is it there, fact or reason)}"""
     found = {}
-    for name, look in PROBES.items():
+    for name in (*PROBES, *FILES, *NAMESPACES):
         try:
-            found[name] = True, str(look())
-        except (Lacks, OSError, ValueError, KeyError) as reason:
+            found[name] = True, look_for(name)
+        except (AssertionError, OSError, ValueError, KeyError) as reason:
             found[name] = False, str(reason)
     for name in os.environ.get("LACKS", "").split():
-        if name not in PROBES:
-            sys.exit(f"LACKS names {name}; there are: {' '.join(PROBES)}")
+        if name not in found:
+            sys.exit(f"LACKS names {name}; there are: {' '.join(found)}")
         found[name] = False, "taken away by LACKS"
     return found
 
@@ -262,11 +255,9 @@ def abilities():
 
 
 def why_lacks(name):
-    """None: this machine has it. What is no ability is the name of a program."""
-    if name in PROBES:
-        there, why = abilities()[name]
-        return None if there else why
-    return None if shutil.which(name) else f"no program {name}"
+    """None: this machine has it. A name that is no ability's is that of a program."""
+    there, why = abilities().get(name, (shutil.which(name), f"no program {name}"))
+    return None if there else why
 
 
 def require(*names):
@@ -277,8 +268,8 @@ def require(*names):
 
 
 def describe():
-    has = ", ".join(name if why == "yes" else f"{name} ({why})" for name, (there, why) in abilities().items() if there)
-    yield f"this machine: Linux {platform.release()}, {platform.machine()}, {cpus()} CPUs"
+    has = ", ".join(name + (f" ({why})" if why else "") for name, (there, why) in abilities().items() if there)
+    yield f"this machine: Linux {platform.release()}, {platform.machine()}, {os.cpu_count()} CPUs"
     yield from textwrap.wrap(f"has {has}", 118, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     yield from (f"  lacks {name}: {why}" for name, (there, why) in abilities().items() if not there)
 
