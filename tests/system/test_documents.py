@@ -123,6 +123,21 @@ def test_each_folder_of_tests_is_described():
     assert sorted(documented) == sorted(folders)
 
 
+def test_each_file_of_system_tests_holds_a_promise():
+    """By the table of tests/README.md, whose files are there."""
+    table = read("tests/README.md").partition("| promise | tests |")[2]
+    named = set()
+    for row in table.splitlines():
+        folder = "system"
+        for name in re.findall(r"`([\w/]+\.py)`", row):
+            folder = name.partition("/")[0] if "/" in name else folder
+            named.add(f"{folder}/{name.rpartition('/')[2]}")
+    missing = [name for name in sorted(named) if not (TOP / "tests" / name).exists()]
+    assert not missing
+    unnamed = sorted({f"system/{path.name}" for path in TOP.glob("tests/system/test_*.py")} - named)
+    assert not unnamed
+
+
 def test_dev_help_names_all_commands():
     """Those that the documents tell to call."""
     shown = subprocess.run([TOP / "dev", "help"], capture_output=True, text=True, check=True).stdout
