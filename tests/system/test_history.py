@@ -285,6 +285,24 @@ def test_a_record_that_is_ended_is_whole(cgroups, work, tmp_path):
 
 
 @pytest.mark.once
+def test_a_record_ends_after_its_duration_also_into_a_pipe(cgroups, tmp_path):
+    label = cgroups.make("a").label
+    config, fifo = tmp_path / "perfmond.conf", tmp_path / "fifo"
+    config.write_text(CONFIG.format(top=cgroups.label) + "[daemon]\ninterval = 100ms\n")
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True) as reader, \
+            futures.ThreadPoolExecutor() as pool:
+        try:
+            text = pool.submit(reader.stdout.read)
+            done = harness.run(f"--config={config}", f"--record={fifo}", "--duration=3s", timeout=harness.PATIENCE)
+            assert done.returncode == 0 and not done.stdout, done.stderr
+            text = text.result(harness.PATIENCE)
+        finally:
+            reader.kill()
+    assert text.endswith("\n# EOF\n") and f'perf_cgroup_task_clock_seconds_total{{cgroup="{label}"}}' in text
+
+
+@pytest.mark.once
 def test_records_that_cannot_be_written_are_refused(tmp_path):
     config = tmp_path / "perfmond.conf"
     config.write_text("[cgroup]\ngroups =\n")
