@@ -6,7 +6,8 @@ An ability is there, with a fact to print, or lacks, with a reason. A test names
 and is skipped with that word and the reason. The C tests read the reasons from MACHINE_LACKS. LACKS="tracefs pmu" in
 the environment takes abilities away, to see what a run on such a machine leaves out.
 
-Each function marked @ability looks for one, by its name with dashes. It returns the fact, and fails with the reason.
+QUESTIONS are looks of one line. A function marked @ability looks for the ability of its name, with dashes; it returns the
+fact, and fails with the reason.
 """
 
 import contextlib
@@ -32,11 +33,8 @@ import pmu as PMU  # noqa: E402, N812 (as a program this file has no pytest.ini)
 needs = pytest.mark.needs
 
 PROBES = {}
-FILES = {"btf": "/sys/kernel/btf/vmlinux", "kvm": "/dev/kvm", "kprobe": "/sys/bus/event_source/devices/kprobe",
-         "uprobe": "/sys/bus/event_source/devices/uprobe", "msr": "/sys/bus/event_source/devices/msr/events/tsc"}
-NAMESPACES = {"mount-namespace": ["--mount"], "user-namespace": ["--user", "--map-root-user"],
-              "time-namespace": ["--time", "--boottime", "1000"]}
 BPF = {"x86_64": 321, "aarch64": 280}
+DEVICES = "/sys/bus/event_source/devices"
 
 
 def ability(look):
@@ -60,8 +58,21 @@ def run_apart(*command):
     assert done.returncode == 0, done.stderr.strip()
 
 
-def paranoid_level():
+def level():
     return int(read("/proc/sys/kernel/perf_event_paranoid"))
+
+
+def permitted():
+    return int(re.search(r"^CapPrm:\s+(\w+)$", read("/proc/self/status"), re.M)[1], 16)
+
+
+def release():
+    return [int(part) for part in re.findall(r"\d+", platform.release())[:2]]
+
+
+def symbol(name):
+    """One of the kernel, with its address."""
+    return re.search(rf"^(?!0+ )\w+ \w {name}$", read("/proc/kallsyms"), re.M)
 
 
 def call(number, *args):
@@ -73,16 +84,6 @@ def call(number, *args):
 
 
 @ability
-def root():
-    assert os.geteuid() == 0, "not root"
-
-
-@ability
-def two_cpus():
-    assert len(os.sched_getaffinity(0)) > 1, "one CPU"
-
-
-@ability
 def pmu():
     assert not (why := PMU.why_none()), why
     events = []
@@ -91,12 +92,6 @@ def pmu():
             events.append(PMU.Event("instructions", pinned=True))
     sum(range(100000))
     return f"{sum(bool(event.read()) for event in events)} counters count"
-
-
-@ability
-def no_pmu():
-    """The opposite: hardware events are refused."""
-    assert PMU.why_none(), "there is a PMU"
 
 
 @ability
@@ -125,17 +120,6 @@ def bpf():
 
 
 @ability
-def bpf_privileged():
-    assert read("/proc/sys/kernel/unprivileged_bpf_disabled") != "0", "BPF programs need no privilege"
-
-
-@ability
-def memory_of_maps():
-    release = [int(part) for part in re.findall(r"\d+", platform.release())[:2]]
-    assert release >= [6, 4], f"Linux {platform.release()} does not tell it all"
-
-
-@ability
 def tracefs():
     for folder, kind, _ in mounts():
         if kind == "tracefs" and os.access(f"{folder}/events", os.R_OK):
@@ -154,6 +138,15 @@ def cgroup():
     assert os.access((v1 + v2)[0], os.W_OK), f"{(v1 + v2)[0]} can't be written to"
     others = sum(kind == "cgroup" for _, kind, _ in mounts())
     return f"v1 perf_event at {v1[0]}" if v1 else f"v2 at {v2[0]}" + (f", beside {others} of v1" if others else "")
+
+
+@ability
+def perf_event_v1():
+    """It isn't tried: to mount it takes it away from cgroup2 for the whole machine."""
+    assert "nodev\tcgroup\n" in read("/proc/filesystems") + "\n", "this kernel has no cgroups of version 1"
+    found = re.search(r"^perf_event\t(\d+)\t\d+\t(\d+)", read("/proc/cgroups"), re.M)
+    assert found and found[2] != "0", "/proc/cgroups has no perf_event, or it is disabled"
+    assert found[1] == "0", f"it is in hierarchy {found[1]} already: all tests use that"
 
 
 @ability
@@ -181,35 +174,6 @@ def hotplug():
 
 
 @ability
-def swap():
-    assert len(read("/proc/swaps").splitlines()) > 1, "none is on"
-
-
-@ability
-def kallsyms():
-    with open("/proc/kallsyms", encoding="ascii") as file:
-        assert int(file.readline().split()[0], 16), "/proc/kallsyms shows no addresses (kernel.kptr_restrict)"
-
-
-@ability
-def paranoid():
-    assert paranoid_level() > 0, f"kernel.perf_event_paranoid is {paranoid_level()}: everyone may count whole CPUs"
-    return f"kernel.perf_event_paranoid is {paranoid_level()}"
-
-
-@ability
-def cap_perfmon():
-    """CAP_PERFMON is enough to count whole CPUs. Kernels of Debian and Ubuntu want more above level 2."""
-    assert paranoid_level() < 3, f"kernel.perf_event_paranoid is {paranoid_level()}: CAP_PERFMON may not be enough"
-
-
-@ability
-def sys_admin():
-    permitted = int(re.search(r"^CapPrm:\s+(\w+)$", read("/proc/self/status"), re.M)[1], 16)
-    assert permitted >> 21 & 1, "it is not among our capabilities"
-
-
-@ability
 def file_capability():
     """In the folder where the tests' programs are: the value of setcap cap_perfmon=ep (capabilities(7))."""
     with tempfile.NamedTemporaryFile() as file:
@@ -223,9 +187,33 @@ def limits():
         ("open files", resource.RLIMIT_NOFILE), ("locked memory", resource.RLIMIT_MEMLOCK)))
 
 
+# What a look tells at once: the question, and the reason where its answer is no.
+QUESTIONS = {
+    "root": (lambda: os.geteuid() == 0, "not root"),
+    "two-cpus": (lambda: len(os.sched_getaffinity(0)) > 1, "one CPU"),
+    "no-pmu": (PMU.why_none, "there is a PMU"),
+    "swap": (lambda: "\n" in read("/proc/swaps"), "none is on"),
+    "kallsyms": (lambda: symbol(".*"), "/proc/kallsyms shows no addresses (kernel.kptr_restrict)"),
+    # It stands for all of them: CONFIG_KALLSYMS_ALL, and BTF.
+    "kernel-variables": (lambda: symbol("__start_BTF"), "/proc/kallsyms has no variables, or no addresses"),
+    "paranoid": (lambda: level() > 0, "kernel.perf_event_paranoid lets everyone count whole CPUs"),
+    "cap-perfmon": (lambda: level() < 3, "kernel.perf_event_paranoid is above 2: CAP_PERFMON may not be enough"),
+    "sys-admin": (lambda: permitted() >> 21 & 1, "it is not among our capabilities"),
+    "bpf-privileged": (lambda: read("/proc/sys/kernel/unprivileged_bpf_disabled") != "0", "anyone may load programs"),
+    "memory-of-maps": (lambda: release() >= [6, 4], "Linux before 6.4 does not tell it all"),
+    "inotify-overflow": (lambda: int(read("/proc/sys/fs/inotify/max_queued_events")) <= 500000,
+                         "its queue holds more events than can be made"),
+    **{name: (Path(path).exists, f"no {path}") for name, path in (
+        ("btf", "/sys/kernel/btf/vmlinux"), ("kvm", "/dev/kvm"), ("kprobe", f"{DEVICES}/kprobe"),
+        ("uprobe", f"{DEVICES}/uprobe"), ("msr", f"{DEVICES}/msr/events/tsc"))},
+}
+NAMESPACES = {"mount-namespace": ["--mount"], "user-namespace": ["--user", "--map-root-user"],
+              "time-namespace": ["--time", "--boottime", "1000"]}
+
+
 def look_for(name):
-    if name in FILES:
-        assert Path(FILES[name]).exists(), f"no {FILES[name]}"
+    if name in QUESTIONS:
+        assert QUESTIONS[name][0](), QUESTIONS[name][1]
         return None
     return run_apart(*NAMESPACES[name], "true") if name in NAMESPACES else PROBES[name]()
 
@@ -233,7 +221,7 @@ def look_for(name):
 def probe():
     """{ability: (is it there, fact or reason)}"""
     found = {}
-    for name in (*PROBES, *FILES, *NAMESPACES):
+    for name in (*QUESTIONS, *NAMESPACES, *PROBES):
         try:
             found[name] = True, look_for(name)
         except (AssertionError, OSError, ValueError, KeyError) as reason:
