@@ -6,8 +6,8 @@ An ability is there, with a fact to print, or lacks, with a reason. A test names
 and is skipped with that word and the reason. The C tests read the reasons from MACHINE_LACKS. LACKS="tracefs pmu" in
 the environment takes abilities away, to see what a run on such a machine leaves out.
 
-QUESTIONS are looks of one line. A function marked @ability looks for the ability of its name, with dashes; it returns the
-fact, and fails with the reason.
+QUESTIONS are looks of one line. A function marked @ability looks for the ability of its name, with dashes; it returns
+the fact, and fails with the reason.
 """
 
 import contextlib

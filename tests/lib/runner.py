@@ -98,7 +98,8 @@ def read_log(stage, trs):
     """The cases of a unit test program, as cmocka tells them in its log; and how it ended, where they do not explain
     that."""
     program, said = f"tests/unit/{trs.parent.name}/{trs.stem}", trs.with_suffix(".log").read_text(errors="replace")
-    words, lacks = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}, re.search(r"^(?:needs|skipped:|SKIPPED:) .*", said, re.M)
+    words = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+    lacks = re.search(r"^(?:needs|skipped:|SKIPPED:) .*", said, re.M)
     cases = {name: words[word] for word, name in re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] (\w+)$", said, re.M)}
     ended = re.search(r":test-result: (\w+)", trs.read_text())[1]
     if not cases or (ended not in ("PASS", "SKIP") and "failed" not in cases.values()):
