@@ -13,6 +13,7 @@ import random
 import select
 import re
 import socket
+import struct
 import threading
 
 import harness
@@ -92,6 +93,18 @@ class FdStore:
 
     def fd(self, name):
         return next(fd for have, fd in self.entries if have == name)
+
+    def kinds(self):
+        """Of the files in the parcels of events, each once: perf events, and maps, programs and links of BPF."""
+        found = set()
+        for fd in [fd for name, fd in self.entries if name.startswith(EVENTS)]:
+            with socket.socket(fileno=os.dup(fd)) as parcel:
+                # Not by recv_fds(), whose flags Python 3.11 forgets.
+                _, ancillary, _, _ = parcel.recvmsg(1, socket.CMSG_SPACE(4 * SCM_MAX_FD), socket.MSG_PEEK)
+            for file, in struct.iter_unpack("=i", b"".join(data for _, _, data in ancillary)):
+                found.add(os.readlink(f"/proc/self/fd/{file}"))
+                os.close(file)
+        return found
 
     def shuffled(self):
         """What the next instance is given: all, in any order."""
@@ -188,9 +201,12 @@ class Service:
         return self.fresh().value(FAULTS, cgroup=cgroup.label, **labels)
 
     def wait_kept(self):
-        """All that is open is in the fd store."""
+        """All that is open is in the fd store: perf events, which the daemon counts, and what it has of BPF."""
         until(lambda: (m := self.daemon.fresh()).value("perfmond_kept_events") == m.value("perfmond_open_events"),
               "all is kept")
+        if self.store:
+            until(lambda: {kind for kind in self.daemon.files().values() if "bpf" in kind} <= self.store.kinds(),
+                  "what there is of BPF is kept")
         self._gone()
 
     def fail(self, text, says):
