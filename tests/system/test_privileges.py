@@ -159,7 +159,10 @@ def statuses(store):
 
 
 def wait_status(store, pattern):
-    until(lambda: statuses(store) and re.match(pattern, statuses(store)[-1]), pattern)
+    try:
+        until(lambda: statuses(store) and re.match(pattern, statuses(store)[-1]), pattern)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; it was told {statuses(store)}") from None
 
 
 @needs("paranoid")
