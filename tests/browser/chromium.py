@@ -125,7 +125,8 @@ class Browser:
         """Waits for so many refreshes; the milliseconds that each took."""
         self.run("performance.clearMeasures('refresh')")
         times = "return performance.getEntriesByName('refresh').map((entry) => entry.duration)"
-        return harness.until(lambda: (got := self.run(times)) and len(got) >= nr and got, "refreshes", 20 + 3 * nr)
+        return harness.until(lambda: (got := self.run(times)) and len(got) >= nr and got, "refreshes",
+                             harness.PATIENCE + 3 * nr)
 
     def take_logs(self):
         """Empties Chromium's logs into console and requests."""

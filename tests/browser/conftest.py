@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of the page's tests: those of the system tests, a browser, and a daemon that is played."""
 
+import contextlib
+
 import pytest
 
 import chromium
@@ -9,16 +11,31 @@ from machine import require
 from fixtures import *  # noqa: F403
 
 
-@pytest.fixture
-def browser(tmp_path):
+@contextlib.contextmanager
+def opened(folder):
     """A Chromium. A test fails where it had anything to complain of, but for what the test expects: it takes that out
     of `console` itself."""
     require("chromium", "chromedriver")
-    opened = chromium.Browser(tmp_path / "chromium")
-    yield opened
-    complaints = opened.complaints()
-    opened.stop()
+    browser = chromium.Browser(folder / "chromium")
+    try:
+        yield browser
+        complaints = browser.complaints()
+    finally:
+        browser.stop()
     assert not complaints, "\n".join(complaints)
+
+
+@pytest.fixture
+def browser(tmp_path):
+    with opened(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared_browser(tmp_path_factory):
+    """Of a file of tests."""
+    with opened(tmp_path_factory.mktemp("browser")) as found:
+        yield found
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import played as players
 import profiles
 from tree import BUILD, provide
 
+pytestmark = pytest.mark.deep
+
 AXE = BUILD / "axe-core/axe.min.js"
 
 # All rules, also those that are only recommended; each finding with the elements.
@@ -80,8 +82,7 @@ OPENED = {
 }
 
 
-@pytest.mark.parametrize("what", [what if what == "page" else pytest.param(what, marks=pytest.mark.deep)
-                                  for what in OPENED])
+@pytest.mark.parametrize("what", OPENED)
 def test_no_findings(looked_at, what):
     """In light, dark, and on a phone."""
     OPENED[what](looked_at)
@@ -94,8 +95,12 @@ def test_no_findings(looked_at, what):
     assert not any(found.values()), "\n".join(f"{name}: {text}" for name, list_of in found.items() for text in list_of)
 
 
+def remove_name_of_filter(browser):
+    browser.run("document.querySelector('#filter').removeAttribute('aria-label');"
+                "document.querySelector('#filter').removeAttribute('placeholder')")
+
+
 def test_finds_something(looked_at):
     """A page with a fault has a finding: axe-core did run."""
-    looked_at.run("document.querySelector('#filter').removeAttribute('aria-label');"
-                  "document.querySelector('#filter').removeAttribute('placeholder')")
+    remove_name_of_filter(looked_at)
     assert any(text.startswith("label:") for text in findings(looked_at))

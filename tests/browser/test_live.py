@@ -20,6 +20,8 @@ import harness
 from chromium import number
 from credentials import bcrypt
 
+pytestmark = pytest.mark.deep
+
 TASKS = """
 [cpu]
 groups = software
@@ -96,7 +98,6 @@ def test_load(town, work):
     assert browser.run("return document.querySelector('#rows path[d]').getAttribute('d')").startswith("M")
 
 
-@pytest.mark.deep
 def test_machine(town):
     """Sums and single CPUs, and what the daemon costs."""
     browser = town.browser
@@ -165,7 +166,6 @@ def test_filter(town):
     assert len(browser.names()) == 6 and browser.text("#count") == "6 cgroups"
 
 
-@pytest.mark.deep
 def test_fold(town):
     browser = town.browser
     assert {"alpha", "beta", "gamma"} <= set(browser.names())
@@ -183,7 +183,6 @@ def test_fold(town):
     assert f"{town.top.label}/web/beta" in browser.names() and browser.table()[0]["expanded"] is None
 
 
-@pytest.mark.deep
 def test_cgroups_come_and_go(town):
     browser = town.browser
     new = town.top.make("newcomer")
@@ -192,7 +191,6 @@ def test_cgroups_come_and_go(town):
     harness.until(lambda: browser.row("newcomer")["tag"] == "removed", "it is said to be removed")
 
 
-@pytest.mark.deep
 def test_restart(town, perfmond):
     """The page says that the daemon is away, and goes on by itself with what it had, without being loaded again."""
     browser, daemon = town.browser, town.daemon
@@ -215,7 +213,6 @@ def test_restart(town, perfmond):
     browser.console.clear()
 
 
-@pytest.mark.deep
 def test_keyboard_only(town):
     """All of it without a mouse, and one sees where one is."""
     browser = town.browser
@@ -259,7 +256,6 @@ def test_keyboard_only(town):
     browser.keys(Keys.ESCAPE)
 
 
-@pytest.mark.deep
 def test_pause(town):
     """Nothing is asked for while it is paused, nor while nobody can see it."""
     browser = town.browser
@@ -291,7 +287,6 @@ def trend(browser, name):
     return trend_after(browser, name)[0]
 
 
-@pytest.mark.deep
 def test_the_past(town):
     """Whoever opens the page, or looks at it again, sees what happened before; so does another column."""
     browser = town.browser
@@ -431,7 +426,6 @@ def contrast(browser, selector, ground):
     return (other + 0.05) / (one + 0.05)
 
 
-@pytest.mark.deep
 def test_light_and_dark(town):
     """As the system is set, or as the reader says, which lasts; what is written can be read in both."""
     browser = town.browser
@@ -454,7 +448,6 @@ def test_light_and_dark(town):
     assert browser.style("html", "backgroundColor") == grounds["dark"]
 
 
-@pytest.mark.deep
 def test_still(town):
     """What is new shifts nothing; and where the reader wants no motion, there is none."""
     browser = town.browser
@@ -469,7 +462,6 @@ def test_still(town):
     assert browser.style("#grid", "transitionDuration") == "0s"
 
 
-@pytest.mark.deep
 def test_narrow(town):
     """On a phone nothing is wider than it, and the table has its own scroll bar."""
     browser = town.browser
@@ -515,7 +507,6 @@ def test_only_from_here(town):
     browser.console.clear()
 
 
-@pytest.mark.deep
 def test_not_counted(perfmond, cgroups, browser):
     """An event that this machine lacks: said in words, and as a column where one wants it."""
     cgroups.make("any")
@@ -551,7 +542,6 @@ NAMES = {
 }
 
 
-@pytest.mark.deep
 def test_names(perfmond, cgroups, browser):
     """Whatever a cgroup is called is text."""
     made = [cgroups.path / os.fsdecode(name) for name in NAMES]
@@ -571,7 +561,6 @@ def test_names(perfmond, cgroups, browser):
             path.rmdir()
 
 
-@pytest.mark.deep
 def test_a_password_in_the_address(perfmond, cgroups, browser, tmp_path):
     """http://user:password@host/: the browser keeps both for what the page asks for."""
     users = tmp_path / "users"
@@ -588,7 +577,6 @@ def test_a_password_in_the_address(perfmond, cgroups, browser, tmp_path):
 MANY = 2000
 
 
-@pytest.mark.deep
 def test_many(perfmond, cgroups, work, browser, record_property):
     """2,000 cgroups: the rows are those in sight, and the same from one refresh to the next."""
     for i in range(MANY // 20):

@@ -15,6 +15,8 @@ import harness
 import profiles
 from profiling import ask, wait_taken
 
+pytestmark = pytest.mark.deep
+
 CONFIG = """
 [cgroup]
 groups = tasks
@@ -71,7 +73,6 @@ def draw_named(browser, daemon, stretch):
     return answer
 
 
-@pytest.mark.deep
 def test_three_to_one(burning, browser):
     """What is drawn is what the daemon says, node by node; and the shares are those of the program."""
     daemon, a, _ = burning
@@ -111,7 +112,6 @@ def test_three_to_one(burning, browser):
     assert sorted(browser.run("return window.copied").splitlines()) == sorted(folded.splitlines())
 
 
-@pytest.mark.deep
 def test_difference(burning, cgroups, burner, browser):
     """Two stretches: before, a program of three to one, then one of one to three."""
     daemon, a, process = burning
@@ -138,7 +138,6 @@ def test_difference(burning, cgroups, burner, browser):
         assert float(change[1:]) == pytest.approx(75 if change[0] == "−" else 25, abs=12), changes
 
 
-@pytest.mark.deep
 def test_strip(burning, browser):
     """What the strip tells is what was used; a drag in it shows that stretch."""
     daemon, a, process = burning
@@ -162,7 +161,6 @@ def test_strip(burning, browser):
     assert browser.run("return profile.tree.total[0]") == pytest.approx(used, abs=0.6)
 
 
-@pytest.mark.deep
 def test_off(perfmond, browser):
     """The page says how to turn profiles on, in the daemon's words."""
     daemon = perfmond("[profiles]\nenabled = no\n[cpu]\ngroups =\n[cgroup]\ngroups =\n")
@@ -175,7 +173,6 @@ def test_off(perfmond, browser):
     browser.console[:] = [line for line in browser.console if "/profile" not in line]
 
 
-@pytest.mark.deep
 def test_hidden(perfmond, cgroups, burner, browser):
     """What is not to be seen is there, without names."""
     group = cgroups.make("secret")

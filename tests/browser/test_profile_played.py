@@ -16,6 +16,8 @@ import profiles
 from profiles import DB, STACKS, WEB, click_node, row, said, zoomed
 from test_live import luminance
 
+pytestmark = pytest.mark.deep
+
 SAMPLES = sum(STACKS.values())
 
 
@@ -51,7 +53,6 @@ def test_all_of_it_is_drawn(shown):
     assert shown.text("#profile-sum").startswith("10.0 s CPU time · ") and "1,000 samples" in shown.text("#profile-sum")
 
 
-@pytest.mark.deep
 def test_zoom(shown):
     """By click and by key; the address has it, and the back button leaves it."""
     click_node(shown, "nginx")
@@ -103,7 +104,6 @@ def test_zoom(shown):
     assert zoomed(shown) == []
 
 
-@pytest.mark.deep
 def test_tips(shown, played):
     """Self, total, share, number and interval where the mouse is, which may rest; and why there is no name."""
     def tip(name):
@@ -134,7 +134,6 @@ def test_tips(shown, played):
     assert tip("serve")[2] == "total 2.30 s, 23.0 % ± 2.61 (60.5 % of nginx)"
 
 
-@pytest.mark.deep
 def test_search(shown):
     """What is found stands out, with its sum: what is below another that is found is not added twice."""
     shown.keys("/", "WRITE")
@@ -154,7 +153,6 @@ def test_search(shown):
     assert shown.text("#found") == "nothing has that name"
 
 
-@pytest.mark.deep
 def test_table(shown):
     """Self and total with their errors, by function, command or cgroup, of what is zoomed to; a row marks its nodes."""
     rows = shown.run(profiles.ROWS)
@@ -187,7 +185,6 @@ def test_table(shown):
     assert "mark" not in address(shown)
 
 
-@pytest.mark.deep
 def test_recursion_counts_once(played, browser):
     """A function that calls itself has the total of its outermost call."""
     loop = ("visit", "/usr/bin/walker")
@@ -198,7 +195,6 @@ def test_recursion_counts_once(played, browser):
     assert row(browser, "visit")["total"] == "100 %" and row(browser, "visit")["self"] == "100 % ± 0.00"
 
 
-@pytest.mark.deep
 def test_copies(shown, played):
     """As folded stacks, and as files of the daemon's."""
     shown.run("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
@@ -229,7 +225,6 @@ BEFORE = {**STACKS, (*profiles.BY_DB, ("vacuum", "/usr/bin/postgres")): 300,
 del BEFORE[(*profiles.BY_DB, *profiles.WRITE, ("copy_user", profiles.KERNEL))]
 
 
-@pytest.mark.deep
 def test_difference(played, browser):
     """Shares against those of a baseline: more is red, less is blue, what may be chance is grey."""
     profiles.play(played, STACKS, BEFORE)
@@ -279,7 +274,6 @@ def base_of(browser):
     return [float(text) for text in address(browser)["base"].split("-")]
 
 
-@pytest.mark.deep
 def test_ends_of_the_baseline(shown, played):
     """By keys: they go by a column, or by ten, and the profile is asked for anew."""
     for key in "lb":
@@ -297,7 +291,6 @@ def test_ends_of_the_baseline(shown, played):
         before = now
 
 
-@pytest.mark.deep
 def test_few_samples_are_chance(shown):
     """The interval holds for few samples: 1 of 1 against 0 of 1 says nothing, 20 of 20 against 0 of 20 a lot."""
     assert shown.run("return [[1, 1, 0, 1], [1, 20, 0, 20], [0.5, 100, 0.4, 100], [0.5, 1000, 0.4, 1000], [0, 0, 0, 0]]"
@@ -310,7 +303,6 @@ def profiles_asked(played):
             if path.startswith("/api/v1/profile?")]
 
 
-@pytest.mark.deep
 def test_a_date(shown):
     """Of another day, by the clock that the time is of."""
     shown.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Pacific/Auckland"})
@@ -327,7 +319,6 @@ def stretch_of(browser):
     return [float(text) for text in address(browser)["time"].split("-")]
 
 
-@pytest.mark.deep
 def test_time(shown, played):
     """Presets, live or fixed, a drag in the strip, its ends by mouse and by keys; each is in the address."""
     def pressed():
@@ -379,7 +370,6 @@ def test_time(shown, played):
     assert "time" not in address(shown)
 
 
-@pytest.mark.deep
 def test_link(shown, played):
     """All that is shown is in the link, and comes from it; the other view has its own."""
     stack = "show=profile&cgroup=%2Fsystem.slice%2F**&command=n*&search=serve&by=command&sort=total"
@@ -409,7 +399,6 @@ def test_link(shown, played):
                   shown.run("return document.querySelector('#profile-command').value") == "n*", "the one before")
 
 
-@pytest.mark.deep
 def test_scope(shown, played):
     """One cgroup, one command, another event: chosen, asked for, and in the address."""
     for field, text in (("#profile-cgroup", WEB), ("#profile-command", "ng*")):
@@ -429,7 +418,6 @@ def test_scope(shown, played):
     harness.until(lambda: "event" not in address(shown) and "CPU time" in shown.text("#profile-sum"), "the usual event")
 
 
-@pytest.mark.deep
 def test_from_a_cgroup(played, browser):
     """From its row by one click, from its drawer, and by a key; and back to the rows as they were."""
     players.play_town(played)
@@ -466,7 +454,6 @@ def test_from_a_cgroup(played, browser):
     assert not browser.one("#detail").is_displayed()
 
 
-@pytest.mark.deep
 def test_what_is_missing(played, browser):
     """Reasons in words with their counts; gaps, and what is before the memory; each in a line."""
     profiles.play(played)
@@ -484,7 +471,6 @@ def test_what_is_missing(played, browser):
     assert any(line.startswith("sampling began at ") for line in lines) and len(lines) == 5
 
 
-@pytest.mark.deep
 def test_off(played, browser):
     """Where nothing is profiled, it says how to turn that on; a bad glob is said too; nothing sampled is no error."""
     off = "nothing is profiled: set \"enabled = yes\" in the section [profiles] of the config"
@@ -512,7 +498,6 @@ def test_off(played, browser):
     browser.console[:] = [line for line in browser.console if "503" not in line and "400" not in line]
 
 
-@pytest.mark.deep
 def test_off_for_a_while(played, browser):
     """A stretch that was refused once is asked for again; without a profile there is nothing to be copied."""
     def refuse(query):
@@ -531,7 +516,6 @@ def test_off_for_a_while(played, browser):
     browser.console[:] = [line for line in browser.console if "503" not in line]
 
 
-@pytest.mark.deep
 def test_no_answer(shown):
     """It is told. What is shown stays where it is of the same question; and a mistake ends no more than one answer."""
     shown.run("window.honest = fetch; window.fetch = (url, options) => String(url).includes('/profile?') ?"
@@ -555,7 +539,6 @@ def test_no_answer(shown):
     profiles.until_drawn(shown)
 
 
-@pytest.mark.deep
 def test_without_a_strip(played, browser):
     """A daemon that can't tell when: all else works."""
     profiles.play(played)
@@ -571,7 +554,6 @@ def test_without_a_strip(played, browser):
     browser.console[:] = [line for line in browser.console if "/profile/heat" not in line]
 
 
-@pytest.mark.deep
 def test_names_are_text(played, browser):
     """Whatever a function or a command is called, in the table, the tip and the list of what is missing."""
     name = "<img src=x onerror=alert(1)>"
@@ -585,7 +567,6 @@ def test_names_are_text(played, browser):
     assert {it["name"] for it in browser.run(profiles.ROWS)} == {name, "line\u240afeed"}
 
 
-@pytest.mark.deep
 def test_colors_can_be_read(shown):
     """Labels on all colours, in light and dark; and they change with the theme."""
     def lightness(color):
@@ -606,7 +587,6 @@ def test_colors_can_be_read(shown):
     assert profiles.drawn(shown)[0] == first, "light again, as the reader says"
 
 
-@pytest.mark.deep
 def test_narrow(shown):
     """On a phone nothing is wider than it, and a tap zooms."""
     shown.size(360, 740)
@@ -618,7 +598,6 @@ def test_narrow(shown):
     assert profiles.widths(shown)[4] == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.deep
 def test_many_nodes(played, browser, record_property):
     """50,000 of them; how long it takes to draw is told, not tested."""
     nodes = profiles.large()

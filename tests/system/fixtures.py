@@ -269,13 +269,13 @@ def programs(tmp_path_factory):
     return profiling.Programs(tmp_path_factory.mktemp("programs"))
 
 
-@pytest.fixture
-def burner(programs, tmp_path):
+@contextlib.contextmanager
+def burners(programs, folder):
     """Builds programs that burn CPU time, and starts them in cgroups."""
     running = []
 
     def start(name, cgroup, hot=3, flags=()):
-        program = tmp_path / name
+        program = folder / name
         if not program.exists():
             programs.make(profiling.BURNER.format(hot=hot), program, flags)
         process = subprocess.Popen([program], preexec_fn=lambda: cgroup.add(os.getpid()))
@@ -286,6 +286,18 @@ def burner(programs, tmp_path):
     for process in running:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def burner(programs, tmp_path):
+    with burners(programs, tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def shared_burner(programs, tmp_path_factory):
+    with burners(programs, tmp_path_factory.mktemp("burners")) as start:
+        yield start
 
 
 # --- restarts
