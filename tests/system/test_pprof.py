@@ -15,28 +15,26 @@ import pytest
 import requests
 
 from harness import PATIENCE, until
+from machine import needs
 from tree import BUILD, provide
-from profiling import ask, start_daemon, wait_named, wait_taken
+from profiling import ask, start_daemon, wait_for_names, wait_named, wait_taken
 
 PROTO = BUILD / "golang-github-google-pprof-dev/usr/share/gocode/src/github.com/google/pprof/proto"
 # It leaves out functions below 0.5 % by itself: on a busy machine, the kernel's are several.
 ALL_NODES = ("-top", "-nodefraction=0", "-nodecount=1000")
 
 
-@pytest.fixture
-def burnt(perfmond, cgroups, burner, tmp_path):
+@pytest.fixture(scope="module")
+def burnt(shared_perfmond, shared_cgroups, shared_burner):
     """Two programs, of three to one and one to three, whose samples have come to an end: the daemon, the cgroups, and
-    what to ask for."""
-    groups = {name: cgroups.make(name) for name in ("a", "b")}
-    daemon = start_daemon(perfmond, extra=f"include = {cgroups.label}/**\n")  # names of others would take time
-    processes = [burner(f"burn-{name}", groups[name], hot=hot) for name, hot in (("a", 3), ("b", 1))]
-    last = {"cgroup": f"{cgroups.label}/**", "from": "-1h"}
-
-    def is_named():
-        names = [row["name"] for row in ask(daemon, "/api/v1/profile/top", **last)["rows"][:2]]
-        return sorted(names) == ["cold_function_of_test", "warm_function_of_test"] and \
-            ask(daemon, **last)["samples"] > 400
-    until(is_named, "samples with names", 4 * PATIENCE)
+    the query for their samples."""
+    groups = {name: shared_cgroups.make(name) for name in ("a", "b")}
+    # Names of others would take time.
+    daemon = start_daemon(shared_perfmond, rate=499, extra=f"include = {shared_cgroups.label}/**\n")
+    processes = [shared_burner(f"burn-{name}", groups[name], hot=hot) for name, hot in (("a", 3), ("b", 1))]
+    last = {"cgroup": f"{shared_cgroups.label}/**", "from": "-1h"}
+    for group in groups.values():
+        wait_for_names(daemon, group, 50)
     for process in processes:
         process.kill()
         process.wait()
@@ -70,9 +68,7 @@ def share(daemon, name, **query):
     return sum(row["share"] for row in ask(daemon, "/api/v1/profile/top", **query)["rows"] if row["name"] == name)
 
 
-@pytest.mark.deep
-@pytest.mark.alone
-def test_top(burnt, tmp_path):
+def test_pprof_top_has_the_shares_of_the_daemon(burnt, tmp_path):
     """`pprof -top` has the functions and the shares that the daemon itself tells."""
     daemon, groups, last = burnt
     everything = {"cgroup": last["cgroup"], "seconds": 3600}
@@ -94,7 +90,7 @@ def test_top(burnt, tmp_path):
         assert f"burn-{name}" in pprof(daemon, tmp_path, "-tags", f"-tagfocus=cgroup={group.label}", **everything)
 
 
-def test_each_output(burnt, tmp_path):
+def test_pprof_reads_it_for_each_of_its_outputs(burnt, tmp_path):
     """Other ways to look at it work as well, and name callers and files."""
     daemon, groups, last = burnt
     everything = {"cgroup": last["cgroup"], "seconds": 3600}
@@ -113,7 +109,7 @@ def test_each_output(burnt, tmp_path):
     assert "PeriodType: cpu nanoseconds" in empty
 
 
-def test_schema(burnt, tmp_path):
+def test_the_profile_is_as_profile_proto_has_it(burnt):
     """profile.proto knows each field, and each text is UTF-8."""
     daemon, _, last = burnt
     provide("protoc")
@@ -142,9 +138,10 @@ def perf_places(file, program):
         yield float(moment.rstrip(":")), symbols[bisect.bisect(starts, int(place, 16)) - 1][1]
 
 
+@needs("perf", "nm")
 @pytest.mark.deep
 @pytest.mark.alone
-def test_perf_record(perfmond, cgroups, burner, tmp_path):
+def test_perf_record_finds_the_same_shares(perfmond, cgroups, burner, tmp_path):
     """perf samples the same program at the same time: both have the same shares and as many samples, but for chance."""
     group, file = cgroups.make("a"), tmp_path / "perf.data"
     daemon = start_daemon(perfmond, extra=f"include = {group.label}\n")

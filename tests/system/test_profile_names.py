@@ -12,11 +12,12 @@ import pytest
 import harness
 import profiling
 from harness import PATIENCE, until
+from machine import needs
 from profiling import ask
 
 FUNCTIONS = {"warm_function_of_test", "cold_function_of_test"}
 
-pytestmark = pytest.mark.skipif(not shutil.which("objcopy"), reason="needs objcopy (binutils)")
+pytestmark = needs("objcopy", "strip", "nm")
 
 
 def run(*command):
@@ -29,9 +30,10 @@ def symbols_of(program):
     return {name: int(address, 16) for address, name in re.findall(r"^(\w+) T (\w+)$", output, re.M)}
 
 
-def start_daemon(perfmond, cgroups, **kwargs):
+@pytest.fixture
+def daemon(shared_perfmond, shared_cgroups):
     """Names of others would take time."""
-    return profiling.start_daemon(perfmond, extra=f"include = {cgroups.label}/**\n", **kwargs)
+    return profiling.start_daemon(shared_perfmond, rate=499, extra=f"include = {shared_cgroups.label}/**\n")
 
 
 def rows(daemon, cgroup, module):
@@ -45,13 +47,12 @@ def wait_for(daemon, cgroup, module, names):
     def named():
         found = rows(daemon, cgroup, module)
         return found if names <= set(found) else None
-    return until(named, f"{names}", 4 * PATIENCE)
+    return until(named, f"{module} has the functions {names}", 4 * PATIENCE)
 
 
-def test_stripped(perfmond, cgroups, burner, tmp_path):
-    """Places in stripped code are put together by function, without any names."""
-    group = cgroups.make("stripped")
-    daemon = start_daemon(perfmond, cgroups, rate=499)
+def test_places_in_stripped_code_are_put_together_by_function(daemon, own_cgroup, burner, tmp_path):
+    """Without any names, as offsets in the file, with the reason."""
+    group = own_cgroup.make("stripped")
     burner("burn-twin", group, hot=2).kill()
     run("strip", "-o", tmp_path / "burn-stripped", tmp_path / "burn-twin")
     burner("burn-stripped", group)
@@ -63,10 +64,10 @@ def test_stripped(perfmond, cgroups, burner, tmp_path):
     until(lambda: len(rows(daemon, group, "burn-stripped")) < 8, "few functions", 4 * PATIENCE)
 
 
-def test_symbols_in_other_files(perfmond, cgroups, burner, tmp_path):
+@needs("xz", "readelf")
+def test_names_come_from_debuglink_and_debugdata(daemon, own_cgroup, burner, tmp_path):
     """By the name of a file in .gnu_debuglink, and compressed in .gnu_debugdata."""
-    groups = {name: cgroups.make(name) for name in ("linked", "compressed")}
-    daemon = start_daemon(perfmond, cgroups)
+    groups = {name: own_cgroup.make(name) for name in ("linked", "compressed")}
     burner("burn-twin", groups["linked"], hot=2).kill()
     (tmp_path / ".debug").mkdir()
     for command in (("objcopy", "--only-keep-debug", "burn-twin", ".debug/burn.debug"),
@@ -100,26 +101,24 @@ int main(void)
 """
 
 
-def test_vdso(perfmond, cgroups, tmp_path):
+def test_functions_of_the_vdso_have_names(daemon, own_cgroup, tmp_path):
     """Functions of the code that the kernel maps into each process."""
-    group = cgroups.make("vdso")
+    group = own_cgroup.make("vdso")
     (tmp_path / "clock.c").write_text(CLOCK, encoding="utf-8")
     run("cc", "-O1", "-o", tmp_path / "clock", tmp_path / "clock.c")
     process = subprocess.Popen([tmp_path / "clock"], preexec_fn=lambda: group.add(os.getpid()))
     try:
-        daemon = start_daemon(perfmond, cgroups)
         until(lambda: any("clock_gettime" in name and not missing
-                          for name, missing in rows(daemon, group, "[vdso]").items()), "clock_gettime()",
-              4 * PATIENCE)
+                          for name, missing in rows(daemon, group, "[vdso]").items()), "clock_gettime() of the vDSO has its name", 4 * PATIENCE)
     finally:
         process.kill()
         process.wait()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: for a mount namespace")
-def test_other_mount_namespace(perfmond, cgroups, burner, tmp_path):
+@needs("mount-namespace")
+def test_names_in_another_mount_namespace(daemon, own_cgroup, burner, tmp_path):
     """A file that only the process itself sees, in the place of another one."""
-    group = cgroups.make("inside")
+    group = own_cgroup.make("inside")
     burner("burn", group, hot=2).kill()
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -127,7 +126,6 @@ def test_other_mount_namespace(perfmond, cgroups, burner, tmp_path):
     script = f"mount -t tmpfs tmpfs {inside} && cp {tmp_path}/burn {inside}/burn-inside && exec {inside}/burn-inside"
     process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script], preexec_fn=lambda: group.add(os.getpid()))
     try:
-        daemon = start_daemon(perfmond, cgroups)
         wait_for(daemon, group, "burn-inside", FUNCTIONS)
     finally:
         process.kill()
