@@ -99,12 +99,13 @@ def samples_with(stacks, *names):
     return sum(count for stack, count in stacks.items() if all(name in stack.split(";") for name in names))
 
 
-def wait_for_names(daemon, cgroup, at_least):
-    """The stacks of a cgroup, when there are so many samples and the functions have their names."""
+def wait_for_names(daemon, cgroup, at_least, of_all=0.8):
+    """The stacks of a cgroup, when there are so many samples and the functions have their names, which are that part of
+    all."""
     def stacks():
         found = folded(daemon, cgroup=cgroup.label + "*", **{"from": "-1h"})
         named = samples_with(found, "warm_function_of_test") + samples_with(found, "cold_function_of_test")
-        return found if named >= at_least and named > 0.8 * sum(found.values()) else None
+        return found if named >= at_least and named > of_all * sum(found.values()) else None
     # Programs that have little of a busy machine's CPUs have few samples.
     return until(stacks, f"{at_least} samples with names", timeout=(4 + at_least / 50) * PATIENCE)
 
@@ -113,7 +114,8 @@ def wait_named(daemon, **query):
     """Until each function has its name, or a reason why it has none: two answers have the same names then."""
     def missing():
         return {row["missing"] for row in ask(daemon, "/api/v1/profile/top", **query)["rows"]}
-    until(lambda: not missing() & {"not looked up yet", "being looked up"}, "names", 4 * PATIENCE)
+    until(lambda: not missing() & {"not looked up yet", "being looked up"}, "all functions are looked up",
+          4 * PATIENCE)
 
 
 def wait_taken(daemon):

@@ -19,6 +19,7 @@ import requests
 
 import harness
 from harness import PATIENCE, Delta, until
+from machine import needs
 from openapi import check
 from tree import BUILD, provide
 from profiling import Pprof, ask, folded, samples_with, start_daemon, wait_for_names, wait_named, wait_taken
@@ -57,89 +58,6 @@ def unfollowed(daemon):
 def within_chance(part, whole, share):
     """5.5 sigma: chance alone is farther off in one of 26 million."""
     return abs(part - whole * share) <= 5.5 * math.sqrt(whole * share * (1 - share)) + 1
-
-
-@pytest.mark.deep
-@pytest.mark.alone
-def test_three_to_one(perfmond, cgroups, burner):
-    """Two cgroups, of which one spends its time 3:1 and the other 1:3, as far as chance allows; and the CPU time of
-    each is what the kernel says."""
-    a, b = cgroups.make("a"), cgroups.make("b")
-    daemon = start_daemon(perfmond)
-    before = [group.usage_usec() if (group.path / "cpu.stat").exists() else None for group in (a, b)]
-
-    def is_known(group, command):
-        """The rest is from before its exec."""
-        stacks = folded(daemon, cgroup=group.label, **{"from": "-1h"})
-        return samples_with(stacks, command) >= 0.9 * sum(stacks.values())
-    burner("burn-a", a, hot=3)
-    burner("burn-b", b, hot=1)
-    for group, hot, command in ((a, 3, "burn-a"), (b, 1, "burn-b")):
-        stacks = wait_for_names(daemon, group, 600)
-        warm, cold = (samples_with(stacks, f"{name}_function_of_test") for name in ("warm", "cold"))
-        assert within_chance(warm, warm + cold, hot / 4), (warm, cold)
-        assert {stack.split(";")[0] for stack in stacks} == {group.label}
-        assert is_known(group, command) or unfollowed(daemon) and \
-            until(lambda group=group, command=command: is_known(group, command), "it is looked up", 4 * PATIENCE)
-    for group, usage in zip((a, b), before):
-        if usage is None:
-            continue
-        now = group.usage_usec()
-        wait_taken(daemon)
-        seconds = ask(daemon, cgroup=group.label, **{"from": "-1h"})["total"]
-        later, lost = group.usage_usec(), daemon.metrics().value("perfmond_profile_lost_total") / 199
-        # Timers that come late for several periods, in a machine whose CPUs are taken away, are one sample.
-        assert seconds <= (later - usage) / 1e6 * 1.15 + 0.2
-        assert seconds >= (now - usage) / 1e6 * 0.6 - 0.2 - lost
-
-
-def test_formats_agree(perfmond, cgroups, burner):
-    """Whatever the format, the same samples."""
-    group = cgroups.make("a")
-    daemon = start_daemon(perfmond, extra=f"include = {group.label}\n")
-    process = burner("burn", group)
-    wait_for_names(daemon, group, 100)
-    process.kill()
-    process.wait()
-    last = {"cgroup": group.label, "command": "burn", "from": "-1h"}
-    wait_taken(daemon)
-    wait_named(daemon, **last)
-    tree = ask(daemon, **last)
-    nodes = tree["nodes"]
-    assert sum(folded(daemon, **last).values()) == tree["samples"] == nodes["samples"][0]
-    assert sum(nodes["self"]) == pytest.approx(tree["total"]) == nodes["total"][0]
-    for i, parent in enumerate(nodes["parent"]):
-        assert parent < i
-        children = [k for k, above in enumerate(nodes["parent"]) if above == i]
-        assert nodes["total"][i] == pytest.approx(nodes["self"][i] + sum(nodes["total"][k] for k in children))
-    top = ask(daemon, "/api/v1/profile/top", **last)
-    assert top["samples"] == tree["samples"] == sum(row["samples"] for row in top["rows"])
-    assert top["rows"][0]["name"] == "warm_function_of_test"
-    assert Path(top["rows"][0]["module"]).name == "burn"
-    of_cgroup = ask(daemon, "/api/v1/profile/top", by="cgroup", **last)["rows"]
-    assert [row["name"] for row in of_cgroup] == [group.label] and of_cgroup[0]["share"] == 1
-    assert [row["name"] for row in ask(daemon, "/api/v1/profile/top", by="command", **last)["rows"]] == ["burn"]
-    # A grid of slots has the same as one column. The clock may have begun less than an hour ago.
-    longest = min(3600, time.monotonic())
-    for columns, rows in ((1, 1), (60, 1), (7, 13), (1000, 100)):
-        heat = ask(daemon, "/api/v1/profile/heat", columns=columns, rows=rows, **last)
-        assert len(heat["values"]) == len(heat["samples"]) == columns * rows == heat["columns"] * heat["rows"]
-        assert sum(heat["samples"]) == tree["samples"] and sum(heat["values"]) == pytest.approx(tree["total"])
-        length = heat["to"] - heat["from"]
-        assert heat["column_seconds"] * columns == pytest.approx(length)
-        assert longest - 0.01 <= length <= min(3600, time.monotonic()) + 0.01
-        assert heat["from"] <= heat["since"] == pytest.approx(tree["since"], abs=0.01)
-    scoped = speedscope(daemon, **last)
-    assert [profile["name"] for profile in scoped["profiles"]] == [group.label]
-    assert stacks_of(scoped) == pytest.approx({stack.partition(";")[2]: count * tree["period"]
-                                               for stack, count in folded(daemon, **last).items()})
-    assert scoped["profiles"][0]["endValue"] == pytest.approx(tree["total"])
-    profile = Pprof(requests.get(daemon.url + "/api/v1/profile", params={**last, "format": "pprof"}, timeout=PATIENCE))
-    assert sum(values[0] for _, values, _ in profile.samples) == tree["samples"]
-    assert sum(values[1] for _, values, _ in profile.samples) / 1e9 == pytest.approx(tree["total"])
-    assert profile.types == [("samples", "count"), ("cpu", "nanoseconds")] and profile.default == "cpu"
-    assert all(labels == {"cgroup": group.label, "comm": "burn"} for _, _, labels in profile.samples)
-    assert {"warm_function_of_test", "cold_function_of_test"} <= {stack[0] for stack, _, _ in profile.samples}
 
 
 # It touches so many new pages, and calls a function so often, slowly enough for the rings, in a function for each.
@@ -183,19 +101,23 @@ period = 1
 [profile "faults"]
 event = page-faults:u
 period = 100
-[profile "ppid"]
-event = syscalls:sys_enter_getppid
-period = 1
 [profile "often"]
 event = context-switches
 rate = 100
 """
 
 
-@pytest.fixture
-def eventful(programs, tmp_path):
+PPID_SECTION = """
+[profile "ppid"]
+event = syscalls:sys_enter_getppid/filter='comm == "eventful"'/
+period = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def eventful(programs, tmp_path_factory):
     """A program that makes events, in a cgroup: (cgroup, how many)."""
-    program = programs.make(EVENTS, tmp_path / "eventful")
+    program = programs.make(EVENTS, tmp_path_factory.mktemp("programs") / "eventful")
 
     def run(*runs):
         processes = [subprocess.Popen([program, str(nr)], preexec_fn=lambda group=group: group.add(os.getpid()))
@@ -205,69 +127,189 @@ def eventful(programs, tmp_path):
     return run
 
 
-def named_rows(daemon, event, group, function):
-    """The row of a function in a cgroup, when it has its name."""
-    def row():
-        rows = ask(daemon, "/api/v1/profile/top", event=event, cgroup=group.label, **{"from": "-1h"})["rows"]
-        return next((row for row in rows if row["name"] == function), None)
-    return until(row, f"{event} in {function}", timeout=4 * PATIENCE)
+# Of what others do, nothing is kept but the CPU time: their names would take time.
+SHARED = """
+include = {top}/**
+exclude = {top}/secret
+[daemon]
+interval = 100ms
+[cgroup]
+groups = tasks
+include = {top}/**
+exclude = {top}/**/uncounted
+"""
 
 
-def test_exact_events(perfmond, cgroups, eventful):
-    """With a period of 1 each event is a sample: calls of a function, and system calls, to the last one; and all
-    formats have the same of each."""
+@pytest.fixture(scope="module")
+def daemon(shared_perfmond, shared_cgroups, eventful):
+    """That of most tests here; all have cgroups of their own."""
+    return start_daemon(shared_perfmond, rate=499, extra=SHARED.format(top=shared_cgroups.label) +
+                        EVENT_SECTIONS.format(program=eventful.program))
+
+
+@pytest.mark.deep
+@pytest.mark.alone
+def test_shares_are_those_of_the_program(perfmond, cgroups, burner):
+    """Two cgroups, of which one spends its time 3:1 and the other 1:3, as far as chance allows; and the CPU time of
+    each is what the kernel says."""
     a, b = cgroups.make("a"), cgroups.make("b")
-    daemon = start_daemon(perfmond, rate=19, extra=EVENT_SECTIONS.format(program=eventful.program))
-    missing = {problem for problem in daemon.json("/api/v1/status")["problems"] if "[profile " in problem}
-    events = {"calls": "called_of_test", "ppid": None}
-    if any("tracefs" in problem or "tracepoint" in problem for problem in missing):
-        del events["ppid"]
+    daemon = start_daemon(perfmond)
+    before = [group.usage_usec() if (group.path / "cpu.stat").exists() else None for group in (a, b)]
+
+    def is_known(group, command):
+        """The rest is from before its exec."""
+        stacks = folded(daemon, cgroup=group.label, **{"from": "-1h"})
+        return samples_with(stacks, command) >= 0.9 * sum(stacks.values())
+    burner("burn-a", a, hot=3)
+    burner("burn-b", b, hot=1)
+    for group, hot, command in ((a, 3, "burn-a"), (b, 1, "burn-b")):
+        stacks = wait_for_names(daemon, group, 600)
+        warm, cold = (samples_with(stacks, f"{name}_function_of_test") for name in ("warm", "cold"))
+        assert within_chance(warm, warm + cold, hot / 4), (warm, cold)
+        assert {stack.split(";")[0] for stack in stacks} == {group.label}
+        assert is_known(group, command) or unfollowed(daemon) and \
+            until(lambda group=group, command=command: is_known(group, command), "it is looked up", 4 * PATIENCE)
+    for group, usage in zip((a, b), before):
+        if usage is None:
+            continue
+        now = group.usage_usec()
+        wait_taken(daemon)
+        seconds = ask(daemon, cgroup=group.label, **{"from": "-1h"})["total"]
+        later, lost = group.usage_usec(), daemon.metrics().value("perfmond_profile_lost_total") / 199
+        # Timers that come late for several periods, in a machine whose CPUs are taken away, are one sample.
+        assert seconds <= (later - usage) / 1e6 * 1.15 + 0.2
+        assert seconds >= (now - usage) / 1e6 * 0.6 - 0.2 - lost
+
+
+def test_all_formats_have_the_same_samples(daemon, own_cgroup, burner):
+    """The tree, folded, top, heat, speedscope and pprof."""
+    group = own_cgroup.make("a")
+    process = burner("burn", group)
+    wait_for_names(daemon, group, 100)
+    process.kill()
+    process.wait()
+    last = {"cgroup": group.label, "command": "burn", "from": "-1h"}
+    wait_taken(daemon)
+    wait_named(daemon, **last)
+    tree = ask(daemon, **last)
+    nodes = tree["nodes"]
+    assert sum(folded(daemon, **last).values()) == tree["samples"] == nodes["samples"][0]
+    assert sum(nodes["self"]) == pytest.approx(tree["total"]) == nodes["total"][0]
+    for i, parent in enumerate(nodes["parent"]):
+        assert parent < i
+        children = [k for k, above in enumerate(nodes["parent"]) if above == i]
+        assert nodes["total"][i] == pytest.approx(nodes["self"][i] + sum(nodes["total"][k] for k in children))
+    top = ask(daemon, "/api/v1/profile/top", **last)
+    assert top["samples"] == tree["samples"] == sum(row["samples"] for row in top["rows"])
+    assert {"warm_function_of_test", "cold_function_of_test"} <= {
+        row["name"] for row in top["rows"] if row["module"] and Path(row["module"]).name == "burn"}
+    of_cgroup = ask(daemon, "/api/v1/profile/top", by="cgroup", **last)["rows"]
+    assert [row["name"] for row in of_cgroup] == [group.label] and of_cgroup[0]["share"] == 1
+    assert [row["name"] for row in ask(daemon, "/api/v1/profile/top", by="command", **last)["rows"]] == ["burn"]
+    # A grid of slots has the same as one column. The clock may have begun less than an hour ago.
+    longest = min(3600, time.monotonic())
+    for columns, rows in ((1, 1), (60, 1), (7, 13), (1000, 100)):
+        parameters = {"columns": columns, "rows": rows, **last}
+        # To look at 100,000 slots with the schema takes seconds.
+        heat = ask(daemon, "/api/v1/profile/heat", **parameters) if rows < 100 else \
+            daemon.json("/api/v1/profile/heat", **parameters)
+        assert len(heat["values"]) == len(heat["samples"]) == columns * rows == heat["columns"] * heat["rows"]
+        assert sum(heat["samples"]) == tree["samples"] and sum(heat["values"]) == pytest.approx(tree["total"])
+        length = heat["to"] - heat["from"]
+        assert heat["column_seconds"] * columns == pytest.approx(length)
+        assert longest - 0.01 <= length <= min(3600, time.monotonic()) + 0.01
+        assert heat["from"] <= heat["since"] == pytest.approx(tree["since"], abs=0.01)
+    scoped = speedscope(daemon, **last)
+    assert [profile["name"] for profile in scoped["profiles"]] == [group.label]
+    assert stacks_of(scoped) == pytest.approx({stack.partition(";")[2]: count * tree["period"]
+                                               for stack, count in folded(daemon, **last).items()})
+    assert scoped["profiles"][0]["endValue"] == pytest.approx(tree["total"])
+    profile = Pprof(requests.get(daemon.url + "/api/v1/profile", params={**last, "format": "pprof"}, timeout=PATIENCE))
+    assert sum(values[0] for _, values, _ in profile.samples) == tree["samples"]
+    assert sum(values[1] for _, values, _ in profile.samples) / 1e9 == pytest.approx(tree["total"])
+    assert profile.types == [("samples", "count"), ("cpu", "nanoseconds")] and profile.default == "cpu"
+    assert all(labels == {"cgroup": group.label, "comm": "burn"} for _, _, labels in profile.samples)
+    assert {"warm_function_of_test", "cold_function_of_test"} <= {stack[0] for stack, _, _ in profile.samples}
+
+
+def row_of(daemon, event, group, function):
+    """The row of a function in a cgroup, if it has its name."""
+    rows = ask(daemon, "/api/v1/profile/top", event=event, cgroup=group.label, **{"from": "-1h"})["rows"]
+    return next((row for row in rows if row["name"] == function), None)
+
+
+def check_exact(daemon, event, group, nr):
+    """In all formats."""
+    query = {"event": event, "cgroup": group.label, "from": "-1h"}
+    tree = ask(daemon, **query)
+    assert (tree["event"], tree["unit"], tree["period"]) == (event, "count", 1)
+    assert tree["samples"] == nr
+    assert tree["total"] == tree["samples"] == tree["nodes"]["total"][0] == sum(tree["nodes"]["self"])
+    assert sum(folded(daemon, **query).values()) == tree["samples"]
+    assert sum(stacks_of(speedscope(daemon, **query)).values()) == tree["total"]
+    answer = requests.get(f"{daemon.url}/debug/pprof/{event}", params={"cgroup": group.label, "seconds": 3600},
+                          timeout=PATIENCE)
+    check(answer)
+    profile = Pprof(answer)
+    assert profile.types == [("samples", "count"), (event, "count")]
+    assert (profile.default, profile.period) == (event, 1)
+    assert sum(values[1] for _, values, _ in profile.samples) == tree["total"]
+
+
+@needs("uprobe")
+def test_with_a_period_of_1_each_call_is_a_sample(daemon, own_cgroup, eventful):
+    """To the last one, in all formats; also of programs that are gone before anybody could look at them."""
+    a, b = own_cgroup.make("a"), own_cgroup.make("b")
     before = unfollowed(daemon)
     # A ring has room for all of a turn, however late it is read.
-    for _ in range(10):
+    for _ in range(3):
         eventful((a, 150), (b, 50))
         wait_taken(daemon)
-    for event, function in events.items():
-        for group, nr in ((a, 1500), (b, 500)):
-            query = {"event": event, "cgroup": group.label, "from": "-1h"}
-            if function:
-                row = named_rows(daemon, event, group, function)
-                assert row["self"] == row["samples"] <= nr
-                # Of a program whose records were lost, and which is gone, places have no names.
-                assert row["self"] == nr or unfollowed(daemon) > before, event
-            tree = ask(daemon, **query)
-            assert (tree["event"], tree["unit"], tree["period"]) == (event, "count", 1)
-            assert tree["samples"] == nr or not function
-            assert tree["total"] == tree["samples"] == tree["nodes"]["total"][0] == sum(tree["nodes"]["self"])
-            assert sum(folded(daemon, **query).values()) == tree["samples"]
-            assert sum(stacks_of(speedscope(daemon, **query)).values()) == tree["total"]
-            answer = requests.get(f"{daemon.url}/debug/pprof/{event}", params={"cgroup": group.label, "seconds": 3600},
-                                  timeout=PATIENCE)
-            check(answer)
-            profile = Pprof(answer)
-            assert profile.types == [("samples", "count"), (event, "count")]
-            assert (profile.default, profile.period) == (event, 1)
-            assert sum(values[1] for _, values, _ in profile.samples) == tree["total"]
-    # Of software events, a period is kept as well.
-    faults = ask(daemon, event="faults", **{"from": "-1h"})
-    assert faults["total"] == 100 * faults["samples"] > 0 and faults["period"] == 100
-    often = ask(daemon, event="often", **{"from": "-1h"})
-    assert often["period"] is None and often["total"] >= often["samples"] > 0
+    for group, nr in ((a, 450), (b, 150)):
+        # Of a program whose records were lost, and which is gone, places have no names.
+        row = until(lambda group=group: row_of(daemon, "calls", group, "called_of_test") or unfollowed(daemon) > before,
+                    f"calls in called_of_test, in {group.label}", 4 * PATIENCE)
+        assert unfollowed(daemon) > before or row["self"] == row["samples"] == nr
+        check_exact(daemon, "calls", group, nr)
 
 
-def test_heat(perfmond, cgroups, eventful):
-    """When something happened: the calls of two programs are where they were, and nowhere else."""
+def test_events_of_the_kernel_keep_their_period(daemon, own_cgroup, eventful):
+    """A sample of page faults weighs 100 of them; a sample of an event with a rate weighs at least 1."""
+    group = own_cgroup.make("a")
+
+    def sampled():
+        """On a machine of many CPUs, each of them has to have a hundred."""
+        eventful((group, 400))
+        wait_taken(daemon)
+        answers = {event: ask(daemon, event=event, **{"from": "-1h"}) for event in ("faults", "often")}
+        return answers if all(answer["samples"] for answer in answers.values()) else None
+    answers = until(sampled, "samples of page faults and context switches", 4 * PATIENCE)
+    assert answers["faults"]["total"] == 100 * answers["faults"]["samples"] and answers["faults"]["period"] == 100
+    assert answers["often"]["period"] is None and answers["often"]["total"] >= answers["often"]["samples"]
+
+
+def test_each_system_call_is_a_sample(perfmond, cgroups, eventful, tracefs):
+    """Of a tracepoint with a filter."""
     group = cgroups.make("a")
-    daemon = start_daemon(perfmond, rate=19, extra=EVENT_SECTIONS.format(program=eventful.program))
+    daemon = start_daemon(perfmond, rate=19, extra=f"include = {cgroups.label}/**\n" + PPID_SECTION)
+    eventful((group, 150))
+    wait_taken(daemon)
+    check_exact(daemon, "ppid", group, 150)
+
+
+@needs("uprobe")
+def test_heat_tells_when_something_happened(daemon, own_cgroup, eventful):
+    """The calls of two programs are where they were, and nowhere else."""
+    group = own_cgroup.make("a")
     runs = []
-    for nr in (200, 500):
+    for nr in (100, 200):
         begin = time.time()
         eventful((group, nr))
         runs.append((begin, time.time(), nr))
-        time.sleep(1)
+        time.sleep(0.2)
     query = {"event": "calls", "cgroup": group.label, "from": "-1h"}
     wait_taken(daemon)
-    begin, end = runs[0][0] - 1, runs[1][1] + 1
+    begin, end = runs[0][0] - 0.1, runs[1][1] + 0.1
     query.update({"from": begin, "to": end, "columns": 100})
     heat = ask(daemon, "/api/v1/profile/heat", **query)
     assert (heat["event"], heat["unit"], heat["values"]) == ("calls", "count", heat["samples"])
@@ -277,10 +319,10 @@ def test_heat(perfmond, cgroups, eventful):
         within = [value for column, value in enumerate(heat["values"])
                   if first - 2 * width <= begin + column * width <= last + width]
         assert sum(within) == nr
-    assert sum(heat["values"]) == 700
+    assert sum(heat["values"]) == 300
     # Finer rows, read one after the other, are the same columns.
     fine = ask(daemon, "/api/v1/profile/heat", rows=10, **query)["values"]
-    assert sum(fine) == 700 and len(fine) == 1000
+    assert sum(fine) == 300 and len(fine) == 1000
 
 
 def counted_by(daemon, cgroup, event, start, end):
@@ -295,10 +337,36 @@ def counted_by(daemon, cgroup, event, start, end):
     return total
 
 
+def counted_tree(daemon, group):
+    """From where its counter is known on, which may be after the first samples."""
+    def answer():
+        found = ask(daemon, cgroup=group.label, weights="counted", **{"from": "-8s"})
+        return found if found["weights"] == "counted" and not found["uncounted"] and found["samples"] else None
+    tree = until(answer, "a stretch in which the cgroup is counted", timeout=2 * PATIENCE)
+    assert tree["not_counted"] is None
+    assert tree["nodes"]["total"][0] == pytest.approx(tree["total"]) == pytest.approx(sum(tree["nodes"]["self"]))
+    return tree
+
+
+def test_counted_weights_are_the_sums_of_the_counters(daemon, own_cgroup, burner):
+    """Of a cgroup that is not counted, the answer says so, and samples weigh what they weigh."""
+    a, hidden = own_cgroup.make("a"), own_cgroup.make("uncounted")
+    for name, group in (("burn-a", a), ("burn-hidden", hidden)):
+        burner(name, group)
+    for group in (a, hidden):
+        wait_for_names(daemon, group, 20)
+    tree = counted_tree(daemon, a)
+    truth = counted_by(daemon, a.label, "task_clock", tree["from"], tree["to"])
+    assert truth > 0 and tree["total"] == pytest.approx(truth, rel=1e-3)
+    other = ask(daemon, cgroup=hidden.label, weights="counted", **{"from": "-8s"})
+    assert other["uncounted"] == [{"cgroup": hidden.label, "why": "it is not counted"}]
+    assert other["total"] == pytest.approx(other["samples"] * other["period"])
+
+
 @pytest.mark.deep
 @pytest.mark.alone
 @pytest.mark.parametrize("per_cpu", ["no", "yes"])
-def test_counted_weights(perfmond, cgroups, burner, eventful, per_cpu):
+def test_counted_weights_leave_the_shares(perfmond, cgroups, burner, eventful, per_cpu):
     """Samples tell the shares, and the counters of the cgroups the sums, between readings; what they don't cover is
     said."""
     cgroups.make("above")
@@ -313,15 +381,9 @@ def test_counted_weights(perfmond, cgroups, burner, eventful, per_cpu):
     for group, nr in ((a, 250), (b, 60), (hidden, 60)):
         wait_for_names(daemon, group, nr)
 
-    def answer():
-        """From where its counter is known on, which may be after the first samples."""
-        found = ask(daemon, cgroup=a.label, weights="counted", **{"from": "-8s"})
-        return found if found["weights"] == "counted" and not found["uncounted"] and found["samples"] else None
-    tree = until(answer, "a stretch in which the cgroup is counted", timeout=2 * PATIENCE)
-    assert tree["not_counted"] is None
+    tree = counted_tree(daemon, a)
     truth = counted_by(daemon, a.label, "task_clock", tree["from"], tree["to"])
     assert truth > 0 and tree["total"] == pytest.approx(truth, rel=1e-3)
-    assert tree["nodes"]["total"][0] == pytest.approx(tree["total"]) == pytest.approx(sum(tree["nodes"]["self"]))
     # Between them the functions have what they had, but that each slot weighs as it was counted.
     top = functools.partial(ask, daemon, "/api/v1/profile/top", cgroup=a.label)
     counted = top(weights="counted", **{"from": tree["from"] - 0.001, "to": tree["to"] + 0.001})
@@ -344,26 +406,26 @@ def test_counted_weights(perfmond, cgroups, burner, eventful, per_cpu):
           "the plan without the event")
 
 
-def test_events_that_are_not(perfmond):
-    """What is no event is an error of the config, with its place; what this machine lacks is a problem, with a
-    reason."""
+def test_an_event_that_does_not_exist(shared_perfmond, tmp_path):
+    """A word that is no event is an error of the config, with its place; an event that this machine lacks is a problem,
+    with a reason."""
     text = "[profiles]\nenabled = yes\n[profile \"x\"]\nperiod = 1\nevent = {}\n"
-    daemon = perfmond(text.format("page-faults"))
-    daemon.config_path.write_text(daemon.config_path.read_text(encoding="utf-8").replace("page-faults", "page-fautls"),
-                                  encoding="utf-8")
-    check_run = subprocess.run([harness.PERFMOND, "--check", f"--config={daemon.config_path}"], capture_output=True,
-                               text=True, check=False)
-    assert check_run.returncode and re.search(r":\d+: event: .*page-fautls", check_run.stderr + check_run.stdout)
-    other = perfmond(text.format("no_such_pmu/x=1/"))
-    answer = requests.get(other.url + "/api/v1/profile", params={"event": "x"}, timeout=PATIENCE)
+    path = tmp_path / "wrong.conf"
+    path.write_text(text.format("page-fautls"), encoding="utf-8")
+    done = harness.run("--check", f"--config={path}")
+    assert done.returncode and f"{path}:5: event: " in done.stderr and "page-fautls" in done.stderr
+    daemon = shared_perfmond(text.format("no_such_pmu/x=1/"))
+    answer = requests.get(daemon.url + "/api/v1/profile", params={"event": "x"}, timeout=PATIENCE)
     assert answer.status_code == 503 and "no_such_pmu" in check(answer)["error"]
-    assert any("[profile \"x\"]" in problem for problem in other.json("/api/v1/status")["problems"])
-    assert requests.get(other.url + "/debug/pprof/heap", timeout=PATIENCE).status_code == 404
-    answer = requests.get(other.url + "/api/v1/profile", params={"event": "y"}, timeout=PATIENCE)
+    assert any("[profile \"x\"]" in problem for problem in daemon.json("/api/v1/status")["problems"])
+    assert requests.get(daemon.url + "/debug/pprof/heap", timeout=PATIENCE).status_code == 404
+    answer = requests.get(daemon.url + "/api/v1/profile", params={"event": "y"}, timeout=PATIENCE)
     assert answer.status_code == 400 and "cpu-clock, x" in check(answer)["error"]
 
 
-def test_short_lives(perfmond, cgroups):
+@pytest.mark.deep
+@pytest.mark.alone
+def test_commands_of_short_lives(perfmond, cgroups):
     """Programs that are gone before anybody could look at them: their cgroup, command and functions are known."""
     daemon = start_daemon(perfmond, rate=999)
     for number in range(5):
@@ -386,25 +448,18 @@ def test_short_lives(perfmond, cgroups):
     assert any(awk in module for module in modules), modules
 
 
-def test_ran_before(perfmond, cgroups, burner):
-    """A program that ran before the daemon is known too."""
-    group = cgroups.make("before")
-    burner("burn-before", group)
-    daemon = start_daemon(perfmond)
-    stacks = wait_for_names(daemon, group, 50)
-    assert all(stack.split(";")[1] == "burn-before" for stack in stacks)
-
-
-@pytest.mark.skipif(not shutil.which("strip"), reason="needs strip (binutils)")
-def test_replaced_and_stripped(perfmond, cgroups, burner, tmp_path):
-    """A file that has taken the place of the one that runs names nothing, and neither does one without symbols."""
-    a, b = cgroups.make("replaced"), cgroups.make("stripped")
+@needs("strip")
+def test_programs_that_ran_before_the_daemon(perfmond, cgroups, burner, tmp_path):
+    """They are known too, but for a file that another has taken the place of, and one without symbols."""
+    a, stripped, before = (cgroups.make(name) for name in ("replaced", "stripped", "before"))
     burner("burn-replaced", a)
-    burner("burn-other", b, hot=1)
+    burner("burn-other", cgroups.make("other"), hot=1).kill()
     os.replace(tmp_path / "burn-other", tmp_path / "burn-replaced")
-    stripped = cgroups.make("s")
     burner("burn-stripped", stripped, flags=["-s"])
-    daemon = start_daemon(perfmond, extra=f"include = {cgroups.label}/**\n")
+    burner("burn-before", before)
+    daemon = start_daemon(perfmond, rate=499, extra=f"include = {cgroups.label}/**\n")
+    stacks = wait_for_names(daemon, before, 50)
+    assert all(stack.split(";")[1] == "burn-before" for stack in stacks)
 
     def reasons(group):
         """Of the innermost places in the program, which are nearly all."""
@@ -412,52 +467,84 @@ def test_replaced_and_stripped(perfmond, cgroups, burner, tmp_path):
         found = {row["missing"] for row in rows if row["module"] and "burn-" in row["module"]}
         return found if found and not found & {"not looked up yet", "being looked up"} else None
     # The kernel tells that the file is gone by its name, or it is another by its build id.
-    assert until(lambda: reasons(a), "reasons", 4 * PATIENCE) <= {
+    assert until(lambda: reasons(a), "reasons for the replaced file", 4 * PATIENCE) <= {
         "another file has that path", "the file can't be opened"}
-    assert until(lambda: reasons(stripped), "reasons", 4 * PATIENCE) == {
+    assert until(lambda: reasons(stripped), "reasons for the stripped file", 4 * PATIENCE) == {
         "the file is stripped, and has no debug symbols here"}
 
 
-def test_hidden(perfmond, cgroups, burner):
-    """Of cgroups that are left out, there is the CPU time alone."""
-    seen, secret = cgroups.make("seen"), cgroups.make("secret")
-    command = f"burn-{os.getpid()}"
-    daemon = start_daemon(perfmond, extra=f"exclude = {secret.label}")
-    burner("burn-seen", seen)
-    burner(command, secret, hot=1)
-    wait_for_names(daemon, seen, 50)
+@needs("uprobe")
+def test_of_excluded_cgroups_there_is_the_sum_alone(daemon, shared_cgroups, eventful):
+    """Their samples are there, each of them, and no name of theirs."""
+    def texts():
+        return [ask(daemon, format="folded", **{"from": "-1h", "event": event}) for event in ("calls", "cpu-clock")]
 
-    def has_hidden():
-        text = ask(daemon, format="folded", **{"from": "-1h"})
-        return re.search(r"^\(hidden\);\(hidden\) \d{2,}$", text, re.M) and text
-    text = until(has_hidden, "its CPU time")
-    assert secret.label not in text and command not in text
+    def hidden(text):
+        return sum(map(int, re.findall(r"^\(hidden\);\(hidden\) (\d+)$", text, re.M)))
+    secret = shared_cgroups.make("secret")
+    before = hidden(texts()[0])
+    eventful((secret, 70))
+    wait_taken(daemon)
+    calls, clock = texts()
+    assert hidden(calls) == before + 70 and hidden(clock) > 0
+    assert secret.label not in calls + clock
+    secret.remove()
 
 
-def test_nothing_like_an_address(perfmond, cgroups, burner):
+def check_no_address(daemon, group, burner, nr):
     """No answer has an address or an argument of a command."""
-    group = cgroups.make("a")
-    daemon = start_daemon(perfmond, rate=999)
     burner("burn", group)
-    sleeper = subprocess.Popen(["sh", "-c", "while :; do :; done", "secret-argument"])
-    try:
-        wait_for_names(daemon, group, 500)
-        texts = [requests.get(f"{daemon.url}/api/v1/profile{query}", timeout=PATIENCE).text
-                 for query in ("", "?format=folded", "?format=speedscope", "/top", "/heat")]
-        pprof = requests.get(daemon.url + "/debug/pprof/profile", timeout=PATIENCE)
-        texts.append(gzip.decompress(pprof.content).decode("latin-1"))
-    finally:
-        sleeper.kill()
-        sleeper.wait()
+    with subprocess.Popen(["sh", "-c", "while :; do :; done", "secret-argument"],
+                          preexec_fn=lambda: group.add(os.getpid())) as sleeper:
+        try:
+            wait_for_names(daemon, group, nr, of_all=0.2)
+            until(lambda: any(stack.split(";")[1] == "sh" for stack in folded(daemon, cgroup=group.label)),
+                  "samples of the shell")
+            texts = [requests.get(f"{daemon.url}/api/v1/profile{query}", timeout=PATIENCE).text
+                     for query in ("", "?format=folded", "?format=speedscope", "/top", "/heat")]
+            pprof = requests.get(daemon.url + "/debug/pprof/profile", timeout=PATIENCE)
+        finally:
+            sleeper.kill()
+    texts.append(gzip.decompress(pprof.content).decode("latin-1"))
     for text in texts:
         assert not re.search(r"ffffffff[0-9a-f]{8}|0x7[0-9a-f]{11}|0x5[0-9a-f]{11}", text)
         assert "secret-argument" not in text
     assert max(Pprof(pprof).addresses) < 1 << 40
 
 
-def test_bounds(perfmond, cgroups, burner):
-    """Memory and reach are published, the daemon stays small, and nothing is lost or left out while it has its CPU: for
-    longer than a fifth of a second, which a ring holds, a busy machine lets it wait now and then."""
+def test_no_answer_has_an_address_or_an_argument(daemon, own_cgroup, burner):
+    check_no_address(daemon, own_cgroup.make("a"), burner, 50)
+
+
+@pytest.mark.deep
+def test_no_answer_has_an_address_of_the_whole_machine(perfmond, cgroups, burner):
+    """Nothing is left out of these profiles."""
+    check_no_address(start_daemon(perfmond, rate=999), cgroups.make("a"), burner, 500)
+
+
+def test_memory_has_a_bound_and_old_samples_go(shared_perfmond, shared_work, own_cgroup, shared_cgroups):
+    """Memory and reach are published; when memory is full, the oldest samples go."""
+    begin = time.time()
+    daemon = start_daemon(shared_perfmond, rate=19, memory="1MiB", extra=f"include = {shared_cgroups.label}/**\n"
+                          '[profile "faults"]\nevent = page-faults\nperiod = 1\n')
+    helper = shared_work(own_cgroup.make("a"))
+
+    def since():
+        helper.do("faults 2000")
+        return ask(daemon, "/api/v1/profile/top", event="faults", **{"from": "-1h"})["since"]
+    first = since()
+    assert first > begin - 1
+    until(lambda: since() > first, "the oldest samples have gone", 4 * PATIENCE)
+    metrics = daemon.metrics()
+    assert 0 < metrics.value("perfmond_profile_bytes") <= 1 << 20
+    assert 0 < metrics.value("perfmond_profile_reach_seconds") < time.time() - begin + 1
+    assert metrics.value("perfmond_profile_cpu_seconds_total") > 0
+
+
+@pytest.mark.deep
+@pytest.mark.alone
+def test_nothing_is_lost_while_the_daemon_has_its_cpu(perfmond, cgroups, burner):
+    """And it stays small: for longer than a fifth of a second, which a ring holds, a busy machine lets it wait now and then."""
     group = cgroups.make("a")
     daemon = start_daemon(perfmond, rate=999, memory="1MiB", extra=f"[cgroup]\ninclude = {cgroups.label}/**\n")
     burner("burn", group)
@@ -481,7 +568,7 @@ def test_bounds(perfmond, cgroups, burner):
 
 @pytest.mark.deep
 @pytest.mark.alone
-def test_paused_daemon(perfmond, cgroups, burner):
+def test_lost_samples_are_counted(perfmond, cgroups, burner):
     """Samples that the rings have no room for are counted, and all others are there."""
     group = cgroups.make("a")
     daemon = start_daemon(perfmond, rate=1000)
@@ -498,12 +585,12 @@ def test_paused_daemon(perfmond, cgroups, burner):
     until(loses, "lost samples")
 
 
-def test_reload(perfmond, cgroups, burner):
+def test_samples_stay_over_a_reload(perfmond, cgroups, burner):
     """Samples stay over a reload; profiles go off and on by it."""
     group = cgroups.make("a")
-    daemon = start_daemon(perfmond)
+    daemon = start_daemon(perfmond, rate=499, extra=f"include = {cgroups.label}/**\n")
     burner("burn", group)
-    before = sum(wait_for_names(daemon, group, 100).values())
+    before = sum(wait_for_names(daemon, group, 50).values())
     samples = daemon.metrics().value("perfmond_profile_samples_total")
     text = daemon.config_path.read_text(encoding="utf-8")
     daemon.reload(text)
@@ -518,9 +605,9 @@ def test_reload(perfmond, cgroups, burner):
     wait_for_names(daemon, group, 50)
 
 
-def test_off(perfmond):
+def test_profiles_that_are_off(shared_perfmond):
     """Nothing is sampled, and the answer says what to do."""
-    daemon = perfmond("[profiles]\nenabled = no\n")
+    daemon = shared_perfmond("[profiles]\nenabled = no\n")
     for path in ("/api/v1/profile", "/api/v1/profile/top", "/api/v1/profile/heat", "/debug/pprof/profile"):
         answer = requests.get(daemon.url + path, timeout=PATIENCE)
         assert answer.status_code == 503 and "enabled = yes" in answer.text
