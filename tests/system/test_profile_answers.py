@@ -2,6 +2,7 @@
 """Questions about profiles are answered beside everything else: by a child, one after the other."""
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -49,10 +50,10 @@ def is_gone(pid):
     return not Path(f"/proc/{pid}").exists()
 
 
-@pytest.fixture
-def stopped(perfmond, request):
-    """A daemon with a question whose child is stopped: (daemon, the child, a future of the answer)."""
-    daemon = perfmond(CONFIG + getattr(request, "param", ""))
+@contextlib.contextmanager
+def stopped_child(daemon):
+    """A daemon with a question whose child is stopped: (daemon, the child, a future of the answer, what asks). It is
+    killed when the question is 30 s old."""
     until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > 100, "samples")
     with concurrent.futures.ThreadPoolExecutor(QUEUE + 8) as pool:
         def ask(path="/api/v1/profile", **options):
@@ -71,10 +72,23 @@ def stopped(perfmond, request):
                     return until(lambda: is_stopped(child) or is_gone(child), "a stop") and is_stopped(child) and \
                         (child, answer)
             return None
-        child, answer = until(stop, "a child")
+        child, answer = until(stop, "a child is stopped")
         yield daemon, child, answer, ask
-        if not is_gone(child):
+        with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGCONT)
+
+
+@pytest.fixture
+def stopped(shared_perfmond):
+    with stopped_child(shared_perfmond(CONFIG)) as made:
+        yield made
+
+
+@pytest.fixture
+def own_stopped(perfmond, request):
+    """Of a daemon of the test's own."""
+    with stopped_child(perfmond(CONFIG + getattr(request, "param", ""))) as made:
+        yield made
 
 
 def send(daemon, path, source=None):
@@ -85,12 +99,47 @@ def send(daemon, path, source=None):
     return connection
 
 
+def test_all_else_is_answered_before_a_question_that_came_earlier(shared_perfmond):
+    """Scrapes, the page, and samples that come meanwhile."""
+    daemon = shared_perfmond(CONFIG)
+
+    def is_answered_later():
+        """If all of this takes more than 30 s, the question is over before."""
+        with stopped_child(daemon) as (_, child, first, _):
+            before = daemon.metrics().value("perfmond_profile_samples_total")
+            until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > before, "samples meanwhile")
+            for path in ("/", "/api/v1/snapshot", "/api/v1/status", "/-/healthy"):
+                assert requests.get(daemon.url + path, timeout=PATIENCE).status_code == 200
+            waits = not first.done()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGCONT)
+            return first.result().status_code == 200 and waits
+    until(is_answered_later, "a question is answered after what came later")
+    until(lambda: daemon.metrics().value("perfmond_profile_answer_seconds_total") > 0, "the cost of the answer")
+
+
+def test_of_too_many_questions_the_last_is_refused(shared_perfmond):
+    """32 wait, and the next one is told so."""
+    daemon = shared_perfmond(CONFIG)
+
+    def is_refused():
+        """If all of this takes more than the 30 s that the first question has, the last one has a place."""
+        with stopped_child(daemon), contextlib.ExitStack() as waiting:
+            for _ in range(QUEUE):
+                waiting.enter_context(contextlib.closing(send(daemon, "/api/v1/profile")))
+            until(lambda: daemon.metrics().value("perfmond_connections") > QUEUE + 1, "connections")
+            answer = requests.get(daemon.url + "/api/v1/profile/top", timeout=4 * PATIENCE)
+            return answer.status_code == 503 and "too many questions" in check(answer)["error"]
+    until(is_refused, "a question is refused")
+    until(lambda: daemon.metrics().value("perfmond_connections") <= 2, "connections that end")
+
+
 @pytest.mark.deep
 @pytest.mark.alone
-def test_scrapes_beside(stopped):
+def test_questions_that_wait_are_all_answered(own_stopped):
     """Scrapes, and all else, are answered before the question that came earlier; questions after it wait, and too many
     are refused."""
-    daemon, child, first, _ = stopped
+    daemon, child, first, _ = own_stopped
     before = daemon.metrics().value("perfmond_profile_samples_total")
     until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > before + 20, "samples meanwhile")
     for path in ("/", "/api/v1/snapshot", "/api/v1/status", "/-/healthy"):
@@ -121,11 +170,11 @@ def test_scrapes_beside(stopped):
 FULL = "[web]\nlisten = 127.0.0.1:0\nmax_connections = 16\n"
 
 
-@pytest.mark.parametrize("stopped", [FULL], indirect=True, ids=["full"])
-def test_newcomers(stopped):
+@pytest.mark.parametrize("own_stopped", [FULL], indirect=True, ids=["full"])
+def test_of_full_connections_one_question_gives_way(own_stopped):
     """All places are taken by questions that wait: others are answered, and one of the address with the most of them
     loses its place."""
-    daemon, child, first, _ = stopped
+    daemon, child, first, _ = own_stopped
     waiting = [send(daemon, "/api/v1/profile", f"127.0.0.{2 + i % 3}") for i in range(15)]
     until(lambda: daemon.metrics().value("perfmond_connections") == 16, "connections")
     for _ in range(20):
@@ -147,8 +196,8 @@ def test_newcomers(stopped):
     assert metrics.value("perfmond_connections_refused_total", reason="failed") == 0
 
 
-def test_client_goes(stopped):
-    """The child of a client that has gone is ended, and the next one has its turn."""
+def test_the_child_of_a_client_that_has_gone_is_ended(stopped):
+    """And the next question has its turn."""
     daemon, child, first, ask = stopped
     os.kill(child, signal.SIGCONT)
     assert first.result().status_code == 200, first.result().text
@@ -162,28 +211,40 @@ def test_client_goes(stopped):
     until(lambda: answer_child(daemon) is None, "children that end")
 
 
-def test_reload_meanwhile(stopped):
-    """A reload begins the question anew; without profiles it is answered by that."""
-    daemon, child, first, _ = stopped
+def test_a_reload_begins_the_question_anew(own_stopped):
+    """Without profiles it is answered by that."""
+    daemon, child, first, _ = own_stopped
     daemon.reload(daemon.config_path.read_text(encoding="utf-8").replace("enabled = yes", "enabled = no"))
     assert first.result().status_code == 503 and "enabled = yes" in check(first.result())["error"]
     until(lambda: is_gone(child), "a child that ends")
     assert requests.get(daemon.url + "/-/healthy", timeout=PATIENCE).status_code == 200
 
 
-def test_stop_meanwhile(stopped):
-    """The daemon does not wait for its child, which would be killed after 30 s, and leaves none behind."""
+def stop_daemon(stopped):
+    """It leaves no child behind; how long it took, in seconds."""
     daemon, child, first, _ = stopped
     begin = time.monotonic()
     daemon.process.send_signal(signal.SIGTERM)
     assert daemon.process.wait(4 * PATIENCE) == 0
-    assert time.monotonic() - begin < 20
+    took = time.monotonic() - begin
     until(lambda: is_gone(child), "the child's end")
     with pytest.raises(requests.exceptions.ConnectionError):
         pytest.fail(f"it was answered: {first.result().status_code} {first.result().text[:1000]}")
+    return took
 
 
-def test_killed_child(stopped):
+def test_a_stop_leaves_no_question_and_no_child(own_stopped):
+    stop_daemon(own_stopped)
+
+
+@pytest.mark.deep
+@pytest.mark.alone
+def test_a_stop_does_not_wait_for_the_child(own_stopped):
+    """Which would be killed after 30 s."""
+    assert stop_daemon(own_stopped) < 20
+
+
+def test_a_killed_child_is_an_error_for_one_client(stopped):
     """A child that is killed, as for lack of memory, is an error for one client, and nothing else."""
     daemon, child, first, ask = stopped
     os.kill(child, signal.SIGKILL)
@@ -193,7 +254,7 @@ def test_killed_child(stopped):
     assert daemon.process.poll() is None
 
 
-def test_crashed_child(stopped):
+def test_a_child_that_crashes_is_told_and_logged(stopped):
     """The client is told, and the log has the signal."""
     daemon, child, first, ask = stopped
     os.kill(child, signal.SIGALRM)
@@ -203,7 +264,7 @@ def test_crashed_child(stopped):
     assert ask().result().status_code == 200
 
 
-def test_short_memory(stopped):
+def test_without_memory_the_kernel_takes_the_child(stopped):
     """The kernel would take the child, and not the daemon."""
     daemon, child, _, ask = stopped
 
