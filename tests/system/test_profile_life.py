@@ -16,8 +16,8 @@ import requests
 
 import fdstore
 from machine import needs
-from harness import Delta, Metrics, PATIENCE, SANITIZED, leeway, read_paranoid, readable, until
-from profiling import ask, start_daemon, wait_for_names, wait_taken
+from harness import Delta, Metrics, PATIENCE, SANITIZED, leeway, readable, until
+from profiling import ask, folded, start_daemon, wait_for_names, wait_taken
 
 SAMPLES, LOST = "perfmond_profile_samples_total", "perfmond_profile_lost_total"
 GAP, THROTTLED = "perfmond_profile_gap_seconds_total", "perfmond_profile_throttled_total"
@@ -25,20 +25,19 @@ GAP, THROTTLED = "perfmond_profile_gap_seconds_total", "perfmond_profile_throttl
 
 # --- by default
 
-def test_on_by_default(perfmond, cgroups, burner):
+def test_profiles_are_on_by_default(perfmond, cgroups, burner):
     """Without a word in the config."""
     group = cgroups.make("a")
     daemon = perfmond("")
     burner("burn", group)
-    stacks = wait_for_names(daemon, group, 10)
+    stacks = wait_for_names(daemon, group, 5)
     assert any("warm_function_of_test" in stack for stack in stacks)
     assert not any("profile" in problem for problem in daemon.json("/api/v1/status")["problems"])
 
 
-def test_where_it_is_not_possible(perfmond, nobody, tmp_path):
+@needs("paranoid")
+def test_where_profiles_are_not_possible(perfmond, nobody, tmp_path):
     """All else is as without, and one sentence says why; nothing is an alarm."""
-    if read_paranoid() <= 0:
-        pytest.skip("kernel.perf_event_paranoid lets everyone sample whole CPUs")
     readable(tmp_path)
     prefix = {**nobody, "env": {**nobody["env"], "JOURNAL_STREAM": ""}}
     daemon = perfmond("", **prefix)
@@ -68,13 +67,14 @@ period = 1
 
 
 @pytest.mark.engines
-def test_each_page_fault(perfmond, cgroups, work):
+@pytest.mark.one_engine
+def test_samples_and_lost_ones_are_the_page_faults_of_a_cgroup(perfmond, cgroups, work):
     """With a period of 1, a cgroup has as many samples as its counter has counted, but for those that were lost, and
     these are counted: others have page faults too, which fill the rings now and then."""
     group = cgroups.make("a")
     helper = work(group)
     daemon = start_daemon(perfmond, rate=19, memory="256MiB", extra=FAULTS.format(include=group.label))
-    for _ in range(10):
+    for _ in range(5):
         before, begin = daemon.fresh(), time.time()
         for _ in range(2):
             helper.do("faults 50")
@@ -105,19 +105,20 @@ period = 1
 
 
 @pytest.mark.engines
-def test_each_call(perfmond, cgroups, work, tracefs):
+@pytest.mark.one_engine
+def test_each_call_of_a_tracepoint_is_a_sample(perfmond, cgroups, work, tracefs):
     """Of an event that nobody else makes, none is lost: a ring has room for a turn, however late it is read."""
     group = cgroups.make("a")
     helper = work(group)
     event = f"syscalls:sys_enter_getppid/filter='common_pid == {helper.process.pid}'/"
     daemon = start_daemon(perfmond, rate=19, extra=CALLS.format(include=group.label, event=event))
     before = daemon.fresh()
-    for turn in range(1, 11):
+    for turn in range(1, 4):
         helper.do("getppid 100")
         wait_taken(daemon)
         assert ask(daemon, event="calls", cgroup=group.label, **{"from": "-1h"})["samples"] == 100 * turn
     delta = Delta(before, daemon.fresh())
-    assert delta.of("perf_cgroup_calls_total", cgroup=group.label) == 1000
+    assert delta.of("perf_cgroup_calls_total", cgroup=group.label) == 300
     assert delta.of(LOST) == 0
 
 
@@ -153,30 +154,24 @@ def check_writes(daemon, group, before, nr):
 
 
 @pytest.mark.usefixtures("debug_registers")
-def test_each_write(perfmond, cgroups, work):
+def test_each_write_is_a_sample_or_is_lost_and_counted(perfmond, cgroups, work):
+    """None is lost of as many as there is room for; of more, also the last ones are told, which nothing follows."""
     helper, group, daemon = watch_writes(perfmond, cgroups, work)
     before = daemon.fresh()
     helper.do("write 200")
     assert check_writes(daemon, group, before, 200) == (200, 0)
-
-
-@pytest.mark.usefixtures("debug_registers")
-def test_more_writes_than_there_is_room_for(perfmond, cgroups, work):
-    """Nothing follows the last one that is lost: it is told all the same."""
-    helper, group, daemon = watch_writes(perfmond, cgroups, work)
-    before = daemon.fresh()
     daemon.process.send_signal(signal.SIGSTOP)
-    helper.do("write 20000")
+    helper.do("write 10000")
     daemon.process.send_signal(signal.SIGCONT)
-    taken, lost = check_writes(daemon, group, before, 20000)
-    assert taken > 100 and lost > 10000
+    taken, lost = check_writes(daemon, group, before, 10200)
+    assert taken > 300 and lost > 5000
 
 
-def test_a_program_of_which_no_record_tells(perfmond, cgroups, burner, tmp_path, cpus):
+def test_a_program_whose_record_was_lost_is_looked_up(perfmond, cgroups, burner, tmp_path, cpus):
     """A shell that is known executes it while the rings are full: it is looked up when it is sampled."""
     group = cgroups.make("late")
     burner("burn", group).kill()
-    daemon = start_daemon(perfmond, extra=f"include = {cgroups.label}/**\n")
+    daemon = start_daemon(perfmond, rate=499, extra=f"include = {cgroups.label}/**\n")
     shell = subprocess.Popen(["sh", "-c", f"read line; exec {tmp_path}/burn"], stdin=subprocess.PIPE,
                              preexec_fn=lambda: group.add(os.getpid()))
     try:
@@ -189,7 +184,7 @@ def test_a_program_of_which_no_record_tells(perfmond, cgroups, burner, tmp_path,
         shell.stdin.close()
         until(lambda: Path(f"/proc/{shell.pid}/comm").read_text() == "burn\n", "it is executed")
         daemon.process.send_signal(signal.SIGCONT)
-        stacks = wait_for_names(daemon, group, 50)
+        stacks = wait_for_names(daemon, group, 20)
         assert any(";burn;" in stack and "warm_function_of_test" in stack for stack in stacks)
         assert daemon.metrics().value("perfmond_profile_unfollowed_total") > 100
     finally:
@@ -217,15 +212,15 @@ def wait_saved(daemon):
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_gap_of_a_restart(service, cgroups, end):
     """Samples are lost, and the answer says since when there are any, and for how long nobody took some."""
-    service.start(fdstore.config(cgroups) + PROFILES)
+    service.start(fdstore.config(cgroups, interval="200ms") + PROFILES)
     service.wait_kept()
     assert gap_of(service.daemon) == 0
     begun, saved = time.time(), wait_saved(service.daemon)
     getattr(service, end)()
-    time.sleep(1.5)
+    time.sleep(0.5)
     service.start()
     gap = gap_of(service.daemon)
-    assert 1.5 <= gap <= time.monotonic() - saved
+    assert 0.5 <= gap <= time.monotonic() - saved
     answer = ask(service.daemon, **{"from": "-1h"})
     assert begun < answer["since"] <= answer["from"] and answer["gap_seconds"] == pytest.approx(gap, abs=0.01)
     later = ask(service.daemon, **{"from": str(answer["since"] + 0.001)})
@@ -322,24 +317,26 @@ def test_resident_memory(perfmond, cgroups, work):
 # --- others on the machine
 
 @needs("bpf")
-def test_programs_of_others(perfmond, cgroups, burner):
-    """A BPF program is loaded while several daemons listen for that: all of them go on following commands."""
-    daemons = [start_daemon(perfmond, extra=f"include = {cgroups.label}/**\n[cgroup]\nengine = perf\n")
-               for _ in range(3)]
-    for _ in range(3):
+def test_commands_are_followed_while_others_load_bpf_programs(perfmond, cgroups, burner):
+    """Several daemons listen for that."""
+    daemons = [start_daemon(perfmond, rate=499, extra=f"include = {cgroups.label}/**\n[cgroup]\nengine = perf\n")
+               for _ in range(2)]
+    for _ in range(2):
         assert "bpf" in perfmond("[cgroup]\nengine = bpf\n").json("/api/v1/status")["engine"]
     group = cgroups.make("later")
     burner("burn-later", group)
     for daemon in daemons:
-        stacks = wait_for_names(daemon, group, 20)
-        assert sum(count for stack, count in stacks.items() if ";burn-later;" in stack) > 0.8 * sum(stacks.values())
+        until(lambda daemon=daemon: any(
+            ";burn-later;" in stack and "warm_function_of_test" in stack
+            for stack in folded(daemon, cgroup=group.label, **{"from": "-1h"})), "the command", 4 * PATIENCE)
 
 
 HIDE = 'mount --bind "$0/osrelease" /proc/sys/kernel/osrelease; ' \
        'mount --bind "$0/max" /proc/sys/kernel/perf_event_max_sample_rate; exec "$@"'
 
 
-def test_a_kernel_that_hangs(perfmond, privileged, tmp_path):
+@needs("mount-namespace")
+def test_a_kernel_that_hangs_is_not_sampled(perfmond, privileged, tmp_path):
     """Linux 6.16 to 6.17.7, as the daemon sees it: no clock is sampled fast, and none where the limit is low, then or
     later. Such a kernel can't be had for a test that has to survive."""
     limit = tmp_path / "max"
