@@ -5,7 +5,6 @@
  * below one that the test makes.
  */
 
-#include "setup/needs.h"
 #include "setup/watched.h"
 #include "util/text.h"
 
@@ -543,18 +542,23 @@ static void real_rmdir(const struct real *real, const char *name)
 }
 
 /* False, loudly, where this machine has none or lets us have none. */
-static void real_make(struct real *real)
+static bool real_make(struct real *real)
 {
 	_cleanup_(cgroup_mount_release) struct cgroup_mount mount = {};
 	struct reason why = {};
 
 	*real = (struct real){};
-	needs("cgroup");
-	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0)
-		fail_msg("%s", why.text);
+	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0) {
+		print_message("SKIPPED: %s\n", why.text);
+		return false;
+	}
 	(void)snprintf(real->path, sizeof(real->path), "%s/perfmond-unit-%d", mount.path, getpid());
-	assert_int_equal(mkdir(real->path, 0755), 0);
+	if (mkdir(real->path, 0755) < 0) {
+		print_message("SKIPPED: can't make a cgroup at %s: %s\n", real->path, strerror(errno));
+		return false;
+	}
 	watched_open(&real->w, real->path, &admit_all);
+	return true;
 }
 
 static int leave_real(void **state)
@@ -583,7 +587,8 @@ static void test_real(void **state)
 	uint64_t id;
 	int fd;
 
-	real_make(real);
+	if (!real_make(real))
+		skip();
 	real_mkdir(real, "a");
 	watched_start(w);
 	watched_expect(w, "+/\n+/a\n");
@@ -628,7 +633,8 @@ static void expect_none_forgotten(struct real *real, bool rescans)
 	struct watched *w = &real->w;
 	unsigned random = 1, made = 0, reported = 0;
 
-	real_make(real);
+	if (!real_make(real))
+		skip();
 	watched_start(w);
 	watched_forget(w);
 	for (int i = 0; i < 30000; i++) {

@@ -10,7 +10,6 @@
 #include "engine/bpf/image.h"
 #include "engine/bpf/slot-owners.h"
 #include "setup/loaded-bpf.h"
-#include "setup/needs.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -160,10 +159,10 @@ static void make_group(struct own_cgroup *group, const char *name)
 	struct stat st;
 
 	assert_non_null(mounts);
-	needs("cgroup2");
 	while ((mount = getmntent(mounts)) && strcmp(mount->mnt_type, "cgroup2") != 0)
 		;
-	assert_non_null(mount);
+	if (!mount)
+		skip();
 	(void)snprintf(group->path, sizeof(group->path), "%s/perfmond-unit-%d-%s", mount->mnt_dir, getpid(), name);
 	(void)endmntent(mounts);
 	assert_int_equal(mkdir(group->path, 0755), 0);

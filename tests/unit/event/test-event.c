@@ -4,7 +4,6 @@
 
 #include "event/parse.h"
 #include "setup/machines.h"
-#include "setup/needs.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -527,7 +526,10 @@ static void test_here(_unused_ void **state)
 	assert_non_null(pmu_find(pmus, "software"));
 	assert_ptr_equal(pmu_find(pmus, "software"), pmu_find_type(pmus, PERF_TYPE_SOFTWARE));
 
-	needs("msr");
+	if (!pmu_find(pmus, "msr")) {
+		print_message("skipped: this machine has no msr PMU\n");
+		skip();
+	}
 	env.pmus = pmus;
 	assert_int_equal(event_parse(&list, &env, "msr/tsc/", &why), 0);
 	assert_int_equal(read_text_file(AT_FDCWD, "/sys/bus/event_source/devices/msr/type", 64, &type), 0);
