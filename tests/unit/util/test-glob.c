@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Globs: what matches, against a plain way to find out, and how long it takes at worst. */
+/* Globs: what matches, against a plain way to find out, and how many steps it takes at worst. */
 
 #include "util/glob.h"
 
 #include "util/buf.h"
-#include "util/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -194,28 +193,19 @@ static void test_glob_time(_unused_ void **state)
 	assert_false(glob_match(glob, text));
 }
 
-/* --- how long it takes */
+/* --- how much work it is */
 
-/* The quickest of a few times that the glob is matched with so many texts, as a query does. */
-static uint64_t time_of(const char *text_of_glob, const char *text)
+/* The glob is matched with so many texts, as a query does: the steps are within their bound, and so are the bytes. */
+static void check_steps(const char *text_of_glob, const char *text)
 {
-	uint64_t best = UINT64_MAX;
+	struct glob glob;
 
-	for (int i = 0; i < 5; i++) {
-		uint64_t start = clock_thread_ns(), took;
-		struct glob glob;
-
-		glob_init(&glob, text_of_glob);
-		for (int k = 0; k < 50; k++)
-			assert_false(glob_matches(&glob, text));
-		took = clock_thread_ns() - start;
-		assert_true(glob.steps <= GLOB_STEPS_ONCE + GLOB_STEPS_PER_BYTE * glob.bytes);
-		assert_true(glob.bytes <= 50 * strlen(text));
-		glob_release(&glob);
-		if (took < best)
-			best = took;
-	}
-	return best;
+	glob_init(&glob, text_of_glob);
+	for (int k = 0; k < 50; k++)
+		assert_false(glob_matches(&glob, text));
+	assert_true(glob.steps <= GLOB_STEPS_ONCE + GLOB_STEPS_PER_BYTE * glob.bytes);
+	assert_true(glob.bytes <= 50 * strlen(text));
+	glob_release(&glob);
 }
 
 /* A glob of GLOB_MAX bytes, of head, as much of middle as fits, and tail. */
@@ -230,7 +220,7 @@ static char *made_glob(const char *head, const char *middle, const char *tail)
 	return buf_steal(&b);
 }
 
-/* The worst there is does not take much longer than what is asked every day. */
+/* The worst there is takes no more steps than are allowed, nor does what is asked every day. */
 static void test_glob_at_worst(_unused_ void **state)
 {
 	static const struct {
@@ -247,21 +237,17 @@ static void test_glob_at_worst(_unused_ void **state)
 		{ "**?*[", "\xc3\xa4-\xc3\xb6", "]Z" },
 	};
 	char text[600];
-	uint64_t plain;
 
 	/* Two characters that are the same in their lowest 7 bits. */
 	for (size_t i = 0; i < sizeof(text) / 3; i++)
 		memcpy(text + 3 * i, "a\xc3\xa1", 3);
 	text[300] = '/';
 	text[sizeof(text) - 3] = '\0';
-	plain = time_of("**a*Z", text);
+	check_steps("**a*Z", text);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		_cleanup_(freep) char *glob = made_glob(cases[i].head, cases[i].middle, cases[i].tail);
-		uint64_t took = time_of(glob, text);
 
-		print_message("%s%s%s: %.1f times\n", cases[i].head, cases[i].middle, cases[i].tail,
-			      (double)took / (double)plain);
-		assert_true(took < 100 * plain);
+		check_steps(glob, text);
 	}
 }
 
@@ -270,7 +256,10 @@ static void test_glob_of_all_sizes(_unused_ void **state)
 {
 	char glob[GLOB_MAX + 2], text[GLOB_MAX + 3];
 
+	/* Each size below 128, and those around the ends of words of 64 places. */
 	for (size_t n = 1; n <= GLOB_MAX; n++) {
+		if (n > 128 && n < GLOB_MAX - 1 && (n + 1) % 64 > 2)
+			continue;
 		memset(glob, '?', n);
 		memset(text, n % 2 ? 'a' : 'a' + n % 4, n + 1);
 		glob[n] = text[n] = '\0';
