@@ -34,6 +34,7 @@ needs = pytest.mark.needs
 
 PROBES = {}
 BPF = {"x86_64": 321, "aarch64": 280}
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 DEVICES = "/sys/bus/event_source/devices"
 
 
@@ -201,10 +202,13 @@ QUESTIONS = {
     "sys-admin": (lambda: permitted() >> 21 & 1, "it is not among our capabilities"),
     "bpf-privileged": (lambda: read("/proc/sys/kernel/unprivileged_bpf_disabled") != "0", "anyone may load programs"),
     "memory-of-maps": (lambda: release() >= [6, 4], "Linux before 6.4 does not tell it all"),
-    "inotify-overflow": (lambda: int(read("/proc/sys/fs/inotify/max_queued_events")) <= 500000,
+    "inotify-overflow": (lambda: int(read("/proc/sys/fs/inotify/max_queued_events")) <= 200000,
                          "its queue holds more events than can be made"),
+    "perf-self": (lambda: level() < 3 or os.geteuid() == 0, "kernel.perf_event_paranoid is above 2"),
+    "perf-cpus": (lambda: level() < 1 or os.geteuid() == 0, "kernel.perf_event_paranoid is above 0"),
+    "ptrace": (lambda: not YAMA.exists() or int(read(YAMA)) < 2, "kernel.yama.ptrace_scope is above 1"),
     **{name: (Path(path).exists, f"no {path}") for name, path in (
-        ("btf", "/sys/kernel/btf/vmlinux"), ("kvm", "/dev/kvm"), ("kprobe", f"{DEVICES}/kprobe"),
+        ("ipv6", "/proc/net/if_inet6"), ("event-sources", DEVICES), ("btf", "/sys/kernel/btf/vmlinux"), ("kvm", "/dev/kvm"), ("kprobe", f"{DEVICES}/kprobe"),
         ("uprobe", f"{DEVICES}/uprobe"), ("msr", f"{DEVICES}/msr/events/tsc"))},
 }
 NAMESPACES = {"mount-namespace": ["--mount"], "user-namespace": ["--user", "--map-root-user"],

@@ -6,6 +6,7 @@
  */
 
 #include "setup/watched.h"
+#include "setup/needs.h"
 #include "util/text.h"
 
 #include <errno.h>
@@ -541,24 +542,18 @@ static void real_rmdir(const struct real *real, const char *name)
 	assert_int_equal(rmdir(path), 0);
 }
 
-/* False, loudly, where this machine has none or lets us have none. */
-static bool real_make(struct real *real)
+static void real_make(struct real *real)
 {
 	_cleanup_(cgroup_mount_release) struct cgroup_mount mount = {};
 	struct reason why = {};
 
 	*real = (struct real){};
-	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0) {
-		print_message("SKIPPED: %s\n", why.text);
-		return false;
-	}
+	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0)
+		fail_msg("%s", why.text);
 	(void)snprintf(real->path, sizeof(real->path), "%s/perfmond-unit-%d", mount.path, getpid());
-	if (mkdir(real->path, 0755) < 0) {
-		print_message("SKIPPED: can't make a cgroup at %s: %s\n", real->path, strerror(errno));
-		return false;
-	}
+	if (mkdir(real->path, 0755) < 0)
+		fail_msg("can't make a cgroup at %s: %s", real->path, strerror(errno));
 	watched_open(&real->w, real->path, &admit_all);
-	return true;
 }
 
 static int leave_real(void **state)
@@ -587,8 +582,8 @@ static void test_real(void **state)
 	uint64_t id;
 	int fd;
 
-	if (!real_make(real))
-		skip();
+	needs("cgroup");
+	real_make(real);
 	real_mkdir(real, "a");
 	watched_start(w);
 	watched_expect(w, "+/\n+/a\n");
@@ -633,8 +628,8 @@ static void expect_none_forgotten(struct real *real, bool rescans)
 	struct watched *w = &real->w;
 	unsigned random = 1, made = 0, reported = 0;
 
-	if (!real_make(real))
-		skip();
+	needs("cgroup");
+	real_make(real);
 	watched_start(w);
 	watched_forget(w);
 	for (int i = 0; i < 30000; i++) {

@@ -3,6 +3,7 @@
 /* util/mountinfo and cgroup/mount: the mount that perf's cgroups are in. */
 
 #include "cgroup/mount.h"
+#include "setup/needs.h"
 #include "setup/scratch.h"
 #include "util/mountinfo.h"
 
@@ -343,10 +344,9 @@ static void test_this_machine(_unused_ void **state)
 	struct reason why;
 	struct statfs fs;
 
-	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0) {
-		print_message("SKIPPED: %s\n", why.text);
-		skip();
-	}
+	needs("cgroup");
+	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0)
+		fail_msg("%s", why.text);
 	assert_int_equal(statfs(mount.path, &fs), 0);
 	assert_int_equal(fs.f_type, mount.version == 2 ? 0x63677270 : 0x27e0eb);
 

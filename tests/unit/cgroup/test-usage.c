@@ -4,6 +4,7 @@
 
 #include "cgroup/mount.h"
 #include "cgroup/usage.h"
+#include "setup/needs.h"
 #include "setup/watched.h"
 
 #include <errno.h>
@@ -92,11 +93,10 @@ static void test_machine(_unused_ void **state)
 	struct watched w = {};
 	uint64_t before, after;
 
-	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0 || mount.version != 2) {
-		print_message("SKIPPED: no cgroup2: %s\n", why.text);
-		cgroup_mount_release(&mount);
-		skip();
-	}
+	needs("cgroup2");
+	if (cgroup_mount_find(&mount, "/proc/self/mountinfo", &why) < 0)
+		fail_msg("%s", why.text);
+	assert_int_equal(mount.version, 2);
 	scratch_make(&w.scratch);
 	watched_open(&w, mount.path, &admit_all);
 	watched_start(&w);

@@ -4,6 +4,7 @@
 
 #include "event/parse.h"
 #include "setup/machines.h"
+#include "setup/needs.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -511,25 +512,29 @@ static void test_here(_unused_ void **state)
 {
 	static const char dir[] = "/sys/bus/event_source/devices";
 	_cleanup_(pmu_catalogue_freep) struct pmu_catalogue *pmus = NULL;
+	struct reason why;
+
+	needs("event-sources");
+	if (pmu_catalogue_load(&pmus, dir, &why) < 0)
+		fail_msg("%s", why.text);
+	for (size_t i = 0; i < pmus->nr_problems; i++)
+		print_message("%s\n", pmus->problems[i]);
+	assert_non_null(pmu_find(pmus, "software"));
+	assert_ptr_equal(pmu_find(pmus, "software"), pmu_find_type(pmus, PERF_TYPE_SOFTWARE));
+}
+
+static void test_msr_here(_unused_ void **state)
+{
+	_cleanup_(pmu_catalogue_freep) struct pmu_catalogue *pmus = NULL;
 	_cleanup_(freep) char *type = NULL;
 	struct event_env env = {};
 	struct event_list list = {};
 	struct reason why;
 	uint64_t number;
 
-	if (pmu_catalogue_load(&pmus, dir, &why) < 0) {
-		print_message("skipped: %s\n", why.text);
-		skip();
-	}
-	for (size_t i = 0; i < pmus->nr_problems; i++)
-		print_message("%s\n", pmus->problems[i]);
-	assert_non_null(pmu_find(pmus, "software"));
-	assert_ptr_equal(pmu_find(pmus, "software"), pmu_find_type(pmus, PERF_TYPE_SOFTWARE));
-
-	if (!pmu_find(pmus, "msr")) {
-		print_message("skipped: this machine has no msr PMU\n");
-		skip();
-	}
+	needs("msr");
+	if (pmu_catalogue_load(&pmus, "/sys/bus/event_source/devices", &why) < 0)
+		fail_msg("%s", why.text);
 	env.pmus = pmus;
 	assert_int_equal(event_parse(&list, &env, "msr/tsc/", &why), 0);
 	assert_int_equal(read_text_file(AT_FDCWD, "/sys/bus/event_source/devices/msr/type", 64, &type), 0);
@@ -557,6 +562,7 @@ int main(void)
 		cmocka_unit_test(test_software_context),
 		cmocka_unit_test(test_config3),
 		cmocka_unit_test(test_here),
+		cmocka_unit_test(test_msr_here),
 	};
 
 	return cmocka_run_group_tests_name("event", tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include "sample/record.h"
 #include "sample/ring.h"
+#include "setup/needs.h"
 #include "util/cleanup.h"
 
 #include <errno.h>
@@ -228,13 +229,13 @@ static void test_kernel_ring(void **state)
 	unsigned char *memory;
 	struct ring ring;
 	unsigned found = 0;
-	int fd = open_faults();
+	int fd;
 
 	(void)state;
-	if (fd < 0) {
-		print_message("perf events can't be opened: %s\n", strerror(errno));
-		skip();
-	}
+	needs("perf-self");
+	fd = open_faults();
+	if (fd < 0)
+		fail_msg("perf_event_open: %s", strerror(errno));
 	/* One page: records of 24 bytes go round its end again and again. */
 	assert_int_equal(ring_map(&ring, fd, 1), 0);
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

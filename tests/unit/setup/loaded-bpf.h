@@ -8,6 +8,7 @@
 
 #include "engine/bpf/bpf.h"
 #include "engine/bpf/kernel.h"
+#include "setup/needs.h"
 #include "util/cleanup.h"
 
 #include <sys/sysinfo.h>
@@ -30,10 +31,9 @@ static inline struct bpf_kernel *load_sizes(const struct bpf_kernel *former, con
 	struct bpf_kernel *kernel = NULL;
 	struct reason why = {};
 
-	if (bpf_is_available(0, NULL, &why) < 0) {
-		print_message("SKIPPED: %s\n", why.text);
-		skip();
-	}
+	needs("bpf");
+	if (bpf_is_available(0, NULL, &why) < 0)
+		fail_msg("%s", why.text);
 	bpf_end_trial();
 	if (bpf_kernel_load(&kernel, sizes, false, former, &why) < 0)
 		fail_msg("%s", why.text);

@@ -71,12 +71,13 @@ void own_file_close(struct own_file *own)
 
 void resolver_wait(struct resolver *resolver)
 {
-	uint64_t end = clock_monotonic_ns() + 20 * (uint64_t)NS_PER_S;
+	uint64_t end = clock_monotonic_ns() + 120 * (uint64_t)NS_PER_S;
 	struct pollfd wait = { .fd = resolver_fd(resolver), .events = POLLIN };
 
 	assert_true(resolver_is_busy(resolver));
 	while (!resolver_finish(resolver)) {
-		assert_true(clock_monotonic_ns() < end);
+		if (clock_monotonic_ns() > end)
+			fail_msg("the resolver has not finished after two minutes");
 		(void)poll(&wait, 1, 1000);
 	}
 	assert_false(resolver_is_busy(resolver));

@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* No exchange takes longer, but for a server that hangs. */
-#define PATIENCE_NS (10ULL * NS_PER_S)
+#define PATIENCE_NS (120ULL * NS_PER_S)
 
 static const struct made_event events[] = {
 	{ SCOPE_CPU, "software", "context-switches", .type = PERF_TYPE_SOFTWARE, .config = 3 },
@@ -177,7 +177,8 @@ void send_all(struct fixture *f, int fd, const char *data, size_t n)
 			return;
 		}
 		turn(f);
-		assert_true(clock_monotonic_ns() < end);
+		if (clock_monotonic_ns() > end)
+			fail_msg("the server does not take the request: %zu bytes are left", n);
 	}
 }
 
@@ -218,7 +219,8 @@ char *receive(struct fixture *f, int fd, bool head)
 		if (n > 0)
 			b.len += (size_t)n;
 		turn(f);
-		assert_true(clock_monotonic_ns() < end);
+		if (clock_monotonic_ns() > end)
+			fail_msg("no whole reply has come, but %zu bytes", b.len);
 	} while (!is_complete(&b, head, &whole));
 	return buf_steal(&b);
 }

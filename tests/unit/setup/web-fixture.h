@@ -3,7 +3,7 @@
 
 /*
  * A web on a real loop and real sockets, and a client. Both are in one process: the client's sockets do not
- * block, and the loop is run in turns with them. Whatever takes longer than ten seconds fails the test.
+ * block, and the loop is run in turns with them. Whatever takes longer than two minutes fails the test.
  *
  * The machine may let this process wait for seconds at any place, which no timeout of the web is about: the clock that
  * the web and the test look at goes on by a tenth of a second meanwhile. Timers of the loop expire by the kernel's.

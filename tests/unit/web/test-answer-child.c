@@ -10,6 +10,7 @@
 
 #include "web/answer-child.h"
 
+#include "setup/needs.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -20,6 +21,9 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+
+/* No child that ends takes longer, however busy the machine is. */
+#define PATIENCE_US (60 * 1000000ULL)
 
 /* Shared with the child, and with who traces it. */
 struct shared {
@@ -55,7 +59,7 @@ static int setup(void **state)
 	assert_int_equal(sd_event_new(&f->loop), 0);
 	f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(f->shared != MAP_FAILED);
-	make_child(f, ANSWER_LIMIT_US);
+	make_child(f, PATIENCE_US);
 	*state = f;
 	return 0;
 }
@@ -77,13 +81,14 @@ static int teardown(void **state)
 /* What answer_child_take() says in the end. */
 static int ask(struct fixture *f, answer_child_work_t work, struct response *ret)
 {
-	uint64_t end = clock_monotonic_ns() + 10 * (uint64_t)NS_PER_S;
+	uint64_t end = clock_monotonic_ns() + 120 * (uint64_t)NS_PER_S;
 
 	f->nr_done = 0;
 	assert_int_equal(answer_child_start(f->child, work, f->shared), 0);
 	while (f->nr_done == 0) {
 		assert_true(sd_event_run(f->loop, 2000) >= 0);
-		assert_true(clock_monotonic_ns() < end);
+		if (clock_monotonic_ns() > end)
+			fail_msg("the child has not ended after two minutes");
 	}
 	return answer_child_take(f->child, ret);
 }
@@ -171,7 +176,7 @@ static int ask_in_time(struct fixture *f, struct response *ret)
 {
 	int r = -ETIME;
 
-	for (int i = 0; i < 100 && r == -ETIME; i++)
+	for (int i = 0; i < 2000 && r == -ETIME; i++)
 		r = ask(f, answer_nothing, ret);
 	return r;
 }
@@ -184,10 +189,10 @@ static void test_ends(void **state)
 		int error;
 	} cases[] = {
 		{ hang, 50000, -ETIME },
-		{ crash, ANSWER_LIMIT_US, -ECHILD },
-		{ end_badly, ANSWER_LIMIT_US, -ECHILD },
-		{ be_killed, ANSWER_LIMIT_US, -ENOMEM },
-		{ run_out_of_memory, ANSWER_LIMIT_US, -ENOMEM },
+		{ crash, PATIENCE_US, -ECHILD },
+		{ end_badly, PATIENCE_US, -ECHILD },
+		{ be_killed, PATIENCE_US, -ENOMEM },
+		{ run_out_of_memory, PATIENCE_US, -ENOMEM },
 	};
 	struct fixture *f = *state;
 
@@ -219,23 +224,23 @@ static void test_end_of_hanging(void **state)
 	struct fixture *f = *state;
 	pid_t tracer;
 
+	needs("ptrace");
+
 	assert_int_equal(answer_child_start(f->child, hang, f->shared), 0);
 	tracer = fork();
 	if (tracer == 0)
 		trace(f->shared);
-	for (int i = 0; i < 5000 && !f->shared->is_traced; i++)
+	for (int i = 0; i < 60000 && !f->shared->is_traced; i++)
 		(void)usleep(2000);
-	(void)alarm(10);
+	if (!f->shared->is_traced)
+		fail_msg("the child is not traced after two minutes");
+	/* A free that waits for the child ends the program. */
+	(void)alarm(120);
 	f->child = answer_child_free(f->child);
 	(void)alarm(0);
-	if (f->shared->is_traced)
-		assert_int_equal(waitpid(f->shared->child, NULL, WNOHANG), 0);
+	assert_int_equal(waitpid(f->shared->child, NULL, WNOHANG), 0);
 	(void)kill(tracer, SIGKILL);
 	assert_int_equal(waitpid(tracer, NULL, 0), tracer);
-	if (!f->shared->is_traced) {
-		print_message("ptrace(2) is forbidden here: no child can be made to hang\n");
-		skip();
-	}
 	assert_int_equal(waitpid(f->shared->child, NULL, 0), f->shared->child);
 }
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "setup/web-fixture.h"
+#include "setup/needs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,13 +54,10 @@ static void test_ipv6(void **state)
 	char v4[64], v6[64];
 	const char *both[] = { v4, v6 };
 	struct reason why = {};
-	int r = fixture_start(f, &listen, 1, &why);
 
-	if (r == -EADDRNOTAVAIL || r == -EAFNOSUPPORT) {
-		print_message("skipped: %s\n", why.text);
-		skip();
-	}
-	assert_int_equal(r, 0);
+	needs("ipv6");
+	if (fixture_start(f, &listen, 1, &why) < 0)
+		fail_msg("%s", why.text);
 	assert_int_equal(strncmp(web_url(f->web, 0), "http://[::1]:", 13), 0);
 	assert_works(f);
 
