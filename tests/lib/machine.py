@@ -208,7 +208,8 @@ QUESTIONS = {
     "perf-cpus": (lambda: level() < 1 or os.geteuid() == 0, "kernel.perf_event_paranoid is above 0"),
     "ptrace": (lambda: not YAMA.exists() or int(read(YAMA)) < 2, "kernel.yama.ptrace_scope is above 1"),
     **{name: (Path(path).exists, f"no {path}") for name, path in (
-        ("ipv6", "/proc/net/if_inet6"), ("event-sources", DEVICES), ("btf", "/sys/kernel/btf/vmlinux"), ("kvm", "/dev/kvm"), ("kprobe", f"{DEVICES}/kprobe"),
+        ("ipv6", "/proc/net/if_inet6"), ("event-sources", DEVICES), ("btf", "/sys/kernel/btf/vmlinux"),
+        ("kvm", "/dev/kvm"), ("kprobe", f"{DEVICES}/kprobe"),
         ("uprobe", f"{DEVICES}/uprobe"), ("msr", f"{DEVICES}/msr/events/tsc"))},
 }
 NAMESPACES = {"mount-namespace": ["--mount"], "user-namespace": ["--user", "--map-root-user"],

@@ -221,7 +221,7 @@ def test_a_kill_right_after_a_cgroup_was_removed_keeps_its_total(service, cgroup
                   "the daemon has seen that it was removed")
         service.kill()
         service.start()
-        assert 200 <= service.faults(group) - seen < 400, f"with its end, in turn {turn}; the log:\n{service.daemon.log}"
+        assert 200 <= service.faults(group) - seen < 400, f"in turn {turn}; the log:\n{service.daemon.log}"
         assert service.daemon.metrics().value("perfmond_cgroups", state="lingering") == turn + 1
 
 
