@@ -2,10 +2,12 @@
 """Breakpoints, probes and filtered tracepoints on this machine's kernel: each has to count exactly what the helper
 does.
 
-Nobody else writes the helper's variable or runs its function, so that these are exact per CPU as well.
+Nobody else writes the helper's variable or runs its function, so that these are exact per CPU as well. Most tests share
+a daemon with all probes, or all filters; breakpoints, of which a CPU has four, are each test's own.
 """
 
 import contextlib
+import itertools
 import re
 import shutil
 import signal
@@ -14,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
+import machine
 from counter import Breakpoints
-from harness import WORK, run
+from harness import WORK, online_cpus, run
+from machine import needs
 
-PMUS = Path("/sys/bus/event_source/devices")
+NUMBERS = itertools.count()
 
 
 def config(top, events, more=""):
@@ -31,11 +35,6 @@ include = {top.label}/**
 alone = yes
 events = {events}
 {more}"""
-
-
-def needs_pmu(name):
-    if not (PMUS / name).exists():
-        pytest.skip(f"this kernel has no PMU '{name}'")
 
 
 def reasons(daemon, name):
@@ -65,12 +64,8 @@ class Counted:
 
 
 def kernel_symbol(pattern):
-    """The name in kallsyms that matches, and its address; or a skip."""
+    """The name in kallsyms that matches, and its address."""
     found = re.search(rf"^([0-9a-f]+) \w ({pattern})$", Path("/proc/kallsyms").read_text(), re.M)
-    if not found:
-        pytest.skip(f"/proc/kallsyms has no symbol {pattern} (a kernel without CONFIG_KALLSYMS_ALL has no variables)")
-    if int(found[1], 16) == 0:
-        pytest.skip("/proc/kallsyms shows no addresses (kernel.kptr_restrict)")
     return found[2], int(found[1], 16)
 
 
@@ -112,7 +107,6 @@ def test_a_breakpoint_is_exact(perfmond, cgroups, work, cpus):
     """1,500 writes of a variable in all, 500 of them in one cgroup, by one process that moves. That a trap kills the
     program, as the kernel does where it is nobody's, is tried again; what is counted has to be exactly what this
     machine shows of it."""
-    needs_pmu("breakpoint")
     seen = None
     for number in range(5):
         seen = seen or count_writes(perfmond, cgroups, work, cpus, number)
@@ -121,10 +115,10 @@ def test_a_breakpoint_is_exact(perfmond, cgroups, work, cpus):
     assert seen == ((shown, shown, 0, shown), (all_shown, shown, all_shown - shown, all_shown))
 
 
+@needs("kernel-variables")
 @pytest.mark.usefixtures("debug_registers")
 def test_a_variable_of_the_kernel_is_exact(perfmond, cgroups, work):
     """Reading a byte of the kernel's BTF copies it from where the symbol says."""
-    needs_pmu("breakpoint")
     symbol, address = kernel_symbol("__start_BTF")
     group, other = cgroups.make("reading"), cgroups.make("other")
     helper, noise = work(group), work(other)
@@ -147,60 +141,18 @@ def test_a_variable_of_the_kernel_is_exact(perfmond, cgroups, work):
 
 
 @pytest.mark.usefixtures("debug_registers")
-def test_a_breakpoint_the_cpu_has_not(perfmond, cgroups):
-    """An address that is not aligned to the length: the kernel refuses, and what stands beside it is counted."""
-    needs_pmu("breakpoint")
+def test_a_breakpoint_that_the_kernel_refuses_says_why(perfmond, cgroups):
+    """An address that is not aligned to the length; the event beside it is counted."""
     daemon = perfmond(config(cgroups, "odd=mem:0x1001/8:w, page-faults"))
     assert daemon.fresh().state("odd") == "failed"
     assert daemon.fresh().state("page_faults") == "ok"
     assert all("EINVAL" in reason and "aligned" in reason for reason in reasons(daemon, "odd"))
 
 
-# --- uprobes
-
-def libc_of(pid):
-    """The path of the C library that the process has mapped."""
-    found = re.search(r" (/\S*/libc[.-]\S*\.so\S*|/\S*/libc\.so\.\S+)$", Path(f"/proc/{pid}/maps").read_text(), re.M)
-    if not found:
-        pytest.skip("the helper has no shared C library")
-    return found[1]
-
-
-def test_a_uprobe_on_libc_is_exact(perfmond, cgroups, work):
-    """A function of the C library, called 777 times in one cgroup and not in the other."""
-    needs_pmu("uprobe")
-    calling, other = cgroups.make("calling"), cgroups.make("other")
-    helper, noise = work(calling), work(other)
-    libc = libc_of(helper.process.pid)
-    daemon = perfmond(config(cgroups, f"uprobe:{libc}:getsid, returned=uretprobe:{libc}:getsid"))
-
-    name = "uprobe_" + re.sub(r"\W", "_", Path(libc).name) + "_getsid"
-    entered, returned = Counted(daemon, name), Counted(daemon, "returned")
-    helper.do("getsid 777")
-    noise.do("getppid 50")
-    for counted in (entered, returned):
-        on_cpus, in_calling, in_other = counted.now(calling, other)
-        assert (in_calling, in_other) == (777, 0)
-        assert on_cpus >= 777, "others may call it too"
-
-
-def test_a_uprobe_on_a_program_is_exact_per_cpu(perfmond, cgroups, work, cpus):
-    needs_pmu("uprobe")
-    first, second = cgroups.make("first"), cgroups.make("second")
-    helper, partner = work(first, cpus[0]), work(second, cpus[-1])
-    daemon = perfmond(config(cgroups, f"entered=uprobe:{WORK}:probed, returned=uretprobe:{WORK}:probed"))
-
-    entered, returned = Counted(daemon, "entered"), Counted(daemon, "returned")
-    helper.do("probed 1234")
-    partner.do("probed 66")
-    assert entered.now(first, second) == (1300, 1234, 66)
-    assert returned.now(first, second) == (1300, 1234, 66)
-
-
+@needs("uprobe")
 @pytest.mark.usefixtures("debug_registers")
 def test_a_probe_joins_a_group(perfmond, cgroups, work, tracefs):
     """Read together with software events and a tracepoint, as one group of the kernel's."""
-    needs_pmu("uprobe")
     group = cgroups.make("working")
     helper = work(group)
     events = f"faults=page-faults, probed=uprobe:{WORK}:probed, writes=mem:{helper.do('watched'):#x}/8:w, " \
@@ -215,9 +167,87 @@ def test_a_probe_joins_a_group(perfmond, cgroups, work, tracefs):
     assert [each.now(group)[1] for each in counted] == [11, 22, 33, 44]
 
 
-def test_a_file_that_was_upgraded(perfmond, cgroups, work, tmp_path):
-    """The kernel's probe stays with the old file; a reload puts one into the new."""
-    needs_pmu("uprobe")
+# --- uprobes and kprobes
+
+def libc_of(pid):
+    """The path of the C library that the process has mapped."""
+    return re.search(r" (/\S*/libc[.-]\S*\.so\S*|/\S*/libc\.so\.\S+)$", Path(f"/proc/{pid}/maps").read_text(), re.M)[1]
+
+
+class Shared:
+    """A daemon that a file of tests counts with, a helper in the cgroup `calling`, and another in `other`."""
+
+    def __init__(self, cgroups, work, cpus):
+        self.top = cgroups.make(f"probes{next(NUMBERS)}")
+        self.calling, self.other = self.top.make("calling"), self.top.make("other")
+        self.helper, self.noise = work(self.calling, cpus[0]), work(self.other, cpus[-1])
+        self.pid, self.daemon = self.helper.process.pid, None
+
+
+# Probes that this machine can't have, and why: each takes down itself alone.
+LACKING = {"no_file": ("/no/such/file:main", "/no/such/file: No such file or directory"),
+           "no_program": ("/etc/passwd:main", "not an ELF program"),
+           "no_function": (WORK + ":porbed", "did you mean 'probed'?")}
+
+
+@pytest.fixture(scope="module")
+def probes(shared_perfmond, shared_cgroups, shared_work):
+    machine.require("uprobe")
+    made = Shared(shared_cgroups, shared_work, online_cpus())
+    libc, (kernels, _) = libc_of(made.pid), kernel_symbol(r"__\w+_sys_getppid")
+    made.daemon = shared_perfmond(config(made.top, f"""page-faults,
+        uprobe:{libc}:getsid, libc_returned=uretprobe:{libc}:getsid,
+        entered=uprobe:{WORK}:probed, returned=uretprobe:{WORK}:probed,
+        mine=uprobe:{WORK}:probed/filter='common_pid == {made.pid}'/,
+        kernel_entered=kprobe:{kernels}, kernel_returned=kretprobe:{kernels},
+        """ + ", ".join(f"{name}=uprobe:{place}" for name, (place, _) in LACKING.items())))
+    made.libc = "uprobe_" + re.sub(r"\W", "_", Path(libc).name) + "_getsid"
+    return made
+
+
+def test_a_uprobe_on_libc_is_exact(probes):
+    """A function of the C library, called 777 times in one cgroup and not in the other."""
+    entered, returned = Counted(probes.daemon, probes.libc), Counted(probes.daemon, "libc_returned")
+    probes.helper.do("getsid 777")
+    probes.noise.do("getppid 50")
+    for counted in (entered, returned):
+        on_cpus, in_calling, in_other = counted.now(probes.calling, probes.other)
+        assert (in_calling, in_other) == (777, 0)
+        assert on_cpus >= 777, "others may call it too"
+
+
+def test_a_uprobe_on_a_program_is_exact_per_cpu(probes):
+    """One with a filter by process too."""
+    counted = {name: Counted(probes.daemon, name) for name in ("entered", "returned", "mine")}
+    probes.helper.do("probed 1234")
+    probes.noise.do("probed 66")
+    seen = {name: one.now(probes.calling, probes.other) for name, one in counted.items()}
+    assert seen == {"entered": (1300, 1234, 66), "returned": (1300, 1234, 66), "mine": (1234, 1234, 0)}
+
+
+def test_a_probe_that_this_machine_lacks_says_why(probes):
+    metrics = probes.daemon.fresh()
+    assert metrics.state("page_faults") == "ok"
+    for name, (_, part) in LACKING.items():
+        assert metrics.state(name) == "unsupported"
+        assert metrics.all(f"perf_cpu_{name}_total") == []
+        assert all(part in reason for reason in reasons(probes.daemon, name))
+
+
+def test_kprobes_are_exact_or_say_why_not(probes):
+    if not machine.why_lacks("kprobe"):
+        counted = [Counted(probes.daemon, "kernel_entered"), Counted(probes.daemon, "kernel_returned")]
+        probes.helper.do("getppid 99")
+        assert [each.now(probes.calling)[1] for each in counted] == [99, 99]
+        return
+    metrics = probes.daemon.fresh()
+    assert metrics.state("kernel_entered") == metrics.state("kernel_returned") == "unsupported"
+    assert "this kernel has no kprobes (CONFIG_KPROBE_EVENTS)" in reasons(probes.daemon, "kernel_entered")[0]
+
+
+@needs("uprobe")
+def test_a_reload_probes_a_file_that_was_upgraded(perfmond, cgroups, work, tmp_path):
+    """The kernel's probe stays with the old file."""
     group, other = cgroups.make("old"), cgroups.make("new")
     program = tmp_path / "with, comma"
     shutil.copy(WORK, program)
@@ -237,104 +267,51 @@ def test_a_file_that_was_upgraded(perfmond, cgroups, work, tmp_path):
     assert daemon.fresh().state("probed") == "ok"
 
 
-@pytest.mark.parametrize("place, part", [
-    ("/no/such/file:main", "/no/such/file: No such file or directory"),
-    ("/etc/passwd:main", "not an ELF program"),
-    (WORK + ":porbed", "did you mean 'probed'?"),
-])
-def test_a_probe_this_machine_lacks(perfmond, cgroups, place, part):
-    """It takes down itself alone."""
-    daemon = perfmond(config(cgroups, f"lacking=uprobe:{place}, page-faults"))
-    metrics = daemon.fresh()
-    assert metrics.state("lacking") == "unsupported" and metrics.state("page_faults") == "ok"
-    assert metrics.all("perf_cpu_lacking_total") == []
-    assert all(part in reason for reason in reasons(daemon, "lacking"))
-
-
-# --- kprobes
-
-def test_kprobes(perfmond, cgroups, work):
-    """Exact where the kernel has them; where it has not, the event says so."""
-    group = cgroups.make("calling")
-    helper = work(group)
-    symbol, _ = kernel_symbol(r"__\w+_sys_getppid")
-    daemon = perfmond(config(cgroups, f"entered=kprobe:{symbol}, returned=kretprobe:{symbol}, page-faults"))
-
-    if (PMUS / "kprobe").exists():
-        counted = [Counted(daemon, "entered"), Counted(daemon, "returned")]
-        helper.do("getppid 99")
-        assert [each.now(group)[1] for each in counted] == [99, 99]
-    else:
-        assert daemon.fresh().state("entered") == daemon.fresh().state("returned") == "unsupported"
-        assert "this kernel has no kprobes (CONFIG_KPROBE_EVENTS)" in reasons(daemon, "entered")[0]
-    assert daemon.fresh().state("page_faults") == "ok"
-
-
 # --- filters
 
-def test_a_filter_is_exact(perfmond, cgroups, work, tracefs):
+@pytest.fixture(scope="module")
+def filters(tracefs, shared_perfmond, shared_cgroups, shared_work):
+    made = Shared(shared_cgroups, shared_work, online_cpus())
+    made.helper.fork()
+    getsid = "syscalls:sys_enter_getsid"
+    made.daemon = shared_perfmond(config(made.top, f"""all={getsid}, half={getsid}/filter='pid == 1'/,
+        mine={getsid}/filter='common_pid == {made.pid} && (pid == 0 || pid == 1)'/,
+        none={getsid}/filter='pid > 1'/, broken={getsid}/filter='no_such_field == 1'/,
+        from=sched:sched_switch/filter='prev_comm == "work"'/, to=sched:sched_switch/filter='prev_comm == "a, b/c"'/,
+        every=sched:sched_switch"""))
+    return made
+
+
+def test_a_filter_is_exact(filters):
     """Half of the calls match; with the process's id in it, the filter is exact per CPU as well."""
-    group = cgroups.make("calling")
-    helper, noise = work(group), work(group)
-    pid = helper.process.pid
-    events = f"""all=syscalls:sys_enter_getsid, half=syscalls:sys_enter_getsid/filter='pid == 1'/,
-	mine=syscalls:sys_enter_getsid/filter='common_pid == {pid} && (pid == 0 || pid == 1)'/,
-	none=syscalls:sys_enter_getsid/filter='pid > 1'/"""
-    daemon = perfmond(config(cgroups, events))
-
-    counted = {name: Counted(daemon, name) for name in ("all", "half", "mine", "none")}
-    helper.do("getsid 100")
-    noise.do("getsid 10")
-    assert counted["all"].now(group)[1] == 110
-    assert counted["half"].now(group)[1] == 55
-    assert counted["mine"].now(group) == (100, 100)
-    assert counted["none"].now(group)[1] == 0
+    inside = filters.calling, filters.other
+    counted = {name: Counted(filters.daemon, name) for name in ("all", "half", "mine", "none")}
+    filters.helper.do("getsid 100")
+    filters.noise.do("getsid 10")
+    seen = {name: one.now(*inside) for name, one in counted.items()}
+    assert {name: cgroups for name, (_, *cgroups) in seen.items()} == \
+        {"all": [100, 10], "half": [50, 5], "mine": [100, 0], "none": [0, 0]}
+    assert seen["mine"][0] == 100
 
 
-def test_a_filter_with_a_string(perfmond, cgroups, work, tracefs, cpus):
+def test_a_filter_can_have_a_string(filters):
     """Quotes inside of quotes, commas and slashes, through the config to the kernel."""
-    group = cgroups.make("switching")
-    helper = work(group, cpus[0])
-    helper.fork()
-    events = """
-	from=sched:sched_switch/filter='prev_comm == "work"'/, to=sched:sched_switch/filter='prev_comm == "a, b/c"'/,
-	every=sched:sched_switch"""
-    daemon = perfmond(config(cgroups, events))
-
-    counted = [Counted(daemon, name) for name in ("from", "to", "every")]
-    helper.do("switches 1000")
-    from_work, to_odd, every = [each.now(group)[1] for each in counted]
+    counted = [Counted(filters.daemon, name) for name in ("from", "to", "every")]
+    filters.helper.do("switches 1000")
+    from_work, to_odd, every = [each.now(filters.calling)[1] for each in counted]
     assert 2000 <= from_work <= every and to_odd == 0
 
 
-def test_a_filter_of_a_uprobe(perfmond, cgroups, work):
-    needs_pmu("uprobe")
-    group = cgroups.make("calling")
-    helper, noise = work(group), work(group)
-    daemon = perfmond(config(cgroups, f"mine=uprobe:{WORK}:probed/filter='common_pid == {helper.process.pid}'/"))
-
-    counted = Counted(daemon, "mine")
-    helper.do("probed 40")
-    noise.do("probed 30")
-    assert counted.now(group) == (40, 40)
+def test_a_filter_that_the_kernel_refuses_says_so(filters):
+    """The other events are counted, as the tests before have seen."""
+    assert filters.daemon.fresh().state("broken") == "failed"
+    assert all("filter" in reason for reason in reasons(filters.daemon, "broken"))
+    assert filters.daemon.fresh().all("perf_cpu_broken_total") == []
+    assert filters.daemon.fresh().state("all") == "ok"
 
 
-def test_a_filter_the_kernel_refuses(perfmond, cgroups, work, tracefs):
-    group = cgroups.make("calling")
-    helper = work(group)
-    daemon = perfmond(config(cgroups, "broken=syscalls:sys_enter_getsid/filter='no_such_field == 1'/, "
-                                      "whole=syscalls:sys_enter_getsid"))
-    assert daemon.fresh().state("broken") == "failed"
-    assert all("filter" in reason for reason in reasons(daemon, "broken"))
-    assert daemon.fresh().all("perf_cpu_broken_total") == []
-
-    counted = Counted(daemon, "whole")
-    helper.do("getsid 9")
-    assert counted.now(group)[1] == 9
-
-
-def test_another_filter_at_a_reload(perfmond, cgroups, work, tracefs):
-    """The same event under the same name, with another filter, is another event."""
+def test_an_event_with_another_filter_is_another_event(perfmond, cgroups, work, tracefs):
+    """Also under the same name, after a reload."""
     group = cgroups.make("calling")
     helper = work(group)
     text = config(cgroups, "calls=syscalls:sys_enter_getsid/filter='pid == 0'/") + "[web]\nlisten = 127.0.0.1:0\n"
@@ -347,8 +324,9 @@ def test_another_filter_at_a_reload(perfmond, cgroups, work, tracefs):
     assert counted.now(group)[1] == 0
 
 
-def test_it_is_listed(privileged):
+def test_events_that_this_machine_has_are_listed(privileged):
     lines = run("--list-events").stdout.splitlines()
     for pmu, form in (("breakpoint", "mem:ADDRESS"), ("uprobe", "uprobe:/FILE:FUNCTION"),
                       ("kprobe", "kprobe:FUNCTION")):
-        assert any(line.startswith(form) for line in lines) == (PMUS / pmu).exists()
+        there = Path("/sys/bus/event_source/devices", pmu).exists()
+        assert any(line.startswith(form) for line in lines) == there
