@@ -6,14 +6,14 @@ usage: ./dev test [OPTION...]                       the gate
        ./dev test all [OPTION...]                   the gate, then the deep suites
        ./dev test WHAT... [OPTION...] [PYTEST-OPTION...]   those alone: unit, unit/util/test-glob, system/test_reload.py
 
-  -k WORDS     those whose names match, as pytest has it; without WHAT, of all that is not deep
+  -k WORDS     those whose names match, as pytest has it: of WHAT, of all, or else of all that is not deep
   --repeat N   each of them N times
   --tree TREE  of that build (default, asan, clang, coverage)
 
 Unit tests are run by `make check`, all others by pytest. A stage is one run of either, with its log and its results in
-build/results. Stages follow each other, but for the gate's unit tests, which are built and run beside the others. In
-the deep suites a test that failed is run twice more, alone, after all others: when it passes both times, it is
-unstable, which is told and does not fail the run.
+build/results. Stages follow each other, but for the gate's unit tests, which are built and run beside the others.
+`./dev test all` runs a test that failed twice more, alone, after all others: when it passes both times, it is unstable,
+which is told and does not fail the run. The gate alone repeats nothing.
 """
 
 import argparse
@@ -161,15 +161,15 @@ def run_deep(start):
     build("asan", "all", "test-programs")
     results = [result for stage in DEEP for result in timed(stage.name, run_pytest, stage)]
     del os.environ["DEEP_END"]
-    return repeat_failed(results)
+    return results
 
 
 def repeat_failed(results):
     """Those that fail are failures; those that pass twice are called unstable, and are passed."""
-    end, stages = time.monotonic() + 60 * REPEAT_MINUTES, {stage.name: stage for stage in DEEP}
+    end, stages = time.monotonic() + 60 * REPEAT_MINUTES, {stage.name: stage for stage in GATE + DEEP}
     kept = []
     for result in results:
-        if result.verdict == "failed" and "::" in result.name and time.monotonic() < end:
+        if result.verdict == "failed" and result.stage in stages and "::" in result.name and time.monotonic() < end:
             again = Stage("repeat", stages[result.stage].tree, "", 0, (result.name.removeprefix("tests/"),))
             verdicts = ["failed"]
             for _ in range(2):
@@ -207,7 +207,7 @@ def run_quick():
 def run_some(options, rest):
     """What was named; pytest shows what it does."""
     units, paths = [], []
-    for what in options.what:
+    for what in [what for what in options.what if what != "all"]:
         what = what.removeprefix("tests/").rstrip("/")
         found = unit_programs(what) if what.split("/")[0] == "unit" else []
         if not found and not (TOP / "tests" / what.split("::")[0]).exists():
@@ -220,7 +220,7 @@ def run_some(options, rest):
     if paths or not units:
         build(options.tree, "perfmond", "tests/system/work")
         words = ["-k", options.k] if options.k else []
-        stage = Stage("some", options.tree, "" if paths else "not deep", 0, paths)
+        stage = Stage("some", options.tree, "" if options.what else "not deep", 0, paths)
         results += run_pytest(stage, *words, f"--repeat={options.repeat}", *rest, shown=True)
     return results
 
@@ -260,10 +260,10 @@ def main():
     say("\n".join(machine.describe()))
     if options.what == ["quick"]:
         results = run_quick()
-    elif options.what == ["all"] or not (options.what or options.k):
+    elif not options.k and options.what in ([], ["all"]):
         results = run_gate()
         if options.what:
-            results += run_deep(start)
+            results = repeat_failed(results + run_deep(start))
     else:
         results = run_some(options, rest)
     return report(results)
