@@ -62,6 +62,7 @@ class Browser:
         service = webdriver.chrome.service.Service("/usr/bin/chromedriver", port=harness.free_port(),
                                                    log_path=str(folder / "driver.log"))
         self.driver = webdriver.Chrome(service=service, options=options)
+        self.driver.set_script_timeout(2 * harness.PATIENCE)
         self.console, self.requests = [], []
 
     def run(self, script, *args):

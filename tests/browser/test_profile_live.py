@@ -29,12 +29,18 @@ rate = 199
 WARM, COLD = "warm_function_of_test", "cold_function_of_test"
 
 
+def favour(process):
+    """The page shows the last minute: on a busy machine a program would have too few samples in that."""
+    os.setpriority(os.PRIO_PROCESS, process.pid, -10)
+    return process
+
+
 @pytest.fixture
 def burning(perfmond, cgroups, burner, browser):
     """A daemon, a program that spends three quarters of its time in one function, and the page of both."""
     a = cgroups.make("a")
     daemon = perfmond(CONFIG.format(top=cgroups.label, extra=""))
-    process = burner("burn-a", a)
+    process = favour(burner("burn-a", a))
     browser.size(1280, 900)
     browser.open(f"{daemon.url}#show=profile&last=60&cgroup={cgroups.label}/a**")
     return daemon, a, process
@@ -120,12 +126,12 @@ def test_difference(burning, cgroups, burner, browser):
     process.wait()
     base = hold(browser)
     begin = time.time()
-    burner("burn-b", a, hot=1)
+    favour(burner("burn-b", a, hot=1))
 
     def named():
         nodes = ask(daemon, cgroup=f"{a.label}**", **{"from": f"{begin:.1f}"})["nodes"]
         return sum(nr for name, nr in zip(nodes["name"], nodes["samples"]) if name in (WARM, COLD)) >= 600
-    harness.until(named, "600 samples with names", 60)
+    harness.until(named, "600 samples with names", profiles.AGAIN)
     link = f"{browser.driver.current_url.split('#')[0]}#show=profile&cgroup={cgroups.label}/a**" \
            f"&time={begin:.1f}-{time.time():.1f}&base={base['from']}-{base['to']}&sort=total"
     browser.driver.get("about:blank")
@@ -143,7 +149,7 @@ def test_strip(burning, browser):
     daemon, a, process = burning
     until_sampled(browser, 300)
     before, begin = a.usage_usec(), time.time()
-    harness.until(lambda: a.usage_usec() - before > 3_000_000, "3 s of CPU time", 60)
+    harness.until(lambda: a.usage_usec() - before > 3_000_000, "3 s of CPU time", profiles.AGAIN)
     used, passed = (a.usage_usec() - before) / 1e6, time.time() - begin
     process.kill()
     process.wait()

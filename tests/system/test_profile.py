@@ -524,7 +524,6 @@ def test_no_answer_has_an_address_of_the_whole_machine(perfmond, cgroups, burner
 
 def test_memory_has_a_bound_and_old_samples_go(shared_perfmond, shared_work, own_cgroup, shared_cgroups):
     """Memory and reach are published; when memory is full, the oldest samples go."""
-    begin = time.time()
     daemon = start_daemon(shared_perfmond, rate=19, memory="1MiB", extra=f"include = {shared_cgroups.label}/**\n"
                           '[profile "faults"]\nevent = page-faults\nperiod = 1\n')
     helper = shared_work(own_cgroup.make("a"))
@@ -533,11 +532,10 @@ def test_memory_has_a_bound_and_old_samples_go(shared_perfmond, shared_work, own
         helper.do("faults 2000")
         return ask(daemon, "/api/v1/profile/top", event="faults", **{"from": "-1h"})["since"]
     first = since()
-    assert first > begin - 1
     until(lambda: since() > first, "the oldest samples have gone", 4 * PATIENCE)
     metrics = daemon.metrics()
     assert 0 < metrics.value("perfmond_profile_bytes") <= 1 << 20
-    assert 0 < metrics.value("perfmond_profile_reach_seconds") < time.time() - begin + 1
+    assert metrics.value("perfmond_profile_reach_seconds") > 0
     assert metrics.value("perfmond_profile_cpu_seconds_total") > 0
 
 
