@@ -9,7 +9,7 @@
 
 /* Room is given out no more often than this, … */
 #define RANKING_NS 1000000000U
-/* … and not before this many times as long as it took the last time: it takes 1 % of the time at most. */
+/* … and not before this many times the CPU time that it took the last time: it takes 1 % of a CPU at most. */
 #define RANKING_SHARE 100
 
 void admission_init(struct admission *admission, struct count *count)
@@ -246,12 +246,12 @@ static bool admit_chosen(struct admission *admission, uint64_t end)
  * opening of those that are chosen is not. */
 static bool rank_candidates(struct admission *admission, uint64_t end)
 {
-	uint64_t start = clock_monotonic_ns();
+	uint64_t start = clock_thread_ns();
 	bool weighed = weigh_candidates(admission, end);
 
 	if (weighed)
 		choose_candidates(admission, count_room(admission->count));
-	admission->spent += clock_monotonic_ns() - start;
+	admission->spent += clock_thread_ns() - start;
 	return weighed;
 }
 

@@ -28,7 +28,7 @@ struct admission {
 	/* A ranking: it weighs candidates, chooses the best and opens them. */
 	bool is_ranking;
 	uint64_t ranking_began; /* CLOCK_MONOTONIC ns */
-	uint64_t spent;		/* ns that weighing and choosing have taken in it so far */
+	uint64_t spent;		/* CPU time (ns) that weighing and choosing have taken so far */
 	uint64_t next_ranking;	/* CLOCK_MONOTONIC ns */
 	struct cgroup **chosen; /* best first; NULL in place of one that was removed meanwhile */
 	size_t nr_chosen, at_chosen;

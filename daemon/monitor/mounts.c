@@ -13,9 +13,11 @@
 /* How long the tree waits for a mount that is gone before its cgroups are no longer counted: nothing is lost where it
  * is mounted again, or something was mounted over it for a moment. */
 #define MOUNT_PATIENCE_NS 2000000000U
-/* All mounts are read again after this many times as long as the last reading took, so that reading them takes 2 % of
- * the time at most. */
+/* All mounts are read again after this many times the CPU time of the last reading, so that reading them takes 2 % of a
+ * CPU at most. */
 #define MOUNTS_SHARE 50
+/* A config that can't be applied with the new mounts is tried again after this time. */
+#define APPLY_AGAIN_NS 1000000000U
 
 /* Applies the config again: another hierarchy is counted then, or none. */
 static void apply_other_mount(struct monitor *monitor, struct reason *news)
@@ -25,6 +27,7 @@ static void apply_other_mount(struct monitor *monitor, struct reason *news)
 
 	if (monitor_reapply(monitor, news) < 0) {
 		monitor->mounts_changed = true;
+		monitor->mounts_due_at = clock_monotonic_ns() + APPLY_AGAIN_NS;
 		reason_prefix(news, 0, "mounts have changed, but the config can't be applied again yet");
 		return;
 	}
@@ -72,8 +75,10 @@ static void check_mounts(struct monitor *monitor, int hierarchy, uint64_t now, s
 	struct machine *machine = monitor->machine;
 	const struct config *config = monitor->config;
 	struct reason why;
+	uint64_t begun = clock_thread_ns();
 	int r = cgroup_mount_choose(&found, config->procfs.text, config->cgroup_mount.text, &why);
 
+	monitor->mounts_due_at = clock_monotonic_ns() + (clock_thread_ns() - begun) * MOUNTS_SHARE;
 	/* Without a file or memory to read them with, nothing is known about the mounts. */
 	monitor->mounts_changed = r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 	if (monitor->mounts_changed)
@@ -111,5 +116,4 @@ void monitor_follow_mounts(struct monitor *monitor, bool notified, struct reason
 	if (now < monitor->mounts_due_at && !other)
 		return;
 	check_mounts(monitor, hierarchy, now, news);
-	monitor->mounts_due_at = clock_monotonic_ns() + (clock_monotonic_ns() - now) * MOUNTS_SHARE;
 }
