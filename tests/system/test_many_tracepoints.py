@@ -89,7 +89,7 @@ def assert_counted(daemon, tracepoints, scope):
 
 @pytest.mark.deep
 @pytest.mark.alone
-def test_a_reload_that_adds_tracepoints(perfmond, cgroups, tracepoints, close_seconds):
+def test_a_reload_does_not_wait_for_tracepoints_to_close(perfmond, cgroups, tracepoints, close_seconds):
     """Both of CPUs and of cgroups; and one that drops them, and adds them while they are still being closed."""
     cgroups.make("traced")
     cpu, cgroup = tracepoints[:NR], tracepoints[NR:2 * NR]
@@ -118,7 +118,7 @@ def test_a_reload_that_adds_tracepoints(perfmond, cgroups, tracepoints, close_se
 
 @pytest.mark.deep
 @pytest.mark.alone
-def test_a_start_with_tracepoints(perfmond, cgroups, tracepoints, close_seconds):
+def test_a_start_does_not_wait_for_tracepoints_to_close(perfmond, cgroups, tracepoints, close_seconds):
     start = time.monotonic()
     perfmond(config(cgroups, ()))
     few = time.monotonic() - start

@@ -78,7 +78,7 @@ class Reader(threading.Thread):
 @pytest.mark.deep
 @pytest.mark.alone
 @pytest.mark.once
-def test_locked_mappings(perfmond, work, lockers):
+def test_requests_are_answered_while_mappings_are_locked(perfmond, work, lockers):
     """Requests are answered, and the samples are there without names. When the processes have got on, they have
     names."""
     hogs = [work(cpu=cpu) for cpu in online_cpus() for _ in range(4)]
