@@ -80,7 +80,8 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.xdist_group(suite if suite in ONE_MACHINE else item.path.stem))
         if suite in DEEP:
             item.add_marker(pytest.mark.deep)
-        if "whole_machine" in getattr(item, "fixturenames", ()):
+        # A PMU's counters are few.
+        if suite == "hardware" or "whole_machine" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.alone)
     def order(item):
         is_one = item.path.parent.name in ONE_MACHINE
