@@ -542,8 +542,8 @@ def test_memory_has_a_bound_and_old_samples_go(shared_perfmond, shared_work, own
 @pytest.mark.deep
 @pytest.mark.alone
 def test_nothing_is_lost_while_the_daemon_has_its_cpu(perfmond, cgroups, burner):
-    """And it stays small. A busy machine lets it wait now and then for longer than the fifth of a second that a ring
-    holds."""
+    """And it stays small. A busy machine lets it wait now and then for longer than a fifth of a second, which a ring
+    holds: then it is tried again."""
     group = cgroups.make("a")
     daemon = start_daemon(perfmond, rate=999, memory="1MiB", extra=f"[cgroup]\ninclude = {cgroups.label}/**\n")
     burner("burn", group)

@@ -110,7 +110,7 @@ def test_functions_of_the_vdso_have_names(daemon, own_cgroup, tmp_path):
     try:
         until(lambda: any("clock_gettime" in name and not missing
                           for name, missing in rows(daemon, group, "[vdso]").items()),
-          "clock_gettime() of the vDSO has its name", 4 * PATIENCE)
+              "clock_gettime() of the vDSO has its name", 4 * PATIENCE)
     finally:
         process.kill()
         process.wait()
