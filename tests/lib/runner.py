@@ -98,14 +98,15 @@ def read_log(stage, trs):
     """The cases of a unit test program, as cmocka tells them in its log; and how it ended, where they do not explain
     that."""
     program, said = f"tests/unit/{trs.parent.name}/{trs.stem}", trs.with_suffix(".log").read_text(errors="replace")
+    said = re.sub(r"^\[=+\] \d+ test\(s\) run\..*?(?=^\[=+\] Running|\Z)", "", said, flags=re.M | re.S)  # sums
     words = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
     lacks = re.search(r"^(?:needs|skipped:|SKIPPED:) .*", said, re.M)
-    cases = {name: words[word] for word, name in re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] (\w+)$", said, re.M)}
+    cases = [(name, words[word]) for word, name in re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] (.+)$", said, re.M)]
     ended = re.search(r":test-result: (\w+)", trs.read_text())[1]
-    if not cases or (ended not in ("PASS", "SKIP") and "failed" not in cases.values()):
-        cases[f"ended with {ended} after {len(cases)} cases"] = "failed"
+    if not cases or (ended not in ("PASS", "SKIP") and not any(verdict == "failed" for _, verdict in cases)):
+        cases.append((f"ended with {ended} after {len(cases)} cases", "failed"))
     why = {"passed": "", "failed": said, "skipped": lacks[0] if lacks else f"{program} says so"}
-    return [Result(stage, f"{program}::{name}", verdict, why[verdict]) for name, verdict in cases.items()]
+    return [Result(stage, f"{program}::{name}", verdict, why[verdict]) for name, verdict in cases]
 
 
 def run_units(name, tree, programs=()):

@@ -201,13 +201,16 @@ class Service:
         return self.fresh().value(FAULTS, cgroup=cgroup.label, **labels)
 
     def wait_kept(self):
-        """All that is open is in the fd store: perf events, which the daemon counts, and what it has of BPF."""
+        """All perf events that are open are in the fd store."""
         until(lambda: (m := self.daemon.fresh()).value("perfmond_kept_events") == m.value("perfmond_open_events"),
               "all is kept")
-        if self.store:
-            until(lambda: {kind for kind in self.daemon.files().values() if "bpf" in kind} <= self.store.kinds(),
-                  "what there is of BPF is kept")
         self._gone()
+
+    def wait_bpf_kept(self):
+        """As long as a cgroup is counted by BPF, so are its maps, programs and links, which no metric counts. They
+        come a moment after the programs are loaded."""
+        until(lambda: {"bpf-map", "bpf-prog", "bpf_link"} <= {kind.rpartition(":")[2] for kind in self.store.kinds()},
+              "the files of BPF are in the fd store")
 
     def fail(self, text, says):
         """A start that does not succeed."""

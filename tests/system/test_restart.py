@@ -204,13 +204,15 @@ def test_a_kill_right_after_cgroups_were_made_takes_nothing_back(service, cgroup
 
 
 @pytest.mark.one_engine
-def test_a_kill_right_after_a_cgroup_was_removed_keeps_its_total(service, cgroups, work, cpus):
+def test_a_kill_right_after_a_cgroup_was_removed_keeps_its_total(service, cgroups, work, cpus, engine):
     """Also the part of it that was not shown yet."""
     service.start(config(cgroups, more="linger = 1h"))
     for turn in range(2):
         group = cgroups.make(f"brief{turn}")
         until(lambda: service.scrape().get(FAULTS, cgroup=group.label) is not None, "it is counted")
         service.wait_kept()
+        if engine == "bpf":
+            service.wait_bpf_kept()
         helper = work(group, cpus[0])
         seen = service.faults(group)
         helper.do("faults 200")
