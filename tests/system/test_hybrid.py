@@ -360,6 +360,8 @@ def start_storm(work, groups, cpu):
 
 
 @needs("bpf")
+@deep
+@alone
 def test_a_storm_of_switches_beyond_the_budget_makes_estimates(hybrid, machine, cgroups, work):
     """Each switch takes some time to credit it, on any machine: 0.5 % of the CPU is soon used up. The state and its
     reason say so."""
