@@ -10,7 +10,7 @@ and a run of this; look at the difference before it is kept. Comments, and what 
 purpose, stay as they are. Events that `perf list` names on a machine and the table lacks are added.
 
 With --check the table stays as it is. The exit status is 0 where it is what perf says, 1 with the difference, and
-77 where there is no perf of the table's version. `./dev test unit` does this.
+77 where there is no perf of the table's version. `./dev test encoding` does this.
 
 perf runs as `perf stat -vv -e TEXT true` on the machines that tests/unit/machines.c makes, and shows the
 perf_event_attr that it would open. It is Debian's linux-perf; $PERF names another one.
