@@ -44,10 +44,11 @@ Stage = namedtuple("Stage", "name tree marks workers paths")
 
 GATE = (Stage("gate", "default", "not deep and not alone", WORKERS, ()),
         Stage("gate-alone", "default", "not deep and alone", 0, ()))
-DEEP = (Stage("sanitized", "asan", "not once and not alone", WORKERS, ("system", "hardware")),
+DEEP = (Stage("sanitized", "asan", "not once and not alone", WORKERS, ("system",)),
         Stage("deep", "default", "deep and not alone", 2 * os.cpu_count(), ()),
         Stage("deep-alone", "default", "deep and alone", 0, ()),
-        Stage("sanitized-alone", "asan", "not once and not deep and alone", 0, ("system", "hardware")))
+        Stage("sanitized-alone", "asan", "not once and not deep and alone", 0, ("system",)),
+        Stage("sanitized-hardware", "asan", "not once", 0, ("hardware",)))
 
 
 def say(text):
