@@ -74,7 +74,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Before pytest chooses by marks. What has one machine begins first, then long files do."""
+    """Before pytest chooses by marks. What has one machine begins first, then what builds, then the longest files."""
     for item in items:
         suite = item.path.relative_to(TESTS).parts[0]
         item.add_marker(pytest.mark.xdist_group(suite if suite in ONE_MACHINE else item.path.stem))
@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.alone)
     def order(item):
         is_one = item.path.parent.name in ONE_MACHINE
-        return not is_one, 0 if is_one else -item.path.stat().st_size, item.path
+        return not is_one, item.path.parent.name == "system", 0 if is_one else -item.path.stat().st_size, item.path
     items.sort(key=order)
 
 
