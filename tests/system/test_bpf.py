@@ -608,8 +608,8 @@ def test_credits_at_switches_are_counted_with_their_time(shared, own_cgroup, wor
     def risen(name, **labels):
         return after.value(name, **labels) - before.value(name, **labels)
 
-    # One that is hidden from tracing is credited to whoever runs next.
-    hidden = risen("perfmond_hidden_switches_total")
+    # One that is hidden from tracing is credited to whoever runs next. Several in a row are noticed as one.
+    hidden = max(risen("perfmond_hidden_switches_total"), leeway("context_switches"))
     assert 10000 <= switches <= sum(risen(SWITCHES, cgroup=group.label) for group in groups) <= switches + hidden
     assert risen("perfmond_switches_total", cpu=str(cpu)) >= 0.9 * switches
     assert 0 < risen("perfmond_switch_seconds_total", cpu=str(cpu)) < elapsed
