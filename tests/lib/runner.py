@@ -24,9 +24,9 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import machine
@@ -146,15 +146,11 @@ def timed(stage_name, function, *args, **kwargs):
 
 
 def run_gate():
-    results = []
-
-    def units():
-        results.extend(timed("unit", run_units, "unit", "asan"))
     build("default", "all", "tests/system/work")
-    beside = threading.Thread(target=units)
-    beside.start()
-    results.extend(timed(GATE[0].name, run_pytest, GATE[0]))
-    beside.join()
+    with ThreadPoolExecutor() as pool:
+        units = pool.submit(timed, "unit", run_units, "unit", "asan")
+        results = timed(GATE[0].name, run_pytest, GATE[0])
+        results += units.result()
     return results + timed(GATE[1].name, run_pytest, GATE[1])
 
 
