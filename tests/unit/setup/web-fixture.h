@@ -3,7 +3,7 @@
 
 /*
  * A web on a real loop and real sockets, and a client. Both are in one process: the client's sockets do not
- * block, and the loop is run in turns with them. Whatever takes longer than two minutes fails the test.
+ * block, and the loop is run in turns with them. What takes longer than two minutes fails the test.
  *
  * The machine may let this process wait for seconds at any place, which no timeout of the web is about: the clock that
  * the web and the test look at goes on by a tenth of a second meanwhile. Timers of the loop expire by the kernel's.
@@ -18,6 +18,8 @@ struct fixture {
 	struct web *web;
 	struct web_options *options; /* the defaults, and as many connections from one address as at all */
 	struct fake_source *fake;    /* context-switches on CPU 0 are 7, page-faults are counted for cgroups */
+	unsigned answer_ms;	     /* by so much the clock goes on with each answer that is written */
+	uint64_t stopped_ns;	     /* the clock stands at that; 0: it goes */
 	char folder[64];	     /* for Unix sockets; has to be empty in the end */
 };
 
@@ -38,11 +40,24 @@ void fixture_start_one(struct fixture *f, const char *listen);
 #define LARGE 20000U
 void fixture_make_large(struct fixture *f);
 
+/* A wait begins; has it taken two minutes, with all pauses? */
+uint64_t wait_begin(void);
+bool is_too_long(uint64_t begin);
+
 /* CLOCK_MONOTONIC without pauses, in milliseconds. */
 uint64_t now_ms(void);
 
-/* A turn of the loop: 2 ms, where nothing happens. */
-void turn(struct fixture *f);
+/* A turn of the loop: 2 ms, where nothing happens; did something happen? */
+bool turn(struct fixture *f);
+
+/* Turns of the loop until something is so; after two minutes the test fails. */
+#define turn_until(f, condition)                                                                                       \
+	do                                                                                                             \
+		for (uint64_t begin = wait_begin(); !(condition); turn(f))                                             \
+			if (is_too_long(begin))                                                                        \
+				fail_msg("after two minutes it is not so: %s", #condition);                            \
+	while (0)
+
 /* Nothing happens: the loop waits, and does not spin. */
 void assert_idle(struct fixture *f);
 

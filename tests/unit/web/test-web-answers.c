@@ -74,12 +74,7 @@ static int teardown(void **state)
 
 static void until_entered(struct fixture *f, unsigned times)
 {
-	uint64_t end = now_ms() + 10000;
-
-	while (f->fake->gate->entered < times) {
-		turn(f);
-		assert_true(now_ms() < end);
-	}
+	turn_until(f, f->fake->gate->entered >= times);
 }
 
 static int ask(struct fixture *f)
@@ -303,8 +298,7 @@ static void test_gone_after_reload(void **state)
 	assert_int_equal(web_set_options(f->web, options, NULL), 0);
 	web_options_unref(options);
 	close(fd);
-	for (uint64_t end = now_ms() + 10000; f->fake->stats.connections > 0; turn(f))
-		assert_true(now_ms() < end);
+	turn_until(f, f->fake->stats.connections == 0);
 	assert_int_equal(f->fake->gate->entered, 1);
 }
 

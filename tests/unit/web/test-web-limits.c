@@ -15,28 +15,33 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* Turns of the loop until the connection has ended, or for so long. */
-static bool ends_within(struct fixture *f, int fd, uint64_t ms)
+static bool has_ended(int fd)
 {
-	uint64_t end = now_ms() + ms;
 	char byte;
+	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
-	while (now_ms() < end) {
-		ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-		if (n == 0 || (n < 0 && errno != EAGAIN))
-			return true;
-		turn(f);
-	}
-	return false;
+	return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
-/* Turns of the loop until so many connections are there: one may go to something else. */
+/* Turns of the loop until the connection has ended. */
+static void until_ended(struct fixture *f, int fd)
+{
+	turn_until(f, has_ended(fd));
+}
+
+/* The connection does not end in some turns of the loop. */
+static void assert_stays(struct fixture *f, int fd)
+{
+	for (size_t i = 0; i < 20; i++) {
+		turn(f);
+		assert_false(has_ended(fd));
+	}
+}
+
+/* Turns of the loop until so many connections are there: a turn may go to something else. */
 static void until_connected(struct fixture *f, size_t nr)
 {
-	for (uint64_t end = now_ms() + 5000; now_ms() < end && f->fake->stats.connections < nr;)
-		turn(f);
-	assert_int_equal(f->fake->stats.connections, nr);
+	turn_until(f, f->fake->stats.connections == nr);
 }
 
 /* --- names and sizes */
@@ -111,21 +116,17 @@ static void test_malformed(void **state)
 	large[99999] = '\0';
 	memcpy(large, "GET / HTTP/1.1\r\nX: ", 19);
 	send_text(f, fd, large);
-	assert_true(ends_within(f, fd, 1000) || recv(fd, large, 12, MSG_PEEK) == 12);
-	assert_int_equal(f->fake->stats.dropped_malformed, 1);
+	turn_until(f, f->fake->stats.dropped_malformed == 1);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		_cleanup_(closep) int other = dial(f, 0);
 
 		send_text(f, other, texts[i]);
-		for (uint64_t end = now_ms() + 2000; now_ms() < end && f->fake->stats.dropped_malformed < i + 2;)
-			turn(f);
-		assert_int_equal(f->fake->stats.dropped_malformed, i + 2);
+		turn_until(f, f->fake->stats.dropped_malformed == i + 2);
 	}
 	send_text(f, gone, "GET / HT");
 	safe_close(gone);
 	safe_close(silent);
-	for (uint64_t end = now_ms() + 5000; now_ms() < end && f->fake->stats.connections > 0;)
-		turn(f);
+	until_connected(f, 0);
 	own = exchange(f, "GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	gone = dial(f, 0);
 	send_text(f, gone, "GET / HT");
@@ -174,6 +175,20 @@ static void test_cors(void **state)
 
 /* --- time */
 
+/* A byte in each tenth of a second, until the connection has ended. */
+static void drip(struct fixture *f, int fd, const char *byte)
+{
+	uint64_t next;
+	unsigned nr = 0;
+
+	for (; !has_ended(fd); nr++) {
+		assert_true(nr < 100);
+		(void)send(fd, byte, 1, MSG_NOSIGNAL);
+		next = now_ms() + 100;
+		turn_until(f, has_ended(fd) || now_ms() >= next);
+	}
+}
+
 /* A byte now and then does not prolong the phase; a quick client stays connected. */
 static void test_slow_request(void **state)
 {
@@ -181,7 +196,6 @@ static void test_slow_request(void **state)
 	_cleanup_(closep) int slow = -1, silent = -1, quick = -1;
 	_cleanup_(freep) char *reply = NULL;
 	uint64_t start = now_ms();
-	bool ended = false;
 
 	f->options->request_timeout = 1000000000U;
 	fixture_restart(f);
@@ -191,13 +205,10 @@ static void test_slow_request(void **state)
 	send_text(f, quick, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	reply = receive(f, quick, false);
 	send_text(f, slow, "GET /-/healthy HTTP/1.1\r\nX: ");
-	while (!ended && now_ms() < start + 8000) {
-		(void)send(slow, "a", 1, MSG_NOSIGNAL);
-		ended = ends_within(f, slow, 100);
-	}
-	assert_true(ended && now_ms() - start >= 1000);
-	assert_true(ends_within(f, silent, 3000));
-	assert_false(ends_within(f, quick, 200));
+	drip(f, slow, "a");
+	assert_true(now_ms() - start >= 1000);
+	until_ended(f, silent);
+	assert_stays(f, quick);
 	assert_int_equal(f->fake->stats.dropped_request, 2);
 	assert_int_equal(f->fake->stats.connections, 1);
 	assert_works(f);
@@ -210,7 +221,6 @@ static void test_slow_second_request(void **state)
 	struct fixture *f = *state;
 	_cleanup_(closep) int slow = -1, idle = -1;
 	_cleanup_(freep) char *first = NULL, *second = NULL;
-	bool ended = false;
 	uint64_t start;
 
 	f->options->request_timeout = 1000000000U;
@@ -223,14 +233,11 @@ static void test_slow_second_request(void **state)
 	start = now_ms();
 	send_text(f, idle, whole);
 	second = receive(f, idle, false);
-	while (!ended && now_ms() < start + 8000) {
-		(void)send(slow, "G", 1, MSG_NOSIGNAL);
-		ended = ends_within(f, slow, 100);
-	}
-	assert_true(ended && now_ms() - start >= 1000);
+	drip(f, slow, "G");
+	assert_true(now_ms() - start >= 1000);
 	assert_int_equal(f->fake->stats.dropped_request, 1);
 	assert_int_equal(f->fake->stats.dropped_idle, 0);
-	assert_true(ends_within(f, idle, 8000));
+	until_ended(f, idle);
 	assert_true(now_ms() - start >= 3900);
 	assert_int_equal(f->fake->stats.dropped_idle, 1);
 	assert_works(f);
@@ -250,10 +257,7 @@ static void test_slow_answer(void **state)
 	fd = dial(f, 0);
 	send_text(f, fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	until_connected(f, 1);
-	while (f->fake->stats.connections > 0 && now_ms() < start + 8000) {
-		(void)recv(fd, some, sizeof(some), MSG_DONTWAIT);
-		turn(f);
-	}
+	turn_until(f, recv(fd, some, sizeof(some), MSG_DONTWAIT) == 0 || f->fake->stats.connections == 0);
 	assert_int_equal(f->fake->stats.dropped_answer, 1);
 	assert_int_equal(f->fake->stats.unsent, 0);
 	assert_true(now_ms() - start >= 1000);
@@ -308,18 +312,17 @@ static void test_connections_of_an_address(void **state)
 	fixture_restart(f);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		for (size_t k = 0; k < 5; k++)
-			turn(f);
+		until_connected(f, i < 4 ? i + 1 : 4);
 	}
+	turn_until(f, f->fake->stats.refused_address == 2);
 	assert_int_equal(f->fake->stats.connections, 4);
-	assert_int_equal(f->fake->stats.refused_address, 2);
-	assert_true(ends_within(f, fds[5], 1000));
+	until_ended(f, fds[5]);
 
 	/* One that is idle after its answer makes room. */
 	send_text(f, fds[1], "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	reply = receive(f, fds[1], false);
 	assert_works(f);
-	assert_true(ends_within(f, fds[1], 1000));
+	until_ended(f, fds[1]);
 	assert_int_equal(f->fake->stats.dropped_idle, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		safe_close(fds[i]);
@@ -331,6 +334,7 @@ static void test_slow_ones_make_room(void **state)
 	static const char part[] = "GET / HT", large[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	struct fixture *f = *state;
 	int fds[4], newcomers[4];
+	uint64_t start;
 
 	fixture_make_large(f);
 	for (size_t pass = 0; pass < 2; pass++) {
@@ -342,16 +346,17 @@ static void test_slow_ones_make_room(void **state)
 			send_text(f, fds[i], i ? part : large);
 		}
 		until_connected(f, ARRAY_SIZE(fds));
-		for (uint64_t end = now_ms() + 1100; now_ms() < end;)
-			turn(f);
+		start = now_ms();
+		turn_until(f, now_ms() >= start + 1100);
 		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 			newcomers[i] = dial(f, 0);
-			assert_false(ends_within(f, newcomers[i], 20));
+			assert_stays(f, newcomers[i]);
 			/* The last is the one that does not take its answer, of which the kernel has some. */
-			assert_true(i == 3 || ends_within(f, fds[i + 1], 1000));
+			if (i < 3)
+				until_ended(f, fds[i + 1]);
 		}
+		turn_until(f, f->fake->stats.dropped_answer == pass + 1);
 		assert_int_equal(f->fake->stats.dropped_request, (pass + 1) * (ARRAY_SIZE(fds) - 1));
-		assert_int_equal(f->fake->stats.dropped_answer, pass + 1);
 		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 			safe_close(fds[i]);
 			safe_close(newcomers[i]);
@@ -374,16 +379,15 @@ static void test_greedy_ones_make_room(void **state)
 	assert_int_equal(fixture_start(f, listen, 2, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		fds[i] = dial(f, 0);
-		for (size_t k = 0; k < 5; k++)
-			turn(f);
+		until_connected(f, i < 4 ? i + 1 : 4);
 	}
 	assert_int_equal(f->fake->stats.connections, 4);
-	assert_true(ends_within(f, fds[4], 1000));
+	until_ended(f, fds[4]);
 	/* A Unix socket's user is another address. */
 	reply = exchange_on(f, 1, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	assert_int_equal(status_of(reply), 200);
-	assert_true(ends_within(f, fds[0], 1000));
-	assert_false(ends_within(f, fds[3], 50));
+	until_ended(f, fds[0]);
+	assert_stays(f, fds[3]);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		safe_close(fds[i]);
 	f->web = web_free(f->web);
@@ -412,11 +416,11 @@ static void test_new_options(void **state)
 	send_text(f, idle, "GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	last = receive(f, idle, false);
 	assert_non_null(strcasestr(last, "Connection: close"));
-	assert_true(ends_within(f, idle, 1000));
+	until_ended(f, idle);
 	/* Those of a server that is two changes old are dropped. */
 	assert_int_equal(web_set_options(f->web, options, NULL), 0);
 	assert_int_equal(web_set_options(f->web, options, NULL), 0);
-	assert_true(ends_within(f, reading, 1000));
+	until_ended(f, reading);
 	assert_works(f);
 	assert_int_equal(f->fake->stats.connections, 0);
 }
