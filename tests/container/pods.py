@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from machine import require
+
 TOP = Path(__file__).parents[2]
 KUBERNETES = TOP / "packaging/kubernetes"
 
@@ -34,8 +36,7 @@ NEEDED = (1, 22)
 
 def rendered(folder):
     """The manifests that `kubectl kustomize` makes of a folder."""
-    if not shutil.which("kubectl"):
-        pytest.skip("needs kubectl")
+    require("kubectl")
     told = subprocess.run(["kubectl", "version", "--client", "-o", "json"], capture_output=True, text=True, timeout=60,
                           check=True).stdout
     version = json.loads(told)["clientVersion"]

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from harness import PATIENCE, Delta, run, until
+from machine import needs
 
 EXACT = 0.003
 PERF = 0.05
@@ -313,11 +314,10 @@ def test_moves(perfmond, engine, tree, work, cpus, who):
     counted.assert_true()
 
 
+@needs("two-cpus")
 def test_moves_while_it_runs(perfmond, credits, tree, work, cpus, reference):
     """A task is moved by another CPU, to and fro, and runs on: the two cgroups have all that it did, and each has what
     the kernel's own events of it say, as far as the PMU has room for them."""
-    if len(cpus) < 2:
-        pytest.skip("one CPU: a task does not run while it is moved")
     a, b = BUSY[0], BUSY[-1]
     helper = work(tree.groups[a], cpus[-1])
     # No reading shows a move before the next switch does.

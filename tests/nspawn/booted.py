@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from machine import require
+
 CONFIG = "/etc/perfmond/perfmond.conf"
 DROP_INS = "/etc/systemd/system/perfmond.service.d"
 SOCKET_DROP_INS = "/etc/systemd/system/perfmond.socket.d"
@@ -130,11 +132,7 @@ def remove_folder(path):
 @contextmanager
 def booted(root, log_path, *options):
     """The container of that root folder, while it runs; with more options of systemd-nspawn."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root: to run a container")
-    for program in ("systemd-nspawn", "nsenter"):
-        if not shutil.which(program):
-            pytest.skip(f"needs {program}")
+    require("root", "systemd-nspawn", "nsenter")
     with open(Path(tempfile.gettempdir()) / "perfmond-machine.lock", "w", encoding="ascii") as lock, \
             open(log_path, "w", encoding="utf-8") as log:
         # Tests that change CPUs or hierarchies of the machine have to wait.
