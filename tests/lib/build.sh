@@ -6,34 +6,20 @@
 # (list-sources); make finds out the rest.
 # shellcheck shell=bash
 
-# pkg_config_of ROOT: the variables of configure with which it looks for libraries in the folder of an arm64 system.
-pkg_config_of()
+# Sets options to those that configure takes for a way to build. The one of `make distcheck` is without optional parts.
+choose_options()
 {
-	echo "PKG_CONFIG=$(command -v pkg-config) PKG_CONFIG_SYSROOT_DIR=$1" \
-		"PKG_CONFIG_LIBDIR=$1/usr/lib/aarch64-linux-gnu/pkgconfig:$1/usr/share/pkgconfig"
-}
+	local root=$build/guest/arm64
 
-# The options that configure takes for each way to build. The one of `make distcheck` is without optional parts.
-configure_options()
-{
 	case $1 in
-	default) echo "--enable-werror --prefix=$build/default/root" ;;
-	asan) echo "--enable-werror --enable-sanitizers" ;;
-	clang) echo "--enable-werror CC=clang --without-libpfm --prefix=/usr --sysconfdir=/etc" ;;
-	fuzz) echo "--enable-fuzzers CC=clang" ;;
-	coverage) echo "--enable-coverage" ;;
-	arm64) echo "--enable-werror --host=aarch64-linux-gnu $(pkg_config_of "$build/guest/arm64")" ;;
-	esac
-}
-
-# CFLAGS for each way to build: apart from configure_options(), since they have spaces in them.
-configure_cflags()
-{
-	case $1 in
-	asan | fuzz) echo "-g -O1" ;;
-	coverage) echo "-g -O0" ;;
-	arm64) echo "-g -O2 --sysroot=$build/guest/arm64" ;;
-	*) echo "-g -O2" ;;
+	default) options=(--enable-werror CFLAGS="-g -O2" --prefix="$build/default/root") ;;
+	asan) options=(--enable-werror CFLAGS="-g -O1" --enable-sanitizers) ;;
+	clang) options=(--enable-werror CFLAGS="-g -O2" CC=clang --without-libpfm --prefix=/usr --sysconfdir=/etc) ;;
+	fuzz) options=(--enable-fuzzers CFLAGS="-g -O1" CC=clang) ;;
+	coverage) options=(--enable-coverage CFLAGS="-g -O0") ;;
+	arm64) options=(--enable-werror CFLAGS="-g -O2 --sysroot=$root" --host=aarch64-linux-gnu
+		PKG_CONFIG="$(command -v pkg-config)" PKG_CONFIG_SYSROOT_DIR="$root"
+		PKG_CONFIG_LIBDIR="$root/usr/lib/aarch64-linux-gnu/pkgconfig:$root/usr/share/pkgconfig") ;;
 	esac
 }
 
@@ -59,18 +45,17 @@ build_tree()
 
 build_locked_tree()
 {
-	local name=$1 dir=$build/$1 options stamp
+	local name=$1 dir=$build/$1 stamp options=()
 
 	shift
 	bootstrap
-	options=$(configure_options "$name")
+	choose_options "$name"
 	# Configured again with other options, and when cmocka, which may have been missing, is there.
-	stamp="$options, cmocka $(pkg-config --modversion cmocka 2>/dev/null || true)"
+	stamp="${options[*]}, cmocka $(pkg-config --modversion cmocka 2>/dev/null || true)"
 	if [ ! -e "$dir/Makefile" ] || [ "$top/configure" -nt "$dir/config.status" ] ||
 		[ "$(cat "$dir/configured" 2>/dev/null)" != "$stamp" ]; then
 		mkdir -p "$dir"
-		# shellcheck disable=SC2086 # they are several words
-		(cd "$dir" && "$top/configure" -q $options CFLAGS="$(configure_cflags "$name")")
+		(cd "$dir" && "$top/configure" -q "${options[@]}")
 		echo "$stamp" >"$dir/configured"
 	fi
 	make -s -C "$dir" -j"$jobs" "$@"
