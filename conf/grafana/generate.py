@@ -22,7 +22,7 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 # States of events, from worse to better, with their colours.
 STATES = [("denied", "red"), ("failed", "semi-dark-red"), ("unsupported", "text"), ("never_scheduled", "orange"),
-          ("stalled", "semi-dark-orange"), ("multiplexed", "yellow"), ("ok", "green")]
+          ("stalled", "semi-dark-orange"), ("never_fires", "dark-orange"), ("multiplexed", "yellow"), ("ok", "green")]
 
 
 # --- expressions
@@ -261,6 +261,7 @@ def quality():
     yield text("**ok** counted all the time · **multiplexed** part of the time: totals are estimates · "
                "**never_scheduled** the group is too large for the PMU, or others have its counters · "
                "**stalled** it runs and does not count, as in some virtual machines · "
+               "**never_fires** it was provoked and not counted · "
                "**unsupported** the machine has no such thing · **denied** a privilege is missing · "
                "**failed** anything else.\n\n"
                "All but the first two have no series. Why an event is not counted is at `/api/v1/events` of the daemon "

@@ -5,6 +5,7 @@
 #include "engine/bpf/bpf.h"
 #include "engine/perf/perf.h"
 #include "engine/perf/pmu-test.h"
+#include "event/firing.h"
 #include "plan/build.h"
 #include "util/buf.h"
 
@@ -183,6 +184,20 @@ static int column_choose_engine(struct scope_plan *plan, size_t at, const struct
 	return 0;
 }
 
+/* An event that opens is not believed before it has counted something, where that can be provoked. */
+static int column_test_firing(struct column *column, const struct engine_probe *probe)
+{
+	struct reason why;
+	int fd, r = 0;
+	bool fires = event_fires(column->event, &fd, &why);
+
+	if (fd >= 0 && held_add(probe->tried, fd) < 0) {
+		safe_close(fd);
+		r = -ENOMEM;
+	}
+	return r < 0 || fires ? r : column_set_state(column, EVENT_NEVER_FIRES, why.text);
+}
+
 /* Tries each of these columns by itself, and puts those that can be counted into sets. */
 static int try_columns(struct scope_plan *plan, size_t from, size_t to, const struct engine_ops *const *engines,
 		       const struct engine_probe *probe)
@@ -196,6 +211,8 @@ static int try_columns(struct scope_plan *plan, size_t from, size_t to, const st
 		r = column_may_be_tried(&plan->columns[i], probe, &may);
 		if (r == 0 && may)
 			r = column_choose_engine(plan, i, engines, probe, &engine);
+		if (r == 0 && may && plan->columns[i].state == EVENT_OK)
+			r = column_test_firing(&plan->columns[i], probe);
 		if (r == 0 && may && plan->columns[i].state == EVENT_OK)
 			r = plan_assign_set(plan, i, engine, probe->cpus);
 	}

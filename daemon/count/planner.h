@@ -6,8 +6,9 @@
  *
  * Each event is asked of the engines, by preference, and belongs to the first that can count it here: engines are
  * chosen per event, and a set has events of one engine. The engine tries it (engine.h): each event once by itself, and
- * each set once as the group that it will be, before anything is counted. An event that no engine can count stays a
- * column with its state and the reason.
+ * each set once as the group that it will be, before anything is counted. An event that opens is provoked, where that
+ * can be done (event/firing.h). One that no engine can count, or that does not count what was provoked, stays a column
+ * with its state and the reason.
  *
  * Before that, the PMUs are tested for the number of counters that count (engine/perf/pmu-test.h): the plan has the
  * results. On a PMU of which not all counters count, never more events of the plan run at once than count. Which of its

@@ -3,6 +3,7 @@
 #include "plan/plan.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 const char *scope_name(enum scope scope)
@@ -25,6 +26,7 @@ const char *event_state_name(enum event_state state)
 		[EVENT_UNSUPPORTED] = "unsupported",
 		[EVENT_DENIED] = "denied",
 		[EVENT_FAILED] = "failed",
+		[EVENT_NEVER_FIRES] = "never_fires",
 	};
 
 	return names[state];
@@ -78,6 +80,17 @@ static void scope_plan_release(struct scope_plan *plan)
 		cpulist_release(&plan->sets[i].cpus);
 	}
 	free(plan->sets);
+}
+
+int held_add(struct held *held, int fd)
+{
+	int *fds = reallocarray(held->fds, held->nr + 1, sizeof(*fds));
+
+	if (!fds)
+		return -ENOMEM;
+	held->fds = fds;
+	fds[held->nr++] = fd;
+	return 0;
 }
 
 void held_release(struct held *held)

@@ -44,6 +44,7 @@ enum event_state {
 	EVENT_UNSUPPORTED,     /* this machine can't */
 	EVENT_DENIED,	       /* this process may not */
 	EVENT_FAILED,	       /* anything else; the reason says */
+	EVENT_NEVER_FIRES,     /* it was provoked, and did not count (event/firing.h) */
 	_EVENT_STATE_MAX,
 };
 
@@ -124,6 +125,8 @@ struct held {
 	size_t nr;
 };
 
+/* -ENOMEM. */
+int held_add(struct held *held, int fd);
 void held_release(struct held *held);
 
 struct plan {

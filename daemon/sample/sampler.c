@@ -2,6 +2,7 @@
 
 #include "sample/sampler.h"
 
+#include "event/firing.h"
 #include "host/privilege.h"
 #include "sample/ring.h"
 
@@ -40,6 +41,7 @@ struct sampled {
 	struct record_format format;
 	enum concession conceded; /* up to this */
 	size_t nr_open;
+	bool absent; /* on all CPUs, for the reason in problem */
 	bool slow_to_close;
 	struct reason problem;
 };
@@ -316,15 +318,25 @@ static int source_open(struct sampler *sampler, struct source *source, struct re
 	return source_start(sampler, source, why);
 }
 
-static int explain_absent(const struct sampled_event *what, struct reason *why)
+/* Also an event that opens and does not count. */
+static int explain_absent(const struct sampler *sampler, const struct sampled_event *what, struct reason *why)
 {
+	int fd;
+
 	for (size_t i = 0; i < what->nr; i++)
 		if (what->events[i].uncore)
 			return reason_set(why, -EOPNOTSUPP, "%s is a device's event, and has no tasks to be sampled",
 					  what->events[i].text);
 	for (size_t i = 0; i < what->nr; i++)
-		if (!what->events[i].absent)
-			return 0;
+		if (!what->events[i].absent) {
+			bool fires = event_fires(&what->events[i], &fd, why);
+
+			async_close_submit(sampler->closer, fd);
+			if (fires)
+				return 0;
+		}
+	if (why->text[0])
+		return -EOPNOTSUPP;
 	return reason_set(why, -ENOENT, "%s", what->nr && what->events[0].why_absent ? what->events[0].why_absent : "");
 }
 
@@ -336,7 +348,9 @@ static void open_events(struct sampler *sampler, struct source *sources, int cpu
 		struct reason why = {};
 
 		*source = (struct source){ .fd = -1, .cpu = cpu, .sampled = &sampler->events[i] };
-		if (explain_absent(&source->sampled->what, &why) == 0 && source_open(sampler, source, &why) == 0)
+		if (source->sampled->absent)
+			continue;
+		if (source_open(sampler, source, &why) == 0)
 			source->sampled->nr_open++;
 		else
 			source->sampled->problem = why;
@@ -407,6 +421,7 @@ int sampler_new(struct sampler **ret, const struct sampled_event *events, size_t
 		sampler->events[i].what = events[i];
 		sampler->events[i].cgroup = -1;
 		sampler->events[i].period = sampled_event_period(&events[i]);
+		sampler->events[i].absent = explain_absent(sampler, &events[i], &sampler->events[i].problem) < 0;
 	}
 	async_close_pause(closer);
 	r = open_cpus(sampler, cpus, why);
@@ -619,7 +634,7 @@ struct sampler_stats sampler_stats(const struct sampler *sampler)
 static int open_extra(struct sampler *sampler, struct sampled *sampled, struct reason *why)
 {
 	size_t nr = sampler->nr_sources;
-	int r = explain_absent(&sampled->what, why);
+	int r = explain_absent(sampler, &sampled->what, why);
 
 	for (size_t i = 0; r == 0 && i < nr; i++) {
 		struct source *source = &sampler->sources[sampler->nr_sources];

@@ -220,10 +220,15 @@ def whole_machine():
 
 
 @pytest.fixture
-def debug_registers():
+def debug_registers(turn_of_debug_registers):
+    """They fire."""
+    machine.require("breakpoint")
+
+
+@pytest.fixture
+def turn_of_debug_registers():
     """A CPU has four: tests that need some of them go one after the other on this machine. Before `perfmond`, so that
     they are free again when the next one begins."""
-    machine.require("breakpoint")
     with open(Path(tempfile.gettempdir()) / "perfmond-breakpoints.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-import machine
 from counter import Breakpoints
 from harness import WORK, online_cpus, run
-from machine import needs
+from machine import needs, require, why_lacks
 
 NUMBERS = itertools.count()
 
@@ -140,6 +139,22 @@ def test_a_variable_of_the_kernel_is_exact(perfmond, cgroups, work):
     assert on_cpus >= sum(in_cgroups)
 
 
+@pytest.mark.parametrize("access", ["w", "rw", "x"])
+@pytest.mark.usefixtures("turn_of_debug_registers")
+def test_a_breakpoint_is_not_ok_where_it_never_fires(perfmond, cgroups, access):
+    """On this machine they fire, or the daemon says that they never do, and shows no total, in --check too."""
+    text = f"mem:0x7ff000000000{'' if access == 'x' else '/8'}:{access}"
+    daemon = perfmond(config(cgroups, f"odd={text}, page-faults"))
+    metrics = daemon.fresh()
+    fires = not why_lacks("breakpoint")
+    assert metrics.state("odd") == metrics.state("odd", "cgroup") == ("ok" if fires else "never_fires")
+    assert bool(metrics.all("perf_cpu_odd_total")) == fires
+    assert metrics.state("page_faults") == "ok"
+    checked = run("--check", f"--config={daemon.config_path}").stdout
+    assert re.search(rf"{re.escape(text)} +{'ok' if fires else 'never_fires'}", checked), checked
+    assert fires or all("was not counted" in reason for reason in reasons(daemon, "odd"))
+
+
 @pytest.mark.usefixtures("debug_registers")
 def test_a_breakpoint_that_the_kernel_refuses_says_why(perfmond, cgroups):
     """An address that is not aligned to the length; the event beside it is counted."""
@@ -192,7 +207,7 @@ LACKING = {"no_file": ("/no/such/file:main", "/no/such/file: No such file or dir
 
 @pytest.fixture(scope="module")
 def probes(shared_perfmond, shared_cgroups, shared_work):
-    machine.require("uprobe")
+    require("uprobe")
     made = Shared(shared_cgroups, shared_work, online_cpus())
     libc, (kernels, _) = libc_of(made.pid), kernel_symbol(r"__\w+_sys_getppid")
     made.daemon = shared_perfmond(config(made.top, f"""page-faults,
@@ -235,7 +250,7 @@ def test_a_probe_that_this_machine_lacks_says_why(probes):
 
 
 def test_kprobes_are_exact_or_say_why_not(probes):
-    if not machine.why_lacks("kprobe"):
+    if not why_lacks("kprobe"):
         counted = [Counted(probes.daemon, "kernel_entered"), Counted(probes.daemon, "kernel_returned")]
         probes.helper.do("getppid 99")
         assert [each.now(probes.calling)[1] for each in counted] == [99, 99]

@@ -76,17 +76,6 @@ static bool may_be_an_attribute(int error)
 
 /* --- tries */
 
-static int held_add(struct held *held, int fd)
-{
-	int *fds = reallocarray(held->fds, held->nr + 1, sizeof(*fds));
-
-	if (!fds)
-		return -ENOMEM;
-	held->fds = fds;
-	fds[held->nr++] = fd;
-	return 0;
-}
-
 /* Closes an event that was opened to try it, or keeps it where closing is slow. */
 static void end_try(const struct engine_probe *probe, const struct event *event, int fd)
 {

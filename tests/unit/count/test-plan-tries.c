@@ -693,6 +693,52 @@ static void test_may_recover(void **state)
 	assert_false(plan_may_recover(w->plan));
 }
 
+/* Events that open and do not count what is provoked are in no set, in neither scope, and the others are. */
+static void test_never_fires(void **state)
+{
+	static const struct text_event events[] = {
+		{ "faults", SW, 2 },
+		{ "switches", SW, 3 },
+		{ "migrations", SW, 4 }, /* nobody can provoke them */
+		{ "branches", HW, 4 },
+		{ "written", PERF_TYPE_BREAKPOINT, 0 },
+		{ "syscalls:sys_enter_read", PERF_TYPE_TRACEPOINT, 77 },
+	};
+	static const struct {
+		uint32_t type;
+		size_t columns[2];
+		const char *why;
+	} cases[] = {
+		{ SW, { 0, 1 }, "of perfmond's own was not counted" },
+		{ HW, { 3, 3 }, "a loop of perfmond's own was not counted" },
+		{ PERF_TYPE_BREAKPOINT, { 4, 4 }, "debug exceptions" },
+		{ PERF_TYPE_TRACEPOINT, { 5, 5 }, "a system call of perfmond's own was not counted" },
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		size_t nr_dead = cases[i].columns[1] - cases[i].columns[0] + 1;
+
+		add_group(w, SCOPE_CPU, "all", true, events, ARRAY_SIZE(events));
+		add_group(w, SCOPE_CGROUP, "all", true, events, ARRAY_SIZE(events));
+		fake_perf.dead_types = 1U << cases[i].type;
+		make_plan(w);
+		for (size_t k = 0; k < ARRAY_SIZE(events); k++) {
+			bool dead = k >= cases[i].columns[0] && k <= cases[i].columns[1];
+
+			assert_why(w, k, dead ? EVENT_NEVER_FIRES : EVENT_OK, dead ? cases[i].why : NULL);
+			assert_int_equal(column_of(w, k)->set == NO_SET, dead);
+		}
+		assert_int_equal(plan_nr_counted(w->plan), 2 * (ARRAY_SIZE(events) - nr_dead));
+		/* It is not looked at again and again. */
+		assert_false(plan_may_recover(w->plan));
+	}
+	fake_perf.dead_types = 0;
+	add_group(w, SCOPE_CPU, "all", true, events, ARRAY_SIZE(events));
+	make_plan(w);
+	assert_int_equal(plan_nr_counted(w->plan), ARRAY_SIZE(events));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -720,6 +766,7 @@ int main(void)
 		TEST(test_size_named),
 		TEST(test_filter),
 		TEST(test_may_recover),
+		TEST(test_never_fires),
 	};
 
 	return cmocka_run_group_tests_name("plan-tries", tests, NULL, NULL);

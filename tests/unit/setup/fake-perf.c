@@ -191,10 +191,9 @@ static long fake_open(struct perf_event_attr *attr, int pid, int cpu, int group_
 		assert_int_equal(fstat(pid, &st), 0);
 		event->cgroup = st.st_ino;
 	} else if (pid == 0) {
-		/* Of the process itself: a look at what it may do, or at its clock. */
+		/* Of the process itself: a look at what it may do, at its clock, or at what it provokes. */
 		event->own = true;
 		assert_int_equal(cpu, -1);
-		assert_true(attr->exclude_kernel);
 	} else {
 		assert_int_equal(pid, -1);
 	}
@@ -232,11 +231,12 @@ long __wrap_syscall(long number, ...)
 	return fake_open((struct perf_event_attr *)a[0], (int)a[1], (int)a[2], (int)a[3], (unsigned long)a[4]);
 }
 
-/* Of an event that was opened to be read by itself: with its time at most. */
+/* Of an event that was opened to be read by itself: with its times at most. */
 static ssize_t read_lone(const struct fake_event *event, void *buffer, size_t size)
 {
-	const uint64_t out[] = { event->value, event->enabled };
-	size_t bytes = event->attr.read_format & PERF_FORMAT_TOTAL_TIME_ENABLED ? sizeof(out) : sizeof(*out);
+	const uint64_t out[] = { event->value, event->enabled, event->running };
+	uint64_t times = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	size_t bytes = sizeof(*out) * (1 + (size_t)__builtin_popcountll(event->attr.read_format & times));
 
 	assert_true(size >= bytes);
 	memcpy(buffer, out, bytes);
@@ -260,8 +260,10 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 		errno = error;
 		return -1;
 	}
-	if (leader->own && leader->started)
-		leader->value++;
+	if (leader->own && leader->started) {
+		leader->value += leader->attr.type >= 32 || !(fake_perf.dead_types >> leader->attr.type & 1);
+		leader->enabled = ++leader->running;
+	}
 	if (fake_perf.by_reading)
 		fake_happen(fake_perf.by_reading);
 	if (!(leader->attr.read_format & PERF_FORMAT_GROUP))

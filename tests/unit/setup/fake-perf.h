@@ -68,6 +68,7 @@ struct fake_perf {
 	int counters; /* of the PMU, for all pinned groups of a CPU; those beyond are in error state; 0: enough */
 	/* Of a PMU that lies: so many of them count, and pinned events that start beyond that are dead; 0: all */
 	int usable;
+	uint32_t dead_types;	/* events of the process itself of these types (1 << type) do not count */
 	bool loses_clock;	/* cpu-clock loses what it has counted since a reading when it is stopped */
 	uint64_t by_reading;	/* each read(2) of an event lets fake_happen() so much before */
 	const char *bad_filter; /* refused by PERF_EVENT_IOC_SET_FILTER */
