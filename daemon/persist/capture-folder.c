@@ -20,10 +20,10 @@
 /* A folder that others have filled is not looked at without end. */
 #define FILES_MAX 100000
 
-/* A name, cut into its parts. */
+/* A name, cut into its parts from its end: TIME and NUMBER have one form, and NAME may have any, also theirs. */
 struct file_name {
 	char name[NAME_MAX + 1];
-	size_t rule; /* bytes of the rule's name */
+	size_t rule; /* bytes of NAME */
 	char stamp[STAMP_SIZE + 1];
 	uint64_t number;
 	uint64_t size;
@@ -128,9 +128,9 @@ static size_t list_files(int fd, bool tidy, struct file_name **ret)
 	return nr;
 }
 
-static bool is_of_rule(const struct file_name *file, const char *id)
+static bool is_of_rule(const struct file_name *file, const char *rule)
 {
-	return strncmp(file->name, id, file->rule) == 0 && id[file->rule] == '-' && is_stamp(id + file->rule + 1);
+	return strlen(rule) == file->rule && memcmp(file->name, rule, file->rule) == 0;
 }
 
 /* Removes the oldest files beyond the bounds, before one of `more` bytes is written. */
@@ -144,7 +144,7 @@ static void prune(int fd, const struct capture_file *wanted, uint64_t more)
 	if (nr)
 		qsort(files, nr, sizeof(*files), compare_files);
 	for (size_t i = 0; i < nr; i++) {
-		bool own = is_of_rule(&files[i], wanted->id);
+		bool own = is_of_rule(&files[i], wanted->rule);
 
 		/* Behind one that does not fit, older ones go too. */
 		full |= bytes + files[i].size > wanted->max_bytes;

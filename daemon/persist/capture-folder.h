@@ -16,6 +16,7 @@
 
 struct capture_file {
 	const char *id;	    /* NAME-TIME-NUMBER */
+	const char *rule;   /* that NAME */
 	uint64_t keep;	    /* files of that NAME, with this one */
 	uint64_t max_bytes; /* of all files, with this one */
 };

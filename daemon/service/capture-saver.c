@@ -47,12 +47,17 @@ static int render_capture(const struct capture *capture, struct buf *ret, struct
 static int save_capture(const struct work *work, struct reason *why)
 {
 	const struct config *config = monitor_config(work->saver->monitor);
-	struct capture_file file = { .id = work->capture->id, .keep = UINT64_MAX, .max_bytes = config->capture_memory };
+	struct capture_file file = {
+		.id = work->capture->id,
+		.rule = work->capture->cause.rule,
+		.keep = UINT64_MAX,
+		.max_bytes = config->capture_memory,
+	};
 	_cleanup_(buf_release) struct buf bytes = {};
 	int r = render_capture(work->capture, &bytes, why);
 
 	for (size_t i = 0; i < config->nr_captures; i++)
-		if (strcmp(config->captures[i].name, work->capture->cause.rule) == 0)
+		if (strcmp(config->captures[i].name, file.rule) == 0)
 			file.keep = config->captures[i].keep;
 	return r < 0 ? r : capture_folder_write(work->saver->folder, &file, bytes.data, bytes.len, why);
 }

@@ -82,13 +82,15 @@ static int sync_folder_of(const char *path)
 	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
-#define TEMPORARY ".XXXXXX"
+/* mkostemp(3) replaces the Xs. Without a word of its own, this could be the end of somebody's "totals.backup". */
+#define MARK ".perfmond-"
+#define TEMPORARY MARK "XXXXXX"
 
 size_t replace_leftover(const char *name)
 {
 	size_t n = strlen(name), more = strlen(TEMPORARY);
 
-	return n > more && name[n - more] == TEMPORARY[0] ? n - more : 0;
+	return n > more && memcmp(name + n - more, MARK, strlen(MARK)) == 0 ? n - more : 0;
 }
 
 /* owner: NULL, or the file's. */

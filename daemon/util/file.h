@@ -35,8 +35,8 @@ int write_over(int fd, const char *data, size_t n);
  */
 int replace_file(const char *path, mode_t mode, bool durable, const char *data, size_t n);
 
-/* What replace_file() leaves where it is killed has the name of the file and seven characters more: the length of the
- * file's name, if this can be such a name, or 0. */
+/* A replace_file() that is killed leaves a file whose name is that of the file and ".perfmond-" and six characters, which
+ * nobody else gives to a copy: the length of the file's name, if this is such a name, or 0. */
 size_t replace_leftover(const char *name);
 
 /* The same, not durable, for bytes that only the owner of the folder may read (0400): root gives it the file. */

@@ -132,10 +132,10 @@ def test_a_killed_daemon_does_not_hold_the_state_directory(perfmond, new_service
     first = new_service(state=state)
     first.start(CONFIG)
     first.kill()
-    (state / "totals.x1Y2z3").write_text("half")
-    (state / "totals.of.mine").write_text("mine")
+    (state / "totals.perfmond-x1Y2z3").write_text("half")
+    (state / "totals.backup").write_text("mine")
     perfmond(CONFIG, env=env)
-    assert {file.name for file in state.iterdir()} == {"totals.of.mine", "running"}
+    assert {file.name for file in state.iterdir()} == {"totals.backup", "running"}
 
 
 def test_the_log_says_that_totals_begin_at_zero(perfmond, new_service, env, state):

@@ -21,9 +21,10 @@
 #include <cmocka.h>
 
 /* Writes a file of so many bytes; what went wrong, or "". */
-static const char *put(const char *folder, const char *id, size_t size, uint64_t keep, uint64_t max_bytes)
+static const char *put_as(const char *folder, const char *rule, const char *id, size_t size, uint64_t keep,
+			  uint64_t max_bytes)
 {
-	const struct capture_file file = { .id = id, .keep = keep, .max_bytes = max_bytes };
+	const struct capture_file file = { .id = id, .rule = rule, .keep = keep, .max_bytes = max_bytes };
 	static struct reason why;
 	_cleanup_(buf_release) struct buf bytes = {};
 	int r;
@@ -34,6 +35,14 @@ static const char *put(const char *folder, const char *id, size_t size, uint64_t
 	r = capture_folder_write(folder, &file, bytes.data, bytes.len, &why);
 	assert_int_equal(r < 0, why.text[0] != '\0');
 	return why.text;
+}
+
+/* The same, of a rule whose name has no "-2". */
+static const char *put(const char *folder, const char *id, size_t size, uint64_t keep, uint64_t max_bytes)
+{
+	_cleanup_(freep) char *rule = strndup(id, (size_t)(strstr(id, "-2") - id));
+
+	return put_as(folder, rule, id, size, keep, max_bytes);
 }
 
 static int compare_names(const struct dirent **a, const struct dirent **b)
@@ -90,6 +99,53 @@ static void test_files(void **state)
 	assert_string_equal(names_in(path), ID("d", "06", "14") ".pb.gz " ID("e", "05", "13") ".pb.gz ");
 }
 
+/* A rule that keeps one file removes its own older one, and none of another rule: whatever their names have in common,
+ * and though a name may look like the end of another's file. */
+static void test_names_that_contain_each_other(void **state)
+{
+	static const char *const rules[] = {
+		"a",
+		"a-b",
+		"a-b-c",
+		"a-",
+		"a--",
+		"-",
+		"-a",
+		"a-1",
+		"a-1-1",
+		"1",
+		"1-1",
+		"A",
+		"a-20261123T021101Z",
+		"a-20261123T021101Z-",
+		"a-20261123T021101Z-1",
+		"a-20261123T021101Z-1-20261123T021101Z",
+		"20261123T021101Z",
+		"20261123T021101Z-1",
+		"-20261123T021101Z-1",
+		"b20261123T021101Z",
+	};
+	struct scratch *scratch = *state;
+	_cleanup_(freep) char *path = strdup(scratch_path(scratch, "captures"));
+
+	for (unsigned turn = 1; turn <= 2; turn++)
+		for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+			char id[100];
+
+			(void)snprintf(id, sizeof(id), "%s-20261123T02110%uZ-%zu", rules[i], turn, i);
+			assert_string_equal(put_as(path, rules[i], id, 10, 1, 1000000), "");
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+		for (unsigned turn = 1; turn <= 2; turn++) {
+			char name[120];
+
+			(void)snprintf(name, sizeof(name), "captures/%s-20261123T02110%uZ-%zu.pb.gz", rules[i], turn,
+				       i);
+			if ((access(scratch_path(scratch, name), F_OK) == 0) != (turn == 2))
+				fail_msg("%s is %s", name, turn == 2 ? "gone" : "there");
+		}
+}
+
 static void test_files_of_others(void **state)
 {
 	static const char *const others[] = {
@@ -100,17 +156,19 @@ static void test_files_of_others(void **state)
 		"captures/" ID("a", "01", "1") ".pb",
 		"captures/a-20261123T02110ZZ-1.pb.gz",
 		"captures/notes.XXXXXX",
+		"captures/" ID("a", "01", "1") ".pb.gz.backup",
 	};
 	struct scratch *scratch = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		scratch_text(scratch, others[i], "x");
-	scratch_text(scratch, "captures/" ID("a", "01", "1") ".pb.gz.AbCdEf", "left behind");
+	scratch_text(scratch, "captures/" ID("a", "01", "1") ".pb.gz.perfmond-AbCdEf", "left behind");
 	scratch_text(scratch, "captures/" ID("a", "01", "1") ".pb.gz", "of an earlier run");
 	assert_string_equal(put(scratch_path(scratch, "captures"), ID("a", "02", "1"), 10, 1, 100), "");
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		assert_int_equal(access(scratch_path(scratch, others[i]), F_OK), 0);
-	assert_int_equal(access(scratch_path(scratch, "captures/" ID("a", "01", "1") ".pb.gz.AbCdEf"), F_OK), -1);
+	assert_int_equal(access(scratch_path(scratch, "captures/" ID("a", "01", "1") ".pb.gz.perfmond-AbCdEf"), F_OK),
+			 -1);
 	assert_int_equal(access(scratch_path(scratch, "captures/" ID("a", "01", "1") ".pb.gz"), F_OK), -1);
 	assert_int_equal(access(scratch_path(scratch, "captures/" ID("a", "02", "1") ".pb.gz"), F_OK), 0);
 }
@@ -157,7 +215,7 @@ static void test_list_and_read(void **state)
 	scratch_text(scratch, "captures/notes.txt", "x");
 	scratch_text(scratch, "captures/\xff" ID("", "03", "3") ".pb.gz", "x");
 	/* Another write is in progress. */
-	scratch_text(scratch, "captures/" ID("a", "04", "4") ".pb.gz.AbCdEf", "x");
+	scratch_text(scratch, "captures/" ID("a", "04", "4") ".pb.gz.perfmond-AbCdEf", "x");
 	scratch_text(scratch, "captures/" ID("link", "05", "5"), "x");
 	assert_int_equal(symlink("notes.txt", scratch_path(scratch, "captures/" ID("link", "05", "5") ".pb.gz")), 0);
 	assert_int_equal(capture_folder_list(path, &saved, &nr), 0);
@@ -166,7 +224,8 @@ static void test_list_and_read(void **state)
 	assert_int_equal(saved[0].bytes, 20);
 	assert_string_equal(saved[1].id, ID("a", "01", "1"));
 	free(saved);
-	assert_int_equal(access(scratch_path(scratch, "captures/" ID("a", "04", "4") ".pb.gz.AbCdEf"), F_OK), 0);
+	assert_int_equal(access(scratch_path(scratch, "captures/" ID("a", "04", "4") ".pb.gz.perfmond-AbCdEf"), F_OK),
+			 0);
 
 	assert_int_equal(capture_folder_read(path, ID("a", "01", "1"), &bytes), 0);
 	assert_int_equal(bytes.len, 10);
@@ -200,6 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_names_that_contain_each_other, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_files_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_problems, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_list_and_read, setup, teardown),

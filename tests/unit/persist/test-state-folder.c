@@ -201,9 +201,19 @@ static void test_the_claim_removes_what_a_killed_save_left(void **state)
 		const char *name;
 		bool stays;
 	} cases[] = {
-		{ "totals", true },	     { "totals.aB3dE6", false }, { "totals.000000", false },
-		{ "totals.aB3dE", true },    { "totals.aB3dE67", true }, { "running.aB3dE6", true },
-		{ "mytotals.aB3dE6", true }, { "total.aB3dE6", true },	 { "totals-aB3dE6", true },
+		{ "totals", true },
+		{ "totals.perfmond-aB3dE6", false },
+		{ "totals.perfmond-000000", false },
+		{ "totals.perfmond-aB3dE", true },
+		{ "totals.perfmond-aB3dE67", true },
+		{ "running.perfmond-aB3dE6", true },
+		{ "mytotals.perfmond-aB3dE6", true },
+		{ "total.perfmond-aB3dE6", true },
+		{ "totals-perfmond-aB3dE6", true },
+		/* Copies that people make. */
+		{ "totals.backup", true },
+		{ "totals.230511", true },
+		{ "totals.perfmond-backup.bak", true },
 	};
 	const struct scratch *scratch = *state;
 	struct reason why;
@@ -213,9 +223,9 @@ static void test_the_claim_removes_what_a_killed_save_left(void **state)
 		scratch_text(scratch, cases[i].name, "half of them");
 	/* While another daemon has the folder it may be saving. */
 	other_claims(scratch->path, UINT64_MAX);
-	scratch_text(scratch, "totals.aB3dE6", "half of them");
+	scratch_text(scratch, "totals.perfmond-aB3dE6", "half of them");
 	assert_int_equal(claim(scratch->path, 0, &why), -EBUSY);
-	assert_true(is_there(scratch, "totals.aB3dE6"));
+	assert_true(is_there(scratch, "totals.perfmond-aB3dE6"));
 	other.claim = safe_close(other.claim);
 
 	fd = claim(scratch->path, 0, &why);
