@@ -309,6 +309,9 @@ static int check_profile(const struct config_profile *profile, struct reason *wh
 	/* Names of what is sampled anyway, and of its route. */
 	if (strcmp(profile->name, "cpu-clock") == 0 || strcmp(profile->name, "profile") == 0)
 		wrong = "has a name that is taken; cpu-clock is always sampled, as [profiles] rate says";
+	/* Tools would take numbers of samples for its weights. */
+	if (strcmp(profile->name, "samples") == 0)
+		wrong = "has a name that is taken: in profiles for pprof it is that of the numbers of samples";
 	return wrong ? reason_set(why, -EINVAL, "%s:%u: [profile \"%s\"] %s", place->file, place->line, profile->name,
 				  wrong) :
 		       0;

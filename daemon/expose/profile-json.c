@@ -112,27 +112,32 @@ static void append_head(struct buf *out, const struct expose_profile *what)
 	append_events(out, &what->measure);
 }
 
+static void append_escaped(struct buf *out, struct buf *name)
+{
+	buf_char(name, '\0');
+	out->failed |= name->failed;
+	if (!name->failed)
+		escape_json_string(out, name->data);
+}
+
 static void append_name(struct buf *out, const struct profile *profile, const struct profile_node *node)
 {
 	_cleanup_(buf_release) struct buf name = {};
 
 	expose_profile_name(&name, profile, node);
-	buf_char(&name, '\0');
-	out->failed |= name.failed;
-	if (!name.failed)
-		escape_json_string(out, name.data);
+	append_escaped(out, &name);
 }
 
-/* null where there is no module: cgroups and commands. */
-static void append_module(struct buf *out, const struct profile *profile, const struct profile_node *node)
+/* 0: null, as cgroups and commands have it. */
+static void append_module(struct buf *out, const struct profile *profile, uint32_t number)
 {
 	const struct archive_module *module;
 
-	if (!node->module) {
+	if (!number) {
 		buf_str(out, "null");
 		return;
 	}
-	module = table_at(&profile->archive->modules, node->module);
+	module = table_at(&profile->archive->modules, number);
 	escape_json_string(out, archive_text(profile->archive, module->path));
 }
 
@@ -194,7 +199,7 @@ static void append_part(struct buf *out, const struct expose_profile *what, cons
 		append_name(out, what->profile, node);
 		break;
 	case PART_MODULE:
-		append_module(out, what->profile, node);
+		append_module(out, what->profile, node->module);
 		break;
 	case PART_MISSING:
 		append_missing(out, node);
@@ -245,7 +250,7 @@ static void append_row(struct buf *out, const struct expose_profile *what, const
 	buf_str(out, "{\"name\":");
 	append_name(out, profile, row->node);
 	buf_str(out, ",\"module\":");
-	append_module(out, profile, row->node);
+	append_module(out, profile, row->node->module);
 	buf_str(out, ",\"missing\":");
 	append_missing(out, row->node);
 	buf_str(out, ",\"self\":");
@@ -344,22 +349,33 @@ static int sort_by_cgroup(struct speedscope *speedscope)
 	return 0;
 }
 
+static int put_frame(struct speedscope *speedscope, const struct profile_thing *thing, uint32_t *ret)
+{
+	size_t unlimited = SIZE_MAX;
+	bool new;
+
+	return table_put(&speedscope->frames, thing, 1, &unlimited, ret, &new);
+}
+
 /* The indices of the frames from below the cgroup's node down to the node. */
 static int append_stack(struct buf *out, struct speedscope *speedscope, uint32_t number, uint32_t cgroup)
 {
+	const struct profile *profile = speedscope->what->profile;
+	struct profile_thing thing = expose_profile_no_function(profile, profile_node(profile, number));
 	uint32_t path[ARCHIVE_DEPTH_MAX + 4];
-	size_t depth = 0, unlimited = SIZE_MAX;
+	size_t depth = 0;
+	int r = 0;
 
-	for (; number != cgroup && depth < ARRAY_SIZE(path); depth++) {
-		const struct profile_node *node = profile_node(speedscope->what->profile, number);
-		const struct profile_thing thing = profile_thing_of(node);
-		bool new;
-		int r = table_put(&speedscope->frames, &thing, 1, &unlimited, &path[depth], &new);
-
-		if (r < 0)
-			return r;
-		number = node->parent;
+	for (; r == 0 && number != cgroup && depth < ARRAY_SIZE(path); depth++) {
+		thing = profile_thing_of(profile_node(profile, number));
+		r = put_frame(speedscope, &thing, &path[depth]);
+		number = profile_node(profile, number)->parent;
 	}
+	/* speedscope takes an empty stack for idle time. */
+	if (r == 0 && depth == 0)
+		r = put_frame(speedscope, &thing, &path[depth++]);
+	if (r < 0)
+		return r;
 	buf_char(out, '[');
 	while (depth-- > 0)
 		buf_printf(out, depth ? "%" PRIu32 "," : "%" PRIu32, path[depth] - 1);
@@ -399,15 +415,14 @@ static void append_frames(struct buf *out, const struct speedscope *speedscope)
 {
 	for (uint32_t i = 1; i <= table_nr(&speedscope->frames) && !out->failed; i++) {
 		const struct profile_thing *thing = table_at(&speedscope->frames, i);
-		const struct profile_node node = {
-			.kind = thing->kind, .text = thing->text, .module = thing->module, .offset = thing->offset
-		};
+		_cleanup_(buf_release) struct buf name = {};
 
+		expose_profile_thing_name(&name, speedscope->what->profile, thing);
 		buf_str(out, i > 1 ? ",{\"name\":" : "{\"name\":");
-		append_name(out, speedscope->what->profile, &node);
+		append_escaped(out, &name);
 		if (thing->module) {
 			buf_str(out, ",\"file\":");
-			append_module(out, speedscope->what->profile, &node);
+			append_module(out, speedscope->what->profile, thing->module);
 		}
 		buf_char(out, '}');
 	}

@@ -2,7 +2,7 @@
 
 /*
  * profile.proto of pprof. A function or place is a location, a module a mapping with its build id; cgroup and command
- * are labels of the samples. The address of a location is its offset in the file, with mappings that begin at 0: by
+ * are labels of the samples. A sample without either has a location of its own, of no mapping. The address of a location is its offset in the file, with mappings that begin at 0: by
  * that and the build id, servers can name it.
  */
 
@@ -164,13 +164,13 @@ static uint64_t mapping_id(struct pprof *pprof, uint32_t module)
 	return id;
 }
 
-static void append_function(struct pprof *pprof, uint64_t id, const struct profile_node *node)
+static void append_function(struct pprof *pprof, uint64_t id, const struct profile_thing *thing)
 {
 	_cleanup_(buf_release) struct buf message = {}, name = {};
 	const struct profile *profile = pprof->what->profile;
 	uint64_t number;
 
-	expose_profile_name(&name, profile, node);
+	expose_profile_thing_name(&name, profile, thing);
 	buf_char(&name, '\0');
 	if (name.failed) {
 		pprof->failed = true;
@@ -180,29 +180,31 @@ static void append_function(struct pprof *pprof, uint64_t id, const struct profi
 	protobuf_u64(&message, FUNCTION_ID, id);
 	protobuf_u64(&message, FUNCTION_NAME, number);
 	protobuf_u64(&message, FUNCTION_SYSTEM_NAME, number);
-	protobuf_u64(&message, FUNCTION_FILENAME,
-		     string_number(pprof, archive_text(profile->archive, module_at(pprof, node->module)->path)));
+	if (thing->module)
+		protobuf_u64(
+			&message, FUNCTION_FILENAME,
+			string_number(pprof, archive_text(profile->archive, module_at(pprof, thing->module)->path)));
 	protobuf_message(&pprof->out, PROFILE_FUNCTION_FIELD, &message);
 }
 
-static uint64_t location_id(struct pprof *pprof, const struct profile_node *node)
+static uint64_t location_id(struct pprof *pprof, const struct profile_thing *thing)
 {
 	_cleanup_(buf_release) struct buf message = {}, line = {};
-	const struct profile_thing key = profile_thing_of(node);
 	size_t unlimited = SIZE_MAX;
 	uint32_t id = 0;
 	bool new;
 
-	if (table_put(&pprof->locations, &key, 1, &unlimited, &id, &new) < 0) {
+	if (table_put(&pprof->locations, thing, 1, &unlimited, &id, &new) < 0) {
 		pprof->failed = true;
 		return 0;
 	}
 	if (!new)
 		return id;
-	append_function(pprof, id, node);
+	append_function(pprof, id, thing);
 	protobuf_u64(&message, LOCATION_ID, id);
-	protobuf_u64(&message, LOCATION_MAPPING_ID, mapping_id(pprof, node->module));
-	protobuf_u64(&message, LOCATION_ADDRESS, node->offset);
+	if (thing->module)
+		protobuf_u64(&message, LOCATION_MAPPING_ID, mapping_id(pprof, thing->module));
+	protobuf_u64(&message, LOCATION_ADDRESS, thing->offset);
 	protobuf_u64(&line, LINE_FUNCTION_ID, id);
 	protobuf_message(&message, LOCATION_LINE, &line);
 	protobuf_message(&pprof->out, PROFILE_LOCATION, &message);
@@ -224,6 +226,7 @@ static void append_sample(struct pprof *pprof, const struct profile_node *node)
 	_cleanup_(buf_release) struct buf message = {}, labels = {};
 	uint64_t locations[ARCHIVE_DEPTH_MAX + 4];
 	const uint64_t values[] = { node->self_samples, node->self };
+	struct profile_thing thing = expose_profile_no_function(pprof->what->profile, node);
 	size_t depth = 0;
 
 	for (; node->parent; node = profile_node(pprof->what->profile, node->parent)) {
@@ -231,9 +234,13 @@ static void append_sample(struct pprof *pprof, const struct profile_node *node)
 			append_label(pprof, &labels, "cgroup", node->text);
 		else if (node->kind == PROFILE_COMMAND)
 			append_label(pprof, &labels, "comm", node->text);
-		else if (depth < ARRAY_SIZE(locations))
-			locations[depth++] = location_id(pprof, node);
+		else if (depth < ARRAY_SIZE(locations)) {
+			thing = profile_thing_of(node);
+			locations[depth++] = location_id(pprof, &thing);
+		}
 	}
+	if (depth == 0)
+		locations[depth++] = location_id(pprof, &thing);
 	protobuf_packed(&message, SAMPLE_LOCATION_ID, locations, depth);
 	protobuf_packed(&message, SAMPLE_VALUE, values, ARRAY_SIZE(values));
 	pprof->failed |= labels.failed;
@@ -242,13 +249,23 @@ static void append_sample(struct pprof *pprof, const struct profile_node *node)
 	protobuf_message(&pprof->out, PROFILE_SAMPLE, &message);
 }
 
-static void append_all(struct pprof *pprof)
+/* The type of an event's samples, to be freed: what is sampled anyway has the name that all tools know. Pyroscope
+ * refuses a profile with a '-' in a type. */
+static char *type_of_event(const char *event)
+{
+	char *type = strdup(strcmp(event, "cpu-clock") == 0 ? "cpu" : event);
+
+	for (char *p = type; p && (p = strchr(p, '-'));)
+		*p = '_';
+	return type;
+}
+
+static void append_all(struct pprof *pprof, const char *type)
 {
 	const struct expose_profile *what = pprof->what;
 	const struct profile *profile = what->profile;
-	/* Weights are whole numbers: of a clock, ns. What is sampled anyway has the name that all tools know. */
+	/* Weights are whole numbers: of a clock, ns. */
 	const char *unit = strcmp(what->measure.unit, "seconds") == 0 ? "nanoseconds" : what->measure.unit;
-	const char *type = strcmp(what->measure.event, "cpu-clock") == 0 ? "cpu" : what->measure.event;
 
 	(void)string_number(pprof, "");
 	append_value_type(pprof, PROFILE_SAMPLE_TYPE, "samples", "count");
@@ -272,7 +289,11 @@ int expose_profile_pprof(struct buf *out, const struct expose_profile *what)
 		.mappings = TABLE_OF(struct known_mapping, module, module),
 	};
 
-	append_all(&pprof);
+	_cleanup_(freep) char *type = type_of_event(what->measure.event);
+
+	if (!type)
+		return buf_finish(out, -ENOMEM);
+	append_all(&pprof, type);
 	return buf_finish(out,
 			  pprof.failed || pprof.out.failed ? -ENOMEM : gzip_add(out, pprof.out.data, pprof.out.len));
 }

@@ -34,6 +34,27 @@ void expose_profile_name(struct buf *out, const struct profile *profile, const s
 		buf_str(out, archive_text(profile->archive, node->text));
 }
 
+struct profile_thing expose_profile_no_function(const struct profile *profile, const struct profile_node *node)
+{
+	for (; node->parent; node = profile_node(profile, node->parent))
+		if (node->kind == PROFILE_CGROUP &&
+		    strcmp(archive_text(profile->archive, node->text), ARCHIVE_HIDDEN) == 0)
+			return profile_thing_of(node);
+	return (struct profile_thing){ .kind = PROFILE_ROOT };
+}
+
+void expose_profile_thing_name(struct buf *out, const struct profile *profile, const struct profile_thing *thing)
+{
+	const struct profile_node node = {
+		.kind = thing->kind, .text = thing->text, .module = thing->module, .offset = thing->offset
+	};
+
+	if (thing->kind == PROFILE_ROOT)
+		buf_str(out, "(no function)");
+	else
+		expose_profile_name(out, profile, &node);
+}
+
 /* --- folded */
 
 /* The format has no way to write these in a name. */

@@ -26,6 +26,13 @@ struct expose_profile {
 /* "libc.so.6+0x1b2c40", or the function, command or cgroup: for people. */
 void expose_profile_name(struct buf *out, const struct profile *profile, const struct profile_node *node);
 
+/* What stands for the functions of the samples of a node that is none: readers of some formats drop a sample with an
+ * empty stack without a word, so that shares are of the rest. */
+struct profile_thing expose_profile_no_function(const struct profile *profile, const struct profile_node *node);
+/* The name of that, "(hidden)" or "(no function)" (there was no stack, or it is left out of a tree that is cut); and of
+ * any other thing of a stack, as above. */
+void expose_profile_thing_name(struct buf *out, const struct profile *profile, const struct profile_thing *thing);
+
 /* The documents of /api/v1/profile and /api/v1/profile/top. */
 int expose_profile_json(struct buf *out, const struct expose_profile *what);
 int expose_profile_top(struct buf *out, const struct expose_profile *what);
@@ -38,5 +45,12 @@ int expose_profile_speedscope(struct buf *out, const struct expose_profile *what
 /* A line for each stack: its names from the outermost on, separated by ";", and the number of samples. */
 int expose_profile_folded(struct buf *out, const struct expose_profile *what);
 
-/* profile.proto of pprof, with gzip around it. The profile has to be by cgroup and command. */
+/*
+ * profile.proto of pprof, with gzip around it. The profile has to be by cgroup and command.
+ *
+ * It satisfies the checks of those who read it: profile.CheckValid() of github.com/google/pprof (each id is there once,
+ * and not 0; each sample has a value of each type), and the validation of Grafana Pyroscope (all text is UTF-8, no type
+ * of samples has a '-' in its name). Each sample has a location: pprof, Pyroscope and others leave out one that has
+ * none, and shares would be of the rest.
+ */
 int expose_profile_pprof(struct buf *out, const struct expose_profile *what);

@@ -46,7 +46,6 @@
 /* Gaps that are remembered with their times. */
 #define GAPS_MAX 64
 
-#define CGROUP_HIDDEN "(hidden)"
 #define CGROUP_UNKNOWN "(unknown)"
 #define COMMAND_UNKNOWN "(unknown)"
 
@@ -397,7 +396,7 @@ static void take_sample(struct profiler *profiler, const char *event, const stru
 				profiler->filter.nr_exclude > 0;
 	sample.cgroup = cgroup.path;
 	if (cgroup.hidden)
-		sample.cgroup = sample.command = CGROUP_HIDDEN;
+		sample.cgroup = sample.command = ARCHIVE_HIDDEN;
 	else
 		sample.nr = places_of_sample(places, &record->sample, process, &profiler->kernel);
 	(void)archive_add(profiler->archive, &sample);

@@ -26,6 +26,10 @@
 #define ARCHIVE_UNKNOWN "[unknown]"
 #define ARCHIVE_ANONYMOUS "[anon]"
 
+/* The cgroup and the command of a sample that says no more of itself: nobody is to see it. No cgroup has that label,
+ * since labels begin with '/'. */
+#define ARCHIVE_HIDDEN "(hidden)"
+
 /* Entries of the tables, and what they refer to by number. The key comes after `last`. */
 struct archive_text {
 	uint32_t last;

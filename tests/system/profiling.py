@@ -2,6 +2,7 @@
 """Programs whose profiles are known, and what the daemon answers of them."""
 
 import gzip
+import re
 import shutil
 import subprocess
 import time
@@ -159,25 +160,38 @@ def packed(data):
 
 
 class Pprof:
-    """profile.proto: the samples as (names of functions from the innermost, values, labels)."""
+    """profile.proto: the samples as (names of functions from the innermost, values, labels).
+
+    It has to satisfy whoever reads it: profile.CheckValid() of github.com/google/pprof, and the validation of profiles
+    of Grafana Pyroscope. A sample without a location is not refused by either, and counted by neither."""
 
     def __init__(self, answer):
         assert answer.status_code == 200 and answer.headers["Content-Type"] == "application/octet-stream"
         top = list(fields(gzip.decompress(answer.content)))
         strings = [value.decode("utf-8") for number, value in top if number == 6]
         assert strings[0] == "" and len(set(strings)) == len(strings)
-        functions = {f[1]: strings[f[2]] for f in (dict(fields(value)) for number, value in top if number == 5)}
-        mappings = {f[1] for f in (dict(fields(value)) for number, value in top if number == 3)}
+
+        def table(field):
+            """The messages of a field, by their ids."""
+            messages = [dict(fields(value)) for number, value in top if number == field]
+            assert all(message.get(1) for message in messages), "an id is 0"
+            assert len({message[1] for message in messages}) == len(messages), "an id is there twice"
+            return {message[1]: message for message in messages}
+        mappings, functions = table(3), table(5)
         locations, self.addresses = {}, []
-        for number, value in top:
-            if number == 4:
-                location = dict(fields(value))
-                assert location[2] in mappings
-                locations[location[1]] = functions[dict(fields(location[4]))[1]]
-                self.addresses.append(location.get(3, 0))
+        for number, location in table(4).items():
+            assert location.get(2) is None or location[2] in mappings
+            locations[number] = strings[functions[dict(fields(location[4]))[1]][2]]
+            assert locations[number]
+            self.addresses.append(location.get(3, 0))
         types = [dict(fields(value)) for number, value in top if number == 1]
         self.types = [(strings[t[1]], strings[t[2]]) for t in types]
         self.default, self.period = strings[dict(top)[14]], dict(top).get(12)
+        names = [name for name, _ in self.types]
+        # A selector has them between colons.
+        assert all(re.fullmatch("[A-Za-z0-9_]+", text) for pair in self.types for text in pair), self.types
+        assert len(set(names)) == len(names) and self.default in names
+        assert 0 < dict(top)[9] < 1 << 63 and 0 <= dict(top).get(10, 0) < 1 << 63
         self.samples = []
         for number, value in top:
             if number == 2:
@@ -187,3 +201,7 @@ class Pprof:
                     [locations[i] for field, ids in sample if field == 1 for i in packed(ids)],
                     [v for field, values in sample if field == 2 for v in packed(values)],
                     {strings[label[1]]: strings[label[2]] for label in labels}))
+                assert self.samples[-1][0], f"{self.samples[-1]} has no location"
+                assert len(self.samples[-1][1]) == len(types)
+                assert len(self.samples[-1][2]) == len(labels)
+                assert all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) for name in self.samples[-1][2])

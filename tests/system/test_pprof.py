@@ -79,6 +79,9 @@ def test_pprof_top_has_the_shares_of_the_daemon(burnt, tmp_path):
     samples = pprof(daemon, tmp_path, "-top", "-sample_index=samples", **everything)
     assert f"Total samples = {ask(daemon, **last)['samples']} " in samples + " ", samples.splitlines()[:6]
     assert "Type: cpu" in text and re.search(r"Duration: [\d.]+(m?s|mins)", text)
+    # Samples of others have no stack to be seen, and are in the whole that shares are of.
+    whole = shares(pprof(daemon, tmp_path, *ALL_NODES, seconds=3600))
+    assert whole["(hidden)"] > 0 and sum(whole.values()) == pytest.approx(1, abs=0.00005 * (len(whole) + 1))
     # By cgroup, with its own labels.
     for name, group in groups.items():
         of_one = pprof(daemon, tmp_path, *ALL_NODES, f"-tagfocus=cgroup={group.label}", **everything)

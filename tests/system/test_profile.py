@@ -6,9 +6,11 @@ import gzip
 import json
 import math
 import os
+import random
 import re
 import shutil
 import signal
+import string
 import subprocess
 import time
 from pathlib import Path
@@ -36,6 +38,7 @@ def speedscope(daemon, **parameters):
     for profile in answer["profiles"]:
         assert len(profile["samples"]) == len(profile["weights"])
         assert sum(profile["weights"]) == pytest.approx(profile["endValue"])
+        assert all(profile["samples"]), "speedscope takes an empty stack for idle time"
     return answer
 
 
@@ -488,7 +491,39 @@ def test_of_excluded_cgroups_there_is_the_sum_alone(daemon, shared_cgroups, even
     calls, clock = texts()
     assert hidden(calls) == before + 70 and hidden(clock) > 0
     assert secret.label not in calls + clock
+    # Readers of these formats leave out what has no stack: the sum stands for one.
+    query = {"event": "calls", "from": "-1h"}
+    profile = Pprof(requests.get(daemon.url + "/api/v1/profile", params={**query, "format": "pprof"}, timeout=PATIENCE))
+    assert [(values, labels) for stack, values, labels in profile.samples if stack == ["(hidden)"]] == [
+        ([before + 70] * 2, {"cgroup": "(hidden)", "comm": "(hidden)"})]
+    assert stacks_of(speedscope(daemon, by="cgroup", **query))["(hidden)"] == before + 70
     secret.remove()
+
+
+def names_of_profiles(nr):
+    """So many names that a [profile "NAME"] can have: those that are odd, and others by chance."""
+    chance, letters = random.Random(24), string.ascii_letters + string.digits + "-_"
+    names = {"-", "_", "--", "-a", "a-", "0", "9-9", "page-faults", "page_faults", "count", "cpu", "CPU", "Samples",
+             "nanoseconds", "x" * 40, "-" * 39 + "x"}
+    while len(names) < nr:
+        names.add("".join(chance.choices(letters, k=chance.randint(1, 40))))
+    return sorted(names)
+
+
+def test_the_profile_of_each_name_is_one_that_tools_take(shared_perfmond):
+    """pprof and Pyroscope: by the rules of class Pprof, whatever the event is called, and of hidden cgroups too."""
+    names = names_of_profiles(24)
+    daemon = start_daemon(shared_perfmond, rate=19, extra="include = /none-of-these\n" + "".join(
+        f'[profile "{name}"]\nevent = page-faults\nperiod = 20\n' for name in names))
+
+    def profile(name):
+        return Pprof(requests.get(f"{daemon.url}/debug/pprof/{name}", params={"seconds": 3600}, timeout=PATIENCE))
+    for name in names:
+        found = until(lambda name=name: (it := profile(name)).samples and it, f"samples of {name}")
+        assert found.types == [("samples", "count"), (name.replace("-", "_"), "count")]
+        assert found.default == name.replace("-", "_")
+        assert [stack for stack, _, _ in found.samples] == [["(hidden)"]]
+    assert profile("profile").types == [("samples", "count"), ("cpu", "nanoseconds")]
 
 
 def check_no_address(daemon, group, burner, nr):

@@ -726,6 +726,10 @@ static void test_check(_unused_ void **state)
 		"[profile \"profile\"]\nevent = x\nrate = 1\n",
 		"f:1: [profile \"profile\"] has a name that is taken; cpu-clock is always sampled, as [profiles] rate "
 		"says");
+	check_fails("[profile \"samples\"]\nevent = x\nrate = 1\n",
+		    "f:1: [profile \"samples\"] has a name that is taken: in profiles for pprof it is that of the "
+		    "numbers of "
+		    "samples");
 	check_fails("[group \"core\"]\nevents = ; none\n", "f:2: [group \"core\"] has no events; add events = …");
 }
 

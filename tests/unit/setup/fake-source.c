@@ -60,7 +60,7 @@ static int fake_profile(void *userdata, const char *event, const struct profile_
 		pass_gate(fake->gate);
 	if (fake->profile_error)
 		return reason_set(why, fake->profile_error, "nothing is profiled");
-	if (!clock && strcmp(event, "faults"))
+	if (!clock && strcmp(event, "faults") && strcmp(event, "page-faults"))
 		return reason_set(why, -ENOENT, "no event '%s' is sampled", event);
 	*ret_measure = (struct profile_measure){
 		.event = event,

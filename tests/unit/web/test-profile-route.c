@@ -348,7 +348,7 @@ static void test_events(void **state)
 
 /* --- pprof */
 
-/* Counts the fields of a message, and finds a text in its table of strings (field 6). */
+/* A message of which a part is still to be read. */
 struct message {
 	const unsigned char *at;
 	size_t left;
@@ -367,14 +367,18 @@ static uint64_t read_varint(struct message *message)
 	}
 }
 
+/* How often each field is there, the table of strings (field 6), and the samples (field 2) without a location. */
 struct decoded {
-	unsigned nr[16];
-	bool has_hot, has_cgroup, has_build_id;
+	unsigned nr[16], nowhere;
+	struct message strings[64];
 };
 
-static bool is_text(const struct message *message, size_t n, const char *text)
+static bool has_text(const struct decoded *decoded, const char *text)
 {
-	return n == strlen(text) && memcmp(message->at, text, n) == 0;
+	for (unsigned i = 0; i < decoded->nr[6]; i++)
+		if (decoded->strings[i].left == strlen(text) && memcmp(decoded->strings[i].at, text, strlen(text)) == 0)
+			return true;
+	return false;
 }
 
 static void decode(struct decoded *ret, const unsigned char *bytes, size_t size)
@@ -390,10 +394,11 @@ static void decode(struct decoded *ret, const unsigned char *bytes, size_t size)
 		if ((tag & 7) == 0)
 			continue;
 		assert_int_equal(tag & 7, 2);
-		assert_true(n <= message.left);
-		ret->has_hot |= tag >> 3 == 6 && is_text(&message, n, "hot");
-		ret->has_cgroup |= tag >> 3 == 6 && is_text(&message, n, "/b \"q\"");
-		ret->has_build_id |= tag >> 3 == 6 && is_text(&message, n, "abcd000000000000000000000000000000000000");
+		assert_true(n <= message.left && ret->nr[6] < ARRAY_SIZE(ret->strings));
+		if (tag >> 3 == 6)
+			ret->strings[ret->nr[6] - 1] = (struct message){ message.at, n };
+		/* Its locations come first, packed. */
+		ret->nowhere += tag >> 3 == 2 && (message.at[0] != (1 << 3 | 2) || message.at[1] == 0);
 		message.at += n;
 		message.left -= n;
 	}
@@ -430,22 +435,78 @@ static void test_pprof(void **state)
 	assert_int_equal(decoded.nr[9], 1);
 	assert_int_equal(decoded.nr[10], 1);
 	assert_int_equal(decoded.nr[12], 1);
-	assert_true(decoded.has_hot && decoded.has_cgroup && decoded.has_build_id);
+	assert_true(has_text(&decoded, "hot") && has_text(&decoded, "/b \"q\""));
+	assert_true(has_text(&decoded, "abcd000000000000000000000000000000000000"));
 	ask_pprof(*state, "/debug/pprof/profile?seconds=8&cgroup=/**", &decoded);
 	assert_int_equal(decoded.nr[2], 1);
-	assert_false(decoded.has_hot);
+	assert_false(has_text(&decoded, "hot"));
 	ask_pprof(*state, "/debug/pprof/cpu-clock", &decoded);
-	assert_true(decoded.has_hot);
+	assert_true(has_text(&decoded, "hot"));
 	ask_pprof(*state, "/debug/pprof/faults", &decoded);
 	assert_int_equal(decoded.nr[2], 1);
 	assert_int_equal(decoded.nr[12], 0); /* no period */
-	assert_false(decoded.has_hot);
+	assert_false(has_text(&decoded, "hot"));
 	ask_pprof(*state, "/api/v1/profile?format=pprof&by=", &decoded);
-	assert_true(decoded.has_cgroup);
+	assert_true(has_text(&decoded, "/b \"q\""));
 	/* Without a sample it is valid all the same. */
 	ask_pprof(*state, "/debug/pprof/profile?seconds=1", &decoded);
 	assert_int_equal(decoded.nr[2], 0);
 	assert_int_equal(decoded.nr[1], 2);
+}
+
+static void add_bare(struct archive *archive, const char *cgroup, const char *command)
+{
+	const struct archive_sample sample = {
+		.time = clock_monotonic_ns() - NS_PER_S,
+		.event = "page-faults",
+		.cgroup = cgroup,
+		.command = command,
+		.weight = 1,
+	};
+
+	assert_int_equal(archive_add(archive, &sample), 0);
+}
+
+/* Where readers drop a sample without a function, one of its own says that there is none: shares are of all samples. */
+static void test_samples_without_a_stack(void **state)
+{
+	struct fake_source *fake = *state;
+	struct decoded decoded;
+	json_t *root;
+
+	add_event(fake->archive, "page-faults", 1, 5, "/a", "x", "touch");
+	add_bare(fake->archive, "/a", "x");
+	add_bare(fake->archive, "/b", "y");
+	add_bare(fake->archive, ARCHIVE_HIDDEN, ARCHIVE_HIDDEN);
+	ask_pprof(fake, "/debug/pprof/page-faults", &decoded);
+	assert_int_equal(decoded.nr[2], 4);
+	assert_int_equal(decoded.nowhere, 0);
+	/* The kernel, the library, and the function; both of what has none; these have no mapping. */
+	assert_int_equal(decoded.nr[4], 5);
+	assert_int_equal(decoded.nr[5], 5);
+	assert_int_equal(decoded.nr[3], 3);
+	assert_true(has_text(&decoded, "(hidden)") && has_text(&decoded, "(no function)"));
+
+	root = ask_route_json(fake, "/api/v1/profile?format=speedscope&event=page-faults&by=cgroup");
+	check_stack(root, 0, 0, "(no function)");
+	check_stack(root, 0, 1, STACK "touch");
+	check_stack(root, 1, 0, "(no function)");
+	check_stack(root, 2, 0, "(hidden)");
+	json_decref(root);
+}
+
+/* Pyroscope refuses a profile with a '-' in the type of its samples. */
+static void test_types_have_no_dash(void **state)
+{
+	struct fake_source *fake = *state;
+	struct decoded decoded;
+
+	add_bare(fake->archive, "/a", "x");
+	ask_pprof(fake, "/debug/pprof/page-faults", &decoded);
+	assert_true(has_text(&decoded, "page_faults"));
+	assert_false(has_text(&decoded, "page-faults"));
+	ask_pprof(fake, "/debug/pprof/cpu-clock", &decoded);
+	assert_true(has_text(&decoded, "cpu"));
 }
 
 /* A stretch that has ended before there were samples ends where it was to end, and does not begin after that. */
@@ -554,6 +615,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_route, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pprof, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_samples_without_a_stack, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_types_have_no_dash, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_before_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unavailable, setup, teardown),
