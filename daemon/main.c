@@ -3,14 +3,22 @@
 #include "cli/commands.h"
 #include "host/privilege.h"
 #include "service/service.h"
+#include "util/file.h"
 #include "util/log.h"
 #include "util/memory.h"
+
+#include <string.h>
 
 int main(int argc, char **argv)
 {
 	_cleanup_(options_release) struct options options = {};
 	struct reason why;
+	int r = open_standard_files();
 
+	if (r < 0) {
+		log_error("/dev/null: %s", strerror(-r));
+		return EXIT_FAILURE;
+	}
 	memory_return_freed();
 	if (options_parse(&options, argc, argv) < 0)
 		return EXIT_FAILURE;

@@ -395,10 +395,7 @@ static int print_once(const struct options *options)
 		log_error("out of memory");
 		return EXIT_FAILURE;
 	}
-	if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0) {
-		log_error("standard output: %s", strerror(errno));
-		return EXIT_FAILURE;
-	}
+	(void)fwrite(out.data, 1, out.len, stdout);
 	return EXIT_SUCCESS;
 }
 
@@ -496,7 +493,7 @@ static int list_events(const struct options *options)
 	for (size_t i = 0; i < machine->pmus->nr_problems; i++)
 		log_warning("%s", machine->pmus->problems[i]);
 	filter = (struct listing_filter){ .machine = machine, .glob = glob };
-	if (event_walk(&machine->env, print_listing, &filter) < 0 || fflush(stdout) != 0) {
+	if (event_walk(&machine->env, print_listing, &filter) < 0) {
 		log_error("the events could not all be listed");
 		return EXIT_FAILURE;
 	}
@@ -537,7 +534,7 @@ static int save_list(const struct options *options, const char *what, int (*save
 	return EXIT_SUCCESS;
 }
 
-int command_run(const struct options *options)
+static int run_command(const struct options *options)
 {
 	switch (options->command) {
 	case COMMAND_CHECK:
@@ -559,4 +556,15 @@ int command_run(const struct options *options)
 		break;
 	}
 	return EXIT_SUCCESS;
+}
+
+int command_run(const struct options *options)
+{
+	int status = run_command(options);
+	bool flushed = fflush(stdout) == 0;
+
+	if (flushed && !ferror(stdout))
+		return status;
+	log_error("standard output: %s", flushed ? "a part could not be written" : strerror(errno));
+	return EXIT_FAILURE;
 }

@@ -46,6 +46,15 @@ int read_text_file(int dirfd, const char *path, size_t max, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
+int open_standard_files(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		/* open(2) takes the lowest number that is free. */
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
+			return -errno;
+	return 0;
+}
+
 /* offset: -1 is where the file stands. */
 static int write_at(int fd, const char *data, size_t n, off_t offset)
 {

@@ -22,6 +22,14 @@
  */
 int read_text_file(int dirfd, const char *path, size_t max, char **ret);
 
+/*
+ * Opens /dev/null as each of the descriptors 0 to 2 that is closed. Otherwise the next file that the process opens
+ * takes such a number, and the log, or an answer on standard output, is written into it. It is open for reading
+ * alone: writing to it fails as it does on a closed descriptor. To be called before anything is opened. Negative errno
+ * of open(2).
+ */
+int open_standard_files(void);
+
 /* Writes all bytes, after those written before; also into a pipe. Negative errno of a system call. */
 int write_all(int fd, const char *data, size_t n);
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness import PATIENCE, PERFMOND, Metrics, run, until
+from harness import PATIENCE, PERFMOND, Daemon, Metrics, run, until
 
 
 @pytest.fixture
@@ -207,11 +207,28 @@ def test_once_counts_for_as_long_as_it_is_told(privileged, write):
     assert all(row["events"]["context_switches"]["state"] == "ok" for row in snapshot["cpus"])
 
 
-def test_once_fails_where_its_answer_cannot_be_written(privileged, write):
-    with open("/dev/full", "w", encoding="ascii") as full:
-        done = subprocess.run([PERFMOND, "--once", "--duration=50ms", write(SOFTWARE)], stdout=full,
-                              stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 1 and "standard output" in done.stderr
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("args", [["--once", "--duration=50ms"], ["--check"], ["--list-events"], ["--version"]])
+def test_a_command_fails_where_its_answer_cannot_be_written(privileged, write, args, where):
+    done = run(write(SOFTWARE), *args, prefix=["sh", "-c", f'exec "$@" {where}', "sh"])
+    assert done.returncode == 1 and "standard output: " in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("closed", [[0], [1], [2], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize("args", [[], ["--once", "--duration=1h"], ["--record=record", "--duration=1h"]])
+def test_dev_null_is_in_the_place_of_closed_standard_files(privileged, write, tmp_path, monkeypatch, args, closed):
+    """In each mode: the log, or an answer, would go into another file that has the number."""
+    monkeypatch.chdir(tmp_path)
+    write(f"[web]\nlisten = {tmp_path}/http.sock\n{SOFTWARE}")
+    close = " ".join(f"{fd}>&-" for fd in closed)
+    daemon = Daemon(tmp_path / "perfmond.conf", args, prefix=["sh", "-c", f'exec "$@" {close}', "sh"])
+    try:
+        files = until(lambda: "anon_inode:[perf_event]" in daemon.files().values() and daemon.files(), "it counts")
+        assert {files[fd] for fd in closed} == {"/dev/null"}, files
+        assert args or until(lambda: is_ready(tmp_path / "http.sock"), "it answers")
+    finally:
+        daemon.process.kill()
+        daemon.end()
 
 
 def test_list_events_lists_events_of_each_pmu_and_tracepoints(privileged, tracefs):
