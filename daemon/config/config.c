@@ -158,7 +158,7 @@ static int load_file(struct config *config, const char *path, struct reason *why
 	r = fd < 0 ? -errno : read_to_end(fd, &text);
 	if (r < 0)
 		return reason_set(why, r, "can't read %s: %s", path, strerror(-r));
-	return config_parse(config, path, text.data, text.len, why);
+	return config_parse(config, path, text.data, text_unify_lines(text.data, text.len), why);
 }
 
 static int is_drop_in(const struct dirent *entry)

@@ -237,11 +237,6 @@ static int prepare_line(struct parser *p, const char **s, size_t *n)
 
 	if (memchr(*s, '\0', *n))
 		return reason_set(p->why, -EINVAL, "there is a NUL byte in this line; this is not a text file");
-	if (p->line == 1 && *n >= 3 && memcmp(*s, "\xef\xbb\xbf", 3) == 0) {
-		*s += 3;
-		*n -= 3;
-	}
-
 	at = skip_space(*s, *n, 0);
 	if (at == *n || (*s)[at] == '#' || (*s)[at] == ';') {
 		*n = 0;

@@ -3,6 +3,7 @@
 #include "util/secret.h"
 
 #include "util/file.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +42,7 @@ int secret_read(const char *path, char **ret, bool *ret_exposed, struct reason *
 		return reason_set(why, r, "it is not a text: it contains a NUL byte");
 	if (r < 0)
 		return reason_set(why, r, "can't be read: %s", strerror(-r));
+	(*ret)[text_unify_lines(*ret, strlen(*ret))] = '\0';
 	if (ret_exposed)
 		*ret_exposed = stat(path, &st) == 0 && (st.st_mode & S_IROTH);
 	return 0;

@@ -257,6 +257,21 @@ char *text_excerpt(char out[static EXCERPT_MAX], const char *text)
 	return out;
 }
 
+size_t text_unify_lines(char *text, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bool starts = left == 0 || text[left - 1] == '\n';
+
+		if (starts && n - i >= 3 && memcmp(text + i, "\xef\xbb\xbf", 3) == 0)
+			i += 2;
+		else if (text[i] != '\r' || (i + 1 < n && text[i + 1] != '\n'))
+			text[left++] = text[i];
+	}
+	return left;
+}
+
 char *metric_name(const char *text)
 {
 	_cleanup_(buf_release) struct buf b = {};

@@ -53,6 +53,13 @@ char *text_make_plain(char *text, char with);
 #define EXCERPT_MAX 64
 char *text_excerpt(char out[static EXCERPT_MAX], const char *text);
 
+/*
+ * Makes one text of the forms in which editors save it, for every file that people write: drops the byte order mark
+ * (U+FEFF in UTF-8) at the start of a line, where joined files have it too, and the carriage return at the end of one.
+ * Changes the n bytes in place, NUL or not, and returns how many are left.
+ */
+size_t text_unify_lines(char *text, size_t n);
+
 /* Lower case, with '_' for every character other than a-z and 0-9, except at the end. To be freed; NULL if there is no
  * memory. */
 char *metric_name(const char *text);

@@ -122,3 +122,27 @@ def test_a_web_config_beside_the_keys_that_it_replaces_is_refused(files, path, t
     done = harness.run(f"--config={config}", "--check")
     assert done.returncode == 1
     assert re.search(r"both\.conf:6: \[web\] has users, and web_config in \S+:5, whose file takes", done.stderr)
+
+
+@pytest.mark.parametrize("form", [
+    lambda text: "\ufeff" + text,
+    lambda text: text.replace("\n", "\r\n"),
+    lambda text: text.rstrip("\n"),
+    lambda text: "\ufeff" + text.rstrip("\n").replace("\n", "\r\n"),
+], ids=["byte order mark", "CRLF", "no last newline", "all"])
+def test_each_file_is_read_as_editors_save_it(perfmond, files, fleet, path, form):
+    """The config, a drop-in, the users, certificates, keys, lists of revoked ones, and a web_config."""
+    files.write_users(ada="engine", bob="pass word")
+    own = path.with_name("client")
+    own.write_bytes(files.certificate.read_bytes())
+    access = {"verify": str(own), "cert": fleet.issue("right")}
+    write(path, TEXT)
+    drop_in = path.with_name("perfmond.conf.d") / "tls.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text(f"[web]\n{files.tls}{files.auth}tls_client_ca = {fleet.ca}\ntls_client_crl = {fleet.crl}\n")
+    for file in (files.certificate, files.key, files.users, fleet.ca, fleet.crl, path, drop_in):
+        file.write_text(form(file.read_text(encoding="utf-8")), encoding="utf-8", newline="")
+    daemon = perfmond(form(BASE), access={**access, "auth": ("ada", "engine")})
+    assert daemon.get("/-/ready", auth=("bob", "pass word")).ok
+    drop_in.unlink()
+    perfmond(form(f"{BASE}web_config = {path}\n"), access={**access, "auth": ("ada", "engine")})

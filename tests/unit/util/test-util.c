@@ -287,6 +287,34 @@ static void test_excerpt(_unused_ void **state)
 		assert_true(utf8_length(p));
 }
 
+/* The forms in which editors save a text are one; all other bytes stay. */
+static void test_unify_lines(_unused_ void **state)
+{
+#define BOM "\xef\xbb\xbf"
+	static const char *const cases[][2] = {
+		{ "", "" },
+		{ "a\n\nb", "a\n\nb" },
+		{ "a\r\n\r\nb\r\n", "a\n\nb\n" },
+		{ "a\r", "a" },
+		{ "\ra\rb\r\r\n", "\ra\rb\r\n" },
+		{ BOM "a\n" BOM "b\r\n" BOM, "a\nb\n" },
+		{ "a" BOM "\n \xef\xbb", "a" BOM "\n \xef\xbb" },
+		{ "\xef\xbb", "\xef\xbb" },
+	};
+	char nul[] = "a\0\r\nb\0";
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(freep) char *text = strdup(cases[i][0]);
+		size_t n = text_unify_lines(text, strlen(text));
+
+		assert_int_equal(n, strlen(cases[i][1]));
+		assert_memory_equal(text, cases[i][1], n);
+	}
+	assert_int_equal(text_unify_lines(nul, sizeof(nul) - 1), 5);
+	assert_memory_equal(nul, "a\0\nb\0", 5);
+	assert_int_equal(text_unify_lines(NULL, 0), 0);
+}
+
 /* Nothing that a terminal takes for a command: control characters of one byte and of two, and broken UTF-8. */
 static void test_plain(_unused_ void **state)
 {
@@ -719,7 +747,7 @@ int main(void)
 		cmocka_unit_test(test_pack),	    cmocka_unit_test(test_pack_cut),
 		cmocka_unit_test(test_pack_bounds), cmocka_unit_test(test_reason),
 		cmocka_unit_test(test_writing),	    cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_moment),
+		cmocka_unit_test(test_moment),	    cmocka_unit_test(test_unify_lines),
 	};
 
 	return cmocka_run_group_tests_name("util", tests, NULL, NULL);
