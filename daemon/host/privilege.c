@@ -29,16 +29,25 @@ static bool has_cap(cap_t caps, cap_value_t cap, cap_flag_t set)
 
 /* --- capabilities that are only permitted */
 
+/* Those that perfmond or the documents ask for, but CAP_SYS_ADMIN: it is raised for single calls. */
+static const cap_value_t used_caps[] = {
+	CAP_PERFMON,
+	CAP_BPF,
+	CAP_DAC_READ_SEARCH,  /* names of containers */
+	CAP_SYS_PTRACE,	      /* names in profiles: processes of others, and the files of containers */
+	CAP_SYSLOG,	      /* kernel symbols */
+	CAP_NET_BIND_SERVICE, /* ports below 1024 */
+};
+
 /* Returns 1 if caps were changed, 0 if there is nothing to change, or negative errno. */
 static int take_up_permitted(cap_t caps)
 {
-	static const cap_value_t used[] = { CAP_PERFMON, CAP_BPF };
 	int changed = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(used); i++) {
-		if (!has_cap(caps, used[i], CAP_PERMITTED) || has_cap(caps, used[i], CAP_EFFECTIVE))
+	for (size_t i = 0; i < ARRAY_SIZE(used_caps); i++) {
+		if (!has_cap(caps, used_caps[i], CAP_PERMITTED) || has_cap(caps, used_caps[i], CAP_EFFECTIVE))
 			continue;
-		if (cap_set_flag(caps, CAP_EFFECTIVE, 1, &used[i], CAP_SET) < 0)
+		if (cap_set_flag(caps, CAP_EFFECTIVE, 1, &used_caps[i], CAP_SET) < 0)
 			return -errno;
 		changed = 1;
 	}
@@ -54,8 +63,8 @@ int privilege_take_up(struct reason *why)
 		r = -errno;
 	if (r < 0)
 		return reason_set(why, r,
-				  "CAP_PERFMON and CAP_BPF are permitted and stay without effect: capset: %s: let the "
-				  "seccomp filter pass it",
+				  "capabilities that are permitted stay without effect: capset: %s: let the seccomp "
+				  "filter pass it",
 				  strerror(-r));
 	return 0;
 }

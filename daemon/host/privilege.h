@@ -11,8 +11,9 @@
  * daemon runs: privilege_set_aside() takes it out of the effective set, before threads are made, and
  * privilege_open_event() raises it around a call that is refused without it. The sets belong to a thread.
  *
- * CAP_PERFMON and CAP_BPF are made effective by privilege_take_up() where they are only permitted, as by a file
- * capability without the effective bit: the kernel starts such a program also where it may not have them all.
+ * Every other capability that the documents name is made effective by privilege_take_up() where it is only permitted,
+ * as by a file capability without the effective bit: the kernel starts such a program also where it may not have them
+ * all.
  *
  * A process that has nothing to change never calls capset(2), which its seccomp filter may forbid.
  */
@@ -37,8 +38,8 @@ struct privilege {
 
 #define PARANOID_UNKNOWN 999
 
-/* Makes CAP_PERFMON and CAP_BPF effective where they are permitted, before threads are made. On failure they stay as
- * they are: negative errno, with a sentence in why. */
+/* Makes the capabilities that perfmond uses effective where they are permitted, but CAP_SYS_ADMIN, before threads are
+ * made. On failure they stay as they are: negative errno, with a sentence in why. */
 int privilege_take_up(struct reason *why);
 
 /* Takes CAP_SYS_ADMIN out of the effective, inheritable and ambient sets; it stays permitted. On failure it stays

@@ -204,6 +204,8 @@ QUESTIONS = {
     "memory-of-maps": (lambda: release() >= [6, 4], "Linux before 6.4 does not tell it all"),
     "inotify-overflow": (lambda: int(read("/proc/sys/fs/inotify/max_queued_events")) <= 200000,
                          "its queue holds more events than can be made"),
+    "low-ports": (lambda: int(read("/proc/sys/net/ipv4/ip_unprivileged_port_start")) > 1023,
+                  "net.ipv4.ip_unprivileged_port_start lets everyone listen below 1024"),
     "perf-self": (lambda: level() < 3 or os.geteuid() == 0, "kernel.perf_event_paranoid is above 2"),
     "perf-cpus": (lambda: level() < 1 or os.geteuid() == 0, "kernel.perf_event_paranoid is above 0"),
     "ptrace": (lambda: not YAMA.exists() or int(read(YAMA)) < 2, "kernel.yama.ptrace_scope is above 1"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Names of functions in profiles, of programs whose names are not in their own files, or in none."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -116,10 +117,9 @@ def test_functions_of_the_vdso_have_names(daemon, own_cgroup, tmp_path):
         process.wait()
 
 
-@needs("mount-namespace")
-def test_names_in_another_mount_namespace(daemon, own_cgroup, burner, tmp_path):
-    """A file that only the process itself sees, in the place of another one."""
-    group = own_cgroup.make("inside")
+@contextlib.contextmanager
+def burn_inside(group, burner, tmp_path):
+    """Runs a file that only the process itself sees, in the place of another one."""
     burner("burn", group, hot=2).kill()
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -127,7 +127,14 @@ def test_names_in_another_mount_namespace(daemon, own_cgroup, burner, tmp_path):
     script = f"mount -t tmpfs tmpfs {inside} && cp {tmp_path}/burn {inside}/burn-inside && exec {inside}/burn-inside"
     process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script], preexec_fn=lambda: group.add(os.getpid()))
     try:
-        wait_for(daemon, group, "burn-inside", FUNCTIONS)
+        yield
     finally:
         process.kill()
         process.wait()
+
+
+@needs("mount-namespace")
+def test_names_in_another_mount_namespace(daemon, own_cgroup, burner, tmp_path):
+    group = own_cgroup.make("inside")
+    with burn_inside(group, burner, tmp_path):
+        wait_for(daemon, group, "burn-inside", FUNCTIONS)

@@ -24,6 +24,7 @@
 
 #define PERFMON (1ULL << CAP_PERFMON)
 #define BPF (1ULL << CAP_BPF)
+#define SYSLOG (1ULL << CAP_SYSLOG)
 #define ADMIN (1ULL << CAP_SYS_ADMIN)
 
 /* --- the capabilities that are played */
@@ -240,10 +241,10 @@ static void test_take_up(_unused_ void **state)
 	struct reason why = {};
 
 	/* Nothing else is raised, and nothing that is not permitted. */
-	process.permitted = PERFMON | BPF | ADMIN;
+	process.permitted = PERFMON | BPF | SYSLOG | ADMIN | 1ULL << CAP_DAC_OVERRIDE;
 	process.inheritable = PERFMON;
 	assert_int_equal(privilege_take_up(&why), 0);
-	assert_int_equal(process.effective, PERFMON | BPF);
+	assert_int_equal(process.effective, PERFMON | BPF | SYSLOG);
 	assert_int_equal(process.inheritable, PERFMON);
 	assert_int_equal(process.nr_set, 1);
 	assert_int_equal(privilege_take_up(&why), 0);
