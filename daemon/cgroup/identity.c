@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define CONTAINER_ID_LENGTH 64
+#define ECS_TASK_LENGTH 32
 
 /* A component of the path, or a part of one. */
 struct piece {
@@ -46,21 +47,28 @@ static struct piece last_bytes(struct piece p, size_t n)
 	return (struct piece){ p.s + p.n - n, n };
 }
 
-static bool is_hex(struct piece p)
+static bool consists_of(struct piece p, const char *characters)
 {
 	for (size_t i = 0; i < p.n; i++)
-		if (!strchr("0123456789abcdef", p.s[i]))
+		if (!strchr(characters, p.s[i]))
 			return false;
 	return true;
+}
+
+static bool is_number(struct piece p)
+{
+	return p.n && consists_of(p, "0123456789");
+}
+
+static bool is_hex(struct piece p)
+{
+	return consists_of(p, "0123456789abcdef");
 }
 
 /* systemd.unit(5): the characters of unit names. */
 static bool is_unit_name(struct piece p)
 {
-	for (size_t i = 0; i < p.n; i++)
-		if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:-_.\\@", p.s[i]))
-			return false;
-	return true;
+	return consists_of(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789:-_.\\@");
 }
 
 /* systemd puts a '_' before a unit's name that begins with one, and before a name that a file of the kernel's could
@@ -88,10 +96,19 @@ static void find_unit(struct found *found, struct piece component)
 			found->unit = name;
 }
 
+/* The task's id is that of its cgroup. It stays shorter than other ids (CONTAINER_ID_SIZE). */
+static bool is_ecs_container(struct piece task, struct piece component)
+{
+	return task.n == ECS_TASK_LENGTH && is_hex(task) && starts_with(component, task) && component.n > task.n + 1 &&
+	       component.n < CONTAINER_ID_LENGTH && component.s[task.n] == '-' &&
+	       is_number(last_bytes(component, component.n - task.n - 1));
+}
+
 /*
  * ID                            docker, containerd and Kubernetes with the cgroupfs driver
  * ENGINE-ID, ENGINE-ID.scope    with the systemd driver, or podman and cri-o with either
  * SLICE:ENGINE:ID               containerd, if only kubelet or only containerd is set to the systemd driver
+ * TASK/TASK-NUMBER              Amazon ECS on Fargate and on Managed Instances, whose id is the last component
  *
  * An engine's monitor (libpod-conmon-ID.scope) is not in the container.
  */
@@ -103,6 +120,8 @@ static void find_container(struct found *found, struct piece component)
 	};
 	struct piece id, before;
 
+	if (is_ecs_container(found->parent, component))
+		found->container = component;
 	if (ends_with(component, PIECE(".scope")))
 		component.n -= strlen(".scope");
 	if (component.n < CONTAINER_ID_LENGTH)
@@ -177,28 +196,36 @@ static void find_pod(struct found *found, struct piece component)
  * machine-NAME.scope                  registered with systemd-machined
  * machine-qemu\x2d1\x2dNAME.scope     libvirt, whose names are DRIVER-NUMBER-NAME there
  * systemd-nspawn@NAME.service         with its unit
- * lxc.payload.NAME                    LXC
+ * lxc.payload.NAME                    LXC, LXD and Incus
+ * lxc/NAME                            LXC before 4.0, and containers of Proxmox VE, whose names are numbers
+ * qemu.slice/NUMBER.scope             virtual machines of Proxmox VE
  *
  * NAME is escaped as systemd escapes it, but for LXC.
  */
 static void find_machine(struct found *found, struct piece component)
 {
 	static const struct {
+		struct piece parent; /* empty: any */
 		struct piece before, behind;
-		bool escaped, numbered;
+		bool escaped, numbered, is_number;
 	} forms[] = {
-		{ PIECE("machine-"), PIECE(".scope"), true, true },
-		{ PIECE("systemd-nspawn@"), PIECE(".service"), true, false },
-		{ PIECE("lxc.payload."), PIECE(""), false, false },
+		{ .before = PIECE("machine-"), .behind = PIECE(".scope"), .escaped = true, .numbered = true },
+		{ .before = PIECE("systemd-nspawn@"), .behind = PIECE(".service"), .escaped = true },
+		{ .before = PIECE("lxc.payload.") },
+		{ .parent = PIECE("lxc") },
+		{ .parent = PIECE("qemu.slice"), .behind = PIECE(".scope"), .is_number = true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		size_t around = forms[i].before.n + forms[i].behind.n;
+		struct piece name = { component.s + forms[i].before.n, component.n - around };
 
 		if (component.n <= around || !starts_with(component, forms[i].before) ||
-		    !ends_with(component, forms[i].behind))
+		    !ends_with(component, forms[i].behind) ||
+		    (forms[i].parent.n && !piece_equals(found->parent, forms[i].parent)) ||
+		    (forms[i].is_number && !is_number(name)))
 			continue;
-		found->machine = (struct piece){ component.s + forms[i].before.n, component.n - around };
+		found->machine = name;
 		found->escaped = forms[i].escaped;
 		found->numbered = forms[i].numbered;
 	}

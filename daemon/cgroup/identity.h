@@ -35,14 +35,14 @@ struct cgroup_identity {
 	 * The origin, from the label; NULL if it does not apply. Of several, the innermost: a unit of a user's manager,
 	 * a container in a container.
 	 *
-	 * Understands the layouts of systemd, its machines, and of docker, podman, cri-o, containerd and Kubernetes
-	 * with both the systemd and the cgroupfs driver.
+	 * Understands the layouts of systemd, its machines, and of docker, podman, cri-o, containerd, Kubernetes and
+	 * Amazon ECS with both the systemd and the cgroupfs driver. doc/metrics.md lists the forms.
 	 */
 	char *unit;	    /* nginx.service, …, without systemd's escaping of the cgroup's name */
 	char *slice;	    /* system.slice, user-1000.slice, … */
-	char *container_id; /* 64 hex digits */
+	char *container_id; /* 64 hex digits; of ECS also TASK-NUMBER, at most 63 characters */
 	char *pod_uid;	    /* of a Kubernetes pod, with its dashes; a static pod's has none */
-	char *machine;	    /* of systemd-nspawn, libvirt and LXC: its name, as their own tools show it */
+	char *machine;	    /* of systemd-nspawn, libvirt, LXC and Proxmox VE: its name, as their own tools show it */
 
 	/* Of its container, or its pod, from the runtime's files (container-finder.h): a reference. NULL: none are
 	 * known, or not yet. */

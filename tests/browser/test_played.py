@@ -144,6 +144,7 @@ def test_per_cpu(played, browser):
 
 UID, CONTAINER = "d59d7cb7_1a2b_3c4d_5e6f_0123456789ab", "80742a371c92" + "f" * 52
 KUBE = "/kubepods.slice/kubepods-burstable.slice"
+TASK = "cd189a933e5849daa93386466019ab50"
 
 # Paths, and the name and kind of each below the ones before.
 LONG_NAMES = {
@@ -163,6 +164,8 @@ LONG_NAMES = {
     "/user.slice/user-1000.slice/dev-disk-by\\x2dlabel-root.mount": ("dev-disk-by-label-root.mount", ""),
     "/machine.slice/machine-web\\x2d1.scope": ("/machine/machine-web-1", ""),
     "/.slice": ("/.slice", ""),
+    f"/ecs/{TASK}": (f"/ecs/{TASK}", ""),
+    f"/ecs/{TASK}/{TASK}-2495160603": ("cd189a933e58-2495160603", "container"),
 }
 
 
@@ -174,9 +177,9 @@ def test_short_names(played, browser):
     browser.open(played.url)
     assert {row["tip"]: (row["name"], row["kind"]) for row in browser.table()} == LONG_NAMES
     browser.filter("pod d59d7cb7")
-    assert browser.text("#count") == "3 of 16 cgroups"
+    assert browser.text("#count") == "3 of 18 cgroups"
     browser.filter(CONTAINER[:20])
-    assert browser.text("#count") == "4 of 16 cgroups"
+    assert browser.text("#count") == "4 of 18 cgroups"
     browser.one("#flat").click()
     assert "/kubepods/burstable/pod d59d7cb7/80742a371c92" in browser.names()
 
@@ -197,6 +200,8 @@ KNOWN_NAMES = {
         {"container_id": CONTAINER, "container": "we\u202eb"}, ("/system/we⟨U+202E⟩b", "docker"), "we⟨U+202E⟩b"),
     "/machine.slice/machine-qemu\\x2d1\\x2dbuild.scope": (
         {"machine": "build"}, ("/machine/build", "machine"), "build"),
+    "/lxc/101": ({"machine": "101"}, ("/lxc/101", "machine"), "101"),
+    "/qemu.slice/100.scope": ({"machine": "100"}, ("/qemu/100", "machine"), "100"),
 }
 
 
@@ -215,7 +220,7 @@ def test_known_names(played, browser):
     assert [row["tip"] for row in browser.table() if row["name"] == "cart"] == [
         f"{POD}/cri-containerd-{CONTAINER}.scope · cart:2"]
     browser.filter("cart:2")
-    assert browser.text("#count") == "2 of 6 cgroups"
+    assert browser.text("#count") == "2 of 8 cgroups"
     browser.filter("")
     browser.one("#flat").click()
     assert set(browser.names()) == {path for _, _, path in KNOWN_NAMES.values()}

@@ -3,23 +3,29 @@
 
 const RUNTIMES = { "cri-containerd": "containerd", crio: "cri-o", docker: "docker", libpod: "podman" };
 
-const MACHINE = /^(?:machine-.+\.scope|systemd-nspawn@.+\.service|lxc\.payload\..+)$/;
+/* With the part above. */
+const MACHINE = new RegExp("/(?:machine-[^/]+\\.scope|systemd-nspawn@[^/]+\\.service|lxc\\.payload\\.[^/]+)$" +
+	"|^lxc/[^/]+$|^qemu\\.slice/\\d+\\.scope$");
 
 function podName(row) { return [row.namespace, row.pod].filter(Boolean).join("/"); }
 
 /* [name, kind] of one part of a row's path, below another. */
 function shortPart(part, above, row) {
 	const container = /^(?:([a-z-]+)-)?([0-9a-f]{64})(?:\.scope)?$/.exec(part);
+	/* Of Amazon ECS: the number tells the containers of a task apart. */
+	const task = /^([0-9a-f]{32})-(\d+)$/.exec(part);
 	const pod = /^(?:kubepods-)?(?:(burstable|besteffort)-)?pod([0-9a-f]{8})[0-9a-f_-]{24,28}(?:\.slice)?$/
 		.exec(part);
 
 	if (container && (!container[1] || container[1] in RUNTIMES))
 		return [(container[2] === row.container_id && row.container) || container[2].slice(0, 12),
 			RUNTIMES[container[1]] ?? "container"];
+	if (task && task[1] === above)
+		return [(part === row.container_id && row.container) || `${task[1].slice(0, 12)}-${task[2]}`, "container"];
 	if (pod)
 		return [podName(row) || `pod ${pod[2]}`,
 			pod[1] ?? /(burstable|besteffort)(\.slice)?$/.exec(above)?.[1] ?? "guaranteed"];
-	if (row.machine && MACHINE.test(part)) return [row.machine, "machine"];
+	if (row.machine && MACHINE.test(`${above}/${part}`)) return [row.machine, "machine"];
 	const bare = part.replace(/\.(slice|scope)$/, "") || part, prefix = above.replace(/\.slice$/, "-");
 	const rest = part.endsWith(".slice") && bare.startsWith(prefix) ? bare.slice(prefix.length) : "";
 	/* "1000" alone would say nothing. The escapes are those of systemd.unit(5). */
