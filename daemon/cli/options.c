@@ -207,7 +207,7 @@ int options_load_config(struct config **ret, const struct options *options, stru
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < options->nr_listen; i++) {
-		r = config_check_listen(options->listen[i], why);
+		r = address_check(options->listen[i], why);
 		if (r < 0)
 			return reason_prefix(why, r, "--listen");
 	}

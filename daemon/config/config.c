@@ -401,7 +401,7 @@ int config_set_listen(struct config *config, char *const *listen, size_t nr)
 	const struct config_place place = { .file = (char *)"command line" };
 
 	for (size_t i = 0; i < nr; i++) {
-		int r = config_check_listen(listen[i], NULL);
+		int r = address_check(listen[i], NULL);
 
 		if (r == 0 && !config_list_has(&list, listen[i], strlen(listen[i])))
 			r = config_list_add(&list, listen[i], strlen(listen[i]), &place);

@@ -44,6 +44,6 @@ int config_check(const struct config *config, struct reason *why);
 /* A sentence on number i of the groups that a file has and nothing uses; false after the last. */
 bool config_unused_group(const struct config *config, size_t i, struct reason *ret);
 
-/* Replaces [web] listen, as --listen does. -EINVAL if one is no address (config_check_listen() says why), -ENOMEM;
+/* Replaces [web] listen, as --listen does. -EINVAL if one is no address (address_check() says why), -ENOMEM;
  * config is unchanged then. */
 int config_set_listen(struct config *config, char *const *listen, size_t nr);

@@ -146,7 +146,7 @@ static int check_word(const char *word, size_t n, enum value_type type, struct r
 	if (!copy)
 		return -ENOMEM;
 	if (type == VALUE_ADDRESS)
-		return config_check_listen(copy, why);
+		return address_check(copy, why);
 	if (type == VALUE_CPUS)
 		return check_cpus(copy, why);
 	if (type == VALUE_PATHS)

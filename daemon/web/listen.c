@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* Connections that may be queued in the kernel, which bounds this by net.core.somaxconn. */
 #define BACKLOG 4096
@@ -24,6 +25,8 @@ static int listen_failure(int error, const struct address *address, const char *
 					  "a port below 1024 needs CAP_NET_BIND_SERVICE");
 	case -EADDRNOTAVAIL:
 		return reason_set(why, error, "cannot listen on %s: no network interface has this address", text);
+	case -ENODEV:
+		return reason_set(why, error, "cannot listen on %s: this machine has no such network interface", text);
 	case -EAFNOSUPPORT:
 		return reason_set(why, error,
 				  "cannot listen on %s: this machine or the sandbox does not support such sockets",
@@ -80,6 +83,24 @@ static int bind_and_listen(int fd, const struct address *address)
 	return bind(fd, &address->any, address->size) < 0 || listen(fd, BACKLOG) < 0 ? -errno : 0;
 }
 
+/* Asks the socket for its address. An interface has its name in the socket's network namespace, which need not be that
+ * of this process. */
+static int read_address(struct address *ret, int fd)
+{
+	struct address address = { .size = sizeof(address.storage) };
+	struct ifreq interface = {};
+
+	if (getsockname(fd, &address.any, &address.size) < 0)
+		return -errno;
+	if (address.any.sa_family == AF_INET6 && address.v6.sin6_scope_id) {
+		interface.ifr_ifindex = (int)address.v6.sin6_scope_id;
+		if (ioctl(fd, SIOCGIFNAME, &interface) == 0)
+			memcpy(address.zone, interface.ifr_name, sizeof(address.zone));
+	}
+	*ret = address;
+	return 0;
+}
+
 int listening_open(struct listening *ret, const struct address *address, const char *text, struct reason *why)
 {
 	int family = address->any.sa_family;
@@ -99,8 +120,10 @@ int listening_open(struct listening *ret, const struct address *address, const c
 		return listen_failure(r, address, text, why);
 	if (family == AF_UNIX)
 		(void)lstat(address->local.sun_path, &listening.file);
-	else if (getsockname(fd, &listening.address.any, &(socklen_t){ sizeof(listening.address.storage) }) < 0)
-		return listen_failure(-errno, address, text, why);
+	else
+		r = read_address(&listening.address, fd);
+	if (r < 0)
+		return listen_failure(r, address, text, why);
 
 	listening.fd = steal_fd(&fd);
 	*ret = listening;
@@ -110,12 +133,14 @@ int listening_open(struct listening *ret, const struct address *address, const c
 int listening_share(struct listening *ret, int fd, struct reason *why)
 {
 	_cleanup_(closep) int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	struct listening listening = { .address.size = sizeof(listening.address.storage) };
+	struct listening listening = {};
 	int flags = copy < 0 ? -1 : fcntl(copy, F_GETFL);
+	int r = flags < 0 || fcntl(copy, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 
-	if (flags < 0 || fcntl(copy, F_SETFL, flags | O_NONBLOCK) < 0 ||
-	    getsockname(copy, &listening.address.any, &listening.address.size) < 0)
-		return reason_set(why, -errno, "cannot listen on the socket that was passed: %s", strerror(errno));
+	if (r == 0)
+		r = read_address(&listening.address, copy);
+	if (r < 0)
+		return reason_set(why, r, "cannot listen on the socket that was passed: %s", strerror(-r));
 	switch (listening.address.any.sa_family) {
 	case AF_INET:
 	case AF_INET6:

@@ -9,7 +9,7 @@
  * passed to the daemon are left alone.
  */
 
-#include "web/address.h"
+#include "config/address.h"
 
 #include <sys/stat.h>
 

@@ -2,7 +2,7 @@
 
 #include "web/peer.h"
 
-#include "web/address.h"
+#include "config/address.h"
 
 #include <arpa/inet.h>
 #include <string.h>

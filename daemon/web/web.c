@@ -363,7 +363,7 @@ static int open_address(struct listening *ret, const void *from, size_t i, struc
 	struct address address;
 	int r = address_parse(&address, text, why);
 
-	return r < 0 ? r : listening_open(ret, &address, text, why);
+	return r < 0 ? reason_prefix(why, r, "cannot listen") : listening_open(ret, &address, text, why);
 }
 
 static int share_socket(struct listening *ret, const void *from, size_t i, struct reason *why)

@@ -35,7 +35,7 @@ static void check_values(const struct config *config, unsigned lines)
 	check_list(&config->include, lines);
 	check_list(&config->exclude, lines);
 	for (size_t i = 0; i < config->listen.nr; i++)
-		CHECK(config_check_listen(config->listen.items[i], NULL) == 0);
+		CHECK(address_check(config->listen.items[i], NULL) == 0);
 	for (size_t i = 0; i < config->cpu_groups.nr; i++)
 		CHECK(config_is_group_name(config->cpu_groups.items[i], strlen(config->cpu_groups.items[i])));
 	for (size_t i = 0; i < config->nr_groups; i++) {

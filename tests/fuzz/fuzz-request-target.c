@@ -7,7 +7,7 @@
 
 #include "cgroup/usage.h"
 #include "util/text.h"
-#include "web/address.h"
+#include "config/address.h"
 #include "web/request-target.h"
 
 #include <errno.h>

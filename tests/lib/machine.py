@@ -215,6 +215,7 @@ QUESTIONS = {
         ("uprobe", f"{DEVICES}/uprobe"), ("msr", f"{DEVICES}/msr/events/tsc"))},
 }
 NAMESPACES = {"mount-namespace": ["--mount"], "user-namespace": ["--user", "--map-root-user"],
+              "network-namespace": ["--net"],
               "time-namespace": ["--time", "--boottime", "1000"]}
 
 

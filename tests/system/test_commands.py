@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from harness import PATIENCE, PERFMOND, Daemon, Metrics, run, until
+from machine import needs
 
 
 @pytest.fixture
@@ -275,6 +276,33 @@ def test_listen_on_the_command_line_replaces_the_config_s(perfmond):
         assert not url.endswith(":1")
         daemon.url = url
         assert daemon.metrics().value("perfmond_up") == 1
+
+
+@needs("ipv6", "network-namespace", "ip", "nsenter", "curl")
+def test_a_link_local_address_is_listened_on_at_its_interface(perfmond):
+    """In a network of its own: by name and by number. The URLs in the log are such as curl takes."""
+    script = 'ip link set lo up && ip -6 address add fe80::1 dev lo nodad && exec "$@"'
+    daemon = perfmond("[web]\nlisten = [fe80::1%lo]:0\nlisten = [fe80::1%1]:0\n", ready=False,
+                      prefix=["unshare", "--net", "sh", "-c", script, "sh"])
+
+    def urls():
+        found = re.findall(r"listening on (\S+)", daemon.log)
+        return found if len(found) == 2 else None
+    for url in until(urls, "it listens"):
+        assert re.fullmatch(r"http://\[fe80::1%25lo\]:\d+", url)
+        done = subprocess.run(["nsenter", f"--net=/proc/{daemon.pid}/ns/net", "curl", "-sS", "--fail", "--globoff",
+                               f"{url}/-/healthy"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0 and "healthy" in done.stdout, done.stderr
+    daemon.reload("[web]\nlisten = [fe80::1%none]:0\n", expect="'.fe80::1%none.:0' names a network interface")
+
+
+@pytest.mark.parametrize("address, says", [
+    ("[fe80::1%none]:0", "cannot listen: '[fe80::1%none]:0' names a network interface that this machine does not have"),
+    ("[fe80::1]:0", "--listen: '[fe80::1]:0' is a link-local address, which needs its network interface"),
+])
+def test_a_link_local_address_without_its_interface_is_refused(privileged, write, address, says):
+    done = run(write(SOFTWARE), f"--listen={address}")
+    assert done.returncode == 1 and says in done.stderr, done.stderr
 
 
 def is_ready(path):

@@ -10,8 +10,8 @@
 
 #include "setup/made-snapshot.h"
 
+#include "config/address.h"
 #include "util/clock.h"
-#include "web/address.h"
 
 #include <errno.h>
 #include <fcntl.h>

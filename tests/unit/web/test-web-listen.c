@@ -100,7 +100,11 @@ static void test_addresses_not_to_be_had(void **state)
 	} cases[] = {
 		{ "192.0.2.1:9753", -EADDRNOTAVAIL,
 		  "cannot listen on 192.0.2.1:9753: no network interface has this address" },
-		{ "nonsense", -EINVAL, "cannot listen on 'nonsense': write ADDRESS:PORT" },
+		{ "nonsense", -EINVAL, "cannot listen: 'nonsense' is not an address to listen on" },
+		{ "[fe80::1%none]:9753", -ENODEV,
+		  "cannot listen: '[fe80::1%none]:9753' names a network interface that" },
+		{ "[fe80::1%2147483647]:9753", -ENODEV,
+		  "cannot listen on [fe80::1%2147483647]:9753: this machine has no such network interface" },
 		{ "/none/such/folder/socket", -ENOENT,
 		  "cannot listen on /none/such/folder/socket: there is no such directory" },
 	};

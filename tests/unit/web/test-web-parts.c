@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The parts of the web room that need no connection: addresses, request targets, routes and their responses. */
+/* The parts of the web room that need no connection: request targets, routes and their responses. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,6 @@
 #include "setup/fake-source.h"
 #include "setup/made-snapshot.h"
 
-#include "web/address.h"
 #include "web/page.h"
 #include "web/request-target.h"
 #include "web/route.h"
@@ -20,123 +19,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <net/if.h>
 #include <string.h>
-
-/* --- addresses */
-
-static void test_addresses(void **state)
-{
-	static const struct {
-		const char *text, *url;
-	} cases[] = {
-		{ "127.0.0.1:9753", "http://127.0.0.1:9753" },
-		{ "0.0.0.0:0", "http://0.0.0.0:0" },
-		{ "255.255.255.255:65535", "http://255.255.255.255:65535" },
-		{ "[::1]:9753", "http://[::1]:9753" },
-		{ "[::]:80", "http://[::]:80" },
-		{ "[2001:DB8::0:1]:80", "http://[2001:db8::1]:80" },
-		{ "[::ffff:1.2.3.4]:80", "http://[::ffff:1.2.3.4]:80" },
-		{ "/run/perfmond.sock", "unix:/run/perfmond.sock" },
-		{ "/a:b", "unix:/a:b" },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct reason why = {};
-		struct address address;
-		_cleanup_(freep) char *url = NULL;
-
-		if (address_parse(&address, cases[i].text, &why) < 0)
-			fail_msg("%s: %s", cases[i].text, why.text);
-		url = address_url(&address, false);
-		assert_string_equal(url, cases[i].url);
-	}
-}
-
-static void test_address_with_zone(void **state)
-{
-	struct address address;
-	struct reason why;
-	_cleanup_(freep) char *url = NULL;
-
-	(void)state;
-	assert_int_equal(address_parse(&address, "[fe80::1%7]:9753", &why), 0);
-	assert_int_equal(address.v6.sin6_scope_id, 7);
-	url = address_url(&address, false);
-	assert_string_equal(url, "http://[fe80::1%257]:9753");
-	assert_int_equal(address_parse(&address, "[fe80::1%lo]:9753", &why), 0);
-	assert_int_equal(address.v6.sin6_scope_id, if_nametoindex("lo"));
-}
-
-static void test_bad_addresses(void **state)
-{
-	static const struct {
-		const char *text, *says;
-	} cases[] = {
-		{ "", "write ADDRESS:PORT" },
-		{ "9753", "write ADDRESS:PORT" },
-		{ "127.0.0.1", "write ADDRESS:PORT" },
-		{ "::1:9753", "write ADDRESS:PORT" },
-		{ "::", "write ADDRESS:PORT" },
-		{ "[::1]", "write ADDRESS:PORT" },
-		{ "[::1", "write ADDRESS:PORT" },
-		{ "[", "write ADDRESS:PORT" },
-		{ "[:", "write ADDRESS:PORT" },
-		{ "http://127.0.0.1:9753", "write ADDRESS:PORT" },
-		{ "127.0.0.1:", "the port" },
-		{ "127.0.0.1:65536", "the port" },
-		{ "127.0.0.1:-1", "the port" },
-		{ "127.0.0.1:+80", "the port" },
-		{ "127.0.0.1:80 ", "the port" },
-		{ "127.0.0.1: 80", "the port" },
-		{ "127.0.0.1:0x50", "the port" },
-		{ "127.0.0.1:000000080", "the port" },
-		{ "127.0.0.1:99999999999999999999", "the port" },
-		{ "localhost:9753", "the address must be numeric" },
-		{ ":9753", "the address must be numeric" },
-		{ "*:9753", "the address must be numeric" },
-		{ "127.1:9753", "the address must be numeric" },
-		{ "1.2.3.4.5:80", "the address must be numeric" },
-		{ "[]:80", "the address must be numeric" },
-		{ "[1.2.3.4]:80", "the address must be numeric" },
-		{ "[::1%]:80", "the address must be numeric" },
-		{ "[fe80::1%nosuchinterface]:80", "the address must be numeric" },
-		{ "[:]:80", "the address must be numeric" },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct address address = { .size = 77 };
-		struct reason why = {};
-
-		assert_int_equal(address_parse(&address, cases[i].text, &why), -EINVAL);
-		if (!strstr(why.text, cases[i].says) || !strstr(why.text, cases[i].text))
-			fail_msg("'%s': %s", cases[i].text, why.text);
-		assert_int_equal(address.size, 77);
-	}
-}
-
-static void test_long_addresses(void **state)
-{
-	char text[600];
-	struct address address;
-	struct reason why;
-
-	(void)state;
-	memset(text, 'a', sizeof(text));
-	text[0] = '/';
-	text[107] = '\0';
-	assert_int_equal(address_parse(&address, text, &why), 0);
-	text[107] = 'a';
-	text[108] = '\0';
-	assert_int_equal(address_parse(&address, text, &why), -EINVAL);
-	assert_non_null(strstr(why.text, "at most 107 bytes"));
-
-	memset(text, '1', sizeof(text));
-	memcpy(text + 590, ":80", 4);
-	assert_int_equal(address_parse(&address, text, &why), -EINVAL);
-}
 
 /* --- request-targets */
 
@@ -765,10 +648,6 @@ static void test_page_policy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_addresses),
-		cmocka_unit_test(test_address_with_zone),
-		cmocka_unit_test(test_bad_addresses),
-		cmocka_unit_test(test_long_addresses),
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_parameters),
 		cmocka_unit_test(test_long_parameters),
