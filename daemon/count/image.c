@@ -600,6 +600,7 @@ static int get_totals_row(struct unpack *in, struct totals *totals, struct total
 	if (totals->nr_rows[scope] == before)
 		return -EBADMSG; /* twice */
 	(*ret)->since = since;
+	(*ret)->began = 0;
 	get_cells(in, *ret, &totals->plan->scope[scope]);
 	if (gone_at)
 		totals_retire(totals, *ret, identity, gone_at);

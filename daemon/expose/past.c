@@ -62,7 +62,7 @@ static const struct event *past_event(const struct past *past, enum scope scope,
 
 static void choose_slots(struct past *past, const struct expose_query *query)
 {
-	uint64_t now = past->history->realtime, from = 0, to = UINT64_MAX;
+	uint64_t now = past->history->last.realtime, from = 0, to = UINT64_MAX;
 
 	if (query->from.kind)
 		from = moment_realtime(&query->from, now);
@@ -70,10 +70,10 @@ static void choose_slots(struct past *past, const struct expose_query *query)
 		to = moment_realtime(&query->to, now);
 	if (past->history->plan)
 		past->nr_all = history_slots(past->history, past->all);
-	while (past->first < past->nr_all && past->all[past->first].end < from)
+	while (past->first < past->nr_all && past->all[past->first].end.realtime < from)
 		past->first++;
 	past->end = past->nr_all;
-	while (past->end > past->first && past->all[past->end - 1].end > to)
+	while (past->end > past->first && past->all[past->end - 1].end.realtime > to)
 		past->end--;
 }
 
@@ -212,11 +212,11 @@ static void add_axis(struct buf *out, const struct past *past)
 	const struct scale ns = SCALE_NS, ms = SCALE_MS;
 
 	buf_str(out, "{\"timestamp\":");
-	number_add(out, past->history->realtime / NS_PER_MS, &ms);
+	number_add(out, past->history->last.realtime / NS_PER_MS, &ms);
 	buf_str(out, ",\"times\":[");
 	for (size_t i = past->first; i < past->end; i++) {
 		add_comma(out, i - past->first);
-		number_add(out, past->all[i].end / NS_PER_MS, &ms);
+		number_add(out, past->all[i].end.realtime / NS_PER_MS, &ms);
 	}
 	buf_str(out, "],\"seconds\":[");
 	for (size_t i = past->first; i < past->end; i++) {
@@ -396,10 +396,10 @@ static void add_totals(const struct past_series *series, const struct past *past
 			continue;
 		}
 		if (selected && !known)
-			add_total(series, total, past->all[i].end - past->all[i].length);
+			add_total(series, total, past->all[i].end.realtime - past->all[i].length);
 		total += past->points[i];
 		if (selected)
-			add_total(series, total, past->all[i].end);
+			add_total(series, total, past->all[i].end.realtime);
 		known = selected;
 	}
 }

@@ -31,10 +31,18 @@ struct walk *walk_free(struct walk *walk)
 
 /* --- CPU rows summed into one */
 
+/* The wall clock could have been set between the two. It has to do for rows of a daemon before this one. */
+static bool began_before(const struct snapshot_row *row, const struct snapshot_row *other)
+{
+	return row->began < other->began || (row->began == other->began && row->since < other->since);
+}
+
 static void add_row(struct snapshot_table *sums, const struct snapshot_table *from, size_t row)
 {
-	if (from->rows[row].since < sums->rows[0].since)
+	if (began_before(&from->rows[row], &sums->rows[0])) {
 		sums->rows[0].since = from->rows[row].since;
+		sums->rows[0].began = from->rows[row].began;
+	}
 	for (size_t i = 0; i < from->nr_columns; i++) {
 		const struct snapshot_cell *cell = snapshot_cell(from, row, i);
 		struct snapshot_cell *sum = &sums->cells[i];
@@ -97,6 +105,7 @@ static int sum_rows(struct snapshot_table *sums, const struct snapshot_table *fr
 		sums->cells[i].rate = NAN;
 	}
 	sums->rows[0].since = from->rows[0].since;
+	sums->rows[0].began = from->rows[0].began;
 	for (size_t row = 0; row < from->nr_rows; row++)
 		add_row(sums, from, row);
 	for (size_t i = 0; i < from->nr_sets; i++)

@@ -177,7 +177,7 @@ static bool make_room(struct history *history, uint64_t bytes, size_t blocks)
  * with. */
 static bool began_since(const struct history *history, const struct totals_row *row)
 {
-	return history->realtime && row->since >= history->realtime;
+	return history->last.monotonic && row->began >= history->last.monotonic;
 }
 
 static struct history_row *row_add(struct history *history, const struct totals_row *from)
@@ -390,7 +390,7 @@ void history_set_max_size(struct history *history, uint64_t max_size)
 
 /* Begins a slot that ends now, in each ring whose period is over: a bit for each. A coarse slot ends with a fine
  * one. */
-static unsigned begin_slots(struct history *history, const struct history_clocks *now)
+static unsigned begin_slots(struct history *history, const struct clock_times *now)
 {
 	unsigned due = 0;
 
@@ -524,7 +524,7 @@ static void take_gone(struct history *history, unsigned due)
 		compact(history);
 }
 
-void history_take(struct history *history, const struct totals *totals, const struct history_clocks *now,
+void history_take(struct history *history, const struct totals *totals, const struct clock_times *now,
 		  history_doubt is_doubtful, const void *userdata)
 {
 	unsigned due;
@@ -546,8 +546,7 @@ void history_take(struct history *history, const struct totals *totals, const st
 				take_row(history, row, due);
 	}
 	take_gone(history, due);
-	history->boottime = now->boottime;
-	history->realtime = now->realtime;
+	history->last = *now;
 }
 
 /* --- questions */
@@ -568,10 +567,22 @@ static size_t add_slot(const struct history *history, struct history_slot *ret, 
 		return 0;
 	*ret = (struct history_slot){
 		.number = first_slot[ring] + slot,
-		.end = history->realtime - (history->boottime - times->end[slot]),
+		.end.boottime = times->end[slot],
+		.end.realtime = history->last.realtime - (history->last.boottime - times->end[slot]),
 		.length = times->length[slot],
 	};
 	return 1;
+}
+
+/* Each slot begins where the one before it ends. */
+static void add_monotonic_ends(const struct history *history, struct history_slot *slots, size_t nr)
+{
+	uint64_t end = history->times[RING_FINE].last;
+
+	for (size_t i = nr; i-- > 0;) {
+		slots[i].end.monotonic = end;
+		end = slots[i].length < end ? end - slots[i].length : 0;
+	}
 }
 
 size_t history_slots(const struct history *history, struct history_slot ret[HISTORY_SLOTS])
@@ -589,6 +600,7 @@ size_t history_slots(const struct history *history, struct history_slot ret[HIST
 	for (size_t i = 0; i < fine->nr; i++)
 		if (fine->end[nth_slot(fine, RING_FINE, i)] > until)
 			nr += add_slot(history, &ret[nr], RING_FINE, i);
+	add_monotonic_ends(history, ret, nr);
 	return nr;
 }
 

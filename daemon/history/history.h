@@ -17,6 +17,7 @@
 
 #include "history/block-pool.h"
 #include "totals/totals.h"
+#include "util/clock.h"
 
 #define HISTORY_FINE 60
 #define HISTORY_COARSE 240
@@ -70,13 +71,8 @@ struct history {
 	size_t nr_rows;
 	size_t left_out;	     /* targets of the last reading for which there is no room */
 	uint64_t max_size;	     /* bytes */
-	uint64_t takes;		     /* readings */
-	uint64_t boottime, realtime; /* of the last reading */
-};
-
-/* The clocks at a reading, in ns. */
-struct history_clocks {
-	uint64_t monotonic, boottime, realtime;
+	uint64_t takes;		 /* readings */
+	struct clock_times last; /* reading; 0: none yet */
 };
 
 /* max_size in bytes; 0: nothing is kept. */
@@ -96,14 +92,14 @@ void history_take_back(const struct history *history);
 typedef bool (*history_doubt)(const void *userdata, enum scope scope, size_t column);
 
 /* Takes the totals at the end of an interval. A target for which there is no memory is left out. */
-void history_take(struct history *history, const struct totals *totals, const struct history_clocks *now,
+void history_take(struct history *history, const struct totals *totals, const struct clock_times *now,
 		  history_doubt is_doubtful, const void *userdata);
 
 /* --- questions */
 
 struct history_slot {
-	size_t number;	 /* among all points of a row */
-	uint64_t end;	 /* CLOCK_REALTIME ns, by the clock at the last reading */
+	size_t number;		/* among all points of a row */
+	struct clock_times end; /* realtime: by the clock at the last reading */
 	uint64_t length; /* ns in which something was counted: less than since the slot before, if the machine slept */
 };
 

@@ -3,7 +3,6 @@
 #include "monitor/capture-rules.h"
 
 #include "event/parse.h"
-#include "util/clock.h"
 
 #include <errno.h>
 #include <math.h>
@@ -270,8 +269,6 @@ static bool is_counted_now(const struct count *count, const struct totals_row *r
 static void evaluate(const struct evaluation *round, const struct count *count, const struct rule_columns *columns)
 {
 	enum scope scope = capture_rule_scope(&round->watched->rule);
-	/* What has been counted for a part of the interval only is less than its rate. */
-	uint64_t began = clock_realtime_ns() - (round->now - round->begin);
 	struct target_rate target = {};
 	const struct totals_row *row;
 
@@ -280,7 +277,8 @@ static void evaluate(const struct evaluation *round, const struct count *count, 
 			continue;
 		if (target.row && target.row->identity != row->identity)
 			see_target(round, &target);
-		add_row(&target, row, columns, row->since >= began);
+		/* Counts of a part of the interval only are less than its rate. */
+		add_row(&target, row, columns, row->began >= round->begin);
 	}
 	see_target(round, &target);
 }

@@ -217,7 +217,6 @@ static void add_points(double *sum, const struct capture *capture, const struct 
 static void fill_points(struct capture *capture, const struct history *history)
 {
 	const struct capture_cause *cause = &capture->cause;
-	uint64_t from = cause->realtime - (cause->time - cause->from), to = cause->realtime + (cause->to - cause->time);
 	struct history_slot slots[HISTORY_SLOTS];
 	const struct scope_plan *plan;
 	struct rule_columns columns;
@@ -233,12 +232,12 @@ static void fill_points(struct capture *capture, const struct history *history)
 	for (size_t i = 0; i < nr && capture->points; i++) {
 		double sum = NAN;
 
-		if (slots[i].end <= from || slots[i].end - slots[i].length >= to)
+		if (slots[i].end.monotonic <= cause->from || slots[i].end.monotonic - slots[i].length >= cause->to)
 			continue;
 		add_points(&sum, capture, history, &history->there, &columns, &slots[i]);
 		add_points(&sum, capture, history, &history->gone, &columns, &slots[i]);
 		capture->points[capture->nr_points++] = (struct capture_point){
-			.end = slots[i].end,
+			.end = slots[i].end.realtime,
 			.rate = sum * plan->columns[columns.items[0]].event->scale /
 				((double)slots[i].length / NS_PER_S),
 		};

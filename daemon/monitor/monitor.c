@@ -117,11 +117,7 @@ static bool is_stalled(const void *userdata, enum scope scope, size_t column)
 
 static void take_history(struct monitor *monitor)
 {
-	const struct history_clocks now = {
-		.monotonic = clock_monotonic_ns(),
-		.boottime = clock_boottime_ns(),
-		.realtime = clock_realtime_ns(),
-	};
+	const struct clock_times now = clock_times_now();
 
 	history_take(&monitor->history, count_totals(monitor->count), &now, is_stalled, monitor->count);
 }

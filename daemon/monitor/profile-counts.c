@@ -42,16 +42,11 @@ static size_t find_column(const struct history *history, const struct profile_ev
 	return NO_COLUMN;
 }
 
-/* The slots' times by CLOCK_MONOTONIC: each begins where the one before it ends. */
-static void fill_times(struct profile_counts *ret, const struct history *history, const struct history_slot *slots)
+static void fill_times(struct profile_counts *ret, const struct history_slot *slots)
 {
-	uint64_t end = history->times[RING_FINE].last;
-
-	for (size_t i = ret->nr_slots; i-- > 0;) {
-		ret->ends[i] = end;
-		end = slots[i].length < end ? end - slots[i].length : 0;
-	}
-	ret->begin = end;
+	ret->begin = slots[0].end.monotonic - slots[0].length;
+	for (size_t i = 0; i < ret->nr_slots; i++)
+		ret->ends[i] = slots[i].end.monotonic;
 }
 
 static int add_row(struct profile_counts *counts, const struct history *history, const struct history_row *row,
@@ -121,7 +116,7 @@ int profile_counts_read(struct profile_counts *ret, const struct history *histor
 		ret->problem = "no group of [cgroup] counts this event; CPU time is counted by task-clock";
 	if (ret->problem)
 		return 0;
-	fill_times(ret, history, slots);
+	fill_times(ret, slots);
 	ret->root_is_idle = is_clock(&event->events.events[0], PERF_COUNT_SW_CPU_CLOCK) ||
 			    is_clock(&event->events.events[0], PERF_COUNT_SW_TASK_CLOCK);
 	ret->cgroups = calloc(history->nr_rows + 1, sizeof(*ret->cgroups));

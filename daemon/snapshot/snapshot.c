@@ -96,6 +96,7 @@ static void copy_row(struct snapshot_table *table, const struct totals_row *row,
 		.identity = row->identity ? cgroup_identity_ref(row->identity) : NULL,
 		.gone = row->gone_at != 0,
 		.since = row->since,
+		.began = row->began,
 	};
 	for (size_t i = 0; i < table->nr_columns; i++) {
 		cells[i] = (struct snapshot_cell){

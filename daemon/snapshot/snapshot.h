@@ -41,7 +41,8 @@ struct snapshot_row {
 	uint64_t busy;			  /* SCOPE_CPU: busy ns since boot by the kernel's accounting; 0: unknown */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
 	bool gone;			  /* the cgroup was removed and lingers */
-	uint64_t since;			  /* ns since the epoch when the totals began */
+	uint64_t since;			  /* ns since the epoch when the totals began: only to be shown */
+	uint64_t began;			  /* CLOCK_MONOTONIC ns of that moment; 0: in a daemon before this one */
 	size_t descendants;		  /* SCOPE_CGROUP: other cgroups below it that have rows, at any depth */
 };
 

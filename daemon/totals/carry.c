@@ -124,7 +124,10 @@ static void carry_row(const struct carrying *carrying, struct totals_row *to, co
 		if (plan->columns[i].set != NO_SET || final)
 			to->cells[i].measured |= from->cells[predecessor].measured;
 	}
-	to->since = to->since < from->since ? to->since : from->since;
+	if (from->began <= to->began) {
+		to->since = from->since;
+		to->began = from->began;
+	}
 	if (!final)
 		carry_waited(carrying, to, from);
 	carry_times(to, from, carrying->set_successors[from->scope], carrying->from->plan->scope[from->scope].nr_sets);

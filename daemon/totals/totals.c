@@ -216,6 +216,7 @@ int totals_take(struct totals *totals, enum scope scope, int cpu, struct cgroup_
 	}
 	row->cpu = cpu;
 	row->since = clock_realtime_ns();
+	row->began = clock_monotonic_ns();
 	row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 	TAILQ_INSERT_TAIL(&totals->rows[scope], row, in_totals);
 	totals->nr_rows[scope]++;

@@ -60,7 +60,8 @@ struct totals_row {
 	struct totals_cell *cells;	  /* one a column */
 	struct totals_rate *rates;	  /* one a column; in a slab */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
-	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0 */
+	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0: only to be shown */
+	uint64_t began;			  /* CLOCK_MONOTONIC ns of that moment; 0: in a daemon before this one */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it exists */
 	bool excluded; /* its CPU is excluded now: not shown by itself, but part of the sum of all CPUs */
 	bool held;     /* its cgroup can't be counted for now: not shown, and the total continues when it can */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The clocks of the daemon, in nanoseconds (clock_gettime(2)). Ages and intervals are of the monotonic one, which does
- * not count time in which the machine is suspended; the boot-time clock does. Moments that people read are of the
- * real-time one.
+ * The clocks of the daemon, in nanoseconds (clock_gettime(2)). Ages, intervals and the order of events are of the
+ * monotonic one, which does not count time in which the machine is suspended; the boot-time clock does. The real-time
+ * clock can be set, to and fro: it only names moments for people, and nothing is ordered by it.
  */
 
 #include <stdint.h>
@@ -19,6 +19,13 @@ struct rusage;
 uint64_t clock_monotonic_ns(void); /* CLOCK_MONOTONIC */
 uint64_t clock_boottime_ns(void);  /* CLOCK_BOOTTIME */
 uint64_t clock_realtime_ns(void);  /* CLOCK_REALTIME: since 1970 */
+
+/* The three clocks at one moment. */
+struct clock_times {
+	uint64_t monotonic, boottime, realtime;
+};
+
+struct clock_times clock_times_now(void);
 
 uint64_t clock_thread_ns(void); /* CLOCK_THREAD_CPUTIME_ID: what the calling thread has used of a CPU */
 

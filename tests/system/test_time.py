@@ -20,11 +20,13 @@ import pytest
 from counter import Counter, Intervals
 from harness import FRESH, PATIENCE, Delta, Repeated, until
 from machine import needs
+from profiling import ask
 
 pytestmark = pytest.mark.once
 
 SWITCHES, FAULTS = "perf_cgroup_context_switches_total", "perf_cgroup_page_faults_total"
 HOUR = 3600
+YEAR = 365 * 24 * HOUR
 
 
 def config(top, interval="200ms", linger="1min"):
@@ -321,6 +323,113 @@ def test_lingering_ends_though_the_clock_was_set_back(perfmond, cgroups, clock):
 
     until(is_set_back_while_one_lingers, "the clock is set back while one lingers", 4 * PATIENCE)
     until(lambda: nr_lingering() == 0, "it is gone")
+
+
+def past_config(top):
+    return f"""
+[web]
+listen = 127.0.0.1:0
+[daemon]
+interval = 200ms
+[cpu]
+groups =
+[cgroup]
+groups = past
+include = {top.label}/*
+[group "past"]
+events = page-faults, context-switches, task-clock
+[profiles]
+enabled = yes
+include = {top.label}/*
+rate = 199
+[capture "busy"]
+when = task-clock@{top.label}/first > 0.02
+before = 1s
+after = 1s
+every = 1s
+"""
+
+
+def wait_slots(daemon, nr):
+    times = daemon.json("/api/v1/history")["times"]
+    until(lambda: len(daemon.json("/api/v1/history")["times"]) >= min(len(times) + nr, 60), f"{nr} more slots")
+
+
+class Busy:
+    """A new cgroup that is busy now and then; its past and its totals."""
+
+    def __init__(self, daemon, group, work):
+        self.daemon, self.group = daemon, group
+        until(lambda: self.total("task_clock_seconds") is not None, "it is counted")
+        self.helper = work(group)
+        self.helper.do("faults 1000")
+
+    def begin(self):
+        self.load = Repeated(self.helper, "cpu 20")
+
+    def end(self):
+        self.load.end()
+
+        def is_quiet():
+            row, = self.daemon.json("/api/v1/snapshot", cgroup=self.group.label)["cgroups"]
+            return row["events"]["task_clock"]["rate"] < 0.02
+        until(is_quiet, "it is quiet")
+
+    def total(self, name, fresh=False):
+        metrics = self.daemon.fresh() if fresh else self.daemon.metrics()
+        return metrics.get(f"perf_cgroup_{name}_total", cgroup=self.group.label)
+
+    def weighs(self, **query):
+        """The samples of the last slots, when all of them are counted."""
+        def answer():
+            tree = ask(self.daemon, cgroup=self.group.label, weights="counted", **query)
+            return tree if tree["weights"] == "counted" and not tree["uncounted"] and tree["samples"] else None
+        return until(answer, "a stretch in which it is counted", 2 * PATIENCE)
+
+    def slots(self, event):
+        past = self.daemon.json("/api/v1/history", cgroup=self.group.label, event=event)
+        row = past["cgroups"][0]["events"][event] if past["cgroups"] else [None] * len(past["times"])
+        return [(time, seconds, rate) for time, seconds, rate in zip(past["times"], past["seconds"], row)]
+
+    def adds_up(self):
+        """Do its slots have what it has counted? They never have more."""
+        total = self.total("page_faults", fresh=True)
+        counted = sum(rate * seconds for _, seconds, rate in self.slots("page_faults") if rate is not None)
+        assert counted <= total * 1.001, "a whole total is no rate"
+        return counted == pytest.approx(total, rel=0.001)
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR, pytest.param(-5, marks=pytest.mark.deep),
+                                  pytest.param(-20 * YEAR, marks=pytest.mark.deep),
+                                  pytest.param(20 * YEAR, marks=pytest.mark.deep)],
+                         ids=["back", "forward", "a bit back", "years back", "years forward"])
+def test_the_past_has_no_wrong_rate_after_the_clock_was_set(perfmond, cgroups, work, clock, step):
+    """The history has what was counted, of cgroups from before and after the step; so have weights of profiles; and
+    rules go on firing. Also after a reload, and back again."""
+    config = past_config(cgroups)
+    daemon = perfmond(config, env=clock.env)
+
+    def captured():
+        return daemon.metrics().value("perfmond_captures_total", capture="busy")
+
+    wait_slots(daemon, 1)
+    first = Busy(daemon, cgroups.make("first"), work)
+    groups = [first]
+    for i, ahead in enumerate((0, step, step, 0)):
+        clock.step(ahead)
+        if i == 2:
+            daemon.reload(config)
+        before = captured()
+        groups.append(new := Busy(daemon, cgroups.make(f"new{i}"), work))
+        for group in (first, new):
+            group.begin()
+        until(lambda before=before: captured() > before, "the rule fires", 4 * PATIENCE)
+        wait_slots(daemon, 2)
+        for group in (first, new):
+            weight, used = group.weighs(**{"from": "-5s"})["total"], group.total("task_clock_seconds", fresh=True)
+            assert 0 < weight <= used * 1.001, "samples weigh no more than was counted"
+            group.end()
+    until(lambda: all(group.adds_up() for group in groups), "all slots add up to the totals")
 
 
 # --- the clock since boot

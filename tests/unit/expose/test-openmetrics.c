@@ -107,7 +107,8 @@ static void test_created(void **state)
 	assert_null(strstr(prometheus, "_created"));
 }
 
-/* The sum of all CPUs began when the first CPU did; if that is unknown, there is no _created. */
+/* The sum of all CPUs began when the first CPU did, also if the wall clock was set back before another came; if that is
+ * unknown, there is no _created. */
 static void test_created_of_sums(void **state)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *s = small_snapshot();
@@ -116,6 +117,8 @@ static void test_created_of_sums(void **state)
 	(void)state;
 	s->options.created = s->options.aggregate = true;
 	s->table[SCOPE_CGROUP].rows[0].since = 0;
+	s->table[SCOPE_CPU].rows[1].since = 1500000000;
+	s->table[SCOPE_CPU].rows[1].began = 1;
 	text = expose(s);
 	assert_has(text, "\nperf_cpu_context_switches_total 201\nperf_cpu_context_switches_created 1600000000.5\n");
 	assert_null(strstr(text, "task_clock_seconds_created"));

@@ -29,7 +29,7 @@ struct world {
 	struct plan *plan;
 	struct totals *totals;
 	struct history history;
-	struct history_clocks clocks;
+	struct clock_times clocks;
 	bool stalls; /* the cgroups' first column */
 };
 
@@ -57,7 +57,7 @@ static struct world *world_new(uint64_t memory)
 	w->plan = plan_of(two_events);
 	assert_int_equal(totals_new(&w->totals, w->plan, 10), 0);
 	history_init(&w->history, memory);
-	w->clocks = (struct history_clocks){ 100 * SECOND, 200 * SECOND, NOW };
+	w->clocks = (struct clock_times){ 100 * SECOND, 200 * SECOND, NOW };
 	return w;
 }
 
@@ -98,7 +98,7 @@ static struct totals_row *add_target(struct world *w, const char *path, bool ane
 		assert_int_equal(cgroup_identity_new(&identity, 7, path), 0);
 	assert_int_equal(
 		totals_take(w->totals, path ? SCOPE_CGROUP : SCOPE_CPU, path ? ROW_ALL_CPUS : 0, identity, &row), 0);
-	row->since = anew ? w->clocks.realtime : 1;
+	row->began = anew ? w->clocks.monotonic : 1;
 	for (size_t i = 0; i < w->plan->scope[row->scope].nr_columns; i++)
 		row->cells[i].measured = true;
 	return row;
@@ -198,13 +198,13 @@ static void test_slots(_unused_ void **state)
 	assert_int_equal(points_of(w, find_row(w, "-1/a"), 0, points), nr);
 	for (size_t i = 0; i < nr; i++) {
 		if (i)
-			assert_int_equal(slots[i].end - slots[i].length, slots[i - 1].end);
+			assert_int_equal(slots[i].end.realtime - slots[i].length, slots[i - 1].end.realtime);
 		assert_false(isnan(points[i]));
 		sum += points[i];
 		all += slots[i].length;
 	}
 	assert_in_range(all / SECOND, 3580, 3700);
-	assert_int_equal(slots[nr - 1].end, w->clocks.realtime - SECOND - 4000 % 7 * 1000000);
+	assert_int_equal(slots[nr - 1].end.realtime, w->clocks.realtime - SECOND - 4000 % 7 * 1000000);
 	assert_in_range(slots[0].length / SECOND, 14, 16);
 	assert_int_equal(slots[nr - 1].length / SECOND, 1);
 	/* 49.5 in a second, more or less. */
@@ -227,9 +227,9 @@ static void test_suspend(_unused_ void **state)
 	w->clocks.realtime += 600 * SECOND;
 	take(w);
 	assert_int_equal(history_slots(&w->history, slots), 3);
-	assert_int_equal(slots[2].end, w->clocks.realtime);
+	assert_int_equal(slots[2].end.realtime, w->clocks.realtime);
 	assert_int_equal(slots[2].length, SECOND);
-	assert_int_equal(slots[2].end - slots[1].end, 601 * SECOND);
+	assert_int_equal(slots[2].end.realtime - slots[1].end.realtime, 601 * SECOND);
 	world_free(w);
 }
 
@@ -275,6 +275,36 @@ static void test_targets_come_and_go(_unused_ void **state)
 	assert_null(find_row(w, "-1/a"));
 	assert_int_equal(w->history.nr_rows, 1);
 	world_free(w);
+}
+
+/* A wall clock that is set makes no total a rate, and hides nothing of a target that is new. */
+static void test_clock_that_is_set(_unused_ void **state)
+{
+	static const int64_t steps[] = { -7200, 7200, -5, 5, -20 * 365 * 86400, 20 * 365 * 86400 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct world *w = world_new(MEMORY);
+		struct totals_row *old = add_target(w, "/old", false), *new;
+		float points[HISTORY_SLOTS];
+
+		old->since = w->clocks.realtime;
+		old->cells[0].total = 1000;
+		take(w);
+		w->clocks.realtime += (uint64_t)(steps[i] * (int64_t)SECOND);
+		new = add_target(w, "/new", true);
+		new->since = w->clocks.realtime;
+		new->cells[0].total = 500;
+		for (int k = 0; k < 2; k++) {
+			pass(w, SECOND);
+			old->cells[0].total += 10;
+			take(w);
+		}
+		assert_int_equal(points_of(w, find_row(w, "-1/old"), 0, points), 2);
+		assert_true(points[0] == 10 && points[1] == 10);
+		assert_int_equal(points_of(w, find_row(w, "-1/new"), 0, points), 2);
+		assert_true(points[0] == 500 && points[1] == 0);
+		world_free(w);
+	}
 }
 
 /* Held and excluded targets are not shown, and have no past. */
@@ -638,6 +668,7 @@ int main(void)
 		cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_suspend),
 		cmocka_unit_test(test_targets_come_and_go),
+		cmocka_unit_test(test_clock_that_is_set),
 		cmocka_unit_test(test_not_shown),
 		cmocka_unit_test(test_another_plan),
 		cmocka_unit_test(test_memory),

@@ -157,11 +157,29 @@ static void test_many_groups(void **state)
 	assert_in_range(more_took, 400, 16 * took);
 }
 
+/* A series that goes on has begun when its first row did, also if the wall clock was set back meanwhile. */
+static void test_beginning(void **state)
+{
+	_cleanup_(plan_unrefp) struct plan *plan = plan_of_groups(1);
+	_cleanup_(cpulist_release) struct cpulist cpus = first_cpus(1);
+	_cleanup_(totals_freep) struct totals *from = totals_of_cgroups(plan, 1, &cpus);
+	_cleanup_(totals_freep) struct totals *to = totals_of_cgroups(plan, 1, &cpus);
+	struct totals_row *old = TAILQ_FIRST(&from->rows[SCOPE_CGROUP]), *row = TAILQ_FIRST(&to->rows[SCOPE_CGROUP]);
+
+	(void)state;
+	assert_true(old->began < row->began);
+	old->since = row->since + 3600 * (uint64_t)SECOND;
+	assert_int_equal(totals_carry(to, from, true, &cpus, SECOND), 0);
+	assert_int_equal(row->since, old->since);
+	assert_int_equal(row->began, old->began);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_cpus),
 		cmocka_unit_test(test_many_groups),
+		cmocka_unit_test(test_beginning),
 	};
 
 	return cmocka_run_group_tests_name("carry", tests, NULL, NULL);
