@@ -4,6 +4,7 @@
 
 #include "count/cpu-canary.h"
 #include "count/engines.h"
+#include "count/gaps.h"
 #include "count/image.h"
 #include "count/keep.h"
 #include "count/settle.h"
@@ -31,6 +32,7 @@ struct count {
 	struct cpulist known_cpus;    /* with those that were, and are offline now: their rows are kept */
 	struct cpu_topology topology; /* of an image, where it was restored */
 	struct cpulist lost;	      /* in a takeover: CPUs on which the predecessor counts no more */
+	const struct cpulist *online; /* count_note_online(), or NULL */
 	struct cpu_canaries canaries; /* of those of the cpus that need one */
 	struct count_options options;
 	struct states *states;
@@ -108,15 +110,7 @@ static void open_canaries(struct count *count)
 
 int count_find_lost(const struct count *count, struct cpulist *ret)
 {
-	for (size_t i = 0; i < count->cpus.nr; i++) {
-		int cpu = count->cpus.cpu[i], r = 0;
-
-		if (cpu_has_been_offline(&count->canaries, &count->engines, cpu))
-			r = cpulist_add(ret, cpu);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return cpus_find_lost(&count->canaries, &count->engines, &count->cpus, ret);
 }
 
 static size_t nr_fds(const struct count *count)
@@ -218,6 +212,7 @@ int count_takeover_end(struct count *count, struct count *from)
 	states_carry(count->states, from->states);
 	r = totals_carry(count->totals, from->totals, count->options.cgroup_per_cpu, &count->cpus, now);
 	count->totals->holds = false;
+	gaps_note_opened(count->totals, &count->cpus, &from->cpus, &count->lost);
 	settle_rows(count->totals, &count->engines, &count->cpus, count->options.excluded);
 	/* New events have not been read yet, and cells whose events are closed still look measured. */
 	read_all(count);
@@ -601,13 +596,20 @@ bool count_is_in_doubt(const struct count *count)
 	return count->states->in_doubt;
 }
 
+void count_note_online(struct count *count, const struct cpulist *online)
+{
+	count->online = online;
+}
+
 void count_tick(struct count *count, const uint64_t *busy)
 {
+	const struct gaps_cpus cpus = { &count->cpus, count->options.excluded, steal_ptr(count->online) };
 	bool between = count->judged != count->last_tick;
 
 	read_all(count);
 	judge_sets(count, between ? JUDGE_NS / 2 : 0);
 	count->last_tick = count->last_read;
+	gaps_note(count->totals, &count->engines, &count->canaries, &cpus);
 	totals_tick(count->totals, count->last_read);
 	states_update(count->states, count->totals, &count->cpus, busy);
 }

@@ -121,6 +121,10 @@ void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool 
  * read is counted in the stats, and its columns' states say why. */
 void count_read(struct count *count);
 
+/* For the next count_tick(): the CPUs that are online now (borrowed until then). One that is not counted yet leaves the
+ * interval without rates. */
+void count_note_online(struct count *count, const struct cpulist *online);
+
 /* Reads, and ends an interval: works out rates, shares and states. busy: ns in which each CPU was busy in the interval;
  * NULL: not known. It is of use only while count_is_in_doubt() (stall.h). */
 void count_tick(struct count *count, const uint64_t *busy);

@@ -3,6 +3,8 @@
 #include "count/cpu-canary.h"
 
 #include "host/privilege.h"
+#include "totals/estimate.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -44,8 +46,9 @@ void cpu_canary_check(struct cpu_canary *canary, uint64_t now)
 	    read(canary->fd, values, sizeof(values)) != sizeof(values))
 		return;
 	canary->broken |= values[1] == canary->enabled;
+	canary->time_missing |= time_is_missing(values[1] - canary->enabled, now - canary->read_at);
 	canary->enabled = values[1];
-	canary->read_at = now;
+	canary->read_at = clock_monotonic_ns();
 }
 
 /* --- of a count */
@@ -188,4 +191,15 @@ bool cpu_has_been_offline(const struct cpu_canaries *canaries, const struct engi
 	const struct cpu_canary *canary = cpu_canaries_find(canaries, cpu);
 
 	return (canary && canary->broken) || engines_life(engines, cpu) == LIFE_BEEN_OFFLINE;
+}
+
+int cpus_find_lost(const struct cpu_canaries *canaries, const struct engines *engines, const struct cpulist *cpus,
+		   struct cpulist *ret)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < cpus->nr && r == 0; i++)
+		if (cpu_has_been_offline(canaries, engines, cpus->cpu[i]))
+			r = cpulist_add(ret, cpus->cpu[i]);
+	return r;
 }

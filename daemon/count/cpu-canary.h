@@ -18,6 +18,7 @@ struct cpu_canary {
 	uint64_t id; /* PERF_EVENT_IOC_ID */
 	uint64_t enabled, read_at; /* ns; CLOCK_MONOTONIC ns */
 	bool broken;		   /* its CPU has been offline, and the canary says nothing more */
+	bool time_missing; /* a check found that its CPU had been offline for a part of the time; gaps.h clears it */
 };
 
 /* now: CLOCK_MONOTONIC ns. */
@@ -50,6 +51,9 @@ size_t cpu_canaries_nr_open(const struct cpu_canaries *canaries);
 
 /* By what the engines' events and the canary have shown. */
 bool cpu_has_been_offline(const struct cpu_canaries *canaries, const struct engines *engines, int cpu);
+/* Adds those of the CPUs to ret. -ENOMEM. */
+int cpus_find_lost(const struct cpu_canaries *canaries, const struct engines *engines, const struct cpulist *cpus,
+		   struct cpulist *ret);
 
 /* Moves the canaries of these CPUs that can still tell something to another object, which is empty. */
 void cpu_canaries_move(struct cpu_canaries *to, struct cpu_canaries *from, const struct cpulist *cpus);

@@ -565,6 +565,7 @@ static void get_cells(struct unpack *in, struct totals_row *row, const struct sc
 		row->cells[i].total = unpack_u64(in);
 		row->rates[i].at_tick = unpack_at_most(in, row->cells[i].total);
 		row->cells[i].measured = unpack_at_most(in, 1);
+		row->rates[i].begun = row->cells[i].measured;
 	}
 	for (size_t i = 0; i < plan->nr_sets; i++) {
 		row->times[i].enabled = unpack_u64(in);

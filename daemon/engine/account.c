@@ -21,6 +21,11 @@ void account_add_counts(const struct account *account, const uint64_t *counts, u
 		totals_add_counts(account->row, account->plan, account->set, counts, covered);
 }
 
+void account_note_missing_time(const struct account *account)
+{
+	account->row->times[account->set].time_missing = true;
+}
+
 void account_note_run(const struct account *account, uint64_t enabled, bool ran, bool timeless)
 {
 	struct set_health *health = account->health;

@@ -27,6 +27,9 @@ void account_add_times(const struct account *account, uint64_t enabled, uint64_t
 /* Adds a count for each member of the set; covered: the enabled time, in ns, that they cover. */
 void account_add_counts(const struct account *account, const uint64_t *counts, uint64_t covered);
 
+/* Notes that the set of a CPU was not enabled for a part of the interval. */
+void account_note_missing_time(const struct account *account);
+
 /* Notes what a reading shows of a group. enabled: how long it has been since it was opened (ns); ran: has it run, or
  * counted; timeless: it has counted while its running time stood still (cgroup events on kernel 6.18). */
 void account_note_run(const struct account *account, uint64_t enabled, bool ran, bool timeless);

@@ -258,7 +258,8 @@ static void add_rates(struct buf *out, const struct past *past, const struct eve
 	buf_str(out, "\":[");
 	for (size_t i = past->first; i < past->end; i++) {
 		add_comma(out, i - past->first);
-		measure_add(out, past->points[i] * event->scale * 1e9 / (double)past->all[i].length);
+		measure_add(out, past->all[i].gap ? NAN :
+						    past->points[i] * event->scale * 1e9 / (double)past->all[i].length);
 	}
 	buf_char(out, ']');
 }

@@ -52,9 +52,9 @@ static void add_row(struct snapshot_table *sums, const struct snapshot_table *fr
 			sum->total = UINT64_MAX;
 		if (!cell->measured)
 			continue;
+		/* Without the rate of one CPU, the sum of the others is not the rate of all. */
+		sum->rate = sum->measured ? sum->rate + cell->rate : cell->rate;
 		sum->measured = true;
-		if (!isnan(cell->rate))
-			sum->rate = isnan(sum->rate) ? cell->rate : sum->rate + cell->rate;
 	}
 	for (size_t i = 0; i < from->nr_sets; i++) {
 		const struct snapshot_times *times = &from->times[row * from->nr_sets + i];

@@ -390,7 +390,7 @@ void history_set_max_size(struct history *history, uint64_t max_size)
 
 /* Begins a slot that ends now, in each ring whose period is over: a bit for each. A coarse slot ends with a fine
  * one. */
-static unsigned begin_slots(struct history *history, const struct clock_times *now)
+static unsigned begin_slots(struct history *history, const struct clock_times *now, uint64_t gap_at)
 {
 	unsigned due = 0;
 
@@ -405,6 +405,7 @@ static unsigned begin_slots(struct history *history, const struct clock_times *n
 		times->nr += times->nr < nr_slots[ring];
 		times->end[times->at] = now->boottime;
 		times->length[times->at] = times->last ? length : 0;
+		times->gap[times->at] = gap_at > times->last;
 		times->last = now->monotonic;
 	}
 	return due;
@@ -532,7 +533,7 @@ void history_take(struct history *history, const struct totals *totals, const st
 	if (history->max_size == 0)
 		return;
 	history_use_plan(history, totals->plan);
-	due = begin_slots(history, now);
+	due = begin_slots(history, now, totals->gap_at);
 	if (!due)
 		return;
 	note_doubts(history, is_doubtful, userdata);
@@ -570,6 +571,7 @@ static size_t add_slot(const struct history *history, struct history_slot *ret, 
 		.end.boottime = times->end[slot],
 		.end.realtime = history->last.realtime - (history->last.boottime - times->end[slot]),
 		.length = times->length[slot],
+		.gap = times->gap[slot],
 	};
 	return 1;
 }

@@ -57,6 +57,7 @@ struct history_times {
 	size_t nr, at;			 /* slots that are filled, and the newest one */
 	uint64_t end[HISTORY_COARSE];	 /* CLOCK_BOOTTIME ns, which goes on while the machine is suspended */
 	uint64_t length[HISTORY_COARSE]; /* CLOCK_MONOTONIC ns: in which something was counted */
+	bool gap[HISTORY_COARSE];	 /* a CPU was not counted for a part of it */
 	uint64_t last;			 /* CLOCK_MONOTONIC ns of the newest slot's end; 0: none yet */
 };
 
@@ -101,6 +102,7 @@ struct history_slot {
 	size_t number;		/* among all points of a row */
 	struct clock_times end; /* realtime: by the clock at the last reading */
 	uint64_t length; /* ns in which something was counted: less than since the slot before, if the machine slept */
+	bool gap;	 /* a CPU was not counted for a part of it: points are counts, and tell no rate */
 };
 
 /* The slots that cover all the time that is known, each moment once: coarse ones, then fine ones. Returns their number.

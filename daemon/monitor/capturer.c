@@ -238,8 +238,9 @@ static void fill_points(struct capture *capture, const struct history *history)
 		add_points(&sum, capture, history, &history->gone, &columns, &slots[i]);
 		capture->points[capture->nr_points++] = (struct capture_point){
 			.end = slots[i].end.realtime,
-			.rate = sum * plan->columns[columns.items[0]].event->scale /
-				((double)slots[i].length / NS_PER_S),
+			.rate = slots[i].gap ? NAN :
+					       sum * plan->columns[columns.items[0]].event->scale /
+						       ((double)slots[i].length / NS_PER_S),
 		};
 	}
 }

@@ -122,8 +122,17 @@ static void take_history(struct monitor *monitor)
 	history_take(&monitor->history, count_totals(monitor->count), &now, is_stalled, monitor->count);
 }
 
+/* A CPU that has come back is opened by the next check (monitor_follow_machine()), which may be in the next interval. */
+static void note_online(struct monitor *monitor, struct cpulist *online)
+{
+	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
+	if (cpulist_parse(online, monitor->cpu_watch.text) == 0 && online->nr > 0)
+		count_note_online(monitor->count, online);
+}
+
 void monitor_tick(struct monitor *monitor)
 {
+	_cleanup_(cpulist_release) struct cpulist online = {};
 	const uint64_t *busy = NULL;
 
 	monitor_retry(monitor);
@@ -132,6 +141,7 @@ void monitor_tick(struct monitor *monitor)
 		busy = cpu_busy_update(&monitor->busy, &monitor->machine->cpus, monitor->config->procfs.text);
 	else
 		cpu_busy_forget(&monitor->busy);
+	note_online(monitor, &online);
 	count_tick(monitor->count, busy);
 	take_history(monitor);
 	monitor_note_sampled(monitor);

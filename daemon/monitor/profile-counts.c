@@ -66,8 +66,9 @@ static int add_row(struct profile_counts *counts, const struct history *history,
 	if (!count->counted)
 		return -ENOMEM;
 	counts->nr++;
+	/* The samples of a CPU that was not counted are there. */
 	for (size_t i = 0; i < counts->nr_slots; i++)
-		count->counted[i] = history_point(history, row, column, &slots[i]);
+		count->counted[i] = slots[i].gap ? NAN : history_point(history, row, column, &slots[i]);
 	return 0;
 }
 

@@ -91,7 +91,7 @@ static int find_predecessors(struct carrying *carrying, enum scope scope)
 	return 0;
 }
 
-/* Carries the time that a set has waited to the set that has its leader now. */
+/* Carries the time that a set has waited, and its gap, to the set that has its leader now. */
 static void carry_waited(const struct carrying *carrying, struct totals_row *to, const struct totals_row *from)
 {
 	const struct scope_plan *plan = &carrying->to->plan->scope[from->scope];
@@ -101,8 +101,11 @@ static void carry_waited(const struct carrying *carrying, struct totals_row *to,
 		size_t leader = carrying->predecessors[from->scope][plan->sets[i].columns[0]];
 		size_t set = plan_set_of(from_plan, leader);
 
-		if (set != NO_SET)
-			to->times[i].waited = from->times[set].waited;
+		if (set == NO_SET)
+			continue;
+		to->times[i].waited = from->times[set].waited;
+		to->times[i].gap = from->times[set].gap;
+		to->times[i].time_missing = from->times[set].time_missing;
 	}
 }
 
@@ -242,6 +245,8 @@ int totals_carry(struct totals *to, const struct totals *from, bool per_cpu, con
 		if (carrying.predecessors[SCOPE_CPU][i] != NO_COLUMN)
 			to->all_cpus[i] = from->all_cpus[carrying.predecessors[SCOPE_CPU][i]];
 	to->last_tick = from->last_tick;
+	to->gap |= from->gap;
+	to->gap_at = from->gap_at;
 	to->pushed_out += from->pushed_out;
 	return r;
 }

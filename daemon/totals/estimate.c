@@ -9,6 +9,10 @@
 /* Some turns on the PMU: less time tells nothing of the kernel's times. */
 #define TELLING_NS 20000000U
 
+/* By so much the kernel's clock and CLOCK_MONOTONIC may differ between two readings: a constant, and a part. */
+#define MISSING_NS 20000000U
+#define MISSING_PART 64U
+
 /* The part of the time that a group runs. Equal: all of it. */
 struct share {
 	uint64_t enabled, running;
@@ -126,4 +130,9 @@ enum estimate estimate(struct baseline *base, const struct reading *now, size_t 
 	if (r == ESTIMATE_COUNTED)
 		baseline_move(base, now, nr);
 	return r;
+}
+
+bool time_is_missing(uint64_t enabled, uint64_t elapsed)
+{
+	return elapsed > enabled && elapsed - enabled > MISSING_NS + elapsed / MISSING_PART;
 }

@@ -8,17 +8,22 @@
  * too brief to tell a share of the PMU. */
 #define HOLD_NS 100000000U
 
-/* part: the part of the added counts that belongs to this interval. */
+/* part: the part of the added counts that belongs to this interval. gap: they do not cover it. */
 static void cell_tick(const struct totals_cell *cell, struct totals_rate *rate, const struct rate_step *step,
-		      double part, uint64_t *counted)
+		      double part, bool gap, uint64_t *counted)
 {
 	uint64_t risen = cell->total - rate->at_tick;
+	bool covered = rate->begun && !gap;
 
 	*counted += risen;
-	rate->rate = cell->measured ? part * (double)risen / step->seconds : NAN;
+	rate->rate = cell->measured && covered ? part * (double)risen / step->seconds : NAN;
 	rate->held = false;
+	rate->begun = cell->measured;
 	rate->at_tick = cell->total;
-	rate_averages_add(&rate->averages, step, rate->rate);
+	if (cell->measured && !covered)
+		rate_averages_wait(&rate->averages, step);
+	else
+		rate_averages_add(&rate->averages, step, rate->rate);
 }
 
 static void rate_wait(struct totals_rate *rate, const struct rate_step *step, bool hold)
@@ -46,8 +51,9 @@ static void set_tick(struct totals_row *row, const struct set *set, struct total
 		if (waits && row->cells[column].measured)
 			rate_wait(&row->rates[column], step, times->waited + step->ns < HOLD_NS);
 		else
-			cell_tick(&row->cells[column], &row->rates[column], &whole, part, &counted[column]);
+			cell_tick(&row->cells[column], &row->rates[column], &whole, part, times->gap, &counted[column]);
 	}
+	times->gap &= waits;
 	times->waited = waits ? times->waited + step->ns : counts ? 0 : times->waited;
 	times->covered = 0;
 	times->share = enabled ? fmin(1, (double)running / (double)enabled) : NAN;
@@ -64,7 +70,7 @@ static void row_tick(struct totals_row *row, const struct scope_plan *plan, cons
 		set_tick(row, &plan->sets[i], &row->times[i], step, counted);
 	for (size_t i = 0; i < plan->nr_columns; i++)
 		if (plan->columns[i].set == NO_SET)
-			cell_tick(&row->cells[i], &row->rates[i], step, 1, &counted[i]);
+			cell_tick(&row->cells[i], &row->rates[i], step, 1, false, &counted[i]);
 }
 
 static void sum_add(struct totals_sum *sum, const struct rate_step *step, double rate)
@@ -81,7 +87,8 @@ static void sum_wait(struct totals_sum *sum, const struct rate_step *step)
 	sum->waited += step->ns;
 }
 
-/* CPUs that are not measured for now, or wait, leave a sum of those that are. */
+/* CPUs that are not measured for now, or wait, leave a sum of those that are. One that was counted for a part of the
+ * interval leaves none. */
 static void sum_tick(struct totals *totals, const struct rate_step *step)
 {
 	for (size_t i = 0; i < totals->plan->scope[SCOPE_CPU].nr_columns; i++) {
@@ -95,7 +102,7 @@ static void sum_tick(struct totals *totals, const struct rate_step *step)
 			if (!isnan(row->rates[i].rate))
 				rate = isnan(rate) ? row->rates[i].rate : rate + row->rates[i].rate;
 		}
-		if (measured && !told)
+		if (measured && (totals->gap || !told))
 			sum_wait(&totals->all_cpus[i], step);
 		else
 			sum_add(&totals->all_cpus[i], step, rate);
@@ -115,5 +122,7 @@ void totals_tick(struct totals *totals, uint64_t now)
 			row_tick(row, plan, &step, totals->counted[scope]);
 	}
 	sum_tick(totals, &step);
+	totals->gap_at = totals->gap ? now : totals->gap_at;
+	totals->gap = false;
 	totals->last_tick = now;
 }

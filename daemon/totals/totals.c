@@ -287,6 +287,18 @@ void totals_add_counts(struct totals_row *row, const struct scope_plan *plan, si
 	row->times[set].covered += covered;
 }
 
+void totals_note_gap(struct totals *totals, int cpu)
+{
+	totals->gap = true;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		struct totals_row *row;
+
+		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
+			for (size_t i = 0; i < totals->plan->scope[scope].nr_sets; i++)
+				row->times[i].gap |= row->cpu == cpu || row->cpu == ROW_ALL_CPUS;
+	}
+}
+
 static void set_measured(struct totals_row *row, const struct set *set, bool measured)
 {
 	for (size_t i = 0; i < set->nr; i++)

@@ -38,17 +38,20 @@ struct totals_rate {
 	uint64_t at_tick;	       /* the total */
 	double rate;		       /* counts per second over the interval; NAN: not known (yet) */
 	struct rate_averages averages; /* of that rate */
-	bool held; /* the rate is of an earlier interval: since then too little time has passed to tell another */
+	bool held;  /* the rate is of an earlier interval: since then too little time has passed to tell another */
+	bool begun; /* it was measured at the end of the last interval, so that the next one covers all of its time */
 };
 
 /* Times of one set in one row, in ns: sums over the CPUs and lives of the files that fed it. */
 struct totals_times {
 	uint64_t enabled, running;
 	uint64_t enabled_at_tick, running_at_tick;
-	uint64_t covered; /* enabled time covered by counts added since the last tick; may start before it */
-	uint64_t waited;  /* length of the intervals since the last count in which it was enabled */
-	double share;	  /* running / enabled over the last interval; NAN: it was not enabled */
-	bool estimated;	  /* by the last share that is known, counts are estimates */
+	uint64_t covered;  /* enabled time covered by counts added since the last tick; may start before it */
+	uint64_t waited;   /* length of the intervals since the last count in which it was enabled */
+	double share;	   /* running / enabled over the last interval; NAN: it was not enabled */
+	bool estimated;	   /* by the last share that is known, counts are estimates */
+	bool time_missing; /* of a CPU: in this interval its events were not enabled all the time */
+	bool gap;	   /* since the last count that made a rate, a part of the time was not counted: no rate */
 };
 
 #define ROW_ALL_CPUS (-1)
@@ -94,6 +97,8 @@ struct totals {
 	struct totals_sum *all_cpus;   /* one a column of SCOPE_CPU */
 	struct totals_row *by_target;  /* users choose labels, but the number of rows is bounded */
 	uint64_t last_tick;	       /* CLOCK_MONOTONIC ns; 0: none yet */
+	bool gap;		       /* totals_note_gap() was called since then */
+	uint64_t gap_at;	       /* CLOCK_MONOTONIC ns: the end of the last interval with a gap; 0: none yet */
 	bool holds; /* totals_carry() holds cgroups that are not counted any more, in place of letting them linger */
 };
 
@@ -139,6 +144,9 @@ enum observation {
 	OBSERVED_RUNNING,
 	OBSERVED_LOST, /* could not be opened, or not be read */
 };
+
+/* A CPU was online in this interval without being counted for a part of it: neither that CPU nor cgroups have a rate. */
+void totals_note_gap(struct totals *totals, int cpu);
 
 /*
  * Settles whether the cells of a set are measured. observations: a bit (1 << enum observation) for each kind that any

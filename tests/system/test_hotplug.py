@@ -116,6 +116,12 @@ def wait_counted_again(daemon, patience=None):
     return daemon.fresh()
 
 
+def rates_since(daemon, begin):
+    """Of all cgroups, in each slot that ended later."""
+    past = daemon.json(f"/api/v1/history?scope=cgroup&event=page-faults&from={begin}")
+    return [rate for cgroup in past["cgroups"] for rate in cgroup["events"]["page_faults"]]
+
+
 class Story:
     """A helper in a cgroup, on the CPU that will go, and all that it does, as the kernel has it."""
 
@@ -181,9 +187,11 @@ def test_a_cpu_that_goes_offline_and_comes_back_loses_nothing(switch, perfmond, 
         assert Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=switch.label) == 0
         assert Delta(away, later).of(FAULTS, cgroup=story.group.label, cpu=str(cpus[0])) == faults >= 1000
 
+    known = daemon.json("/api/v1/history")["timestamp"]
     switch.on()
     back = wait_counted_again(daemon)
     assert not groups or back.value("perfmond_cpus") == len(cpus)
+    until(lambda: None in rates_since(daemon, known), "the interval in which it came back has no rate")
     moved = story.move(daemon, switch.cpu)
     faults = story.work_on(switch.cpu)
     end = daemon.fresh()

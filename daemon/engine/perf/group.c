@@ -3,6 +3,7 @@
 #include "engine/perf/group.h"
 
 #include "engine/account.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -82,7 +83,9 @@ void perf_group_start(struct perf_group *group, uint64_t now)
 	/* It has no error that a group just opened could have; one that does not start is never seen to run. */
 	if (perf_group_is_open(group))
 		(void)perf_enable_group(group->fds[0]);
-	group->read_at = group->base_at = group->moved_at = now;
+	group->base_at = group->moved_at = now;
+	/* Opening others can have taken long since `now`. */
+	group->read_at = clock_monotonic_ns();
 	group->started = true;
 }
 
@@ -238,8 +241,9 @@ static uint64_t take_clock(struct perf_group *group, const struct reading *now, 
 	return clock;
 }
 
-/* Adds to the times that are exposed. */
-static void add_times(struct perf_group *group, const struct reading *now, const struct reading_context *context)
+/* Adds to the times that are exposed. recovered: it was in error state at the last reading, in which it has no time. */
+static void add_times(struct perf_group *group, const struct reading *now, const struct reading_context *context,
+		      bool recovered)
 {
 	const struct account own = own_account(group, context);
 	uint64_t elapsed = context->at > group->read_at ? context->at - group->read_at : 0;
@@ -257,11 +261,15 @@ static void add_times(struct perf_group *group, const struct reading *now, const
 		perf_level_add_times(context->all, enabled, running, context->at);
 	if (elapsed > STILL_NS)
 		group->still = now->enabled == group->enabled;
+	/* Only a CPU's time goes on all the time. */
+	if (group->row->scope == SCOPE_CPU && !recovered && time_is_missing(enabled, elapsed))
+		account_note_missing_time(&own);
 	if (now->enabled != group->enabled)
 		group->moved_at = context->at;
 	group->enabled = now->enabled;
 	group->running = now->running;
-	group->read_at = context->at;
+	/* The moment of this reading: others may have come long before it. */
+	group->read_at = group->row->scope == SCOPE_CPU ? clock_monotonic_ns() : context->at;
 }
 
 /* --- readings that can't be true */
@@ -445,6 +453,7 @@ enum observation perf_group_update(struct perf_group *group, const struct readin
 	const struct set *set = account_set(&own);
 	struct reason why;
 	struct reading now;
+	bool starved = group->starved;
 	uint64_t elapsed;
 	int r;
 
@@ -468,7 +477,7 @@ enum observation perf_group_update(struct perf_group *group, const struct readin
 	now.last = context->last || group->dead;
 	now.brief = is_brief(group, &now, context, elapsed);
 	note_run(group, &now, context);
-	add_times(group, &now, context);
+	add_times(group, &now, context, starved);
 	add_counts(group, &now, context);
 
 	if (set->exact || group->base.running > 0 || group->base.clock > 0)

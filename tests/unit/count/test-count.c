@@ -159,7 +159,9 @@ static void test_rates_of_what_waits(void **state)
 	for (int i = 0; i < 100; i++) {
 		bool waits = i >= 10 && i < 70;
 
-		fake_perf.clock -= 2 * tick; /* that is one tick for all three */
+		fake_perf.clock -= 4 * tick; /* that is one tick for all five */
+		fake_run(0, 1, tick, tick, 0);
+		fake_run(0, 5, tick, tick, 0);
 		fake_run(0, 0, tick, waits ? 0 : tick, waits ? 0 : 10);
 		fake_run(a->identity->id, 0, tick, waits ? 0 : tick, waits ? 0 : 10);
 		fake_run(a->identity->id, 1, tick, tick, 10);

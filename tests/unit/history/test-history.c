@@ -5,6 +5,7 @@
 #include "expose/past.h"
 #include "history/history.h"
 #include "setup/made-snapshot.h"
+#include "totals/tick.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -634,6 +635,37 @@ static void test_json(_unused_ void **state)
 	world_free(w);
 }
 
+/* In a second a CPU is not counted for a part of it: JSON has no rates of that second, nor of the quarter of a minute
+ * with it when that is all there is, and the totals go on. */
+static void test_gap(_unused_ void **state)
+{
+	struct world *w = world_new(MEMORY);
+	struct totals_row *row = add_target(w, "/a", false);
+	_cleanup_(buf_release) struct buf json = {}, text = {};
+	struct expose_query query = { .event = "cycles" };
+
+	for (uint64_t i = 0; i < 80; i++) {
+		if (i == 2 || i == 78)
+			totals_note_gap(w->totals, 0);
+		totals_tick(w->totals, w->clocks.monotonic);
+		take(w);
+		row->cells[0].total += 10;
+		pass(w, SECOND);
+	}
+	assert_int_equal(expose_past_json(&json, &w->history, &plain, &query), 0);
+	buf_char(&json, '\0');
+	assert_non_null(strstr(json.data, "\"seconds\":[15,15,1,"));
+	assert_non_null(strstr(json.data, "\"cycles\":[null,10,10,"));
+	assert_non_null(strstr(json.data, ",10,10,null,10]"));
+	assert_int_equal(expose_past_openmetrics(&text, &w->history, &plain, &query), 0);
+	buf_char(&text, '\0');
+	assert_non_null(strstr(text.data, "perf_cgroup_cycles_total{cgroup=\"/a\"} 0 1700000000\n"
+					  "perf_cgroup_cycles_total{cgroup=\"/a\"} 150 1700000015\n"));
+	assert_non_null(strstr(text.data, "perf_cgroup_cycles_total{cgroup=\"/a\"} 780 1700000078\n"
+					  "perf_cgroup_cycles_total{cgroup=\"/a\"} 790 1700000079\n"));
+	world_free(w);
+}
+
 /* Nothing was read yet; and more than an answer may have. */
 static void test_json_bounds(_unused_ void **state)
 {
@@ -678,6 +710,7 @@ int main(void)
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_json_bounds),
 	};
 
