@@ -60,6 +60,7 @@ static const struct event *past_event(const struct past *past, enum scope scope,
 
 /* --- selecting */
 
+/* A slot is of the stretch in which its end is, and one that ends with a stretch is not of the next one. */
 static void choose_slots(struct past *past, const struct expose_query *query)
 {
 	uint64_t now = past->history->last.realtime, from = 0, to = UINT64_MAX;
@@ -70,7 +71,7 @@ static void choose_slots(struct past *past, const struct expose_query *query)
 		to = moment_realtime(&query->to, now);
 	if (past->history->plan)
 		past->nr_all = history_slots(past->history, past->all);
-	while (past->first < past->nr_all && past->all[past->first].end.realtime < from)
+	while (past->first < past->nr_all && past->all[past->first].end.realtime <= from)
 		past->first++;
 	past->end = past->nr_all;
 	while (past->end > past->first && past->all[past->end - 1].end.realtime > to)

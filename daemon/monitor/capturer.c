@@ -146,6 +146,7 @@ static enum due_answer take_target(void *userdata, const struct watched_rule *ru
 {
 	struct capturer *capturer = userdata;
 	const struct profiler *profiler = capturer->world->profiler;
+	uint64_t now = archive_moment(target->now);
 	struct capture_cause cause = {
 		.rule = rule->name,
 		.when = rule->when,
@@ -154,10 +155,10 @@ static enum due_answer take_target(void *userdata, const struct watched_rule *ru
 		.unit = event_unit_name(target->event->unit)[0] ? event_unit_name(target->event->unit) : "count",
 		.value = target->value,
 		.threshold = rule->rule.threshold,
-		.time = target->now,
+		.time = now,
 		.realtime = clock_realtime_ns(),
-		.from = target->now > rule->config->before ? target->now - rule->config->before : 0,
-		.to = target->now + rule->config->after,
+		.from = now > rule->config->before ? now - rule->config->before : 0,
+		.to = now + rule->config->after,
 	};
 	struct capture *capture;
 	struct reason reason;
@@ -304,6 +305,7 @@ void capturer_turn(struct capturer *capturer, const struct capturer_world *world
 /* All that there is of a stretch that would go on. */
 static void end_early(struct capture *capture, const struct capturer_world *world, uint64_t now)
 {
+	now = archive_moment(now);
 	if (capture->cause.to > now)
 		capture->cause.to = capture->extract.to = now;
 	while (copy_samples(capture, world))

@@ -44,9 +44,9 @@ static size_t find_column(const struct history *history, const struct profile_ev
 
 static void fill_times(struct profile_counts *ret, const struct history_slot *slots)
 {
-	ret->begin = slots[0].end.monotonic - slots[0].length;
+	ret->begin = archive_moment(slots[0].end.monotonic - slots[0].length);
 	for (size_t i = 0; i < ret->nr_slots; i++)
-		ret->ends[i] = slots[i].end.monotonic;
+		ret->ends[i] = archive_moment(slots[i].end.monotonic);
 }
 
 static int add_row(struct profile_counts *counts, const struct history *history, const struct history_row *row,

@@ -589,6 +589,8 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 {
 	_cleanup_(profile_counts_release) struct profile_counts counts = {};
 	struct profile_query whole = *query;
+	/* Whole milliseconds: rounding the end of the stretch to the nearest must not put it later. */
+	uint64_t drained = profiler->drained - profiler->drained % NS_PER_MS;
 	int r, number = find_event(profiler, event, why);
 
 	if (number < 0)
@@ -597,8 +599,8 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 	whole.event = profiler->events.items[number].key;
 	whole.since = profiler->since;
 	/* What is later may lack samples that are in the rings. Slots keep the width that was asked for. */
-	if (whole.to > profiler->drained && !query->nr_slots)
-		whole.to = whole.from > profiler->drained ? whole.from : profiler->drained;
+	if (whole.to > drained && !query->nr_slots)
+		whole.to = whole.from > drained ? whole.from : drained;
 	whole.counts = history ? &counts : NULL;
 	r = history ? profile_counts_read(&counts, history, &profiler->events.items[number]) : 0;
 	if (r == 0)

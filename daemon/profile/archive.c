@@ -398,7 +398,8 @@ static int open_segment(struct archive *archive, uint64_t time, size_t *budget)
 	*budget -= sizeof(*segment) + bytes;
 	/* Records can come a little out of order. */
 	segment->base = time > NS_PER_S ? time - NS_PER_S : 0;
-	segment->first = segment->last = time;
+	segment->base -= segment->base % NS_PER_MS;
+	segment->first = segment->last = time - time % NS_PER_MS;
 	segment->age = ++archive->age;
 	segment->cap = (uint32_t)(bytes / sizeof(*segment->samples));
 	archive->nr_segments++;
@@ -445,6 +446,7 @@ void archive_put_sample(struct archive *archive, uint64_t time, uint32_t context
 {
 	struct segment *segment = TAILQ_LAST(&archive->segments, segment_list);
 
+	time -= time % NS_PER_MS;
 	segment->samples[segment->nr++] = (struct stored_sample){
 		.ms = (uint32_t)((time - segment->base) / NS_PER_MS),
 		.context = context,

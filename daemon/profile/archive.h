@@ -16,6 +16,7 @@
 #include "profile/table.h"
 #include "symbol/module.h"
 #include "symbol/naming.h"
+#include "util/clock.h"
 
 #include <sys/queue.h>
 
@@ -72,7 +73,7 @@ struct stored_sample {
 
 struct segment {
 	uint32_t age;
-	uint64_t base; /* CLOCK_MONOTONIC ns */
+	uint64_t base; /* CLOCK_MONOTONIC ns, whole ms; as are the times of the first and the last sample */
 	uint64_t first, last;
 	uint32_t nr, cap;
 	struct stored_sample *samples; /* whole pages; a child that answers a question shares them */
@@ -124,6 +125,15 @@ struct archive_sample {
 /* Adds a sample, and drops the oldest ones if there is no room. -ENOMEM, -ENOSPC: it is not added, and counted as
  * dropped. */
 int archive_add(struct archive *archive, const struct archive_sample *sample);
+
+/* Times of samples are whole milliseconds, and so are the bounds of stretches, to the nearest: the end of an answer is
+ * the beginning of the next one, also when it has been turned into the time of day and back. */
+static inline uint64_t archive_moment(uint64_t time)
+{
+	uint64_t moment = time - time % NS_PER_MS;
+
+	return time - moment < NS_PER_MS / 2 || moment > UINT64_MAX - NS_PER_MS ? moment : moment + NS_PER_MS;
+}
 
 /* The weight of a sample: exact below 2^31, and to 1 in 2^21 up to 2^41, at which it ends. */
 uint64_t archive_weight(const struct stored_sample *sample);

@@ -185,7 +185,7 @@ static bool is_wanted(struct copying *copying, const struct stored_sample *sampl
 	bool finer = extract->finer && time >= extract->finer_from && time < extract->finer_to;
 	uint32_t *known = &copying->contexts[sample->context];
 
-	if (time < extract->from || time > extract->to || *known == UNWANTED)
+	if (time < extract->from || time >= extract->to || *known == UNWANTED)
 		return false;
 	if (!*known && !extract_is_below(archive_text(copying->from, context->cgroup), extract->cgroup))
 		*known = UNWANTED;
@@ -216,7 +216,7 @@ static int copy_segment(struct copying *copying, const struct segment *segment, 
 		extract->age = segment->age;
 		extract->at = 0;
 	}
-	if (segment->nr && (segment->last < extract->from || segment->first > extract->to))
+	if (segment->nr && (segment->last < extract->from || segment->first >= extract->to))
 		extract->at = segment->nr;
 	while (r == 0 && extract->at < segment->nr) {
 		const struct stored_sample *sample = &segment->samples[extract->at++];

@@ -17,7 +17,7 @@ struct extract {
 	uint64_t finer_from, finer_to;
 	const char *cgroup; /* label; NULL: all samples */
 	const char *as;	    /* the event's name in the copy */
-	uint64_t from, to;  /* CLOCK_MONOTONIC ns; both are of the stretch */
+	uint64_t from, to;  /* CLOCK_MONOTONIC ns: [from, to) */
 
 	/* Up to where the archive was looked at: the age of a segment, and a place in it; at first 0. */
 	uint32_t age, at;

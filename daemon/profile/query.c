@@ -283,13 +283,12 @@ static int use_counts(struct asking *asking)
 
 /* --- slots */
 
-/* The slot of a time of the stretch; its end is of the last one. */
+/* The slot of a time of the stretch, which has a length then. */
 static size_t slot_of(const struct profile *profile, uint64_t time)
 {
 	uint64_t length = profile->to - profile->from;
-	size_t slot = length ? (size_t)((unsigned __int128)(time - profile->from) * profile->nr_slots / length) : 0;
 
-	return slot < profile->nr_slots ? slot : profile->nr_slots - 1;
+	return (size_t)((unsigned __int128)(time - profile->from) * profile->nr_slots / length);
 }
 
 static int add_to_slot(void *userdata, const struct stored_sample *sample, uint64_t time)
@@ -309,7 +308,7 @@ static int fill_slots(struct asking *asking)
 {
 	struct profile *profile = asking->profile;
 
-	profile->from = asking->query->from;
+	profile->from = archive_moment(asking->query->from);
 	profile->nr_slots = asking->query->nr_slots;
 	profile->slots = calloc(profile->nr_slots, sizeof(*profile->slots));
 	if (!profile->slots)
@@ -354,11 +353,12 @@ int profile_new(struct profile **ret, const struct archive *archive, const struc
 	profile->archive = archive;
 	profile->nodes = (struct table)TABLE_OF(struct profile_node, parent, offset);
 	profile->reach = query->since && !archive->sweeps ? query->since : oldest;
-	profile->to = query->to;
+	profile->to = archive_moment(query->to);
 	/* Of a stretch that has ended before there were samples, nothing is left but its end. */
 	profile->from = query->from > profile->reach ? query->from :
 			query->to < profile->reach   ? query->to :
 						       profile->reach;
+	profile->from = archive_moment(profile->from);
 	profile->oldest = oldest;
 	r = query->nr_slots ? fill_slots(&asking) : answer_with_tree(&asking);
 	if (r < 0)

@@ -33,7 +33,7 @@ struct profile_measure {
 };
 
 struct profile_query {
-	uint64_t from, to;	      /* CLOCK_MONOTONIC ns; both are of the stretch */
+	uint64_t from, to;	      /* CLOCK_MONOTONIC ns: [from, to), rounded to archive_moment() */
 	uint64_t since;		      /* nothing was sampled before; 0: not known */
 	const char *event;	      /* the archive's name of it */
 	const char *cgroup, *command; /* globs, or NULL */

@@ -108,7 +108,7 @@ static int walk_segment(struct selection *selection, const struct segment *segme
 		const struct stored_sample *sample = &segment->samples[i];
 		uint64_t time = segment->base + (uint64_t)sample->ms * NS_PER_MS;
 
-		if (time < from || time > to)
+		if (time < from || time >= to)
 			continue;
 		if (selection->contexts[sample->context] == CONTEXT_UNKNOWN)
 			r = judge_context(selection, sample->context);
@@ -124,7 +124,7 @@ int selection_walk(struct selection *selection, uint64_t from, uint64_t to, sele
 	int r = 0;
 
 	TAILQ_FOREACH(segment, &selection->archive->segments, in_all)
-		if (r >= 0 && segment->nr && segment->last >= from && segment->first <= to)
+		if (r >= 0 && segment->nr && segment->last >= from && segment->first < to)
 			r = walk_segment(selection, segment, from, to, take, userdata);
 	return r < 0 ? r : 0;
 }

@@ -157,7 +157,7 @@ static size_t slot_of(const struct profile_counts *counts, uint64_t time)
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (counts->ends[middle] < time)
+		if (counts->ends[middle] <= time)
 			low = middle + 1;
 		else
 			high = middle;

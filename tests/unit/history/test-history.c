@@ -635,6 +635,31 @@ static void test_json(_unused_ void **state)
 	world_free(w);
 }
 
+/* Each slot is of one of the stretches into which the past is cut, also where they are cut at the end of a slot. */
+static void test_neighbours(_unused_ void **state)
+{
+	struct world *w = small_past();
+
+	for (uint64_t length = 1; length < 8; length++) {
+		size_t slots = 0;
+
+		for (uint64_t from = 1700000000; from < 1700000006; from += length) {
+			_cleanup_(buf_release) struct buf out = {};
+			struct expose_query query = {
+				.from = { MOMENT_SINCE_EPOCH, from * SECOND },
+				.to = { MOMENT_SINCE_EPOCH, (from + length) * SECOND },
+			};
+
+			assert_int_equal(expose_past_json(&out, &w->history, &plain, &query), 0);
+			buf_char(&out, '\0');
+			for (const char *at = strstr(out.data, "seconds"); *at != ']'; at++)
+				slots += *at == '2';
+		}
+		assert_int_equal(slots, 3);
+	}
+	world_free(w);
+}
+
 /* In a second a CPU is not counted for a part of it: JSON has no rates of that second, nor of the quarter of a minute
  * with it when that is all there is, and the totals go on. */
 static void test_gap(_unused_ void **state)
@@ -710,6 +735,7 @@ int main(void)
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_json_bounds),
 	};
