@@ -78,7 +78,7 @@ static bool is_undoubted(const void *userdata, enum scope scope, size_t column)
 /* Has the newest slot of the history a gap? */
 static bool take_history(struct history *history, const struct world *w)
 {
-	const struct history_clocks now = { fake_perf.clock, fake_perf.clock, fake_perf.clock };
+	const struct clock_times now = { fake_perf.clock, fake_perf.clock, fake_perf.clock };
 	struct history_slot slots[HISTORY_SLOTS];
 	size_t nr;
 
