@@ -51,6 +51,7 @@ class Player:
         self.history = {"timestamp": time.time(), "times": [], "seconds": [], "cpus": [], "cgroups": []}
         self.profile = self.heat = None  # functions of the query; None: 404
         self.asked = []  # paths
+        self.below = ""  # the path that a proxy in front would have it at
         self.body, self.headers = page.content, {name: page.headers[name] for name in
                                                  ("Content-Type", "Content-Security-Policy", "X-Content-Type-Options")}
         player = self
@@ -83,8 +84,11 @@ class Player:
                     "shown": shown, "cpus": cpus, "cgroups": cgroups}
 
         self.asked.append(path)
-        if path == "/":
+        if path in (self.below, f"{self.below}/"):
             return self.body, self.headers
+        if not path.startswith(f"{self.below}/"):
+            return b"", {}
+        path = path.removeprefix(self.below)
         answers = {
             "/api/v1/snapshot": snapshot,
             "/api/v1/history": lambda: made(self.history),

@@ -220,6 +220,26 @@ def test_copies(shown, played):
         assert [float(query["from"]), float(query["to"])] == stretch and name.endswith(ending), link
 
 
+@pytest.mark.parametrize("end", ["", "/"])
+def test_below_the_path_of_a_proxy(played, browser, end):
+    """With and without a slash at its end: the page, the view of profiles, the links between them and downloads."""
+    players.play_town(played)
+    profiles.play(played)
+    played.below = "/perfmond"
+    url = f"{played.url}perfmond{end}"
+    browser.open(url)
+    harness.until(browser.names, "rows")
+    browser.one("#to-profile").click()
+    profiles.until_drawn(browser)
+    assert browser.driver.current_url.startswith(f"{url}#")
+    links = browser.run("return [...document.querySelectorAll('#downloads a')].map((it) => it.href)")
+    assert links and all(link.startswith(f"{played.url}perfmond/api/v1/profile?") for link in links)
+    browser.one("#to-list").click()
+    harness.until(lambda: browser.one("#rows").is_displayed(), "the list")
+    assert browser.driver.current_url.partition("#")[0] == url
+    assert all(path.startswith("/perfmond/") or path == f"/perfmond{end}" for path in played.asked), played.asked
+
+
 BEFORE = {**STACKS, (*profiles.BY_DB, ("vacuum", "/usr/bin/postgres")): 300,
           (*profiles.BY_WEB, profiles.SERVE, ("memcpy", profiles.LIBC)): 40}
 del BEFORE[(*profiles.BY_DB, *profiles.WRITE, ("copy_user", profiles.KERNEL))]

@@ -10,13 +10,17 @@ class Silence extends Error {
 	}
 }
 
+/* The daemon's paths are below that of the page, which has a slash at its end or, behind a proxy, may have none. Without
+ * what else is in the address: that may be a password, with which fetch() refuses it. The browser has it already. */
+function daemonUrl(path) {
+	return location.origin + location.pathname.replace(/\/?$/, "/") + path;
+}
+
 async function ask(path) {
 	let answer;
 
 	try {
-		/* Not relative to the address: that may have a password in it, with which fetch() refuses it. The
-		 * browser has it already. */
-		answer = await fetch(new URL(path, location.origin + location.pathname),
+		answer = await fetch(daemonUrl(path),
 			{ cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
 	} catch (error) {
 		throw new Silence(error.name === "TimeoutError" ? "it takes too long" : "it can't be reached");

@@ -42,7 +42,7 @@ function drawDownloads() {
 	for (const link of document.querySelectorAll("[data-format]")) {
 		const { format } = link.dataset;
 
-		attr(link, "href", profileUrl(format, { from, to }));
+		attr(link, "href", daemonUrl(profileUrl(format, { from, to })));
 		attr(link, "download", `${file.replaceAll(":", "")}${link.dataset.ending}`);
 	}
 }
