@@ -123,7 +123,7 @@ static unsigned element_specificity(const struct element *element, const struct 
 
 	if (word_is_text(&element->name, "*/*"))
 		return 1;
-	if (with_version && !word_is_text(&element->version, offer->version))
+	if (with_version && (!offer->version || !word_is_text(&element->version, offer->version)))
 		return 0;
 	if (element->name.len == type + 1 && element->name.text[type] == '*' &&
 	    strncasecmp(element->name.text, offer->type, type) == 0)

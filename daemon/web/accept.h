@@ -11,8 +11,8 @@
 
 struct media {
 	const char *type;    /* "text/plain" */
-	const char *version; /* the value that a media range's version= must have, if it has one; other parameters are
-			      * ignored */
+	const char *version; /* the value that a media range's version= must have, if it has one; NULL: there are no
+			      * versions, and a range with one is of something else. Other parameters are ignored */
 };
 
 /*

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const struct media offers[] = {
 		{ "text/plain", "0.0.4" },
 		{ "application/openmetrics-text", "1.0.0" },
-		{ "application/json", "1" },
+		{ "application/json", NULL },
 	};
 	_cleanup_(freep) char *text = strndup((const char *)data, size), *twice = NULL;
 	size_t chosen, n;

@@ -85,6 +85,35 @@ static void test_media(void **state)
 			fail_msg("%s: not %s", cases[i].header, offers[cases[i].chosen].type);
 }
 
+/* An offer without versions is not what a range with a version asks for, and it ends nothing. */
+static void test_offers_without_versions(void **state)
+{
+	static const struct media past[] = { { "application/json", NULL },
+					     { "application/openmetrics-text", "1.0.0" } };
+	enum { JSON, OPEN };
+	static const struct {
+		const char *header;
+		size_t chosen;
+	} cases[] = {
+		{ NULL, JSON },
+		{ "application/openmetrics-text;version=1.0.0", OPEN },
+		{ "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+		  "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+		  OPEN },
+		{ "application/openmetrics-text;version=2.0.0", JSON },
+		{ "application/json;version=1", JSON },
+		{ "application/json;version=1, application/openmetrics-text;q=0.1", OPEN },
+		{ "application/json, application/openmetrics-text;version=1.0.0;q=0.5", JSON },
+		{ "application/*;version=1.0.0", OPEN },
+		{ "*/*;version=1", JSON },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (accept_media(cases[i].header, past, ARRAY_SIZE(past)) != cases[i].chosen)
+			fail_msg("%s: not %s", cases[i].header, past[cases[i].chosen].type);
+}
+
 static void test_gzip(void **state)
 {
 	static const struct {
@@ -126,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_media),
+		cmocka_unit_test(test_offers_without_versions),
 		cmocka_unit_test(test_gzip),
 	};
 
