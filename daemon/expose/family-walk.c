@@ -88,17 +88,6 @@ static int put_single(struct families *f, const struct buf *labels, uint64_t cou
 
 /* --- labels of rows */
 
-/* Adds no label for a negative number: unknown, or not a number of one CPU. */
-static void add_number_label(struct buf *text, const struct family_writer *writer, const char *name, int number)
-{
-	char value[16];
-
-	if (number < 0)
-		return;
-	(void)snprintf(value, sizeof(value), "%d", number);
-	writer->label(text, name, value);
-}
-
 static int make_row_labels(struct families *f, enum scope scope)
 {
 	const struct walk_table *table = &f->walk->table[scope];
@@ -111,11 +100,11 @@ static int make_row_labels(struct families *f, enum scope scope)
 		const struct snapshot_row *row = &table->table->rows[table->rows[i]];
 
 		if (row->identity)
-			f->writer->label(&labels->text, "cgroup", row->identity->label);
-		add_number_label(&labels->text, f->writer, "cpu", row->cpu);
+			family_label(&labels->text, "cgroup", row->identity->label);
+		family_number_label(&labels->text, "cpu", row->cpu);
 		labels->at[2 * i + 1] = labels->text.len;
-		add_number_label(&labels->text, f->writer, "package", row->place.package);
-		add_number_label(&labels->text, f->writer, "die", row->place.die);
+		family_number_label(&labels->text, "package", row->place.package);
+		family_number_label(&labels->text, "die", row->place.die);
 		labels->at[2 * i + 2] = labels->text.len;
 	}
 	return labels->text.failed ? -ENOMEM : 0;
@@ -162,16 +151,6 @@ static void member_list_release(struct member_list *list)
 	free(list->items);
 }
 
-/* For example "perf_cgroup_task_clock_seconds". */
-static void add_family_name(struct buf *names, enum scope scope, const struct event *event)
-{
-	buf_str(names, "perf_");
-	buf_str(names, scope_name(scope));
-	buf_char(names, '_');
-	event_series_name(names, event);
-	buf_char(names, '\0');
-}
-
 static int compare_members(const void *a, const void *b)
 {
 	const struct member *x = a, *y = b;
@@ -191,7 +170,8 @@ static int find_members(struct member_list *ret, const struct walk_table *table)
 
 		member->column = ret->nr;
 		member->at = ret->names.len;
-		add_family_name(&ret->names, table->scope, walk_event(table, ret->nr));
+		family_event_name(&ret->names, table->scope, walk_event(table, ret->nr));
+		buf_char(&ret->names, '\0');
 	}
 	if (ret->names.failed)
 		return -ENOMEM;
@@ -201,37 +181,11 @@ static int find_members(struct member_list *ret, const struct walk_table *table)
 	return 0;
 }
 
-static const char *scope_help(const struct families *f, enum scope scope, const struct event *event)
-{
-	if (scope == SCOPE_CGROUP)
-		return "while tasks of the cgroup or of one below it ran (in /, the idle tasks too)";
-	if (event->uncore)
-		return f->walk->snapshot->options.aggregate ?
-			       "on all packages together" :
-			       "for the unit that the CPU stands for: its package, a part of it, or a core";
-	return f->walk->snapshot->options.aggregate ? "on all CPUs together, for all processes" :
-						      "on the CPU, for all processes";
-}
-
 /* Valid until the next call. NULL: out of memory. */
-static const char *event_help(struct families *f, enum scope scope, const struct column *column)
+static const char *event_help(struct families *f, const struct column *column)
 {
-	const char *unit = event_unit_name(column->event->unit);
-	const char *const parts[] = {
-		"Event ",
-		column->event->text,
-		" of group ",
-		column->group->name,
-		*unit ? ", in " : "",
-		unit,
-		", counted ",
-		scope_help(f, scope, column->event),
-		".",
-	};
-
 	f->help.len = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-		buf_str(&f->help, parts[i]);
+	family_event_help(&f->help, column, f->walk->snapshot->options.aggregate);
 	buf_char(&f->help, '\0');
 	return f->help.failed ? NULL : f->help.data;
 }
@@ -259,7 +213,7 @@ static int put_column(struct families *f, const struct walk_table *table, size_t
 	struct buf *own = begin_labels(f);
 
 	if (event->by_pmu)
-		f->writer->label(own, "pmu", event->pmu);
+		family_label(own, "pmu", event->pmu);
 	if (own->failed)
 		return -ENOMEM;
 	for (size_t i = 0; i < table->nr_rows; i++) {
@@ -327,7 +281,7 @@ static int put_event_families(struct families *f, const struct walk_table *table
 		.name = members[0].family,
 		.type = FAMILY_COUNTER,
 		.unit = event_unit_name(first->event->unit),
-		.help = event_help(f, table->scope, first),
+		.help = event_help(f, first),
 	};
 	int r;
 
@@ -477,7 +431,7 @@ static int put_group_times(struct families *f, const struct walk_table *table, s
 		return -ENOMEM;
 	if (part.nr_columns == 0 || (running && always_runs(plan, &part)))
 		return 0;
-	f->writer->label(own, "group", part.name);
+	family_label(own, "group", part.name);
 	if (own->failed)
 		return -ENOMEM;
 	for (size_t i = 0; i < table->nr_rows; i++) {
@@ -509,12 +463,12 @@ static int put_state(struct families *f, const struct snapshot_column *column)
 	const struct scale one = SCALE_ONE;
 	struct buf *labels = begin_labels(f);
 
-	f->writer->label(labels, "scope", scope_name(column->column->scope));
-	f->writer->label(labels, "group", column->column->group->name);
-	f->writer->label(labels, "event", event->metric);
-	f->writer->label(labels, "state", event_state_name(column->state));
+	family_label(labels, "scope", scope_name(column->column->scope));
+	family_label(labels, "group", column->column->group->name);
+	family_label(labels, "event", event->metric);
+	family_label(labels, "state", event_state_name(column->state));
 	if (event->by_pmu)
-		f->writer->label(labels, "pmu", event->pmu);
+		family_label(labels, "pmu", event->pmu);
 	return put_single(f, labels, 1, &one);
 }
 
@@ -557,14 +511,14 @@ static int put_identity(struct families *f, const struct cgroup_identity *identi
 	char id[24];
 
 	(void)snprintf(id, sizeof(id), "%" PRIu64, identity->id);
-	f->writer->label(text, "cgroup", identity->label);
-	f->writer->label(text, "id", id);
+	family_label(text, "cgroup", identity->label);
+	family_label(text, "id", id);
 	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
 		if (labels[i].value)
-			f->writer->label(text, labels[i].name, labels[i].value);
+			family_label(text, labels[i].name, labels[i].value);
 	for (int i = 0; names && i < _CONTAINER_NAME_MAX; i++)
 		if (names->text[i])
-			f->writer->label(text, container_name_keys[i], names->text[i]);
+			family_label(text, container_name_keys[i], names->text[i]);
 	return put_single(f, text, 1, &one);
 }
 
@@ -605,7 +559,7 @@ static int put_descendants(struct families *f, const struct snapshot_row *row)
 	const struct scale one = SCALE_ONE;
 	struct buf *text = begin_labels(f);
 
-	f->writer->label(text, "cgroup", row->identity->label);
+	family_label(text, "cgroup", row->identity->label);
 	return put_single(f, text, row->descendants, &one);
 }
 
@@ -656,10 +610,10 @@ static int put_build(struct families *f)
 	struct buf *labels = begin_labels(f);
 
 	put_family(f, &build);
-	f->writer->label(labels, "version", PACKAGE_VERSION);
-	f->writer->label(labels, "revision", BUILD_REVISION);
-	f->writer->label(labels, "compiler", BUILD_COMPILER);
-	f->writer->label(labels, "features", BUILD_FEATURES);
+	family_label(labels, "version", PACKAGE_VERSION);
+	family_label(labels, "revision", BUILD_REVISION);
+	family_label(labels, "compiler", BUILD_COMPILER);
+	family_label(labels, "features", BUILD_FEATURES);
 	if (put_single(f, labels, 1, &one) < 0)
 		return -ENOMEM;
 	put_family(f, &up);
@@ -684,8 +638,8 @@ static int put_pmu_counters(struct families *f)
 
 		if (!counters->advertised)
 			continue;
-		f->writer->label(labels, "pmu", counters->pmu);
-		f->writer->label(labels, "kind", usable ? "usable" : "advertised");
+		family_label(labels, "pmu", counters->pmu);
+		family_label(labels, "kind", usable ? "usable" : "advertised");
 		if (put_single(f, labels, usable ? counters->usable : counters->advertised, &one) < 0)
 			return -ENOMEM;
 	}
@@ -710,7 +664,7 @@ static int put_switches(struct families *f)
 			char cpu[16];
 
 			(void)snprintf(cpu, sizeof(cpu), "%d", cost->cpu);
-			f->writer->label(labels, "cpu", cpu);
+			family_label(labels, "cpu", cpu);
 			if (put_single(f, labels, k ? cost->ns : cost->switches, &scales[k]) < 0)
 				return -ENOMEM;
 		}
@@ -735,7 +689,7 @@ static int put_rules(struct families *f)
 			const struct snapshot_rule *rule = &snapshot->rules[i];
 			struct buf *labels = begin_labels(f);
 
-			f->writer->label(labels, "capture", rule->name);
+			family_label(labels, "capture", rule->name);
 			if (put_single(f, labels, k ? rule->passed_over : rule->captures, &one) < 0)
 				return -ENOMEM;
 		}
@@ -760,7 +714,7 @@ static int put_self(struct families *f)
 		if (value == SELF_UNKNOWN)
 			continue;
 		if (metric->label)
-			f->writer->label(labels, metric->label, metric->value);
+			family_label(labels, metric->label, metric->value);
 		if (put_single(f, labels, value, metric->nanoseconds ? &ns : &one) < 0)
 			return -ENOMEM;
 	}

@@ -2,15 +2,18 @@
 #pragma once
 
 /*
- * Metric families, as the Prometheus text format and OpenMetrics have them in common, and the table of functions that
- * a writer of such a format fills in.
+ * Metric families, as the Prometheus text format and OpenMetrics have them in common; their syntax, but for numbers; and
+ * the table of functions that a writer of a snapshot fills in.
  *
- * A family is one metric: a name, a type, and all of its samples in one piece. Labels are text that the writer itself
- * has made, once for each row and once for each column, so that they are not escaped again for each of a hundred
- * thousand samples.
+ * A family is one metric: a name, a type, and all of its samples in one piece. Labels are text that is made once for
+ * each row and once for each column, so that they are not escaped again for each of a hundred thousand samples.
+ *
+ * In the text format a family has the name of its samples. In OpenMetrics it has a name of its own, to which its type
+ * adds suffixes ("_total", "_created", "_info") for the samples, and no two families may have samples of one name.
  */
 
 #include "expose/number.h"
+#include "plan/plan.h"
 
 enum family_type {
 	FAMILY_COUNTER,
@@ -28,7 +31,7 @@ struct family {
 	const char *help; /* not escaped; names from the config may be in it */
 };
 
-/* Labels as label() has written them. */
+/* Labels as family_label() has written them. */
 struct label_text {
 	const char *text;
 	size_t len;
@@ -40,9 +43,25 @@ struct series {
 	uint64_t since; /* ns since the epoch when the counter began; 0: unknown */
 };
 
+/* The name and the help of the family of an event's totals, such as "perf_cgroup_task_clock_seconds". aggregate: CPUs
+ * are shown as their sum. */
+void family_event_name(struct buf *out, enum scope scope, const struct event *event);
+void family_event_help(struct buf *out, const struct column *column, bool aggregate);
+
+/* Adds a label preceded by its separator, so that texts can be joined; of a negative number (unknown, or not a number of
+ * one CPU) none. */
+void family_label(struct buf *labels, const char *name, const char *value);
+void family_number_label(struct buf *labels, const char *name, int number);
+
+/* Begins a family with its lines of comments, and puts the name of its samples into *samples. */
+void family_begin_prometheus(struct buf *out, struct buf *samples, const struct family *family);
+/* The same. False: samples of no other name can be in it, such as "_created" of a counter. */
+bool family_begin_openmetrics(struct buf *out, struct buf *samples, const struct family *family);
+
+/* A sample without its value: the name, the labels in braces, and a space. */
+void family_series(struct buf *out, const struct buf *name, const struct series *series);
+
 struct family_writer {
-	/* Adds a label preceded by its separator ("," in both formats), so that texts can be joined. */
-	void (*label)(struct buf *labels, const char *name, const char *value);
 	void (*begin)(void *userdata, const struct family *family);
 	/* Adds a sample with the value count × scale to the family begun last. */
 	void (*sample)(void *userdata, const struct series *series, uint64_t count, const struct scale *scale);

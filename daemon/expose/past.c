@@ -11,6 +11,7 @@
 #include "expose/past.h"
 
 #include "expose/escape.h"
+#include "expose/family.h"
 #include "expose/number.h"
 #include "expose/sieve.h"
 #include "util/clock.h"
@@ -53,9 +54,15 @@ static void past_release(struct past *past)
 	free(past->points);
 }
 
+/* The i-th selected column. */
+static const struct column *past_column(const struct past *past, enum scope scope, size_t i)
+{
+	return &past->history->plan->scope[scope].columns[past->columns[scope][i]];
+}
+
 static const struct event *past_event(const struct past *past, enum scope scope, size_t i)
 {
-	return past->history->plan->scope[scope].columns[past->columns[scope][i]].event;
+	return past_column(past, scope, i)->event;
 }
 
 /* --- selecting */
@@ -307,26 +314,6 @@ int expose_past_json(struct buf *out, const struct history *history, const struc
 
 /* --- OpenMetrics */
 
-static void add_label(struct buf *labels, const char *name, const char *value)
-{
-	buf_char(labels, labels->len ? ',' : '{');
-	buf_str(labels, name);
-	buf_str(labels, "=\"");
-	escape_label(labels, value);
-	buf_char(labels, '"');
-}
-
-/* Adds no label for a negative number: unknown, or not of one CPU. */
-static void add_past_number(struct buf *labels, const char *name, int number)
-{
-	char value[16];
-
-	if (number < 0)
-		return;
-	(void)snprintf(value, sizeof(value), "%d", number);
-	add_label(labels, name, value);
-}
-
 static struct cpu_place place_of(const struct past *past, int cpu)
 {
 	const struct snapshot_table *cpus = &past->snapshot->table[SCOPE_CPU];
@@ -345,19 +332,17 @@ static void make_labels(struct buf *labels, const struct past *past, const struc
 
 	labels->len = 0;
 	if (row && row->identity)
-		add_label(labels, "cgroup", row->identity->label);
+		family_label(labels, "cgroup", row->identity->label);
 	if (row)
-		add_past_number(labels, "cpu", row->cpu);
+		family_number_label(labels, "cpu", row->cpu);
 	if (row && row->scope == SCOPE_CPU && event->uncore) {
 		struct cpu_place place = place_of(past, row->cpu);
 
-		add_past_number(labels, "package", place.package);
-		add_past_number(labels, "die", place.die);
+		family_number_label(labels, "package", place.package);
+		family_number_label(labels, "die", place.die);
 	}
 	if (event->by_pmu)
-		add_label(labels, "pmu", event->pmu);
-	if (labels->len)
-		buf_char(labels, '}');
+		family_label(labels, "pmu", event->pmu);
 }
 
 struct past_series {
@@ -368,12 +353,10 @@ struct past_series {
 
 static void add_total(const struct past_series *series, double total, uint64_t when)
 {
+	const struct series labels = { .target = { series->labels->data, series->labels->len } };
 	const struct scale ms = SCALE_MS;
 
-	buf_add(series->out, series->name->data, series->name->len);
-	if (series->labels->len)
-		buf_add(series->out, series->labels->data, series->labels->len);
-	buf_char(series->out, ' ');
+	family_series(series->out, series->name, &labels);
 	number_add(series->out, total > 0 ? (uint64_t)(total + 0.5) : 0, &series->scale);
 	buf_char(series->out, ' ');
 	number_add(series->out, when / NS_PER_MS, &ms);
@@ -404,18 +387,6 @@ static void add_totals(const struct past_series *series, const struct past *past
 			add_total(series, total, past->all[i].end.realtime);
 		known = selected;
 	}
-}
-
-/* Of several columns with the same series, only the first is shown. */
-static bool is_repeated(const struct past *past, enum scope scope, const struct event *event, size_t i)
-{
-	for (size_t k = 0; k < i; k++) {
-		const struct event *other = past_event(past, scope, k);
-
-		if (strcmp(other->metric, event->metric) == 0 && strcmp(other->pmu, event->pmu) == 0)
-			return true;
-	}
-	return false;
 }
 
 /* Writes the text so far, if it is to be written and is not too little. */
@@ -454,44 +425,48 @@ static bool add_series_of(struct buf *out, struct past *past, enum scope scope, 
 	return any;
 }
 
-/* "# TYPE perf_cpu_cycles counter", and the series of all columns of that name: of several PMUs. */
-static void add_family(struct buf *out, struct past *past, enum scope scope, size_t first)
+static bool is_of_family(const struct event *event, const struct event *first)
 {
-	_cleanup_(buf_release) struct buf name = {};
-	const struct event *event = past_event(past, scope, first);
+	return event->unit == first->unit && strcmp(event->metric, first->metric) == 0;
+}
+
+/* A family, and the series of all its columns: of several PMUs. Begun as in /metrics: a database may have both. */
+static int add_family(struct buf *out, struct past *past, enum scope scope, size_t first)
+{
+	const struct column *column = past_column(past, scope, first);
+	_cleanup_(buf_release) struct buf name = {}, help = {}, samples = {};
+	struct family family = { .type = FAMILY_COUNTER, .unit = event_unit_name(column->event->unit) };
 	size_t before = out->len;
 	bool any = false;
 
 	for (size_t i = 0; i < first; i++)
-		if (strcmp(past_event(past, scope, i)->metric, event->metric) == 0)
-			return;
-	buf_str(&name, "perf_");
-	buf_str(&name, scope_name(scope));
-	buf_char(&name, '_');
-	event_series_name(&name, event);
-	buf_str(out, "# TYPE ");
-	buf_add(out, name.data, name.len);
-	buf_str(out, " counter\n");
-	buf_str(&name, "_total");
-	out->failed |= name.failed;
-	for (size_t i = first; i < past->nr_columns[scope] && !out->failed; i++) {
-		const struct event *other = past_event(past, scope, i);
-
-		if (strcmp(other->metric, event->metric) == 0 && !is_repeated(past, scope, other, i))
-			any |= add_series_of(out, past, scope, i, &name);
-	}
+		if (is_of_family(past_event(past, scope, i), column->event))
+			return 0;
+	family_event_name(&name, scope, column->event);
+	family_event_help(&help, column, past->snapshot->options.aggregate);
+	buf_char(&name, '\0');
+	buf_char(&help, '\0');
+	if (name.failed || help.failed)
+		return -ENOMEM;
+	family.name = name.data;
+	family.help = help.data;
+	(void)family_begin_openmetrics(out, &samples, &family);
+	for (size_t i = first; i < past->nr_columns[scope] && !out->failed; i++)
+		if (is_of_family(past_event(past, scope, i), column->event))
+			any |= add_series_of(out, past, scope, i, &samples);
 	/* A family without samples is none. */
 	if (!any)
 		out->len = before;
+	return 0;
 }
 
 static int add_families(struct buf *out, struct past *past, const struct expose_query *query)
 {
 	int r = past_choose(past, query);
 
-	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
-		for (size_t i = 0; i < past->nr_columns[scope]; i++)
-			add_family(out, past, (enum scope)scope, i);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < past->nr_columns[scope] && r == 0; i++)
+			r = add_family(out, past, (enum scope)scope, i);
 	if (r == 0)
 		buf_str(out, "# EOF\n");
 	return r;

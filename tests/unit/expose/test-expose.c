@@ -699,11 +699,6 @@ struct recorder {
 	bool ended;
 };
 
-static void record_label(struct buf *labels, const char *name, const char *value)
-{
-	buf_printf(labels, ";%s:%s", name, value);
-}
-
 static void record_begin(void *userdata, const struct family *family)
 {
 	struct recorder *recorder = userdata;
@@ -724,8 +719,8 @@ static void record_measure(void *userdata, const struct series *series, double v
 
 	(void)value;
 	recorder->samples++;
-	assert_true(series->target.len == 0 || series->target.text[0] == ';');
-	assert_true(series->own.len == 0 || series->own.text[0] == ';');
+	assert_true(series->target.len == 0 || series->target.text[0] == ',');
+	assert_true(series->own.len == 0 || series->own.text[0] == ',');
 	assert_false(recorder->ended);
 }
 
@@ -743,8 +738,7 @@ static void record_end(void *userdata)
 
 static void test_another_writer(void **state)
 {
-	static const struct family_writer writer = { record_label, record_begin, record_sample, record_measure,
-						     record_end };
+	static const struct family_writer writer = { record_begin, record_sample, record_measure, record_end };
 	_cleanup_(snapshot_unrefp) struct snapshot *s = usual_snapshot();
 	_cleanup_(walk_freep) struct walk *walk = NULL;
 	_cleanup_(freep) char *text = expose(s);

@@ -506,14 +506,19 @@ static struct world *small_past(void)
 	return w;
 }
 
+#define WHERE ", counted while tasks of the cgroup or of one below it ran (in /, the idle tasks too).\n"
+#define HELP_CYCLES "# HELP perf_cgroup_cycles Event cycles of group a" WHERE
+#define HELP_CLOCK "# HELP perf_cgroup_task_clock_seconds Event task-clock of group a, in seconds" WHERE
+
 static void test_openmetrics(_unused_ void **state)
 {
-	static const char expected[] = "# TYPE perf_cgroup_cycles counter\n"
+	static const char expected[] = "# TYPE perf_cgroup_cycles counter\n" HELP_CYCLES
 				       "perf_cgroup_cycles_total{cgroup=\"/a \\\"b\"} 100 1700000000\n"
 				       "perf_cgroup_cycles_total{cgroup=\"/a \\\"b\"} 110 1700000002\n"
 				       "perf_cgroup_cycles_total{cgroup=\"/a \\\"b\"} 130 1700000004\n"
 				       "perf_cgroup_cycles_total{cgroup=\"/a \\\"b\"} 160 1700000006\n"
 				       "# TYPE perf_cgroup_task_clock_seconds counter\n"
+				       "# UNIT perf_cgroup_task_clock_seconds seconds\n" HELP_CLOCK
 				       "perf_cgroup_task_clock_seconds_total{cgroup=\"/a \\\"b\"} 0 1700000000\n"
 				       "perf_cgroup_task_clock_seconds_total{cgroup=\"/a \\\"b\"} 1 1700000002\n"
 				       "perf_cgroup_task_clock_seconds_total{cgroup=\"/a \\\"b\"} 2 1700000004\n"
@@ -531,7 +536,7 @@ static void test_openmetrics(_unused_ void **state)
 	query.to = (struct moment){ MOMENT_AGO, NS_PER_S };
 	assert_int_equal(expose_past_openmetrics(&part, &w->history, &plain, &query), 0);
 	buf_char(&part, '\0');
-	assert_string_equal(part.data, "# TYPE perf_cgroup_cycles counter\n"
+	assert_string_equal(part.data, "# TYPE perf_cgroup_cycles counter\n" HELP_CYCLES
 				       "perf_cgroup_cycles_total{cgroup=\"/a \\\"b\"} 110 1700000002\n"
 				       "perf_cgroup_cycles_total{cgroup=\"/a \\\"b\"} 130 1700000004\n"
 				       "# EOF\n");
@@ -583,6 +588,62 @@ static void test_pieces(_unused_ void **state)
 	world_free(w);
 }
 
+/* A world whose plan is that of the snapshot. */
+static struct world *world_of(const struct snapshot *snapshot)
+{
+	struct world *w = world_new(MEMORY);
+
+	totals_free(w->totals);
+	plan_unref(w->plan);
+	w->plan = plan_ref(snapshot->plan);
+	assert_int_equal(totals_new(&w->totals, w->plan, 10), 0);
+	return w;
+}
+
+/* A family begins with the same lines as in /metrics, whatever its event is called: no two may have samples of one name,
+ * and on PMUs that differ in the unit an event has two. */
+static void test_families_are_those_of_metrics(_unused_ void **state)
+{
+	static const struct made_event events[] = {
+		{ SCOPE_CGROUP, "g", "a=x", .metric = "a" },
+		{ SCOPE_CGROUP, "g", "b=x", .metric = "a_total" },
+		{ SCOPE_CGROUP, "g", "c=x", .metric = "a_created" },
+		{ SCOPE_CGROUP, "g", "d=x", .metric = "a_peak_per_second" },
+		{ SCOPE_CGROUP, "g", "e=x", .metric = "info" },
+		{ SCOPE_CGROUP, "g", "u=\"x\"", .metric = "u", .pmu = "p", .by_pmu = true },
+		{ SCOPE_CGROUP, "g", "u=\"x\"", .metric = "u", .pmu = "q", .by_pmu = true },
+		{ SCOPE_CGROUP, "g", "u=\"x\"", .metric = "u", .pmu = "r", .by_pmu = true, .unit = EVENT_UNIT_BYTES },
+		{},
+	};
+	const struct expose_query query = { .without_self = true };
+	struct snapshot *snapshot = made_snapshot(events);
+	_cleanup_(buf_release) struct buf past = {}, metrics = {};
+	struct world *w = world_of(snapshot);
+	size_t families = 0;
+
+	(void)made_row(snapshot, SCOPE_CGROUP, ROW_ALL_CPUS, "/a", 7);
+	for (size_t i = 0; events[i].text; i++)
+		made_cell(snapshot, SCOPE_CGROUP, 0, i, 0, 0);
+	(void)add_target(w, "/a", false);
+	take(w);
+	pass(w, SECOND);
+	take(w);
+	assert_int_equal(expose_openmetrics(&metrics, snapshot, &query), 0);
+	assert_int_equal(expose_past_openmetrics(&past, &w->history, snapshot, &query), 0);
+	buf_char(&metrics, '\0');
+	buf_char(&past, '\0');
+	for (char *at = past.data, *line; (line = strsep(&at, "\n"));) {
+		if (line[0] != '#')
+			continue;
+		families += strncmp(line, "# TYPE ", 7) == 0;
+		if (!strstr(metrics.data, line))
+			fail_msg("'%s' is not in:\n%s", line, metrics.data);
+	}
+	assert_int_equal(families, 7);
+	world_free(w);
+	snapshot_unref(snapshot);
+}
+
 /* Uncore events have the place of the CPU, as /metrics shows it, and others have not. */
 static void test_places(_unused_ void **state)
 {
@@ -592,16 +653,12 @@ static void test_places(_unused_ void **state)
 		{},
 	};
 	struct snapshot *snapshot = made_snapshot(events);
-	struct world *w = world_new(MEMORY);
+	struct world *w = world_of(snapshot);
 	_cleanup_(buf_release) struct buf out = {};
 	struct expose_query query = {};
 	size_t row = made_row(snapshot, SCOPE_CPU, 0, NULL, 0);
 
 	snapshot->table[SCOPE_CPU].rows[row].place = (struct cpu_place){ .package = 1, .die = 2 };
-	totals_free(w->totals);
-	plan_unref(w->plan);
-	w->plan = plan_ref(snapshot->plan);
-	assert_int_equal(totals_new(&w->totals, w->plan, 10), 0);
 	(void)add_target(w, NULL, false);
 	take(w);
 	pass(w, SECOND);
@@ -733,6 +790,7 @@ int main(void)
 		cmocka_unit_test(test_bound_over_plans),
 		cmocka_unit_test(test_openmetrics),
 		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_families_are_those_of_metrics),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_neighbours),
