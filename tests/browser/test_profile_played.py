@@ -240,6 +240,17 @@ def test_below_the_path_of_a_proxy(played, browser, end):
     assert all(path.startswith("/perfmond/") or path == f"/perfmond{end}" for path in played.asked), played.asked
 
 
+def test_copies_have_no_command_for_a_terminal(played, browser):
+    """In folded stacks, names are as the daemon's format=folded has them."""
+    players.play_town(played)
+    profiles.play(played, {("/a;\x1b[1m\x9b[1m\xfc", "z\n\x7f", ("main", "/usr/bin/z")): 30})
+    browser.open(played.url + "#show=profile&last=60")
+    profiles.until_drawn(browser)
+    browser.run("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+    browser.one("#copy-folded").click()
+    assert browser.run("return window.copied") == "/a::[1m::[1m\xfc;z::;main 30\n"
+
+
 BEFORE = {**STACKS, (*profiles.BY_DB, ("vacuum", "/usr/bin/postgres")): 300,
           (*profiles.BY_WEB, profiles.SERVE, ("memcpy", profiles.LIBC)): 40}
 del BEFORE[(*profiles.BY_DB, *profiles.WRITE, ("copy_user", profiles.KERNEL))]

@@ -208,9 +208,11 @@ function cpusText(tree) {
 
 /* --- folded */
 
-/* A line for each stack with its number of samples, as the daemon's format=folded has it. */
+/* A line for each stack with its number of samples, as the daemon's format=folded has it: ":" for each byte of what
+ * separates names, or is a command for a terminal. */
 function foldedOf(tree) {
-	const own = tree.samples.slice(0, tree.nr), clean = (name) => name.replace(/[;\x00-\x1f]/g, ":"), lines = [];
+	const clean = (name) => name.replace(/[;\x00-\x1f\x7f]/g, ":").replace(/[\x80-\x9f]/g, "::");
+	const own = tree.samples.slice(0, tree.nr), lines = [];
 
 	for (let i = 1; i < tree.nr; i++) own[tree.parent[i]] -= tree.samples[i];
 	for (let i = 0; i < tree.nr; i++)
