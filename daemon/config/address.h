@@ -33,6 +33,6 @@ int address_parse(struct address *ret, const char *text, struct reason *why);
 /* Is it such an address? It may be one of an interface that comes later. -EINVAL with the sentence in why. */
 int address_check(const char *text, struct reason *why);
 
-/* "http://127.0.0.1:9753", "https://[fe80::1%25eth0]:9753" (RFC 6874), "unix:/run/perfmond.sock". To be freed. NULL: out
- * of memory. */
+/* "http://127.0.0.1:9753", "https://[fe80::1%25eth0]:9753" (RFC 6874), "unix:/run/perfmond.sock". To be freed. NULL:
+ * out of memory. */
 char *address_url(const struct address *address, bool tls);

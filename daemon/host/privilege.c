@@ -31,8 +31,8 @@ static bool has_cap(cap_t caps, cap_value_t cap, cap_flag_t set)
 
 /* Those that perfmond or the documents ask for, but CAP_SYS_ADMIN: it is raised for single calls. */
 static const cap_value_t used_caps[] = {
-	CAP_PERFMON,
-	CAP_BPF,
+	CAP_PERFMON,	      /* counting */
+	CAP_BPF,	      /* its engine */
 	CAP_DAC_READ_SEARCH,  /* names of containers */
 	CAP_SYS_PTRACE,	      /* names in profiles: processes of others, and the files of containers */
 	CAP_SYSLOG,	      /* kernel symbols */

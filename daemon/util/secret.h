@@ -18,8 +18,8 @@
 /* The path of a file as configured, to be freed. -ENOENT with the sentence in why; -ENOMEM. */
 int secret_path(const char *name, char **ret, struct reason *why);
 
-/* Its text, with the lines as text_unify_lines() has them, to be freed with secret_free(). *ret_exposed (or NULL): may everybody on this machine read it? Negative
- * errno with the sentence, which does not name the file, in why. */
+/* Its text, with the lines as text_unify_lines() has them, to be freed with secret_free(). *ret_exposed (or NULL): may
+ * everybody on this machine read it? Negative errno with the sentence, which does not name the file, in why. */
 int secret_read(const char *path, char **ret, bool *ret_exposed, struct reason *why);
 
 /* Wipes the text before it is freed. */

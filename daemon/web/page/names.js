@@ -21,7 +21,8 @@ function shortPart(part, above, row) {
 		return [(container[2] === row.container_id && row.container) || container[2].slice(0, 12),
 			RUNTIMES[container[1]] ?? "container"];
 	if (task && task[1] === above)
-		return [(part === row.container_id && row.container) || `${task[1].slice(0, 12)}-${task[2]}`, "container"];
+		return [(part === row.container_id && row.container) || `${above.slice(0, 12)}-${task[2]}`,
+			"container"];
 	if (pod)
 		return [podName(row) || `pod ${pod[2]}`,
 			pod[1] ?? /(burstable|besteffort)(\.slice)?$/.exec(above)?.[1] ?? "guaranteed"];

@@ -10,8 +10,8 @@ class Silence extends Error {
 	}
 }
 
-/* The daemon's paths are below that of the page, which has a slash at its end or, behind a proxy, may have none. Without
- * what else is in the address: that may be a password, with which fetch() refuses it. The browser has it already. */
+/* The daemon's paths are below that of the page, which has a slash at its end or, behind a proxy, may have none. The
+ * rest of the address is left out: with a password in it, fetch() refuses it. The browser has that already. */
 function daemonUrl(path) {
 	return location.origin + location.pathname.replace(/\/?$/, "/") + path;
 }

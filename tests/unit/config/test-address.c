@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* config/address: which addresses can be configured, what is said of others, and the URLs of those that are listened on. */
+/* config/address: which addresses can be configured, what is said of others, and their URLs. */
 
 #include "config/address.h"
 #include "util/cleanup.h"
