@@ -99,8 +99,8 @@ static void append_head(struct buf *out, const struct expose_profile *what)
 	buf_str(out, ",\"gap_seconds\":");
 	append_seconds(out, what->measure.gaps);
 	buf_str(out, ",\"period\":");
-	if (what->measure.period)
-		append_weight(out, what, what->measure.period);
+	if (expose_profile_period(what))
+		append_weight(out, what, expose_profile_period(what));
 	else
 		buf_str(out, "null");
 	buf_printf(out, ",\"samples\":%" PRIu32 ",\"total\":", profile->samples);
@@ -110,6 +110,11 @@ static void append_head(struct buf *out, const struct expose_profile *what)
 	append_share(out, "shallow_ratio", profile->shallow, profile->weight);
 	buf_printf(out, ",\"cut\":%s", profile->cut ? "true" : "false");
 	append_events(out, &what->measure);
+	buf_str(out, ",\"problem\":");
+	if (what->measure.problem && what->measure.problem[0])
+		escape_json_string(out, what->measure.problem);
+	else
+		buf_str(out, "null");
 }
 
 static void append_escaped(struct buf *out, struct buf *name)

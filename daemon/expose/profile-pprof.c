@@ -277,7 +277,7 @@ static void append_all(struct pprof *pprof, const char *type)
 	protobuf_u64(&pprof->out, PROFILE_DURATION_NANOS,
 		     profile->to > profile->from ? profile->to - profile->from : 0);
 	append_value_type(pprof, PROFILE_PERIOD_TYPE, type, unit);
-	protobuf_u64(&pprof->out, PROFILE_PERIOD, what->measure.period);
+	protobuf_u64(&pprof->out, PROFILE_PERIOD, expose_profile_period(what));
 	protobuf_u64(&pprof->out, PROFILE_DEFAULT_SAMPLE_TYPE, string_number(pprof, type));
 }
 

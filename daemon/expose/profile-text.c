@@ -55,6 +55,14 @@ void expose_profile_thing_name(struct buf *out, const struct profile *profile, c
 		expose_profile_name(out, profile, &node);
 }
 
+/* Without samples, it is that of samples that are taken now. */
+uint64_t expose_profile_period(const struct expose_profile *what)
+{
+	if (!what->measure.period)
+		return 0;
+	return what->profile->samples ? what->profile->period : what->measure.period;
+}
+
 /* --- folded */
 
 /* The format has no way to write these in a name. */

@@ -23,6 +23,9 @@ struct expose_profile {
 	size_t columns, rows; /* of the heat map: the profile has a slot for each of them */
 };
 
+/* The weight of each sample in the answer; 0: they differ. */
+uint64_t expose_profile_period(const struct expose_profile *what);
+
 /* "libc.so.6+0x1b2c40", or the function, command or cgroup: for people. */
 void expose_profile_name(struct buf *out, const struct profile *profile, const struct profile_node *node);
 

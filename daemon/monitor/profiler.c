@@ -43,6 +43,9 @@
 /* For how long a process that has its mappings locked is waited for. */
 #define LOOK_UP_NS (50 * (uint64_t)NS_PER_MS)
 
+/* For so long after it a pause is told. */
+#define PAUSED_NS (60 * (uint64_t)NS_PER_S)
+
 /* Gaps that are remembered with their times. */
 #define GAPS_MAX 64
 
@@ -140,10 +143,25 @@ static void add_problem(struct profiler *profiler, const char *what, const char 
 			   what[0] ? ": " : "", problem);
 }
 
-/* rate: the highest that may be asked for. */
-static void note_problems(struct profiler *profiler, uint64_t rate)
+/* Samples of a clock stand for the time in which the kernel has paused it. Those of other events stand for none. */
+static void note_pauses(struct profiler *profiler, size_t event)
+{
+	uint64_t paused_at = sampler_paused_at(profiler->sampler, event);
+	struct reason text;
+
+	if (!paused_at || clock_monotonic_ns() > paused_at + PAUSED_NS)
+		return;
+	reason_set(&text, 0,
+		   "%s lacks samples: the kernel has paused it within the last minute, since they come faster than "
+		   "kernel.perf_event_max_sample_rate",
+		   profiler->events.items[event].name);
+	add_problem(profiler, "", text.text);
+}
+
+static void note_problems(struct profiler *profiler)
 {
 	const struct config *config = profiler->config;
+	uint64_t rate = profiler->rate_limit;
 	struct reason text;
 
 	profiler->problem.text[0] = '\0';
@@ -156,6 +174,7 @@ static void note_problems(struct profiler *profiler, uint64_t rate)
 		if ((i ? config->profiles[i - 1].rate : config->profiles_rate) > rate ||
 		    (i && profiler->events.items[i].what.period > config->profiles[i - 1].period))
 			add_problem(profiler, "", text.text);
+		note_pauses(profiler, i);
 	}
 	add_problem(profiler, "", sampler_memory_problem(profiler->sampler));
 }
@@ -185,7 +204,7 @@ static int start_sampler(struct profiler *profiler, const struct profiler_setup 
 	if (r < 0)
 		return r;
 	profiler->rate_limit = rate;
-	note_problems(profiler, rate);
+	note_problems(profiler);
 	r = watch_fd(profiler, sampler_fd(profiler->sampler));
 	return r < 0 ? reason_set(why, r, "rings can't be polled: %s", strerror(-r)) : 0;
 }
@@ -201,6 +220,34 @@ static int make_resolver(struct profiler *profiler)
 	int r = resolver_new(&profiler->resolver, &roots);
 
 	return r < 0 ? r : watch_fd(profiler, resolver_fd(profiler->resolver));
+}
+
+/* Would any event have another period or rate? True also where that can't be found out. */
+static bool paces_change(const struct profiler *profiler, const struct event_env *env, uint64_t rate)
+{
+	_cleanup_(profile_events_release) struct profile_events next = {};
+	struct reason ignored;
+
+	if (profile_events_parse(&next, profiler->config, env, rate, &ignored) < 0 || next.nr != profiler->events.nr)
+		return true;
+	for (size_t i = 0; i < next.nr; i++) {
+		const struct sampled_event *now = &profiler->events.items[i].what, *then = &next.items[i].what;
+
+		if (now->period != then->period || now->rate != then->rate)
+			return true;
+	}
+	return false;
+}
+
+bool profiler_follow_rate(struct profiler *profiler, const struct event_env *env, const struct sample_rate *rate)
+{
+	uint64_t limit = sample_rate_limit(rate);
+
+	if (limit != profiler->rate_limit && paces_change(profiler, env, limit))
+		return false;
+	profiler->rate_limit = limit;
+	note_problems(profiler);
+	return true;
 }
 
 const char *profiler_problem(const struct profiler *profiler)
@@ -567,6 +614,7 @@ static void fill_measure(struct profile_measure *ret, const struct profiler *pro
 		.scale = first->scale,
 		.period = sampled_event_period(&event->what),
 		.since = profiler->since,
+		.problem = profiler->problem.text,
 	};
 }
 

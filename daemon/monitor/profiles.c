@@ -114,20 +114,51 @@ void monitor_follow_profiles(struct monitor *monitor)
 		reason_set(&monitor->profile_problem, 0, "no captures: out of memory");
 }
 
-/* Only where the kernel can hang: elsewhere a rate that is too high is lowered by the kernel. */
+/* Sampling goes on with the events that are open. What is wrong with it may be something else. */
+static void tell_problem(struct monitor *monitor, const struct reason *before, struct reason *news)
+{
+	const char *problem = profiler_problem(monitor->profiler);
+
+	if (strcmp(before->text, problem) == 0)
+		return;
+	reason_set(&monitor->profile_problem, 0, "%s", problem);
+	reason_set(news, 0, "%s", problem[0] ? problem : "profiles have no problem any more");
+}
+
+/* Can sampling go on as it is? */
+static bool goes_on(struct monitor *monitor, const struct sample_rate *rate)
+{
+	bool safe = sample_rate_check(rate, NULL) == 0;
+
+	if (!monitor->profiler)
+		return !safe || sample_rate_check(&monitor->sample_rate, NULL) == 0;
+	return safe && profiler_follow_rate(monitor->profiler, &monitor->machine->env, rate);
+}
+
 void monitor_follow_sample_rate(struct monitor *monitor, struct reason *news)
 {
-	bool was_safe = sample_rate_check(&monitor->sample_rate, NULL) == 0;
+	bool had = monitor->profiler;
+	struct reason before = {};
 	struct sample_rate rate;
 
-	if (!monitor->config->profiles_enabled || !monitor->sample_rate.hangs)
+	if (!monitor->config->profiles_enabled)
 		return;
+	if (had)
+		reason_set(&before, 0, "%s", profiler_problem(monitor->profiler));
 	sample_rate_read(&rate, monitor->config->procfs.text);
-	if ((sample_rate_check(&rate, NULL) == 0) == was_safe)
+	if (goes_on(monitor, &rate)) {
+		if (had)
+			tell_problem(monitor, &before, news);
 		return;
+	}
 	monitor_finish_profiles(monitor);
 	monitor_follow_profiles(monitor);
-	reason_set(news, 0, "%s", monitor->profiler ? "profiles are taken again" : monitor->profile_problem.text);
+	reason_set(news, 0, "%s", monitor->profile_problem.text);
+	if (had && monitor->profiler && !news->text[0])
+		reason_set(news, 0, "profiles are sampled as often as configured again");
+	else if (!had && monitor->profiler)
+		reason_set(news, 0, "profiles are taken again%s%s", monitor->profile_problem.text[0] ? ": " : "",
+			   monitor->profile_problem.text);
 }
 
 int monitor_profile_fd(const struct monitor *monitor, uint64_t *ret_number)

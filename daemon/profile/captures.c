@@ -42,7 +42,9 @@ static int copy_texts(struct capture_cause *ret, const struct capture_cause *cau
 	int r = 0;
 
 	*ret = *cause;
-	ret->measure.events = NULL; /* those of the profiler, which change */
+	/* Those of the profiler, which change. */
+	ret->measure.events = NULL;
+	ret->measure.problem = NULL;
 	/* All of them are set, whether or not there is memory. */
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		*texts[i].to = texts[i].from ? strdup(texts[i].from) : NULL;
@@ -271,9 +273,6 @@ int capture_ask(const struct capture *capture, const struct profile_query *query
 	*ret_measure = cause->measure;
 	if (ret_measure->since < cause->from)
 		ret_measure->since = cause->from;
-	/* Samples at a higher rate weigh less than the others. */
-	if (capture->extract.finer_from)
-		ret_measure->period = 0;
 	whole.event = cause->measure.event;
 	whole.since = ret_measure->since;
 	if (whole.from < whole.since)

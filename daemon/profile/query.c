@@ -179,6 +179,16 @@ static int add_alike(struct asking *asking, const struct alike *alike)
 	return 0;
 }
 
+static void note_weight(struct profile *profile, uint64_t weight)
+{
+	if (profile->period == 0 && !profile->weights_differ)
+		profile->period = weight;
+	if (profile->period != weight) {
+		profile->weights_differ = true;
+		profile->period = 0;
+	}
+}
+
 static int add_sample(void *userdata, const struct stored_sample *sample, uint64_t time)
 {
 	struct asking *asking = userdata;
@@ -190,6 +200,7 @@ static int add_sample(void *userdata, const struct stored_sample *sample, uint64
 	int r = *context ? 0 : add_context(asking, sample->context, context);
 
 	(void)time;
+	note_weight(asking->profile, archive_weight(sample));
 	if (r == 0)
 		r = table_put(&asking->alike, &key, 1, &unlimited, &number, &new);
 	if (r < 0)

@@ -27,9 +27,10 @@ struct profile_measure {
 	const char *const *events; /* all that are sampled, and NULL; or NULL: just this one */
 	const char *unit;	   /* "seconds", … or "count" */
 	double scale;		   /* of a weight to the unit */
-	uint64_t period;	   /* the weight of each sample; 0: they differ */
+	uint64_t period;	   /* the weight of each sample that is taken now; 0: they differ */
 	uint64_t since;		   /* CLOCK_MONOTONIC ns: nothing was sampled before */
 	uint64_t gaps;		   /* ns of the stretch in which nothing was sampled */
+	const char *problem; /* why there are fewer samples now than the config asks for; NULL or "": there is none */
 };
 
 struct profile_query {
@@ -94,6 +95,8 @@ struct profile {
 	uint64_t reach;	 /* of what was before, nothing is known: it was not sampled, or is in memory no more */
 	uint64_t weight;
 	uint32_t samples;
+	uint64_t period; /* the weight of each sample as it was taken; 0: they differ, or there are none */
+	bool weights_differ;
 	uint64_t unnamed; /* weight of innermost functions without a name */
 	uint64_t shallow; /* weight of samples whose user stack is two frames or less, and may lack callers */
 	bool cut;

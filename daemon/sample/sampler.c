@@ -4,6 +4,7 @@
 
 #include "event/firing.h"
 #include "host/privilege.h"
+#include "sample/pause.h"
 #include "sample/ring.h"
 
 #include <errno.h>
@@ -37,7 +38,9 @@ enum concession {
 struct sampled {
 	struct sampled_event what; /* while it is opened */
 	uint64_t period;	   /* of each sample; 0: the sample has it */
-	int cgroup;		   /* then: a directory's fd; -1: all tasks */
+	bool is_clock;
+	uint64_t paused_at; /* CLOCK_MONOTONIC ns: when the kernel has paused it for the last time; 0: never */
+	int cgroup;	    /* then: a directory's fd; -1: all tasks */
 	struct record_format format;
 	enum concession conceded; /* up to this */
 	size_t nr_open;
@@ -55,6 +58,7 @@ struct source {
 	uint64_t lost_heard; /* by records, each written when there is room again */
 	uint64_t lost_read;  /* by read(2), where the kernel counts it there: exact, and of this event alone */
 	uint64_t read_at;    /* lost_heard, then */
+	struct pause pause;  /* of a clock */
 	/* The oldest record, while rings are merged. */
 	struct record record;
 	size_t size;
@@ -422,6 +426,7 @@ int sampler_new(struct sampler **ret, const struct sampled_event *events, size_t
 		sampler->events[i].cgroup = -1;
 		sampler->events[i].period = sampled_event_period(&events[i]);
 		sampler->events[i].absent = explain_absent(sampler, &events[i], &sampler->events[i].problem) < 0;
+		sampler->events[i].is_clock = sampled_event_is_clock(&events[i]);
 	}
 	async_close_pause(closer);
 	r = open_cpus(sampler, cpus, why);
@@ -449,6 +454,13 @@ struct sampler *sampler_free(struct sampler *sampler)
 const char *sampler_problem(const struct sampler *sampler, size_t event)
 {
 	return sampler->events[event].problem.text;
+}
+
+uint64_t sampler_paused_at(const struct sampler *sampler, size_t event)
+{
+	const struct sampled *sampled = &sampler->events[event];
+
+	return sampled->is_clock ? 0 : sampled->paused_at;
 }
 
 const char *sampler_memory_problem(const struct sampler *sampler)
@@ -500,6 +512,26 @@ static void sift_down(struct sampler *sampler, size_t at)
 	}
 }
 
+/* Of an event whose samples do not tell their period, it is fixed. */
+static void weigh(struct source *source)
+{
+	const struct sampled *sampled = source->sampled;
+
+	if (!sampled || !sampled->period)
+		return;
+	source->record.sample.period = sampled->period;
+	if (sampled->is_clock)
+		source->record.sample.period += pause_take(&source->pause, source->record.id.time, sampled->period);
+}
+
+static void note_pause(struct sampler *sampler, struct source *source, uint64_t time)
+{
+	sampler->stats.throttled++;
+	if (source->sampled)
+		source->sampled->paused_at = time;
+	pause_begin(&source->pause, time);
+}
+
 static void note_record(struct sampler *sampler, struct source *source)
 {
 	const struct record *record = &source->record;
@@ -508,12 +540,23 @@ static void note_record(struct sampler *sampler, struct source *source)
 		sampler->stats.samples++;
 	else
 		sampler->stats.records++;
-	if (record->type == PERF_RECORD_SAMPLE && source->sampled && source->sampled->period)
-		source->record.sample.period = source->sampled->period;
-	if (record->type == PERF_RECORD_LOST || record->type == PERF_RECORD_LOST_SAMPLES)
+	switch (record->type) {
+	case PERF_RECORD_SAMPLE:
+		weigh(source);
+		break;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
 		source->lost_heard += record->lost.lost;
-	if (record->type == PERF_RECORD_THROTTLE)
-		sampler->stats.throttled++;
+		break;
+	case PERF_RECORD_THROTTLE:
+		note_pause(sampler, source, record->id.time);
+		break;
+	case PERF_RECORD_UNTHROTTLE:
+		pause_end(&source->pause, record->id.time);
+		break;
+	default:
+		break;
+	}
 }
 
 /* An event that is at its end hangs up for ever, and would keep the loop awake. */
@@ -664,6 +707,7 @@ int sampler_add(struct sampler *sampler, const struct sampled_event *event, int 
 	sampler->events[number] = (struct sampled){
 		.what = *event,
 		.period = sampled_event_period(event),
+		.is_clock = sampled_event_is_clock(event),
 		.cgroup = cgroup,
 	};
 	async_close_pause(sampler->closer);

@@ -275,16 +275,25 @@ def sample_rate(privileged):
 @pytest.mark.deep
 @pytest.mark.alone
 @pytest.mark.once
-def test_the_kernel_pauses_an_event(perfmond, cgroups, burner, sample_rate):
-    """Where samples come faster than is allowed, the kernel leaves some out, which is counted; then all goes on."""
+def test_the_kernel_pauses_an_event(perfmond, cgroups, burner, sample_rate, cpus):
+    """Where samples come faster than is allowed, the kernel leaves some out, which is counted; then all goes on. The
+    samples that come weigh what was left out: no CPU time is missing."""
     group = cgroups.make("a")
-    daemon = start_daemon(perfmond, rate=1000)
-    burner("burn", group)
+    daemon = start_daemon(perfmond, rate=199)
+    # No CPU is idle, so that all of the time is used.
+    for cpu in cpus:
+        os.sched_setaffinity(burner("burn", group).pid, {cpu})
     until(lambda: daemon.metrics().value(SAMPLES) > 100, "samples")
     assert daemon.metrics().value(THROTTLED) == 0
-    sample_rate(10)
+    # As many are allowed as are asked for, and not all of them at once.
+    sample_rate(199)
     until(lambda: daemon.metrics().value(THROTTLED) > 0, "the kernel pauses it", timeout=60)
+    begin, samples = time.time(), daemon.metrics().value(SAMPLES)
+    until(lambda: daemon.metrics().value(SAMPLES) > samples + 300 * len(cpus), "samples between pauses", timeout=60)
+    end = time.time()
     sample_rate(100000)
+    wait_taken(daemon)
+    assert ask(daemon, **{"from": begin, "to": end})["total"] == pytest.approx((end - begin) * len(cpus), rel=0.15)
     samples = daemon.metrics().value(SAMPLES)
     until(lambda: daemon.metrics().value(SAMPLES) > samples + 500, "it goes on", timeout=60)
     throttled = daemon.metrics().value(THROTTLED)
@@ -333,6 +342,32 @@ def test_commands_are_followed_while_others_load_bpf_programs(perfmond, cgroups,
 
 HIDE = 'mount --bind "$0/osrelease" /proc/sys/kernel/osrelease; ' \
        'mount --bind "$0/max" /proc/sys/kernel/perf_event_max_sample_rate; exec "$@"'
+
+
+@needs("mount-namespace")
+def test_a_limit_of_samples_is_followed(perfmond, privileged, tmp_path):
+    """Where kernel.perf_event_max_sample_rate is lowered while it runs, it samples less often, and says so in the log, the
+    status and answers; where it is raised, as often as before. The file is the daemon's alone."""
+    limit = tmp_path / "max"
+    limit.write_text("100000\n")
+    (tmp_path / "osrelease").write_text("6.18.0\n")
+    daemon = start_daemon(perfmond, rate=999, extra='[profile "faults"]\nevent = page-faults\nperiod = 1000\n', prefix=[
+        "unshare", "--mount", "--propagation", "private", "sh", "-e", "-c", HIDE, str(tmp_path)])
+    problem = "cpu-clock is sampled at 300 Hz: kernel.perf_event_max_sample_rate"
+
+    def periods():
+        answer = ask(daemon, **{"from": "-1s"})
+        return answer["samples"] and answer["period"], answer["problem"]
+    until(lambda: periods() == (pytest.approx(1 / 999), None), "samples as configured")
+    limit.write_text("300\n")
+    daemon.wait_log(problem)
+    assert problem in daemon.json("/api/v1/status")["problems"]
+    until(lambda: periods() == (pytest.approx(1 / 300), problem), "fewer samples")
+    assert ask(daemon, **{"from": "-1h"})["period"] is None, "there are samples of both rates"
+    limit.write_text("50000\n")
+    daemon.wait_log("profiles are sampled as often as configured again")
+    assert problem not in daemon.json("/api/v1/status")["problems"]
+    until(lambda: periods() == (pytest.approx(1 / 999), None), "samples as configured again")
 
 
 @needs("mount-namespace")

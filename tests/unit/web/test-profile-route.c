@@ -178,7 +178,7 @@ static void test_tree(void **state)
 	check_real(root, "samples", 3);
 	assert_string_equal(json_string_value(json_object_get(root, "unit")), "seconds");
 	check_real(root, "total", 1.5);
-	check_real(root, "period", 0.052);
+	check_real(root, "period", 0.5);
 	check_real(root, "gap_seconds", 0);
 	check_real(root, "reach_seconds", 20);
 	check_real(root, "from", (double)clock_realtime_ns() / NS_PER_S - 20);
