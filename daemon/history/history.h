@@ -70,8 +70,8 @@ struct history {
 	struct block_pool pool;	    /* of points */
 	uint64_t heap_size;	    /* bytes of rows without their points */
 	size_t nr_rows;
-	size_t left_out;	     /* targets of the last reading for which there is no room */
-	uint64_t max_size;	     /* bytes */
+	size_t left_out;	 /* targets of the last reading for which there is no room */
+	uint64_t max_size;	 /* bytes */
 	uint64_t takes;		 /* readings */
 	struct clock_times last; /* reading; 0: none yet */
 };

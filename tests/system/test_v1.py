@@ -17,7 +17,9 @@ pytestmark = pytest.mark.once
 
 
 def mount(where):
-    subprocess.run(["mount", "-t", "cgroup", "-o", "perf_event", "none", where], check=True)
+    """The kernel refuses it for a moment where the hierarchy is on its way back to version 2."""
+    until(lambda: subprocess.run(["mount", "-t", "cgroup", "-o", "perf_event", "none", where], check=False,
+                                 capture_output=True).returncode == 0, "perf_event is mounted")
 
 
 def give_back(where):
