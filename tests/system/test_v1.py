@@ -23,7 +23,9 @@ def mount(where):
 
 
 def give_back(where):
-    """A removed cgroup keeps the hierarchy alive for a moment, and it then needs one more unmounting."""
+    """A cgroup keeps the hierarchy alive, those of others too, which have taken it for theirs; a removed one does for a
+    moment, and it then needs one more unmounting."""
+    until(lambda: not any(path.is_dir() for path in where.iterdir()), f"others' cgroups have left {where}")
     for _ in range(60):
         subprocess.run(["umount", where], check=False, capture_output=True)
         end = time.monotonic() + 2
