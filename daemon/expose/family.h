@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Metric families, as the Prometheus text format and OpenMetrics have them in common; their syntax, but for numbers; and
- * the table of functions that a writer of a snapshot fills in.
+ * Metric families, as the Prometheus text format and OpenMetrics have them in common; their syntax, but for numbers;
+ * and the table of functions that a writer of a snapshot fills in.
  *
  * A family is one metric: a name, a type, and all of its samples in one piece. Labels are text that is made once for
  * each row and once for each column, so that they are not escaped again for each of a hundred thousand samples.
@@ -48,8 +48,8 @@ struct series {
 void family_event_name(struct buf *out, enum scope scope, const struct event *event);
 void family_event_help(struct buf *out, const struct column *column, bool aggregate);
 
-/* Adds a label preceded by its separator, so that texts can be joined; of a negative number (unknown, or not a number of
- * one CPU) none. */
+/* Adds a label preceded by its separator, so that texts can be joined. A negative number gets none: it is unknown, or
+ * not that of one CPU. */
 void family_label(struct buf *labels, const char *name, const char *value);
 void family_number_label(struct buf *labels, const char *name, int number);
 

@@ -2,8 +2,8 @@
 
 /*
  * profile.proto of pprof. A function or place is a location, a module a mapping with its build id; cgroup and command
- * are labels of the samples. A sample without either has a location of its own, of no mapping. The address of a location is its offset in the file, with mappings that begin at 0: by
- * that and the build id, servers can name it.
+ * are labels of the samples. A sample without either has a location of its own, of no mapping. The address of a
+ * location is its offset in the file, with mappings that begin at 0: by that and the build id, servers can name it.
  */
 
 #include "expose/profile.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The Prometheus text format 0.0.4 and its successor, OpenMetrics 1.0.0: two writers of the walk by family, which differ
- * in the lines around the samples. */
+/* The Prometheus text format 0.0.4 and its successor, OpenMetrics 1.0.0: two writers of the walk by family, which
+ * differ in the lines around the samples. */
 
 #include "expose/expose.h"
 

@@ -43,8 +43,8 @@ int write_over(int fd, const char *data, size_t n);
  */
 int replace_file(const char *path, mode_t mode, bool durable, const char *data, size_t n);
 
-/* A replace_file() that is killed leaves a file whose name is that of the file and ".perfmond-" and six characters, which
- * nobody else gives to a copy: the length of the file's name, if this is such a name, or 0. */
+/* A replace_file() that is killed leaves a file whose name is that of the file, ".perfmond-" and six characters; nobody
+ * else gives it to a copy. The length of the file's name, if this is such a name, or 0. */
 size_t replace_leftover(const char *name);
 
 /* The same, not durable, for bytes that only the owner of the folder may read (0400): root gives it the file. */

@@ -222,6 +222,18 @@ def ask(daemon, path, **kwargs):
     return until(lambda: (found := [daemon.get(path, **kwargs)])[0].status_code != 503 and found, path)[0]
 
 
+ACCEPTED = ("text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0,*/*;q=0.1",
+            "application/json;version=1", "application/*;version=2;q=0.5", "*/*;version=1", ";version=1", "image/png")
+
+
+def test_each_path_answers_whatever_is_accepted(daemon):
+    """A type or a version that a path does not have is no error, and ends nothing."""
+    for path, accepted in itertools.product([*API, "/metrics", "/"], ACCEPTED):
+        answer = ask(daemon, path, headers={"Accept": accepted})
+        assert answer.status_code == 200, (path, accepted)
+        check(answer)
+
+
 def test_answers_are_compressed(daemon):
     for path in [*API, "/"]:
         answer = ask(daemon, path, headers={"Accept-Encoding": "gzip"}, stream=True)

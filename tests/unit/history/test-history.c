@@ -600,8 +600,8 @@ static struct world *world_of(const struct snapshot *snapshot)
 	return w;
 }
 
-/* A family begins with the same lines as in /metrics, whatever its event is called: no two may have samples of one name,
- * and on PMUs that differ in the unit an event has two. */
+/* A family begins with the same lines as in /metrics, whatever its event is called: no two may have samples of one
+ * name, and on PMUs that differ in the unit an event has two. */
 static void test_families_are_those_of_metrics(_unused_ void **state)
 {
 	static const struct made_event events[] = {
