@@ -230,27 +230,13 @@ static int put_column(struct families *f, const struct walk_table *table, size_t
 	return 0;
 }
 
-/* Do both columns have the same series? Events that differ in their unit alone can have one name. */
-static bool have_same_series(const struct event *a, const struct event *b)
-{
-	return a->by_pmu == b->by_pmu && (!a->by_pmu || strcmp(a->pmu, b->pmu) == 0);
-}
-
-/* Of columns with the same series, only the first is shown. */
-static bool is_taken(const struct walk_table *table, const struct member *members, size_t nr, size_t column)
-{
-	for (size_t i = 0; i < nr; i++)
-		if (have_same_series(walk_event(table, members[i].column), walk_event(table, column)))
-			return true;
-	return false;
-}
-
+/* Columns of a family have other series each: no plan has two with the same ones, or with a family of ours
+ * (count/planner.h). */
 static int put_members(struct families *f, const struct walk_table *table, const struct member *members, size_t nr,
 		       enum shown_value shown)
 {
 	for (size_t i = 0; i < nr; i++)
-		if (!is_taken(table, members, i, members[i].column) &&
-		    put_column(f, table, members[i].column, shown) < 0)
+		if (put_column(f, table, members[i].column, shown) < 0)
 			return -ENOMEM;
 	return 0;
 }
@@ -312,15 +298,6 @@ static const struct family times_families[_SCOPE_MAX][2] = {
 	},
 };
 
-#define DESCENDANTS_NAME "perf_cgroup_descendants"
-
-/* An event can be given a metric name that makes its family's name one of ours. Its series are left out. */
-static bool is_own_family(enum scope scope, const char *name)
-{
-	return strcmp(name, times_families[scope][0].name) == 0 || strcmp(name, times_families[scope][1].name) == 0 ||
-	       strcmp(name, DESCENDANTS_NAME) == 0;
-}
-
 static int put_events(struct families *f, const struct walk_table *table)
 {
 	_cleanup_(member_list_release) struct member_list members = {};
@@ -332,8 +309,6 @@ static int put_events(struct families *f, const struct walk_table *table)
 		for (nr = 1; i + nr < members.nr; nr++)
 			if (strcmp(members.items[i + nr].family, members.items[i].family))
 				break;
-		if (is_own_family(table->scope, members.items[i].family))
-			continue;
 		if (put_event_families(f, table, members.items + i, nr) < 0)
 			return -ENOMEM;
 	}
@@ -572,7 +547,7 @@ static int put_cgroups(struct families *f)
 		.help = "Identity of a cgroup: labels to join on.",
 	};
 	static const struct family descendants = {
-		.name = DESCENDANTS_NAME,
+		.name = "perf_cgroup_descendants",
 		.type = FAMILY_GAUGE,
 		.unit = "",
 		.help = "Cgroups below it, at any depth, that have series; 0: a leaf.",

@@ -425,6 +425,7 @@ static bool add_series_of(struct buf *out, struct past *past, enum scope scope, 
 	return any;
 }
 
+/* Of a scope's events, those of one name differ in their PMUs (count/planner.h), which can differ in the unit. */
 static bool is_of_family(const struct event *event, const struct event *first)
 {
 	return event->unit == first->unit && strcmp(event->metric, first->metric) == 0;

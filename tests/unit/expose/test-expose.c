@@ -410,29 +410,6 @@ static void test_places(void **state)
 	assert_line(text, "perf_cpu_imc_reads_total{pmu=\"uncore_imc_3\"} 86");
 }
 
-/* Names that differ in more than the metric can still collide; a series never appears twice. */
-static void test_names_that_meet(void **state)
-{
-	static const struct made_event events[] = {
-		{ SCOPE_CPU, "a", "task-clock", .metric = "work", .scale = 1e-9, .unit = EVENT_UNIT_SECONDS },
-		{ SCOPE_CPU, "a", "cycles", .metric = "work_seconds", .set = 1 },
-		{ SCOPE_CPU, "a", "instructions", .metric = "group_enabled_seconds", .set = 1 },
-		{ SCOPE_CPU, "a", "page-faults", .metric = "group_running", .unit = EVENT_UNIT_SECONDS, .set = 1 },
-		{},
-	};
-	_cleanup_(snapshot_unrefp) struct snapshot *s = made_snapshot(events);
-	_cleanup_(freep) char *text = NULL;
-
-	(void)state;
-	made_row(s, SCOPE_CPU, 0, NULL, 0);
-	for (size_t i = 0; i < 4; i++)
-		made_cell(s, SCOPE_CPU, 0, i, 1000000000 * (i + 1), 1);
-	text = expose(s);
-	check_exposition(text);
-	assert_line(text, "perf_cpu_work_seconds_total{cpu=\"0\"} 1");
-	assert_line(text, "perf_cpu_group_enabled_seconds_total{cpu=\"0\",group=\"a\"} 0");
-}
-
 static void test_nasty_labels(void **state)
 {
 	static const struct made_event events[] = {
@@ -771,7 +748,6 @@ int main(void)
 		cmocka_unit_test(test_group_times_of_the_unmeasured),
 		cmocka_unit_test(test_several_pmus),
 		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_names_that_meet),
 		cmocka_unit_test(test_nasty_labels),
 		cmocka_unit_test(test_pmu_counters),
 		cmocka_unit_test(test_aggregate),
