@@ -154,6 +154,8 @@ const struct self_metric self_metrics[] = {
 	COUNTER("profile_unfollowed", profile.unfollowed,
 		"Records about commands, mappings and cgroups that the kernel had no room for: samples may lack "
 		"names."),
+	COUNTER("profile_unsampled", profile.unsampled,
+		"Periods that sampled events have counted and that the kernel made no sample of."),
 	COUNTER("profile_throttled", profile.throttled, "Times that the kernel paused sampling on a CPU."),
 	COUNTER("profile_dropped", profile.dropped, "Samples that there was no memory for."),
 	BYTES("profile", profile.bytes, "Memory of the samples, with their stacks and names ([profiles] memory)."),

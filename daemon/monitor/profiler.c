@@ -378,6 +378,7 @@ static void note_past(struct profiler *profiler)
 	profiler->past.samples += stats.samples;
 	profiler->past.lost += stats.lost;
 	profiler->past.lost_records += stats.lost_records;
+	profiler->past.unsampled += stats.unsampled;
 	profiler->past.throttled += stats.throttled;
 }
 
@@ -670,6 +671,7 @@ void profiler_stats(const struct profiler *profiler, struct profile_stats *ret)
 		.samples = profiler->past.samples + sampler.samples,
 		.lost = profiler->past.lost + sampler.lost,
 		.unfollowed = profiler->past.lost_records + sampler.lost_records,
+		.unsampled = profiler->past.unsampled + sampler.unsampled,
 		.throttled = profiler->past.throttled + sampler.throttled,
 		.dropped = profiler->archive->dropped,
 		.bytes = archive_bytes(profiler->archive),

@@ -6,6 +6,7 @@
 #include "host/privilege.h"
 #include "sample/pause.h"
 #include "sample/ring.h"
+#include "sample/unsampled.h"
 
 #include <errno.h>
 #include <string.h>
@@ -55,10 +56,12 @@ struct source {
 	int cpu;
 	struct sampled *sampled; /* NULL: side-band */
 	struct ring ring;
-	uint64_t lost_heard; /* by records, each written when there is room again */
-	uint64_t lost_read;  /* by read(2), where the kernel counts it there: exact, and of this event alone */
-	uint64_t read_at;    /* lost_heard, then */
-	struct pause pause;  /* of a clock */
+	uint64_t lost_heard;	    /* by records, each written when there is room again */
+	uint64_t lost_read;	    /* by read(2), where the kernel counts it there: exact, and of this event alone */
+	uint64_t read_at;	    /* lost_heard, then */
+	struct pause pause;	    /* of a clock */
+	struct unsampled unsampled; /* of an event with a period that is no clock */
+	uint64_t compared_at;	    /* CLOCK_MONOTONIC ns: its count was read for that */
 	/* The oldest record, while rings are merged. */
 	struct record record;
 	size_t size;
@@ -543,6 +546,7 @@ static void note_record(struct sampler *sampler, struct source *source)
 	switch (record->type) {
 	case PERF_RECORD_SAMPLE:
 		weigh(source);
+		unsampled_sample(&source->unsampled, record->id.time);
 		break;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
@@ -579,17 +583,31 @@ static bool was_full(const struct ring *ring)
 	return ring->size - (ring->head - ring->tail) < least;
 }
 
+/* Is it time to compare the event's count with its samples? */
+static bool is_to_be_compared(const struct source *source, uint64_t now)
+{
+	return source->sampled && source->sampled->period && !source->sampled->is_clock && !source->unsampled.due_at &&
+	       now > source->compared_at + NS_PER_S;
+}
+
 /* read(2) of an event returns its value, and the records lost. It interrupts the event's CPU, and so is only done when
- * something was lost, or may have been. */
+ * something was lost, or may have been, and once a second where samples are compared with the count. */
 static void read_lost(struct source *source)
 {
-	uint64_t values[2];
+	uint64_t values[2], now = clock_monotonic_ns();
+	bool compare = is_to_be_compared(source, now);
 
-	if (source->read_at == source->lost_heard && !was_full(&source->ring))
+	if (source->read_at == source->lost_heard && !was_full(&source->ring) && !compare)
 		return;
 	source->read_at = source->lost_heard;
-	if (read(source->fd, values, sizeof(values)) == sizeof(values))
-		source->lost_read = values[1];
+	if (read(source->fd, values, sizeof(values)) != sizeof(values))
+		return;
+	source->lost_read = values[1];
+	if (!compare)
+		return;
+	source->compared_at = now;
+	unsampled_expect(&source->unsampled, values[0] / source->sampled->period, values[1] + source->ring.broken,
+			 clock_monotonic_ns());
 }
 
 static void look_at_rings(struct sampler *sampler)
@@ -643,6 +661,8 @@ bool sampler_drain(struct sampler *sampler, sampler_take take, void *userdata, u
 	/* Others of the same moment may have been handed over. */
 	if (sampler->nr_heap && until >= sampler->heap[0]->record.id.time)
 		until = sampler->heap[0]->record.id.time ? sampler->heap[0]->record.id.time - 1 : 0;
+	for (size_t i = 0; i < sampler->nr_sources; i++)
+		unsampled_compare(&sampler->sources[i].unsampled, until);
 	*ret_until = until;
 	return sampler->nr_heap == 0;
 }
@@ -667,6 +687,7 @@ struct sampler_stats sampler_stats(const struct sampler *sampler)
 		stats.fds++;
 		stats.ring_bytes += source->ring.size;
 		*(source->sampled ? &stats.lost : &stats.lost_records) += source_lost(sampler, source);
+		stats.unsampled += source->unsampled.nr;
 	}
 	return stats;
 }
@@ -732,6 +753,7 @@ void sampler_remove(struct sampler *sampler, size_t number)
 			continue;
 		}
 		sampler->stats.lost += source_lost(sampler, source);
+		sampler->stats.unsampled += source->unsampled.nr;
 		source_close(sampler, source);
 		*source = sampler->sources[--sampler->nr_sources];
 	}

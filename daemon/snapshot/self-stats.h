@@ -57,6 +57,7 @@ struct profile_stats {
 	uint64_t samples;    /* taken */
 	uint64_t lost;	     /* samples that the kernel had no room for */
 	uint64_t unfollowed; /* records about processes and cgroups that it had no room for */
+	uint64_t unsampled;  /* periods that events have counted, and of which the kernel has made no sample */
 	uint64_t throttled;  /* times that the kernel paused sampling on a CPU */
 	uint64_t dropped;    /* samples that there was no memory for */
 	uint64_t bytes;	     /* memory of the samples, with stacks and names */
