@@ -61,7 +61,7 @@ static void append_time(struct buf *out, const char *name, const struct capture_
 	if (time == 0 || time == UINT64_MAX)
 		buf_str(out, "null");
 	else
-		buf_double(out, (double)(cause->realtime - cause->time + time) / NS_PER_S);
+		buf_double(out, (double)capture_shown(cause, time) / NS_PER_S);
 }
 
 static void append_points(struct buf *out, const struct capture *capture)

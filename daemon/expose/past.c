@@ -33,6 +33,7 @@ struct past {
 	const struct snapshot *snapshot;
 	struct history_slot all[HISTORY_SLOTS]; /* without a bound on the time */
 	size_t nr_all, first, end;		/* selected: first to end - 1 */
+	bool repeated[HISTORY_SLOTS];		/* the wall clock was set back, and has shown that time again */
 	struct past_target *targets;
 	size_t nr_targets;
 	size_t *columns[_SCOPE_MAX];
@@ -42,6 +43,9 @@ struct past {
 	void *userdata;
 	int written; /* the first error of write */
 };
+
+/* By so much two slots that follow each other can overlap: less is no step of the clock (util/clock-steps.h). */
+#define OVERLAP_NS (10 * (uint64_t)NS_PER_MS)
 
 /* Bytes that a piece of the text has at least. */
 #define PIECE_SIZE (64 * 1024)
@@ -68,21 +72,32 @@ static const struct event *past_event(const struct past *past, enum scope scope,
 /* --- selecting */
 
 /* A slot is of the stretch in which its end is, and one that ends with a stretch is not of the next one. */
-static void choose_slots(struct past *past, const struct expose_query *query)
+static int choose_slots(struct past *past, const struct expose_query *query)
 {
-	uint64_t now = past->history->last.realtime, from = 0, to = UINT64_MAX;
+	uint64_t from, to;
+	int r = clock_steps_stretch(past->history->clock, &query->from, &query->to, &from, &to);
 
-	if (query->from.kind)
-		from = moment_realtime(&query->from, now);
-	if (query->to.kind)
-		to = moment_realtime(&query->to, now);
 	if (past->history->plan)
 		past->nr_all = history_slots(past->history, past->all);
-	while (past->first < past->nr_all && past->all[past->first].end.realtime <= from)
+	while (past->first < past->nr_all && past->all[past->first].end.boottime <= from)
 		past->first++;
 	past->end = past->nr_all;
-	while (past->end > past->first && past->all[past->end - 1].end.realtime > to)
+	while (past->end > past->first && past->all[past->end - 1].end.boottime > to)
 		past->end--;
+	return r;
+}
+
+static void mark_repeated(struct past *past)
+{
+	uint64_t first = UINT64_MAX - OVERLAP_NS;
+
+	for (size_t i = past->nr_all; i-- > 0;) {
+		const struct history_slot *slot = &past->all[i];
+
+		past->repeated[i] = slot->end.realtime > first + OVERLAP_NS;
+		if (!past->repeated[i] && slot->end.realtime - slot->length < first)
+			first = slot->end.realtime - slot->length;
+	}
 }
 
 static int choose_past_columns(struct past *past, const struct expose_query *query)
@@ -144,7 +159,8 @@ static int past_choose(struct past *past, const struct expose_query *query)
 	uint64_t points = 0;
 	int r = choose_past_columns(past, query);
 
-	choose_slots(past, query);
+	if (r == 0)
+		r = choose_slots(past, query);
 	if (r == 0)
 		r = choose_targets(past, query);
 	past->points = calloc(past->nr_all + 1, sizeof(*past->points));
@@ -220,7 +236,7 @@ static void add_axis(struct buf *out, const struct past *past)
 	const struct scale ns = SCALE_NS, ms = SCALE_MS;
 
 	buf_str(out, "{\"timestamp\":");
-	number_add(out, past->history->last.realtime / NS_PER_MS, &ms);
+	number_add(out, past->nr_all ? past->all[past->nr_all - 1].end.realtime / NS_PER_MS : 0, &ms);
 	buf_str(out, ",\"times\":[");
 	for (size_t i = past->first; i < past->end; i++) {
 		add_comma(out, i - past->first);
@@ -363,28 +379,36 @@ static void add_total(const struct past_series *series, double total, uint64_t w
 	buf_char(series->out, '\n');
 }
 
+/* Times of a series only rise: of slots with the same wall time, the last one counts. */
+static bool has_point(const struct past *past, size_t i)
+{
+	return !isnan(past->points[i]) && !past->repeated[i];
+}
+
 /* The totals at the ends of the slots, worked out from the newest one; and one at the beginning of what is known, so
  * that the first slot counts. A label whose totals began anew meanwhile has them from the beginning of the history. */
 static void add_totals(const struct past_series *series, const struct past *past, uint64_t newest)
 {
+	uint64_t last = 0;
 	double total = (double)newest;
 	bool known = false;
 
 	for (size_t i = 0; i < past->nr_all; i++)
-		total -= isnan(past->points[i]) ? 0 : past->points[i];
+		total -= has_point(past, i) ? past->points[i] : 0;
 	total = total > 0 ? total : 0;
 	for (size_t i = 0; i < past->end; i++) {
+		uint64_t end = past->all[i].end.realtime, begin = end - past->all[i].length;
 		bool selected = i >= past->first;
 
-		if (isnan(past->points[i])) {
+		if (!has_point(past, i)) {
 			known = false;
 			continue;
 		}
-		if (selected && !known)
-			add_total(series, total, past->all[i].end.realtime - past->all[i].length);
+		if (selected && !known && begin / NS_PER_MS > last / NS_PER_MS)
+			add_total(series, total, begin);
 		total += past->points[i];
 		if (selected)
-			add_total(series, total, past->all[i].end.realtime);
+			add_total(series, total, last = end);
 		known = selected;
 	}
 }
@@ -465,6 +489,7 @@ static int add_families(struct buf *out, struct past *past, const struct expose_
 {
 	int r = past_choose(past, query);
 
+	mark_repeated(past);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < past->nr_columns[scope] && r == 0; i++)
 			r = add_family(out, past, (enum scope)scope, i);

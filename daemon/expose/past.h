@@ -15,7 +15,7 @@
 /* The most points of one answer: some tens of milliseconds of work, and some tens of megabytes. */
 #define PAST_POINTS_MAX 200000U
 
-/* 0; -ENOMEM, -E2BIG as of expose.h; -EOVERFLOW: more than PAST_POINTS_MAX. */
+/* 0; -ENOMEM, -E2BIG as of expose.h; -EOVERFLOW: more than PAST_POINTS_MAX; -EINVAL: from is later than to. */
 int expose_past_json(struct buf *out, const struct history *history, const struct snapshot *snapshot,
 		     const struct expose_query *query);
 int expose_past_openmetrics(struct buf *out, const struct history *history, const struct snapshot *snapshot,

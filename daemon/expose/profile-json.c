@@ -23,7 +23,7 @@ static void append_seconds(struct buf *out, uint64_t ns)
 
 static void append_time(struct buf *out, const struct expose_profile *what, uint64_t time)
 {
-	append_seconds(out, time + (uint64_t)what->epoch);
+	append_seconds(out, expose_profile_shown(what, time));
 }
 
 /* In the event's unit. */

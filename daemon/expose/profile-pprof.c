@@ -273,7 +273,7 @@ static void append_all(struct pprof *pprof, const char *type)
 	for (uint32_t i = 1; i <= profile_nr(profile) && !pprof->failed; i++)
 		if (profile_node(profile, i)->self_samples)
 			append_sample(pprof, profile_node(profile, i));
-	protobuf_u64(&pprof->out, PROFILE_TIME_NANOS, profile->from + (uint64_t)what->epoch);
+	protobuf_u64(&pprof->out, PROFILE_TIME_NANOS, expose_profile_shown(what, profile->from));
 	protobuf_u64(&pprof->out, PROFILE_DURATION_NANOS,
 		     profile->to > profile->from ? profile->to - profile->from : 0);
 	append_value_type(pprof, PROFILE_PERIOD_TYPE, type, unit);

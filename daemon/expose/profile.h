@@ -11,20 +11,27 @@
 
 #include "profile/query.h"
 #include "util/buf.h"
+#include "util/clock-steps.h"
 
 struct expose_profile {
 	const struct profile *profile;
 	struct profile_measure measure;
-	int64_t epoch;	/* ns from CLOCK_MONOTONIC to the time since 1970 */
-	uint64_t reach; /* ns: the age of the oldest sample in memory */
-	double min;	/* nodes with a smaller share of the whole are left out */
-	size_t limit;	/* rows of the top; 0: all */
+	const struct clock_steps *clock; /* tells the wall times that were shown */
+	uint64_t reach;			 /* ns: the age of the oldest sample in memory */
+	double min;			 /* nodes with a smaller share of the whole are left out */
+	size_t limit;			 /* rows of the top; 0: all */
 	enum profile_top_by top_by;
 	size_t columns, rows; /* of the heat map: the profile has a slot for each of them */
 };
 
 /* The weight of each sample in the answer; 0: they differ. */
 uint64_t expose_profile_period(const struct expose_profile *what);
+
+/* The wall time that was shown at a time of CLOCK_MONOTONIC, in ns. */
+static inline uint64_t expose_profile_shown(const struct expose_profile *what, uint64_t time)
+{
+	return clock_steps_shown(what->clock, clock_steps_moment(what->clock, time));
+}
 
 /* "libc.so.6+0x1b2c40", or the function, command or cgroup: for people. */
 void expose_profile_name(struct buf *out, const struct profile *profile, const struct profile_node *node);

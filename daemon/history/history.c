@@ -177,7 +177,7 @@ static bool make_room(struct history *history, uint64_t bytes, size_t blocks)
  * with. */
 static bool began_since(const struct history *history, const struct totals_row *row)
 {
-	return history->last.monotonic && row->began >= history->last.monotonic;
+	return history->taken && row->began >= history->taken;
 }
 
 static struct history_row *row_add(struct history *history, const struct totals_row *from)
@@ -361,9 +361,9 @@ static void note_doubts(struct history *history, history_doubt is_doubtful, cons
 
 /* --- life */
 
-void history_init(struct history *history, uint64_t max_size)
+void history_init(struct history *history, const struct clock_steps *clock, uint64_t max_size)
 {
-	*history = (struct history){ .max_size = max_size };
+	*history = (struct history){ .clock = clock, .max_size = max_size };
 	block_pool_init(&history->pool, max_size);
 	TAILQ_INIT(&history->there);
 	TAILQ_INIT(&history->gone);
@@ -547,7 +547,7 @@ void history_take(struct history *history, const struct totals *totals, const st
 				take_row(history, row, due);
 	}
 	take_gone(history, due);
-	history->last = *now;
+	history->taken = now->monotonic;
 }
 
 /* --- questions */
@@ -569,7 +569,7 @@ static size_t add_slot(const struct history *history, struct history_slot *ret, 
 	*ret = (struct history_slot){
 		.number = first_slot[ring] + slot,
 		.end.boottime = times->end[slot],
-		.end.realtime = history->last.realtime - (history->last.boottime - times->end[slot]),
+		.end.realtime = clock_steps_shown(history->clock, times->end[slot]),
 		.length = times->length[slot],
 		.gap = times->gap[slot],
 	};

@@ -17,7 +17,7 @@
 
 #include "history/block-pool.h"
 #include "totals/totals.h"
-#include "util/clock.h"
+#include "util/clock-steps.h"
 
 #define HISTORY_FINE 60
 #define HISTORY_COARSE 240
@@ -70,14 +70,16 @@ struct history {
 	struct block_pool pool;	    /* of points */
 	uint64_t heap_size;	    /* bytes of rows without their points */
 	size_t nr_rows;
-	size_t left_out;	 /* targets of the last reading for which there is no room */
-	uint64_t max_size;	 /* bytes */
-	uint64_t takes;		 /* readings */
-	struct clock_times last; /* reading; 0: none yet */
+	size_t left_out;		 /* targets of the last reading for which there is no room */
+	uint64_t max_size;		 /* bytes */
+	uint64_t takes;			 /* readings */
+	uint64_t taken;			 /* CLOCK_MONOTONIC ns, the last reading; 0: none yet */
+	const struct clock_steps *clock; /* borrowed */
 };
 
-/* max_size in bytes; 0: nothing is kept. */
-void history_init(struct history *history, uint64_t max_size);
+/* max_size in bytes; 0: nothing is kept. clock: of readings, which are noted there before they are taken; borrowed for
+ * the history's life. */
+void history_init(struct history *history, const struct clock_steps *clock, uint64_t max_size);
 void history_release(struct history *history);
 /* Drops targets that have no room any more, those that are gone first. */
 void history_set_max_size(struct history *history, uint64_t max_size);
@@ -100,13 +102,13 @@ void history_take(struct history *history, const struct totals *totals, const st
 
 struct history_slot {
 	size_t number;		/* among all points of a row */
-	struct clock_times end; /* realtime: by the clock at the last reading */
+	struct clock_times end; /* realtime: as the wall clock showed it then */
 	uint64_t length; /* ns in which something was counted: less than since the slot before, if the machine slept */
 	bool gap;	 /* a CPU was not counted for a part of it: points are counts, and tell no rate */
 };
 
 /* The slots that cover all the time that is known, each moment once: coarse ones, then fine ones. Returns their number.
- * Ends are in rising order. */
+ * They are in the order of time; wall times go back where the clock was set back. */
 size_t history_slots(const struct history *history, struct history_slot ret[HISTORY_SLOTS]);
 
 /* Counts in the slot, before the event's scale; NAN: not known. */

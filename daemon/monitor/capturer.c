@@ -156,7 +156,7 @@ static enum due_answer take_target(void *userdata, const struct watched_rule *ru
 		.value = target->value,
 		.threshold = rule->rule.threshold,
 		.time = now,
-		.realtime = clock_realtime_ns(),
+		.clock = *capturer->world->clock,
 		.from = now > rule->config->before ? now - rule->config->before : 0,
 		.to = now + rule->config->after,
 	};
@@ -262,6 +262,7 @@ static bool copy_samples(struct capture *capture, const struct capturer_world *w
 	struct capture_cause *cause = &capture->cause;
 	int r = extract_copy(&capture->extract, capture->archive, profiler_archive(world->profiler), COPY_NS);
 
+	cause->clock = *world->clock;
 	cause->measure.gaps = profiler_gaps(world->profiler, cause->from, cause->to);
 	if (r == 0 && drained >= cause->to)
 		end_stretch(capture, world->profiler, drained);

@@ -27,6 +27,7 @@ struct capturer_world {
 	const char *no_profiler;   /* … and why */
 	const struct count *count;
 	const struct history *history;
+	const struct clock_steps *clock;
 	const struct cgroup_tree *tree; /* or NULL */
 };
 

@@ -15,6 +15,7 @@
 #include "monitor/profiler.h"
 #include "snapshot/machine-info.h"
 #include "snapshot/snapshot.h"
+#include "util/clock-steps.h"
 
 /* Times are CLOCK_MONOTONIC ns where nothing else is said. */
 struct monitor {
@@ -25,6 +26,7 @@ struct monitor {
 	struct async_close *closer;
 	struct count *count;
 	struct count *restored; /* from before a restart, until the start */
+	struct clock_steps clock;
 	struct history history;
 	struct snapshot *latest; /* of the last reading; NULL: outdated, or not made yet */
 	uint64_t start_time;	 /* ns since the epoch */
@@ -72,6 +74,9 @@ int monitor_reapply(struct monitor *monitor, struct reason *why);
 
 /* Works out what monitor_no_crediting() returns, of the machine and the count in force. */
 void monitor_explain_no_crediting(struct monitor *monitor);
+
+/* Reads the clocks, and notes whether they have moved against each other. */
+struct clock_times monitor_note_clocks(struct monitor *monitor);
 
 /* Puts machine and config in force, beside the count that is. They are taken over. */
 void monitor_use(struct monitor *monitor, struct machine *machine, struct config *config);

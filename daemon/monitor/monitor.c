@@ -19,7 +19,9 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 
 	if (!monitor)
 		return reason_set(why, -ENOMEM, "out of memory");
-	history_init(&monitor->history, config->history_memory);
+	monitor->start_time = monitor_note_clocks(monitor).realtime;
+	monitor->started_at = clock_monotonic_ns();
+	history_init(&monitor->history, &monitor->clock, config->history_memory);
 	/* Before the CPUs are read, so that a change from then on is noticed. */
 	cpu_watch_open(&monitor->cpu_watch, config->sysfs.text);
 	if (async_close_new(&monitor->closer) < 0 || capturer_new(&monitor->capturer) < 0)
@@ -42,8 +44,6 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 	admission_init(&monitor->admission, monitor->count);
 	monitor->restored = restored;
 	monitor->sampled = restored ? count_sampled(restored) : 0;
-	monitor->start_time = clock_realtime_ns();
-	monitor->started_at = clock_monotonic_ns();
 	monitor_use(monitor, steal_ptr(machine), config);
 	*ret = steal_ptr(monitor);
 	return 0;
@@ -115,9 +115,17 @@ static bool is_stalled(const void *userdata, enum scope scope, size_t column)
 	return count_column_state(userdata, scope, column, &why) == EVENT_STALLED;
 }
 
-static void take_history(struct monitor *monitor)
+struct clock_times monitor_note_clocks(struct monitor *monitor)
 {
 	const struct clock_times now = clock_times_now();
+
+	clock_steps_note(&monitor->clock, &now);
+	return now;
+}
+
+static void take_history(struct monitor *monitor)
+{
+	const struct clock_times now = monitor_note_clocks(monitor);
 
 	history_take(&monitor->history, count_totals(monitor->count), &now, is_stalled, monitor->count);
 }
@@ -213,6 +221,11 @@ const struct machine *monitor_machine(const struct monitor *monitor)
 const struct count *monitor_count(const struct monitor *monitor)
 {
 	return monitor->count;
+}
+
+const struct clock_steps *monitor_clock(const struct monitor *monitor)
+{
+	return &monitor->clock;
 }
 
 const struct history *monitor_history(const struct monitor *monitor)

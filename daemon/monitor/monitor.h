@@ -145,6 +145,8 @@ void monitor_commit(struct monitor *monitor, struct reload *reload, struct reaso
 const struct config *monitor_config(const struct monitor *monitor);
 const struct machine *monitor_machine(const struct monitor *monitor);
 const struct count *monitor_count(const struct monitor *monitor);
+/* Up to the last reading, of counters or samples. Stays at its place for the monitor's life. */
+const struct clock_steps *monitor_clock(const struct monitor *monitor);
 /* Up to the end of the last interval. Stays at its place for the monitor's life. */
 const struct history *monitor_history(const struct monitor *monitor);
 /* NULL: there is no cgroup mount. */

@@ -33,6 +33,7 @@ static struct capturer_world captured_world(const struct monitor *monitor)
 		.no_profiler = why_no_profiler(monitor),
 		.count = monitor->count,
 		.history = &monitor->history,
+		.clock = &monitor->clock,
 		.tree = monitor->tree,
 	};
 }
@@ -44,6 +45,7 @@ void monitor_take_samples(struct monitor *monitor)
 
 	if (!monitor->profiler)
 		return;
+	(void)monitor_note_clocks(monitor);
 	profiler_turn(monitor->profiler, &world);
 	capturer_turn(monitor->capturer, &captured);
 }

@@ -67,9 +67,14 @@ static struct capture *capture_free(struct capture *capture)
 }
 DEFINE_CLEANUP(struct capture *, capture_free)
 
+uint64_t capture_shown(const struct capture_cause *cause, uint64_t time)
+{
+	return clock_steps_shown(&cause->clock, clock_steps_moment(&cause->clock, time));
+}
+
 static char *make_id(const struct capture_cause *cause, uint64_t number)
 {
-	time_t seconds = (time_t)(cause->realtime / NS_PER_S);
+	time_t seconds = (time_t)(capture_shown(cause, cause->time) / NS_PER_S);
 	char when[32] = "", *id;
 	struct tm utc;
 

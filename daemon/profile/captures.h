@@ -12,6 +12,7 @@
 #include "profile/capture-info.h"
 #include "profile/extract.h"
 #include "profile/query.h"
+#include "util/clock-steps.h"
 #include "util/reason.h"
 
 /* Captures that have not settled, and how much of the memory each of them may take; those that have settled take less,
@@ -37,7 +38,7 @@ enum capture_disk {
 
 /* A rate of the counter. */
 struct capture_point {
-	uint64_t end; /* CLOCK_REALTIME ns of its slot */
+	uint64_t end; /* CLOCK_REALTIME ns of its slot, as it was shown then */
 	double rate;  /* NAN: not known */
 };
 
@@ -50,8 +51,9 @@ struct capture_cause {
 	const char *unit;    /* of its rate, per second; not copied */
 	const char *reason;  /* a sentence */
 	double value, threshold;
-	uint64_t time, realtime;	/* when it began: CLOCK_MONOTONIC, CLOCK_REALTIME ns */
+	uint64_t time;			/* when it began, CLOCK_MONOTONIC ns */
 	uint64_t from, to;		/* CLOCK_MONOTONIC ns */
+	struct clock_steps clock;	/* up to its end: tells the wall times that were shown then */
 	struct profile_measure measure; /* of its samples; the event's name is that for users */
 	const char *key;		/* … and this is its name in the archive that they come from */
 };
@@ -102,6 +104,9 @@ void captures_keep(struct captures *captures, const char *rule, uint64_t keep);
 
 /* By the id, or NULL. */
 struct capture *captures_find(const struct captures *captures, const char *id);
+
+/* The wall time that was shown at a time of CLOCK_MONOTONIC. */
+uint64_t capture_shown(const struct capture_cause *cause, uint64_t time);
 
 /* Samples in it, and those that it had no room for. */
 size_t capture_samples(const struct capture *capture);

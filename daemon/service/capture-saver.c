@@ -34,7 +34,7 @@ struct work {
 static int render_capture(const struct capture *capture, struct buf *ret, struct reason *why)
 {
 	const struct profile_query query = { .to = UINT64_MAX, .by = PROFILE_BY_CGROUP | PROFILE_BY_COMMAND };
-	struct expose_profile what = { .epoch = (int64_t)(capture->cause.realtime - capture->cause.time) };
+	struct expose_profile what = { .clock = &capture->cause.clock };
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = capture_ask(capture, &query, &profile, &what.measure);
 

@@ -297,6 +297,7 @@ static int start_listener(struct manager *manager, const struct listen_fds *pass
 		.ready = source_ready,
 		.scraped = source_scraped,
 		.history = monitor_history(manager->monitor),
+		.clock = monitor_clock(manager->monitor),
 		.info = monitor_info(manager->monitor),
 		.stats = &manager->self.web,
 		.userdata = manager,

@@ -36,7 +36,7 @@ struct clock_times clock_times_now(void)
 	struct clock_times best = {};
 	uint64_t least = UINT64_MAX;
 
-	/* A thread that loses its CPU between two of the calls sees clocks that disagree: the closest reading counts. */
+	/* A thread that loses its CPU between two of the calls sees clocks that disagree: the shortest counts. */
 	for (int i = 0; i < CLOCK_READINGS && least > CLOCK_AT_ONCE_NS; i++) {
 		uint64_t before = clock_monotonic_ns();
 		const struct clock_times now = { before, clock_boottime_ns(), clock_realtime_ns() };

@@ -5,7 +5,6 @@
 #include "util/clock.h"
 #include "util/text.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -38,12 +37,4 @@ int moment_parse(struct moment *ret, const char *text)
 		.ns = seconds < 1e10 ? (uint64_t)(seconds * NS_PER_S) : UINT64_MAX,
 	};
 	return 0;
-}
-
-uint64_t moment_realtime(const struct moment *moment, uint64_t now)
-{
-	assert(moment->kind != MOMENT_NONE);
-	if (moment->kind == MOMENT_SINCE_EPOCH)
-		return moment->ns;
-	return moment->ns < now ? now - moment->ns : 0;
 }

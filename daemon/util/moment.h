@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A moment as a user writes it: "now", "-5min" (before now; without a unit, seconds), or seconds since 1970. Pure. */
+/* A moment as a user writes it: "now", "-5min" (before now; without a unit, seconds), or seconds since 1970, which
+ * clock-steps.h finds. Pure. */
 
 #include <stdint.h>
 
@@ -19,6 +20,3 @@ struct moment {
 
 /* -EINVAL. */
 int moment_parse(struct moment *ret, const char *text);
-
-/* In ns since the epoch, as `now` is; not before the epoch. It is not none. */
-uint64_t moment_realtime(const struct moment *moment, uint64_t now);

@@ -31,6 +31,8 @@ enum profile_format {
 
 struct profile_request {
 	uint64_t now; /* CLOCK_MONOTONIC ns */
+	struct clock_steps clock;
+	struct moment from, to;
 	const char *event;
 	bool counted;
 	struct profile_query query;
@@ -40,31 +42,14 @@ struct profile_request {
 
 /* --- parameters */
 
-/* The clock starts at 0, and nothing is later than now. */
-static int take_time(const struct profile_request *request, const char *name, const char *value, uint64_t *ret,
-		     struct reason *why)
-{
-	uint64_t epoch = (uint64_t)request->what.epoch, realtime;
-	struct moment moment;
-	int r = query_take_moment(&moment, name, value, why);
-
-	if (r < 0)
-		return r;
-	realtime = moment_realtime(&moment, request->now + epoch);
-	*ret = realtime > epoch ? realtime - epoch : 0;
-	if (*ret > request->now)
-		*ret = request->now;
-	return 0;
-}
-
 static int take_from(struct profile_request *request, const char *value, struct reason *why)
 {
-	return take_time(request, "from", value, &request->query.from, why);
+	return query_take_moment(&request->from, "from", value, why);
 }
 
 static int take_to(struct profile_request *request, const char *value, struct reason *why)
 {
-	return take_time(request, "to", value, &request->query.to, why);
+	return query_take_moment(&request->to, "to", value, why);
 }
 
 /* A number from 1 to max. */
@@ -261,6 +246,27 @@ static const struct profile_parameter *const parameters_of_route[] = {
 	[PROFILE_ROUTE_CAPTURE] = capture_parameters,
 };
 
+/* Nothing is later than now. */
+static uint64_t monotonic_of(const struct profile_request *request, uint64_t moment)
+{
+	uint64_t time = clock_steps_monotonic(&request->clock, moment);
+
+	return time < request->now ? time : request->now;
+}
+
+static int take_stretch(struct profile_request *request, struct reason *why)
+{
+	struct profile_query *query = &request->query;
+	uint64_t from, to;
+	int r = clock_steps_stretch(&request->clock, &request->from, &request->to, &from, &to);
+
+	if (r == 0 && request->from.kind)
+		query->from = monotonic_of(request, from);
+	if (r == 0 && request->to.kind)
+		query->to = monotonic_of(request, to);
+	return r < 0 || query->from > query->to ? reason_set(why, -EINVAL, QUERY_STRETCH_REVERSED) : 0;
+}
+
 static int take_parameters(struct profile_request *request, const struct parameters *parameters,
 			   const struct profile_parameter *known, struct reason *why)
 {
@@ -277,15 +283,17 @@ static int take_parameters(struct profile_request *request, const struct paramet
 		if (r < 0)
 			return r;
 	}
-	return query_check_stretch(request->query.from, request->query.to, why);
+	return take_stretch(request, why);
 }
 
-static void request_begin(struct profile_request *ret, enum profile_route route)
+static void request_begin(struct profile_request *ret, const struct clock_steps *clock, enum profile_route route)
 {
-	uint64_t now = clock_monotonic_ns(), last = route == PROFILE_ROUTE_PPROF ? PPROF_LAST_NS : LAST_NS;
+	const struct clock_times times = clock_times_now();
+	uint64_t now = times.monotonic, last = route == PROFILE_ROUTE_PPROF ? PPROF_LAST_NS : LAST_NS;
 
 	*ret = (struct profile_request){
 		.now = now,
+		.clock = *clock,
 		.event = "cpu-clock",
 		.query = { .from = now > last ? now - last : 0, .to = now },
 		.format = route == PROFILE_ROUTE_PPROF ? FORMAT_PPROF : FORMAT_JSON,
@@ -294,7 +302,8 @@ static void request_begin(struct profile_request *ret, enum profile_route route)
 		ret->query.from = 0; /* all of it */
 	if (route != PROFILE_ROUTE_TOP)
 		ret->query.by = PROFILE_BY_CGROUP | PROFILE_BY_COMMAND;
-	ret->what.epoch = (int64_t)(clock_realtime_ns() - now);
+	clock_steps_note(&ret->clock, &times);
+	ret->what.clock = &ret->clock;
 	ret->what.columns = COLUMNS_DEFAULT;
 	ret->what.rows = 1;
 }
@@ -349,12 +358,13 @@ static int ask_source(const struct web_source *source, struct profile_request *r
 			       &request->what.measure, why);
 }
 
-/* A capture has the time of day of its cause: the clock can have been set since. */
-static int take_epoch(struct profile_request *request, const struct web_source *source, const char *id)
+/* A capture remembers the clock for longer. */
+static int take_clock(struct profile_request *request, const struct web_source *source, const char *id)
 {
 	_cleanup_(freep) struct capture_rule_info *rules = NULL;
 	const struct captures *captures;
 	const struct capture *capture;
+	uint64_t now = request->clock.now;
 	size_t nr;
 	int r = source->captures(source->userdata, &captures, &rules, &nr);
 
@@ -362,7 +372,8 @@ static int take_epoch(struct profile_request *request, const struct web_source *
 		return r;
 	capture = captures_find(captures, id);
 	if (capture)
-		request->what.epoch = (int64_t)(capture->cause.realtime - capture->cause.time);
+		request->clock = capture->cause.clock;
+	request->clock.now = now;
 	return 0;
 }
 
@@ -391,13 +402,13 @@ int profile_route_respond(struct response *ret, const struct web_source *source,
 	struct reason why = {};
 	int r;
 
-	request_begin(&request, route);
+	request_begin(&request, source->clock, route);
 	/* "profile" is what pprof and others ask for. */
 	if (route == PROFILE_ROUTE_PPROF && strcmp(path, PROFILE_PPROF_PATH "profile"))
 		request.event = path + strlen(PROFILE_PPROF_PATH);
 	r = target_parameters(head->target, NULL, &parameters, &why);
 	if (r == 0 && route == PROFILE_ROUTE_CAPTURE)
-		r = take_epoch(&request, source, path + strlen(PROFILE_CAPTURE_PATH));
+		r = take_clock(&request, source, path + strlen(PROFILE_CAPTURE_PATH));
 	if (r == 0)
 		r = take_parameters(&request, &parameters, parameters_of_route[route], &why);
 	if (r == 0 && request.format == FORMAT_PPROF)

@@ -3,7 +3,6 @@
 #include "web/query.h"
 
 #include "util/buf.h"
-#include "util/clock.h"
 #include "util/glob.h"
 #include "util/text.h"
 
@@ -109,11 +108,6 @@ int query_take_moment(struct moment *ret, const char *name, const char *value, s
 				  value);
 }
 
-int query_check_stretch(uint64_t from, uint64_t to, struct reason *why)
-{
-	return from <= to ? 0 : reason_set(why, -EINVAL, "from is later than to");
-}
-
 static int take_from(struct expose_query *query, const char *value, struct reason *why)
 {
 	return query_take_moment(&query->from, "from", value, why);
@@ -182,12 +176,9 @@ int query_take(struct expose_query *ret, struct parameters *ret_parameters, cons
 	       const struct parameter_rule *rules, struct reason *why)
 {
 	int r = target_parameters(target, repeatable_of(rules), ret_parameters, why);
-	uint64_t now = clock_realtime_ns();
 	bool begun = false;
 
 	for (size_t i = 0; r == 0 && i < ret_parameters->nr; i++)
 		r = take_one(ret, &ret_parameters->items[i], rules, &begun, why);
-	if (r == 0 && ret->from.kind && ret->to.kind)
-		r = query_check_stretch(moment_realtime(&ret->from, now), moment_realtime(&ret->to, now), why);
 	return r;
 }

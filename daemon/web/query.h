@@ -22,10 +22,11 @@ extern const struct parameter_rule metrics_parameters[];
 extern const struct parameter_rule history_parameters[];
 extern const struct parameter_rule no_parameters[];
 
-/* Of all routes: the parameter of that name is a moment, and a stretch of time begins before it ends. -EINVAL with the
- * sentence in why. */
+/* Of clock_steps_stretch(). */
+#define QUERY_STRETCH_REVERSED "from is later than to"
+
+/* Of all routes: the parameter of that name is a moment. -EINVAL with the sentence in why. */
 int query_take_moment(struct moment *ret, const char *name, const char *value, struct reason *why);
-int query_check_stretch(uint64_t from, uint64_t to, struct reason *why);
 
 /* Fills in what the query of the request target says; borrows the values of its parameters, which are the caller's to
  * release. -EINVAL with the sentence in why; -ENOMEM. */

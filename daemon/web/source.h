@@ -38,6 +38,7 @@ struct web_source {
 	/* Called for each snapshot served. written: it was written for this response, and not found in the cache. */
 	void (*scraped)(void *userdata, bool written);
 	const struct history *history;	 /* borrowed */
+	const struct clock_steps *clock; /* borrowed */
 	const struct machine_info *info; /* borrowed; current when a snapshot has been taken */
 	struct web_stats *stats;	 /* borrowed; the web keeps them up to date */
 	void *userdata;

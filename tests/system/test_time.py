@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Time that does not go on as usual: a daemon that was stopped, a clock that was set, a machine that has just been
-started or has been up for long. No rate is wrong, no counter loses anything.
+started or has been up for long. No rate is wrong, no counter loses anything, and times are those that were shown.
 
 Rates are those of intervals that a counter of the tests' own has followed (counter.Intervals). On a busy machine it
 takes longer until there is one of which enough is known.
@@ -9,6 +9,7 @@ takes longer until there is one of which enough is known.
 import collections
 import math
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -189,14 +190,14 @@ FAKE_CLOCK = r"""
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds that the clock of the day is ahead; the file's first 8 bytes. */
+/* Seconds that the clock of the day is ahead, and that the machine has slept; the file's first 16 bytes. */
 static volatile int64_t *ahead;
 
 __attribute__((constructor)) static void begin(void)
 {
 	int fd = open(getenv("FAKE_CLOCK"), O_RDONLY | O_CLOEXEC);
 
-	ahead = mmap(NULL, 8, PROT_READ, MAP_SHARED, fd, 0);
+	ahead = mmap(NULL, 16, PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 }
 
@@ -209,7 +210,9 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 		real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
 	r = real(clock, ts);
 	if (r == 0 && ahead && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-		ts->tv_sec += *ahead;
+		ts->tv_sec += ahead[0] + ahead[1];
+	if (r == 0 && ahead && clock == CLOCK_BOOTTIME)
+		ts->tv_sec += ahead[1];
 	return r;
 }
 
@@ -237,21 +240,26 @@ int gettimeofday(struct timeval *tv, void *tz)
 
 
 class Clock:
-    """The clock of the day, for the daemon alone."""
+    """The clock of the day, and the one since boot, which goes on in sleep; for the daemon alone."""
 
     def __init__(self, folder):
         self.path, library = folder / "ahead", folder / "clock.so"
         (folder / "clock.c").write_text(FAKE_CLOCK)
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, folder / "clock.c", "-ldl"], check=True)
+        self.ahead = 0
         self.step(0)
         # A sanitizer wants to be first.
         asan = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
         self.env = {"LD_PRELOAD": str(library), "FAKE_CLOCK": str(self.path), "ASAN_OPTIONS": asan}
 
-    def step(self, seconds):
-        """Sets it to so many seconds ahead of the real one."""
+    def step(self, seconds, slept=0):
+        """Sets it to so many seconds ahead of the real one, of which the machine was asleep for some."""
+        self.ahead = seconds
         with open(self.path, "r+b" if self.path.exists() else "wb") as file:
-            file.write(struct.pack("q", seconds))
+            file.write(struct.pack("qq", seconds - slept, slept))
+
+    def now(self):
+        return time.time() + self.ahead
 
 
 @pytest.fixture
@@ -430,6 +438,83 @@ def test_the_past_has_no_wrong_rate_after_the_clock_was_set(perfmond, cgroups, w
             assert 0 < weight <= used * 1.001, "samples weigh no more than was counted"
             group.end()
     until(lambda: all(group.adds_up() for group in groups), "all slots add up to the totals")
+
+
+def answer_to(daemon, path="/api/v1/profile", **query):
+    """Of a profile or a capture: the samples of each cgroup, and the document's times."""
+    tree = ask(daemon, path, by="cgroup", **query)
+    nodes = tree["nodes"]
+    cgroups = {name: nr for name, kind, nr in zip(nodes["name"], nodes["kind"], nodes["samples"]) if kind == "cgroup"}
+    return cgroups, tree["from"], tree["to"]
+
+
+@pytest.mark.parametrize("step, slept", [(-HOUR, 0), (HOUR, HOUR), pytest.param(HOUR, 0, marks=pytest.mark.deep),
+                                         pytest.param(-20 * YEAR, 0, marks=pytest.mark.deep),
+                                         pytest.param(20 * YEAR, HOUR, marks=pytest.mark.deep)],
+                         ids=["back", "asleep", "forward", "years back", "years forward, asleep"])
+def test_times_are_those_that_the_clock_showed(perfmond, cgroups, work, clock, step, slept):
+    """In the history, in profiles and in captures: also after the clock was set, or the machine slept; and questions
+    find what was at that time."""
+    daemon = perfmond(past_config(cgroups).replace("after = 1s", "after = 3s"), env=clock.env)
+    wait_slots(daemon, 2)
+    began = clock.now()
+    first = Busy(daemon, cgroups.make("first"), work)
+    first.begin()
+    capture = until(lambda: daemon.json("/api/v1/captures")["captures"], "the rule fires", 4 * PATIENCE)[0]
+    until(lambda: answer_to(daemon)[0].get(first.group.label, 0) >= 5, "there are samples", 2 * PATIENCE)
+    stopped = clock.now()
+    clock.step(step, slept)
+    stepped = clock.now()
+    # The daemon looks at the clocks when it reads.
+    wait_slots(daemon, 2)
+    first.end()
+    second = Busy(daemon, cgroups.make("second"), work)
+    second_began = clock.now()
+    second.begin()
+    until(lambda: answer_to(daemon)[0].get(second.group.label, 0) >= 5, "there are samples", 2 * PATIENCE)
+    second.end()
+    wait_slots(daemon, 2)
+
+    def is_before(moment):
+        return began - 10 < moment < stopped + 1
+
+    def is_after(moment):
+        return stepped - 1 < moment < clock.now() + 1
+    # The history: each slot is of one of the two times, in their order.
+    history = daemon.json("/api/v1/history")
+    sides = [is_before(time) for time in history["times"]]
+    assert sides == sorted(sides, reverse=True) and {True, False} == set(sides)
+    assert all(is_after(time) for time, side in zip(history["times"], sides) if not side)
+    assert history["timestamp"] == history["times"][-1]
+    assert all(length < 60 for length in history["seconds"]), "nothing is longer than it was"
+    since = daemon.json("/api/v1/history", **{"from": stepped})["times"]
+    assert since and all(is_after(time) for time in since)
+    until_then = daemon.json("/api/v1/history", to=stopped)["times"]
+    assert until_then and all(is_before(time) for time in until_then)
+    samples = re.findall(r"^(perf\S+) \S+ (\S+)$", daemon.get("/api/v1/history", headers={
+        "Accept": "application/openmetrics-text"}).text, re.M)
+    assert samples
+    for series in {name for name, _ in samples}:
+        times = [float(at) for name, at in samples if name == series]
+        assert times == sorted(set(times)), "promtool takes no time that goes back"
+    # Profiles.
+    found, start, end = answer_to(daemon, **{"from": began, "to": stopped})
+    assert found.get(first.group.label) and second.group.label not in found and is_before(start) and is_before(end)
+    found, start, end = answer_to(daemon, **{"from": second_began, "to": clock.now()})
+    assert found.get(second.group.label) and first.group.label not in found and is_after(start) and is_after(end)
+    found, start, end = answer_to(daemon, **{"from": began})
+    assert {first.group.label, second.group.label} <= set(found) and is_before(start) and is_after(end)
+    # The capture, which was running then.
+    capture = until(lambda: [one for one in daemon.json("/api/v1/captures")["captures"] if one["state"] == "kept" and
+                             one["id"] == capture["id"]], "it is kept", 4 * PATIENCE)[0]
+    assert is_before(capture["time"]) and is_before(capture["from"]) and is_after(capture["to"])
+    assert all(is_before(point["time"]) or is_after(point["time"]) for point in capture["values"])
+    assert any(point["rate"] for point in capture["values"])
+    path = f"/api/v1/captures/{capture['id']}"
+    found, start, end = answer_to(daemon, path, to=stopped)
+    assert found.get(first.group.label) and is_before(start) and is_before(end)
+    found, start, end = answer_to(daemon, path, **{"from": stepped})
+    assert is_after(start) and is_after(end)
 
 
 # --- the clock since boot

@@ -31,7 +31,8 @@ struct world {
 	struct totals *totals;
 	struct history history;
 	struct clock_times clocks;
-	bool stalls; /* the cgroups' first column */
+	struct clock_steps steps; /* of the clocks, up to the last reading */
+	bool stalls;		  /* the cgroups' first column */
 };
 
 static struct plan *plan_of(const struct made_event *events)
@@ -57,7 +58,7 @@ static struct world *world_new(uint64_t memory)
 	assert_non_null(w);
 	w->plan = plan_of(two_events);
 	assert_int_equal(totals_new(&w->totals, w->plan, 10), 0);
-	history_init(&w->history, memory);
+	history_init(&w->history, &w->steps, memory);
 	w->clocks = (struct clock_times){ 100 * SECOND, 200 * SECOND, NOW };
 	return w;
 }
@@ -86,6 +87,7 @@ static bool is_doubtful(const void *userdata, enum scope scope, size_t column)
 
 static void take(struct world *w)
 {
+	clock_steps_note(&w->steps, &w->clocks);
 	history_take(&w->history, w->totals, &w->clocks, is_doubtful, w);
 }
 
@@ -671,6 +673,59 @@ static void test_places(_unused_ void **state)
 	snapshot_unref(snapshot);
 }
 
+/* Two slots, then the clock is set back by 3 s, and two more, each of 2 s. JSON has all of them, with the wall times
+ * that were shown then. A time that was shown twice is the later moment in a question, and in OpenMetrics, where times
+ * only rise. */
+static void test_clock_was_set_back(_unused_ void **state)
+{
+	static const struct {
+		struct moment from, to;
+		const char *times;
+	} cases[] = {
+		{ {}, {}, "[1700000002,1700000004,1700000003,1700000005]" },
+		{ { MOMENT_SINCE_EPOCH, NOW + 3 * SECOND }, {}, "[1700000003,1700000005]" },
+		{ {}, { MOMENT_SINCE_EPOCH, NOW + 3 * SECOND }, "[1700000002,1700000004,1700000003]" },
+		{ { MOMENT_AGO, 5 * SECOND }, {}, "[1700000004,1700000003,1700000005]" },
+		{ { MOMENT_SINCE_EPOCH, NOW + 9 * SECOND }, {}, "[]" },
+		{ { MOMENT_SINCE_EPOCH, NOW },
+		  { MOMENT_SINCE_EPOCH, NOW + 9 * SECOND },
+		  "[1700000002,1700000004,1700000003,1700000005]" },
+	};
+	struct world *w = world_new(MEMORY);
+	struct totals_row *row = add_target(w, "/a", false);
+	_cleanup_(buf_release) struct buf text = {};
+	struct expose_query query = {};
+
+	row->cells[0].total = 100;
+	for (unsigned i = 0; i < 5; i++) {
+		take(w);
+		pass(w, 2 * SECOND);
+		w->clocks.realtime -= i == 2 ? 3 * SECOND : 0;
+		row->cells[0].total += 1U << i;
+		row->cells[1].measured = false;
+	}
+	assert_int_equal(expose_past_openmetrics(&text, &w->history, &plain, &query), 0);
+	buf_char(&text, '\0');
+	assert_non_null(strstr(text.data, "# TYPE perf_cgroup_cycles counter\n"
+					  "perf_cgroup_cycles_total{cgroup=\"/a\"} 103 1700000001\n"
+					  "perf_cgroup_cycles_total{cgroup=\"/a\"} 107 1700000003\n"
+					  "perf_cgroup_cycles_total{cgroup=\"/a\"} 115 1700000005\n#"));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(buf_release) struct buf out = {};
+
+		query.from = cases[i].from;
+		query.to = cases[i].to;
+		assert_int_equal(expose_past_json(&out, &w->history, &plain, &query), 0);
+		buf_char(&out, '\0');
+		if (!strstr(out.data, cases[i].times))
+			fail_msg("case %zu: no %s in %s", i, cases[i].times, out.data);
+	}
+	query.from = (struct moment){ MOMENT_SINCE_EPOCH, NOW + 5 * SECOND };
+	query.to = (struct moment){ MOMENT_SINCE_EPOCH, NOW + 3 * SECOND };
+	assert_int_equal(expose_past_json(&text, &w->history, &plain, &query), -EINVAL);
+	world_free(w);
+}
+
 static void test_json(_unused_ void **state)
 {
 	static const char expected[] =
@@ -792,6 +847,7 @@ int main(void)
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_families_are_those_of_metrics),
 		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_clock_was_set_back),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_gap),

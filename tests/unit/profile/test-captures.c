@@ -227,7 +227,7 @@ static struct capture_cause cause_of(const char *rule)
 		.value = 2,
 		.threshold = 1,
 		.time = 100 * SECOND,
-		.realtime = UINT64_C(1700000000) * SECOND,
+		.clock = { .items[0].shown = UINT64_C(1700000000) * SECOND - 100 * SECOND, .nr = 1 },
 		.from = 90 * SECOND,
 		.to = 110 * SECOND,
 		.measure = { .event = "cpu-clock", .events = events, .unit = "seconds", .scale = 1e-9, .period = 1000 },

@@ -140,11 +140,13 @@ static void fake_scraped(void *userdata, bool written)
 struct fake_source *fake_source_new(struct snapshot *snapshot)
 {
 	struct fake_source *fake = calloc(1, sizeof(*fake));
+	const struct clock_times now = clock_times_now();
 
 	if (!fake || archive_new(&fake->archive, ARCHIVE_LIMIT_MIN) < 0)
 		abort();
 	captures_init(&fake->captures, 8 << 20);
-	history_init(&fake->history, 0);
+	clock_steps_note(&fake->clock, &now);
+	history_init(&fake->history, &fake->clock, 0);
 	fake->snapshot = snapshot;
 	fake->ready = true;
 	fake->env.pmus = &fake->pmus;
@@ -169,6 +171,7 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 		.ready = fake_ready,
 		.scraped = fake_scraped,
 		.history = &fake->history,
+		.clock = &fake->clock,
 		.info = &fake->info,
 		.stats = &fake->stats,
 		.userdata = fake,

@@ -30,6 +30,7 @@ struct fake_source {
 	struct fake_gate *gate;	  /* NULL: there is none */
 	struct captures captures; /* none, for the test to add */
 	struct history history;	  /* empty */
+	struct clock_steps clock; /* read once */
 	const char *saved;	  /* the id of the capture on disk, whose file is FAKE_SAVED; NULL: there is none */
 	struct capture_rule_info rules[2];
 	size_t nr_rules;

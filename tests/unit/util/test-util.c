@@ -140,26 +140,26 @@ static void test_moment(_unused_ void **state)
 	static const struct {
 		const char *text;
 		enum moment_kind kind; /* MOMENT_NONE: it is refused */
-		uint64_t ns, at_1000s;
+		uint64_t ns;
 	} cases[] = {
-		{ "now", MOMENT_AGO, 0, 1000000000000 },
-		{ "-5min", MOMENT_AGO, 300000000000, 700000000000 },
-		{ "-1.5", MOMENT_AGO, 1500000000, 998500000000 },
-		{ "-1h", MOMENT_AGO, 3600000000000, 0 },
-		{ "-0", MOMENT_AGO, 0, 1000000000000 },
-		{ "0", MOMENT_SINCE_EPOCH, 0, 0 },
-		{ "1700000000.5", MOMENT_SINCE_EPOCH, 1700000000500000000, 1700000000500000000 },
-		{ "99999999999", MOMENT_SINCE_EPOCH, UINT64_MAX, UINT64_MAX },
-		{ "", MOMENT_NONE, 0, 0 },
-		{ "-", MOMENT_NONE, 0, 0 },
-		{ "--1", MOMENT_NONE, 0, 0 },
-		{ "+1", MOMENT_NONE, 0, 0 },
-		{ "1e3", MOMENT_NONE, 0, 0 },
-		{ "nan", MOMENT_NONE, 0, 0 },
-		{ "1.2.3", MOMENT_NONE, 0, 0 },
-		{ "5min", MOMENT_NONE, 0, 0 },
-		{ "-5apples", MOMENT_NONE, 0, 0 },
-		{ "yesterday", MOMENT_NONE, 0, 0 },
+		{ "now", MOMENT_AGO, 0 },
+		{ "-5min", MOMENT_AGO, 300000000000 },
+		{ "-1.5", MOMENT_AGO, 1500000000 },
+		{ "-1h", MOMENT_AGO, 3600000000000 },
+		{ "-0", MOMENT_AGO, 0 },
+		{ "0", MOMENT_SINCE_EPOCH, 0 },
+		{ "1700000000.5", MOMENT_SINCE_EPOCH, 1700000000500000000 },
+		{ "99999999999", MOMENT_SINCE_EPOCH, UINT64_MAX },
+		{ "", MOMENT_NONE, 0 },
+		{ "-", MOMENT_NONE, 0 },
+		{ "--1", MOMENT_NONE, 0 },
+		{ "+1", MOMENT_NONE, 0 },
+		{ "1e3", MOMENT_NONE, 0 },
+		{ "nan", MOMENT_NONE, 0 },
+		{ "1.2.3", MOMENT_NONE, 0 },
+		{ "5min", MOMENT_NONE, 0 },
+		{ "-5apples", MOMENT_NONE, 0 },
+		{ "yesterday", MOMENT_NONE, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -168,8 +168,6 @@ static void test_moment(_unused_ void **state)
 		assert_int_equal(moment_parse(&moment, cases[i].text), cases[i].kind ? 0 : -EINVAL);
 		assert_int_equal(moment.kind, cases[i].kind);
 		assert_int_equal(moment.ns, cases[i].ns);
-		if (cases[i].kind)
-			assert_int_equal(moment_realtime(&moment, 1000000000000), cases[i].at_1000s);
 	}
 }
 

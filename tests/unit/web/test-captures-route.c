@@ -55,7 +55,7 @@ static struct capture *add_capture(struct fake_source *fake, const char *cgroup)
 		.value = 1.5,
 		.threshold = 1,
 		.time = time,
-		.realtime = clock_realtime_ns() - 60 * SECOND,
+		.clock = fake->clock,
 		.from = time - 20 * SECOND,
 		.to = time + 15 * SECOND,
 		.measure = { .event = "cpu-clock", .unit = "seconds", .scale = 1e-9, .period = 1000 },
@@ -115,7 +115,8 @@ static void test_list(void **state)
 	assert_string_equal(json_string_value(json_object_get(one, "state")), "kept");
 	assert_string_equal(json_string_value(json_object_get(one, "reason")), "it is \"so\"");
 	assert_string_equal(json_string_value(json_object_get(one, "id")), capture->id);
-	assert_true(fabs(number_of(one, "time") - (double)capture->cause.realtime / 1e9) < 0.01);
+	assert_true(fabs(number_of(one, "time") - (double)capture_shown(&capture->cause, capture->cause.time) / 1e9) <
+		    0.01);
 	assert_true(fabs(number_of(one, "to") - number_of(one, "from") - 35) < 0.01);
 	assert_int_equal(number_of(one, "samples"), 3);
 	assert_true(json_is_null(json_object_get(json_array_get(json_object_get(one, "values"), 0), "rate")));
@@ -162,7 +163,7 @@ static void test_clock_is_set(void **state)
 	char target[256];
 	double time;
 
-	capture->cause.realtime -= 3600 * SECOND;
+	capture->cause.clock.items[0].shown -= 3600 * SECOND;
 	list = ask_route_json(fake, "/api/v1/captures");
 	time = number_of(json_array_get(json_object_get(list, "captures"), 0), "time");
 	(void)snprintf(target, sizeof(target), "/api/v1/captures/%s?from=%.3f", capture->id, time);

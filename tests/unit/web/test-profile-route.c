@@ -29,6 +29,7 @@ static uint64_t time_now;
 
 uint64_t __wrap_clock_monotonic_ns(void);
 uint64_t __wrap_clock_realtime_ns(void);
+struct clock_times __wrap_clock_times_now(void);
 
 uint64_t __wrap_clock_monotonic_ns(void)
 {
@@ -38,6 +39,13 @@ uint64_t __wrap_clock_monotonic_ns(void)
 uint64_t __wrap_clock_realtime_ns(void)
 {
 	return REAL_AHEAD + __wrap_clock_monotonic_ns();
+}
+
+struct clock_times __wrap_clock_times_now(void)
+{
+	uint64_t now = __wrap_clock_monotonic_ns();
+
+	return (struct clock_times){ now, now, REAL_AHEAD + now };
 }
 
 static void add_event(struct archive *archive, const char *event, uint64_t weight, uint64_t ago, const char *cgroup,
@@ -166,6 +174,46 @@ static void check_real(const json_t *object, const char *name, double expected)
 	assert_true(json_is_number(value));
 	if (fabs(json_number_value(value) - expected) > 0.1)
 		fail_msg("%s: %f, not %f", name, json_number_value(value), expected);
+}
+
+/* Times are those that the wall clock showed then: it was an hour ahead until the moment 988, and samples are of about
+ * 980, 990 and 995. A question means the latest moment that showed its time. */
+static void test_clock_was_set_back(void **state)
+{
+	static const struct {
+		unsigned from, to; /* s after REAL_AHEAD */
+		const char *expected;
+	} cases[] = {
+		{ 3600 + 975, 3600 + 985, STACK "hot 1\n" },
+		{ 3600 + 975, 992, STACK "hot 2\n" },
+		{ 989, 992, STACK "hot 1\n" },
+		{ 0, 3600 + 985, STACK "hot 1\n" },
+		{ 989, 5000, STACK "hot 1\n" STACK "cold 1\n" },
+	};
+	struct fake_source *fake = *state;
+	json_t *root;
+
+	fake->clock.items[0] = (struct clock_step){ .shown = REAL_AHEAD + 3600 * (uint64_t)NS_PER_S };
+	fake->clock.items[1] = (struct clock_step){
+		.after = 988 * (uint64_t)NS_PER_S,
+		.seen = 988 * (uint64_t)NS_PER_S,
+		.shown = REAL_AHEAD,
+	};
+	fake->clock.nr = 2;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(freep) char *body = NULL;
+		char target[256];
+
+		(void)snprintf(target, sizeof(target), "/api/v1/profile?format=folded&by=&from=%u&to=%u",
+			       1800000000 + cases[i].from, 1800000000 + cases[i].to);
+		body = ask_route(fake, target, 200, "text/plain; charset=utf-8");
+		assert_string_equal(body, cases[i].expected);
+	}
+	root = ask_route_json(fake, "/api/v1/profile?from=-1min&to=-7s");
+	check_real(root, "samples", 2);
+	check_real(root, "from", 1800000000 + 3600 + 980);
+	check_real(root, "to", 1800000000 + 993);
+	json_decref(root);
 }
 
 static void test_tree(void **state)
@@ -608,6 +656,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_folded, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_folded_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_absolute_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clock_was_set_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tree, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_speedscope, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_top, setup, teardown),
