@@ -76,12 +76,13 @@ static bool is_undoubted(const void *userdata, enum scope scope, size_t column)
 }
 
 /* Has the newest slot of the history a gap? */
-static bool take_history(struct history *history, const struct world *w)
+static bool take_history(struct history *history, struct clock_steps *clock, const struct world *w)
 {
 	const struct clock_times now = { fake_perf.clock, fake_perf.clock, fake_perf.clock };
 	struct history_slot slots[HISTORY_SLOTS];
 	size_t nr;
 
+	clock_steps_note(clock, &now);
 	history_take(history, count_totals(w->count), &now, is_undoubted, NULL);
 	nr = history_slots(history, slots);
 	return nr && slots[nr - 1].gap;
@@ -104,8 +105,8 @@ struct step {
 	double sum;
 };
 
-/* CPU 5 goes offline, which nobody misses; it comes back, is counted a little later, and from then on all is known. Then
- * it is away for a moment between two readings, and only its events' time tells. */
+/* CPU 5 goes offline, which nobody misses; it comes back, is counted a little later, and from then on all is known.
+ * Then it is away for a moment between two readings, and only its events' time tells. */
 static void test_a_cpu_that_comes_back(void **state)
 {
 	static const struct step steps[] = {
@@ -121,6 +122,7 @@ static void test_a_cpu_that_comes_back(void **state)
 		{ "0-1,5", NULL, { 5, -1 }, UNKNOWN, UNKNOWN, UNKNOWN },
 		{ NULL, NULL, { -1, -1 }, 100, 300, 300 },
 	};
+	struct clock_steps clock = {};
 	struct history history;
 	struct world *w = *state;
 	struct cgroup *a;
@@ -128,11 +130,11 @@ static void test_a_cpu_that_comes_back(void **state)
 	make_dir(w, "a");
 	add_groups(w, false);
 	start(w);
-	history_init(&history, 1024 * 1024);
+	history_init(&history, &clock, 1024 * 1024);
 	assert_int_equal(count_add_cpus(w->count), 0);
 	a = add_cgroup(w, "/a");
 	count_tick(w->count, NULL);
-	(void)take_history(&history, w);
+	(void)take_history(&history, &clock, w);
 	for (int i = 0; i < (int)ARRAY_SIZE(steps); i++) {
 		const struct step *step = &steps[i];
 		_cleanup_(cpulist_release) struct cpulist online = {};
@@ -151,7 +153,7 @@ static void test_a_cpu_that_comes_back(void **state)
 		assert_rate("/a", i, row_of(w, ROW_ALL_CPUS, a)->rates[0].rate, step->cgroup);
 		assert_rate("all CPUs", i, sum, step->sum);
 		assert_rate("CPU 0", i, row_of(w, 0, NULL)->rates[0].rate, 100);
-		assert_int_equal(take_history(&history, w), isnan(sum));
+		assert_int_equal(take_history(&history, &clock, w), isnan(sum));
 		/* An average is of what is known. */
 		assert_in_range(row_of(w, ROW_ALL_CPUS, a)->rates[0].averages.average[RATE_1M], 230, 301);
 	}
