@@ -100,8 +100,8 @@ void monitor_retry(struct monitor *monitor);
 void monitor_finish_profiles(struct monitor *monitor);
 /* After that: begins, goes on or stops to profile, as the config has it. */
 void monitor_follow_profiles(struct monitor *monitor);
-/* Follows kernel.perf_event_max_sample_rate: lower rates where it is lower, none where samples could hang the kernel, and
- * those of the config when it allows them again. A sentence in news, also of events that the kernel has paused. */
+/* Follows kernel.perf_event_max_sample_rate: lower rates where it is lower, none where samples could hang the kernel,
+ * and those of the config when it allows them again. A sentence in news, also of events that the kernel has paused. */
 void monitor_follow_sample_rate(struct monitor *monitor, struct reason *news);
 /* Has it kept with the count until when samples were taken. */
 void monitor_note_sampled(struct monitor *monitor);

@@ -61,8 +61,8 @@ DEFINE_CLEANUP(struct profiler *, profiler_free)
  * sentence in why: nothing is sampled any more, and the profiler should be freed. */
 int profiler_use(struct profiler *profiler, const struct profiler_setup *setup, struct reason *why);
 
-/* Takes note of the kernel's limit, and of events that it has paused, in profiler_problem(). False: by the limit, events
- * have to be opened anew, with other rates (profiler_use()). */
+/* Takes note of the kernel's limit, and of events that it has paused, in profiler_problem(). False: by the limit,
+ * events have to be opened anew, with other rates (profiler_use()). */
 bool profiler_follow_rate(struct profiler *profiler, const struct event_env *env, const struct sample_rate *rate);
 
 /* What is wrong with some of it, such as an event that can't be sampled here; "": nothing. */

@@ -61,8 +61,8 @@ DEFINE_CLEANUP(struct sampler *, sampler_free)
 
 /* Why an event is not sampled, by its number in sampler_new(), or "". */
 const char *sampler_problem(const struct sampler *sampler, size_t event);
-/* When the kernel has paused an event for the last time (CLOCK_MONOTONIC ns), so that its samples do not stand for all of
- * it; 0: it has not. Samples of a clock stand for the pauses too (pause.h), and its time is always 0. */
+/* When the kernel has paused an event for the last time (CLOCK_MONOTONIC ns), so that its samples do not stand for all
+ * of it; 0: it has not. Samples of a clock stand for the pauses too (pause.h), and its time is always 0. */
 uint64_t sampler_paused_at(const struct sampler *sampler, size_t event);
 /* Why rings are smaller than they should be, or "". */
 const char *sampler_memory_problem(const struct sampler *sampler);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What an event has counted and what is in no sample, although none was lost: by the event's own count, read(2), over its
- * period. A kernel can keep some of what it counts from samples and tracing, as that of some virtual machines does with
- * tasks of the machine's keeper. (Measured on Linux 6.18: the difference was the switches, and the page faults, that
- * process 1 had by /proc.)
+ * What an event has counted and what is in no sample, although none was lost: by the event's own count, read(2), over
+ * its period. A kernel can keep some of what it counts from samples and tracing, as that of some virtual machines does
+ * with tasks of the machine's keeper. (Measured on Linux 6.18: the difference was the switches, and the page faults,
+ * that process 1 had by /proc.)
  *
  * A count and the samples in the ring are not of one moment. So the count is compared when all records of its time have
  * been taken: with the samples up to a moment shortly after it. What happened in between makes too little of the
@@ -22,7 +22,8 @@ struct unsampled {
 	uint64_t sampled_later, expected;
 };
 
-/* A count was read just before `now`: it makes so many samples, of which so many were lost. Not while another one waits. */
+/* A count was read just before `now`: it makes so many samples, of which so many were lost. Not while another one
+ * waits. */
 void unsampled_expect(struct unsampled *unsampled, uint64_t counted, uint64_t lost, uint64_t now);
 /* A sample was taken out of the ring. */
 void unsampled_sample(struct unsampled *unsampled, uint64_t time);

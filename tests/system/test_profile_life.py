@@ -346,8 +346,8 @@ HIDE = 'mount --bind "$0/osrelease" /proc/sys/kernel/osrelease; ' \
 
 @needs("mount-namespace")
 def test_a_limit_of_samples_is_followed(perfmond, privileged, tmp_path):
-    """Where kernel.perf_event_max_sample_rate is lowered while it runs, it samples less often, and says so in the log, the
-    status and answers; where it is raised, as often as before. The file is the daemon's alone."""
+    """Where kernel.perf_event_max_sample_rate is lowered while it runs, it samples less often, and says so in the log,
+    the status and answers; where it is raised, as often as before. The file is the daemon's alone."""
     limit = tmp_path / "max"
     limit.write_text("100000\n")
     (tmp_path / "osrelease").write_text("6.18.0\n")

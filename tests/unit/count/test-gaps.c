@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A rate covers its interval, or is absent: CPUs that come and go on a kernel that the test plays, and events that begin
- * to be counted in the middle of an interval. */
+/* A rate covers its interval, or is absent: CPUs that come and go on a kernel that the test plays, and events that
+ * begin to be counted in the middle of an interval. */
 
 #include "expose/walk.h"
 #include "history/history.h"

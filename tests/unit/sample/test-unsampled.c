@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What an event has counted and the kernel made no sample of: by its count, and the samples up to the moment of that. */
+/* What an event has counted and the kernel made no sample of: by its count, and the samples up to the moment of that.
+ * */
 
 #include "sample/unsampled.h"
 
