@@ -130,8 +130,7 @@ static void take_history(struct monitor *monitor)
 	history_take(&monitor->history, count_totals(monitor->count), &now, is_stalled, monitor->count);
 }
 
-/* A CPU that has come back is opened by the next check (monitor_follow_machine()), which may be in the next interval.
- * */
+/* A CPU that has come back is opened by the next check (monitor_follow_machine()), maybe in the next interval. */
 static void note_online(struct monitor *monitor, struct cpulist *online)
 {
 	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * What an event has counted and what is in no sample, although none was lost: by the event's own count, read(2), over
+ * How much an event has counted that is in no sample, although none was lost: by the event's own count, read(2), over
  * its period. A kernel can keep some of what it counts from samples and tracing, as that of some virtual machines does
  * with tasks of the machine's keeper. (Measured on Linux 6.18: the difference was the switches, and the page faults,
  * that process 1 had by /proc.)
  *
  * A count and the samples in the ring are not of one moment. So the count is compared when all records of its time have
- * been taken: with the samples up to a moment shortly after it. What happened in between makes too little of the
- * difference, and a later comparison finds it. What is told never falls.
+ * been taken: with the samples up to a moment shortly after it. Events in between make the difference too small, and a
+ * later comparison finds it. The number that is told never falls.
  */
 
 #include <stdint.h>

@@ -83,8 +83,8 @@ enum estimate estimate(struct baseline *base, const struct reading *now, size_t 
 void baseline_move(struct baseline *base, const struct reading *now, size_t nr);
 
 /* A CPU's events are enabled for as long as the CPU is online. Was it offline for a part of the time between two
- * readings? The clocks of kernel and daemon may differ: what is shorter than 20 ms, or 1.6 % of the time, is not seen.
- * */
+ * readings? The clocks of kernel and daemon may differ: an absence of less than 20 ms, or 1.6 % of the time, is not
+ * seen. */
 bool time_is_missing(uint64_t enabled, uint64_t elapsed);
 
 /* Of a clocked group, by the differences of its times between two readings: did it run all of the time? doubtful: as in

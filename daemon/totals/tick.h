@@ -6,9 +6,11 @@
  *
  * Counts of a time in which a set waited for the PMU are added when it has run again (estimate.h); they are no rate of
  * that moment. A row whose sets all wait has no rate until then, and then one over the whole time. While some of its
- * sets count, these stand for the others. An interval in which a CPU was not counted all the time (totals_note_gap()),
- * or in which a cell began to be measured, has no rate: its counts are those of a part of it. Where intervals are too
- * short to tell anything (engine/perf/group.c), the last rate stands until there is another.
+ * sets count, these stand for the others. Where intervals are too short to tell anything (engine/perf/group.c), the
+ * last rate stands until there is another.
+ *
+ * An interval in which a CPU was not counted all the time (totals_note_gap()), or in which a cell began to be measured,
+ * has no rate: its counts are those of a part of it.
  */
 
 #include "totals/totals.h"

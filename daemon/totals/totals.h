@@ -145,8 +145,7 @@ enum observation {
 	OBSERVED_LOST, /* could not be opened, or not be read */
 };
 
-/* A CPU was online in this interval without being counted for a part of it: neither that CPU nor cgroups have a rate.
- * */
+/* A CPU was online in this interval without being counted for a part of it: neither that CPU nor cgroups have rates. */
 void totals_note_gap(struct totals *totals, int cpu);
 
 /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What an event has counted and the kernel made no sample of: by its count, and the samples up to the moment of that.
- * */
+/* How much an event has counted that the kernel made no sample of: by its count, and the samples up to that moment. */
 
 #include "sample/unsampled.h"
 
