@@ -18,8 +18,8 @@ import time
 
 import pytest
 
-from counter import Counter, Intervals
-from harness import FRESH, PATIENCE, Delta, Repeated, until
+from counter import Counter, Intervals, Recorder
+from harness import FRESH, PATIENCE, Delta, Repeated, Stalls, until
 from machine import needs
 from profiling import ask
 
@@ -515,6 +515,65 @@ def test_times_are_those_that_the_clock_showed(perfmond, cgroups, work, clock, s
     assert found.get(first.group.label) and is_before(start) and is_before(end)
     found, start, end = answer_to(daemon, path, **{"from": stepped})
     assert is_after(start) and is_after(end)
+
+
+def check_slots(daemon, group, recorder, shift):
+    """Each slot has what the tests' own counter has counted in it, if a reading may be off by so many seconds. The wall
+    clock is right again at the last slot; before that, each slot ends where the next one begins."""
+    past = daemon.json("/api/v1/history", cgroup=group.label, event="page_faults")
+    rates, end, checked = past["cgroups"][0]["events"]["page_faults"], past["times"][-1], 0
+
+    for seconds, rate in zip(reversed(past["seconds"]), reversed(rates)):
+        begin = end - seconds
+        if rate is not None and recorder.rows[0].after < begin - shift:
+            before, after = (recorder.between("page_faults", at - shift, at + shift) for at in (begin, end))
+            assert after[0] - before[1] - 1 <= rate * seconds <= after[1] - before[0] + 1, (begin, end, rate)
+            checked += 1
+        end = begin
+    return checked
+
+
+@pytest.mark.deep
+@pytest.mark.alone
+def test_under_a_moved_clock_all_is_as_beside_it(perfmond, cgroups, work, clock):
+    """Two daemons count one cgroup, and the clock of one is set again and again: both have the same sum, which is that of
+    a counter of the tests' own, and no slot of either differs from it by more than the shift of a reading."""
+    config = past_config(cgroups)
+    moved, beside = perfmond(config, env=clock.env), perfmond(config)
+    group, daemons = cgroups.make("first"), (moved, beside)
+    counter = Counter(group.path)
+    recorder, stalls = Recorder(counter), Stalls(work)
+    for daemon in daemons:
+        wait_slots(daemon, 1)
+        until(lambda d=daemon: d.metrics().get(FAULTS, cgroup=group.label) is not None, "it is counted")
+    helper = work(group)
+    steps = [(-HOUR, 0), (HOUR, 0), (0, 0), (-5, 0), (5, 0), (20 * YEAR, 0), (-20 * YEAR, 0), (HOUR, HOUR),
+             (-HOUR, HOUR), (2 * HOUR, 2 * HOUR), (-YEAR, 2 * HOUR), (2 * HOUR, 2 * HOUR)]
+    for i, (ahead, slept) in enumerate(steps * 2):
+        clock.step(ahead, max(slept, 0 if i < len(steps) else 2 * HOUR))
+        if i == len(steps):
+            moved.reload(config)
+        end = time.monotonic() + 1.7
+        while time.monotonic() < end:
+            helper.do("faults 20")
+            time.sleep(0.01)
+    # As it was, but for the sleep.
+    clock.step(0, 2 * HOUR)
+    helper.wait_asleep()
+    counted = counter.read()["page_faults"]
+    for daemon in daemons:
+        wait_slots(daemon, 2)
+
+        def adds_up(daemon=daemon):
+            past = daemon.json("/api/v1/history", cgroup=group.label, event="page_faults")
+            rates = past["cgroups"][0]["events"]["page_faults"]
+            total = sum(rate * seconds for rate, seconds in zip(rates, past["seconds"]) if rate is not None)
+            assert daemon.fresh().value(FAULTS, cgroup=group.label) == counted > 10000
+            return total == pytest.approx(counted, rel=1e-4)
+        until(adds_up, "the slots have the sum")
+    shift = 0.1 + stalls.end()
+    assert [check_slots(daemon, group, recorder, shift) >= 20 for daemon in daemons] == [True, True]
+    recorder.stop()
 
 
 # --- the clock since boot
