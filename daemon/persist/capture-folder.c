@@ -2,6 +2,7 @@
 
 #include "persist/capture-folder.h"
 
+#include "util/clock.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -27,6 +28,7 @@ struct file_name {
 	char stamp[STAMP_SIZE + 1];
 	uint64_t number;
 	uint64_t size;
+	struct timespec written;
 };
 
 static bool is_stamp(const char *text)
@@ -85,11 +87,17 @@ static bool is_leftover(const char *name)
 	return ends_with(name, n, SUFFIX) && parse_name(&parsed, name, n - strlen(SUFFIX));
 }
 
-/* The newest first. */
+static int compare_times(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? (a->tv_sec < b->tv_sec ? -1 : 1) :
+					(a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
+}
+
+/* The newest first. Names have the time of day, which can be set back. */
 static int compare_files(const void *a, const void *b)
 {
 	const struct file_name *x = a, *y = b;
-	int r = strcmp(y->stamp, x->stamp);
+	int r = compare_times(&y->written, &x->written) ?: strcmp(y->stamp, x->stamp);
 
 	return r ? r : x->number < y->number ? 1 : x->number > y->number ? -1 : 0;
 }
@@ -120,6 +128,7 @@ static size_t list_files(int fd, bool tidy, struct file_name **ret)
 		if (!parse_file_name(&files[nr], entry->d_name) ||
 		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 			continue;
+		files[nr].written = st.st_mtim;
 		files[nr++].size = (uint64_t)st.st_size;
 	}
 	if (dir)
@@ -133,16 +142,20 @@ static bool is_of_rule(const struct file_name *file, const char *rule)
 	return strlen(rule) == file->rule && memcmp(file->name, rule, file->rule) == 0;
 }
 
-/* Removes the oldest files beyond the bounds, before one of `more` bytes is written. */
-static void prune(int fd, const struct capture_file *wanted, uint64_t more)
+/* Removes the oldest files beyond the bounds, before one of `more` bytes is written. Returns when the newest was
+ * written; 0: there is none. */
+static struct timespec prune(int fd, const struct capture_file *wanted, uint64_t more)
 {
 	_cleanup_(freep) struct file_name *files = NULL;
 	size_t nr = list_files(fd, true, &files);
 	uint64_t bytes = more, of_rule = 1;
+	struct timespec newest = {};
 	bool full = false;
 
-	if (nr)
+	if (nr) {
 		qsort(files, nr, sizeof(*files), compare_files);
+		newest = files[0].written;
+	}
 	for (size_t i = 0; i < nr; i++) {
 		bool own = is_of_rule(&files[i], wanted->rule);
 
@@ -155,6 +168,20 @@ static void prune(int fd, const struct capture_file *wanted, uint64_t more)
 		of_rule += own;
 		bytes += files[i].size;
 	}
+	return newest;
+}
+
+/* A new file is the newest, whatever the clock says. */
+static void make_newest(const char *path, struct timespec newest)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, newest };
+	struct stat st;
+
+	if (stat(path, &st) < 0 || compare_times(&st.st_mtim, &newest) > 0)
+		return;
+	if (++times[1].tv_nsec == NS_PER_S)
+		times[1] = (struct timespec){ .tv_sec = newest.tv_sec + 1 };
+	(void)utimensat(AT_FDCWD, path, times, 0);
 }
 
 int capture_folder_write(const char *folder, const struct capture_file *file, const char *bytes, size_t size,
@@ -162,6 +189,7 @@ int capture_folder_write(const char *folder, const struct capture_file *file, co
 {
 	_cleanup_(freep) char *path = NULL;
 	_cleanup_(closep) int fd = -1;
+	struct timespec newest;
 	int r;
 
 	if (!folder)
@@ -174,12 +202,14 @@ int capture_folder_write(const char *folder, const struct capture_file *file, co
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return reason_set(why, -errno, "captures can't be saved in %s: %s", folder, strerror(errno));
-	prune(fd, file, size);
+	newest = prune(fd, file, size);
 	if (asprintf(&path, "%s/%s" SUFFIX, folder, file->id) < 0) {
 		path = NULL;
 		return reason_set(why, -ENOMEM, "out of memory");
 	}
 	r = replace_file(path, 0600, true, bytes, size);
+	if (r == 0)
+		make_newest(path, newest);
 	/* The same for all captures, so that it is logged once. */
 	return r < 0 ? reason_set(why, r, "captures can't be saved in %s: %s", folder, strerror(-r)) : 0;
 }

@@ -3,8 +3,9 @@
 
 /*
  * Captures as files, in a folder of the state directory: NAME-TIME-NUMBER.pb.gz, for pprof. The files of a rule, and
- * the bytes of all, are bounded: the oldest go. Files with other names are never touched, but for what a write that was
- * killed has left behind.
+ * the bytes of all, are bounded: the oldest go. Their times of modification are their order: a file gets a later one
+ * than all that are there, also if the clock was set back since. Files with other names are never touched, but for what
+ * a write that was killed has left behind.
  */
 
 #include "profile/capture-info.h"

@@ -536,8 +536,8 @@ def check_slots(daemon, group, recorder, shift):
 @pytest.mark.deep
 @pytest.mark.alone
 def test_under_a_moved_clock_all_is_as_beside_it(perfmond, cgroups, work, clock):
-    """Two daemons count one cgroup, and the clock of one is set again and again: both have the same sum, which is that of
-    a counter of the tests' own, and no slot of either differs from it by more than the shift of a reading."""
+    """Two daemons count one cgroup, and the clock of one is set again and again: both have the same sum, which is that
+    of a counter of the tests' own, and no slot of either differs from it by more than the shift of a reading."""
     config = past_config(cgroups)
     moved, beside = perfmond(config, env=clock.env), perfmond(config)
     group, daemons = cgroups.make("first"), (moved, beside)

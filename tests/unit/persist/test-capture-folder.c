@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -146,6 +147,30 @@ static void test_names_that_contain_each_other(void **state)
 		}
 }
 
+/* The clock was set back since older files were written, or is wrong now: the oldest goes, and not the newest. */
+static void test_clock_that_is_set(void **state)
+{
+	const struct timespec in_2046[2] = { { .tv_sec = 2400000000 }, { .tv_sec = 2400000000, .tv_nsec = 999999999 } };
+	struct scratch *scratch = *state;
+	const char *path = scratch_path(scratch, "captures");
+	struct capture_saved *saved;
+	size_t nr;
+
+	assert_string_equal(put(path, ID("a", "50", "1"), 100, 2, 10000), "");
+	assert_string_equal(put(path, ID("a", "10", "2"), 100, 2, 10000), "");
+	assert_string_equal(put(path, ID("a", "09", "3"), 100, 2, 10000), "");
+	assert_string_equal(names_in(path), ID("a", "09", "3") ".pb.gz " ID("a", "10", "2") ".pb.gz ");
+	assert_int_equal(
+		utimensat(AT_FDCWD, scratch_path(scratch, "captures/" ID("a", "09", "3") ".pb.gz"), in_2046, 0), 0);
+	assert_string_equal(put(path, ID("a", "08", "4"), 100, 2, 10000), "");
+	assert_string_equal(put(path, ID("a", "07", "5"), 100, 2, 10000), "");
+	assert_string_equal(names_in(path), ID("a", "07", "5") ".pb.gz " ID("a", "08", "4") ".pb.gz ");
+	assert_int_equal(capture_folder_list(path, &saved, &nr), 0);
+	assert_int_equal(nr, 2);
+	assert_string_equal(saved[0].id, ID("a", "07", "5"));
+	free(saved);
+}
+
 static void test_files_of_others(void **state)
 {
 	static const char *const others[] = {
@@ -260,6 +285,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_names_that_contain_each_other, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clock_that_is_set, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_files_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_problems, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_list_and_read, setup, teardown),
