@@ -211,9 +211,9 @@ static void find_machine(struct found *found, struct piece component)
 	} forms[] = {
 		{ .before = PIECE("machine-"), .behind = PIECE(".scope"), .escaped = true, .numbered = true },
 		{ .before = PIECE("systemd-nspawn@"), .behind = PIECE(".service"), .escaped = true },
-		{ .before = PIECE("lxc.payload.") },
-		{ .parent = PIECE("lxc") },
-		{ .parent = PIECE("qemu.slice"), .behind = PIECE(".scope"), .is_number = true },
+		{ .before = PIECE("lxc.payload."), .behind = PIECE("") },
+		{ .parent = PIECE("lxc"), .before = PIECE(""), .behind = PIECE("") },
+		{ .parent = PIECE("qemu.slice"), .before = PIECE(""), .behind = PIECE(".scope"), .is_number = true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {

@@ -26,6 +26,13 @@ static void append_time(struct buf *out, const struct expose_profile *what, uint
 	append_seconds(out, expose_profile_shown(what, time));
 }
 
+/* The end of a stretch belongs to its last millisecond: if the clock was set just then, the time is still the one that
+ * was shown before. */
+static void append_end(struct buf *out, const struct expose_profile *what, uint64_t time)
+{
+	append_seconds(out, expose_profile_shown(what, time - NS_PER_MS) + NS_PER_MS);
+}
+
 /* In the event's unit. */
 static void append_weight(struct buf *out, const struct expose_profile *what, uint64_t weight)
 {
@@ -83,7 +90,7 @@ static void append_stretch(struct buf *out, const struct expose_profile *what, u
 	buf_printf(out, "{\"event\":\"%s\",\"unit\":\"%s\",\"from\":", what->measure.event, what->measure.unit);
 	append_time(out, what, profile->from);
 	buf_str(out, ",\"to\":");
-	append_time(out, what, profile->to);
+	append_end(out, what, profile->to);
 	buf_str(out, ",\"since\":");
 	append_time(out, what, since);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Changes that nobody announces: CPUs come and go, the sysctl is written, room for failed events comes back, the BPF
- * engine can't be loaded although it could be tried. */
+/* Changes that nobody announces: CPUs come and go, the machine was suspended, the sysctl is written, room for failed
+ * events comes back, the BPF engine can't be loaded although it could be tried. */
 
 #include "monitor/monitor.h"
 
@@ -12,6 +12,9 @@
 
 /* How often failed events are retried, and the tree is read again while it can't be watched completely. */
 #define RETRY_NS 10000000000U
+
+/* Clocks that disagree by less are no suspend. */
+#define RESUME_NS ((uint64_t)NS_PER_S)
 
 /* How often the BPF engine is tried again, which had to be given up. */
 #define ENGINE_RETRY_NS 60000000000U
@@ -59,6 +62,21 @@ static void follow_cpus(struct monitor *monitor, struct reason *news)
 	reason_set(news, 0, "CPUs have come or gone: counted now: %s", text ? text : "?");
 }
 
+/* A machine that was suspended may go on with another PMU, or on another host: what fired need not fire any more
+ * (event/firing.h). */
+static void follow_resume(struct monitor *monitor, struct reason *news)
+{
+	uint64_t suspended = clock_steps_suspended(&monitor->clock);
+
+	if (suspended < monitor->suspended + RESUME_NS)
+		return;
+	monitor->suspended = suspended;
+	if (monitor_reapply(monitor, news) < 0)
+		reason_prefix(news, 0, "the machine was suspended, and the config can't be applied again");
+	else if (!news->text[0])
+		reason_set(news, 0, "the machine was suspended: tried the events again");
+}
+
 /* Loading the BPF programs can fail where trying them has not, for want of memory: then perf counts the cgroups, until
  * another trial succeeds. */
 static void follow_engine(struct monitor *monitor, struct reason *news)
@@ -89,6 +107,8 @@ void monitor_follow_machine(struct monitor *monitor, struct reason *news)
 	if (monitor_is_suspended(monitor))
 		return;
 	follow_cpus(monitor, news);
+	if (!news->text[0])
+		follow_resume(monitor, news);
 	if (!news->text[0])
 		follow_sysctl(monitor, news);
 	if (!news->text[0])

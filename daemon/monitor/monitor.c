@@ -20,6 +20,7 @@ int monitor_new(struct monitor **ret, struct config *config, struct count *resto
 	if (!monitor)
 		return reason_set(why, -ENOMEM, "out of memory");
 	monitor->start_time = monitor_note_clocks(monitor).realtime;
+	monitor->suspended = clock_steps_suspended(&monitor->clock);
 	monitor->started_at = clock_monotonic_ns();
 	history_init(&monitor->history, &monitor->clock, config->history_memory);
 	/* Before the CPUs are read, so that a change from then on is noticed. */

@@ -654,11 +654,12 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 	r = history ? profile_counts_read(&counts, history, &profiler->events.items[number]) : 0;
 	if (r == 0)
 		r = profile_new(ret, profiler->archive, &whole);
+	if (r < 0)
+		return r;
 	/* Where the stretch reaches back to the beginning, what was before is told as well. */
-	if (r == 0)
-		ret_measure->gaps = profiler_gaps(profiler, (*ret)->from > profiler->since ? (*ret)->from : query->from,
-						  (*ret)->to);
-	return r;
+	ret_measure->gaps = profiler_gaps(
+		profiler, (*ret)->from > archive_moment(profiler->since) ? (*ret)->from : query->from, (*ret)->to);
+	return 0;
 }
 
 void profiler_stats(const struct profiler *profiler, struct profile_stats *ret)

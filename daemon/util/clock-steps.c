@@ -52,6 +52,11 @@ void clock_steps_note(struct clock_steps *steps, const struct clock_times *now)
 	last->suspended = step.suspended;
 }
 
+uint64_t clock_steps_suspended(const struct clock_steps *steps)
+{
+	return step_at(steps, last_step(steps))->suspended;
+}
+
 /* The time of CLOCK_MONOTONIC at the i-th step, which is not the first. */
 static uint64_t monotonic_at(const struct clock_steps *steps, size_t i)
 {

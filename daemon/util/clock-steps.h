@@ -43,6 +43,9 @@ void clock_steps_note(struct clock_steps *steps, const struct clock_times *now);
 uint64_t clock_steps_moment(const struct clock_steps *steps, uint64_t monotonic);
 uint64_t clock_steps_monotonic(const struct clock_steps *steps, uint64_t moment);
 
+/* How long the machine has been suspended since it was started, up to the last note. */
+uint64_t clock_steps_suspended(const struct clock_steps *steps);
+
 /* The wall time that was shown at that moment, or will be if nobody sets the clock. */
 uint64_t clock_steps_shown(const struct clock_steps *steps, uint64_t moment);
 

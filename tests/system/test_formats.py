@@ -270,6 +270,14 @@ def event_of(daemon, group, event="page_faults"):
     return rows[0]["events"].get(event) if rows else None
 
 
+def wait_quiet(daemon, group, helper):
+    """The helper's start, and a fault, are in intervals already: none has a rate before one that is counted all along."""
+    until(lambda: (event_of(daemon, group) or {}).get("rate") is not None, "its rate is known")
+    helper.do("faults 1")
+    return until(lambda: (event := event_of(daemon, group))["rate"] == 0 and event["rate_1m"] > 0 and event,
+                 "it is counted, and quiet")
+
+
 @pytest.fixture
 def counted(shared_perfmond, shared_cgroups, work, cpus, request):
     """A daemon that reads every 100 ms, and a helper in a cgroup of which intervals are known."""
@@ -279,9 +287,7 @@ def counted(shared_perfmond, shared_cgroups, work, cpus, request):
     daemon = shared_perfmond(f"[daemon]\ninterval = 100ms\n[cgroup]\ninclude = {shared_cgroups.label}/rates/*\n")
     group = shared_cgroups.make(f"rates/{abs(hash(request.node.name))}")
     helper = work(group, cpus[0])
-    # What the helper's start did is in an interval already.
-    until(lambda: (event := event_of(daemon, group) or {}).get("rate") == 0 and event["rate_1m"] > 0,
-          "it is counted, and quiet")
+    wait_quiet(daemon, group, helper)
     return daemon, group, helper
 
 
@@ -376,8 +382,7 @@ def test_rates_stay_over_a_reload(perfmond, cgroups, work):
     group = cgroups.make("a")
     daemon = perfmond(f"[daemon]\ninterval = 100ms\n[cgroup]\ninclude = {cgroups.label}/**\n")
     helper = work(group)
-    quiet = until(lambda: (event := event_of(daemon, group) or {}).get("rate") == 0 and event["rate_1m"] > 0 and event,
-                  "it is counted, and quiet")
+    quiet = wait_quiet(daemon, group, helper)
     helper.do("faults 20000")
     # All of it: an average changes when an interval ends, and that one ends behind the burst.
     before = until(lambda: (event := event_of(daemon, group))["rate"] == 0 and

@@ -267,6 +267,19 @@ def clock(tmp_path):
     return Clock(tmp_path)
 
 
+def test_events_are_tried_again_after_a_suspend(perfmond, cgroups, clock):
+    """They may fire no more where the machine goes on. Totals go on, and a clock that is set tries nothing."""
+    daemon = perfmond(config(cgroups), env=clock.env)
+    before = daemon.fresh().value("perf_cpu_page_faults_total", cpu="0")
+    clock.step(HOUR)
+    daemon.fresh()
+    assert "suspended" not in daemon.log
+    clock.step(2 * HOUR, slept=HOUR)
+    daemon.wait_log("the machine was suspended: tried the events again")
+    assert daemon.fresh().value("perf_cpu_page_faults_total", cpu="0") >= before
+    assert daemon.log.count("was suspended") == 1
+
+
 Uptime = collections.namedtuple("Uptime", "asked value answered")
 
 
@@ -380,7 +393,7 @@ class Busy:
 
         def is_quiet():
             row, = self.daemon.json("/api/v1/snapshot", cgroup=self.group.label)["cgroups"]
-            return row["events"]["task_clock"]["rate"] < 0.02
+            return (rate := row["events"]["task_clock"]["rate"]) is not None and rate < 0.02
         until(is_quiet, "it is quiet")
 
     def total(self, name, fresh=False):
