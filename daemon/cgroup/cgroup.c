@@ -237,6 +237,7 @@ int cgroup_tree_start(struct cgroup_tree *tree, struct reason *why)
 	tree->at_root = true;
 	while (reconcile_step(tree) || rescan_step(tree))
 		;
+	tree->started = true;
 	return take_error(tree, why);
 }
 

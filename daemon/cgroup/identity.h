@@ -29,6 +29,8 @@ struct cgroup_ancestors {
 struct cgroup_identity {
 	unsigned refs;
 	uint64_t id; /* inode of the directory: the kernel's cgroup id */
+	/* CLOCK_MONOTONIC ns, shortly after it was made; 0: it was there when the tree was first read. */
+	uint64_t found_at;
 	char *label; /* the path below the mount as valid UTF-8 (utf8_printable()); "/" is the root (or "/.") */
 
 	/*

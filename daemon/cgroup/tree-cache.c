@@ -2,6 +2,7 @@
 
 #include "cgroup/tree-cache.h"
 
+#include "util/clock.h"
 #include "util/text.h"
 
 #include <assert.h>
@@ -323,6 +324,7 @@ static int set_names(const struct cgroup_tree *tree, struct cgroup *c, const cha
 		r = cgroup_identity_new(&c->identity, id, c->path);
 	if (r < 0)
 		return r;
+	c->identity->found_at = tree->started ? clock_monotonic_ns() : 0;
 
 	if (strcmp(c->path, c->identity->label) == 0) {
 		free((char *)c->path);

@@ -48,6 +48,7 @@ struct reading {
 struct cgroup_tree {
 	char *mount_path; /* without a slash at its end */
 	bool is_part;	  /* its top is not the machine's root */
+	bool started;	  /* it has been read once: cgroups that are found from then on are new */
 	const struct cgroup_filter *filter;
 	struct cgroup_observer observer;
 	size_t limit;

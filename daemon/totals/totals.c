@@ -218,6 +218,10 @@ int totals_take(struct totals *totals, enum scope scope, int cpu, struct cgroup_
 	row->since = clock_realtime_ns();
 	row->began = clock_monotonic_ns();
 	row->identity = identity ? cgroup_identity_ref(identity) : NULL;
+	/* A cgroup that was made in this interval had no counts before: what it counts covers the interval. */
+	if (identity && totals->last_tick && identity->found_at > totals->last_tick)
+		for (size_t i = 0; i < totals->plan->scope[scope].nr_columns; i++)
+			row->rates[i].begun = true;
 	TAILQ_INSERT_TAIL(&totals->rows[scope], row, in_totals);
 	totals->nr_rows[scope]++;
 	*ret = row;

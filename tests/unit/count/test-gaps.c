@@ -185,12 +185,47 @@ static void test_an_event_that_is_new(void **state)
 	}
 }
 
+/* Of a cgroup that is made in the middle of an interval, all counts are known, and so is its rate. One that was there
+ * before, and is counted from the middle on, has its first rate of the next interval. */
+static void test_cgroups_that_begin(void **state)
+{
+	struct world *w = *state;
+	struct cgroup *late, *new;
+	struct reason why;
+	uint64_t end;
+
+	make_dir(w, "late");
+	add_groups(w, false);
+	start(w);
+	assert_int_equal(count_add_cpus(w->count), 0);
+	count_tick(w->count, NULL);
+	end = fake_perf.clock + SECOND / 2;
+	run_cpus(w, SECOND / 2, SECOND / 2, 0);
+	fake_perf.clock = end;
+	late = add_cgroup(w, "/late");
+	make_dir(w, "new");
+	while (cgroup_tree_follow(w->tree, UINT64_MAX, &why) > 0)
+		;
+	new = add_cgroup(w, "/new");
+	for (int i = 0; i < 2; i++) {
+		end = fake_perf.clock + (i ? SECOND : SECOND / 2);
+		run_cpus(w, i ? SECOND : SECOND / 2, i ? SECOND : SECOND / 2, 0);
+		fake_run(late->identity->id, 0, 1000, 1000, 100);
+		fake_run(new->identity->id, 0, 1000, 1000, 100);
+		fake_perf.clock = end;
+		count_tick(w->count, NULL);
+		assert_rate("/late", i, row_of(w, ROW_ALL_CPUS, late)->rates[0].rate, i ? 100 : UNKNOWN);
+		assert_rate("/new", i, row_of(w, ROW_ALL_CPUS, new)->rates[0].rate, 100);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_cpu_that_comes_back),
 		TEST(test_an_event_that_is_new),
+		TEST(test_cgroups_that_begin),
 	};
 
 	return cmocka_run_group_tests_name("gaps", tests, NULL, NULL);
