@@ -382,6 +382,19 @@ def test_no_gap_between_slots(played, browser):
     assert browser.run(FILLED, [4, 0], [4, 4])[:8] == [2] * 4 + [1] * 4
 
 
+def test_times_that_were_shown_twice(played, browser):
+    """The clock was set back by 3 s: of the past, a line shows what was at the later moment of a time."""
+    browser.open(played.url)
+    asked = {"times": [101, 102, 103.004, 104, 105, 102, 103, 104], "seconds": [1] * 8, "timestamp": 104,
+             "cpus": [{"cpu": 0, "events": {"x": [1, 2, 3, 4, 5, 6, 7, 8]}}], "cgroups": []}
+    found = browser.run("return dropRepeated(arguments[0]);", asked)
+    assert found == {"times": [101, 102, 103, 104], "seconds": [1] * 4, "timestamp": 104,
+                     "cpus": [{"cpu": 0, "events": {"x": [1, 6, 7, 8]}}], "cgroups": []}
+    # It was set forward, and slots follow each other more or less exactly.
+    asked = {"times": [101, 102.05, 3703, 3704.02], "seconds": [1] * 4, "cpus": [], "cgroups": []}
+    assert browser.run("return dropRepeated(arguments[0]);", asked) == asked
+
+
 @pytest.mark.parametrize("nr, most", [(20, 90), (4000, 37)])
 def test_past_of_many_rows(played, browser, nr, most):
     """The more rows there are, the shorter is the past that is asked for, since the daemon refuses too many points."""

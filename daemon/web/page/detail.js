@@ -85,8 +85,8 @@ async function loadPast(record) {
 	const { range } = state, labels = [record.label, record.parent?.label], histories = [];
 
 	for (const label of labels)
-		histories.push(label && globOf(label).length <= 1000 ? await ask(`api/v1/history?${new URLSearchParams(
-			{ scope: "cgroup", cgroup: globOf(label), from: -range - (range > 60 ? 15 : 1) })}`) : null);
+		histories.push(label && globOf(label).length <= 1000 ? await askHistory(
+			{ scope: "cgroup", cgroup: globOf(label), from: -range - (range > 60 ? 15 : 1) }) : null);
 	const rowOf = (history) => history?.cgroups.find((row) => (row.cpu ?? "") === (record.row.cpu ?? ""));
 	const [own, parent] = histories;
 	/* Both have the same slots, but for one that ends between the two requests. */

@@ -4,6 +4,28 @@
 /* More points than this are not asked for; the daemon would refuse more than 200,000. */
 const POINTS = 190000;
 
+/* Where the clock was set back, it has shown some times twice: the last slot of that time stays. */
+function dropRepeated(history) {
+	const { times, seconds } = history, stays = [];
+	let first = Infinity;
+
+	for (let i = times.length - 1; i >= 0; i--) {
+		stays[i] = times[i] <= first + 0.1;
+		if (stays[i]) first = Math.min(first, times[i] - seconds[i]);
+	}
+	if (stays.every(Boolean)) return history;
+	const keep = (list) => list.filter((_, i) => stays[i]);
+	const keepOf = (row) => ({ ...row, events: Object.fromEntries(
+		Object.entries(row.events).map(([key, rates]) => [key, keep(rates)])) });
+
+	return { ...history, times: keep(times), seconds: keep(seconds), cpus: history.cpus.map(keepOf),
+		cgroups: history.cgroups.map(keepOf) };
+}
+
+async function askHistory(query) {
+	return dropRepeated(await ask(`api/v1/history?${new URLSearchParams(query)}`));
+}
+
 /* Where a slot of time begins: where the one before it ends, but after a gap. */
 function beginOf({ times, seconds }, i) {
 	const begin = times[i] - seconds[i];
@@ -47,7 +69,7 @@ function ratesOf(events, key) {
 /* The past of some targets, with all events that the column is made of. */
 async function askPast(key, filter) {
 	const answers = await Promise.all(partsOf(key).map((event) =>
-		ask(`api/v1/history?${new URLSearchParams({ ...filter, event: event.split("/")[0] })}`)));
+		askHistory({ ...filter, event: event.split("/")[0] })));
 
 	for (const scope of ["cpus", "cgroups"])
 		answers[0][scope].forEach((row, i) => {
@@ -88,7 +110,7 @@ async function recallCpus() {
 	const from = -LONG_PAST * state.interval / 1000, all = state.cpus.get("all");
 
 	if (!all || state.cpus.size * state.machine.length * 80 > POINTS) return;
-	const history = await ask(`api/v1/history?scope=cpu&from=${from}`), sums = {};
+	const history = await askHistory({ scope: "cpu", from }), sums = {};
 	const keys = new Set(history.cpus.flatMap((row) => Object.keys(row.events)));
 
 	for (const key of keys) sums[key] = sumRates(history.cpus.map((row) => row.events[key]).filter(Boolean));
