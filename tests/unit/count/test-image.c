@@ -96,6 +96,9 @@ static void assert_same_row(const struct totals *totals, const struct totals_row
 
 	assert_string_equal(a->target, b->target);
 	assert_int_equal(a->cpu, b->cpu);
+	assert_int_equal(a->since, b->since);
+	/* b is restored: its rows began before anything that is counted now, whatever the wall clock said. */
+	assert_int_equal(b->began, 0);
 	assert_int_equal(a->gone_at, b->gone_at);
 	assert_int_equal(!a->identity, !b->identity);
 	if (a->identity) {
