@@ -271,7 +271,7 @@ def event_of(daemon, group, event="page_faults"):
 
 
 def wait_quiet(daemon, group, helper):
-    """The helper's start, and a fault, are in intervals already: none has a rate before one that is counted all along."""
+    """The helper's start, and a fault, are in intervals already: the first that has a rate is counted all along."""
     until(lambda: (event_of(daemon, group) or {}).get("rate") is not None, "its rate is known")
     helper.do("faults 1")
     return until(lambda: (event := event_of(daemon, group))["rate"] == 0 and event["rate_1m"] > 0 and event,

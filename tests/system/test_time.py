@@ -392,8 +392,9 @@ class Busy:
         self.load.end()
 
         def is_quiet():
-            row, = self.daemon.json("/api/v1/snapshot", cgroup=self.group.label)["cgroups"]
-            return (rate := row["events"]["task_clock"]["rate"]) is not None and rate < 0.02
+            rows = self.daemon.json("/api/v1/snapshot", cgroup=self.group.label)["cgroups"]
+            rates = [row["events"].get("task_clock", {}).get("rate") for row in rows]
+            return rates and rates[0] is not None and rates[0] < 0.02
         until(is_quiet, "it is quiet")
 
     def total(self, name, fresh=False):
