@@ -52,7 +52,7 @@ struct monitor {
 	bool cpus_changed;	 /* CPUs have changed, and the config was not applied again since */
 	uint64_t cpus_opened_at; /* the last time events were reopened for their sake */
 	uint64_t sysctl_retry_at;
-	uint64_t suspended; /* clock_steps_suspended(), when events were last tried */
+	uint64_t suspended;	  /* clock_steps_suspended(), when events were last tried */
 	uint64_t engine_retry_at; /* the BPF engine is not looked at before; 0: it had not to be given up */
 	uint64_t retried_at;	  /* when failed events, and the tree, were last tried again */
 
