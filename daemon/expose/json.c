@@ -4,7 +4,7 @@
  * The documents of the API that can be large, the values of a snapshot and the list of cgroups, written straight into
  * the buffer.
  *
- *   {"timestamp": 1700000000.123, "age_seconds": 0.05, "interval_seconds": 1,
+ *   {"timestamp": 1700000000.123, "monotonic_seconds": 4711.25, "age_seconds": 0.05, "interval_seconds": 1,
  *    "matched": {"cpus": 2, "cgroups": 40}, "shown": {"cpus": 2, "cgroups": 10},
  *    "cpus": [{"cpu": 0, "busy_seconds": 17.5, "events": {…}, "derived": {"ipc": 1.2}}, …],
  *    "cgroups": [{"cgroup": "/a", "id": 7, "unit": …, "cpu": …, "gone": true, "events": {…}, …}, …]}
@@ -241,6 +241,7 @@ static void add_head(struct buf *out, const struct snapshot *snapshot, const str
 {
 	buf_char(out, '{');
 	add_number_member(out, "timestamp", snapshot->realtime / 1000000U, SCALE_MS);
+	add_number_member(out, "monotonic_seconds", snapshot->taken, SCALE_NS);
 	if (query->now)
 		add_number_member(out, "age_seconds", query->now > snapshot->taken ? query->now - snapshot->taken : 0,
 				  SCALE_NS);

@@ -51,6 +51,7 @@ class Player:
         self.history = {"timestamp": time.time(), "times": [], "seconds": [], "cpus": [], "cgroups": []}
         self.profile = self.heat = None  # functions of the query; None: 404
         self.asked = []  # paths
+        self.ahead = 0  # seconds that the clock was set forward
         self.below = ""  # the path that a proxy in front would have it at
         self.body, self.headers = page.content, {name: page.headers[name] for name in
                                                  ("Content-Type", "Content-Security-Policy", "X-Content-Type-Options")}
@@ -80,8 +81,9 @@ class Player:
             now = time.time()
             cpus, cgroups = made(self.cpus, now), made(self.cgroups, now)
             shown = {"cpus": len(cpus), "cgroups": len(cgroups)}
-            return {"timestamp": now, "age_seconds": 0.02, "interval_seconds": self.interval, "matched": shown,
-                    "shown": shown, "cpus": cpus, "cgroups": cgroups}
+            return {"timestamp": now + self.ahead, "monotonic_seconds": time.monotonic(), "age_seconds": 0.02,
+                    "interval_seconds": self.interval, "matched": shown, "shown": shown, "cpus": cpus,
+                    "cgroups": cgroups}
 
         self.asked.append(path)
         if path in (self.below, f"{self.below}/"):

@@ -358,7 +358,7 @@ def test_paused_while_it_asks(played, browser):
 
 
 FILLED = """
-const pasts = {}, time = state.time / 1000, ends = arguments[0];
+const pasts = {}, time = state.snapshot.timestamp, ends = arguments[0];
 const history = { times: ends.map((end) => time - end), seconds: arguments[1] };
 fillRing(pasts, "x", 10, history, ends.map((_, i) => i + 1));
 return [...Array(10).keys()].map((back) => {
@@ -371,7 +371,7 @@ return [...Array(10).keys()].map((back) => {
 def test_no_gap_between_slots(played, browser):
     """Slots of the history end when the daemon has read, which may be half an interval from where the page's do."""
     browser.open(played.url)
-    harness.until(lambda: browser.run("return state.time"), "a reading")
+    harness.until(lambda: browser.run("return state.snapshot !== null"), "a reading")
     ends, lengths = [5.49, 4.51, 3.49, 2.51, 1.49, 0.51], [1, 0.98, 1.02, 0.98, 1.02, 0.98]
     filled = browser.run(FILLED, ends, lengths)
     assert filled[0] is None and None not in filled[1:6] and filled[7:] == [None] * 3, filled
@@ -380,6 +380,25 @@ def test_no_gap_between_slots(played, browser):
     assert browser.run(FILLED, [7, 6, 1, 0], [1] * 4)[:8] == [4, 3, None, None, None, None, 2, 1]
     # Four of the page's intervals are one of the past.
     assert browser.run(FILLED, [4, 0], [4, 4])[:8] == [2] * 4 + [1] * 4
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_a_clock_that_is_set_changes_no_use_of_a_cpu(played, browser, ahead):
+    """The time between two readings is that of a clock that nobody sets."""
+    played.cpus = players.many_cpus(2)
+    browser.open(played.url)
+
+    def uses():
+        return browser.run("return [state.snapshot?.timestamp, ...(state.snapshot?.cpus ?? []).map("
+                           "({ derived }) => derived.cpus_utilized)]")
+    harness.until(lambda: len(found := uses()) == 3 and found[2] and found[2] > 0.5, "a use of the busy CPU")
+    begin = uses()[0]
+    browser.run("window.seen = []; const before = show; show = (snapshot) => { before(snapshot); window.seen.push("
+                "[snapshot.timestamp, snapshot.cpus[1].derived.cpus_utilized]); }")
+    played.ahead = ahead
+    seen = harness.until(lambda: [use for time, use in browser.run("return window.seen") if abs(time - begin) > 1800],
+                         "readings after the step")
+    assert all(use > 0.5 for use in seen), seen
 
 
 def test_times_that_were_shown_twice(played, browser):

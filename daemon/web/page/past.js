@@ -38,7 +38,7 @@ function beginOf({ times, seconds }, i) {
 function fillRing(pasts, key, length, history, rates) {
 	if (!rates.some((rate) => rate > 0)) return;
 	const ring = (pasts[key] ??= new Float32Array(length).fill(NaN));
-	const place = (time) => Math.round((state.time - time * 1000) / state.interval);
+	const place = (time) => Math.round(((state.snapshot.timestamp - time) * 1000) / state.interval);
 
 	rates.forEach((rate, i) => {
 		const end = place(beginOf(history, i));

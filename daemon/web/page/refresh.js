@@ -80,10 +80,17 @@ function ratioSince(key, events) {
 	return null;
 }
 
+/* Seconds between two readings, also if the clock was set meanwhile; or the machine was started again. */
+function timeBetween(before, snapshot) {
+	const passed = snapshot.monotonic_seconds - before.monotonic_seconds;
+
+	return passed >= 0 ? passed : snapshot.timestamp - before.timestamp;
+}
+
 /* Where the daemon's interval is shorter than the page's, its rates are those of one interval out of several: they are
  * replaced by what the totals say of all of them. */
 function rateSince(before, snapshot) {
-	const passed = before && snapshot.interval_seconds < 1 ? snapshot.timestamp - before.timestamp : 0;
+	const passed = before && snapshot.interval_seconds < 1 ? timeBetween(before, snapshot) : 0;
 
 	if (passed < 0.5) return;
 	for (const scope of ["cpus", "cgroups"]) {
@@ -108,7 +115,7 @@ function rateSince(before, snapshot) {
 /* The use of each CPU, of its busy time since the reading before. The kernel's steps are of 10 ms, and it is read a
  * moment after the counters. */
 function useSince(before, snapshot) {
-	const passed = before ? snapshot.timestamp - before.timestamp : 0;
+	const passed = before ? timeBetween(before, snapshot) : 0;
 
 	if (!passed) return;
 	const old = new Map(before.cpus.map((row) => [row.cpu, row]));
@@ -133,14 +140,14 @@ function hasPeak(event) { return event.rate_peak !== undefined; }
 
 function show(snapshot) {
 	const has = $("peaks").hidden && snapshot.cgroups.some(({ events }) => Object.values(events).some(hasPeak));
-	const time = snapshot.timestamp * 1000, passed = state.time ? (time - state.time) / state.interval : 1;
+	const passed = state.snapshot ? timeBetween(state.snapshot, snapshot) * 1000 / state.interval : 1;
 	const unseen = !state.snapshot || Math.round(passed) > 1;
 
 	performance.mark("begin");
 	rateSince(state.snapshot, snapshot);
 	useSince(state.snapshot, snapshot);
 	state.snapshot = snapshot;
-	state.time = time;
+	state.time = snapshot.monotonic_seconds * 1000;
 	pass(Math.round(passed));
 	setColumns(snapshot.cgroups);
 	takeCgroups(snapshot.cgroups);

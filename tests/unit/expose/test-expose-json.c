@@ -25,6 +25,7 @@ static void test_values(void **state)
 
 	(void)state;
 	assert_number(json, "timestamp", 1700000000.123);
+	assert_number(json, "monotonic_seconds", 5);
 	assert_number(json, "age_seconds", 0.25);
 	assert_number(json, "interval_seconds", 1);
 	assert_number(json, "matched.cpus", 2);
