@@ -158,7 +158,9 @@ bool family_begin_openmetrics(struct buf *out, struct buf *samples, const struct
 
 static char *put_bytes(char *p, const char *text, size_t n)
 {
-	memcpy(p, text, n);
+	/* NULL where there is nothing. */
+	if (n)
+		memcpy(p, text, n);
 	return p + n;
 }
 

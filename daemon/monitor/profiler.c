@@ -317,7 +317,7 @@ int profiler_new(struct profiler **ret, const struct profiler_setup *setup, stru
 	profiler->drained = clock_monotonic_ns();
 	if (setup->sampled)
 		note_gap(profiler, setup->sampled);
-	profiler->since = profiler->drained; /* where the gap ends */
+	profiler->since = archive_moment(profiler->drained); /* where the gap ends */
 	*ret = steal_ptr(profiler);
 	return 0;
 }
@@ -366,7 +366,7 @@ static int follow_filter(struct profiler *profiler, const struct config *config)
 		return r;
 	archive_free(profiler->archive);
 	profiler->archive = archive;
-	profiler->since = clock_monotonic_ns();
+	profiler->since = archive_moment(clock_monotonic_ns());
 	profiler->request.nr = 0; /* its answers are of the other's */
 	return 0;
 }
@@ -657,8 +657,8 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 	if (r < 0)
 		return r;
 	/* Where the stretch reaches back to the beginning, what was before is told as well. */
-	ret_measure->gaps = profiler_gaps(
-		profiler, (*ret)->from > archive_moment(profiler->since) ? (*ret)->from : query->from, (*ret)->to);
+	ret_measure->gaps =
+		profiler_gaps(profiler, (*ret)->from > profiler->since ? (*ret)->from : query->from, (*ret)->to);
 	return 0;
 }
 
