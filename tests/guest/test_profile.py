@@ -80,7 +80,9 @@ def test_rate_and_limits(guest, perfmond):
         problems = " ".join(daemon.json("/api/v1/status")["problems"])
         assert "cpu-clock is sampled at 50 Hz" in problems
         assert "perf_event_mlock_kb" in problems
-        assert abs(top(daemon, "cpu-clock")["period"] - 0.02) < 1e-9
+        # It is null where samples differ: those after a pause weigh more, which the kernel makes at its own limit.
+        period = top(daemon, "cpu-clock")["period"]
+        assert period is None or abs(period - 0.02) < 1e-9
         guest.load("join:a cpu:500 leave")
         assert settled(daemon, "cpu-clock", cgroup="/a")["samples"] >= 5
     finally:
