@@ -63,8 +63,10 @@ def daemons(folder):
         return daemon.wait_ready() if ready else daemon
 
     yield start
-    for daemon in running:
-        daemon.stop()
+    # All of them, also where one has failed.
+    with contextlib.ExitStack() as ends:
+        for daemon in reversed(running):
+            ends.callback(daemon.stop)
 
 
 @pytest.fixture
