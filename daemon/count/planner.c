@@ -184,18 +184,34 @@ static int column_choose_engine(struct scope_plan *plan, size_t at, const struct
 	return 0;
 }
 
-/* An event that opens is not believed before it has counted something, where that can be provoked. */
-static int column_test_firing(struct column *column, const struct engine_probe *probe)
+/* A uprobe before that column that was provoked; NULL: none was. */
+static const struct column *find_provoked_uprobe(const struct scope_plan *plan, size_t before)
 {
-	struct reason why;
-	int fd, r = 0;
-	bool fires = event_fires(column->event, &fd, &why);
+	for (size_t i = 0; i < before; i++) {
+		const struct column *column = &plan->columns[i];
 
-	if (fd >= 0 && held_add(probe->tried, fd) < 0) {
-		safe_close(fd);
-		r = -ENOMEM;
+		if (column->event->probe_ino && (column->state == EVENT_OK || column->state == EVENT_NEVER_FIRES))
+			return column;
 	}
-	return r < 0 || fires ? r : column_set_state(column, EVENT_NEVER_FIRES, why.text);
+	return NULL;
+}
+
+/* An event that opens is not believed before it has counted something, where that can be provoked. One uprobe stands
+ * for all: a file of each would have to be closed, which is slow. */
+static int column_test_firing(struct scope_plan *plan, size_t at, const struct engine_probe *probe)
+{
+	struct column *column = &plan->columns[at];
+	const struct column *known = column->event->probe_ino ? find_provoked_uprobe(plan, at) : NULL;
+	struct reason why;
+	bool fires;
+	int fd;
+
+	if (known)
+		return known->state == EVENT_OK ? 0 : column_set_state(column, EVENT_NEVER_FIRES, known->why);
+	fires = event_fires(column->event, &fd, &why);
+	if (fd >= 0 && held_add(probe->tried, fd) < 0)
+		safe_close(fd);
+	return fires ? 0 : column_set_state(column, EVENT_NEVER_FIRES, why.text);
 }
 
 /* Tries each of these columns by itself, and puts those that can be counted into sets. */
@@ -212,7 +228,7 @@ static int try_columns(struct scope_plan *plan, size_t from, size_t to, const st
 		if (r == 0 && may)
 			r = column_choose_engine(plan, i, engines, probe, &engine);
 		if (r == 0 && may && plan->columns[i].state == EVENT_OK)
-			r = column_test_firing(&plan->columns[i], probe);
+			r = column_test_firing(plan, i, probe);
 		if (r == 0 && may && plan->columns[i].state == EVENT_OK)
 			r = plan_assign_set(plan, i, engine, probe->cpus);
 	}

@@ -328,6 +328,7 @@ static int source_open(struct sampler *sampler, struct source *source, struct re
 /* Also an event that opens and does not count. */
 static int explain_absent(const struct sampler *sampler, const struct sampled_event *what, struct reason *why)
 {
+	struct reason missed = {};
 	int fd;
 
 	for (size_t i = 0; i < what->nr; i++)
@@ -336,14 +337,14 @@ static int explain_absent(const struct sampler *sampler, const struct sampled_ev
 					  what->events[i].text);
 	for (size_t i = 0; i < what->nr; i++)
 		if (!what->events[i].absent) {
-			bool fires = event_fires(&what->events[i], &fd, why);
+			bool fires = event_fires(&what->events[i], &fd, &missed);
 
 			async_close_submit(sampler->closer, fd);
 			if (fires)
 				return 0;
 		}
-	if (why->text[0])
-		return -EOPNOTSUPP;
+	if (missed.text[0])
+		return reason_set(why, -EOPNOTSUPP, "%s", missed.text);
 	return reason_set(why, -ENOENT, "%s", what->nr && what->events[0].why_absent ? what->events[0].why_absent : "");
 }
 

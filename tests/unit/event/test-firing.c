@@ -51,7 +51,7 @@ static void test_software(_unused_ void **state)
 	}
 }
 
-/* What leaves out the kernel or the user is provoked without that. */
+/* An event that leaves out the kernel or the user is provoked without that. */
 static void test_modifiers(_unused_ void **state)
 {
 	struct event event = made_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES);
@@ -121,7 +121,7 @@ static void test_uprobes(_unused_ void **state)
 	assert_fires(&event);
 }
 
-/* What nobody can provoke, or not be opened, is believed. */
+/* An event that nobody can provoke, or that can't be opened, is believed. */
 static void test_unknown(_unused_ void **state)
 {
 	struct event event = made_event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS);
