@@ -636,10 +636,8 @@ static int put_switches(struct families *f)
 		for (size_t i = 0; i < snapshot->nr_switches; i++) {
 			const struct switch_cost *cost = &snapshot->switches[i];
 			struct buf *labels = begin_labels(f);
-			char cpu[16];
 
-			(void)snprintf(cpu, sizeof(cpu), "%d", cost->cpu);
-			family_label(labels, "cpu", cpu);
+			family_number_label(labels, "cpu", cost->cpu);
 			if (put_single(f, labels, k ? cost->ns : cost->switches, &scales[k]) < 0)
 				return -ENOMEM;
 		}

@@ -44,9 +44,6 @@ struct past {
 	int written; /* the first error of write */
 };
 
-/* By so much two slots that follow each other can overlap: less is no step of the clock (util/clock-steps.h). */
-#define OVERLAP_NS (10 * (uint64_t)NS_PER_MS)
-
 /* Bytes that a piece of the text has at least. */
 #define PIECE_SIZE (64 * 1024)
 
@@ -87,14 +84,15 @@ static int choose_slots(struct past *past, const struct expose_query *query)
 	return r;
 }
 
+/* Slots that follow each other can overlap by a drift of the clock. */
 static void mark_repeated(struct past *past)
 {
-	uint64_t first = UINT64_MAX - OVERLAP_NS;
+	uint64_t first = UINT64_MAX - CLOCK_STEP_NS;
 
 	for (size_t i = past->nr_all; i-- > 0;) {
 		const struct history_slot *slot = &past->all[i];
 
-		past->repeated[i] = slot->end.realtime > first + OVERLAP_NS;
+		past->repeated[i] = slot->end.realtime > first + CLOCK_STEP_NS;
 		if (!past->repeated[i] && slot->end.realtime - slot->length < first)
 			first = slot->end.realtime - slot->length;
 	}

@@ -30,7 +30,9 @@ static void append_time(struct buf *out, const struct expose_profile *what, uint
  * was shown before. */
 static void append_end(struct buf *out, const struct expose_profile *what, uint64_t time)
 {
-	append_seconds(out, expose_profile_shown(what, time - NS_PER_MS) + NS_PER_MS);
+	uint64_t last = time > NS_PER_MS ? time - NS_PER_MS : 0;
+
+	append_seconds(out, expose_profile_shown(what, last) + (time - last));
 }
 
 /* In the event's unit. */

@@ -36,8 +36,8 @@ static inline uint64_t expose_profile_shown(const struct expose_profile *what, u
 /* "libc.so.6+0x1b2c40", or the function, command or cgroup: for people. */
 void expose_profile_name(struct buf *out, const struct profile *profile, const struct profile_node *node);
 
-/* What stands for the functions of the samples of a node that is none: readers of some formats drop a sample with an
- * empty stack without a word, so that shares are of the rest. */
+/* The thing that stands for the functions of samples whose node is no function: readers of some formats drop a sample
+ * with an empty stack without a word, so that shares are of the rest. */
 struct profile_thing expose_profile_no_function(const struct profile *profile, const struct profile_node *node);
 /* The name of that, "(hidden)" or "(no function)" (there was no stack, or it is left out of a tree that is cut); and of
  * any other thing of a stack, as above. */

@@ -5,9 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* Clocks that move by no more than this between two notes drift. */
-#define STEP_NS (10 * (uint64_t)NS_PER_MS)
-
 static const struct clock_step nothing = {};
 
 /* The i-th step; without any, clocks are the same. */
@@ -23,7 +20,7 @@ static size_t last_step(const struct clock_steps *steps)
 
 static bool has_stepped(uint64_t before, uint64_t now)
 {
-	return now - before > STEP_NS && before - now > STEP_NS;
+	return now - before > CLOCK_STEP_NS && before - now > CLOCK_STEP_NS;
 }
 
 static void append_step(struct clock_steps *steps, const struct clock_step *step)

@@ -22,6 +22,9 @@
 
 #define CLOCK_STEPS_MAX 64
 
+/* Clocks that move against each other by no more than this between two notes drift, and make no step. */
+#define CLOCK_STEP_NS (10 * (uint64_t)NS_PER_MS)
+
 /* Differences are modulo 2^64, since a wall clock can show less than the time since boot. */
 struct clock_step {
 	uint64_t after;	    /* the moment: of the last reading before it */

@@ -87,7 +87,7 @@ def test_a_file_capability_outside_the_bounding_set(check):
 
 @pytest.fixture
 def permit(binary_for_all, tmp_path):
-    """What makes a daemon another user's, with these capabilities of its file."""
+    """A prefix that makes a daemon another user's, with these capabilities of its file."""
     readable(tmp_path)
 
     def permit(*names):

@@ -73,7 +73,7 @@ static void test_openmetrics(_unused_ void **state)
 	world_free(w);
 }
 
-/* What was written in pieces, and when it fails. */
+/* A text that is written in pieces, and fails at one. */
 struct pieces {
 	struct buf text;
 	size_t nr, fails_at; /* pieces; 0: never */
