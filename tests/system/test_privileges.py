@@ -179,7 +179,7 @@ NOTHING = '[cpu]\ngroups = g\n[cgroup]\ngroups =\n[group "g"]\nevents = odd=mem:
 SOMETHING = NOTHING.replace("odd=", "page-faults, odd=")
 
 
-@needs("breakpoint")
+@pytest.mark.usefixtures("debug_registers")
 def test_systemd_is_told_whether_anything_is_counted(perfmond, store):
     """By reloads from nothing to something and back."""
     daemon = perfmond(NOTHING, env={"NOTIFY_SOCKET": store.address})
