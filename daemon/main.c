@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "cli/commands.h"
-#include "host/privilege.h"
-#include "service/service.h"
-#include "util/file.h"
-#include "util/log.h"
-#include "util/memory.h"
+#include "base/host/privilege.h"
+#include "base/util/file.h"
+#include "base/util/log.h"
+#include "base/util/memory.h"
+#include "service/cli/commands.h"
+#include "service/lifecycle/service.h"
 
 #include <string.h>
 

@@ -7,12 +7,12 @@
  *   bench-read [CGROUPS [ROUNDS]]
  */
 
-#include "count/count.h"
-#include "engine/perf/open.h"
-#include "event/parse.h"
-#include "host/cpu.h"
-#include "util/cleanup.h"
-#include "util/clock.h"
+#include "base/host/cpu.h"
+#include "base/util/cleanup.h"
+#include "base/util/clock.h"
+#include "counting/engine/perf/open.h"
+#include "counting/event/parse.h"
+#include "counting/session/session.h"
 
 #include <errno.h>
 #include <fcntl.h>

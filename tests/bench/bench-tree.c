@@ -9,9 +9,9 @@
  *   bench-tree [DIRECTORIES...]
  */
 
-#include "cgroup/cgroup.h"
-#include "util/cleanup.h"
-#include "util/clock.h"
+#include "base/cgroup/tree.h"
+#include "base/util/cleanup.h"
+#include "base/util/clock.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

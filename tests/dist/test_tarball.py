@@ -105,7 +105,7 @@ def test_all_tests_of_the_tarball_are_found(unpacked):
 def test_distcheck_passes():
     """All is built from the tarball without optional parts, installed, and uninstalled without a rest. Of the unit
     tests, those run that read files of the source folder, which is another one here."""
-    tests = "tests/unit/config/test-config tests/unit/event/test-encoding tests/unit/web/test-web"
+    tests = "tests/unit/config/test-config tests/unit/event/test-encoding tests/unit/http/test-web"
     check("make", "-s", "-C", build("default", "perfmond"), f"-j{os.cpu_count()}", "distcheck", f"TESTS={tests}",
           f"check_PROGRAMS=tests/system/work {tests}")
 

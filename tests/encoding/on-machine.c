@@ -8,8 +8,8 @@
  * encodes depends neither on this machine's PMUs nor on privileges, and is not tried again with other bits.
  */
 
+#include "base/util/cleanup.h"
 #include "setup/machines.h"
-#include "util/cleanup.h"
 
 #include <errno.h>
 #include <linux/filter.h>

@@ -4,8 +4,8 @@
 
 #include "fuzz.h"
 
-#include "util/cleanup.h"
-#include "web/accept.h"
+#include "base/util/cleanup.h"
+#include "web/api/accept.h"
 
 #include <stdint.h>
 #include <string.h>

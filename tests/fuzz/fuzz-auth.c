@@ -4,9 +4,9 @@
 
 #include "fuzz.h"
 
-#include "web/basic.h"
-#include "web/host.h"
-#include "web/users.h"
+#include "web/http/basic.h"
+#include "web/http/host.h"
+#include "web/http/users.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -4,9 +4,9 @@
 
 #include "fuzz.h"
 
-#include "config/capture-rule.h"
-#include "util/buf.h"
-#include "util/glob.h"
+#include "base/config/capture-rule.h"
+#include "base/util/buf.h"
+#include "base/util/glob.h"
 
 #include <errno.h>
 #include <inttypes.h>

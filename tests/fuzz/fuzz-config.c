@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 
-#include "config/config.h"
-#include "config/value.h"
+#include "base/config/config.h"
+#include "base/config/value.h"
 
 #include <errno.h>
 #include <string.h>

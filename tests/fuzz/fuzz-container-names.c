@@ -4,8 +4,8 @@
 
 #include "fuzz.h"
 
-#include "cgroup/container-names.h"
-#include "util/text.h"
+#include "base/cgroup/container-names.h"
+#include "base/util/text.h"
 
 #include <stdint.h>
 #include <string.h>

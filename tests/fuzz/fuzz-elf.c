@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "symbol/elf-symbol.h"
+#include "base/elf/elf-symbol.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "event/parse.h"
+#include "counting/event/parse.h"
 #include "setup/machines.h"
 #include "setup/made-elf.h"
 

@@ -7,9 +7,9 @@
 
 #include "fuzz.h"
 
-#include "event/catalog/pmu.h"
+#include "base/util/text.h"
+#include "counting/event/catalog/pmu.h"
 #include "setup/tree.h"
-#include "util/text.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
 
 #include "fuzz.h"
 
-#include "symbol/kernel-names.h"
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
+#include "profiler/naming/kernel-names.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -2,16 +2,16 @@
 
 /*
  * The slowest glob: whatever a client asks for and whatever cgroups are called, matching takes no more steps than
- * util/glob.h says. Steps are counted, so that no clock is needed. An input that takes more of them than all before is
- * new to the fuzzer, which goes on from there.
+ * base/util/glob.h says. Steps are counted, so that no clock is needed. An input that takes more of them than all
+ * before is new to the fuzzer, which goes on from there.
  *
  * "glob\nname\nname…"; the names are matched again and again, as those of many cgroups are.
  */
 
 #include "fuzz.h"
 
-#include "util/cleanup.h"
-#include "util/glob.h"
+#include "base/util/cleanup.h"
+#include "base/util/glob.h"
 
 #include <stdint.h>
 #include <string.h>

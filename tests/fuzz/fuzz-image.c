@@ -8,8 +8,8 @@
 
 #include "fuzz.h"
 
-#include "count/count.h"
-#include "count/image.h"
+#include "counting/session/session-image.h"
+#include "counting/session/session.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
 
 #include "fuzz.h"
 
-#include "sample/record.h"
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
+#include "profiler/sample/record.h"
 
 #include <string.h>
 

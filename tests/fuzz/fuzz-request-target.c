@@ -5,10 +5,10 @@
 
 #include "fuzz.h"
 
-#include "cgroup/usage.h"
-#include "util/text.h"
-#include "config/address.h"
-#include "web/request-target.h"
+#include "base/cgroup/usage.h"
+#include "base/config/address.h"
+#include "base/util/text.h"
+#include "web/api/request-target.h"
 
 #include <errno.h>
 #include <inttypes.h>

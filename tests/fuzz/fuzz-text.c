@@ -7,16 +7,16 @@
 
 #include "fuzz.h"
 
-#include "cgroup/identity.h"
-#include "event/catalog/term.h"
-#include "event/catalog/tracelist.h"
-#include "host/busy.h"
-#include "sample/process-list.h"
-#include "util/buf.h"
-#include "util/cpulist.h"
-#include "util/glob.h"
-#include "util/mountinfo.h"
-#include "util/text.h"
+#include "base/cgroup/identity.h"
+#include "base/host/busy.h"
+#include "base/util/buf.h"
+#include "base/util/cpulist.h"
+#include "base/util/glob.h"
+#include "base/util/mountinfo.h"
+#include "base/util/text.h"
+#include "counting/event/catalog/term.h"
+#include "counting/event/catalog/tracelist.h"
+#include "profiler/process/process-list.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "web/toolkit-config.h"
+#include "web/http/toolkit-config.h"
 
 #include <errno.h>
 #include <stdint.h>

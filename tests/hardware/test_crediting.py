@@ -23,7 +23,8 @@ COUNTING = ("ok", "multiplexed")
 # As in test_counting.py: what two counters of a CPU can differ by which are not read at the same moment.
 SLACK = 0.002
 
-# From this share on an event is not said to be multiplexed (daemon/count/states.c): a little less, and a little more.
+# From this share on an event is not said to be multiplexed (daemon/counting/session/states.c): a little less, and a
+# little more.
 HARDLY_FULL, FULL = 0.994, 0.996
 
 # Three to five levels below the cgroup of the test, and loops in the leaves and in one cgroup between.

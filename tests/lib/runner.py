@@ -181,15 +181,20 @@ def repeat_failed(results):
 
 # --- what has changed
 
+def room_of(name):
+    """The room of a file below daemon/ or tests/unit, also as #include names it; the wing of a file in no room."""
+    parts = re.sub("^(daemon|tests/unit)/", "", name).split("/")
+    return parts[1] if len(parts) > 2 else parts[0]
+
+
 def changed_rooms(names):
-    """Of files of daemon/ and tests/unit: their rooms, and those that include a header of such a room."""
-    changed, all_of_them = set(), {path.name for path in (TOP / "daemon").iterdir() if path.is_dir()}
-    for name in names:
-        if found := re.match(r"(?:daemon|tests/unit)/(\w+)/", name):
-            changed |= all_of_them if found[1] == "setup" else {found[1]}
-    include = re.compile(r'^#include "(\w+)/', re.M)
-    return {room for room in all_of_them if room in changed or any(
-        changed.intersection(include.findall(path.read_text())) for path in (TOP / "daemon" / room).rglob("*.[ch]"))}
+    """The rooms of files of daemon/ and tests/unit, and those that include a header of such a room."""
+    includes = collections.defaultdict(set)
+    for path in (TOP / "daemon").rglob("*.[ch]"):
+        texts = re.findall('^#include "(.+)"', path.read_text(encoding="utf-8"), re.M)
+        includes[room_of(str(path.relative_to(TOP)))].update(map(room_of, texts))
+    changed = {room_of(name) for name in names if name.startswith(("daemon/", "tests/unit/"))}
+    return {room for room in includes if "setup" in changed or changed & {room, *includes[room]}}
 
 
 def run_quick():

@@ -36,7 +36,7 @@ def tidy(paths):
     """A line for each finding; on standard error clang-tidy only counts what it left out. BPF programs are for another
     compiler. The BPF engine includes a skeleton, which is made where there is all that it takes."""
     build("default", "skeletons")
-    if not (BUILD / "default/daemon/engine/bpf/credit.skel.h").exists():
+    if not (BUILD / "default/daemon/counting/engine/bpf/credit.skel.h").exists():
         paths = [path for path in paths if path.parent.name != "bpf"]
     options = ["-std=gnu17", "-D_GNU_SOURCE", '-DPACKAGE_VERSION=""', '-DSYSCONFDIR=""', '-DBUILD_REVISION=""',
                '-DBUILD_FEATURES=""', f"-I{TOP}/daemon", f"-I{BUILD}/default/daemon",

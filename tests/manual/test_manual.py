@@ -137,7 +137,7 @@ def test_each_row_of_a_document_is_in_the_page(page, document, but):
 
 def test_each_key_is_in_the_page():
     """By the table in the source."""
-    source = "".join(path.read_text(encoding="utf-8") for path in sorted(TOP.glob("daemon/config/*.c")))
+    source = "".join(path.read_text(encoding="utf-8") for path in sorted(TOP.glob("daemon/base/config/*.c")))
     keys = re.findall(r"SECTION_(\w+), \.name = \"(\w+)\"", source)
     assert len(keys) > 30
     shown = terms("perfmond.conf.5")

@@ -97,7 +97,7 @@ def test_paths_are_all_there_are(daemon):
         assert answer.status_code == (404 if "{id}" in path else 200)
         response = follow(item["get"]["responses"][str(answer.status_code)])
         assert answer.headers["Content-Type"].partition(";")[0] in response["content"]
-    source = (Path(__file__).parents[2] / "daemon/web/route.c").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[2] / "daemon/web/api/route.c").read_text(encoding="utf-8")
     assert set(re.findall(r'^\t\{ "(/[^"]*)", TYPE_', source, re.M)) == set(DOCUMENT["paths"])
 
 

@@ -237,8 +237,8 @@ def assert_each_has(daemon, helper, *groups):
     return after
 
 
-# For so long a cgroup that nobody asks for has a slot of its own (UNKNOWN_NS of engine/bpf/slots.c), and a reading
-# more. Should it still have it, the counts are the same.
+# For so long a cgroup that nobody asks for has a slot of its own (UNKNOWN_NS of counting/engine/bpf/slots.c), and a
+# reading more. Should it still have it, the counts are the same.
 FOLDED = 3.5
 
 

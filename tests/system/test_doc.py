@@ -59,7 +59,7 @@ def test_all_modifiers_are_in_the_table(tmp_path):
 
 def test_all_states_are_in_the_table():
     states = {events_of(row[0])[0] for row in table(EVENTS, "States")}
-    source = "".join(path.read_text(encoding="utf-8") for path in sorted(TOP.glob("daemon/plan/*.c")))
+    source = "".join(path.read_text(encoding="utf-8") for path in sorted(TOP.glob("daemon/counting/plan/*.c")))
     assert states == set(re.findall(r"\[EVENT_\w+\] = \"(\w+)\"", source))
 
 
@@ -185,6 +185,7 @@ def test_events_of_the_default_config_are_in_the_table(perfmond):
 
 def test_all_units_and_states_of_metrics_are_in_the_tables():
     units = {row[0] for row in table(METRICS, "Units")}
-    assert units == set(re.findall(r"\[EVENT_UNIT_\w+\] = \"(\w+)\"", (TOP / "daemon/event/unit.c").read_text()))
+    source = (TOP / "daemon/counting/event/unit.c").read_text()
+    assert units == set(re.findall(r"\[EVENT_UNIT_\w+\] = \"(\w+)\"", source))
     states = [name for row in table(METRICS, "States") for name in events_of(row[0])]
     assert sorted(states) == sorted(name for row in table(EVENTS, "States") for name in events_of(row[0]))

@@ -86,7 +86,7 @@ def test_each_config_key_is_described():
     rule = re.search(r'^# \[capture "busy"\]\n((?:# .+\n)+)', read("conf/perfmond.conf"), re.M)[1]
     shown |= {("capture", key): value for key, value in re.findall(r"^# (\w+) = (.+)$", rule, re.M)
               if key not in ("when", "rate")}
-    source = "".join(read(path) for path in sorted(TOP.glob("daemon/config/*.c")))
+    source = "".join(read(path) for path in sorted(TOP.glob("daemon/base/config/*.c")))
     keys = re.findall(r"SECTION_(\w+), \.name = \"(\w+)\"", source)
     documented = {}
     for section, text in sections(read("doc/config.md"), r"^## \[(\w+)(?: \"NAME\")?\]$"):
@@ -110,8 +110,9 @@ def test_what_the_source_is_said_to_have(document):
     for path in re.findall(r"`([a-z.-]+/[a-z0-9./-]+\.\w+)`", text):
         assert (TOP / path).exists() or (TOP / "daemon" / path).exists(), f"there is no {path}"
     if document.name == "architecture.md":
-        rooms = re.findall(r"^\| `(\w+)` \|", text, re.M)
-        assert sorted(rooms) == sorted(path.name for path in TOP.glob("daemon/[a-z]*") if path.is_dir())
+        rooms = re.findall(r"^\| `(\w+/\w+)` \|", text, re.M)
+        folders = (path for path in TOP.glob("daemon/*/[a-z]*") if path.is_dir())
+        assert sorted(rooms) == sorted(str(path.relative_to(TOP / "daemon")) for path in folders)
 
 
 def test_each_folder_of_tests_is_described():

@@ -2,11 +2,11 @@
 
 /* cgroup/container-finder, with real children: which files they read, which they refuse, and what becomes of it. */
 
-#include "cgroup/container-child.h"
-#include "cgroup/container-finder.h"
+#include "base/cgroup/container-child.h"
+#include "base/cgroup/container-finder.h"
+#include "base/util/clock.h"
 #include "setup/needs.h"
 #include "setup/watched.h"
-#include "util/clock.h"
 
 #include <errno.h>
 #include <poll.h>

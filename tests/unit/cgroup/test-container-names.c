@@ -2,8 +2,8 @@
 
 /* cgroup/container-names: names of containers from the files of their runtimes. */
 
-#include "cgroup/container-names.h"
-#include "util/buf.h"
+#include "base/cgroup/container-names.h"
+#include "base/util/buf.h"
 
 #include <errno.h>
 #include <setjmp.h>

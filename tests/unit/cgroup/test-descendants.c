@@ -2,8 +2,8 @@
 
 /* Which of some cgroups are leaves, and how many others are below the rest. */
 
-#include "cgroup/descendants.h"
-#include "util/cleanup.h"
+#include "base/cgroup/descendants.h"
+#include "base/util/cleanup.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 
 /* cgroup/identity: units, slices, containers and pods by a cgroup's path. */
 
-#include "cgroup/identity.h"
+#include "base/cgroup/identity.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -2,10 +2,10 @@
 
 /* util/mountinfo and cgroup/mount: the mount that perf's cgroups are in. */
 
-#include "cgroup/mount.h"
+#include "base/cgroup/mount.h"
+#include "base/util/mountinfo.h"
 #include "setup/needs.h"
 #include "setup/scratch.h"
-#include "util/mountinfo.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -2,8 +2,8 @@
 
 /* cgroup/usage: the CPU time of a cgroup, from texts, from made files, and of a real cgroup. */
 
-#include "cgroup/mount.h"
-#include "cgroup/usage.h"
+#include "base/cgroup/mount.h"
+#include "base/cgroup/usage.h"
 #include "setup/needs.h"
 #include "setup/watched.h"
 

@@ -2,8 +2,8 @@
 
 /* config/address: which addresses can be configured, what is said of others, and their URLs. */
 
-#include "config/address.h"
-#include "util/cleanup.h"
+#include "base/config/address.h"
+#include "base/util/cleanup.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -2,10 +2,10 @@
 
 /* The rules of captures, and the sections that they are in. */
 
-#include "config/capture-rule.h"
+#include "base/config/capture-rule.h"
 
+#include "base/util/clock.h"
 #include "setup/configs.h"
-#include "util/clock.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 
 /* config: files in their order, those that can't be read, and bytes that are no configuration. */
 
-#include "config/list.h"
+#include "base/config/list.h"
+#include "base/util/buf.h"
 #include "setup/configs.h"
 #include "setup/scratch.h"
-#include "util/buf.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
  * nothing is half done.
  */
 
-#include "config/config.h"
+#include "base/config/config.h"
 #include "setup/no-memory.h"
 #include "setup/scratch.h"
 

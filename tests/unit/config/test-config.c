@@ -5,10 +5,10 @@
  * $srcdir/conf/perfmond.conf is compared with the built-in defaults.
  */
 
+#include "base/util/cleanup.h"
+#include "base/util/file.h"
+#include "base/util/glob.h"
 #include "setup/configs.h"
-#include "util/cleanup.h"
-#include "util/file.h"
-#include "util/glob.h"
 
 #include <errno.h>
 #include <fcntl.h>

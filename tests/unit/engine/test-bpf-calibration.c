@@ -3,7 +3,7 @@
 /* engine/bpf/calibration: what estimates get of the difference to what their CPU has counted, and when nothing, with
  * CPUs whose counts the test writes. */
 
-#include "engine/bpf/calibration.h"
+#include "counting/engine/bpf/calibration.h"
 
 #include <string.h>
 

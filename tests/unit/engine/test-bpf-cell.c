@@ -2,7 +2,7 @@
 
 /* engine/bpf/cell: copies of a cell that a thread credits all the time, as the programs do. */
 
-#include "engine/bpf/cell.h"
+#include "counting/engine/bpf/cell.h"
 
 #include <pthread.h>
 

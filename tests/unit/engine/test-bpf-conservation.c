@@ -2,7 +2,7 @@
 
 /* engine/bpf/conservation: what is found, and what is none, with a CPU whose counts the test writes. */
 
-#include "engine/bpf/conservation.h"
+#include "counting/engine/bpf/conservation.h"
 
 #include <string.h>
 

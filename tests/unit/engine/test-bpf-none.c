@@ -2,7 +2,7 @@
 
 /* A build without the BPF engine: there is none, and the sentence says why. With it, test-bpf.c is run. */
 
-#include "engine/bpf/bpf.h"
+#include "counting/engine/bpf/bpf.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 /* engine/bpf/slot-owners: slots are given, reserved and given back, and cgroups have the slot of an ancestor. */
 
-#include "engine/bpf/slot-owners.h"
+#include "counting/engine/bpf/slot-owners.h"
 #include "setup/loaded-bpf.h"
 
 #include <bpf/bpf.h>

@@ -6,10 +6,10 @@
  * one event is exact. There are two CPUs, which both sets are counted on.
  */
 
-#include "cgroup/identity.h"
-#include "engine/bpf/conservation.h"
-#include "engine/bpf/slots.h"
-#include "engine/bpf/unclaimed.h"
+#include "base/cgroup/identity.h"
+#include "counting/engine/bpf/conservation.h"
+#include "counting/engine/bpf/slots.h"
+#include "counting/engine/bpf/unclaimed.h"
 
 #include <string.h>
 

@@ -6,9 +6,9 @@
  * has.
  */
 
-#include "engine/bpf/bpf.h"
-#include "engine/bpf/image.h"
-#include "engine/bpf/slot-owners.h"
+#include "counting/engine/bpf/bpf.h"
+#include "counting/engine/bpf/slot-owners.h"
+#include "counting/engine/bpf/slots-image.h"
 #include "setup/loaded-bpf.h"
 #include "setup/needs.h"
 

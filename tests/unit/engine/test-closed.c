@@ -6,7 +6,7 @@
  * nobody's place for ever. On a kernel that the test plays, but for inotify.
  */
 
-#include "monitor/admission.h"
+#include "counting/world/admission.h"
 #include "setup/count-restart.h"
 #include "setup/limits.h"
 

@@ -3,7 +3,7 @@
 /* Events whose groups change in a reload, on a kernel that the test plays: there everything that runs happens once more
  * at each call of the daemon, so that whatever is lost, or counted twice, between two calls shows. */
 
-#include "cgroup/identity.h"
+#include "base/cgroup/identity.h"
 #include "setup/count-world.h"
 
 #include <errno.h>

@@ -2,13 +2,13 @@
 
 /* How many counters a PMU is found to have, on a kernel that the test plays. */
 
-#include "engine/perf/pmu-test.h"
+#include "counting/engine/perf/pmu-test.h"
 
-#include "engine/perf/open.h"
+#include "base/util/cleanup.h"
+#include "counting/engine/perf/open.h"
 #include "setup/fake-perf.h"
 #include "setup/machines.h"
 #include "setup/no-memory.h"
-#include "util/cleanup.h"
 
 #include <errno.h>
 #include <string.h>

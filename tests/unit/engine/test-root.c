@@ -2,7 +2,7 @@
 
 /* The root cgroup, which is counted by the CPUs' events. The world's top directory plays the root. */
 
-#include "cgroup/identity.h"
+#include "base/cgroup/identity.h"
 #include "setup/count-restart.h"
 
 #include <errno.h>

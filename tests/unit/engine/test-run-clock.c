@@ -2,7 +2,7 @@
 
 /* The clock in the groups of cgroups, and readings that can't be true, on a played kernel that says wrong times. */
 
-#include "engine/perf/perf.h"
+#include "counting/engine/perf/perf.h"
 #include "setup/count-restart.h"
 
 #include <setjmp.h>

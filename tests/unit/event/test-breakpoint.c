@@ -2,10 +2,10 @@
 
 /* mem:… as text, and the addresses of kernel symbols. */
 
-#include "event/parse.h"
+#include "base/elf/kallsyms.h"
+#include "base/util/buf.h"
+#include "counting/event/parse.h"
 #include "setup/tree.h"
-#include "symbol/kallsyms.h"
-#include "util/buf.h"
 
 #include <errno.h>
 #include <linux/hw_breakpoint.h>

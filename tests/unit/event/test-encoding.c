@@ -2,10 +2,10 @@
 
 /* Event texts against what perf encodes for them: tests/encoding/table.txt, whose head says how it is read. */
 
-#include "event/parse.h"
+#include "base/util/buf.h"
+#include "base/util/file.h"
+#include "counting/event/parse.h"
 #include "setup/machines.h"
-#include "util/buf.h"
-#include "util/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

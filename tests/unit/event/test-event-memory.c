@@ -2,9 +2,9 @@
 
 /* Every allocation of the event room fails once. */
 
-#include "event/catalog/tracefs.h"
-#include "event/parse.h"
-#include "event/walk.h"
+#include "counting/event/catalog/tracefs.h"
+#include "counting/event/parse.h"
+#include "counting/event/walk.h"
 #include "setup/machines.h"
 #include "setup/no-memory.h"
 

@@ -2,7 +2,7 @@
 
 /* Events that are not there, texts that are none, and the list of what there is. */
 
-#include "event/walk.h"
+#include "counting/event/walk.h"
 #include "setup/machines.h"
 
 #include <errno.h>

@@ -2,11 +2,11 @@
 
 /* Event texts on the machines of machines.h, and on this one. */
 
-#include "event/parse.h"
+#include "base/util/file.h"
+#include "base/util/text.h"
+#include "counting/event/parse.h"
 #include "setup/machines.h"
 #include "setup/needs.h"
-#include "util/file.h"
-#include "util/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 
 /* Each kind of event that can be provoked is, and this kernel counts it. */
 
-#include "event/firing.h"
+#include "base/util/cleanup.h"
+#include "counting/event/firing.h"
 #include "setup/needs.h"
-#include "util/cleanup.h"
 
 #include <linux/hw_breakpoint.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
 
 /* A build without libpfm: its names are unknown ones, and the sentence says why. With it, test-pfm.c is run. */
 
-#include "event/catalog/pfm.h"
-#include "event/parse.h"
-#include "event/walk.h"
+#include "counting/event/catalog/pfm.h"
+#include "counting/event/parse.h"
+#include "counting/event/walk.h"
 #include "setup/machines.h"
 
 #include <errno.h>

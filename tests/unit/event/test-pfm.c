@@ -11,9 +11,9 @@
  * of PMCx1A0 go to bit 32).
  */
 
-#include "event/catalog/pfm.h"
-#include "event/parse.h"
-#include "event/walk.h"
+#include "counting/event/catalog/pfm.h"
+#include "counting/event/parse.h"
+#include "counting/event/walk.h"
 #include "setup/machines.h"
 
 #include <errno.h>

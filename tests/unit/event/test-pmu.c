@@ -2,9 +2,9 @@
 
 /* Format files, and reading the PMUs of a sysfs that may hold anything. */
 
-#include "event/catalog/pmu.h"
+#include "base/util/text.h"
+#include "counting/event/catalog/pmu.h"
 #include "setup/machines.h"
-#include "util/text.h"
 
 #include <errno.h>
 #include <stdio.h>

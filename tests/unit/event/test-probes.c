@@ -2,7 +2,7 @@
 
 /* Probes of the kernel and of programs, filters, and how a list of such events is split. */
 
-#include "event/parse.h"
+#include "counting/event/parse.h"
 #include "setup/machines.h"
 #include "setup/made-elf.h"
 

@@ -2,8 +2,8 @@
 
 /* The names of the kernel's generic events. */
 
-#include "event/tables.h"
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
+#include "counting/event/tables.h"
 
 #include <linux/perf_event.h>
 #include <string.h>

@@ -2,11 +2,11 @@
 
 /* Finding tracefs, and what is in it. */
 
-#include "event/catalog/folder.h"
-#include "event/catalog/tracefs.h"
-#include "event/catalog/tracelist.h"
+#include "base/util/file.h"
+#include "counting/event/catalog/folder.h"
+#include "counting/event/catalog/tracefs.h"
+#include "counting/event/catalog/tracelist.h"
 #include "setup/tree.h"
-#include "util/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

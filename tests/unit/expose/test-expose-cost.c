@@ -10,8 +10,8 @@
 
 #include "setup/made-snapshot.h"
 
-#include "expose/expose.h"
-#include "util/glob.h"
+#include "base/util/glob.h"
+#include "web/expose/expose.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -4,7 +4,7 @@
 
 #include "setup/json-answer.h"
 
-#include "expose/expose.h"
+#include "web/expose/expose.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,9 +2,9 @@
 
 /* Numbers and names as text: pure functions below all formats. */
 
-#include "expose/escape.h"
-#include "expose/number.h"
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
+#include "base/util/escape.h"
+#include "base/util/number.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -11,10 +11,10 @@
 
 #include "setup/made-snapshot.h"
 
-#include "expose/escape.h"
-#include "expose/expose.h"
-#include "expose/family-walk.h"
-#include "util/text.h"
+#include "base/util/escape.h"
+#include "base/util/text.h"
+#include "web/expose/expose.h"
+#include "web/expose/metrics.h"
 
 #include <inttypes.h>
 #include <math.h>

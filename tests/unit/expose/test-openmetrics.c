@@ -2,7 +2,7 @@
 
 /* OpenMetrics: what it has other than the Prometheus text format. */
 
-#include "expose/expose.h"
+#include "web/expose/expose.h"
 
 #include "setup/made-snapshot.h"
 

@@ -2,9 +2,9 @@
 
 /* The past as JSON and as OpenMetrics. */
 
-#include "expose/past.h"
+#include "counting/totals/tick.h"
 #include "setup/history-world.h"
-#include "totals/tick.h"
+#include "web/expose/past.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
 
 /* The cache of responses; and blobs and gzip, which it is made of. */
 
-#include "expose/response-cache.h"
+#include "web/expose/response-cache.h"
 
 #include "setup/made-snapshot.h"
 
-#include "util/gzip.h"
+#include "base/util/gzip.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 
 /* The pool of blocks: memory is used again before more is taken, and is given back by a compaction. */
 
-#include "history/block-pool.h"
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
+#include "counting/history/block-pool.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

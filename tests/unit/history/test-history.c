@@ -2,7 +2,7 @@
 
 /* The past of made totals: slots, targets that come and go, plans that change, and the bound of memory. */
 
-#include "history/history.h"
+#include "counting/history/history.h"
 #include "setup/history-world.h"
 
 #include <malloc.h>

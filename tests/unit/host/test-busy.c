@@ -2,10 +2,10 @@
 
 /* The busy time of CPUs, from made texts of /proc/stat. */
 
-#include "host/busy.h"
+#include "base/host/busy.h"
 
+#include "base/util/cleanup.h"
 #include "setup/tree.h"
-#include "util/cleanup.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
 
 /* The highest clock of a CPU, by made folders of cpufreq. */
 
-#include "host/cpu-freq.h"
+#include "base/host/cpu-freq.h"
 
+#include "base/util/cleanup.h"
 #include "setup/no-memory.h"
 #include "setup/scratch.h"
-#include "util/cleanup.h"
 
 #include <limits.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 
 /* Which CPUs there are, and where: from made trees of sysfs and procfs. */
 
-#include "host/cpu.h"
+#include "base/host/cpu.h"
 
+#include "base/util/cleanup.h"
 #include "setup/scratch.h"
-#include "util/cleanup.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 
 /* How the limit of open files is divided between events, connections and the rest. */
 
-#include "host/fd-budget.h"
+#include "base/host/fd-budget.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,9 @@
 
 /* The model of the CPU, from what the kernels of several architectures write. */
 
-#include "host/host-identity.h"
+#include "base/host/host-identity.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
  * are its own.
  */
 
-#include "count/cpu-canary.h"
-#include "engine/perf/open.h"
+#include "counting/engine/perf/open.h"
+#include "counting/session/cpu-canary.h"
 #include "setup/count-restart.h"
 #include "setup/tree.h"
 

@@ -2,11 +2,11 @@
 
 /* What this process uses, by the procfs of this machine, and by one that the test plays. */
 
-#include "host/process-usage.h"
+#include "base/host/process-usage.h"
 
-#include "util/cleanup.h"
-#include "util/clock.h"
-#include "util/file.h"
+#include "base/util/cleanup.h"
+#include "base/util/clock.h"
+#include "base/util/file.h"
 
 #include <errno.h>
 #include <string.h>

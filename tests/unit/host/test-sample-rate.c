@@ -2,7 +2,7 @@
 
 /* Which kernels can hang when they pause a clock, and what that leaves. */
 
-#include "host/sample-rate.h"
+#include "base/host/sample-rate.h"
 
 #include "setup/scratch.h"
 

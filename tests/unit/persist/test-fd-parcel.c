@@ -2,10 +2,10 @@
 
 /* Files kept in a socket's queue: real ones. */
 
-#include "persist/fd-parcel.h"
+#include "service/persist/fd-parcel.h"
 
+#include "base/util/cleanup.h"
 #include "setup/limits.h"
-#include "util/cleanup.h"
 
 #include <dirent.h>
 #include <errno.h>

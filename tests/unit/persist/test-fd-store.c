@@ -5,11 +5,11 @@
  * is its id, and a parcel is a file with such numbers in it.
  */
 
-#include "persist/fd-store.h"
+#include "service/persist/fd-store.h"
 
-#include "persist/fd-parcel.h"
+#include "base/util/buf.h"
+#include "service/persist/fd-parcel.h"
 #include "setup/no-memory.h"
-#include "util/buf.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 /* Files that systemd passes: each case is a child whose descriptors from 3 on and whose environment are set as for a
  * service, and which comes out with 0 where all was as it should be. */
 
-#include "persist/listen-fds.h"
+#include "service/persist/listen-fds.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,11 +2,11 @@
 
 /* The claim on the state directory. The locks are the kernel's; time passes as the test says. */
 
-#include "persist/state-folder.h"
+#include "service/persist/state-folder.h"
 
+#include "base/util/cleanup.h"
 #include "setup/limits.h"
 #include "setup/scratch.h"
-#include "util/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 /* How columns come into sets, and sets onto counters: by plans that are built by hand, without a kernel. */
 
-#include "plan/build.h"
+#include "counting/plan/build.h"
 
 #include "setup/made-plan.h"
 #include "setup/no-memory.h"

@@ -2,7 +2,7 @@
 
 /* From one plan to the next: which column and which set goes on as which; and what becomes of a plan's files. */
 
-#include "plan/plan.h"
+#include "counting/plan/plan.h"
 
 #include "setup/fake-async-close.h"
 #include "setup/made-plan.h"

@@ -2,8 +2,8 @@
 
 /* Plans on a kernel that the test plays: what the real one can't be made to do. */
 
-#include "engine/perf/open.h"
-#include "plan/build.h"
+#include "counting/engine/perf/open.h"
+#include "counting/plan/build.h"
 #include "setup/count-world.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 
 /* The list of PMUs and their counters: what is known, and what is said of it. */
 
-#include "plan/pmu-counters.h"
+#include "counting/plan/pmu-counters.h"
 
+#include "base/util/cleanup.h"
 #include "setup/no-memory.h"
-#include "util/cleanup.h"
 
 #include <errno.h>
 #include <string.h>

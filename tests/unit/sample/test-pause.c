@@ -2,9 +2,9 @@
 
 /* Samples of a clock that the kernel pauses: together they weigh the time that was used, as far as it can be known. */
 
-#include "sample/pause.h"
+#include "profiler/sample/pause.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 
 /* Records of all types, as bytes: whole ones, cut ones, and any bytes. */
 
-#include "sample/record.h"
-#include "util/buf.h"
+#include "base/util/buf.h"
+#include "profiler/sample/record.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 
 /* Rings: made ones, in which records go round the end at every place and are broken in every way; and the kernel's. */
 
-#include "sample/record.h"
-#include "sample/ring.h"
+#include "base/util/cleanup.h"
+#include "profiler/sample/record.h"
+#include "profiler/sample/ring.h"
 #include "setup/needs.h"
-#include "util/cleanup.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 /* The stream of records from the kernel's rings on all CPUs: in the order of time, also where it is taken in parts. */
 
-#include "sample/sampler.h"
+#include "profiler/sample/sampler.h"
 #include "setup/needs.h"
 
 #include <sched.h>

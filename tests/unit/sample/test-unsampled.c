@@ -2,9 +2,9 @@
 
 /* How much an event has counted that the kernel made no sample of: by its count, and the samples up to that moment. */
 
-#include "sample/unsampled.h"
+#include "profiler/sample/unsampled.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 
 #include "setup/configs.h"
 
-#include "util/buf.h"
+#include "base/util/buf.h"
 
 #include <errno.h>
 #include <setjmp.h>

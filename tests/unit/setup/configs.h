@@ -5,7 +5,7 @@
  * What the tests of configurations have in common. What is not as expected fails the test.
  */
 
-#include "config/config.h"
+#include "base/config/config.h"
 
 /* The built-in defaults. */
 struct config *fresh_config(void);

@@ -7,10 +7,10 @@
  * starts.
  */
 
-#include "count/count.h"
-#include "engine/engine.h"
+#include "base/util/cleanup.h"
+#include "counting/engine/engine.h"
+#include "counting/session/session.h"
 #include "setup/fake-perf.h"
-#include "util/cleanup.h"
 
 #define HW PERF_TYPE_HARDWARE
 #define SW PERF_TYPE_SOFTWARE

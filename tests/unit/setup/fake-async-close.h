@@ -6,7 +6,7 @@
  * util/async-close in each program that includes this header (tests/lib/list-sources).
  */
 
-#include "util/async-close.h"
+#include "base/util/async-close.h"
 
 struct async_close {
 	int fds[1024];

@@ -2,9 +2,9 @@
 
 #include "setup/fake-engine.h"
 
-#include "engine/account.h"
-#include "engine/perf/perf.h"
-#include "plan/build.h"
+#include "counting/engine/account.h"
+#include "counting/engine/perf/perf.h"
+#include "counting/plan/build.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * fake_engine.happened says, on each CPU and in each cgroup. It opens no files.
  */
 
-#include "engine/engine.h"
+#include "counting/engine/engine.h"
 
 struct fake_engine {
 	uint64_t takes;	    /* a bit for each config of a software event that it can count */

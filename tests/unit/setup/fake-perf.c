@@ -2,7 +2,7 @@
 
 #include "setup/fake-perf.h"
 
-#include "event/event.h"
+#include "counting/event/event.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 
 #include "setup/fake-source.h"
 
-#include "web/route.h"
+#include "web/api/route.h"
 
 #include <errno.h>
 #include <signal.h>

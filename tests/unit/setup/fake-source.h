@@ -6,7 +6,7 @@
  * can go wrong.
  */
 
-#include "web/web.h"
+#include "web/http/web.h"
 
 #include <jansson.h>
 

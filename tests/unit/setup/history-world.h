@@ -5,9 +5,9 @@
  * Made totals of CPUs and cgroups, and their past: time goes on by the test alone.
  */
 
-#include "history/history.h"
+#include "base/util/clock.h"
+#include "counting/history/history.h"
 #include "setup/made-snapshot.h"
-#include "util/clock.h"
 
 #define SECOND ((uint64_t)NS_PER_S)
 /* The epoch of these tests. */

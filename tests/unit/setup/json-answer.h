@@ -5,8 +5,8 @@
  * The API's answers, of a made snapshot, read back with jansson.
  */
 
-#include "expose/expose.h"
 #include "setup/made-snapshot.h"
+#include "web/expose/expose.h"
 
 #include <jansson.h>
 

@@ -6,10 +6,10 @@
  * can't be.
  */
 
-#include "engine/bpf/bpf.h"
-#include "engine/bpf/kernel.h"
+#include "base/util/cleanup.h"
+#include "counting/engine/bpf/bpf.h"
+#include "counting/engine/bpf/kernel.h"
 #include "setup/needs.h"
-#include "util/cleanup.h"
 
 #include <sys/sysinfo.h>
 

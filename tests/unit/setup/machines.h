@@ -6,7 +6,7 @@
  * The files hold what Linux's drivers write for them.
  */
 
-#include "event/parse.h"
+#include "counting/event/parse.h"
 #include "setup/tree.h"
 
 extern const struct tree_file machine_intel[];	   /* a client with uncore and RAPL */

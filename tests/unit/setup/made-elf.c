@@ -2,7 +2,7 @@
 
 #include "setup/made-elf.h"
 
-#include "util/buf.h"
+#include "base/util/buf.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "setup/made-plan.h"
 
-#include "util/buf.h"
+#include "base/util/buf.h"
 
 #include <string.h>
 

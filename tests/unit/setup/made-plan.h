@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Plans that are put together by hand (plan/build.h), without a kernel to try events on. */
+/* Plans that are put together by hand (counting/plan/build.h), without a kernel to try events on. */
 
-#include "plan/build.h"
+#include "counting/plan/build.h"
 
 #define HW PERF_TYPE_HARDWARE
 #define SW PERF_TYPE_SOFTWARE

@@ -2,10 +2,10 @@
 
 #include "setup/made-snapshot.h"
 
-#include "plan/build.h"
-#include "totals/tick.h"
+#include "counting/plan/build.h"
+#include "counting/totals/tick.h"
 
-#include "util/text.h"
+#include "base/util/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * out of memory ends the test.
  */
 
-#include "snapshot/snapshot.h"
+#include "counting/snapshot/snapshot.h"
 
 #define MADE_NO_SET (-1)
 

@@ -2,7 +2,7 @@
 
 #include "setup/no-memory.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <search.h>
 #include <stdarg.h>

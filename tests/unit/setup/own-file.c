@@ -2,7 +2,7 @@
 
 #include "setup/own-file.h"
 
-#include "util/clock.h"
+#include "base/util/clock.h"
 
 #include <fcntl.h>
 #include <link.h>

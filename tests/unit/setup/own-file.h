@@ -5,7 +5,7 @@
  * The test program's own file, as an ELF file whose functions are known. What fails ends the test.
  */
 
-#include "symbol/resolver.h"
+#include "profiler/naming/resolver.h"
 
 struct own_file {
 	char path[512];

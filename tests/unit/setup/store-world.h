@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * A daemon that keeps its counts for the next one (persist/store.h), on the played kernel of count-world.h. systemd's
- * fd store is played too, with the parcels in it: each is a file with the fds' numbers. The limit of open files is the
- * test's, and a claim of the state directory does not wait.
+ * A daemon that keeps its counts for the next one (service/persist/store.h), on the played kernel of count-world.h.
+ * systemd's fd store is played too, with the parcels in it: each is a file with the fds' numbers. The limit of open
+ * files is the test's, and a claim of the state directory does not wait.
  */
 
-#include "persist/fd-parcel.h"
-#include "persist/store.h"
+#include "service/persist/fd-parcel.h"
+#include "service/persist/store.h"
 #include "setup/count-world.h"
 
 /* As many as it takes for their events to fill a parcel and begin another: with two events, on three CPUs. */

@@ -2,7 +2,7 @@
 
 #include "setup/tree.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -6,9 +6,9 @@
  * removed, "~/a" changed, one a line. Every report is checked for what holds always.
  */
 
-#include "cgroup/cgroup.h"
+#include "base/cgroup/tree.h"
+#include "base/util/buf.h"
 #include "setup/scratch.h"
-#include "util/buf.h"
 
 struct watched {
 	struct scratch scratch;

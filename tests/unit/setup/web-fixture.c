@@ -10,8 +10,8 @@
 
 #include "setup/made-snapshot.h"
 
-#include "config/address.h"
-#include "util/clock.h"
+#include "base/config/address.h"
+#include "base/util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 
 /* The estimator: every case of its table, then properties over random schedules of a simulated PMU. */
 
-#include "totals/estimate.h"
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
+#include "counting/totals/estimate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,9 @@
 
 /* Averages and highest rates, with a clock and counts that the test plays. */
 
-#include "totals/carry.h"
-#include "totals/rate-averages.h"
-#include "totals/tick.h"
+#include "counting/totals/rate-averages.h"
+#include "counting/totals/reload.h"
+#include "counting/totals/tick.h"
 
 #include <errno.h>
 #include <math.h>

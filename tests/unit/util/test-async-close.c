@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "util/async-close.h"
+#include "base/util/async-close.h"
 
 #include "setup/limits.h"
 

@@ -2,9 +2,9 @@
 
 /* Which files a child closes, on each kernel. */
 
-#include "util/child.h"
+#include "base/util/child.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 /* Wall times and moments, while the wall clock is set and the machine suspended: times are those that were shown then,
  * and a time that somebody names is found. */
 
-#include "util/clock-steps.h"
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
+#include "base/util/clock-steps.h"
 
 #include <errno.h>
 

@@ -2,9 +2,9 @@
 
 /* Globs: what matches, against a plain way to find out, and how many steps it takes at worst. */
 
-#include "util/glob.h"
+#include "base/util/glob.h"
 
-#include "util/buf.h"
+#include "base/util/buf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

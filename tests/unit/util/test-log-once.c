@@ -2,9 +2,9 @@
 
 /* A recurring message is logged once. */
 
-#include "util/log-once.h"
+#include "base/util/log-once.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

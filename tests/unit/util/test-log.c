@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "util/buf.h"
-#include "util/log.h"
+#include "base/util/buf.h"
+#include "base/util/log.h"
 
 #include <errno.h>
 #include <string.h>

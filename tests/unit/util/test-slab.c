@@ -2,10 +2,10 @@
 
 /* util/slab: things stay where they are, and their memory is used again; children do not get it. */
 
-#include "util/slab.h"
+#include "base/util/slab.h"
 
-#include "util/cleanup.h"
-#include "util/memory.h"
+#include "base/util/cleanup.h"
+#include "base/util/memory.h"
 
 #include <signal.h>
 #include <stdalign.h>

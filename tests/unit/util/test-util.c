@@ -2,14 +2,14 @@
 
 /* util: text, cpulist, buf, pack, file, reason. */
 
+#include "base/util/buf.h"
+#include "base/util/cpulist.h"
+#include "base/util/file.h"
+#include "base/util/moment.h"
+#include "base/util/pack.h"
+#include "base/util/reason.h"
+#include "base/util/text.h"
 #include "setup/scratch.h"
-#include "util/buf.h"
-#include "util/cpulist.h"
-#include "util/file.h"
-#include "util/moment.h"
-#include "util/pack.h"
-#include "util/reason.h"
-#include "util/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 
 /* The highest value of the last minute. */
 
-#include "util/windowed-max.h"
+#include "base/util/windowed-max.h"
 
-#include "util/cleanup.h"
+#include "base/util/cleanup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "base/util/helper.h"
+
+#include "base/util/child.h"
+#include "base/util/clock.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define CHILD_PATIENCE_NS (10 * (uint64_t)NS_PER_S)
+#define CHILD_CPU_S 5
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#elif defined(__riscv)
+#define NATIVE_ARCH AUDIT_ARCH_RISCV64
+#elif defined(__s390x__)
+#define NATIVE_ARCH AUDIT_ARCH_S390X
+#elif defined(__powerpc64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define NATIVE_ARCH AUDIT_ARCH_PPC64LE
+#else
+#define NATIVE_ARCH 0 /* no child runs */
+#endif
+
+/* --- in the child */
+
+/* Sets limits, and closes all files. */
+static void limit_child(void)
+{
+	const struct rlimit cpu = { CHILD_CPU_S, CHILD_CPU_S }, none = {};
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	(void)setrlimit(RLIMIT_CPU, &cpu);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	child_close_files(0, -1);
+}
+
+/* --- in the daemon */
+
+int helper_init(struct helper *helper)
+{
+	*helper = HELPER_EMPTY;
+	helper->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	return helper->epoll_fd < 0 ? -errno : 0;
+}
+
+static void forget_child(struct helper *helper)
+{
+	helper->pid = 0;
+	helper->pidfd = safe_close(helper->pidfd);
+}
+
+void helper_release(struct helper *helper)
+{
+	if (helper->pid) {
+		child_kill(helper->pid, helper->pidfd);
+		forget_child(helper);
+	}
+	helper->epoll_fd = safe_close(helper->epoll_fd);
+}
+
+bool helper_is_busy(const struct helper *helper)
+{
+	return helper->pid != 0;
+}
+
+int helper_start(struct helper *helper, void (*run)(void *userdata), void *userdata)
+{
+	struct epoll_event events = { .events = EPOLLIN };
+	pid_t pid;
+
+	if (helper->pid)
+		return -EBUSY;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		limit_child();
+		run(userdata);
+		helper_exit();
+	}
+	helper->pid = pid;
+	helper->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (helper->pidfd >= 0)
+		(void)epoll_ctl(helper->epoll_fd, EPOLL_CTL_ADD, helper->pidfd, &events);
+	helper->deadline = clock_monotonic_ns() + CHILD_PATIENCE_NS;
+	return 0;
+}
+
+int helper_fd(const struct helper *helper)
+{
+	return helper->epoll_fd;
+}
+
+bool helper_has_ended(struct helper *helper)
+{
+	struct rusage usage = {};
+
+	if (!helper->pid)
+		return false;
+	if (wait4(helper->pid, NULL, WNOHANG, &usage) == 0) {
+		/* It may hang where no signal reaches it: it is waited for at the next call. */
+		if (clock_monotonic_ns() > helper->deadline)
+			(void)kill(helper->pid, SIGKILL);
+		return false;
+	}
+	forget_child(helper);
+	helper->cpu_ns += rusage_ns(&usage);
+	return true;
+}
+
+/* --- in the child, from run() on */
+
+void helper_exit(void)
+{
+	for (;;)
+		(void)syscall(SYS_exit_group, 0);
+}
+
+void helper_seal(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 0, 5),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	const struct sock_fprog program = { .len = ARRAY_SIZE(filter), .filter = filter };
+
+	if (NATIVE_ARCH == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+		helper_exit();
+}

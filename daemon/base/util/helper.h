@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A child process for work that may be hostile or may hang: it opens foreign files as the daemon itself might, and then
+ * gives up nearly all system calls before it looks at a single byte of them. It answers in memory that it shares with
+ * the daemon, which believes none of it.
+ *
+ * The daemon never waits for it: a child that takes too long is killed, and one that hangs where no signal reaches it
+ * stays the only one. The child has seconds of CPU time and no files of the daemon's.
+ */
+
+#include "base/util/cleanup.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct helper {
+	pid_t pid; /* 0: no child */
+	int pidfd;
+	int epoll_fd;	   /* of the child's pidfd, which leaves it when it is closed */
+	uint64_t deadline; /* CLOCK_MONOTONIC ns */
+	uint64_t cpu_ns;   /* of all children that have ended */
+};
+
+/* --- in the daemon */
+
+/* The error of epoll_create(2). A struct that was not initialized may be released if it is HELPER_EMPTY. */
+#define HELPER_EMPTY ((struct helper){ .pidfd = -1, .epoll_fd = -1 })
+int helper_init(struct helper *helper);
+/* Kills the child. */
+void helper_release(struct helper *helper);
+
+/* Does a child run? */
+bool helper_is_busy(const struct helper *helper);
+
+/* Forks a child that calls run(), and ends when that returns. One child at a time: -EBUSY; the error of fork(2). */
+int helper_start(struct helper *helper, void (*run)(void *userdata), void *userdata);
+
+/* Readable when helper_has_ended() has something to do. It stays the helper's. */
+int helper_fd(const struct helper *helper);
+
+/* Has the child ended since it was started? True once. A child that has run for too long is killed. */
+bool helper_has_ended(struct helper *helper);
+
+/* --- in the child, which may allocate nothing: other threads may have held any lock at the fork */
+
+/* From now on everything but read(2), rt_sigreturn(2) and exit_group(2) kills it (seccomp). A child that can't be
+ * sealed ends. */
+void helper_seal(void);
+
+_Noreturn void helper_exit(void);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "counting/engine/bpf/share.h"
+
+#include "counting/engine/account.h"
+
+/* One row for all CPUs, or one for each that is counted. What is left of a CPU that is not counted any more goes to the
+ * first. */
+struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_target *target, uint32_t cpu)
+{
+	for (size_t i = 0; i < engine->cpus.nr && i < target->nr_rows; i++)
+		if (engine->cpus.cpu[i] == (int)cpu)
+			return target->rows[i];
+	return target->rows[0];
+}
+
+/* A row of one CPU is settled by what is given to it: the cgroup can have been observed on other CPUs alone. */
+static void settle_on_cpu(const struct bpf_engine *engine, struct totals_row *row, const struct bpf_share *share)
+{
+	const struct set *set = &bpf_plan(engine)->sets[share->set];
+	bool first = share->enabled > 0 && row->times[share->set].enabled == share->enabled;
+
+	if (row->cpu == ROW_ALL_CPUS || !cpulist_has(&set->cpus, row->cpu) || set->exact ||
+	    engine->sets[share->set].lost)
+		return;
+	if (share->counts && share->covered > 0)
+		totals_settle(row, bpf_plan(engine), share->set, 1U << OBSERVED_RUNNING);
+	else if (first)
+		totals_settle(row, bpf_plan(engine), share->set, 1U << OBSERVED_PENDING);
+}
+
+void share_give(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_share *share)
+{
+	struct bpf_target_set *set = &target->sets[share->set];
+	const struct account account = {
+		.row = share_row(engine, target, share->cpu),
+		.plan = bpf_plan(engine),
+		.set = share->set,
+		.health = &engine->engine.env.health[SCOPE_CGROUP][share->set],
+	};
+
+	if (target->fed || set->ended)
+		return;
+	account_add_times(&account, share->enabled, share->running);
+	if (share->counts)
+		account_add_counts(&account, share->counts, share->covered);
+	/* Memory that is not written to is not copied after a fork. */
+	if (share->enabled > 0 && !set->enabled)
+		set->enabled = true;
+	if (share->counts && share->covered > 0 && !set->ran)
+		set->ran = true;
+	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
+	settle_on_cpu(engine, account.row, share);
+}
+
+/* Programs write the number. */
+size_t share_nr_ancestors(const struct credit_slot *owner)
+{
+	return owner->nr_ancestors < CREDIT_DEPTH_MAX ? owner->nr_ancestors : CREDIT_DEPTH_MAX;
+}
+
+/* NULL: there is nothing above. */
+static const struct bpf_family *find_family(struct bpf_engine *engine, const struct credit_slot *owner)
+{
+	struct bpf_family *family = &engine->family;
+	size_t nr = share_nr_ancestors(owner);
+
+	if (nr == 0)
+		return NULL;
+	if (family->parent == owner->ancestors[0])
+		return family;
+	family->parent = owner->ancestors[0];
+	family->nr = 0;
+	for (size_t i = 0; i < nr; i++) {
+		struct bpf_target *target = bpf_target_find(engine, owner->ancestors[i]);
+
+		if (target)
+			family->above[family->nr++] = target;
+	}
+	return family;
+}
+
+void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner, const struct bpf_share *share)
+{
+	const struct bpf_family *family = find_family(engine, owner);
+
+	for (size_t i = 0; family && i < family->nr; i++)
+		share_give(engine, family->above[i], share);
+}
+
+struct bpf_target *share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner,
+				      size_t *ret_place)
+{
+	for (size_t i = 0; i < share_nr_ancestors(owner); i++) {
+		struct bpf_target *target = bpf_target_find(engine, owner->ancestors[i]);
+
+		if (target && ret_place)
+			*ret_place = i;
+		if (target)
+			return target;
+	}
+	return NULL;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "counting/engine/bpf/slots-image.h"
+
+#include "counting/engine/bpf/attempt.h"
+#include "counting/engine/bpf/calibration.h"
+#include "counting/engine/bpf/conservation.h"
+#include "counting/engine/bpf/slot-owners.h"
+#include "counting/engine/bpf/unclaimed.h"
+
+#include <errno.h>
+
+/* --- saving */
+
+static void save_targets(const struct bpf_engine *engine, struct buf *out)
+{
+	const struct bpf_target *target, *next;
+
+	pack_u64(out, HASH_COUNT(engine->targets));
+	HASH_ITER(hh, engine->targets, target, next) {
+		pack_u64(out, target->id);
+		pack_u64(out, target->nr_rows);
+		for (size_t i = 0; i < target->nr_rows; i++)
+			pack_u64(out, target->rows[i]->number);
+		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+			pack_u64(out, (uint64_t)target->sets[i].ended | (uint64_t)target->sets[i].enabled << 1 |
+					      (uint64_t)target->sets[i].ran << 2);
+	}
+}
+
+/* Of a slot that has not run. */
+#define LEAST_SLOT_WORDS 7U
+
+/* Where the reading of a slot stands: the CPUs on which there is anything. */
+static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct buf *out)
+{
+	const struct bpf_slot *known = &kernel->known[slot];
+	size_t words = bpf_read_words(&kernel->sizes), unclaimed = unclaimed_words(&kernel->sizes);
+	const uint64_t *read = kernel->read + (size_t)slot * kernel->sizes.cpus * words;
+	uint64_t nr = 0;
+
+	pack_u64(out, slot);
+	pack_u64(out, kernel->slots[slot].id);
+	pack_u64(out, known->seen_at);
+	pack_u64(out, (uint64_t)known->retired | (uint64_t)known->spent << 1);
+	pack_u64(out, known->claimed_by);
+	pack_u64(out, known->nr_unclaimed);
+	for (size_t i = 0; i < known->nr_unclaimed * unclaimed; i++)
+		pack_u64(out, known->unclaimed[i]);
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		nr += read[cpu * words] > 0;
+	pack_u64(out, nr);
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
+		if (read[cpu * words] == 0)
+			continue;
+		pack_u64(out, cpu);
+		for (size_t i = 0; i < words; i++)
+			pack_u64(out, read[cpu * words + i]);
+	}
+}
+
+static bool is_read(const struct bpf_kernel *kernel, uint32_t slot)
+{
+	size_t words = bpf_read_words(&kernel->sizes);
+
+	if (kernel->known[slot].seen_at || kernel->known[slot].unclaimed)
+		return true;
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		if (kernel->read[((size_t)slot * kernel->sizes.cpus + cpu) * words])
+			return true;
+	return false;
+}
+
+static void save_kernel(const struct bpf_kernel *kernel, struct buf *out)
+{
+	uint64_t nr = 0;
+
+	pack_u64(out, CREDIT_LAYOUT);
+	pack_u64(out, kernel->sizes.cpus);
+	pack_u64(out, kernel->sizes.slots);
+	pack_u64(out, kernel->sizes.events);
+	pack_u64(out, kernel->sizes.sets);
+	pack_u64(out, kernel->v1);
+	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
+		pack_u64(out, kernel->ids[i]);
+	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
+		nr += is_read(kernel, slot);
+	pack_u64(out, nr);
+	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
+		if (is_read(kernel, slot))
+			save_slot(kernel, slot, out);
+}
+
+void bpf_save(const struct engine *base, struct buf *out)
+{
+	const struct bpf_engine *engine = bpf_engine_const(base);
+
+	save_targets(engine, out);
+	pack_u64(out, engine->cpus.nr);
+	for (size_t i = 0; i < engine->cpus.nr; i++)
+		pack_u64(out, (uint64_t)engine->cpus.cpu[i]);
+	pack_u64(out, engine->kernel != NULL);
+	if (!engine->kernel)
+		return;
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+		pack_u64(out, engine->sets[i].used);
+		pack_u64(out, engine->sets[i].number);
+		pack_u64(out, engine->sets[i].first_event);
+	}
+	save_kernel(engine->kernel, out);
+	engine->kernel->nr_images++;
+}
+
+/* --- restoring */
+
+struct restoring {
+	struct bpf_engine *engine;
+	struct unpack *in;
+	struct totals_row *const *rows;
+	size_t nr_rows;
+};
+
+static int get_target(const struct restoring *restoring)
+{
+	struct unpack *in = restoring->in;
+	uint64_t id = unpack_u64(in);
+	size_t nr = unpack_nr(in, sizeof(uint64_t));
+	_cleanup_(freep) struct totals_row **rows = calloc(nr + 1, sizeof(*rows));
+	struct bpf_target *target;
+
+	if (!rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		uint64_t number = unpack_u64(in);
+
+		if (number >= restoring->nr_rows || restoring->rows[number]->scope != SCOPE_CGROUP ||
+		    restoring->rows[number]->gone_at)
+			return -EBADMSG;
+		rows[i] = restoring->rows[number];
+	}
+	if (in->bad || nr == 0 || bpf_target_find(restoring->engine, id))
+		return -EBADMSG;
+	target = bpf_target_new(restoring->engine, id, rows, nr);
+	if (!target)
+		return -ENOMEM;
+	for (size_t i = 0; i < bpf_plan(restoring->engine)->nr_sets; i++) {
+		uint64_t flags = unpack_at_most(in, 7);
+
+		target->sets[i].ended = flags & 1;
+		target->sets[i].enabled = flags & 2;
+		target->sets[i].ran = flags & 4;
+	}
+	return 0;
+}
+
+static int get_targets(const struct restoring *restoring)
+{
+	size_t nr = unpack_nr(restoring->in, 3 * sizeof(uint64_t));
+	int r = 0;
+
+	for (size_t i = 0; i < nr && r == 0; i++)
+		r = get_target(restoring);
+	return r;
+}
+
+static int get_cpus(const struct restoring *restoring)
+{
+	size_t nr = unpack_nr(restoring->in, sizeof(uint64_t));
+	int r = 0;
+
+	for (size_t i = 0; i < nr && r == 0; i++)
+		r = cpulist_add(&restoring->engine->cpus, (int)unpack_at_most(restoring->in, CPULIST_MAX_CPU));
+	return r;
+}
+
+/* The numbers of the plan's sets, within the bounds of the kernel's part. */
+static int get_sets(const struct restoring *restoring)
+{
+	struct bpf_engine *engine = restoring->engine;
+
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+		struct bpf_set *set = &engine->sets[i];
+
+		set->used = unpack_at_most(restoring->in, 1);
+		set->number = (uint32_t)unpack_at_most(restoring->in, CREDIT_SETS_MAX - 1);
+		set->first_event = (uint32_t)unpack_at_most(restoring->in, CREDIT_EVENTS_MAX - 1);
+	}
+	return restoring->in->bad ? -EBADMSG : 0;
+}
+
+static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
+{
+	size_t words = bpf_read_words(&kernel->sizes), unclaimed = unclaimed_words(&kernel->sizes);
+	uint32_t slot = (uint32_t)unpack_at_most(in, kernel->sizes.slots - 1);
+	struct bpf_slot *known = &kernel->known[slot];
+	uint64_t id = unpack_u64(in);
+	bool same = id == kernel->slots[slot].id;
+	uint64_t flags;
+	size_t nr;
+
+	known->seen_at = unpack_u64(in);
+	flags = unpack_at_most(in, 3);
+	known->retired = flags & 1;
+	known->spent = flags & 2;
+	known->claimed_by = unpack_u64(in);
+	nr = unpack_nr(in, unclaimed * sizeof(uint64_t));
+	if (in->bad || known->unclaimed || nr > kernel->sizes.cpus)
+		return -EBADMSG;
+	known->unclaimed = nr ? calloc(nr * unclaimed, sizeof(uint64_t)) : NULL;
+	if (nr && !known->unclaimed)
+		return -ENOMEM;
+	known->nr_unclaimed = nr;
+	for (size_t i = 0; i < nr * unclaimed; i++)
+		known->unclaimed[i] = unpack_u64(in);
+	nr = unpack_nr(in, words * sizeof(uint64_t));
+	for (size_t k = 0; k < nr; k++) {
+		uint64_t cpu = unpack_at_most(in, kernel->sizes.cpus - 1);
+		uint64_t *read = kernel->read + ((size_t)slot * kernel->sizes.cpus + cpu) * words;
+
+		for (size_t i = 0; i < words; i++)
+			read[i] = unpack_u64(in);
+	}
+	/* It has become free since the image was made, and perhaps another cgroup's, or the same one's again. What was
+	 * read of it stays read. */
+	if (!same || (known->spent && slot_find(kernel, id) == slot)) {
+		unclaimed_drop(known);
+		*known = (struct bpf_slot){};
+	}
+	return in->bad ? -EBADMSG : 0;
+}
+
+/* Passes over what belongs to a part in the kernel that is not there any more. */
+static int skip_rest(struct unpack *in)
+{
+	in->at += in->left;
+	in->left = 0;
+	return 0;
+}
+
+static bool fit(const struct bpf_engine *engine)
+{
+	const struct bpf_sizes *sizes = &engine->kernel->sizes;
+
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+		if (engine->sets[i].used &&
+		    (engine->sets[i].number >= sizes->sets ||
+		     engine->sets[i].first_event + bpf_plan(engine)->sets[i].nr > sizes->events))
+			return false;
+	return true;
+}
+
+/* One of another layout, or one whose files are gone, has counted in vain since the image was made. */
+static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
+{
+	struct unpack *in = restoring->in;
+	struct bpf_engine *engine = restoring->engine;
+	uint64_t layout = unpack_u64(in), ids[_BPF_FILE_MAX];
+	struct bpf_sizes sizes = {
+		.cpus = (uint32_t)unpack_at_most(in, CPULIST_MAX_CPU + 1),
+		.slots = (uint32_t)unpack_at_most(in, UINT32_MAX),
+		.events = (uint32_t)unpack_at_most(in, CREDIT_EVENTS_MAX),
+		.sets = (uint32_t)unpack_at_most(in, CREDIT_SETS_MAX),
+	};
+	bool v1 = unpack_at_most(in, 1);
+	size_t nr;
+	int r;
+
+	if (layout != CREDIT_LAYOUT)
+		return in->bad ? -EBADMSG : skip_rest(in);
+	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
+		ids[i] = unpack_u64(in);
+	if (in->bad || sizes.cpus == 0 || sizes.slots == 0)
+		return -EBADMSG;
+	r = bpf_kernel_restore(&engine->kernel, &sizes, v1, ids, kept);
+	if (r == -ENOENT)
+		return skip_rest(in);
+	if (r == 0 && !fit(engine))
+		r = -EBADMSG;
+	if (r < 0)
+		return r;
+	attempt_note_restored(engine->kernel);
+	bpf_note_targets(engine);
+	r = conservation_open(engine);
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+		if (engine->sets[i].used)
+			calibration_reset(engine, i);
+	nr = unpack_nr(in, LEAST_SLOT_WORDS * sizeof(uint64_t));
+	for (size_t i = 0; i < nr && r == 0; i++)
+		r = get_slot(in, engine->kernel);
+	return r;
+}
+
+static void note_open_sets(const struct bpf_engine *engine)
+{
+	struct scope_plan *plan = &engine->engine.env.plan->scope[SCOPE_CGROUP];
+
+	for (size_t i = 0; engine->kernel && i < plan->nr_sets; i++)
+		if (engine->sets[i].used)
+			plan->sets[i].closed = false;
+}
+
+int bpf_restore(struct engine *base, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
+		struct kept_pool *kept)
+{
+	const struct restoring restoring = { bpf_engine(base), in, rows, nr_rows };
+	int r = get_targets(&restoring);
+
+	if (r == 0)
+		r = get_cpus(&restoring);
+	if (r == 0 && unpack_at_most(in, 1)) {
+		r = get_sets(&restoring);
+		if (r == 0)
+			r = get_kernel(&restoring, kept);
+	}
+	note_open_sets(restoring.engine);
+	return r < 0 ? r : in->bad ? -EBADMSG : 0;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* engine_ops.save() and restore(): where the engine stands, and the ids of the files of its part in the kernel, which
+ * counts on meanwhile. */
+
+#include "counting/engine/bpf/target.h"
+
+void bpf_save(const struct engine *engine, struct buf *out);
+int bpf_restore(struct engine *engine, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
+		struct kept_pool *kept);

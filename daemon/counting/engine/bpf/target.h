@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The engine's own side: targets, and the numbers of the plan's sets in the kernel.
+ *
+ * A target opens nothing. It is a name under which counts are asked for: the slot of its cgroup is there when the
+ * cgroup has run.
+ */
+
+#include "counting/engine/bpf/kernel.h"
+#include "counting/engine/engine.h"
+
+struct bpf_target {
+	uint64_t id;
+	UT_hash_handle hh;
+	bool fed; /* the root cgroup: the CPUs' readings feed it */
+	size_t nr_rows;
+	struct totals_row **rows;    /* one for all CPUs, or one a CPU; of the same allocation */
+	struct bpf_target_set *sets; /* one a set of the plan; of the same allocation */
+};
+
+struct bpf_pool;
+
+struct bpf_target_set {
+	bool ended;	   /* another engine counts it now */
+	bool enabled, ran; /* it has been */
+	bool settled;	   /* the rows know the observation: */
+	enum observation observation;
+	struct bpf_pool *pool; /* of cgroups below that have ended (unobserved.h), or NULL */
+};
+
+/* A set of the plan, which is counted under these numbers. */
+struct bpf_set {
+	bool used;
+	bool lost; /* an event is not open on some CPU */
+	uint32_t number, first_event;
+};
+
+/* The targets above the children of a cgroup, the nearest first. */
+struct bpf_family {
+	uint64_t parent; /* the cgroup's id; 0: it is not worked out */
+	size_t nr;
+	struct bpf_target *above[CREDIT_DEPTH_MAX];
+};
+
+struct bpf_engine {
+	struct engine engine;
+	struct bpf_kernel *kernel; /* NULL: nothing is counted (yet, or any more) */
+	struct bpf_kernel *trial;  /* a part that was loaded to try it, and is there for the first cgroup; or NULL */
+	struct bpf_target *targets;
+	uint64_t targets_number;  /* of these targets; another one after each change (bpf_note_targets()) */
+	struct bpf_family family; /* of the last slot: most are of the same as the one before */
+	struct bpf_set *sets;	  /* one a set of the plan */
+	struct cpulist cpus;	  /* of the targets' rows */
+	uint64_t *scratch;	  /* counts of a set: deltas, a copy of a baseline, and those of readings */
+	double *doubts;		  /* … of its counts (calibration.h) */
+	struct bpf_conservation *conservations; /* by CPU and set (conservation.h) */
+	struct bpf_engine *from;		/* in a takeover: the predecessor, or NULL */
+};
+
+static inline struct bpf_engine *bpf_engine(struct engine *engine)
+{
+	return (struct bpf_engine *)engine;
+}
+
+static inline const struct bpf_engine *bpf_engine_const(const struct engine *engine)
+{
+	return (const struct bpf_engine *)engine;
+}
+
+static inline const struct scope_plan *bpf_plan(const struct bpf_engine *engine)
+{
+	return &engine->engine.env.plan->scope[SCOPE_CGROUP];
+}
+
+/* The targets, or the part in the kernel, have changed: what slots know of targets is outdated. */
+static inline void bpf_note_targets(struct bpf_engine *engine)
+{
+	engine->targets_number = engine->kernel ? ++engine->kernel->nr_targets : 0;
+	engine->family.parent = 0;
+}
+
+/* Of so many slots, those that are reserved for so many targets that are still to come. */
+static inline uint32_t bpf_slots_to_reserve(uint64_t targets, uint32_t slots)
+{
+	uint32_t part = slots / 3 * 2;
+
+	return targets < part ? (uint32_t)targets : part;
+}
+
+static inline uint64_t bpf_nr_to_come(const struct bpf_engine *engine)
+{
+	uint64_t most = engine->engine.env.max_cgroups, nr = HASH_COUNT(engine->targets);
+
+	return nr < most ? most - nr : 0;
+}
+
+struct bpf_target *bpf_target_find(const struct bpf_engine *engine, uint64_t id);
+/* NULL: no memory. */
+struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, struct totals_row *const *rows,
+				  size_t nr_rows);
+void bpf_target_free(struct bpf_engine *engine, struct bpf_target *target);

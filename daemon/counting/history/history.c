@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "counting/history/history.h"
+
+#include "base/util/clock.h"
+#include "base/util/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A slot ends with the first reading after this time. Readings come a little late, and now and then a little early. */
+static const uint64_t periods[_RING_MAX] = {
+	[RING_FINE] = NS_PER_S - NS_PER_S / 10,
+	[RING_COARSE] = 15 * (uint64_t)NS_PER_S - NS_PER_S / 2,
+};
+
+static const size_t nr_slots[_RING_MAX] = { [RING_FINE] = HISTORY_FINE, [RING_COARSE] = HISTORY_COARSE };
+static const size_t first_slot[_RING_MAX] = { [RING_FINE] = 0, [RING_COARSE] = HISTORY_FINE };
+
+/* --- rows */
+
+static size_t nr_columns(const struct plan *plan, enum scope scope)
+{
+	return plan_nr_shown(&plan->scope[scope]);
+}
+
+/* Of an allocation: the C library's sizes are multiples of 16, with 8 bytes of its own. */
+static uint64_t allocated(size_t size)
+{
+	return size <= 24 ? 32 : (size + 8 + 15) / 16 * 16;
+}
+
+static uint64_t text_size(const char *text)
+{
+	return text ? allocated(strlen(text) + 1) : 0;
+}
+
+/* A gone cgroup's identity is nobody else's. Names of a container are shared, and may come later. */
+static uint64_t identity_size(const struct cgroup_identity *identity)
+{
+	if (!identity)
+		return 0;
+	return allocated(sizeof(*identity)) + text_size(identity->label) + text_size(identity->unit) +
+	       text_size(identity->slice) + text_size(identity->container_id) + text_size(identity->pod_uid) +
+	       text_size(identity->machine);
+}
+
+/* Of what does not depend on the target's name; with the hash's buckets. */
+static uint64_t least_row_size(size_t columns)
+{
+	return allocated((columns + 1) * sizeof(struct history_cell)) + allocated((columns + 1) * sizeof(uint32_t)) +
+	       64;
+}
+
+/* Without points. */
+static uint64_t row_size(const struct history_row *row, size_t columns)
+{
+	return allocated(sizeof(*row) + strlen(row->target) + 1) + identity_size(row->identity) +
+	       least_row_size(columns);
+}
+
+uint64_t history_size(const struct history *history)
+{
+	return history->pool.top * POOL_BLOCK_SIZE + history->heap_size;
+}
+
+void history_lend(const struct history *history)
+{
+	memory_lend(history->pool.base, history->pool.size);
+}
+
+void history_take_back(const struct history *history)
+{
+	memory_take_back(history->pool.base, history->pool.size);
+}
+
+/* Point number i of all [slot][column]. */
+static float *point_at(const struct history *history, const uint32_t *blocks, size_t i)
+{
+	return block_pool_points(&history->pool, blocks[i / POOL_BLOCK_POINTS]) + i % POOL_BLOCK_POINTS;
+}
+
+static void give_blocks(struct history *history, const uint32_t *blocks, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		block_pool_give(&history->pool, blocks[i]);
+}
+
+static void row_free(struct history *history, struct history_row *row, size_t columns)
+{
+	give_blocks(history, row->blocks, columns);
+	cgroup_identity_unref(row->identity);
+	free(row->cells);
+	free(row->blocks);
+	free(row);
+}
+
+static void row_drop(struct history *history, struct history_row_list *list, struct history_row *row)
+{
+	size_t columns = nr_columns(history->plan, row->scope);
+
+	TAILQ_REMOVE(list, row, in_list);
+	HASH_DELETE(by_target, history->by_target, row);
+	history->heap_size -= row_size(row, columns);
+	history->nr_rows--;
+	row_free(history, row, columns);
+}
+
+/* Blocks in which no point is known. False: no memory. */
+static bool take_blocks(struct history *history, uint32_t *blocks, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		blocks[i] = block_pool_take(&history->pool);
+		if (blocks[i] == POOL_NO_BLOCK) {
+			give_blocks(history, blocks, i);
+			return false;
+		}
+		for (size_t k = 0; k < POOL_BLOCK_POINTS; k++)
+			block_pool_points(&history->pool, blocks[i])[k] = NAN;
+	}
+	return true;
+}
+
+/* Nothing is known of any slot, nor of what is before them. False: no memory. */
+static bool row_add_columns(struct history *history, struct history_row *row, size_t columns)
+{
+	struct history_cell *cells = calloc(columns + 1, sizeof(*cells));
+	uint32_t *blocks = calloc(columns + 1, sizeof(*blocks));
+
+	if (!cells || !blocks || !take_blocks(history, blocks, columns)) {
+		free(cells);
+		free(blocks);
+		return false;
+	}
+	for (size_t i = 0; i < columns; i++)
+		cells[i] = (struct history_cell){ HISTORY_UNKNOWN, HISTORY_UNKNOWN };
+	row->cells = cells;
+	row->blocks = blocks;
+	return true;
+}
+
+/* Without columns. */
+static struct history_row *row_new(const struct totals_row *from)
+{
+	struct history_row *row = calloc(1, sizeof(*row) + strlen(from->target) + 1);
+
+	if (!row)
+		return NULL;
+	memcpy(row->target, from->target, strlen(from->target));
+	row->scope = from->scope;
+	row->cpu = from->cpu;
+	row->identity = from->identity ? cgroup_identity_ref(from->identity) : NULL;
+	return row;
+}
+
+static uint64_t size_with(const struct history *history, uint64_t bytes, size_t blocks)
+{
+	size_t nr_free = block_pool_nr_free(&history->pool);
+
+	return history_size(history) + bytes + (blocks > nr_free ? blocks - nr_free : 0) * POOL_BLOCK_SIZE;
+}
+
+/* Makes room for so many bytes and blocks. False: there is none, even if all that is gone is dropped. */
+static bool make_room(struct history *history, uint64_t bytes, size_t blocks)
+{
+	while (size_with(history, bytes, blocks) > history->max_size) {
+		struct history_row *oldest = TAILQ_FIRST(&history->gone);
+
+		if (!oldest)
+			return false;
+		row_drop(history, &history->gone, oldest);
+	}
+	return true;
+}
+
+/* Did the row's totals begin after the last slot, at 0? Then the first slot is known; else there is none to compare
+ * with. */
+static bool began_since(const struct history *history, const struct totals_row *row)
+{
+	return history->taken && row->began >= history->taken;
+}
+
+static struct history_row *row_add(struct history *history, const struct totals_row *from)
+{
+	size_t columns = nr_columns(history->plan, from->scope);
+	struct history_row *row;
+
+	/* Thousands may be left out, again at each reading. */
+	if (!make_room(history, least_row_size(columns), columns))
+		return NULL;
+	row = row_new(from);
+	if (!row)
+		return NULL;
+	if (!make_room(history, row_size(row, columns), columns) || !row_add_columns(history, row, columns)) {
+		row_free(history, row, 0);
+		return NULL;
+	}
+	HASH_ADD(by_target, history->by_target, target, strlen(row->target), row);
+	if (!row->by_target.tbl) {
+		row_free(history, row, columns);
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&history->there, row, in_list);
+	history->heap_size += row_size(row, columns);
+	history->nr_rows++;
+	return row;
+}
+
+static struct history_row *row_find(const struct history *history, const struct totals_row *of)
+{
+	struct history_row *row;
+
+	HASH_FIND(by_target, history->by_target, of->target, strlen(of->target), row);
+	return row;
+}
+
+/* --- another plan */
+
+/* A row before it got the columns of another plan. */
+struct row_before {
+	struct history_cell *cells;
+	uint32_t *blocks;
+	size_t columns;
+};
+
+static void move_column(const struct history *history, struct history_row *row, size_t columns, size_t column,
+			const struct row_before *before, size_t old_column)
+{
+	row->cells[column] = before->cells[old_column];
+	for (size_t slot = 0; slot < HISTORY_SLOTS; slot++)
+		*point_at(history, row->blocks, slot * columns + column) =
+			*point_at(history, before->blocks, slot * before->columns + old_column);
+}
+
+/* False: no memory. */
+static bool row_move_to(struct history *history, struct history_row *row, const struct plan *to)
+{
+	const struct scope_plan *old = &history->plan->scope[row->scope], *new = &to->scope[row->scope];
+	const struct row_before before = { row->cells, row->blocks, plan_nr_shown(old) };
+	size_t columns = plan_nr_shown(new);
+
+	if (!row_add_columns(history, row, columns))
+		return false;
+	for (size_t i = 0; i < columns; i++) {
+		size_t old_column = column_find_predecessor(&new->columns[i], old);
+
+		if (old_column != NO_COLUMN && old_column < before.columns)
+			move_column(history, row, columns, i, &before, old_column);
+	}
+	give_blocks(history, before.blocks, before.columns);
+	free(before.cells);
+	free(before.blocks);
+	return true;
+}
+
+/* Room for a row's new columns beside its old ones: of those that have not moved yet, the last ones make it. */
+static bool make_room_to_move(struct history *history, struct history_row_list *unmoved, size_t columns)
+{
+	while (!make_room(history, 0, columns)) {
+		struct history_row *last = TAILQ_LAST(unmoved, history_row_list);
+
+		if (!last)
+			return false;
+		row_drop(history, unmoved, last);
+	}
+	return true;
+}
+
+static void move_or_drop(struct history *history, struct history_row_list *list, struct history_row *row,
+			 struct plan *to, bool has_room)
+{
+	uint64_t before = row_size(row, nr_columns(history->plan, row->scope));
+
+	if (has_room && row_move_to(history, row, to))
+		history->heap_size += row_size(row, nr_columns(to, row->scope)) - before;
+	else
+		row_drop(history, list, row);
+}
+
+/* From the first on: those that are gone have not moved yet, and make room. */
+static void move_there(struct history *history, struct plan *to)
+{
+	struct history_row_list moved = TAILQ_HEAD_INITIALIZER(moved);
+	struct history_row *row;
+
+	while ((row = TAILQ_FIRST(&history->there))) {
+		TAILQ_REMOVE(&history->there, row, in_list);
+		TAILQ_INSERT_TAIL(&moved, row, in_list);
+		move_or_drop(history, &moved, row, to,
+			     make_room_to_move(history, &history->there, nr_columns(to, row->scope)));
+	}
+	TAILQ_CONCAT(&history->there, &moved, in_list);
+}
+
+/* From the last on: those that went first have not moved yet, and make room. */
+static void move_gone(struct history *history, struct plan *to)
+{
+	struct history_row_list moved = TAILQ_HEAD_INITIALIZER(moved);
+	struct history_row *row;
+
+	while ((row = TAILQ_LAST(&history->gone, history_row_list))) {
+		TAILQ_REMOVE(&history->gone, row, in_list);
+		TAILQ_INSERT_HEAD(&moved, row, in_list);
+		move_or_drop(history, &moved, row, to, make_room(history, 0, nr_columns(to, row->scope)));
+	}
+	TAILQ_CONCAT(&history->gone, &moved, in_list);
+}
+
+static void list_compact(struct history *history, const struct history_row_list *list)
+{
+	struct history_row *row;
+
+	TAILQ_FOREACH(row, list, in_list)
+		for (size_t i = 0; i < nr_columns(history->plan, row->scope); i++)
+			row->blocks[i] = block_pool_compact(&history->pool, row->blocks[i]);
+}
+
+/* Gives the memory of free blocks back. */
+static void compact(struct history *history)
+{
+	block_pool_begin_compaction(&history->pool);
+	list_compact(history, &history->there);
+	list_compact(history, &history->gone);
+	block_pool_end_compaction(&history->pool);
+}
+
+static void drop_to_size(struct history *history)
+{
+	while (history->pool.used * POOL_BLOCK_SIZE + history->heap_size > history->max_size) {
+		struct history_row *gone = TAILQ_FIRST(&history->gone);
+
+		row_drop(history, gone ? &history->gone : &history->there,
+			 gone ? gone : TAILQ_LAST(&history->there, history_row_list));
+	}
+	compact(history);
+}
+
+static void history_use_plan(struct history *history, struct plan *plan)
+{
+	if (history->plan == plan)
+		return;
+	if (history->plan) {
+		move_there(history, plan);
+		move_gone(history, plan);
+		plan_unref(history->plan);
+	}
+	history->plan = plan_ref(plan);
+	drop_to_size(history);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		free(history->doubtful[scope]);
+		history->doubtful[scope] = calloc(nr_columns(plan, (enum scope)scope) + 1, sizeof(bool));
+	}
+}
+
+static void note_doubts(struct history *history, history_doubt is_doubtful, const void *userdata)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		for (size_t i = 0; i < nr_columns(history->plan, (enum scope)scope) && history->doubtful[scope]; i++)
+			history->doubtful[scope][i] = is_doubtful(userdata, (enum scope)scope, i);
+}
+
+/* --- life */
+
+void history_init(struct history *history, const struct clock_steps *clock, uint64_t max_size)
+{
+	*history = (struct history){ .clock = clock, .max_size = max_size };
+	block_pool_init(&history->pool, max_size);
+	TAILQ_INIT(&history->there);
+	TAILQ_INIT(&history->gone);
+}
+
+void history_release(struct history *history)
+{
+	history_set_max_size(history, 0);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		free(history->doubtful[scope]);
+	history->plan = plan_unref(history->plan);
+}
+
+void history_set_max_size(struct history *history, uint64_t max_size)
+{
+	history->max_size = max_size;
+	if (history->plan)
+		drop_to_size(history);
+	/* Where there is no memory for more, new targets are left out. */
+	(void)block_pool_resize(&history->pool, max_size);
+}
+
+/* --- taking */
+
+/* Begins a slot that ends now, in each ring whose period is over: a bit for each. A coarse slot ends with a fine
+ * one. */
+static unsigned begin_slots(struct history *history, const struct clock_times *now, uint64_t gap_at)
+{
+	unsigned due = 0;
+
+	for (int ring = 0; ring < _RING_MAX; ring++) {
+		struct history_times *times = &history->times[ring];
+		uint64_t length = now->monotonic - times->last;
+
+		if (times->last && length < periods[ring])
+			break;
+		due |= 1U << ring;
+		times->at = times->nr ? (times->at + 1) % nr_slots[ring] : 0;
+		times->nr += times->nr < nr_slots[ring];
+		times->end[times->at] = now->boottime;
+		times->length[times->at] = times->last ? length : 0;
+		times->gap[times->at] = gap_at > times->last;
+		times->last = now->monotonic;
+	}
+	return due;
+}
+
+/* The number of the row's first point in the newest slot. */
+static size_t newest_point(const struct history *history, int ring, size_t columns)
+{
+	return (first_slot[ring] + history->times[ring].at) * columns;
+}
+
+/* A fine slot: what the totals have risen by. */
+static void take_fine(const struct history *history, struct history_row *row, const struct totals_row *from)
+{
+	size_t columns = nr_columns(history->plan, row->scope);
+	size_t first = newest_point(history, RING_FINE, columns);
+	const bool *doubtful = history->doubtful[row->scope];
+	bool anew = began_since(history, from);
+
+	for (size_t i = 0; i < columns; i++) {
+		const struct totals_cell *cell = &from->cells[i];
+		struct history_cell *own = &row->cells[i];
+		uint64_t before = anew ? 0 : own->at, risen = cell->total - before;
+		float *point = point_at(history, row->blocks, first + i);
+
+		*point = NAN;
+		if (!cell->measured)
+			continue;
+		own->at = cell->total;
+		/* It also is above where it is not known. */
+		if (before > cell->total || (doubtful && doubtful[i]))
+			continue;
+		*point = (float)risen;
+		own->pending = own->pending == HISTORY_UNKNOWN ? risen : own->pending + risen;
+	}
+}
+
+/* A coarse slot: the fine ones since the last. */
+static void take_coarse(const struct history *history, struct history_row *row)
+{
+	size_t columns = nr_columns(history->plan, row->scope);
+	size_t first = newest_point(history, RING_COARSE, columns);
+
+	for (size_t i = 0; i < columns; i++) {
+		uint64_t *pending = &row->cells[i].pending;
+
+		*point_at(history, row->blocks, first + i) = *pending == HISTORY_UNKNOWN ? NAN : (float)*pending;
+		*pending = HISTORY_UNKNOWN;
+	}
+}
+
+static void take_row(struct history *history, const struct totals_row *from, unsigned due)
+{
+	struct history_row *row = row_find(history, from);
+
+	if (!row)
+		row = row_add(history, from);
+	if (!row) {
+		history->left_out++;
+		return;
+	}
+	if (row->seen + 1 != history->takes && row->seen) {
+		TAILQ_REMOVE(&history->gone, row, in_list);
+		TAILQ_INSERT_TAIL(&history->there, row, in_list);
+	}
+	row->seen = history->takes;
+	if (row->identity != from->identity) {
+		cgroup_identity_unref(row->identity);
+		row->identity = from->identity ? cgroup_identity_ref(from->identity) : NULL;
+	}
+	take_fine(history, row, from);
+	if (due & 1U << RING_COARSE)
+		take_coarse(history, row);
+}
+
+/* Of a target that is gone. */
+static void take_nothing(const struct history *history, struct history_row *row, unsigned due)
+{
+	size_t columns = nr_columns(history->plan, row->scope);
+	size_t first = newest_point(history, RING_FINE, columns);
+
+	for (size_t i = 0; i < columns; i++)
+		*point_at(history, row->blocks, first + i) = NAN;
+	if (due & 1U << RING_COARSE)
+		take_coarse(history, row);
+}
+
+/* Does the row still have a point? */
+static bool row_is_known(const struct history *history, const struct history_row *row)
+{
+	size_t nr = nr_columns(history->plan, row->scope) * HISTORY_SLOTS;
+
+	for (size_t i = 0; i < nr; i++)
+		if (!isnan(*point_at(history, row->blocks, i)))
+			return true;
+	return false;
+}
+
+/* Rows that this reading has not seen are gone. Those that went first lose their last points first, so that one of them
+ * is looked at. */
+static void take_gone(struct history *history, unsigned due)
+{
+	struct history_row *row, *next;
+
+	for (row = TAILQ_FIRST(&history->there); row; row = next) {
+		next = TAILQ_NEXT(row, in_list);
+		if (row->seen == history->takes)
+			continue;
+		TAILQ_REMOVE(&history->there, row, in_list);
+		TAILQ_INSERT_TAIL(&history->gone, row, in_list);
+	}
+	TAILQ_FOREACH(row, &history->gone, in_list)
+		take_nothing(history, row, due);
+	while (due & 1U << RING_COARSE && (row = TAILQ_FIRST(&history->gone)) && !row_is_known(history, row))
+		row_drop(history, &history->gone, row);
+	if (block_pool_nr_free(&history->pool) > history->pool.top / 4)
+		compact(history);
+}
+
+void history_take(struct history *history, const struct totals *totals, const struct clock_times *now,
+		  history_doubt is_doubtful, const void *userdata)
+{
+	unsigned due;
+
+	if (history->max_size == 0)
+		return;
+	history_use_plan(history, totals->plan);
+	due = begin_slots(history, now, totals->gap_at);
+	if (!due)
+		return;
+	note_doubts(history, is_doubtful, userdata);
+	history->takes++;
+	history->left_out = 0;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		const struct totals_row *row;
+
+		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
+			if (!row->held && !row->excluded)
+				take_row(history, row, due);
+	}
+	take_gone(history, due);
+	history->taken = now->monotonic;
+}
+
+/* --- questions */
+
+/* The i-th slot of a ring, from the oldest on. */
+static size_t nth_slot(const struct history_times *times, int ring, size_t i)
+{
+	return (times->at + nr_slots[ring] - times->nr + 1 + i) % nr_slots[ring];
+}
+
+static size_t add_slot(const struct history *history, struct history_slot *ret, int ring, size_t i)
+{
+	const struct history_times *times = &history->times[ring];
+	size_t slot = nth_slot(times, ring, i);
+
+	/* The first slot of all has no length: nothing was known before. */
+	if (times->length[slot] == 0)
+		return 0;
+	*ret = (struct history_slot){
+		.number = first_slot[ring] + slot,
+		.end.boottime = times->end[slot],
+		.end.realtime = clock_steps_shown(history->clock, times->end[slot]),
+		.length = times->length[slot],
+		.gap = times->gap[slot],
+	};
+	return 1;
+}
+
+/* Each slot begins where the one before it ends. */
+static void add_monotonic_ends(const struct history *history, struct history_slot *slots, size_t nr)
+{
+	uint64_t end = history->times[RING_FINE].last;
+
+	for (size_t i = nr; i-- > 0;) {
+		slots[i].end.monotonic = end;
+		end = slots[i].length < end ? end - slots[i].length : 0;
+	}
+}
+
+size_t history_slots(const struct history *history, struct history_slot ret[HISTORY_SLOTS])
+{
+	const struct history_times *fine = &history->times[RING_FINE], *coarse = &history->times[RING_COARSE];
+	uint64_t first = fine->nr ? fine->end[nth_slot(fine, RING_FINE, 0)] : 0, until = 0;
+	size_t nr = 0;
+
+	/* Coarse slots up to the end of the first of them after which all is known finely: a coarse slot ends with a
+	 * fine one. */
+	for (size_t i = 0; i < coarse->nr && fine->nr == HISTORY_FINE && until < first; i++) {
+		until = coarse->end[nth_slot(coarse, RING_COARSE, i)];
+		nr += add_slot(history, &ret[nr], RING_COARSE, i);
+	}
+	for (size_t i = 0; i < fine->nr; i++)
+		if (fine->end[nth_slot(fine, RING_FINE, i)] > until)
+			nr += add_slot(history, &ret[nr], RING_FINE, i);
+	add_monotonic_ends(history, ret, nr);
+	return nr;
+}
+
+float history_point(const struct history *history, const struct history_row *row, size_t column,
+		    const struct history_slot *slot)
+{
+	return *point_at(history, row->blocks, slot->number * nr_columns(history->plan, row->scope) + column);
+}

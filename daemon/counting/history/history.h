@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The past of all totals: what was counted in each of the last slots of time, for each target and shown column.
+ *
+ * There are two rings of slots: the last minute by seconds, and the last hour by quarters of a minute. A slot ends with
+ * a reading at the end of an interval; so it is at least that long, and longer where no reading was made for a while.
+ * All targets share the slots' times; each has a point in each slot: the counts that its total rose by.
+ *
+ * A target that is gone keeps its points until they are an hour old. Memory is bounded: a target takes four bytes for
+ * each point (1.2 KB a column), in blocks of a pool, and some 400 bytes besides. Where there is no room for a new one,
+ * the target that has been gone the longest makes room, or else the new one is left out.
+ *
+ * Points are of plans: with another plan, those of equal columns stay (column_find_predecessor()).
+ */
+
+#include "base/util/clock-steps.h"
+#include "counting/history/block-pool.h"
+#include "counting/totals/rows.h"
+
+#define HISTORY_FINE 60
+#define HISTORY_COARSE 240
+#define HISTORY_SLOTS (HISTORY_FINE + HISTORY_COARSE)
+
+/* A row has a block for each column; they hold [slot][column] of all its columns together, the fine slots first. */
+_Static_assert(HISTORY_SLOTS == POOL_BLOCK_POINTS, "a block a column");
+
+enum history_ring {
+	RING_FINE,
+	RING_COARSE,
+	_RING_MAX,
+};
+
+#define HISTORY_UNKNOWN UINT64_MAX
+
+struct history_cell {
+	uint64_t at;	  /* the total at the end of the newest fine slot, or HISTORY_UNKNOWN */
+	uint64_t pending; /* counts since the newest coarse slot, or HISTORY_UNKNOWN */
+};
+
+struct history_row {
+	enum scope scope;
+	int cpu;			  /* or ROW_ALL_CPUS */
+	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
+	uint64_t seen;			  /* the number of the last reading that had it */
+	struct history_cell *cells;	  /* one a column */
+	uint32_t *blocks;		  /* one a column: of points; NAN: not known */
+	TAILQ_ENTRY(history_row) in_list; /* of targets that are there, or gone */
+	UT_hash_handle by_target;
+	char target[]; /* of totals_row */
+};
+
+TAILQ_HEAD(history_row_list, history_row);
+
+struct history_times {
+	size_t nr, at;			 /* slots that are filled, and the newest one */
+	uint64_t end[HISTORY_COARSE];	 /* CLOCK_BOOTTIME ns, which goes on while the machine is suspended */
+	uint64_t length[HISTORY_COARSE]; /* CLOCK_MONOTONIC ns: in which something was counted */
+	bool gap[HISTORY_COARSE];	 /* a CPU was not counted for a part of it */
+	uint64_t last;			 /* CLOCK_MONOTONIC ns of the newest slot's end; 0: none yet */
+};
+
+struct history {
+	struct plan *plan; /* a reference; NULL: nothing was taken yet */
+	struct history_times times[_RING_MAX];
+	struct history_row_list there, gone; /* gone: in the order in which they went */
+	struct history_row *by_target;
+	bool *doubtful[_SCOPE_MAX]; /* one a column, at this reading; NULL: there was no memory, and none is */
+	struct block_pool pool;	    /* of points */
+	uint64_t heap_size;	    /* bytes of rows without their points */
+	size_t nr_rows;
+	size_t left_out;		 /* targets of the last reading for which there is no room */
+	uint64_t max_size;		 /* bytes */
+	uint64_t takes;			 /* readings */
+	uint64_t taken;			 /* CLOCK_MONOTONIC ns, the last reading; 0: none yet */
+	const struct clock_steps *clock; /* borrowed */
+};
+
+/* max_size in bytes; 0: nothing is kept. clock: of readings, which are noted there before they are taken; borrowed for
+ * the history's life. */
+void history_init(struct history *history, const struct clock_steps *clock, uint64_t max_size);
+void history_release(struct history *history);
+/* Drops targets that have no room any more, those that are gone first. */
+void history_set_max_size(struct history *history, uint64_t max_size);
+
+/* The memory that it takes, in bytes: at most max_size, but for the times of slots (10 KB). */
+uint64_t history_size(const struct history *history);
+
+/* The points are not for children of the process, unless these are made in between (base/util/memory.h). */
+void history_lend(const struct history *history);
+void history_take_back(const struct history *history);
+
+/* Is a column not to be believed for now, such as an event that stands still? Its points are not known then. */
+typedef bool (*history_doubt)(const void *userdata, enum scope scope, size_t column);
+
+/* Takes the totals at the end of an interval. A target for which there is no memory is left out. */
+void history_take(struct history *history, const struct totals *totals, const struct clock_times *now,
+		  history_doubt is_doubtful, const void *userdata);
+
+/* --- questions */
+
+struct history_slot {
+	size_t number;		/* among all points of a row */
+	struct clock_times end; /* realtime: as the wall clock showed it then */
+	uint64_t length; /* ns in which something was counted: less than since the slot before, if the machine slept */
+	bool gap;	 /* a CPU was not counted for a part of it: points are counts, and tell no rate */
+};
+
+/* The slots that cover all the time that is known, each moment once: coarse ones, then fine ones. Returns their number.
+ * They are in the order of time; wall times go back where the clock was set back. */
+size_t history_slots(const struct history *history, struct history_slot ret[HISTORY_SLOTS]);
+
+/* Counts in the slot, before the event's scale; NAN: not known. */
+float history_point(const struct history *history, const struct history_row *row, size_t column,
+		    const struct history_slot *slot);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A whole count as bytes, from which a later instance of the daemon continues: the plan (what each number means), the
+ * totals, how sure each event is, and of each open event its id and the value at which it stood when its counts were
+ * last added. Events go on counting while no daemon runs: whoever gets hold of their files finds what happened
+ * meanwhile as the difference.
+ *
+ * A count that is made from an image looks like the one that wrote it, and a new count takes over from it as after a
+ * reload. In the meantime the config may have changed, CPUs and cgroups may have come and gone, and files may be lost.
+ *
+ * An image is of one boot of one machine, because ids and clocks are. It may be cut short, or be anything at all; it is
+ * then refused as a whole.
+ */
+
+#include "base/host/cpu.h"
+#include "base/util/pack.h"
+#include "counting/session/engines.h"
+#include "counting/session/states.h"
+#include "counting/totals/rows.h"
+
+/* The header of an image, for the log, and to choose the latest. */
+struct image_info {
+	uint64_t saved_at;  /* CLOCK_MONOTONIC ns */
+	bool names_engines; /* false: the perf engine has counted all */
+};
+
+/* The id of the machine's boot, from PROCROOT/sys/kernel/random/boot_id; "" where that can't be read. The caller
+ * frees it. NULL: no memory. */
+char *image_boot_id(const char *procroot);
+
+/* Begins an image in out, which is empty. image_end() completes it; false: no memory. sampled (count_sampled()) comes
+ * last, where daemons that do not know it read no further. */
+void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_engines);
+bool image_end(struct buf *out, uint64_t sampled);
+
+/* Checks the image, and leaves `in` behind what image_begin() wrote. With the sentence in why: -EBADMSG: it is no
+ * image, one of another version, or damaged; -ESTALE: it is of another boot. */
+int image_open(struct unpack *in, const void *bytes, size_t size, const char *boot_id, struct image_info *ret,
+	       struct reason *why);
+
+/* The parts. To get one fails with -EBADMSG where it makes no sense, and with -ENOMEM. */
+/* The plan comes without counters, until its engines are known (plan_add_counters()). */
+void image_put_plan(struct buf *out, const struct plan *plan);
+int image_get_plan(struct unpack *in, struct plan **ret);
+
+/* Numbers the totals' rows. */
+void image_put_totals(struct buf *out, const struct totals *totals);
+/* totals are empty before. ret_rows: the rows by their numbers, in an array that the caller frees. */
+int image_get_totals(struct unpack *in, struct totals *totals, struct totals_row ***ret_rows, size_t *ret_nr);
+
+/* In an image that names engines: their names, and which of them has counted each set; later, the part that each engine
+ * has written. An engine that this build does not have is NULL, and its part is skipped: totals continue without it. */
+struct image_engines {
+	const struct engine_ops *ops[ENGINES_MAX];
+	size_t nr;
+};
+
+void image_put_engines(struct buf *out, const struct engines *engines);
+int image_get_engines(struct unpack *in, struct plan *plan, struct image_engines *ret);
+void image_put_parts(struct buf *out, const struct engines *engines);
+int image_get_parts(struct unpack *in, const struct image_engines *saved, struct engines *engines,
+		    struct totals_row *const *rows, size_t nr_rows, struct kept_pool *kept);
+
+void image_put_states(struct buf *out, const struct states *states);
+int image_get_states(struct unpack *in, struct states *states);
+
+void image_put_cpus(struct buf *out, const struct cpulist *cpus);
+int image_get_cpus(struct unpack *in, struct cpulist *ret);
+
+void image_put_topology(struct buf *out, const struct cpu_topology *topology);
+int image_get_topology(struct unpack *in, struct cpu_topology *ret);

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Counting: the one interface that the monitor and snapshots have to it.
+ *
+ * A plan says what is counted, the totals hold the results, and the plan's engines (engines.h) get counts from the
+ * kernel and add them to the totals. The monitor adds and removes CPUs and cgroups as it finds them; count_read()
+ * brings all totals up to date.
+ *
+ * An event that has no room within the limit of open files is not opened, and the answer says so: files for the
+ * daemon's other work are always left.
+ *
+ * A plan never changes. A reload, a change of CPUs and a restart make a new plan and a new count, which takes over from
+ * the old one (count_takeover_begin()).
+ */
+
+#include "base/host/cpu.h"
+#include "base/util/async-close.h"
+#include "base/util/buf.h"
+#include "counting/session/cgroup-status.h"
+#include "counting/session/planner.h"
+#include "counting/totals/rows.h"
+
+struct count;
+
+struct count_options {
+	bool cgroup_per_cpu;
+	uint64_t linger;		     /* ns */
+	uint64_t cgroup_max;		     /* cgroups counted at once, and as many linger at most */
+	uint64_t switch_budget;		     /* struct engine_env */
+	uint64_t fd_reserve;		     /* fds left to the rest of the daemon */
+	const char *sysroot;		     /* for the CPUs' highest clocks, or NULL; borrowed */
+	const struct cpulist *excluded;	     /* CPUs of which nothing is to be counted, or NULL; borrowed */
+	const struct cpu_topology *topology; /* to be kept in images, or NULL; borrowed */
+	struct async_close *closer;	     /* of files that are slow to close, or NULL; borrowed */
+};
+
+/*
+ * Keeps events of a plan to come that can't be looked up now (tracefs is not mounted or not readable, kallsyms is
+ * closed) but are open in this count: such tracepoints and breakpoints are not absent, and stay what they were found to
+ * be. An open event needs no name any more, and while it is open the kernel gives its number to no other.
+ */
+void count_keep_events(const struct count *count, struct group_list groups[static _SCOPE_MAX]);
+
+/* Takes a reference to plan. cpus: online, and to be counted. privilege has to outlive the count. -ENOMEM. */
+int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus, const struct privilege *privilege,
+	      const struct count_options *options);
+/* Closes all. */
+struct count *count_free(struct count *count);
+DEFINE_CLEANUP(struct count *, count_free)
+
+/*
+ * Begins the takeover from `from`. Targets that are then added to `count` take over from `from`: an equal set stays
+ * open and loses nothing; another set is read for the last time when the set that takes its place starts. `from` is
+ * read at first, because that tells which CPUs have been offline: on those, events are read for the last time and
+ * opened anew.
+ *
+ * count_takeover_end() reads for the last time what is left in `from`, and carries the totals: events that both count
+ * continue, cgroups that are not counted any more linger. `from` can then be freed. -ENOMEM, of either: not all totals
+ * could be carried; the takeover goes on.
+ */
+int count_takeover_begin(struct count *count, struct count *from);
+int count_takeover_end(struct count *count, struct count *from);
+
+/* Before count_takeover_begin(), where the mount of the cgroups is gone, or another hierarchy stands in its place:
+ * reads the cgroups in `from` for the last time and closes them (another hierarchy can have the same ids). Their
+ * totals are held: they are not shown, and continue when cgroups of those labels are counted again. */
+void count_hold_cgroups(struct count *count, struct count *from);
+
+/* During a takeover: CPUs that turned out to have been offline since `from` opened its events there (borrowed). */
+const struct cpulist *count_lost(const struct count *count);
+
+/* Until the takeover ends: a cgroup that keeps all of its open events does not get new ones (of a new event, on a new
+ * CPU) at once, but when it is added once more. Its status has a sentence that says so. */
+void count_defer(struct count *count);
+
+/* Adds to ret the CPUs that have been offline since their events were opened, as far as readings have shown: then it is
+ * time for a takeover. -ENOMEM. */
+int count_find_lost(const struct count *count, struct cpulist *ret);
+
+/* Is there room for the CPUs' events that are not open yet? */
+bool count_has_room_for_cpus(const struct count *count);
+
+/* Opens the CPU scope's sets on all CPUs. Sets that can't be opened say so in their columns' states. -ENOMEM. */
+int count_add_cpus(struct count *count);
+/* Tries sets again that could not be opened. */
+void count_mend_cpus(struct count *count);
+
+/* Closes the events that the planner opened to try them (plan_end_tries()), when all targets are open. The first cgroup
+ * of which everything is open ends them too. */
+void count_end_tries(struct count *count);
+
+/* How many files all CPUs take, and each cgroup. */
+size_t count_fds_of_cpus(const struct count *count);
+size_t count_fds_per_cgroup(const struct count *count);
+
+/* How many more cgroups fit, by cgroup_max, the limit of open files and the engines' own bounds. */
+size_t count_room(const struct count *count);
+
+/* Opens the cgroup's sets, each on all CPUs or not at all; of a cgroup that is counted already, those that could not
+ * be opened. Returns its status (enum cgroup_status), with a sentence in why where that is not CGROUP_COUNTED, or
+ * where not all sets are open; -ENOENT: it is gone, which is normal; -ENOMEM. */
+int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
+		     struct reason *why);
+
+/* Is it counted under that label? One cgroup can be mounted at two places, and is counted at one of them. */
+bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup);
+/* Is it counted, under whatever label? */
+bool count_is_counted(const struct count *count, const struct cgroup_identity *identity);
+
+/* The enabled time of its events, in ns, summed over all of them: it grows while the cgroup runs. */
+uint64_t count_cgroup_time(const struct count *count, const struct cgroup *cgroup);
+
+/* Reads the cgroup's events for the last time and closes them. linger: its rows linger; else they are dropped,
+ * because it still exists and is not wanted any more. */
+void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger);
+
+/* Reads everything that is open, adds to the totals, and drops rows that have lingered long enough. States are
+ * judged at the end of an interval, and in a long one once a second. Never fails as a whole: a group that can't be
+ * read is counted in the stats, and its columns' states say why. */
+void count_read(struct count *count);
+
+/* For the next count_tick(): the CPUs that are online now (borrowed until then). One that is not counted yet leaves the
+ * interval without rates. */
+void count_note_online(struct count *count, const struct cpulist *online);
+
+/* Reads, and ends an interval: works out rates, shares and states. busy: ns in which each CPU was busy in the interval;
+ * NULL: not known. It is of use only while count_is_in_doubt() (stall.h). */
+void count_tick(struct count *count, const uint64_t *busy);
+bool count_is_in_doubt(const struct count *count);
+
+/*
+ * Writes an image (image.h) of everything, as of the last reading. False: no memory.
+ *
+ * count_restore() makes a count from an image, takes its open events out of the pool, and reads them at once. That
+ * count is there to be taken over from, and opens nothing new. kept->nr_missed is then the number of events that were
+ * not in the pool; their counts up to the image are not lost. -EBADMSG with the sentence in why: the pool is as it was,
+ * or closed in part; -ENOMEM.
+ */
+bool count_save(const struct count *count, const char *boot_id, struct buf *out);
+int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,
+		  const struct privilege *privilege, struct kept_pool *kept, struct reason *why);
+
+/* A time that is kept with the count for whoever takes samples, over a restart too: until when some were taken.
+ * CLOCK_MONOTONIC ns, or 0. */
+uint64_t count_sampled(const struct count *count);
+void count_set_sampled(struct count *count, uint64_t time);
+
+/* Calls each() with every open file that may stay open while no daemon runs: of events, and canaries. */
+void count_each_kept(const struct count *count, kept_visitor each, void *userdata);
+
+struct plan *count_plan(const struct count *count);
+/* Those that are counted now. */
+const struct cpulist *count_cpus(const struct count *count);
+
+/* Where its CPUs sit: from its options, or from the image that it was restored from. */
+const struct cpu_topology *count_topology(const struct count *count);
+const struct totals *count_totals(const struct count *count);
+
+/* The state of a column now: the plan's, or what readings have found since. *why may become NULL. */
+enum event_state count_column_state(const struct count *count, enum scope scope, size_t column, const char **why);
+
+/* Is it counted in some cgroups, and not in others? Then its state is `failed`, and what is counted is shown. */
+bool count_column_is_partial(const struct count *count, enum scope scope, size_t column);
+
+struct count_stats {
+	uint64_t reads, read_ns, read_errors, backwards;
+	uint64_t lies[_LIE_MAX];
+	uint64_t changes;   /* events opened or closed, in all */
+	uint64_t last_read; /* CLOCK_MONOTONIC ns; 0: never */
+	size_t fds, cpus;
+	size_t lingering;    /* cgroups */
+	uint64_t pushed_out; /* cgroups that could not linger to the end, because others needed the room */
+	size_t canaries;     /* events that only tell whether a CPU is up (cpu-canary.h); open ones are among fds */
+	size_t cpus_offline; /* CPUs that were counted before, whose totals are kept */
+};
+struct count_stats count_stats(const struct count *count);
+
+/* What counting takes at the switches of a CPU, where an engine credits cgroups with CPUs' events; false elsewhere. */
+bool count_switch_cost(const struct count *count, int cpu, struct switch_cost *ret);
+const char *count_engine_name(const struct count *count);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Figures about the daemon itself, and one line on what is counted. */
+
+#include "counting/world/world.h"
+
+#include "base/host/fd-budget.h"
+#include "base/host/process-usage.h"
+#include "base/util/clock.h"
+#include "counting/world/world-internal.h"
+
+#include <stdio.h>
+
+size_t monitor_needed_fds(const struct monitor *monitor)
+{
+	return admission_needed_fds(&monitor->admission) +
+	       fd_budget_reserve(UINT64_MAX, monitor->config->max_connections) +
+	       profiler_fds(monitor->config, monitor->machine->cpus.nr, UINT64_MAX);
+}
+
+struct self_stats monitor_self_stats(const struct monitor *monitor, const struct self_stats *own)
+{
+	struct count_stats stats = count_stats(monitor->count);
+	struct cgroup_tree_stats tree = {};
+	struct process_usage usage;
+	struct self_stats self = own ? *own : (struct self_stats){};
+
+	if (monitor->tree)
+		tree = cgroup_tree_stats(monitor->tree);
+	self.start_time = monitor->start_time;
+	self.uptime = clock_monotonic_ns() - monitor->started_at;
+	self.interval = monitor->config->interval;
+	self.reads = stats.reads;
+	self.read_ns = stats.read_ns;
+	self.read_errors = stats.read_errors;
+	self.backwards = stats.backwards;
+	self.lies_time = stats.lies[LIE_TIME];
+	self.lies_cycles = stats.lies[LIE_CYCLES];
+	self.lies_child = stats.lies[LIE_CHILD];
+	self.lies_still = stats.lies[LIE_STILL];
+	self.fds = stats.fds;
+	self.fd_limit = monitor->machine->privilege.fd_limit;
+	self.needed_fds = monitor_needed_fds(monitor);
+	self.cpus = stats.cpus;
+	self.cpus_offline = stats.cpus_offline;
+	self.cgroups_counted = monitor->admission.nr_status[CGROUP_COUNTED];
+	self.cgroups_lingering = stats.lingering;
+	self.cgroups_pushed_out = stats.pushed_out;
+	self.cgroups_excluded = monitor->admission.nr_status[CGROUP_EXCLUDED];
+	self.cgroups_over_max = monitor->admission.nr_status[CGROUP_OVER_MAX];
+	self.cgroups_over_fds = monitor->admission.nr_status[CGROUP_OVER_FDS];
+	self.cgroups_failed = monitor->admission.nr_status[CGROUP_FAILED];
+	self.cgroups_waiting = monitor->admission.nr_status[CGROUP_WAITING];
+	self.cgroups_unlisted = tree.unlisted;
+	self.cgroups_missed = monitor->admission.missed + tree.missed;
+	self.watches = tree.watches;
+	self.watches_missing = tree.watches_missing;
+	self.inotify_overflows = tree.overflows;
+	self.rescans = tree.rescans;
+	self.history_bytes = history_size(&monitor->history);
+	self.history_targets = monitor->history.nr_rows;
+	self.history_left_out = monitor->history.left_out;
+	if (monitor->profiler)
+		profiler_stats(monitor->profiler, &self.profile);
+	capturer_stats(monitor->capturer, &self.profile);
+	usage = process_usage_read(self.fds);
+	self.cpu_ns = usage.cpu_ns;
+	self.resident_bytes = usage.resident_bytes;
+	self.virtual_bytes = usage.virtual_bytes;
+	self.open_fds = usage.open_fds;
+	return self;
+}
+
+/* The number of a scope's events that are counted, if only in some cgroups. *lack becomes the reason of one that is
+ * not: of the first that is denied, or else of the first. */
+static size_t count_counting_events(const struct monitor *monitor, enum scope scope, const char **lack, bool *denied)
+{
+	size_t counting = 0;
+
+	for (size_t i = 0; i < plan_nr_shown(&count_plan(monitor->count)->scope[scope]); i++) {
+		const char *why;
+		enum event_state state = count_column_state(monitor->count, scope, i, &why);
+
+		if (state == EVENT_OK || state == EVENT_MULTIPLEXED ||
+		    count_column_is_partial(monitor->count, scope, i)) {
+			counting++;
+			continue;
+		}
+		if (!*lack || (state == EVENT_DENIED && !*denied))
+			*lack = why;
+		*denied |= state == EVENT_DENIED;
+	}
+	return counting;
+}
+
+/* Where all cgroups are left out: the reason of the first. NULL where any is counted or waiting. */
+static const char *find_reason_left_out(const struct monitor *monitor)
+{
+	const struct cgroup *cgroup;
+
+	if (!monitor->tree || monitor->admission.nr_status[CGROUP_COUNTED] ||
+	    monitor->admission.nr_status[CGROUP_WAITING])
+		return NULL;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
+		if (cgroup->why)
+			return cgroup->why;
+	return NULL;
+}
+
+/* The events of cgroups that are counted, by how. */
+struct crediting {
+	size_t nr, credited, passed_over;
+	const char *why; /* of the first that was passed over */
+};
+
+static struct crediting count_credited(const struct scope_plan *plan)
+{
+	struct crediting ret = {};
+
+	for (size_t i = 0; i < plan_nr_shown(plan); i++) {
+		const struct column *column = &plan->columns[i];
+
+		if (column->set == NO_SET)
+			continue;
+		ret.nr++;
+		ret.credited += plan->sets[column->set].credited;
+		if (column->passed_over && ret.passed_over++ == 0)
+			ret.why = column->passed_over;
+	}
+	return ret;
+}
+
+void monitor_explain_no_crediting(struct monitor *monitor)
+{
+	const struct machine *machine = monitor->machine;
+	struct crediting crediting = count_credited(&count_plan(monitor->count)->scope[SCOPE_CGROUP]);
+
+	monitor->no_crediting = machine->no_crediting;
+	if (machine->credits && crediting.passed_over > 0)
+		reason_set(&monitor->no_crediting, 0,
+			   "%zu of %zu events of cgroups are counted by perf events of their own, and not by "
+			   "crediting: %s",
+			   crediting.passed_over, crediting.nr, crediting.why);
+}
+
+const char *monitor_no_crediting(const struct monitor *monitor)
+{
+	return monitor->no_crediting.text;
+}
+
+void monitor_describe_crediting(const struct monitor *monitor, struct reason *ret)
+{
+	struct crediting crediting = count_credited(&count_plan(monitor->count)->scope[SCOPE_CGROUP]);
+	size_t others = crediting.nr - crediting.credited - crediting.passed_over;
+
+	ret->text[0] = '\0';
+	if (!monitor->machine->credits || crediting.nr == 0)
+		return;
+	if (crediting.credited == crediting.nr)
+		reason_set(ret, 0, "CPUs' events are credited to them at switches (engine bpf)");
+	else if (crediting.credited > 0)
+		reason_set(ret, 0,
+			   "CPUs' events are credited to them at switches (engine bpf): %zu of %zu events; the others "
+			   "are counted by perf events of each cgroup",
+			   crediting.credited, crediting.nr);
+	else
+		reason_set(ret, 0, "they are counted by perf events of their own%s",
+			   others == crediting.nr ? ", as tracepoints, probes and breakpoints are" : "");
+}
+
+size_t monitor_nr_incomplete(const struct monitor *monitor)
+{
+	const struct cgroup *cgroup;
+	size_t nr = 0;
+
+	if (monitor->tree)
+		TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
+			nr += cgroup->status == CGROUP_COUNTED && cgroup->why;
+	return nr;
+}
+
+/* ", of which N lack some"; "" where none does. Cgroups are looked at only if an event is missing in some. */
+static void describe_incomplete(const struct monitor *monitor, char *ret, size_t size)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < plan_nr_shown(&count_plan(monitor->count)->scope[SCOPE_CGROUP]) && !nr; i++)
+		if (count_column_is_partial(monitor->count, SCOPE_CGROUP, i))
+			nr = monitor_nr_incomplete(monitor);
+	ret[0] = '\0';
+	if (nr)
+		(void)snprintf(ret, size, ", of which %zu lack some", nr);
+}
+
+bool monitor_describe(const struct monitor *monitor, struct reason *ret)
+{
+	const struct plan *plan = count_plan(monitor->count);
+	const char *lack = NULL;
+	char incomplete[64];
+	bool denied = false;
+	size_t on_cpus = count_counting_events(monitor, SCOPE_CPU, &lack, &denied);
+	size_t in_cgroups = count_counting_events(monitor, SCOPE_CGROUP, &lack, &denied);
+
+	if (on_cpus == 0 && in_cgroups > 0)
+		lack = find_reason_left_out(monitor);
+	if (on_cpus == 0 && (in_cgroups == 0 || lack)) {
+		reason_set(ret, 0, "nothing: %s", lack ? lack : "the config names no event");
+		return false;
+	}
+	describe_incomplete(monitor, incomplete, sizeof(incomplete));
+	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups%s", on_cpus,
+		   plan_nr_shown(&plan->scope[SCOPE_CPU]), count_stats(monitor->count).cpus, in_cgroups,
+		   plan_nr_shown(&plan->scope[SCOPE_CGROUP]), monitor->admission.nr_status[CGROUP_COUNTED],
+		   monitor->tree ? cgroup_tree_size(monitor->tree) : 0, incomplete);
+	return true;
+}

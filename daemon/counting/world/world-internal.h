@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The monitor's members, and functions that its files share. For this room alone.
+ */
+
+#include "base/cgroup/container-finder.h"
+#include "base/config/config.h"
+#include "base/host/busy.h"
+#include "base/util/clock-steps.h"
+#include "counting/history/history.h"
+#include "counting/snapshot/machine-info.h"
+#include "counting/snapshot/snapshot.h"
+#include "counting/world/admission.h"
+#include "counting/world/machine.h"
+#include "profiler/capturer.h"
+#include "profiler/profiler.h"
+
+/* Times are CLOCK_MONOTONIC ns where nothing else is said. */
+struct monitor {
+	struct config *config;
+	struct machine *machine;
+	struct machine_info info;
+	struct reason no_crediting; /* monitor_no_crediting() */
+	struct async_close *closer;
+	struct count *count;
+	struct count *restored; /* from before a restart, until the start */
+	struct clock_steps clock;
+	struct history history;
+	struct snapshot *latest; /* of the last reading; NULL: outdated, or not made yet */
+	uint64_t start_time;	 /* ns since the epoch */
+	uint64_t started_at;
+
+	uint64_t nr_profilers;		/* made or changed so far */
+	struct profiler *profiler;	/* NULL: off, or … */
+	struct sample_rate sample_rate; /* as it was when the profiler was set up */
+	struct reason profile_problem;	/* … it can't be on; "": nothing is wrong */
+	uint64_t sampled;		/* without a profiler: until when there was one that is missed; 0: none */
+	struct capturer *capturer;
+
+	/* Cgroups. */
+	struct cgroup_filter filter;
+	struct cgroup_tree *tree; /* NULL: no cgroup mount */
+	uint64_t nr_trees;	  /* made so far */
+	struct admission admission;
+	struct container_finder *finder; /* of names */
+
+	/* The machine (follow.c). */
+	struct cpu_watch cpu_watch;
+	struct cpu_busy busy;
+	bool cpus_changed;	 /* CPUs have changed, and the config was not applied again since */
+	uint64_t cpus_opened_at; /* the last time events were reopened for their sake */
+	uint64_t sysctl_retry_at;
+	uint64_t suspended;	  /* clock_steps_suspended(), when events were last tried */
+	uint64_t engine_retry_at; /* the BPF engine is not looked at before; 0: it had not to be given up */
+	uint64_t retried_at;	  /* when failed events, and the tree, were last tried again */
+
+	/* Mounts (mounts.c). */
+	bool mounts_changed;	/* mounts have changed, and the config was not applied again since */
+	uint64_t mount_lost_at; /* since when the tree waits for its mount; 0: it is there */
+	uint64_t mounts_due_at; /* all mounts are not read again before */
+	int hierarchy;		/* perf_event's, when they were read (cgroup_perf_hierarchy()) */
+};
+
+/* The members that are NULL stay in force as they are. */
+struct reload {
+	struct machine *machine;
+	struct config *config;
+	struct count *count;
+};
+
+/* Does what a reload of the config in force would do, on the machine as it is now. Errors as of monitor_new(). */
+int monitor_reapply(struct monitor *monitor, struct reason *why);
+
+/* Works out what monitor_no_crediting() returns, of the machine and the count in force. */
+void monitor_explain_no_crediting(struct monitor *monitor);
+
+/* Reads the clocks, and notes whether they have moved against each other. */
+struct clock_times monitor_note_clocks(struct monitor *monitor);
+
+/* Puts machine and config in force, beside the count that is. They are taken over. */
+void monitor_use(struct monitor *monitor, struct machine *machine, struct config *config);
+
+/* Makes the tree of the mount in force and reads it; its cgroups wait. Negative errno where there is no tree; 0 with a
+ * sentence in why where part of it is missing. */
+int monitor_start_tree(struct monitor *monitor, struct reason *why);
+
+/* Before a reload. next: the machine to come, or NULL: the one in force. Another mount of the same tree keeps the tree;
+ * a mount of another tree drops it. */
+void monitor_keep_or_drop_tree(struct monitor *monitor, const struct machine *next);
+
+/* The count in force takes over from another, which is freed. A sentence in why: totals were lost for want of memory,
+ * or CPUs were offline. */
+void monitor_take_over(struct monitor *monitor, struct count *from, struct reason *why);
+
+/* Every ten seconds: tries again whatever could not be opened or watched, in case there is room by now. */
+void monitor_retry(struct monitor *monitor);
+
+/* Before the config, the CPUs or the tree change: takes what is there. */
+void monitor_finish_profiles(struct monitor *monitor);
+/* After that: begins, goes on or stops to profile, as the config has it. */
+void monitor_follow_profiles(struct monitor *monitor);
+/* Follows kernel.perf_event_max_sample_rate: lower rates where it is lower, none where samples could hang the kernel,
+ * and those of the config when it allows them again. A sentence in news, also of events that the kernel has paused. */
+void monitor_follow_sample_rate(struct monitor *monitor, struct reason *news);
+/* Has it kept with the count until when samples were taken. */
+void monitor_note_sampled(struct monitor *monitor);
+
+/* The end of an interval, for captures. */
+void monitor_tick_captures(struct monitor *monitor);
+
+/* All figures: the caller's own (or NULL) and the monitor's. */
+struct self_stats monitor_self_stats(const struct monitor *monitor, const struct self_stats *own);

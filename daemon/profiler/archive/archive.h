@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Samples by time, in a hard bound of memory.
+ *
+ * A sample is 16 bytes: when, in which context (event, cgroup and command), on which stack, and its weight. Samples
+ * stand in segments, oldest first. Stacks, frames, modules and texts exist once for all samples, in tables (table.h): a
+ * stack is a node of a tree whose root is the outermost caller, a frame is a place in a file (never an address, but for
+ * the kernel's), and the name of its function, once it is known.
+ *
+ * When the memory is used up the oldest segment is dropped, and with it whatever only its samples had used. Thus
+ * the reach, the time that the samples go back to, follows from the memory and the load.
+ */
+
+#include "base/elf/module.h"
+#include "base/util/clock.h"
+#include "profiler/archive/table.h"
+#include "profiler/naming/naming.h"
+
+#include <sys/queue.h>
+
+/* Frames of a stack; a deeper one loses its outermost callers. */
+#define ARCHIVE_DEPTH_MAX 128
+
+#define ARCHIVE_KERNEL "[kernel]"
+#define ARCHIVE_UNKNOWN "[unknown]"
+#define ARCHIVE_ANONYMOUS "[anon]"
+
+/* The cgroup and the command of a sample that says no more of itself: nobody is to see it. No cgroup has that label,
+ * since labels begin with '/'. */
+#define ARCHIVE_HIDDEN "(hidden)"
+
+/* Entries of the tables, and what they refer to by number. The key comes after `last`. */
+struct archive_text {
+	uint32_t last;
+	uint32_t size;	  /* with its NUL */
+	uint64_t hash[2]; /* keyed: no two texts have the same */
+	char *text;	  /* valid UTF-8 */
+};
+
+struct archive_module {
+	uint32_t last;
+	uint32_t path; /* text */
+	struct module_key key;
+};
+
+struct archive_frame {
+	uint32_t last;
+	uint32_t module;
+	uint64_t offset;      /* in the file; in the kernel, the address; the naming of the unknown; 0: one place */
+	uint32_t name;	      /* text, or 0 */
+	uint32_t naming : 8;  /* enum naming */
+	uint32_t behind : 24; /* bytes from the start of its function to the offset, if only that is known */
+};
+
+struct archive_node {
+	uint32_t last;
+	uint32_t parent; /* the caller's node, or 0 */
+	uint32_t frame;
+};
+
+struct archive_context {
+	uint32_t last;
+	uint32_t event, cgroup, command; /* texts */
+};
+
+struct stored_sample {
+	uint32_t ms;		/* since the segment's base */
+	uint32_t context, node; /* node 0: no stack */
+	uint32_t weight;	/* packed: archive_weight() */
+};
+
+struct segment {
+	uint32_t age;
+	uint64_t base; /* CLOCK_MONOTONIC ns, whole ms; as are the times of the first and the last sample */
+	uint64_t first, last;
+	uint32_t nr, cap;
+	struct stored_sample *samples; /* whole pages; a child that answers a question shares them */
+	TAILQ_ENTRY(segment) in_all;
+};
+TAILQ_HEAD(segment_list, segment);
+
+struct archive {
+	size_t limit, used;	      /* bytes */
+	struct segment_list segments; /* oldest first; the last one is open */
+	uint32_t nr_segments, age;
+	struct table texts, modules, frames, nodes, contexts;
+	size_t text_bytes, sample_bytes;
+	uint64_t keys[2];    /* of the texts' hashes */
+	uint32_t nr_untried; /* frames that were added since all were looked through */
+	bool only_kernel;    /* … of which none but the kernel's are untried */
+	uint32_t asked;	     /* module of the last request, which keeps its number; 0: none */
+	uint32_t turn;	     /* module of the last request that there was */
+	uint64_t sweeps;     /* times that numbers of entries were given up */
+	uint64_t samples;    /* ever added */
+	uint64_t dropped;    /* never added: no memory */
+};
+
+/* limit: bytes, at least ARCHIVE_LIMIT_MIN. -ENOMEM. */
+#define ARCHIVE_LIMIT_MIN ((size_t)256 * 1024)
+int archive_new(struct archive **ret, size_t limit);
+struct archive *archive_free(struct archive *archive);
+DEFINE_CLEANUP(struct archive *, archive_free)
+
+/* Another limit: what is too much is dropped. */
+void archive_set_limit(struct archive *archive, size_t limit);
+
+struct archive_place {
+	const struct module_key *key; /* NULL: none */
+	const char *path;
+	uint64_t offset;
+	enum naming naming; /* NAMING_UNTRIED, NAMING_NAMED with a name, or why it can't have one */
+	const char *name;
+};
+
+struct archive_sample {
+	uint64_t time; /* CLOCK_MONOTONIC ns */
+	const char *event, *cgroup, *command;
+	uint64_t weight;
+	const struct archive_place *places; /* the innermost first */
+	size_t nr;
+};
+
+/* Adds a sample, and drops the oldest ones if there is no room. -ENOMEM, -ENOSPC: it is not added, and counted as
+ * dropped. */
+int archive_add(struct archive *archive, const struct archive_sample *sample);
+
+/* Times of samples are whole milliseconds, and so are the bounds of stretches, to the nearest: the end of an answer is
+ * the beginning of the next one, also when it has been turned into the time of day and back. */
+static inline uint64_t archive_moment(uint64_t time)
+{
+	uint64_t moment = time - time % NS_PER_MS;
+
+	return time - moment < NS_PER_MS / 2 || moment > UINT64_MAX - NS_PER_MS ? moment : moment + NS_PER_MS;
+}
+
+/* The weight of a sample: exact below 2^31, and to 1 in 2^21 up to 2^41, at which it ends. */
+uint64_t archive_weight(const struct stored_sample *sample);
+
+/* The time of the oldest sample, or 0. */
+uint64_t archive_oldest(const struct archive *archive);
+size_t archive_bytes(const struct archive *archive);
+
+const char *archive_text(const struct archive *archive, uint32_t text);
+/* The number of that text, which is valid UTF-8, or 0. */
+uint32_t archive_find_text(const struct archive *archive, const char *text);
+
+/* --- entries from another archive (extract.h) */
+
+/* Room for a sample of that time, and the bytes by which the tables may grow: entries that are put from then on are
+ * kept for as long as the sample. -ENOSPC: archive_drop_oldest() makes room; -ENOMEM. */
+int archive_prepare(struct archive *archive, uint64_t time, size_t *ret_budget);
+/* A text that is valid UTF-8. Errors as of table_put(). */
+int archive_put_text(struct archive *archive, const char *text, size_t *budget, uint32_t *ret);
+/* Adds the sample for which there is room. */
+void archive_put_sample(struct archive *archive, uint64_t time, uint32_t context, uint32_t node, uint64_t weight);
+/* False: there was nothing left to drop. */
+bool archive_drop_oldest(struct archive *archive);
+
+/* --- names */
+
+/* Frames of one module that have not been looked up. The module stays while its request is the last one, whatever
+ * samples are dropped. */
+struct archive_request {
+	uint32_t module;
+	size_t nr;
+	uint64_t *offsets; /* the room is the caller's */
+};
+
+/* Fills in the frames of a module that are untried, at most max of them, and marks them as asked; false: there are
+ * none. Modules take turns. The request before it is over. kernel: those of the kernel may be asked for. */
+bool archive_ask(struct archive *archive, struct archive_request *ret, size_t max, bool kernel);
+
+/* A frame gets its name: NULL, or a text that is valid UTF-8; behind: bytes from the start of its function to the
+ * offset, or 0. */
+void archive_name(struct archive *archive, uint32_t frame, enum naming naming, const char *name, uint64_t behind);
+
+/* The same, as the answer for a frame of the request; name: NULL, or bytes. It is ignored if the frame is gone. */
+void archive_answer(struct archive *archive, const struct archive_request *request, uint64_t offset, enum naming naming,
+		    const char *name, uint64_t behind);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/capture/capture-saver.h"
+
+#include "base/util/log-once.h"
+#include "base/util/log.h"
+#include "profiler/answer/profile.h"
+#include "profiler/capture/capture-folder.h"
+#include "service/persist/state-folder.h"
+#include "web/api/answer-child.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A disk can be slow. */
+#define SAVE_LIMIT_US 300000000U
+
+struct capture_saver {
+	struct monitor *monitor;
+	char *folder; /* or NULL: there is no state directory */
+	struct answer_child *child;
+	char *id; /* of the capture that the child is at; NULL: none */
+	struct log_once problem;
+};
+
+/* --- one capture */
+
+struct work {
+	const struct capture_saver *saver;
+	const struct capture *capture;
+};
+
+/* All of it, for pprof. */
+static int render_capture(const struct capture *capture, struct buf *ret, struct reason *why)
+{
+	const struct profile_query query = { .to = UINT64_MAX, .by = PROFILE_BY_CGROUP | PROFILE_BY_COMMAND };
+	struct expose_profile what = { .clock = &capture->cause.clock };
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = capture_ask(capture, &query, &profile, &what.measure);
+
+	what.profile = profile;
+	if (r == 0)
+		r = expose_profile_pprof(ret, &what);
+	return r < 0 ? reason_set(why, r, "captures can't be saved: %s", strerror(-r)) : 0;
+}
+
+static int save_capture(const struct work *work, struct reason *why)
+{
+	const struct config *config = monitor_config(work->saver->monitor);
+	struct capture_file file = {
+		.id = work->capture->id,
+		.rule = work->capture->cause.rule,
+		.keep = UINT64_MAX,
+		.max_bytes = config->capture_memory,
+	};
+	_cleanup_(buf_release) struct buf bytes = {};
+	int r = render_capture(work->capture, &bytes, why);
+
+	for (size_t i = 0; i < config->nr_captures; i++)
+		if (strcmp(config->captures[i].name, file.rule) == 0)
+			file.keep = config->captures[i].keep;
+	return r < 0 ? r : capture_folder_write(work->saver->folder, &file, bytes.data, bytes.len, why);
+}
+
+/* The body is what went wrong, and a NUL. */
+static void save_in_child(struct response *ret, const void *what)
+{
+	struct reason why = {};
+
+	(void)save_capture(what, &why);
+	ret->status = 200;
+	buf_add(&ret->body, why.text, strlen(why.text) + 1);
+}
+
+static void note_result(struct capture_saver *saver, const char *id, const char *problem)
+{
+	monitor_capture_saved(saver->monitor, id, problem);
+	if (problem[0])
+		log_once_line(&saver->problem, LOG_WARNING, problem);
+	else
+		log_once_resolved(&saver->problem, "captures are saved again");
+}
+
+/* --- on the loop */
+
+static void on_end(void *userdata)
+{
+	struct capture_saver *saver = userdata;
+	_cleanup_(freep) char *id = steal_ptr(saver->id);
+	struct response response = {};
+	struct reason why = {};
+	int r = answer_child_take(saver->child, &response);
+
+	if (r < 0)
+		reason_set(&why, r, "captures can't be saved: %s",
+			   r == -ETIME	? "it takes too long" :
+			   r == -ECHILD ? "their child has crashed" :
+					  strerror(-r));
+	else
+		reason_set(&why, 0, "%.*s", (int)response.shared->len, response.shared->data);
+	response_release(&response);
+	note_result(saver, id, why.text);
+	capture_saver_turn(saver);
+}
+
+int capture_saver_folder(char **ret)
+{
+	_cleanup_(freep) char *folder = NULL;
+
+	*ret = NULL;
+	if (state_folder_path(&folder) < 0)
+		return -ENOMEM;
+	if (!folder || asprintf(ret, "%s/captures", folder) >= 0)
+		return 0;
+	*ret = NULL;
+	return -ENOMEM;
+}
+
+int capture_saver_new(struct capture_saver **ret, struct monitor *monitor, sd_event *loop, struct web_stats *stats)
+{
+	_cleanup_(capture_saver_freep) struct capture_saver *saver = calloc(1, sizeof(*saver));
+	int r;
+
+	if (!saver || capture_saver_folder(&saver->folder) < 0)
+		return -ENOMEM;
+	saver->monitor = monitor;
+	r = answer_child_new(&saver->child, loop, stats, SAVE_LIMIT_US, on_end, saver);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(saver);
+	return 0;
+}
+
+struct capture_saver *capture_saver_free(struct capture_saver *saver)
+{
+	if (!saver)
+		return NULL;
+	answer_child_free(saver->child);
+	log_once_release(&saver->problem);
+	free(saver->folder);
+	free(saver->id);
+	free(saver);
+	return NULL;
+}
+
+void capture_saver_turn(struct capture_saver *saver)
+{
+	const struct capture *capture = monitor_capture_to_save(saver->monitor);
+	const struct work work = { .saver = saver, .capture = capture };
+	struct reason why;
+	int r;
+
+	if (!capture || answer_child_is_busy(saver->child))
+		return;
+	saver->id = strdup(capture->id);
+	r = saver->id ? answer_child_start(saver->child, save_in_child, &work) : -ENOMEM;
+	if (r == 0)
+		return;
+	reason_set(&why, r, "captures can't be saved: %s", strerror(-r));
+	note_result(saver, capture->id, why.text);
+	free(saver->id);
+	saver->id = NULL;
+}
+
+void capture_saver_leave(struct capture_saver *saver)
+{
+	const struct capture *capture;
+
+	/* What the child was at is written anew. */
+	saver->child = answer_child_free(saver->child);
+	monitor_finish_captures(saver->monitor);
+	while ((capture = monitor_capture_to_save(saver->monitor))) {
+		const struct work work = { .saver = saver, .capture = capture };
+		struct reason why = {};
+
+		(void)save_capture(&work, &why);
+		note_result(saver, capture->id, why.text);
+	}
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Saves captures whose section asks for it (save = yes) in the state directory, one at a time, as their functions have
+ * got their names: in a child, since rendering takes long, and a disk may. A failure is logged once, and shown with the
+ * capture.
+ */
+
+#include "counting/world/world.h"
+
+#include <systemd/sd-event.h>
+
+struct capture_saver;
+
+/* The folder of saved captures, to be freed; NULL: there is no state directory. -ENOMEM. */
+int capture_saver_folder(char **ret);
+
+/* The monitor is borrowed. stats: the CPU time of children is added there. Negative errno. */
+int capture_saver_new(struct capture_saver **ret, struct monitor *monitor, sd_event *loop, struct web_stats *stats);
+/* Ends a child that is at work. */
+struct capture_saver *capture_saver_free(struct capture_saver *saver);
+DEFINE_CLEANUP(struct capture_saver *, capture_saver_free)
+
+/* Captures may have settled. */
+void capture_saver_turn(struct capture_saver *saver);
+
+/* At the stop: those that run end now, and all are saved. No turn comes after it. */
+void capture_saver_leave(struct capture_saver *saver);

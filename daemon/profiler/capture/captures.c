@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/capture/captures.h"
+
+#include "base/util/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+void captures_init(struct captures *captures, size_t limit)
+{
+	*captures = (struct captures){ .limit = limit };
+	TAILQ_INIT(&captures->all);
+}
+
+/* --- one */
+
+static void texts_release(struct capture_cause *cause)
+{
+	free((char *)cause->rule);
+	free((char *)cause->when);
+	free((char *)cause->cgroup);
+	free((char *)cause->counter);
+	free((char *)cause->reason);
+	free((char *)cause->measure.event);
+	free((char *)cause->key);
+	*cause = (struct capture_cause){};
+}
+
+static int copy_texts(struct capture_cause *ret, const struct capture_cause *cause)
+{
+	const struct {
+		const char **to, *from;
+	} texts[] = {
+		{ &ret->rule, cause->rule },	 { &ret->when, cause->when },
+		{ &ret->cgroup, cause->cgroup }, { &ret->counter, cause->counter },
+		{ &ret->reason, cause->reason }, { &ret->measure.event, cause->measure.event },
+		{ &ret->key, cause->key },
+	};
+	int r = 0;
+
+	*ret = *cause;
+	/* Those of the profiler, which change. */
+	ret->measure.events = NULL;
+	ret->measure.problem = NULL;
+	/* All of them are set, whether or not there is memory. */
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		*texts[i].to = texts[i].from ? strdup(texts[i].from) : NULL;
+		if (texts[i].from && !*texts[i].to)
+			r = -ENOMEM;
+	}
+	return r;
+}
+
+static struct capture *capture_free(struct capture *capture)
+{
+	if (!capture)
+		return NULL;
+	archive_free(capture->archive);
+	texts_release(&capture->cause);
+	free(capture->points);
+	free(capture->id);
+	free(capture);
+	return NULL;
+}
+DEFINE_CLEANUP(struct capture *, capture_free)
+
+uint64_t capture_shown(const struct capture_cause *cause, uint64_t time)
+{
+	return clock_steps_shown(&cause->clock, clock_steps_moment(&cause->clock, time));
+}
+
+static char *make_id(const struct capture_cause *cause, uint64_t number)
+{
+	time_t seconds = (time_t)(capture_shown(cause, cause->time) / NS_PER_S);
+	char when[32] = "", *id;
+	struct tm utc;
+
+	if (gmtime_r(&seconds, &utc))
+		(void)strftime(when, sizeof(when), "%Y%m%dT%H%M%SZ", &utc);
+	return asprintf(&id, "%s-%s-%" PRIu64, cause->rule, when, number) < 0 ? NULL : id;
+}
+
+static int capture_new(struct capture **ret, const struct capture_cause *cause, size_t limit, uint64_t number)
+{
+	_cleanup_(capture_freep) struct capture *capture = calloc(1, sizeof(*capture));
+	int r;
+
+	if (!capture)
+		return -ENOMEM;
+	r = copy_texts(&capture->cause, cause);
+	if (r == 0)
+		r = archive_new(&capture->archive, limit);
+	capture->id = make_id(cause, number);
+	capture->raised_number = -1;
+	if (r < 0 || !capture->id)
+		return -ENOMEM;
+	capture->extract = (struct extract){
+		.event = capture->cause.key,
+		.cgroup = capture->cause.cgroup,
+		.as = capture->cause.measure.event,
+		.from = cause->from,
+		.to = cause->to,
+	};
+	*ret = steal_ptr(capture);
+	return 0;
+}
+
+/* --- memory */
+
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+/* Beside the samples. */
+static size_t overhead_bytes(const struct capture *capture)
+{
+	const struct capture_cause *cause = &capture->cause;
+
+	return sizeof(*capture) + capture->nr_points * sizeof(*capture->points) + text_bytes(capture->id) +
+	       text_bytes(cause->rule) + text_bytes(cause->when) + text_bytes(cause->cgroup) +
+	       text_bytes(cause->counter) + text_bytes(cause->reason) + text_bytes(cause->measure.event) +
+	       text_bytes(cause->key);
+}
+
+size_t capture_bytes(const struct capture *capture)
+{
+	return overhead_bytes(capture) + archive_bytes(capture->archive);
+}
+
+/* The most that one that has not settled may take. */
+static size_t reserved_bytes(const struct capture *capture)
+{
+	return overhead_bytes(capture) + capture->archive->limit + CAPTURE_POINTS_MAX * sizeof(*capture->points);
+}
+
+size_t captures_bytes(const struct captures *captures)
+{
+	const struct capture *capture;
+	size_t sum = 0;
+
+	TAILQ_FOREACH(capture, &captures->all, in_all)
+		sum += capture->state == CAPTURE_KEPT ? capture_bytes(capture) : reserved_bytes(capture);
+	return sum;
+}
+
+static void drop_capture(struct captures *captures, struct capture *capture)
+{
+	TAILQ_REMOVE(&captures->all, capture, in_all);
+	captures->nr--;
+	captures->nr_unsettled -= capture->state != CAPTURE_KEPT;
+	capture_free(capture);
+}
+
+/* Of that rule, or of all (NULL). */
+static struct capture *oldest_kept(const struct captures *captures, const char *rule, bool to_be_saved)
+{
+	struct capture *capture;
+
+	TAILQ_FOREACH(capture, &captures->all, in_all)
+		if (capture->state == CAPTURE_KEPT && (to_be_saved || capture->disk != CAPTURE_TO_BE_SAVED) &&
+		    (!rule || strcmp(capture->cause.rule, rule) == 0))
+			break;
+	return capture;
+}
+
+/* False: there is no room for so many bytes more, even without those that have settled. */
+static bool make_room(struct captures *captures, size_t bytes)
+{
+	while (captures_bytes(captures) + bytes > captures->limit) {
+		struct capture *oldest = oldest_kept(captures, NULL, false) ?: oldest_kept(captures, NULL, true);
+
+		if (!oldest)
+			return false;
+		drop_capture(captures, oldest);
+		captures->dropped++;
+	}
+	return true;
+}
+
+void captures_release(struct captures *captures)
+{
+	struct capture *capture;
+
+	while ((capture = TAILQ_FIRST(&captures->all)))
+		drop_capture(captures, capture);
+}
+
+/* Those that run keep what they were given. */
+void captures_set_limit(struct captures *captures, size_t limit)
+{
+	captures->limit = limit;
+	(void)make_room(captures, 0);
+}
+
+int captures_add(struct captures *captures, const struct capture_cause *cause, struct capture **ret)
+{
+	size_t limit = captures->limit / CAPTURE_SHARE;
+	struct capture *capture;
+	int r;
+
+	if (captures->nr_unsettled >= CAPTURES_RUNNING_MAX)
+		return -EBUSY;
+	r = capture_new(&capture, cause, limit, captures->ever + 1);
+	if (r < 0)
+		return r;
+	if (!make_room(captures, reserved_bytes(capture))) {
+		capture_free(capture);
+		return -EBUSY;
+	}
+	captures->ever++;
+	captures->nr++;
+	captures->nr_unsettled++;
+	TAILQ_INSERT_TAIL(&captures->all, capture, in_all);
+	*ret = capture;
+	return 0;
+}
+
+void captures_settle(struct captures *captures, struct capture *capture)
+{
+	captures->nr_unsettled -= capture->state != CAPTURE_KEPT;
+	capture->state = CAPTURE_KEPT;
+}
+
+void captures_keep(struct captures *captures, const char *rule, uint64_t keep)
+{
+	const struct capture *capture;
+	uint64_t nr = 0;
+
+	TAILQ_FOREACH(capture, &captures->all, in_all)
+		nr += strcmp(capture->cause.rule, rule) == 0;
+	for (; nr > keep; nr--) {
+		struct capture *oldest = oldest_kept(captures, rule, false);
+
+		if (!oldest)
+			return;
+		drop_capture(captures, oldest);
+		captures->dropped++;
+	}
+}
+
+struct capture *captures_find(const struct captures *captures, const char *id)
+{
+	struct capture *capture;
+
+	TAILQ_FOREACH(capture, &captures->all, in_all)
+		if (strcmp(capture->id, id) == 0)
+			break;
+	return capture;
+}
+
+/* --- questions */
+
+size_t capture_samples(const struct capture *capture)
+{
+	const struct segment *segment;
+	size_t nr = 0;
+
+	TAILQ_FOREACH(segment, &capture->archive->segments, in_all)
+		nr += segment->nr;
+	return nr;
+}
+
+size_t capture_samples_dropped(const struct capture *capture)
+{
+	return capture->archive->samples + capture->archive->dropped - capture_samples(capture);
+}
+
+int capture_ask(const struct capture *capture, const struct profile_query *query, struct profile **ret,
+		struct profile_measure *ret_measure)
+{
+	const struct capture_cause *cause = &capture->cause;
+	struct profile_query whole = *query;
+
+	*ret_measure = cause->measure;
+	if (ret_measure->since < cause->from)
+		ret_measure->since = cause->from;
+	whole.event = cause->measure.event;
+	whole.since = ret_measure->since;
+	if (whole.from < whole.since)
+		whole.from = whole.since;
+	if (whole.to > cause->to)
+		whole.to = cause->to;
+	if (whole.to < whole.from)
+		whole.to = whole.from;
+	return profile_new(ret, capture->archive, &whole);
+}

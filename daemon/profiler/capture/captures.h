@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Captures: what was sampled of a cgroup before and after its counter was unusual (trigger.h), kept as an archive of
+ * its own (extract.h), with the reason. All together are in a hard bound of memory: the oldest go first, and those that
+ * are still to be saved on disk last.
+ *
+ * A capture runs until its stretch is over, and is settled when its functions have their names.
+ */
+
+#include "base/util/clock-steps.h"
+#include "base/util/reason.h"
+#include "profiler/answer/query.h"
+#include "profiler/capture/capture-info.h"
+#include "profiler/capture/extract.h"
+
+/* Captures that have not settled, and how much of the memory each of them may take; those that have settled take less,
+ * mostly. */
+#define CAPTURES_RUNNING_MAX 4
+#define CAPTURE_SHARE 8
+
+#define CAPTURE_POINTS_MAX PROFILE_SLOTS_MAX
+
+enum capture_state {
+	CAPTURE_RUNNING,
+	CAPTURE_SETTLING, /* its stretch is over */
+	CAPTURE_KEPT,
+};
+
+/* On disk, if that is wanted. */
+enum capture_disk {
+	CAPTURE_NOT_SAVED, /* nor is it to be */
+	CAPTURE_TO_BE_SAVED,
+	CAPTURE_SAVED,
+	CAPTURE_SAVE_FAILED,
+};
+
+/* A rate of the counter. */
+struct capture_point {
+	uint64_t end; /* CLOCK_REALTIME ns of its slot, as it was shown then */
+	double rate;  /* NAN: not known */
+};
+
+/* Why there is a capture, and of what. */
+struct capture_cause {
+	const char *rule;    /* the name of the rule's section */
+	const char *when;    /* the rule */
+	const char *cgroup;  /* label; NULL: all CPUs together */
+	const char *counter; /* the event of the rule */
+	const char *unit;    /* of its rate, per second; not copied */
+	const char *reason;  /* a sentence */
+	double value, threshold;
+	uint64_t time;			/* when it began, CLOCK_MONOTONIC ns */
+	uint64_t from, to;		/* CLOCK_MONOTONIC ns */
+	struct clock_steps clock;	/* up to its end: tells the wall times that were shown then */
+	struct profile_measure measure; /* of its samples; the event's name is that for users */
+	const char *key;		/* … and this is its name in the archive that they come from */
+};
+
+struct capture {
+	char *id;		    /* for users and files: the section's name, the time, and a number */
+	struct capture_cause cause; /* with texts of its own */
+	enum capture_state state;
+	enum capture_disk disk;
+	struct reason disk_problem;
+
+	struct archive *archive; /* of its own */
+	struct extract extract;
+
+	int raised_number; /* while more is sampled for it, under the name `id`, the number of that event; else -1 */
+	struct reason raise_problem;
+
+	uint64_t settle_until; /* CLOCK_MONOTONIC ns */
+	struct capture_point *points;
+	size_t nr_points;
+	TAILQ_ENTRY(capture) in_all;
+};
+
+TAILQ_HEAD(capture_list, capture);
+
+struct captures {
+	size_t limit;		 /* bytes */
+	struct capture_list all; /* oldest first */
+	size_t nr, nr_unsettled;
+	uint64_t ever, dropped;
+};
+
+void captures_init(struct captures *captures, size_t limit);
+/* Empties it. */
+void captures_release(struct captures *captures);
+/* Another limit: what is too much is dropped. */
+void captures_set_limit(struct captures *captures, size_t limit);
+
+/* Adds one that runs. Its texts are copied; the oldest that have settled make room. -EBUSY: there are too many that
+ * have not settled, or there is no room beside them; -ENOMEM. */
+int captures_add(struct captures *captures, const struct capture_cause *cause, struct capture **ret);
+
+/* It will not grow any more. */
+void captures_settle(struct captures *captures, struct capture *capture);
+
+/* Leaves so many of that rule: the oldest that have settled are dropped, unless they are still to be saved. */
+void captures_keep(struct captures *captures, const char *rule, uint64_t keep);
+
+/* By the id, or NULL. */
+struct capture *captures_find(const struct captures *captures, const char *id);
+
+/* The wall time that was shown at a time of CLOCK_MONOTONIC. */
+uint64_t capture_shown(const struct capture_cause *cause, uint64_t time);
+
+/* Samples in it, and those that it had no room for. */
+size_t capture_samples(const struct capture *capture);
+size_t capture_samples_dropped(const struct capture *capture);
+
+/* Bytes of one, and of all: those that have not settled count as the most that they may take. */
+size_t capture_bytes(const struct capture *capture);
+size_t captures_bytes(const struct captures *captures);
+
+/* Answers a question about it as profile_new() does, within its stretch. query->event and query->since are the
+ * capture's; ret_measure->gaps are those of its whole stretch. */
+int capture_ask(const struct capture *capture, const struct profile_query *query, struct profile **ret,
+		struct profile_measure *ret_measure);

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/capturer.h"
+
+#include "base/util/clock.h"
+#include "counting/alarm/capture-rules.h"
+#include "profiler/profile-events.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* For this long a turn copies samples, for each capture. */
+#define COPY_NS (2 * NS_PER_MS)
+
+/* Copying is worth while if it is not done all the time. */
+#define COPY_PAUSE_NS (NS_PER_S / 4)
+
+/* For so long a capture waits for the names of its functions. */
+#define SETTLE_NS (30 * (uint64_t)NS_PER_S)
+
+struct capturer {
+	struct capture_rules rules;
+	struct captures captures;
+	const struct archive *archive; /* the profiler's, of which the captures are; only to be compared */
+	uint64_t copied_at;	       /* CLOCK_MONOTONIC ns; 0: at once */
+	struct reason news;
+	const struct capturer_world *world; /* during a tick */
+};
+
+int capturer_new(struct capturer **ret)
+{
+	struct capturer *capturer = calloc(1, sizeof(*capturer));
+
+	if (!capturer)
+		return -ENOMEM;
+	captures_init(&capturer->captures, 0);
+	*ret = capturer;
+	return 0;
+}
+
+struct capturer *capturer_free(struct capturer *capturer)
+{
+	if (!capturer)
+		return NULL;
+	capture_rules_release(&capturer->rules);
+	captures_release(&capturer->captures);
+	free(capturer);
+	return NULL;
+}
+
+/* --- a higher rate */
+
+static void raise_rate(struct capturer *capturer, struct capture *capture, uint64_t rate,
+		       const struct cgroup_identity *identity)
+{
+	const struct cgroup_tree *tree = capturer->world->tree;
+	const struct cgroup *cgroup = identity && tree ? cgroup_tree_find(tree, identity->id) : NULL;
+	_cleanup_(closep) int fd = -1;
+	int number = 0;
+
+	if (identity)
+		fd = cgroup ? cgroup_open(tree, cgroup) : -ENOENT;
+	if (identity && fd < 0)
+		number = reason_set(&capture->raise_problem, fd, "its directory can't be opened: %s", strerror(-fd));
+	if (number == 0)
+		number = profiler_raise(capturer->world->profiler, capture->cause.measure.event, rate, fd, capture->id,
+					&capture->raise_problem);
+	if (number < 0)
+		return;
+	capture->raised_number = number;
+	capture->extract.finer = capture->id;
+	capture->extract.finer_from = clock_monotonic_ns();
+	capture->extract.finer_to = UINT64_MAX;
+}
+
+static void lower_rate(struct capture *capture, struct profiler *profiler)
+{
+	if (capture->raised_number < 0)
+		return;
+	profiler_lower(profiler, capture->raised_number);
+	capture->raised_number = -1;
+	capture->extract.finer_to = clock_monotonic_ns();
+}
+
+void capturer_pause(struct capturer *capturer, struct profiler *profiler)
+{
+	struct capture *capture;
+
+	TAILQ_FOREACH(capture, &capturer->captures.all, in_all) {
+		if (capture->raised_number < 0)
+			continue;
+		lower_rate(capture, profiler);
+		reason_set(&capture->raise_problem, 0, "events were opened anew meanwhile");
+	}
+	capturer->copied_at = 0;
+}
+
+/* --- beginning */
+
+/* "1.98 CPUs", "15230 per second". */
+static void describe_rate(struct reason *ret, const struct event *event, double value)
+{
+	const char *unit = event_unit_name(event->unit);
+
+	if (strcmp(unit, "seconds") == 0)
+		reason_set(ret, 0, "%.3g CPUs", value);
+	else
+		reason_set(ret, 0, "%.6g%s%s per second", value, unit[0] ? " " : "", unit);
+}
+
+static void explain_cause(struct reason *ret, const struct watched_rule *rule, const struct due_target *target)
+{
+	const char *label = target->identity ? target->identity->label : "all CPUs";
+	struct reason value, threshold, duration = {};
+
+	describe_rate(&value, target->event, target->value);
+	describe_rate(&threshold, target->event, rule->rule.threshold);
+	if (rule->rule.duration)
+		reason_set(&duration, 0, " for %g s", (double)rule->rule.duration / NS_PER_S);
+	reason_set(ret, 0, "%.60s of %.200s: %.40s, %s %.40s%.40s", rule->rule.event, label, value.text,
+		   rule->rule.below ? "below" : "above", threshold.text, duration.text);
+}
+
+static const char *sampled_event_of(const struct config_capture *config)
+{
+	return config->event.text && *config->event.text ? config->event.text : PROFILE_CPU_CLOCK;
+}
+
+static void begin_capture(struct capturer *capturer, struct capture *capture, const struct watched_rule *rule,
+			  const struct due_target *target)
+{
+	struct reason before = capturer->news;
+
+	if (rule->config->rate)
+		raise_rate(capturer, capture, rule->config->rate, target->identity);
+	captures_keep(&capturer->captures, rule->name, rule->config->keep);
+	capturer->copied_at = 0;
+	reason_set(&capturer->news, 0, "%s%scapture %s: %s%s%s", before.text, before.text[0] ? "; " : "", capture->id,
+		   capture->cause.reason, capture->raise_problem.text[0] ? "; its rate is not raised: " : "",
+		   capture->raise_problem.text);
+}
+
+static enum due_answer take_target(void *userdata, const struct watched_rule *rule, const struct due_target *target)
+{
+	struct capturer *capturer = userdata;
+	const struct profiler *profiler = capturer->world->profiler;
+	uint64_t now = archive_moment(target->now);
+	struct capture_cause cause = {
+		.rule = rule->name,
+		.when = rule->when,
+		.cgroup = target->identity ? target->identity->label : NULL,
+		.counter = rule->rule.event,
+		.unit = event_unit_name(target->event->unit)[0] ? event_unit_name(target->event->unit) : "count",
+		.value = target->value,
+		.threshold = rule->rule.threshold,
+		.time = now,
+		.clock = *capturer->world->clock,
+		.from = now > rule->config->before ? now - rule->config->before : 0,
+		.to = now + rule->config->after,
+	};
+	struct capture *capture;
+	struct reason reason;
+
+	/* Nothing of it may be seen. */
+	if (target->identity && !profiler_admits(profiler, target->identity->label))
+		return DUE_IGNORED;
+	if (profiler_describe(profiler, sampled_event_of(rule->config), &cause.measure, &cause.key, &reason) < 0)
+		return DUE_NOT_NOW;
+	explain_cause(&reason, rule, target);
+	cause.reason = reason.text;
+	if (captures_add(&capturer->captures, &cause, &capture) < 0)
+		return DUE_NOT_NOW;
+	capture->disk = rule->config->save ? CAPTURE_TO_BE_SAVED : CAPTURE_NOT_SAVED;
+	begin_capture(capturer, capture, rule, target);
+	return DUE_TAKEN;
+}
+
+void capturer_tick(struct capturer *capturer, const struct capturer_world *world)
+{
+	if (!capturer->rules.nr)
+		return;
+	capturer->world = world;
+	capture_rules_tick(&capturer->rules, world->count, clock_monotonic_ns(),
+			   world->profiler ? NULL : world->no_profiler, take_target, capturer);
+	capturer->world = NULL;
+}
+
+/* --- the counter's rates over the stretch */
+
+static bool is_row_of(const struct capture *capture, const struct history_row *row)
+{
+	if (!capture->cause.cgroup)
+		return row->scope == SCOPE_CPU;
+	return row->scope == SCOPE_CGROUP && strcmp(row->identity->label, capture->cause.cgroup) == 0;
+}
+
+/* What is known of any row is known. */
+static void add_points(double *sum, const struct capture *capture, const struct history *history,
+		       const struct history_row_list *rows, const struct rule_columns *columns,
+		       const struct history_slot *slot)
+{
+	const struct history_row *row;
+
+	TAILQ_FOREACH(row, rows, in_list) {
+		if (!is_row_of(capture, row))
+			continue;
+		for (size_t i = 0; i < columns->nr; i++) {
+			double point = (double)history_point(history, row, columns->items[i], slot);
+
+			if (!isnan(point))
+				*sum = isnan(*sum) ? point : *sum + point;
+		}
+	}
+}
+
+static void fill_points(struct capture *capture, const struct history *history)
+{
+	const struct capture_cause *cause = &capture->cause;
+	struct history_slot slots[HISTORY_SLOTS];
+	const struct scope_plan *plan;
+	struct rule_columns columns;
+	size_t nr;
+
+	if (!history->plan)
+		return;
+	plan = &history->plan->scope[cause->cgroup ? SCOPE_CGROUP : SCOPE_CPU];
+	if (!capture_rule_columns(&columns, cause->counter, plan))
+		return;
+	nr = history_slots(history, slots);
+	capture->points = calloc(nr + 1, sizeof(*capture->points));
+	for (size_t i = 0; i < nr && capture->points; i++) {
+		double sum = NAN;
+
+		if (slots[i].end.monotonic <= cause->from || slots[i].end.monotonic - slots[i].length >= cause->to)
+			continue;
+		add_points(&sum, capture, history, &history->there, &columns, &slots[i]);
+		add_points(&sum, capture, history, &history->gone, &columns, &slots[i]);
+		capture->points[capture->nr_points++] = (struct capture_point){
+			.end = slots[i].end.realtime,
+			.rate = slots[i].gap ? NAN :
+					       sum * plan->columns[columns.items[0]].event->scale /
+						       ((double)slots[i].length / NS_PER_S),
+		};
+	}
+}
+
+/* --- samples */
+
+static void end_stretch(struct capture *capture, struct profiler *profiler, uint64_t now)
+{
+	lower_rate(capture, profiler);
+	capture->state = CAPTURE_SETTLING;
+	capture->settle_until = now + SETTLE_NS;
+}
+
+/* true: there are more samples. */
+static bool copy_samples(struct capture *capture, const struct capturer_world *world)
+{
+	uint64_t drained = profiler_drained(world->profiler);
+	struct capture_cause *cause = &capture->cause;
+	int r = extract_copy(&capture->extract, capture->archive, profiler_archive(world->profiler), COPY_NS);
+
+	cause->clock = *world->clock;
+	cause->measure.gaps = profiler_gaps(world->profiler, cause->from, cause->to);
+	if (r == 0 && drained >= cause->to)
+		end_stretch(capture, world->profiler, drained);
+	return r > 0;
+}
+
+/* Those that ran could not be dropped before. */
+static void keep_numbers(struct capturer *capturer)
+{
+	for (size_t i = 0; i < capturer->rules.nr; i++)
+		captures_keep(&capturer->captures, capturer->rules.items[i]->name,
+			      capturer->rules.items[i]->config->keep);
+}
+
+static void settle(struct capturer *capturer, struct capture *capture, const struct capturer_world *world, uint64_t now)
+{
+	if (extract_names(capture->archive, profiler_archive(world->profiler)) && now < capture->settle_until)
+		return;
+	fill_points(capture, world->history);
+	captures_settle(&capturer->captures, capture);
+}
+
+void capturer_turn(struct capturer *capturer, const struct capturer_world *world)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct capture *capture;
+	bool more = false;
+
+	if (!world->profiler || !capturer->captures.nr_unsettled ||
+	    (capturer->copied_at && now - capturer->copied_at < COPY_PAUSE_NS))
+		return;
+	TAILQ_FOREACH(capture, &capturer->captures.all, in_all)
+		if (capture->state == CAPTURE_RUNNING)
+			more |= copy_samples(capture, world);
+		else if (capture->state == CAPTURE_SETTLING)
+			settle(capturer, capture, world, now);
+	keep_numbers(capturer);
+	capturer->copied_at = more ? 0 : now;
+}
+
+/* All that there is of a stretch that would go on. */
+static void end_early(struct capture *capture, const struct capturer_world *world, uint64_t now)
+{
+	now = archive_moment(now);
+	if (capture->cause.to > now)
+		capture->cause.to = capture->extract.to = now;
+	while (copy_samples(capture, world))
+		;
+	lower_rate(capture, world->profiler);
+}
+
+void capturer_finish(struct capturer *capturer, const struct capturer_world *world)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct capture *capture;
+
+	TAILQ_FOREACH(capture, &capturer->captures.all, in_all) {
+		if (!world->profiler || capture->state == CAPTURE_KEPT)
+			continue;
+		if (capture->state == CAPTURE_RUNNING)
+			end_early(capture, world, now);
+		(void)extract_names(capture->archive, profiler_archive(world->profiler));
+		fill_points(capture, world->history);
+		captures_settle(&capturer->captures, capture);
+	}
+}
+
+/* --- a reload */
+
+/* Of what rules sample; those of their counters are found by capture_rules_tick(). */
+static void note_sampling_problems(struct capturer *capturer, const struct profiler *profiler)
+{
+	for (size_t i = 0; i < capturer->rules.nr; i++) {
+		struct watched_rule *rule = capturer->rules.items[i];
+		struct profile_measure measure;
+		const char *key;
+
+		rule->not_sampled.text[0] = '\0';
+		if (profiler)
+			(void)profiler_describe(profiler, sampled_event_of(rule->config), &measure, &key,
+						&rule->not_sampled);
+	}
+}
+
+int capturer_use(struct capturer *capturer, const struct config *config, const struct profiler *profiler)
+{
+	const struct archive *archive = profiler ? profiler_archive(profiler) : NULL;
+	int r = capture_rules_use(&capturer->rules, config);
+
+	if (archive != capturer->archive)
+		captures_release(&capturer->captures);
+	capturer->archive = archive;
+	captures_set_limit(&capturer->captures, (size_t)config->capture_memory);
+	keep_numbers(capturer);
+	note_sampling_problems(capturer, profiler);
+	return r;
+}
+
+/* --- questions */
+
+void capturer_news(struct capturer *capturer, struct reason *news)
+{
+	*news = capturer->news;
+	capturer->news.text[0] = '\0';
+}
+
+const struct captures *capturer_captures(const struct capturer *capturer)
+{
+	return &capturer->captures;
+}
+
+bool capturer_rule(const struct capturer *capturer, size_t i, struct capture_rule_info *ret)
+{
+	const struct watched_rule *rule = i < capturer->rules.nr ? capturer->rules.items[i] : NULL;
+
+	if (!rule)
+		return false;
+	*ret = (struct capture_rule_info){
+		.name = rule->name,
+		.when = rule->when,
+		.problem = rule->problem.text,
+		.captures = rule->captures,
+		.passed_over = rule->passed_over,
+	};
+	return true;
+}
+
+void capturer_stats(const struct capturer *capturer, struct profile_stats *ret)
+{
+	ret->captures = capturer->captures.nr;
+	ret->capture_bytes = captures_bytes(&capturer->captures);
+	ret->captures_dropped = capturer->captures.dropped;
+}
+
+const struct capture *capturer_to_save(const struct capturer *capturer)
+{
+	const struct capture *capture;
+
+	TAILQ_FOREACH(capture, &capturer->captures.all, in_all)
+		if (capture->state == CAPTURE_KEPT && capture->disk == CAPTURE_TO_BE_SAVED)
+			break;
+	return capture;
+}
+
+void capturer_saved(struct capturer *capturer, const char *id, const char *problem)
+{
+	struct capture *capture = captures_find(&capturer->captures, id);
+
+	if (!capture)
+		return;
+	capture->disk = problem[0] ? CAPTURE_SAVE_FAILED : CAPTURE_SAVED;
+	reason_set(&capture->disk_problem, 0, "%s", problem);
+	keep_numbers(capturer); /* it could not be dropped before */
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/naming/unwind-table.h"
+
+#include <string.h>
+
+/* How pointers are written, as of the LSB: a format, and what it is relative to. */
+#define PTR_ABSOLUTE 0x00
+#define PTR_ULEB128 0x01
+#define PTR_UDATA2 0x02
+#define PTR_UDATA4 0x03
+#define PTR_UDATA8 0x04
+#define PTR_SLEB128 0x09
+#define PTR_SDATA2 0x0a
+#define PTR_SDATA4 0x0b
+#define PTR_SDATA8 0x0c
+#define PTR_FORMAT 0x0f
+#define PTR_PC_RELATIVE 0x10
+#define PTR_DATA_RELATIVE 0x30
+#define PTR_RELATIVE 0x70
+#define PTR_INDIRECT 0x80
+#define PTR_NONE 0xff
+
+/* What all linkers write for the table: a pair of numbers of 4 bytes, relative to the header. */
+#define TABLE_ENCODING (PTR_DATA_RELATIVE | PTR_SDATA4)
+#define TABLE_ENTRY 8
+
+/* Bytes of a CIE's augmentation that are looked at. */
+#define AUGMENTATION_MAX 16
+
+/* Reads on from an offset of the file. */
+struct cursor {
+	const struct elf_image *image;
+	uint64_t at;
+	bool failed;
+};
+
+static uint64_t read_number(struct cursor *cursor, size_t size)
+{
+	uint64_t number = 0;
+	unsigned char bytes[sizeof(number)] = {};
+
+	if (!elf_image_read(cursor->image, cursor->at, bytes, size)) {
+		cursor->failed = true;
+		return 0;
+	}
+	cursor->at += size;
+	for (size_t i = 0; i < size; i++)
+		number |= (uint64_t)bytes[__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? i : size - 1 - i] << 8 * i;
+	return number;
+}
+
+static uint64_t read_signed(struct cursor *cursor, size_t size)
+{
+	uint64_t number = read_number(cursor, size), sign = UINT64_C(1) << (8 * size - 1);
+
+	return (number ^ sign) - sign;
+}
+
+/* Of at most ten bytes; the sign is left to the caller, who needs none. */
+static uint64_t read_leb128(struct cursor *cursor)
+{
+	uint64_t number = 0;
+
+	for (unsigned shift = 0; shift < 70 && !cursor->failed; shift += 7) {
+		uint64_t byte = read_number(cursor, 1);
+
+		if (shift < 64)
+			number |= (byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return number;
+	}
+	cursor->failed = true;
+	return 0;
+}
+
+/* A number in a pointer's format, without what it is relative to. */
+static uint64_t read_format(struct cursor *cursor, unsigned encoding)
+{
+	switch (encoding & PTR_FORMAT) {
+	case PTR_ABSOLUTE:
+		return read_number(cursor, sizeof(void *));
+	case PTR_UDATA2:
+		return read_number(cursor, 2);
+	case PTR_UDATA4:
+		return read_number(cursor, 4);
+	case PTR_UDATA8:
+	case PTR_SDATA8:
+		return read_number(cursor, 8);
+	case PTR_SDATA2:
+		return read_signed(cursor, 2);
+	case PTR_SDATA4:
+		return read_signed(cursor, 4);
+	case PTR_ULEB128:
+		return read_leb128(cursor);
+	default:
+		cursor->failed = true;
+		return 0;
+	}
+}
+
+/* base: the address of the file's offset 0 in the segment that is read. */
+static uint64_t read_pointer(struct cursor *cursor, unsigned encoding, uint64_t base, uint64_t data)
+{
+	uint64_t here = base + cursor->at, value = read_format(cursor, encoding);
+
+	switch (encoding & (PTR_RELATIVE | PTR_INDIRECT)) {
+	case PTR_ABSOLUTE:
+		return value;
+	case PTR_PC_RELATIVE:
+		return here + value;
+	case PTR_DATA_RELATIVE:
+		return data + value;
+	default:
+		cursor->failed = true;
+		return 0;
+	}
+}
+
+/* --- a function's entry (FDE), and what it shares with others (CIE) */
+
+/* A record's length, and the offset where it ends. */
+static uint64_t read_length(struct cursor *cursor)
+{
+	uint64_t length = read_number(cursor, 4);
+
+	if (length == UINT32_MAX)
+		length = read_number(cursor, 8);
+	cursor->failed |= length == 0 || length > cursor->image->bytes.size;
+	return length;
+}
+
+static void skip_in_augmentation(struct cursor *cursor, char what, unsigned *encoding)
+{
+	switch (what) {
+	case 'R':
+		*encoding = (unsigned)read_number(cursor, 1);
+		break;
+	case 'P': {
+		unsigned of_personality = (unsigned)read_number(cursor, 1);
+
+		(void)read_format(cursor, of_personality);
+		break;
+	}
+	case 'L':
+		(void)read_number(cursor, 1);
+		break;
+	case 'S': /* of signals */
+	case 'B': /* of signed return addresses */
+	case 'G': /* of tagged memory */
+		break;
+	default:
+		cursor->failed = true;
+		break;
+	}
+}
+
+/* How pointers to code are written, by the CIE at an offset. False: it is malformed, or says what is not known. */
+static bool read_cie(const struct elf_image *image, uint64_t at, unsigned *ret)
+{
+	struct cursor cursor = { .image = image, .at = at };
+	char augmentation[AUGMENTATION_MAX] = "";
+	uint64_t id, version;
+	size_t nr = 0;
+
+	(void)read_length(&cursor);
+	id = read_number(&cursor, 4);
+	version = read_number(&cursor, 1);
+	while (nr < sizeof(augmentation) && (augmentation[nr] = (char)read_number(&cursor, 1)))
+		nr++;
+	if (cursor.failed || id != 0 || (version != 1 && version != 3) || nr == sizeof(augmentation))
+		return false;
+	(void)read_leb128(&cursor); /* the code's alignment */
+	(void)read_leb128(&cursor); /* the data's */
+	if (version == 1)
+		(void)read_number(&cursor, 1); /* the register of the return address */
+	else
+		(void)read_leb128(&cursor);
+	*ret = PTR_ABSOLUTE;
+	if (augmentation[0] != 'z')
+		return !cursor.failed && !augmentation[0];
+	(void)read_leb128(&cursor);
+	for (size_t i = 1; i < nr && !cursor.failed; i++)
+		skip_in_augmentation(&cursor, augmentation[i], ret);
+	return !cursor.failed;
+}
+
+static bool read_fde(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+{
+	struct cursor cursor = { .image = image };
+	uint64_t base, pointer, back;
+	unsigned encoding;
+
+	if (!elf_image_offset(image, address, &cursor.at))
+		return false;
+	base = address - cursor.at;
+	(void)read_length(&cursor);
+	pointer = cursor.at;
+	back = read_number(&cursor, 4);
+	if (cursor.failed || back == 0 || back > pointer || !read_cie(image, pointer - back, &encoding))
+		return false;
+	*ret_start = read_pointer(&cursor, encoding, base, 0);
+	*ret_end = *ret_start + read_format(&cursor, encoding);
+	return !cursor.failed && *ret_end > *ret_start;
+}
+
+/* --- the table, by address */
+
+struct unwind_table {
+	struct cursor cursor; /* at its first entry */
+	uint64_t address;     /* of the header */
+	uint64_t nr;
+};
+
+static bool open_table(struct unwind_table *ret, const struct elf_image *image)
+{
+	struct cursor cursor = { .image = image };
+	unsigned version, of_frame, of_count, of_table;
+	elf_segment segment;
+	unsigned i = 0;
+
+	while (elf_image_segment(image, i, &segment) && segment.p_type != PT_GNU_EH_FRAME)
+		i++;
+	if (!elf_image_segment(image, i, &segment))
+		return false;
+	cursor.at = segment.p_offset;
+	version = (unsigned)read_number(&cursor, 1);
+	of_frame = (unsigned)read_number(&cursor, 1);
+	of_count = (unsigned)read_number(&cursor, 1);
+	of_table = (unsigned)read_number(&cursor, 1);
+	if (cursor.failed || version != 1 || of_count == PTR_NONE || of_table != TABLE_ENCODING)
+		return false;
+	if (of_frame != PTR_NONE)
+		(void)read_format(&cursor, of_frame);
+	ret->address = segment.p_vaddr;
+	ret->nr = read_format(&cursor, of_count);
+	ret->cursor = cursor;
+	return !cursor.failed && ret->nr <= image->bytes.size / TABLE_ENTRY;
+}
+
+static bool read_entry(const struct unwind_table *table, uint64_t i, uint64_t *ret_start, uint64_t *ret_fde)
+{
+	struct cursor cursor = table->cursor;
+
+	cursor.at += i * TABLE_ENTRY;
+	*ret_start = table->address + read_signed(&cursor, 4);
+	*ret_fde = table->address + read_signed(&cursor, 4);
+	return !cursor.failed;
+}
+
+bool unwind_table_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+{
+	uint64_t low = 0, high, start, end, fde = 0;
+	struct unwind_table table;
+
+	if (!open_table(&table, image))
+		return false;
+	/* The last entry that begins at the address or before. */
+	for (high = table.nr; low < high;) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (!read_entry(&table, middle, &start, &fde))
+			return false;
+		if (start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || !read_entry(&table, low - 1, &start, &fde) || !read_fde(image, fde, &start, &end) ||
+	    address < start || address >= end)
+		return false;
+	*ret_start = start;
+	*ret_end = end;
+	return true;
+}

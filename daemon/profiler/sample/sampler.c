@@ -1,0 +1,762 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/sample/sampler.h"
+
+#include "base/host/privilege.h"
+#include "counting/event/firing.h"
+#include "profiler/sample/pause.h"
+#include "profiler/sample/ring.h"
+#include "profiler/sample/unsampled.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Pages of data. 16 hold about 7 s of samples at 19 Hz with 40 frames each. */
+#define PAGES_OF_SAMPLES ((size_t)16)
+#define PAGES_OF_SIDE_BAND ((size_t)32)
+
+/* A ring with less room, or one of four pages and less with a quarter of it, may have lost records, which are seldom
+ * larger: 127 frames and the rest take 1.1 KB. */
+#define FULL_BYTES 4096
+
+/* As of <linux/perf_event.h> of Linux 6.0. */
+#define READ_LOST (UINT64_C(1) << 4)
+
+/* Parts of an attribute that some PMUs refuse, and without which an event is the same. */
+enum concession {
+	CONCEDE_NOTHING,
+	CONCEDE_PRECISE,
+	CONCEDE_GUEST,
+	CONCEDE_HV,
+	_CONCEDE_MAX,
+};
+
+/* An event on its CPUs. */
+struct sampled {
+	struct sampled_event what; /* while it is opened */
+	uint64_t period;	   /* of each sample; 0: the sample has it */
+	bool is_clock;
+	uint64_t paused_at; /* CLOCK_MONOTONIC ns: when the kernel has paused it for the last time; 0: never */
+	int cgroup;	    /* then: a directory's fd; -1: all tasks */
+	struct record_format format;
+	enum concession conceded; /* up to this */
+	size_t nr_open;
+	bool absent; /* on all CPUs, for the reason in problem */
+	bool slow_to_close;
+	struct reason problem;
+};
+
+/* One ring and the event it belongs to. */
+struct source {
+	int fd; /* -1: not open */
+	int cpu;
+	struct sampled *sampled; /* NULL: side-band */
+	struct ring ring;
+	uint64_t lost_heard;	    /* by records, each written when there is room again */
+	uint64_t lost_read;	    /* by read(2), where the kernel counts it there: exact, and of this event alone */
+	uint64_t read_at;	    /* lost_heard, then */
+	struct pause pause;	    /* of a clock */
+	struct unsampled unsampled; /* of an event with a period that is no clock */
+	uint64_t compared_at;	    /* CLOCK_MONOTONIC ns: its count was read for that */
+	/* The oldest record, while rings are merged. */
+	struct record record;
+	size_t size;
+};
+
+struct sampler {
+	int epoll_fd;
+	struct async_close *closer;
+	struct sampled *events; /* nr_events, and then room for those that come and go */
+	size_t nr_events;
+	struct record_format side_band;
+	struct source *sources; /* of a CPU: side-band, then one for each event; those that come and go are the last */
+	size_t nr_sources, nr_cpus;
+	struct source **heap; /* room for all sources; the one with the oldest record is the first */
+	size_t nr_heap;
+	uint64_t looked; /* CLOCK_MONOTONIC ns: after the heads were read */
+	struct sampler_stats stats;
+	struct reason memory_problem;
+
+	/* What the kernel accepts, as found out with the first event of all. */
+	bool no_lost, no_build_id, no_kernel, settled;
+};
+
+/* --- events */
+
+/* What all events have. */
+static void fill_common(struct perf_event_attr *attr, const struct sampler *sampler, size_t pages)
+{
+	attr->sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+	attr->read_format = sampler->no_lost ? 0 : READ_LOST;
+	attr->disabled = 1;
+	attr->sample_id_all = 1;
+	attr->use_clockid = 1;
+	attr->clockid = CLOCK_MONOTONIC;
+	attr->watermark = 1;
+	attr->wakeup_watermark = (uint32_t)(pages / 2 * (size_t)sysconf(_SC_PAGESIZE));
+	attr->exclude_kernel |= sampler->no_kernel;
+}
+
+static void fill_side_band(union event_attr *ret, const struct sampler *sampler)
+{
+	struct perf_event_attr *attr = &ret->attr;
+
+	*ret = (union event_attr){
+		.attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(*attr), .config = PERF_COUNT_SW_DUMMY },
+	};
+	fill_common(attr, sampler, PAGES_OF_SIDE_BAND);
+	attr->exclude_hv = 1;
+	attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = attr->cgroup = attr->ksymbol = 1;
+	attr->build_id = !sampler->no_build_id;
+}
+
+static bool is_clock(const struct perf_event_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE &&
+	       (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+}
+
+static void concede(struct perf_event_attr *attr, enum concession conceded)
+{
+	if (conceded >= CONCEDE_PRECISE)
+		attr->precise_ip = 0;
+	if (conceded >= CONCEDE_GUEST)
+		attr->exclude_guest = 0;
+	if (conceded >= CONCEDE_HV)
+		attr->exclude_hv = 0;
+}
+
+bool sampled_event_is_clock(const struct sampled_event *event)
+{
+	return event->nr && is_clock(&event->events[0].attr);
+}
+
+/* A clock's period is its rate, and all weights are the same then. */
+uint64_t sampled_event_period(const struct sampled_event *event)
+{
+	if (event->period)
+		return event->period;
+	return sampled_event_is_clock(event) ? NS_PER_S / event->rate : 0;
+}
+
+static void fill_event(union event_attr *ret, const struct sampler *sampler, const struct sampled *sampled,
+		       const struct event *event)
+{
+	struct perf_event_attr *attr = &ret->attr;
+
+	event_attr(ret, event);
+	fill_common(attr, sampler, PAGES_OF_SAMPLES);
+	attr->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_CGROUP;
+	attr->exclude_callchain_kernel = sampler->no_kernel;
+	if (is_clock(attr))
+		attr->exclude_idle = 1;
+	/* With the period in its samples, the kernel makes one at every software event, whatever the period is. */
+	attr->sample_period = sampled->period;
+	if (!attr->sample_period) {
+		attr->sample_type |= PERF_SAMPLE_PERIOD;
+		attr->freq = 1;
+		attr->sample_freq = sampled->what.rate;
+	}
+	concede(attr, sampled->conceded);
+}
+
+static struct record_format format_of(const struct perf_event_attr *attr)
+{
+	return (struct record_format){
+		.sample_type = attr->sample_type,
+		.read_format = attr->read_format,
+		.sample_id_all = true,
+	};
+}
+
+/* Leaves out something newer, or more than it may see; false: nothing is left to be left out. */
+static bool ask_for_less(struct sampler *sampler, int error)
+{
+	if (sampler->settled)
+		return false;
+	if ((error == -EACCES || error == -EPERM) && !sampler->no_kernel)
+		return sampler->no_kernel = true;
+	if (error != -EINVAL && error != -E2BIG)
+		return false;
+	if (!sampler->no_lost)
+		return sampler->no_lost = true;
+	if (!sampler->no_build_id)
+		return sampler->no_build_id = true;
+	return false;
+}
+
+static int open_side_band(struct sampler *sampler, int cpu)
+{
+	union event_attr whole;
+	int fd;
+
+	do {
+		fill_side_band(&whole, sampler);
+		fd = privilege_open_event(&whole.attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	} while (fd < 0 && ask_for_less(sampler, fd));
+	sampler->settled |= fd >= 0;
+	sampler->side_band = format_of(&whole.attr);
+	return fd;
+}
+
+/* The one of the event's alternatives that the CPU has. */
+static const struct event *event_on(const struct sampled *sampled, int cpu)
+{
+	for (size_t i = 0; i < sampled->what.nr; i++) {
+		const struct event *event = &sampled->what.events[i];
+
+		if (!event->absent && (!event->cpus.nr || cpulist_has(&event->cpus, cpu)))
+			return event;
+	}
+	return NULL;
+}
+
+static int open_event(const struct sampler *sampler, struct sampled *sampled, const struct event *event, int cpu)
+{
+	unsigned long flags = PERF_FLAG_FD_CLOEXEC | (sampled->cgroup < 0 ? 0 : PERF_FLAG_PID_CGROUP);
+	enum concession before = sampled->conceded;
+	_cleanup_(closep) int fd = -1;
+	union event_attr whole;
+
+	for (;; sampled->conceded++) {
+		fill_event(&whole, sampler, sampled, event);
+		fd = privilege_open_event(&whole.attr, sampled->cgroup, cpu, -1, flags);
+		if ((fd != -EINVAL && fd != -EOPNOTSUPP) || sampled->conceded + 1 == _CONCEDE_MAX)
+			break;
+	}
+	if (fd < 0) {
+		sampled->conceded = before; /* it was not for that */
+		return steal_fd(&fd);
+	}
+	sampled->format = format_of(&whole.attr);
+	if (event->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, event->filter) < 0)
+		return -errno;
+	return steal_fd(&fd);
+}
+
+/* event: NULL for the side-band. A privilege is missing on all CPUs alike. */
+static int explain_open(int error, int cpu, const struct event *event, struct reason *why)
+{
+	const char *text = event ? event->text : "records of processes and their mappings";
+
+	if (error == -EACCES || error == -EPERM)
+		return reason_set(why, error, "%s%sCPUs can't be sampled (%s): give the process CAP_PERFMON%s",
+				  event ? event->text : "", event ? ": " : "", strerrorname_np(-error),
+				  event && !is_clock(&event->attr) ? ", and for some events CAP_SYS_ADMIN" : "");
+	if (error == -EOPNOTSUPP || error == -ENOENT || error == -EINVAL)
+		return reason_set(why, error,
+				  "CPU %d has no samples of %s (%s): the kernel, or the PMU, can't take them", cpu,
+				  text, strerrorname_np(-error));
+	return reason_set(why, error, "CPU %d can't be sampled: %s: %s (%s)", cpu, text, strerror(-error),
+			  strerrorname_np(-error) ?: "?");
+}
+
+/* --- rings */
+
+static void source_close(struct sampler *sampler, struct source *source)
+{
+	if (source->fd < 0)
+		return;
+	/* First, since an event without its ring hangs up for ever. */
+	(void)epoll_ctl(sampler->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+	ring_unmap(&source->ring);
+	if (source->sampled && source->sampled->slow_to_close)
+		async_close_submit(sampler->closer, steal_fd(&source->fd));
+	else
+		source->fd = safe_close(source->fd);
+}
+
+/* Of less memory, if this user may not lock so much. */
+static int map_ring(struct sampler *sampler, struct source *source, struct reason *why)
+{
+	static const char hint[] = "raise kernel.perf_event_mlock_kb, or LimitMEMLOCK=";
+	size_t wanted = source->sampled ? PAGES_OF_SAMPLES : PAGES_OF_SIDE_BAND, pages = wanted;
+	int r;
+
+	do
+		r = ring_map(&source->ring, source->fd, pages);
+	while (r == -EPERM && (pages /= 2));
+	if (r < 0)
+		return reason_set(why, r, "no memory for ring buffers (%s): %s", strerror(-r), hint);
+	if (pages < wanted && !sampler->memory_problem.text[0])
+		reason_set(&sampler->memory_problem, 0,
+			   "ring buffers are smaller than they should be (%zu instead of %zu pages), and lose samples "
+			   "sooner: this user may not lock more memory; %s",
+			   pages, wanted, hint);
+	return 0;
+}
+
+/* Starts the event, whose fd is the source's already. */
+static int source_start(struct sampler *sampler, struct source *source, struct reason *why)
+{
+	struct epoll_event events = { .events = EPOLLIN, .data.fd = source->fd };
+	int r = map_ring(sampler, source, why);
+
+	if (r == 0 && epoll_ctl(sampler->epoll_fd, EPOLL_CTL_ADD, source->fd, &events) < 0)
+		r = reason_set(why, -errno, "rings can't be polled: %s", strerror(errno));
+	if (r == 0 && ioctl(source->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+		r = explain_open(-errno, source->cpu, source->sampled ? event_on(source->sampled, source->cpu) : NULL,
+				 why);
+	if (r < 0)
+		source_close(sampler, source);
+	return r;
+}
+
+static int source_open(struct sampler *sampler, struct source *source, struct reason *why)
+{
+	const struct event *event = source->sampled ? event_on(source->sampled, source->cpu) : NULL;
+
+	if (source->sampled && !event)
+		return reason_set(why, -ENODEV, "CPU %d does not have this event", source->cpu);
+	source->fd = event ? open_event(sampler, source->sampled, event, source->cpu) :
+			     open_side_band(sampler, source->cpu);
+	if (source->fd < 0) {
+		int r = explain_open(source->fd, source->cpu, event, why);
+
+		source->fd = -1;
+		return r;
+	}
+	if (event)
+		source->sampled->slow_to_close = event_is_slow_to_close(event);
+	return source_start(sampler, source, why);
+}
+
+/* Also an event that opens and does not count. */
+static int explain_absent(const struct sampler *sampler, const struct sampled_event *what, struct reason *why)
+{
+	struct reason missed = {};
+	int fd;
+
+	for (size_t i = 0; i < what->nr; i++)
+		if (what->events[i].uncore)
+			return reason_set(why, -EOPNOTSUPP, "%s is a device's event, and has no tasks to be sampled",
+					  what->events[i].text);
+	for (size_t i = 0; i < what->nr; i++)
+		if (!what->events[i].absent) {
+			bool fires = event_fires(&what->events[i], &fd, &missed);
+
+			async_close_submit(sampler->closer, fd);
+			if (fires)
+				return 0;
+		}
+	if (missed.text[0])
+		return reason_set(why, -EOPNOTSUPP, "%s", missed.text);
+	return reason_set(why, -ENOENT, "%s", what->nr && what->events[0].why_absent ? what->events[0].why_absent : "");
+}
+
+/* An event that can't be opened is tried on the other CPUs as well: they may be of another kind. */
+static void open_events(struct sampler *sampler, struct source *sources, int cpu)
+{
+	for (size_t i = 0; i < sampler->nr_events; i++) {
+		struct source *source = &sources[i];
+		struct reason why = {};
+
+		*source = (struct source){ .fd = -1, .cpu = cpu, .sampled = &sampler->events[i] };
+		if (source->sampled->absent)
+			continue;
+		if (source_open(sampler, source, &why) == 0)
+			source->sampled->nr_open++;
+		else
+			source->sampled->problem = why;
+	}
+}
+
+/* Side-band first: a mapping is known before the first sample in it. */
+static int cpu_open(struct sampler *sampler, int cpu, struct reason *why)
+{
+	struct source *sources = &sampler->sources[sampler->nr_sources];
+	int r;
+
+	sources[0] = (struct source){ .fd = -1, .cpu = cpu };
+	r = source_open(sampler, &sources[0], why);
+	if (r < 0)
+		return r;
+	open_events(sampler, &sources[1], cpu);
+	if (sources[1].fd < 0) {
+		*why = sampler->events[0].problem;
+		for (size_t i = 0; i <= sampler->nr_events; i++)
+			source_close(sampler, &sources[i]);
+		return -ENODEV;
+	}
+	sampler->nr_sources += sampler->nr_events + 1;
+	sampler->nr_cpus++;
+	return 0;
+}
+
+static int open_cpus(struct sampler *sampler, const struct cpulist *cpus, struct reason *why)
+{
+	size_t nr = (cpus->nr + 1) * (sampler->nr_events + 1 + SAMPLER_EXTRAS);
+	int r = reason_set(why, -ENODEV, "there is no CPU to be sampled");
+
+	sampler->sources = calloc(nr, sizeof(*sampler->sources));
+	sampler->heap = calloc(nr, sizeof(struct source *));
+	if (!sampler->sources || !sampler->heap)
+		return reason_set(why, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < cpus->nr; i++)
+		r = cpu_open(sampler, cpus->cpu[i], why);
+	if (sampler->nr_cpus == 0)
+		return r;
+	why->text[0] = '\0';
+	for (size_t i = 0; i < sampler->nr_events; i++) {
+		sampler->events[i].what = (struct sampled_event){};
+		if (sampler->events[i].nr_open)
+			sampler->events[i].problem.text[0] = '\0';
+	}
+	return 0;
+}
+
+int sampler_new(struct sampler **ret, const struct sampled_event *events, size_t nr, const struct cpulist *cpus,
+		struct async_close *closer, struct reason *why)
+{
+	_cleanup_(sampler_freep) struct sampler *sampler = calloc(1, sizeof(*sampler));
+	int r;
+
+	if (!sampler)
+		return reason_set(why, -ENOMEM, "out of memory");
+	sampler->closer = closer;
+	sampler->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (sampler->epoll_fd < 0)
+		return reason_set(why, -errno, "rings can't be polled: %s", strerror(errno));
+	sampler->events = calloc(nr + SAMPLER_EXTRAS, sizeof(*sampler->events));
+	if (!sampler->events)
+		return reason_set(why, -ENOMEM, "out of memory");
+	sampler->nr_events = nr;
+	for (size_t i = 0; i < nr; i++) {
+		sampler->events[i].what = events[i];
+		sampler->events[i].cgroup = -1;
+		sampler->events[i].period = sampled_event_period(&events[i]);
+		sampler->events[i].absent = explain_absent(sampler, &events[i], &sampler->events[i].problem) < 0;
+		sampler->events[i].is_clock = sampled_event_is_clock(&events[i]);
+	}
+	async_close_pause(closer);
+	r = open_cpus(sampler, cpus, why);
+	async_close_resume(closer);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(sampler);
+	return 0;
+}
+
+struct sampler *sampler_free(struct sampler *sampler)
+{
+	if (!sampler)
+		return NULL;
+	for (size_t i = 0; i < sampler->nr_sources; i++)
+		source_close(sampler, &sampler->sources[i]);
+	safe_close(sampler->epoll_fd);
+	free(sampler->sources);
+	free(sampler->events);
+	free(sampler->heap);
+	free(sampler);
+	return NULL;
+}
+
+const char *sampler_problem(const struct sampler *sampler, size_t event)
+{
+	return sampler->events[event].problem.text;
+}
+
+uint64_t sampler_paused_at(const struct sampler *sampler, size_t event)
+{
+	const struct sampled *sampled = &sampler->events[event];
+
+	return sampled->is_clock ? 0 : sampled->paused_at;
+}
+
+const char *sampler_memory_problem(const struct sampler *sampler)
+{
+	return sampler->memory_problem.text;
+}
+
+int sampler_fd(const struct sampler *sampler)
+{
+	return sampler->epoll_fd;
+}
+
+/* --- merging */
+
+/* Makes the source's oldest record its next one; false: it has none that is due. A time after the heads were read can't
+ * be true: such a record is due at once, since a ring that waits for it would stand still. */
+static bool source_next(const struct sampler *sampler, struct source *source, uint64_t until)
+{
+	const struct record_format *format = source->sampled ? &source->sampled->format : &sampler->side_band;
+	const void *data;
+
+	while ((data = ring_peek(&source->ring, &source->size))) {
+		if (record_parse(&source->record, format, data, source->size) == 0) {
+			if (source->record.id.time > sampler->looked)
+				source->record.id.time = until;
+			return source->record.id.time <= until;
+		}
+		source->ring.broken++;
+		ring_take(&source->ring, source->size);
+	}
+	return false;
+}
+
+static void sift_down(struct sampler *sampler, size_t at)
+{
+	for (;;) {
+		size_t least = at;
+
+		for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < sampler->nr_heap; child++)
+			if (sampler->heap[child]->record.id.time < sampler->heap[least]->record.id.time)
+				least = child;
+		if (least == at)
+			return;
+		struct source *moved = sampler->heap[at];
+
+		sampler->heap[at] = sampler->heap[least];
+		sampler->heap[least] = moved;
+		at = least;
+	}
+}
+
+/* Of an event whose samples do not tell their period, it is fixed. */
+static void weigh(struct source *source)
+{
+	const struct sampled *sampled = source->sampled;
+
+	if (!sampled || !sampled->period)
+		return;
+	source->record.sample.period = sampled->period;
+	if (sampled->is_clock)
+		source->record.sample.period += pause_take(&source->pause, source->record.id.time, sampled->period);
+}
+
+static void note_pause(struct sampler *sampler, struct source *source, uint64_t time)
+{
+	sampler->stats.throttled++;
+	if (source->sampled)
+		source->sampled->paused_at = time;
+	pause_begin(&source->pause, time);
+}
+
+static void note_record(struct sampler *sampler, struct source *source)
+{
+	const struct record *record = &source->record;
+
+	if (record->type == PERF_RECORD_SAMPLE)
+		sampler->stats.samples++;
+	else
+		sampler->stats.records++;
+	switch (record->type) {
+	case PERF_RECORD_SAMPLE:
+		weigh(source);
+		unsampled_sample(&source->unsampled, record->id.time);
+		break;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		source->lost_heard += record->lost.lost;
+		break;
+	case PERF_RECORD_THROTTLE:
+		note_pause(sampler, source, record->id.time);
+		break;
+	case PERF_RECORD_UNTHROTTLE:
+		pause_end(&source->pause, record->id.time);
+		break;
+	default:
+		break;
+	}
+}
+
+/* An event that is at its end hangs up for ever, and would keep the loop awake. */
+static void drop_hung_up(struct sampler *sampler)
+{
+	struct epoll_event events[16];
+	int nr = epoll_wait(sampler->epoll_fd, events, ARRAY_SIZE(events), 0);
+
+	for (int i = 0; i < nr; i++)
+		if (events[i].events & (EPOLLHUP | EPOLLERR))
+			(void)epoll_ctl(sampler->epoll_fd, EPOLL_CTL_DEL, events[i].data.fd, NULL);
+}
+
+/* Could a record have been too large for the room that is left? The kernel tells what it has lost in the next record
+ * that fits: after the last event of a storm that may never come. */
+static bool was_full(const struct ring *ring)
+{
+	uint64_t least = ring->size / 4 < FULL_BYTES ? ring->size / 4 : FULL_BYTES;
+
+	return ring->size - (ring->head - ring->tail) < least;
+}
+
+/* Is it time to compare the event's count with its samples? */
+static bool is_to_be_compared(const struct source *source, uint64_t now)
+{
+	return source->sampled && source->sampled->period && !source->sampled->is_clock && !source->unsampled.due_at &&
+	       now > source->compared_at + NS_PER_S;
+}
+
+/* read(2) of an event returns its value, and the records lost. It interrupts the event's CPU, and so is only done when
+ * something was lost, or may have been, and once a second where samples are compared with the count. */
+static void read_lost(struct source *source)
+{
+	uint64_t values[2], now = clock_monotonic_ns();
+	bool compare = is_to_be_compared(source, now);
+
+	if (source->read_at == source->lost_heard && !was_full(&source->ring) && !compare)
+		return;
+	source->read_at = source->lost_heard;
+	if (read(source->fd, values, sizeof(values)) != sizeof(values))
+		return;
+	source->lost_read = values[1];
+	if (!compare)
+		return;
+	source->compared_at = now;
+	unsampled_expect(&source->unsampled, values[0] / source->sampled->period, values[1] + source->ring.broken,
+			 clock_monotonic_ns());
+}
+
+static void look_at_rings(struct sampler *sampler)
+{
+	for (size_t i = 0; i < sampler->nr_sources; i++) {
+		struct source *source = &sampler->sources[i];
+
+		if (source->fd < 0)
+			continue;
+		ring_look(&source->ring);
+		if (!sampler->no_lost)
+			read_lost(source);
+	}
+	sampler->looked = clock_monotonic_ns();
+}
+
+static void fill_heap(struct sampler *sampler, uint64_t until)
+{
+	sampler->nr_heap = 0;
+	for (size_t i = 0; i < sampler->nr_sources; i++) {
+		struct source *source = &sampler->sources[i];
+
+		if (source->fd < 0)
+			continue;
+		if (source_next(sampler, source, until))
+			sampler->heap[sampler->nr_heap++] = source;
+	}
+	for (size_t i = sampler->nr_heap / 2; i-- > 0;)
+		sift_down(sampler, i);
+}
+
+bool sampler_drain(struct sampler *sampler, sampler_take take, void *userdata, uint64_t *ret_until)
+{
+	uint64_t until = clock_monotonic_ns() - SAMPLER_SETTLE_NS;
+	bool more = true;
+
+	drop_hung_up(sampler);
+	look_at_rings(sampler);
+	fill_heap(sampler, until);
+	while (sampler->nr_heap && more) {
+		struct source *source = sampler->heap[0];
+
+		note_record(sampler, source);
+		more = take(userdata, source->sampled ? (size_t)(source->sampled - sampler->events) : SAMPLER_SIDE_BAND,
+			    &source->record);
+		ring_take(&source->ring, source->size);
+		if (!source_next(sampler, source, until))
+			sampler->heap[0] = sampler->heap[--sampler->nr_heap];
+		sift_down(sampler, 0);
+	}
+	/* Others of the same moment may have been handed over. */
+	if (sampler->nr_heap && until >= sampler->heap[0]->record.id.time)
+		until = sampler->heap[0]->record.id.time ? sampler->heap[0]->record.id.time - 1 : 0;
+	for (size_t i = 0; i < sampler->nr_sources; i++)
+		unsampled_compare(&sampler->sources[i].unsampled, until);
+	*ret_until = until;
+	return sampler->nr_heap == 0;
+}
+
+/* What the kernel counts of the source itself is exact. */
+static uint64_t source_lost(const struct sampler *sampler, const struct source *source)
+{
+	return source->ring.broken + (sampler->no_lost ? source->lost_heard : source->lost_read);
+}
+
+struct sampler_stats sampler_stats(const struct sampler *sampler)
+{
+	struct sampler_stats stats = sampler->stats;
+
+	stats.cpus = sampler->nr_cpus;
+	stats.has_kernel = !sampler->no_kernel;
+	for (size_t i = 0; i < sampler->nr_sources; i++) {
+		const struct source *source = &sampler->sources[i];
+
+		if (source->fd < 0)
+			continue;
+		stats.fds++;
+		stats.ring_bytes += source->ring.size;
+		*(source->sampled ? &stats.lost : &stats.lost_records) += source_lost(sampler, source);
+		stats.unsampled += source->unsampled.nr;
+	}
+	return stats;
+}
+
+/* --- events that come and go */
+
+/* Opens it on all CPUs that are sampled and have it, or on none. */
+static int open_extra(struct sampler *sampler, struct sampled *sampled, struct reason *why)
+{
+	size_t nr = sampler->nr_sources;
+	int r = explain_absent(sampler, &sampled->what, why);
+
+	for (size_t i = 0; r == 0 && i < nr; i++) {
+		struct source *source = &sampler->sources[sampler->nr_sources];
+		int cpu = sampler->sources[i].cpu;
+
+		if (sampler->sources[i].sampled || !event_on(sampled, cpu))
+			continue;
+		*source = (struct source){ .fd = -1, .cpu = cpu, .sampled = sampled };
+		r = source_open(sampler, source, why);
+		sampler->nr_sources += r == 0;
+		sampled->nr_open += r == 0;
+	}
+	if (r == 0 && !sampled->nr_open)
+		r = reason_set(why, -ENODEV, "no CPU has this event");
+	return r;
+}
+
+int sampler_add(struct sampler *sampler, const struct sampled_event *event, int cgroup, struct reason *why)
+{
+	size_t number = sampler->nr_events, end = number + SAMPLER_EXTRAS;
+	int r;
+
+	while (number < end && sampler->events[number].nr_open)
+		number++;
+	if (number == end)
+		return reason_set(why, -EBUSY, "%d events are sampled for a while already", SAMPLER_EXTRAS);
+	sampler->events[number] = (struct sampled){
+		.what = *event,
+		.period = sampled_event_period(event),
+		.is_clock = sampled_event_is_clock(event),
+		.cgroup = cgroup,
+	};
+	async_close_pause(sampler->closer);
+	r = open_extra(sampler, &sampler->events[number], why);
+	async_close_resume(sampler->closer);
+	sampler->events[number].what = (struct sampled_event){};
+	if (r < 0)
+		sampler_remove(sampler, number);
+	return r < 0 ? r : (int)number;
+}
+
+void sampler_remove(struct sampler *sampler, size_t number)
+{
+	struct sampled *sampled = &sampler->events[number];
+	size_t i = 0;
+
+	while (i < sampler->nr_sources) {
+		struct source *source = &sampler->sources[i];
+
+		if (source->sampled != sampled) {
+			i++;
+			continue;
+		}
+		sampler->stats.lost += source_lost(sampler, source);
+		sampler->stats.unsampled += source->unsampled.nr;
+		source_close(sampler, source);
+		*source = sampler->sources[--sampler->nr_sources];
+	}
+	*sampled = (struct sampled){};
+}

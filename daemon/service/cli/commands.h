@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Commands that end by themselves: --check, --once, --record, --list-events and --save-…. Results go to standard
+ * output, errors to the log.
+ */
+
+#include "service/cli/options.h"
+
+enum {
+	EXIT_CANNOT_COUNT = 2, /* --check: something configured can't be counted here */
+};
+
+/* Runs the command of the options and returns the exit status. The daemon itself (COMMAND_RUN) is the service's. */
+int command_run(const struct options *options);

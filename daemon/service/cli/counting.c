@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "service/cli/counting.h"
+
+#include "base/util/clock.h"
+#include "base/util/log.h"
+
+#include <errno.h>
+#include <time.h>
+
+/* Cgroups are followed so often: one that is removed is read before it is gone. */
+#define FOLLOW_NS 200000000U
+
+int counting_start(struct monitor **ret, const struct options *options)
+{
+	_cleanup_(config_freep) struct config *config = NULL;
+	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	struct reason why;
+	int r = options_load_config(&config, options, &why);
+
+	/* Nobody asks for profiles, but --check tells whether they can be had. */
+	if (r >= 0) {
+		config->profiles_enabled &= options->command == COMMAND_CHECK;
+		r = monitor_new(&monitor, config, NULL, &why);
+	}
+	if (r >= 0) {
+		config = NULL; /* taken over */
+		r = monitor_start(monitor, &why);
+	}
+	if (r < 0) {
+		log_error("%s", why.text);
+		return r;
+	}
+
+	if (why.text[0])
+		log_warning("%s", why.text);
+
+	(void)monitor_admit(monitor, UINT64_MAX);
+	monitor_tick(monitor);
+	*ret = steal_ptr(monitor);
+	return 0;
+}
+
+/* False: one of the signals came. */
+static bool sleep_ns(uint64_t ns, const sigset_t *signals)
+{
+	const struct timespec ts = timespec_of_ns(ns);
+
+	if (signals)
+		return sigtimedwait(signals, NULL, &ts) < 0;
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
+	return true;
+}
+
+bool counting_wait(struct monitor *monitor, uint64_t until, const sigset_t *signals)
+{
+	struct reason why;
+	uint64_t now;
+
+	while ((now = clock_monotonic_ns()) < until) {
+		if (!sleep_ns(until - now < FOLLOW_NS ? until - now : FOLLOW_NS, signals))
+			return false;
+		(void)monitor_follow_cgroups(monitor, FOLLOW_NS, &why);
+		(void)monitor_admit(monitor, UINT64_MAX);
+	}
+	return true;
+}

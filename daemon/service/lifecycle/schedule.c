@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "service/lifecycle/schedule.h"
+
+#include "base/util/clock.h"
+#include "base/util/log.h"
+#include "base/util/memory.h"
+#include "base/util/mountinfo.h"
+#include "profiler/capture/capture-saver.h"
+#include "service/lifecycle/fd-watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+/* For this long a turn of the loop cgroups are found, and waiting ones opened. */
+#define FOLLOW_NS 2000000U
+#define ADMIT_NS 3000000U
+
+/* How often changes are looked for that nobody announces, … */
+#define CHECK_US 1000000U
+/* … and while the tree waits for its mount. */
+#define CHECK_SOON_US 50000U
+
+struct schedule {
+	sd_event *loop;
+	struct monitor *monitor;
+	struct keeper *keeper;
+	struct report *report;
+	struct capture_saver *captures;
+
+	sd_event_source *tick, *check, *admit;
+	struct watch *cgroups, *mounts, *samples, *names;
+	uint64_t watched_tree;	  /* the number of the tree that `cgroups` watches, … */
+	uint64_t watched_samples; /* … and of the profiler that `samples` does */
+	uint64_t interval;	  /* ns */
+	uint64_t next_tick;	  /* CLOCK_MONOTONIC ns */
+	bool settled;
+};
+
+/* --- intervals */
+
+static void end_interval(struct schedule *schedule)
+{
+	struct reason captured;
+
+	monitor_tick(schedule->monitor);
+	monitor_capture_news(schedule->monitor, &captured);
+	if (captured.text[0])
+		log_notice("%s", captured.text);
+	keeper_save(schedule->keeper);
+	report_states(schedule->report, schedule->monitor);
+	keeper_update_soon(schedule->keeper);
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct schedule *schedule = userdata;
+	uint64_t now;
+	int r;
+
+	(void)usec;
+	end_interval(schedule);
+	schedule_wake(schedule);
+
+	/* On a fixed grid, so that intervals do not drift; ticks that were missed while the machine slept are
+	 * skipped. */
+	now = clock_monotonic_ns();
+	schedule->next_tick += schedule->interval;
+	if (schedule->next_tick <= now)
+		schedule->next_tick = now + schedule->interval;
+	r = sd_event_source_set_time(source, schedule->next_tick / NS_PER_US);
+	return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* In µs: how late a tick may come, so that the kernel can wake up for several timers at once. */
+static uint64_t tick_accuracy(uint64_t interval)
+{
+	return interval / NS_PER_US / 20 + 1;
+}
+
+static int add_tick(struct schedule *schedule)
+{
+	int r;
+
+	schedule->next_tick = clock_monotonic_ns() + schedule->interval;
+	r = sd_event_add_time(schedule->loop, &schedule->tick, CLOCK_MONOTONIC, schedule->next_tick / NS_PER_US,
+			      tick_accuracy(schedule->interval), on_tick, schedule);
+	return r < 0 ? r : sd_event_source_set_priority(schedule->tick, PRIORITY_TICK);
+}
+
+static int change_interval(struct schedule *schedule, uint64_t interval)
+{
+	int r;
+
+	schedule->interval = interval;
+	schedule->next_tick = clock_monotonic_ns() + interval;
+	r = sd_event_source_set_time(schedule->tick, schedule->next_tick / NS_PER_US);
+	return r < 0 ? r : sd_event_source_set_time_accuracy(schedule->tick, tick_accuracy(interval));
+}
+
+/* --- cgroups */
+
+static bool follow_cgroups(struct schedule *schedule)
+{
+	struct reason why = {};
+	bool more = monitor_follow_cgroups(schedule->monitor, FOLLOW_NS, &why);
+
+	report_news(schedule->report, REPORT_CGROUPS, LOG_WARNING, &why);
+	return more;
+}
+
+/* The first time that all cgroups are opened which there is room for: the daemon is ready. New ones may wait for the
+ * next ranking. */
+static void settle_once(struct schedule *schedule)
+{
+	if (schedule->settled)
+		return;
+	schedule->settled = true;
+	end_interval(schedule);
+	report_settled(schedule->report);
+	memory_forget_code();
+}
+
+static int on_admit(sd_event_source *source, void *userdata)
+{
+	struct schedule *schedule = userdata;
+	bool behind = monitor_is_behind(schedule->monitor) && follow_cgroups(schedule);
+	bool waiting = monitor_admit(schedule->monitor, ADMIT_NS);
+
+	keeper_update_soon(schedule->keeper);
+	if (waiting || behind)
+		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	settle_once(schedule);
+	return 0;
+}
+
+void schedule_wake(struct schedule *schedule)
+{
+	if (!schedule->settled || monitor_is_waiting(schedule->monitor) || monitor_is_behind(schedule->monitor))
+		(void)sd_event_source_set_enabled(schedule->admit, SD_EVENT_ONESHOT);
+}
+
+bool schedule_is_settled(const struct schedule *schedule)
+{
+	return schedule->settled;
+}
+
+static void on_cgroups(void *userdata)
+{
+	struct schedule *schedule = userdata;
+
+	(void)follow_cgroups(schedule);
+	schedule_wake(schedule);
+	keeper_update_soon(schedule->keeper);
+}
+
+/* Watches a copy of an fd: whoever is dropped closes its own while the loop still has it. Without a file for it, that
+ * is tried again at the next check. */
+static int watch_copy(struct watch **ret, struct schedule *schedule, int fd, int64_t priority,
+		      void (*changed)(void *userdata))
+{
+	_cleanup_(closep) int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int r;
+
+	if (copy < 0)
+		return errno == EMFILE ? 0 : -errno;
+	r = watch_new(ret, schedule->loop, copy, EPOLLIN, priority, changed, schedule);
+	if (r >= 0)
+		(void)steal_fd(&copy);
+	return r;
+}
+
+/* Watches the inotify fd of the tree there is now, unless that waits for its mount. */
+static int watch_tree(struct schedule *schedule)
+{
+	bool suspended = monitor_is_suspended(schedule->monitor);
+	uint64_t tree = 0;
+	int fd = monitor_inotify_fd(schedule->monitor, &tree);
+
+	if (fd < 0 || schedule->watched_tree != tree)
+		schedule->cgroups = watch_free(schedule->cgroups);
+	if (schedule->cgroups)
+		return watch_enable(schedule->cgroups, !suspended);
+	if (suspended || fd < 0)
+		return 0;
+	schedule->watched_tree = tree;
+	return watch_copy(&schedule->cgroups, schedule, fd, PRIORITY_CGROUPS, on_cgroups);
+}
+
+/* --- profiles */
+
+static void on_samples(void *userdata)
+{
+	struct schedule *schedule = userdata;
+
+	monitor_take_samples(schedule->monitor);
+}
+
+/* Those of the profiler there is now. */
+static int watch_samples(struct schedule *schedule)
+{
+	uint64_t number = 0;
+	int fd = monitor_profile_fd(schedule->monitor, &number);
+
+	if (fd < 0 || schedule->watched_samples != number)
+		schedule->samples = watch_free(schedule->samples);
+	if (fd < 0 || schedule->samples)
+		return 0;
+	schedule->watched_samples = number;
+	return watch_copy(&schedule->samples, schedule, fd, PRIORITY_SAMPLES, on_samples);
+}
+
+/* --- names of containers */
+
+static void on_names(void *userdata)
+{
+	struct schedule *schedule = userdata;
+	struct reason why;
+
+	monitor_name_containers(schedule->monitor, &why);
+	report_news(schedule->report, REPORT_NAMES, LOG_WARNING, &why);
+}
+
+static int watch_names(struct schedule *schedule)
+{
+	if (schedule->names)
+		return 0;
+	return watch_copy(&schedule->names, schedule, monitor_names_fd(schedule->monitor), PRIORITY_CGROUPS, on_names);
+}
+
+/* --- the machine */
+
+static int follow_mounts(struct schedule *schedule, bool notified)
+{
+	struct reason news;
+
+	monitor_follow_mounts(schedule->monitor, notified, &news);
+	report_news(schedule->report, REPORT_MOUNTS,
+		    monitor_machine(schedule->monitor)->mount.path ? LOG_NOTICE : LOG_WARNING, &news);
+	keeper_update_soon(schedule->keeper);
+	schedule_wake(schedule);
+	return watch_tree(schedule);
+}
+
+static int check_later(struct schedule *schedule)
+{
+	uint64_t delay = monitor_is_suspended(schedule->monitor) ? CHECK_SOON_US : CHECK_US;
+	int r = sd_event_source_set_time_relative(schedule->check, delay);
+
+	return r < 0 ? r : sd_event_source_set_enabled(schedule->check, SD_EVENT_ONESHOT);
+}
+
+static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct schedule *schedule = userdata;
+	struct reason news;
+	int r;
+
+	(void)source;
+	(void)usec;
+	monitor_follow_machine(schedule->monitor, &news);
+	report_news(schedule->report, REPORT_CPUS, LOG_NOTICE, &news);
+	report_tree(schedule->report, schedule->monitor);
+	monitor_take_samples(schedule->monitor);
+	capture_saver_turn(schedule->captures);
+	on_names(schedule);
+	r = follow_mounts(schedule, false);
+	if (r >= 0)
+		r = watch_samples(schedule);
+	if (r >= 0)
+		r = watch_names(schedule);
+	return r < 0 ? r : check_later(schedule);
+}
+
+static void on_mounts(void *userdata)
+{
+	struct schedule *schedule = userdata;
+	int r = follow_mounts(schedule, true);
+
+	if (r >= 0 && monitor_is_suspended(schedule->monitor))
+		r = check_later(schedule);
+	if (r < 0)
+		log_warning("the cgroup tree can't be followed: %s", strerror(-r));
+}
+
+/* mountinfo is readable with priority after each change (proc(5)). Without the watch, changes are found by the next
+ * check. */
+static int watch_mounts(struct schedule *schedule)
+{
+	_cleanup_(closep) int fd = open(OWN_MOUNTINFO, O_RDONLY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return 0;
+	r = watch_new(&schedule->mounts, schedule->loop, fd, EPOLLPRI, PRIORITY_MOUNTS, on_mounts, schedule);
+	if (r >= 0)
+		(void)steal_fd(&fd);
+	return r == -ENOMEM ? r : 0;
+}
+
+/* --- all of it */
+
+static int add_loop_sources(struct schedule *schedule)
+{
+	int r = add_tick(schedule);
+
+	if (r >= 0)
+		r = sd_event_add_time_relative(schedule->loop, &schedule->check, CLOCK_MONOTONIC, CHECK_US,
+					       CHECK_US / 4, on_check, schedule);
+	if (r >= 0)
+		r = sd_event_add_defer(schedule->loop, &schedule->admit, on_admit, schedule);
+	if (r >= 0)
+		r = sd_event_source_set_priority(schedule->admit, PRIORITY_CGROUPS);
+	if (r >= 0)
+		r = watch_mounts(schedule);
+	if (r >= 0)
+		r = watch_samples(schedule);
+	if (r >= 0)
+		r = watch_names(schedule);
+	return r < 0 ? r : watch_tree(schedule);
+}
+
+int schedule_new(struct schedule **ret, sd_event *loop, struct monitor *monitor, struct keeper *keeper,
+		 struct report *report, struct web_stats *stats)
+{
+	_cleanup_(schedule_freep) struct schedule *schedule = calloc(1, sizeof(*schedule));
+	int r;
+
+	if (!schedule)
+		return -ENOMEM;
+	*schedule = (struct schedule){
+		.loop = loop,
+		.monitor = monitor,
+		.keeper = keeper,
+		.report = report,
+		.interval = monitor_config(monitor)->interval,
+	};
+	r = capture_saver_new(&schedule->captures, monitor, loop, stats);
+	if (r >= 0)
+		r = add_loop_sources(schedule);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(schedule);
+	return 0;
+}
+
+struct schedule *schedule_free(struct schedule *schedule)
+{
+	if (!schedule)
+		return NULL;
+	sd_event_source_disable_unref(schedule->tick);
+	sd_event_source_disable_unref(schedule->check);
+	sd_event_source_disable_unref(schedule->admit);
+	watch_free(schedule->cgroups);
+	watch_free(schedule->mounts);
+	watch_free(schedule->samples);
+	watch_free(schedule->names);
+	capture_saver_free(schedule->captures);
+	free(schedule);
+	return NULL;
+}
+
+void schedule_leave(struct schedule *schedule)
+{
+	capture_saver_leave(schedule->captures);
+}
+
+int schedule_renew(struct schedule *schedule)
+{
+	uint64_t interval = monitor_config(schedule->monitor)->interval;
+	int r = interval == schedule->interval ? 0 : change_interval(schedule, interval);
+
+	memory_forget_code();
+	if (r >= 0)
+		r = watch_samples(schedule);
+	return r < 0 ? r : watch_tree(schedule);
+}

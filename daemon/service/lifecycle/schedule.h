@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * When the monitor does what: the loop's sources that drive it.
+ *
+ *   timer     ends an interval: all counters are read
+ *   timer     every second, changes that nobody announces: CPUs, the sysctl, mounts
+ *   poll      mounts have changed (proc(5), mountinfo)
+ *   inotify   cgroups come and go
+ *   poll      samples are to be taken (also every second)
+ *   poll      names of containers are found (also every second)
+ *   deferred  waiting cgroups are opened, a few milliseconds a turn of the loop, after everything else
+ *
+ * Changes are reported (report.h), and kept for the next start (keeper.h).
+ */
+
+#include "counting/world/world.h"
+#include "service/lifecycle/keeper.h"
+#include "service/lifecycle/report.h"
+
+#include <systemd/sd-event.h>
+
+struct schedule;
+
+/* Priorities of the loop's sources; smaller is sooner. */
+enum {
+	PRIORITY_SIGNAL = -10,
+	PRIORITY_TICK = -5,
+	PRIORITY_MOUNTS = -2, /* before inotify events of a tree whose mount has just gone */
+	PRIORITY_CGROUPS = 5, /* after HTTP; finding and opening have the same, so that neither starves the other */
+	PRIORITY_SAMPLES = PRIORITY_CGROUPS, /* for the same reason: crowds of cgroups, and storms of samples */
+};
+
+/* Begins to drive the monitor, which has started. All are borrowed. Negative errno. */
+int schedule_new(struct schedule **ret, sd_event *loop, struct monitor *monitor, struct keeper *keeper,
+		 struct report *report, struct web_stats *stats);
+struct schedule *schedule_free(struct schedule *schedule);
+DEFINE_CLEANUP(struct schedule *, schedule_free)
+
+/* After a reload: the interval and the tree may be others, and cgroups may wait. Negative errno. */
+int schedule_renew(struct schedule *schedule);
+
+/* At the stop: saves captures. */
+void schedule_leave(struct schedule *schedule);
+
+/* Call it when cgroups may wait, or the tree may be behind: the deferred source runs again. */
+void schedule_wake(struct schedule *schedule);
+
+/* Have all cgroups that were found at the start been opened? */
+bool schedule_is_settled(const struct schedule *schedule);

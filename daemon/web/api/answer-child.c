@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "web/api/answer-child.h"
+
+#include "base/util/child.h"
+#include "base/util/clock.h"
+#include "base/util/file.h"
+#include "base/util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* The response but for its body, in memory that both processes share. The texts are constants of the program, which are
+ * at the same place in the child. */
+struct answer_head {
+	bool complete;
+	unsigned status;
+	const char *type, *encoding, *vary;
+	size_t len;
+};
+
+enum answer_state {
+	ANSWER_NONE,
+	ANSWER_AT_WORK,
+	ANSWER_GIVEN_UP, /* the child was killed, and has not ended yet */
+	ANSWER_READY,	 /* the child has ended */
+};
+
+struct answer_child {
+	answer_child_done_t done;
+	void *userdata;
+	struct web_stats *stats;
+	sd_event *loop;
+	uint64_t limit_us;
+	enum answer_state state;
+	struct answer_head *head; /* shared */
+	int body;		  /* a file in memory; -1: none */
+	pid_t pid;
+	int pidfd;
+	int status; /* when it has ended: wait(2)'s */
+	bool is_late;
+	sd_event_source *io, *timer; /* of the child's end, and of its time */
+};
+
+/* --- in the child */
+
+/* Where memory is short, the kernel ends the child, and not the daemon. A process may always raise this of its own; it
+ * fails where the daemon is not dumpable. */
+static void offer_to_oom_killer(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	(void)write_all(fd, "1000", 4);
+	(void)safe_close(fd);
+}
+
+_Noreturn static void work_in_child(const struct answer_child *child, answer_child_work_t work, const void *what)
+{
+	struct answer_head *head = child->head;
+	struct response response = {};
+	const char *data;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* So a client that goes away does not wait for a copy of its connection to be closed. Standard input and output
+	 * stay: a sanitizer reports there. */
+	child_close_files(STDERR_FILENO + 1, child->body);
+	offer_to_oom_killer();
+	work(&response, what);
+	data = response.shared ? response.shared->data : response.body.data;
+	head->len = response.shared ? response.shared->len : response.body.len;
+	head->status = response.status;
+	head->type = response.type;
+	head->encoding = response.encoding;
+	head->vary = response.vary;
+	/* Out of memory, there is no body. */
+	head->complete = !response.body.failed && write_all(child->body, data, head->len) == 0;
+	_exit(0);
+}
+
+/* --- on the loop */
+
+static void forget_child(struct answer_child *child)
+{
+	child->io = sd_event_source_disable_unref(child->io);
+	child->pidfd = safe_close(child->pidfd);
+	(void)sd_event_source_set_enabled(child->timer, SD_EVENT_OFF);
+	child->pid = 0;
+}
+
+static void drop_answer(struct answer_child *child)
+{
+	child->body = safe_close(child->body);
+	child->state = ANSWER_NONE;
+}
+
+static void log_end(int status)
+{
+	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+		log_warning("HTTP: the process for an answer crashed: signal %d (%s)", WTERMSIG(status),
+			    strsignal(WTERMSIG(status)));
+	else if (WIFEXITED(status) && WEXITSTATUS(status))
+		log_warning("HTTP: the process for an answer crashed: exit status %d", WEXITSTATUS(status));
+}
+
+static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct answer_child *child = userdata;
+	struct rusage usage = {};
+
+	(void)source;
+	(void)fd;
+	(void)revents;
+	if (wait4(child->pid, &child->status, WNOHANG, &usage) == 0)
+		return 0;
+	log_end(child->status);
+	child->stats->answer_ns += rusage_ns(&usage);
+	forget_child(child);
+	if (child->state == ANSWER_GIVEN_UP)
+		drop_answer(child);
+	else
+		child->state = ANSWER_READY;
+	child->done(child->userdata);
+	return 0;
+}
+
+static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct answer_child *child = userdata;
+
+	(void)source;
+	(void)usec;
+	child->is_late = true;
+	(void)kill(child->pid, SIGKILL);
+	return 0;
+}
+
+int answer_child_new(struct answer_child **ret, sd_event *loop, struct web_stats *stats, uint64_t limit_us,
+		     answer_child_done_t done, void *userdata)
+{
+	_cleanup_(answer_child_freep) struct answer_child *child = calloc(1, sizeof(*child));
+	void *memory;
+	int r;
+
+	if (!child)
+		return -ENOMEM;
+	child->done = done;
+	child->userdata = userdata;
+	child->stats = stats;
+	child->loop = sd_event_ref(loop);
+	child->limit_us = limit_us;
+	child->body = child->pidfd = -1;
+	memory = mmap(NULL, sizeof(*child->head), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	child->head = memory;
+	r = sd_event_add_time_relative(loop, &child->timer, CLOCK_MONOTONIC, 0, 0, on_timeout, child);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(child->timer, SD_EVENT_OFF);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(child);
+	return 0;
+}
+
+static void kill_child(struct answer_child *child)
+{
+	if (!child->pid)
+		return;
+	child_kill(child->pid, child->pidfd);
+	forget_child(child);
+}
+
+struct answer_child *answer_child_free(struct answer_child *child)
+{
+	if (!child)
+		return NULL;
+	kill_child(child);
+	drop_answer(child);
+	sd_event_source_disable_unref(child->timer);
+	if (child->head)
+		(void)munmap(child->head, sizeof(*child->head));
+	sd_event_unref(child->loop);
+	free(child);
+	return NULL;
+}
+
+bool answer_child_is_busy(const struct answer_child *child)
+{
+	return child->state != ANSWER_NONE;
+}
+
+/* Has the loop hear of its end. */
+static int watch_child(struct answer_child *child)
+{
+	int r;
+
+	child->pidfd = (int)syscall(SYS_pidfd_open, child->pid, 0);
+	if (child->pidfd < 0)
+		return -errno;
+	r = sd_event_add_io(child->loop, &child->io, child->pidfd, EPOLLIN, on_end, child);
+	if (r >= 0)
+		r = sd_event_source_set_time_relative(child->timer, child->limit_us);
+	return r < 0 ? r : sd_event_source_set_enabled(child->timer, SD_EVENT_ONESHOT);
+}
+
+int answer_child_start(struct answer_child *child, answer_child_work_t work, const void *what)
+{
+	int r;
+
+	if (child->state != ANSWER_NONE)
+		return -EBUSY;
+	child->body = memfd_create("perfmond-answer", MFD_CLOEXEC);
+	if (child->body < 0)
+		return -errno;
+	*child->head = (struct answer_head){};
+	child->is_late = false;
+	child->status = 0;
+	child->pid = fork();
+	if (child->pid == 0)
+		work_in_child(child, work, what);
+	r = child->pid < 0 ? -errno : watch_child(child);
+	if (child->pid < 0)
+		child->pid = 0;
+	if (r < 0) {
+		kill_child(child);
+		drop_answer(child);
+		return r;
+	}
+	child->state = ANSWER_AT_WORK;
+	return 0;
+}
+
+/* Why there is no response. Nobody but the kernel kills the child, where memory is short. */
+static int problem_of(const struct answer_child *child)
+{
+	bool is_short = child->status == 0 || (WIFSIGNALED(child->status) && WTERMSIG(child->status) == SIGKILL);
+
+	return child->is_late ? -ETIME : is_short ? -ENOMEM : -ECHILD;
+}
+
+int answer_child_take(struct answer_child *child, struct response *ret)
+{
+	const struct answer_head *head = child->head;
+	struct blob *body;
+	int r;
+
+	if (child->state != ANSWER_READY)
+		return -EAGAIN;
+	r = head->complete ? blob_new_mapped(&body, child->body, head->len) : problem_of(child);
+	drop_answer(child);
+	if (r < 0)
+		return r;
+	*ret = (struct response){
+		.status = head->status,
+		.type = head->type,
+		.encoding = head->encoding,
+		.vary = head->vary,
+		.shared = body,
+	};
+	return 0;
+}
+
+void answer_child_give_up(struct answer_child *child)
+{
+	if (child->state == ANSWER_READY) {
+		drop_answer(child);
+	} else if (child->state == ANSWER_AT_WORK) {
+		(void)kill(child->pid, SIGKILL);
+		child->state = ANSWER_GIVEN_UP;
+	}
+}

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "web/api/route.h"
+
+#include "base/util/clock.h"
+#include "base/util/gzip.h"
+#include "web/api/accept.h"
+#include "web/api/openapi.h"
+#include "web/api/profile-route.h"
+#include "web/api/query.h"
+#include "web/expose/expose.h"
+#include "web/expose/past.h"
+#include "web/page/page.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TYPE_PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
+#define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define TYPE_TEXT RESPONSE_TEXT_TYPE
+#define TYPE_HTML "text/html; charset=utf-8"
+#define TYPE_JSON RESPONSE_JSON_TYPE
+#define TYPE_BYTES "application/octet-stream"
+
+/* --- endpoints: each fills in a response; 0, or -ENOMEM */
+
+/* A request while it is responded to. */
+struct routed_request {
+	const struct web_source *source;
+	struct response_cache *cache;
+	const struct request_head *head;
+	char *path; /* decoded; NULL until then */
+	struct parameters parameters;
+	struct expose_query query; /* borrows from the parameters */
+	struct snapshot *snapshot; /* NULL where the route needs none */
+};
+
+static void routed_request_release(struct routed_request *request)
+{
+	free(request->path);
+	parameters_release(&request->parameters);
+	snapshot_unref(request->snapshot);
+}
+
+static enum response_coding request_coding(const struct routed_request *request)
+{
+	return accept_gzip(request->head->accept_encoding) ? RESPONSE_GZIP : RESPONSE_PLAIN;
+}
+
+/* What never changes, from the cache. */
+static int response_set_constant(struct response *ret, const struct routed_request *request, const char *text,
+				 size_t size)
+{
+	enum response_coding coding = request_coding(request);
+	int r = response_cache_get_constant(request->cache, text, size, coding, &ret->shared);
+
+	if (r == 0)
+		ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
+	return r;
+}
+
+static int page_respond(struct response *ret, struct routed_request *request)
+{
+	return response_set_constant(ret, request, page_html, page_html_size);
+}
+
+/* The whole snapshot, from the cache. */
+static int response_set_whole(struct response *ret, const struct routed_request *request, enum response_format format)
+{
+	enum response_coding coding = request_coding(request);
+	bool written;
+	int r = response_cache_get(request->cache, request->snapshot, format, coding, &ret->shared, &written);
+
+	if (r < 0)
+		return r;
+	ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
+	request->source->scraped(request->source->userdata, written);
+	return 0;
+}
+
+/* The cache's key of a part: the same for the same path, type and query only. Each text is preceded by its length,
+ * since it may contain any character. */
+static char *request_key(const struct routed_request *request, const char *type)
+{
+	const struct expose_query *query = &request->query;
+	const char *const texts[] = { query->cgroup, query->event, query->sort };
+	struct buf key = {};
+
+	buf_printf(&key, "%s %s %zu %d %d", request->path, type, query->limit, query->leaves, query->without_self);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		buf_printf(&key, " %d", query->without[scope]);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		buf_printf(&key, " %zu:%s", texts[i] ? strlen(texts[i]) : 0, texts[i] ?: "");
+	return buf_steal(&key);
+}
+
+/* A part of the snapshot, from the cache. */
+static int response_set_part(struct response *ret, const struct routed_request *request, response_writer write,
+			     bool *ret_written)
+{
+	enum response_coding coding = request_coding(request);
+	_cleanup_(freep) char *key = request_key(request, ret->type);
+	int r = -ENOMEM;
+
+	if (key)
+		r = response_cache_get_part(request->cache, request->snapshot, key, coding, write, request,
+					    &ret->shared, ret_written);
+	if (r == 0)
+		ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
+	return r;
+}
+
+static int snapshot_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	const struct routed_request *request = userdata;
+
+	return expose_json_snapshot(out, snapshot, &request->query);
+}
+
+static bool query_is_whole(const struct expose_query *query)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		if (query->without[scope])
+			return false;
+	return !query->without_self && !query->cgroup && !query->leaves && !query->event && !query->sort &&
+	       query->limit == 0;
+}
+
+/* Drops a limit that cuts nothing off, so that the response is the whole snapshot, or has the key of a query without a
+ * limit. */
+static void drop_idle_limit(struct expose_query *query, const struct snapshot *snapshot)
+{
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		if (!query->without[scope] && query->limit < snapshot->table[scope].nr_rows)
+			return;
+	query->limit = 0;
+}
+
+/* The selected part, which is served like a whole snapshot. */
+static int response_set_selection(struct response *ret, const struct routed_request *request, response_writer write)
+{
+	bool written;
+	int r = response_set_part(ret, request, write, &written);
+
+	if (r == -E2BIG) {
+		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, RESPONSE_GLOB_TOO_LONG);
+		return 0;
+	}
+	if (r == 0)
+		request->source->scraped(request->source->userdata, written);
+	return r;
+}
+
+static int prometheus_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	const struct routed_request *request = userdata;
+
+	return expose_prometheus(out, snapshot, &request->query);
+}
+
+static int openmetrics_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	const struct routed_request *request = userdata;
+
+	return expose_openmetrics(out, snapshot, &request->query);
+}
+
+static int metrics_respond(struct response *ret, struct routed_request *request)
+{
+	static const struct media offers[] = {
+		[RESPONSE_PROMETHEUS] = { "text/plain", "0.0.4" },
+		[RESPONSE_OPENMETRICS] = { "application/openmetrics-text", "1.0.0" },
+	};
+	size_t chosen = accept_media(request->head->accept, offers, ARRAY_SIZE(offers));
+	bool openmetrics = chosen == RESPONSE_OPENMETRICS;
+
+	if (openmetrics)
+		ret->type = TYPE_OPENMETRICS;
+	if (query_is_whole(&request->query))
+		return response_set_whole(ret, request, (enum response_format)chosen);
+	return response_set_selection(ret, request, openmetrics ? openmetrics_write : prometheus_write);
+}
+
+static int snapshot_respond(struct response *ret, struct routed_request *request)
+{
+	struct expose_query *query = &request->query;
+	struct reason why;
+
+	if (query->sort && !expose_has_event(request->snapshot, query, query->sort)) {
+		reason_set(&why, 0, "sort: there is no event '%s'; /api/v1/events lists all", query->sort);
+		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, why.text);
+		return 0;
+	}
+	drop_idle_limit(query, request->snapshot);
+	if (query_is_whole(query))
+		return response_set_whole(ret, request, RESPONSE_JSON);
+	return response_set_selection(ret, request, snapshot_write);
+}
+
+/* Why there is no past to answer with, or NULL. */
+static const char *history_problem(int r)
+{
+	return r == -EOVERFLOW ? "more than 200,000 points: ask for fewer cgroups, events or seconds (cgroup=, event=, "
+				 "from=, to=)" :
+	       r == -E2BIG     ? RESPONSE_GLOB_TOO_LONG :
+	       r == -EINVAL    ? QUERY_STRETCH_REVERSED :
+				 NULL;
+}
+
+/* Not from the cache: hardly two ask for the same. */
+static int history_respond(struct response *ret, struct routed_request *request)
+{
+	static const struct media offers[] = {
+		{ "application/json", NULL },
+		{ "application/openmetrics-text", "1.0.0" },
+	};
+	const struct history *history = request->source->history;
+	bool openmetrics = accept_media(request->head->accept, offers, ARRAY_SIZE(offers)) == 1;
+	const char *problem;
+	int r;
+
+	if (openmetrics)
+		ret->type = TYPE_OPENMETRICS;
+	r = (openmetrics ? expose_past_openmetrics : expose_past_json)(&ret->body, history, request->snapshot,
+								       &request->query);
+	problem = history_problem(r);
+	if (problem)
+		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, problem);
+	return problem ? 0 : r;
+}
+
+static int events_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	(void)userdata;
+	return expose_json_events(out, snapshot);
+}
+
+static int events_respond(struct response *ret, struct routed_request *request)
+{
+	bool written;
+
+	return response_set_part(ret, request, events_write, &written);
+}
+
+static int cgroups_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	(void)userdata;
+	return expose_json_cgroups(out, snapshot);
+}
+
+static int cgroups_respond(struct response *ret, struct routed_request *request)
+{
+	bool written;
+
+	return response_set_part(ret, request, cgroups_write, &written);
+}
+
+static int status_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+{
+	const struct routed_request *request = userdata;
+
+	return expose_json_status(out, snapshot, request->source->info);
+}
+
+static int status_respond(struct response *ret, struct routed_request *request)
+{
+	bool written;
+
+	return response_set_part(ret, request, status_write, &written);
+}
+
+static int profile_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_TREE);
+}
+
+static int profile_top_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_TOP);
+}
+
+static int profile_heat_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_HEAT);
+}
+
+static int pprof_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_PPROF);
+}
+
+static int openapi_respond(struct response *ret, struct routed_request *request)
+{
+	return response_set_constant(ret, request, openapi_json, openapi_json_size);
+}
+
+static int capture_respond(struct response *ret, struct routed_request *request)
+{
+	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_CAPTURE);
+}
+
+static int captures_respond(struct response *ret, struct routed_request *request)
+{
+	_cleanup_(freep) struct capture_rule_info *rules = NULL;
+	_cleanup_(freep) struct capture_saved *files = NULL;
+	const struct web_source *source = request->source;
+	struct expose_captures what = {};
+	int r = source->captures(source->userdata, &what.captures, &rules, &what.nr_rules);
+
+	if (r == 0)
+		r = source->saved_captures(source->userdata, &files, &what.nr_files);
+	what.rules = rules;
+	what.files = files;
+	return r < 0 ? r : expose_captures_json(&ret->body, &what);
+}
+
+static int healthy_respond(struct response *ret, struct routed_request *request)
+{
+	(void)request;
+	buf_str(&ret->body, "healthy\n");
+	return 0;
+}
+
+static int ready_respond(struct response *ret, struct routed_request *request)
+{
+	struct reason why = {};
+
+	if (request->source->ready(request->source->userdata, &why)) {
+		buf_str(&ret->body, "ready\n");
+		return 0;
+	}
+	reason_prefix(&why, 0, "not ready");
+	response_set_error(ret, request->path, MHD_HTTP_SERVICE_UNAVAILABLE, why.text);
+	return 0;
+}
+
+/* --- routes */
+
+struct route {
+	const char *path; /* up to a "{", for which any one name stands */
+	const char *type;
+	bool large; /* refused where too much waits to be sent */
+	bool needs_snapshot;
+	bool gzip;	 /* compressed for clients that accept that */
+	bool takes_long; /* a child works it out, which only reads memory, and files of captures */
+	const struct parameter_rule *parameters; /* NULL: a query is ignored, or the route's own matter */
+	int (*respond)(struct response *ret, struct routed_request *request);
+};
+
+static const struct route routes[] = {
+	{ "/", TYPE_HTML, false, false, true, false, NULL, page_respond },
+	{ "/metrics", TYPE_PROMETHEUS, true, true, true, false, metrics_parameters, metrics_respond },
+	{ "/api/v1/snapshot", TYPE_JSON, true, true, true, false, snapshot_parameters, snapshot_respond },
+	{ "/api/v1/events", TYPE_JSON, true, true, true, false, no_parameters, events_respond },
+	{ "/api/v1/cgroups", TYPE_JSON, true, true, true, false, no_parameters, cgroups_respond },
+	{ "/api/v1/history", TYPE_JSON, true, true, true, false, history_parameters, history_respond },
+	{ "/api/v1/status", TYPE_JSON, true, true, true, false, no_parameters, status_respond },
+	{ "/api/v1/profile", TYPE_JSON, true, false, true, true, NULL, profile_respond },
+	{ "/api/v1/profile/top", TYPE_JSON, true, false, true, true, NULL, profile_top_respond },
+	{ "/api/v1/profile/heat", TYPE_JSON, true, false, true, true, NULL, profile_heat_respond },
+	{ "/api/v1/captures", TYPE_JSON, true, false, true, true, no_parameters, captures_respond },
+	{ "/api/v1/captures/{id}", TYPE_JSON, true, false, true, true, NULL, capture_respond },
+	{ "/api/v1/openapi.json", TYPE_JSON, false, false, true, false, no_parameters, openapi_respond },
+	{ "/debug/pprof/{name}", TYPE_BYTES, true, false, false, true, NULL, pprof_respond },
+	{ "/-/healthy", TYPE_TEXT, false, false, false, false, NULL, healthy_respond },
+	{ "/-/ready", TYPE_TEXT, false, false, false, false, NULL, ready_respond },
+};
+
+static const struct route *route_find(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
+		size_t n = strcspn(routes[i].path, "{");
+
+		if (strncmp(routes[i].path, path, n) == 0 &&
+		    (routes[i].path[n] ? path[n] && !strchr(path + n, '/') : !path[n]))
+			return &routes[i];
+	}
+	return NULL;
+}
+
+/* --- from a request to its response: steps that return 0, or the status of an error with the sentence in why */
+
+/* errno as a status: a request that is not understood, or no memory. */
+static unsigned error_status(int r, struct reason *why)
+{
+	if (r == -ENOMEM)
+		reason_set(why, r, "out of memory");
+	return r == -ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_BAD_REQUEST;
+}
+
+bool route_reads_only(const char *method)
+{
+	return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
+static unsigned request_route(struct routed_request *request, const struct route **ret, struct reason *why)
+{
+	int r;
+
+	if (!route_reads_only(request->head->method)) {
+		reason_set(why, 0, "only GET and HEAD are supported");
+		return MHD_HTTP_METHOD_NOT_ALLOWED;
+	}
+	r = target_path(request->head->target, &request->path, why);
+	if (r < 0)
+		return error_status(r, why);
+	*ret = route_find(request->path);
+	if (!*ret) {
+		reason_set(why, 0, "nothing is served at this path; see the page at /");
+		return MHD_HTTP_NOT_FOUND;
+	}
+	return 0;
+}
+
+static unsigned request_take_query(struct routed_request *request, const struct route *route, struct reason *why)
+{
+	int r = 0;
+
+	if (route->parameters)
+		r = query_take(&request->query, &request->parameters, request->head->target, route->parameters, why);
+	return r < 0 ? error_status(r, why) : 0;
+}
+
+static unsigned request_check_room(const struct routed_request *request, const struct route *route, struct reason *why)
+{
+	if (!route->large || !request->head->crowded)
+		return 0;
+	reason_set(why, 0, "too many responses are waiting for slow clients; try again later");
+	return MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+static unsigned request_take_snapshot(struct routed_request *request, const struct route *route, struct reason *why)
+{
+	const struct web_source *source = request->source;
+	int r;
+
+	if (!route->needs_snapshot)
+		return 0;
+	/* A new snapshot and the responses of the last one need not be in memory at the same time. */
+	(void)response_cache_drop_stale(request->cache);
+	r = source->snapshot(source->userdata, &request->snapshot);
+	if (r < 0) {
+		reason_set(why, r, "cannot read the counters: %s", strerror(-r));
+		return MHD_HTTP_SERVICE_UNAVAILABLE;
+	}
+	request->query.now = clock_monotonic_ns();
+	return 0;
+}
+
+/* Compresses a body that is not from the cache. */
+static int response_compress(struct response *ret)
+{
+	_cleanup_(buf_release) struct buf compressed = {};
+	int r = gzip_add(&compressed, ret->body.data, ret->body.len);
+
+	if (r < 0)
+		return r;
+	buf_release(&ret->body);
+	ret->body = steal_struct(compressed);
+	ret->encoding = "gzip";
+	return 0;
+}
+
+static unsigned request_respond(struct response *ret, struct routed_request *request, const struct route *route,
+				struct reason *why)
+{
+	int r;
+
+	ret->status = MHD_HTTP_OK;
+	ret->type = route->type;
+	ret->vary = route->gzip ? MHD_HTTP_HEADER_ACCEPT ", " MHD_HTTP_HEADER_ACCEPT_ENCODING : NULL;
+	r = route->respond(ret, request);
+	if (r == 0 && route->gzip && !ret->shared && ret->status == MHD_HTTP_OK &&
+	    request_coding(request) == RESPONSE_GZIP)
+		r = response_compress(ret);
+	return r < 0 || ret->body.failed ? error_status(-ENOMEM, why) : 0;
+}
+
+void route_respond(struct response *ret, const struct web_source *source, struct response_cache *cache,
+		   const struct request_head *head)
+{
+	_cleanup_(routed_request_release) struct routed_request request = {
+		.source = source,
+		.cache = cache,
+		.head = head,
+	};
+	const struct route *route = NULL;
+	struct reason why = {};
+	unsigned status;
+
+	*ret = (struct response){};
+	status = request_route(&request, &route, &why);
+	if (status == 0)
+		status = request_take_query(&request, route, &why);
+	if (status == 0)
+		status = request_check_room(&request, route, &why);
+	if (status == 0)
+		status = request_take_snapshot(&request, route, &why);
+	if (status == 0)
+		status = request_respond(ret, &request, route, &why);
+	if (status)
+		response_set_error(ret, request.path ?: head->target, status, why.text);
+}
+
+bool route_takes_long(const struct request_head *head)
+{
+	_cleanup_(freep) char *path = NULL;
+	const struct route *route =
+		route_reads_only(head->method) && target_path(head->target, &path, NULL) == 0 ? route_find(path) : NULL;
+
+	return route && route->takes_long;
+}

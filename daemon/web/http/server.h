@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * One libmicrohttpd daemon, and the requests on its connections.
+ *
+ * It runs in external epoll mode, without threads: its epoll fd is an I/O source of the loop, its timeout a timer. It
+ * does not listen, but is given connections. A request is checked in the order of cost: the size of its headers, its
+ * Host, its password, which may suspend it for a while, and then its route. A request that would make a turn of the
+ * loop too long waits for the next turn, so that counting goes on in between. One whose response takes longer than a
+ * turn has it worked out by a child (answer-child.h): it is suspended, too, and so are those that wait for the child,
+ * in the order in which they came, up to a limit.
+ */
+
+#include "web/api/answer-child.h"
+#include "web/api/source.h"
+#include "web/expose/response-cache.h"
+#include "web/http/auth.h"
+#include "web/http/clients.h"
+#include "web/http/web-config.h"
+
+#include <sys/socket.h>
+
+/* The state that all servers of a web share. */
+struct server_shared {
+	sd_event *loop;
+	struct web_source source;
+	struct response_cache *cache;
+	sd_event_source *cache_check; /* a timer, on while something is cached: drops stale responses */
+	struct clients clients;
+	struct auth *auth;
+	struct answer_child *child;
+	struct client *asker; /* whose response the child works out; NULL: nobody's, or it went away */
+	size_t nr_waiting;    /* clients that wait for the child */
+	uint64_t turn;	      /* the loop's iteration */
+	uint64_t turn_end;    /* CLOCK_MONOTONIC µs at which this turn begins no more responses */
+};
+
+/* In µs: how often stale responses are looked for. */
+#define CACHE_CHECK_US 1000000U
+
+struct server;
+
+/* Takes a reference to the options. shared must outlive the server. Negative errno with the sentence in why. */
+int server_new(struct server **ret, struct server_shared *shared, struct web_options *options, struct reason *why);
+/* Closes its connections. */
+struct server *server_free(struct server *server);
+DEFINE_CLEANUP(struct server *, server_free)
+
+/* Takes the fd over in every case: MHD_add_connection() closes it when it fails. */
+void server_add(struct server *server, int fd, const struct sockaddr *address, socklen_t size);
+/* From now on each connection ends with its next response. */
+void server_retire(struct server *server);
+size_t server_nr_clients(const struct server *server);
+
+/* Resumes a request with the verdict on its password. AUTH_WAIT: it begins anew, and the password is checked again. */
+void server_resume(struct client *client, enum auth_verdict verdict);
+/* The client, whose request is suspended in the phase of work, is not there any more. */
+void server_give_up(struct client *client);
+/* The phase of work has lasted too long: the client is told. */
+void server_give_late(struct client *client);
+/* The child has ended: resumes the client that waits for its answer. */
+void server_child_ended(struct server_shared *shared);
+/* Does all work that is due. */
+void server_run(struct server *server);

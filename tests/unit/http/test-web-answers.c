@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Responses that take long, worked out by a child: the loop goes on, whatever happens meanwhile. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "setup/limits.h"
+#include "setup/web-fixture.h"
+
+#include "base/util/clock.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define QUEUE 32
+#define QUESTION "GET /api/v1/profile?format=folded HTTP/1.1\r\nHost: localhost\r\n\r\n"
+#define ANSWER "\r\n\r\n/a;x;f 1\n"
+/* Takes long to check. */
+#define HASH_ENGINE "$2b$12$abcdefghijklmnopqrstuu/Cf7Myu4ZEkrhxcW5BTjTArIUtD3XL."
+#define ADA "Authorization: Basic YWRhOmVuZ2luZQ==\r\n"
+
+static void add_sample(struct fixture *f, const char *cgroup, uint64_t number)
+{
+	const struct archive_place place = {
+		.path = "/bin/x", .offset = 1 + number, .name = number ? "g" : "f", .naming = NAMING_NAMED
+	};
+	const struct archive_sample sample = {
+		.time = clock_monotonic_ns(),
+		.event = "cpu-clock",
+		.cgroup = cgroup,
+		.command = "x",
+		.weight = 1,
+		.places = &place,
+		.nr = 1,
+	};
+
+	assert_int_equal(archive_add(f->fake->archive, &sample), 0);
+}
+
+/* A gate that is closed, and a sample. */
+static int setup(void **state)
+{
+	int r = fixture_setup(state);
+	struct fixture *f = *state;
+
+	f->fake->gate = mmap(NULL, sizeof(*f->fake->gate), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(f->fake->gate != MAP_FAILED);
+	add_sample(f, "/a", 0);
+	return r;
+}
+
+/* No child is left, and neither is a connection. */
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	struct fake_gate *gate = f->fake->gate;
+
+	f->web = web_free(f->web);
+	assert_int_equal(f->fake->stats.connections, 0);
+	assert_int_equal(f->fake->stats.unsent, 0);
+	/* The end of one that was killed just now is waited for for a moment only. */
+	(void)waitpid(-1, NULL, 0);
+	assert_true(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+	(void)munmap(gate, sizeof(*gate));
+	return fixture_teardown(state);
+}
+
+static void until_entered(struct fixture *f, unsigned times)
+{
+	turn_until(f, f->fake->gate->entered >= times);
+}
+
+static int ask(struct fixture *f)
+{
+	int fd = dial(f, 0);
+
+	send_text(f, fd, QUESTION);
+	return fd;
+}
+
+/* Nothing has come yet. */
+static void assert_waits(int fd)
+{
+	char byte;
+
+	assert_true(recv(fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN);
+}
+
+static void expect(struct fixture *f, int fd, unsigned status, const char *says)
+{
+	_cleanup_(freep) char *reply = receive(f, fd, false);
+
+	if (status_of(reply) != status || !strstr(reply, says))
+		fail_msg("%s", reply);
+	close(fd);
+}
+
+/* Others are answered before it, and the samples that it is about are dropped and replaced. */
+static void test_beside(void **state)
+{
+	struct fixture *f = *state;
+	int fd = ask(f);
+	_cleanup_(freep) char *metrics = NULL;
+
+	until_entered(f, 1);
+	assert_works(f);
+	metrics = get(f, "GET", "/metrics");
+	assert_int_equal(status_of(metrics), 200);
+	for (uint64_t i = 1; i < 100000; i++)
+		add_sample(f, "/b", i);
+	assert_true(f->fake->archive->sweeps > 0);
+	for (int i = 0; i < 20; i++)
+		turn(f);
+	assert_waits(fd);
+	assert_int_equal(f->fake->gate->entered, 1);
+	f->fake->gate->open = true;
+	expect(f, fd, 200, ANSWER);
+	assert_true(f->fake->stats.answer_ns > 0);
+	assert_int_equal(f->fake->nr_updates, 1);
+	/* The next one is of what is there now. */
+	expect(f, ask(f), 200, "\r\n\r\n/b;x;g ");
+}
+
+/* The same in other forms, with errors and without a body. */
+static void test_forms(void **state)
+{
+	static const struct {
+		const char *method, *target;
+		unsigned status;
+		const char *header;
+	} cases[] = {
+		{ "GET", "/api/v1/profile", 200, "Content-Type: application/json" },
+		{ "HEAD", "/api/v1/profile/heat", 200, "Content-Type: application/json" },
+		{ "GET", "/api/v1/profile?format=folded&from=now", 200, "Content-Length: 0" },
+		{ "GET", "/debug/pprof/profile", 200, "Content-Type: application/octet-stream" },
+		{ "GET", "/debug/pprof/other", 404, "Content-Type: text/plain; charset=utf-8" },
+		{ "GET", "/api/v1/profile/top?x=1", 400, "Content-Type: application/json" },
+	};
+	struct fixture *f = *state;
+
+	f->fake->gate->open = true;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(closep) int fd = dial(f, 0);
+		_cleanup_(freep) char *reply = NULL;
+		char request[256];
+
+		(void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: localhost\r\n\r\n", cases[i].method,
+			       cases[i].target);
+		send_text(f, fd, request);
+		reply = receive(f, fd, strcmp(cases[i].method, "HEAD") == 0);
+		if (status_of(reply) != cases[i].status || !has_header(reply, cases[i].header))
+			fail_msg("%s: %s", cases[i].target, reply);
+	}
+}
+
+/* Requests that are sent at once on a connection have their responses one after the other. */
+static void test_pipeline(void **state)
+{
+	struct fixture *f = *state;
+	int fd = dial(f, 0);
+
+	send_text(f, fd, QUESTION QUESTION);
+	until_entered(f, 1);
+	for (int i = 0; i < 20; i++)
+		turn(f);
+	assert_int_equal(f->fake->gate->entered, 1);
+	assert_waits(fd);
+	f->fake->gate->open = true;
+	until_entered(f, 2);
+	expect(f, fd, 200, ANSWER);
+}
+
+/* One after the other, and too many are refused, in a sentence. */
+static void test_queue(void **state)
+{
+	struct fixture *f = *state;
+	int fds[1 + QUEUE];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = ask(f);
+	until_entered(f, 1);
+	for (int i = 0; i < 50; i++)
+		turn(f);
+	assert_int_equal(f->fake->gate->entered, 1);
+	for (int i = 0; i < 3; i++)
+		expect(f, ask(f), 503, "{\"error\":\"too many questions wait for their answers; try again later\"}");
+	assert_works(f);
+	f->fake->gate->open = true;
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		expect(f, fds[i], 200, ANSWER);
+	assert_int_equal(f->fake->gate->entered, ARRAY_SIZE(fds));
+}
+
+/* Who asks again when the child is free comes after those that wait for it. */
+static void test_order(void **state)
+{
+	struct fixture *f = *state;
+	int greedy = dial(f, 0), patient;
+
+	send_text(f, greedy, QUESTION QUESTION QUESTION);
+	until_entered(f, 1);
+	patient = ask(f);
+	for (int i = 0; i < 20; i++)
+		turn(f);
+	f->fake->gate->through = 1;
+	until_entered(f, 2);
+	f->fake->gate->through = 2;
+	until_entered(f, 3);
+	expect(f, patient, 200, ANSWER);
+	f->fake->gate->open = true;
+	expect(f, greedy, 200, ANSWER);
+}
+
+/* Nobody waits for ever: the client is told. */
+static void test_late(void **state)
+{
+	static const char says[] = "{\"error\":\"the questions before this one took too long; try again later\"}";
+	struct fixture *f = *state;
+	int first, second;
+
+	f->options->work_timeout = NS_PER_S;
+	fixture_restart(f);
+	first = ask(f);
+	until_entered(f, 1);
+	second = ask(f);
+	expect(f, first, 503, says);
+	expect(f, second, 503, says);
+	assert_int_equal(f->fake->stats.dropped_answer, 0);
+	f->fake->gate->open = true;
+	expect(f, ask(f), 200, ANSWER);
+}
+
+/* A client that goes away leaves its place to the next, whether it has the child or waits for it. */
+static void test_gone(void **state)
+{
+	struct fixture *f = *state;
+	int fds[4];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = ask(f);
+	until_entered(f, 1);
+	close(fds[1]);
+	close(fds[0]);
+	until_entered(f, 2);
+	assert_int_equal(f->fake->stats.connections, 2);
+	/* One that closes only its own direction is taken for gone, too. */
+	assert_int_equal(shutdown(fds[2], SHUT_WR), 0);
+	until_entered(f, 3);
+	f->fake->gate->open = true;
+	assert_null(receive(f, fds[2], false));
+	close(fds[2]);
+	expect(f, fds[3], 200, ANSWER);
+	assert_int_equal(f->fake->gate->entered, 3);
+	assert_int_equal(f->fake->stats.dropped_malformed, 0);
+}
+
+/* With other options each question begins anew: its password may be another. */
+static void test_reload(void **state)
+{
+	struct fixture *f = *state;
+	struct web_options *options = web_options_new();
+	int fds[3];
+
+	assert_non_null(options);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = ask(f);
+	until_entered(f, 1);
+	assert_int_equal(web_set_options(f->web, options, NULL), 0);
+	web_options_unref(options);
+	until_entered(f, 2);
+	add_sample(f, "/a", 0);
+	assert_works(f);
+	f->fake->gate->open = true;
+	expect(f, fds[0], 200, ANSWER);
+	for (size_t i = 1; i < ARRAY_SIZE(fds); i++)
+		expect(f, fds[i], 200, "\r\n\r\n/a;x;f 2\n");
+}
+
+/* A client that goes away while its password is checked again has no child any more. */
+static void test_gone_after_reload(void **state)
+{
+	struct fixture *f = *state;
+	struct web_options *options = web_options_new();
+	int fd = dial(f, 0);
+
+	assert_non_null(options);
+	options->users = users_new();
+	assert_int_equal(users_add(options->users, "ada", HASH_ENGINE, NULL), 0);
+	send_text(f, fd, "GET /api/v1/profile HTTP/1.1\r\nHost: localhost\r\n" ADA "\r\n");
+	until_entered(f, 1);
+	assert_int_equal(web_set_options(f->web, options, NULL), 0);
+	web_options_unref(options);
+	close(fd);
+	turn_until(f, f->fake->stats.connections == 0);
+	assert_int_equal(f->fake->gate->entered, 1);
+}
+
+/* The teardown frees the web, and looks for what is left. */
+static void test_shutdown(void **state)
+{
+	struct fixture *f = *state;
+	int fds[3];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = ask(f);
+	until_entered(f, 1);
+	f->web = web_free(f->web);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+}
+
+/* A child that dies takes nothing with it. */
+static void test_death(void **state)
+{
+	struct fixture *f = *state;
+	int first = ask(f), second = ask(f);
+
+	until_entered(f, 1);
+	f->fake->gate->deadly = f->fake->gate->open = true;
+	expect(f, first, 503, "the answer took too much memory: ask for a shorter stretch");
+	f->fake->gate->deadly = false;
+	close(second);
+	expect(f, ask(f), 200, ANSWER);
+}
+
+/* Nothing is left for a child: it is said, and later all is well. */
+static void test_no_files(void **state)
+{
+	struct fixture *f = *state;
+	int fd = dial(f, 0);
+	rlim_t before;
+
+	f->fake->gate->open = true;
+	assert_works(f);
+	before = limit_files(next_file());
+	send_text(f, fd, QUESTION);
+	expect(f, fd, 503, "no process can be started for the answer: Too many open files");
+	(void)limit_files(before);
+	expect(f, ask(f), 200, ANSWER);
+}
+
+#define answer_test(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		answer_test(test_beside),   answer_test(test_forms),  answer_test(test_pipeline),
+		answer_test(test_queue),    answer_test(test_order),  answer_test(test_late),
+		answer_test(test_gone),	    answer_test(test_reload), answer_test(test_gone_after_reload),
+		answer_test(test_shutdown), answer_test(test_death),  answer_test(test_no_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The monitor on made procfs and sysfs, without events and without cgroups: what it follows, what it reports, and who
+ * owns a config when.
+ */
+
+#include "base/util/buf.h"
+#include "counting/world/world.h"
+#include "setup/scratch.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define ONLINE "sys/devices/system/cpu/online"
+#define PARANOID "proc/sys/kernel/perf_event_paranoid"
+#define NO_MOUNT "[cgroup] mount names /nonexistent: No such file or directory"
+
+struct fixture {
+	struct scratch scratch;
+	struct monitor *monitor;
+};
+
+/* Two CPUs at level 2, with procfs and sysfs in the scratch folder, whose lines in the config are 2 and 3. */
+static struct config *make_config(const struct fixture *f, const char *more)
+{
+	_cleanup_(buf_release) struct buf text = {};
+	_cleanup_(config_freep) struct config *config = NULL;
+	struct reason why;
+
+	buf_printf(&text,
+		   "[daemon]\nprocfs = %s/proc\nsysfs = %s/sys\n[cpu]\ngroups =\n[cgroup]\ngroups =\nmount = "
+		   "/nonexistent\n[profiles]\nenabled = no\n%s",
+		   f->scratch.path, f->scratch.path, more);
+	assert_false(text.failed);
+	assert_int_equal(config_new(&config), 0);
+	assert_int_equal(config_parse(config, "test.conf", text.data, text.len, &why), 0);
+	return steal_ptr(config);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct config *config;
+	struct reason why;
+
+	assert_non_null(f);
+	scratch_make(&f->scratch);
+	scratch_text(&f->scratch, ONLINE, "0-1\n");
+	scratch_text(&f->scratch, PARANOID, "2\n");
+	config = make_config(f, "");
+	assert_int_equal(monitor_new(&f->monitor, config, NULL, &why), 0);
+	assert_ptr_equal(monitor_config(f->monitor), config);
+	assert_int_equal(monitor_start(f->monitor, &why), 0);
+	assert_string_equal(why.text, "");
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	monitor_free(f->monitor);
+	scratch_remove(&f->scratch);
+	free(f);
+	return 0;
+}
+
+static void move_sysfs(const struct fixture *f, const char *from, const char *to)
+{
+	assert_int_equal(rename(scratch_path(&f->scratch, from), scratch_path(&f->scratch, to)), 0);
+}
+
+/* Follows the machine once; the news begin with the text, or are empty. */
+#define expect_news(f, beginning) expect_news_at(f, beginning, __LINE__)
+static void expect_news_at(const struct fixture *f, const char *beginning, int line)
+{
+	struct reason news;
+
+	monitor_follow_machine(f->monitor, &news);
+	if (beginning[0] ? strncmp(news.text, beginning, strlen(beginning)) != 0 : news.text[0])
+		fail_msg("line %d: '%s' instead of '%s'", line, news.text, beginning);
+}
+
+static void test_sysctl(void **state)
+{
+	struct fixture *f = *state;
+
+	expect_news(f, "");
+	scratch_text(&f->scratch, PARANOID, "1\n");
+	expect_news(f, "kernel.perf_event_paranoid is now 1: retried");
+	assert_int_equal(monitor_info(f->monitor)->privilege->paranoid, 1);
+	expect_news(f, "");
+}
+
+/* It is retried after a while, and not before. */
+static void test_sysctl_not_applied(void **state)
+{
+	struct fixture *f = *state;
+
+	move_sysfs(f, "sys", "away");
+	scratch_text(&f->scratch, PARANOID, "1\n");
+	expect_news(f, "kernel.perf_event_paranoid has changed, but the config can't be applied again: test.conf:3: ");
+	assert_int_equal(monitor_info(f->monitor)->privilege->paranoid, 2);
+	expect_news(f, "");
+	move_sysfs(f, "away", "sys");
+	expect_news(f, "");
+	/* Back to what it was. */
+	scratch_text(&f->scratch, PARANOID, "2\n");
+	expect_news(f, "");
+}
+
+static void test_cpus(void **state)
+{
+	struct fixture *f = *state;
+	const struct machine_info *info = monitor_info(f->monitor);
+
+	assert_int_equal(info->cpus->nr, 2);
+	scratch_text(&f->scratch, ONLINE, "0\n");
+	expect_news(f, "CPUs have come or gone: counted now: 0");
+	assert_int_equal(info->cpus->nr, 1);
+	expect_news(f, "");
+	scratch_text(&f->scratch, ONLINE, "0-1\n");
+	expect_news(f, "CPUs have come or gone: counted now: 0-1");
+}
+
+/* CPUs are tried again at once: they may be coming one after another. */
+static void test_cpus_not_applied(void **state)
+{
+	struct fixture *f = *state;
+	const char *failed = "CPUs have come or gone, but the config can't be applied again yet: test.conf:3: ";
+
+	scratch_text(&f->scratch, ONLINE, "0\n");
+	move_sysfs(f, "sys", "away");
+	expect_news(f, failed);
+	expect_news(f, failed);
+	assert_int_equal(monitor_info(f->monitor)->cpus->nr, 2);
+	move_sysfs(f, "away", "sys");
+	expect_news(f, "CPUs have come or gone: counted now: 0");
+	expect_news(f, "");
+}
+
+/* Both at once: one application of the config is enough. */
+static void test_cpus_and_sysctl(void **state)
+{
+	struct fixture *f = *state;
+
+	scratch_text(&f->scratch, ONLINE, "0\n");
+	scratch_text(&f->scratch, PARANOID, "1\n");
+	expect_news(f, "CPUs have come or gone: counted now: 0");
+	assert_int_equal(monitor_info(f->monitor)->privilege->paranoid, 1);
+	expect_news(f, "");
+}
+
+static void test_reload(void **state)
+{
+	struct fixture *f = *state;
+	const struct machine_info *info = monitor_info(f->monitor);
+	struct config *config = make_config(f, "[cpu]\nexclude = 1\n");
+	struct reload *reload;
+	struct reason why;
+
+	assert_int_equal(monitor_prepare(f->monitor, config, &reload, &why), 0);
+	assert_ptr_not_equal(monitor_config(f->monitor), config);
+	monitor_commit(f->monitor, reload, &why);
+	assert_ptr_equal(monitor_config(f->monitor), config);
+	assert_ptr_equal(monitor_info(f->monitor), info);
+	assert_int_equal(info->cpus->nr, 1);
+
+	/* One that was prepared and is given up takes its config along. */
+	config = make_config(f, "");
+	assert_int_equal(monitor_prepare(f->monitor, config, &reload, &why), 0);
+	reload_free(reload);
+	assert_int_equal(info->cpus->nr, 1);
+}
+
+/* The config stays the caller's, and nothing has changed. */
+static void test_refused(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(config_freep) struct config *config = make_config(f, "[cpu]\nexclude = 0-1\n");
+	const struct config *in_force = monitor_config(f->monitor);
+	struct monitor *other = NULL;
+	struct reload *reload = NULL;
+	struct reason why;
+
+	assert_int_equal(monitor_prepare(f->monitor, config, &reload, &why), -EINVAL);
+	assert_string_equal(why.text, "[cpu] exclude leaves no CPU that is online");
+	assert_null(reload);
+	assert_int_equal(monitor_new(&other, config, NULL, &why), -EINVAL);
+	assert_null(other);
+	assert_ptr_equal(monitor_config(f->monitor), in_force);
+	assert_int_equal(monitor_info(f->monitor)->cpus->nr, 2);
+}
+
+static void expect_snapshot(const struct fixture *f, const struct self_stats *own, int made, uint64_t scrapes)
+{
+	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
+
+	assert_int_equal(monitor_snapshot(f->monitor, UINT64_MAX, own, &snapshot), made);
+	assert_int_equal(snapshot->self.scrapes, scrapes);
+	assert_int_equal(snapshot->self.interval, monitor_config(f->monitor)->interval);
+	assert_int_not_equal(snapshot->self.start_time, 0);
+}
+
+/* It is made once a reading, with the caller's figures at that time. */
+static void test_snapshot(void **state)
+{
+	struct fixture *f = *state;
+	struct self_stats own = { .scrapes = 7 };
+
+	expect_snapshot(f, &own, 1, 7);
+	own.scrapes++;
+	expect_snapshot(f, &own, 0, 7);
+	monitor_tick(f->monitor);
+	expect_snapshot(f, &own, 1, 8);
+	expect_snapshot(f, NULL, 0, 8);
+	monitor_tick(f->monitor);
+	expect_snapshot(f, NULL, 1, 0);
+}
+
+static void test_problems(void **state)
+{
+	struct fixture *f = *state;
+	const struct machine *machine = monitor_machine(f->monitor);
+	struct reason text;
+
+	assert_true(machine_problem(machine, 0, &text));
+	assert_non_null(strstr(text.text, "/sys/bus/event_source/devices: No such file or directory"));
+	assert_true(machine_problem(machine, 1, &text));
+	assert_string_equal(text.text, "no cgroups: " NO_MOUNT);
+	assert_false(machine_problem(machine, 2, &text));
+
+	assert_int_equal(machine_open_cgroups(machine, &text), -1);
+	assert_string_equal(text.text, NO_MOUNT);
+	assert_null(monitor_tree(f->monitor));
+	assert_false(monitor_describe(f->monitor, &text));
+	assert_string_equal(text.text, "nothing: the config names no event");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(sysctl),		TEST(sysctl_not_applied), TEST(cpus),
+		TEST(cpus_not_applied), TEST(cpus_and_sysctl),	  TEST(reload),
+		TEST(refused),		TEST(snapshot),		  TEST(problems),
+	};
+
+	return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
+}
