@@ -5,7 +5,7 @@
 #include "base/util/log.h"
 #include "base/util/memory.h"
 #include "service/cli/commands.h"
-#include "service/lifecycle/service.h"
+#include "service/lifecycle/lifecycle.h"
 
 #include <string.h>
 
@@ -26,5 +26,5 @@ int main(int argc, char **argv)
 		log_warning("%s", why.text);
 	if (privilege_set_aside(&why) < 0)
 		log_warning("%s", why.text);
-	return options.command == COMMAND_RUN ? service_run(&options) : command_run(&options);
+	return options.command == COMMAND_RUN ? lifecycle_run(&options) : command_run(&options);
 }

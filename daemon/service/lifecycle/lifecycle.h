@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The running daemon: owns the loop (sd-event) and everything on it, and knows the order of starting, reloading and
- * stopping. The loop is one thread, and nothing on it may block; work that can block has a thread of its own that does
- * nothing else (base/util/async-close.h, web/http/password-worker.h).
+ * The running daemon: takes the files that systemd passed, owns the loop (sd-event) and everything on it, and knows the
+ * order of starting, reloading and stopping. The loop is one thread, and nothing on it may block; work that can block
+ * has a thread of its own that does nothing else (base/util/async-close.h, web/http/password-worker.h).
  *
  * The loop's sources:
  *
@@ -15,15 +15,6 @@
  */
 
 #include "service/cli/options.h"
-#include "service/persist/listen-fds.h"
 
-struct manager;
-
-/* Loads the config and starts everything but the loop. options and passed are borrowed for the manager's life.
- * Listening sockets in passed take the place of the config's addresses. Negative errno with the sentence in why. */
-int manager_new(struct manager **ret, const struct options *options, struct listen_fds *passed, struct reason *why);
-struct manager *manager_free(struct manager *manager);
-DEFINE_CLEANUP(struct manager *, manager_free)
-
-/* Runs until a signal ends it: 0, or negative errno where the loop failed. */
-int manager_run(struct manager *manager);
+/* Starts, and runs until a signal ends it. Returns the exit status; errors are logged. */
+int lifecycle_run(const struct options *options);
