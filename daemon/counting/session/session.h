@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Counting: the one interface that the monitor and snapshots have to it.
+ * Counting: the one interface that the world and snapshots have to it.
  *
  * A plan says what is counted, the totals hold the results, and the plan's engines (engines.h) get counts from the
- * kernel and add them to the totals. The monitor adds and removes CPUs and cgroups as it finds them; count_read()
+ * kernel and add them to the totals. The world adds and removes CPUs and cgroups as it finds them; count_read()
  * brings all totals up to date.
  *
  * An event that has no room within the limit of open files is not opened, and the answer says so: files for the

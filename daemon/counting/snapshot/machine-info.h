@@ -3,7 +3,7 @@
 
 /*
  * The machine and the privileges of the process, as found at the start and at each reload: shown by /api/v1/status. The
- * monitor fills it in when it has looked at the machine. All members are borrowed from the monitor, and change with its
+ * world fills it in when it has looked at the machine. All members are borrowed from the world, and change with its
  * next reload.
  */
 

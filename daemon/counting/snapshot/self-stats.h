@@ -6,7 +6,7 @@
  * member) and of /api/v1/status. Counters start at 0 with the process.
  *
  * Three rooms fill it in: the web counts into struct web_stats; the service provides the longest loop iteration and the
- * members about saving, and counts scrapes and reloads; the monitor sets the rest when it makes a snapshot, which gets
+ * members about saving, and counts scrapes and reloads; the world sets the rest when it makes a snapshot, which gets
  * a copy.
  */
 

@@ -11,25 +11,24 @@
 
 #include <stdio.h>
 
-size_t monitor_needed_fds(const struct monitor *monitor)
+size_t world_needed_fds(const struct world *world)
 {
-	return admission_needed_fds(&monitor->admission) +
-	       fd_budget_reserve(UINT64_MAX, monitor->config->max_connections) +
-	       profiler_fds(monitor->config, monitor->machine->cpus.nr, UINT64_MAX);
+	return admission_needed_fds(&world->admission) + fd_budget_reserve(UINT64_MAX, world->config->max_connections) +
+	       profiler_fds(world->config, world->machine->cpus.nr, UINT64_MAX);
 }
 
-struct self_stats monitor_self_stats(const struct monitor *monitor, const struct self_stats *own)
+struct self_stats world_self_stats(const struct world *world, const struct self_stats *own)
 {
-	struct count_stats stats = count_stats(monitor->count);
+	struct count_stats stats = count_stats(world->count);
 	struct cgroup_tree_stats tree = {};
 	struct process_usage usage;
 	struct self_stats self = own ? *own : (struct self_stats){};
 
-	if (monitor->tree)
-		tree = cgroup_tree_stats(monitor->tree);
-	self.start_time = monitor->start_time;
-	self.uptime = clock_monotonic_ns() - monitor->started_at;
-	self.interval = monitor->config->interval;
+	if (world->tree)
+		tree = cgroup_tree_stats(world->tree);
+	self.start_time = world->start_time;
+	self.uptime = clock_monotonic_ns() - world->started_at;
+	self.interval = world->config->interval;
 	self.reads = stats.reads;
 	self.read_ns = stats.read_ns;
 	self.read_errors = stats.read_errors;
@@ -39,30 +38,30 @@ struct self_stats monitor_self_stats(const struct monitor *monitor, const struct
 	self.lies_child = stats.lies[LIE_CHILD];
 	self.lies_still = stats.lies[LIE_STILL];
 	self.fds = stats.fds;
-	self.fd_limit = monitor->machine->privilege.fd_limit;
-	self.needed_fds = monitor_needed_fds(monitor);
+	self.fd_limit = world->machine->privilege.fd_limit;
+	self.needed_fds = world_needed_fds(world);
 	self.cpus = stats.cpus;
 	self.cpus_offline = stats.cpus_offline;
-	self.cgroups_counted = monitor->admission.nr_status[CGROUP_COUNTED];
+	self.cgroups_counted = world->admission.nr_status[CGROUP_COUNTED];
 	self.cgroups_lingering = stats.lingering;
 	self.cgroups_pushed_out = stats.pushed_out;
-	self.cgroups_excluded = monitor->admission.nr_status[CGROUP_EXCLUDED];
-	self.cgroups_over_max = monitor->admission.nr_status[CGROUP_OVER_MAX];
-	self.cgroups_over_fds = monitor->admission.nr_status[CGROUP_OVER_FDS];
-	self.cgroups_failed = monitor->admission.nr_status[CGROUP_FAILED];
-	self.cgroups_waiting = monitor->admission.nr_status[CGROUP_WAITING];
+	self.cgroups_excluded = world->admission.nr_status[CGROUP_EXCLUDED];
+	self.cgroups_over_max = world->admission.nr_status[CGROUP_OVER_MAX];
+	self.cgroups_over_fds = world->admission.nr_status[CGROUP_OVER_FDS];
+	self.cgroups_failed = world->admission.nr_status[CGROUP_FAILED];
+	self.cgroups_waiting = world->admission.nr_status[CGROUP_WAITING];
 	self.cgroups_unlisted = tree.unlisted;
-	self.cgroups_missed = monitor->admission.missed + tree.missed;
+	self.cgroups_missed = world->admission.missed + tree.missed;
 	self.watches = tree.watches;
 	self.watches_missing = tree.watches_missing;
 	self.inotify_overflows = tree.overflows;
 	self.rescans = tree.rescans;
-	self.history_bytes = history_size(&monitor->history);
-	self.history_targets = monitor->history.nr_rows;
-	self.history_left_out = monitor->history.left_out;
-	if (monitor->profiler)
-		profiler_stats(monitor->profiler, &self.profile);
-	capturer_stats(monitor->capturer, &self.profile);
+	self.history_bytes = history_size(&world->history);
+	self.history_targets = world->history.nr_rows;
+	self.history_left_out = world->history.left_out;
+	if (world->profiler)
+		profiler_stats(world->profiler, &self.profile);
+	capturer_stats(world->capturer, &self.profile);
 	usage = process_usage_read(self.fds);
 	self.cpu_ns = usage.cpu_ns;
 	self.resident_bytes = usage.resident_bytes;
@@ -73,16 +72,16 @@ struct self_stats monitor_self_stats(const struct monitor *monitor, const struct
 
 /* The number of a scope's events that are counted, if only in some cgroups. *lack becomes the reason of one that is
  * not: of the first that is denied, or else of the first. */
-static size_t count_counting_events(const struct monitor *monitor, enum scope scope, const char **lack, bool *denied)
+static size_t count_counting_events(const struct world *world, enum scope scope, const char **lack, bool *denied)
 {
 	size_t counting = 0;
 
-	for (size_t i = 0; i < plan_nr_shown(&count_plan(monitor->count)->scope[scope]); i++) {
+	for (size_t i = 0; i < plan_nr_shown(&count_plan(world->count)->scope[scope]); i++) {
 		const char *why;
-		enum event_state state = count_column_state(monitor->count, scope, i, &why);
+		enum event_state state = count_column_state(world->count, scope, i, &why);
 
 		if (state == EVENT_OK || state == EVENT_MULTIPLEXED ||
-		    count_column_is_partial(monitor->count, scope, i)) {
+		    count_column_is_partial(world->count, scope, i)) {
 			counting++;
 			continue;
 		}
@@ -94,14 +93,13 @@ static size_t count_counting_events(const struct monitor *monitor, enum scope sc
 }
 
 /* Where all cgroups are left out: the reason of the first. NULL where any is counted or waiting. */
-static const char *find_reason_left_out(const struct monitor *monitor)
+static const char *find_reason_left_out(const struct world *world)
 {
 	const struct cgroup *cgroup;
 
-	if (!monitor->tree || monitor->admission.nr_status[CGROUP_COUNTED] ||
-	    monitor->admission.nr_status[CGROUP_WAITING])
+	if (!world->tree || world->admission.nr_status[CGROUP_COUNTED] || world->admission.nr_status[CGROUP_WAITING])
 		return NULL;
-	TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(world->tree), in_all)
 		if (cgroup->why)
 			return cgroup->why;
 	return NULL;
@@ -130,31 +128,31 @@ static struct crediting count_credited(const struct scope_plan *plan)
 	return ret;
 }
 
-void monitor_explain_no_crediting(struct monitor *monitor)
+void world_explain_no_crediting(struct world *world)
 {
-	const struct machine *machine = monitor->machine;
-	struct crediting crediting = count_credited(&count_plan(monitor->count)->scope[SCOPE_CGROUP]);
+	const struct machine *machine = world->machine;
+	struct crediting crediting = count_credited(&count_plan(world->count)->scope[SCOPE_CGROUP]);
 
-	monitor->no_crediting = machine->no_crediting;
+	world->no_crediting = machine->no_crediting;
 	if (machine->credits && crediting.passed_over > 0)
-		reason_set(&monitor->no_crediting, 0,
+		reason_set(&world->no_crediting, 0,
 			   "%zu of %zu events of cgroups are counted by perf events of their own, and not by "
 			   "crediting: %s",
 			   crediting.passed_over, crediting.nr, crediting.why);
 }
 
-const char *monitor_no_crediting(const struct monitor *monitor)
+const char *world_no_crediting(const struct world *world)
 {
-	return monitor->no_crediting.text;
+	return world->no_crediting.text;
 }
 
-void monitor_describe_crediting(const struct monitor *monitor, struct reason *ret)
+void world_describe_crediting(const struct world *world, struct reason *ret)
 {
-	struct crediting crediting = count_credited(&count_plan(monitor->count)->scope[SCOPE_CGROUP]);
+	struct crediting crediting = count_credited(&count_plan(world->count)->scope[SCOPE_CGROUP]);
 	size_t others = crediting.nr - crediting.credited - crediting.passed_over;
 
 	ret->text[0] = '\0';
-	if (!monitor->machine->credits || crediting.nr == 0)
+	if (!world->machine->credits || crediting.nr == 0)
 		return;
 	if (crediting.credited == crediting.nr)
 		reason_set(ret, 0, "CPUs' events are credited to them at switches (engine bpf)");
@@ -168,49 +166,49 @@ void monitor_describe_crediting(const struct monitor *monitor, struct reason *re
 			   others == crediting.nr ? ", as tracepoints, probes and breakpoints are" : "");
 }
 
-size_t monitor_nr_incomplete(const struct monitor *monitor)
+size_t world_nr_incomplete(const struct world *world)
 {
 	const struct cgroup *cgroup;
 	size_t nr = 0;
 
-	if (monitor->tree)
-		TAILQ_FOREACH(cgroup, cgroup_tree_all(monitor->tree), in_all)
+	if (world->tree)
+		TAILQ_FOREACH(cgroup, cgroup_tree_all(world->tree), in_all)
 			nr += cgroup->status == CGROUP_COUNTED && cgroup->why;
 	return nr;
 }
 
 /* ", of which N lack some"; "" where none does. Cgroups are looked at only if an event is missing in some. */
-static void describe_incomplete(const struct monitor *monitor, char *ret, size_t size)
+static void describe_incomplete(const struct world *world, char *ret, size_t size)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < plan_nr_shown(&count_plan(monitor->count)->scope[SCOPE_CGROUP]) && !nr; i++)
-		if (count_column_is_partial(monitor->count, SCOPE_CGROUP, i))
-			nr = monitor_nr_incomplete(monitor);
+	for (size_t i = 0; i < plan_nr_shown(&count_plan(world->count)->scope[SCOPE_CGROUP]) && !nr; i++)
+		if (count_column_is_partial(world->count, SCOPE_CGROUP, i))
+			nr = world_nr_incomplete(world);
 	ret[0] = '\0';
 	if (nr)
 		(void)snprintf(ret, size, ", of which %zu lack some", nr);
 }
 
-bool monitor_describe(const struct monitor *monitor, struct reason *ret)
+bool world_describe(const struct world *world, struct reason *ret)
 {
-	const struct plan *plan = count_plan(monitor->count);
+	const struct plan *plan = count_plan(world->count);
 	const char *lack = NULL;
 	char incomplete[64];
 	bool denied = false;
-	size_t on_cpus = count_counting_events(monitor, SCOPE_CPU, &lack, &denied);
-	size_t in_cgroups = count_counting_events(monitor, SCOPE_CGROUP, &lack, &denied);
+	size_t on_cpus = count_counting_events(world, SCOPE_CPU, &lack, &denied);
+	size_t in_cgroups = count_counting_events(world, SCOPE_CGROUP, &lack, &denied);
 
 	if (on_cpus == 0 && in_cgroups > 0)
-		lack = find_reason_left_out(monitor);
+		lack = find_reason_left_out(world);
 	if (on_cpus == 0 && (in_cgroups == 0 || lack)) {
 		reason_set(ret, 0, "nothing: %s", lack ? lack : "the config names no event");
 		return false;
 	}
-	describe_incomplete(monitor, incomplete, sizeof(incomplete));
+	describe_incomplete(world, incomplete, sizeof(incomplete));
 	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups%s", on_cpus,
-		   plan_nr_shown(&plan->scope[SCOPE_CPU]), count_stats(monitor->count).cpus, in_cgroups,
-		   plan_nr_shown(&plan->scope[SCOPE_CGROUP]), monitor->admission.nr_status[CGROUP_COUNTED],
-		   monitor->tree ? cgroup_tree_size(monitor->tree) : 0, incomplete);
+		   plan_nr_shown(&plan->scope[SCOPE_CPU]), count_stats(world->count).cpus, in_cgroups,
+		   plan_nr_shown(&plan->scope[SCOPE_CGROUP]), world->admission.nr_status[CGROUP_COUNTED],
+		   world->tree ? cgroup_tree_size(world->tree) : 0, incomplete);
 	return true;
 }

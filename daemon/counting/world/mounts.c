@@ -20,18 +20,18 @@
 #define APPLY_AGAIN_NS 1000000000U
 
 /* Applies the config again: another hierarchy is counted then, or none. */
-static void apply_other_mount(struct monitor *monitor, struct reason *news)
+static void apply_other_mount(struct world *world, struct reason *news)
 {
 	const struct machine *machine;
 	struct reason more;
 
-	if (monitor_reapply(monitor, news) < 0) {
-		monitor->mounts_changed = true;
-		monitor->mounts_due_at = clock_monotonic_ns() + APPLY_AGAIN_NS;
+	if (world_reapply(world, news) < 0) {
+		world->mounts_changed = true;
+		world->mounts_due_at = clock_monotonic_ns() + APPLY_AGAIN_NS;
 		reason_prefix(news, 0, "mounts have changed, but the config can't be applied again yet");
 		return;
 	}
-	machine = monitor->machine;
+	machine = world->machine;
 	more = *news;
 	if (machine->mount.path)
 		reason_set(news, 0, "mounts have changed: cgroups are counted at %.200s (version %d)%s%.200s",
@@ -42,64 +42,64 @@ static void apply_other_mount(struct monitor *monitor, struct reason *news)
 }
 
 /* The same tree goes on where it is mounted now. */
-static void move_tree(struct monitor *monitor, struct cgroup_mount *found, struct reason *news)
+static void move_tree(struct world *world, struct cgroup_mount *found, struct reason *news)
 {
-	struct machine *machine = monitor->machine;
+	struct machine *machine = world->machine;
 	bool moved = strcmp(found->path, machine->mount.path) != 0;
 
-	if (!moved && !monitor->mount_lost_at && found->id == machine->mount.id)
+	if (!moved && !world->mount_lost_at && found->id == machine->mount.id)
 		return;
-	if (monitor->tree && cgroup_tree_move(monitor->tree, found->path) < 0) {
-		monitor->mounts_changed = true;
+	if (world->tree && cgroup_tree_move(world->tree, found->path) < 0) {
+		world->mounts_changed = true;
 		return;
 	}
 	machine_take_mount(machine, found);
-	monitor->mount_lost_at = 0;
+	world->mount_lost_at = 0;
 	if (moved)
 		reason_set(news, 0, "mounts have changed: the cgroup tree is at %s now", machine->mount.path);
 }
 
 /* The mount in force has just gone, and perf's hierarchy is the same: it may be back in a moment. Until then another
  * mount of that hierarchy is not used, which may show another tree, such as a container's own part. */
-static bool should_wait(const struct monitor *monitor, const struct cgroup_mount *found, int hierarchy, uint64_t now)
+static bool should_wait(const struct world *world, const struct cgroup_mount *found, int hierarchy, uint64_t now)
 {
-	const struct machine *machine = monitor->machine;
+	const struct machine *machine = world->machine;
 
-	return monitor->mount_lost_at && now - monitor->mount_lost_at < MOUNT_PATIENCE_NS &&
+	return world->mount_lost_at && now - world->mount_lost_at < MOUNT_PATIENCE_NS &&
 	       hierarchy == machine->perf_hierarchy && (!found->path || found->version == machine->mount.version);
 }
 
-static void check_mounts(struct monitor *monitor, int hierarchy, uint64_t now, struct reason *news)
+static void check_mounts(struct world *world, int hierarchy, uint64_t now, struct reason *news)
 {
 	_cleanup_(cgroup_mount_release) struct cgroup_mount found = {};
-	struct machine *machine = monitor->machine;
-	const struct config *config = monitor->config;
+	struct machine *machine = world->machine;
+	const struct config *config = world->config;
 	struct reason why;
 	uint64_t begun = clock_thread_ns();
 	int r = cgroup_mount_choose(&found, config->procfs.text, config->cgroup_mount.text, &why);
 
-	monitor->mounts_due_at = clock_monotonic_ns() + (clock_thread_ns() - begun) * MOUNTS_SHARE;
+	world->mounts_due_at = clock_monotonic_ns() + (clock_thread_ns() - begun) * MOUNTS_SHARE;
 	/* Without a file or memory to read them with, nothing is known about the mounts. */
-	monitor->mounts_changed = r == -ENOMEM || r == -EMFILE || r == -ENFILE;
-	if (monitor->mounts_changed)
+	world->mounts_changed = r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+	if (world->mounts_changed)
 		return;
-	monitor->hierarchy = hierarchy;
+	world->hierarchy = hierarchy;
 	if (cgroup_mount_same_tree(&found, &machine->mount)) {
 		machine->perf_hierarchy = hierarchy;
-		move_tree(monitor, &found, news);
-	} else if (should_wait(monitor, &found, hierarchy, now)) {
-		monitor->mounts_changed = true;
+		move_tree(world, &found, news);
+	} else if (should_wait(world, &found, hierarchy, now)) {
+		world->mounts_changed = true;
 	} else if (found.path || machine->mount.path || hierarchy != machine->perf_hierarchy) {
-		apply_other_mount(monitor, news);
+		apply_other_mount(world, news);
 	} else {
 		machine->no_cgroups = why;
 	}
 }
 
-void monitor_follow_mounts(struct monitor *monitor, bool notified, struct reason *news)
+void world_follow_mounts(struct world *world, bool notified, struct reason *news)
 {
-	const struct machine *machine = monitor->machine;
-	int hierarchy = cgroup_perf_hierarchy(monitor->config->procfs.text);
+	const struct machine *machine = world->machine;
+	int hierarchy = cgroup_perf_hierarchy(world->config->procfs.text);
 	bool gone = machine->mount.path && !cgroup_mount_is_there(&machine->mount), other;
 	uint64_t now = clock_monotonic_ns();
 
@@ -107,13 +107,13 @@ void monitor_follow_mounts(struct monitor *monitor, bool notified, struct reason
 	/* Unreadable now: taken as unchanged. */
 	if (hierarchy < 0)
 		hierarchy = machine->perf_hierarchy;
-	other = hierarchy != monitor->hierarchy;
-	monitor->mounts_changed |= notified || gone || other;
-	if (!monitor->mounts_changed)
+	other = hierarchy != world->hierarchy;
+	world->mounts_changed |= notified || gone || other;
+	if (!world->mounts_changed)
 		return;
-	if (gone && !monitor->mount_lost_at)
-		monitor->mount_lost_at = now;
-	if (now < monitor->mounts_due_at && !other)
+	if (gone && !world->mount_lost_at)
+		world->mount_lost_at = now;
+	if (now < world->mounts_due_at && !other)
 		return;
-	check_mounts(monitor, hierarchy, now, news);
+	check_mounts(world, hierarchy, now, news);
 }

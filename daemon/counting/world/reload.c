@@ -26,7 +26,7 @@ struct reload *reload_free(struct reload *reload)
 }
 
 /* The machine as it is now, and a count of the config on it. */
-static int prepare_count(struct reload **ret, const struct monitor *monitor, const struct config *config,
+static int prepare_count(struct reload **ret, const struct world *world, const struct config *config,
 			 struct reason *why)
 {
 	_cleanup_(reload_freep) struct reload *reload = calloc(1, sizeof(*reload));
@@ -34,56 +34,56 @@ static int prepare_count(struct reload **ret, const struct monitor *monitor, con
 
 	if (!reload)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = machine_new(&reload->machine, config, &monitor->machine->topology, why);
+	r = machine_new(&reload->machine, config, &world->machine->topology, why);
 	if (r >= 0)
 		r = profiler_check(config, &reload->machine->env, why);
 	if (r >= 0)
 		r = capture_rules_check(config, &reload->machine->env, why);
 	if (r >= 0)
-		r = plan_config_count(&reload->count, config, reload->machine, monitor->count, monitor->closer, why);
+		r = plan_config_count(&reload->count, config, reload->machine, world->count, world->closer, why);
 	if (r >= 0)
 		*ret = steal_ptr(reload);
 	return r;
 }
 
-int monitor_prepare(const struct monitor *monitor, struct config *config, struct reload **ret, struct reason *why)
+int world_prepare(const struct world *world, struct config *config, struct reload **ret, struct reason *why)
 {
-	int r = prepare_count(ret, monitor, config, why);
+	int r = prepare_count(ret, world, config, why);
 
 	if (r >= 0)
 		(*ret)->config = config;
 	return r;
 }
 
-int monitor_reapply(struct monitor *monitor, struct reason *why)
+int world_reapply(struct world *world, struct reason *why)
 {
 	struct reload *reload;
-	int r = prepare_count(&reload, monitor, monitor->config, why);
+	int r = prepare_count(&reload, world, world->config, why);
 
 	if (r >= 0)
-		monitor_commit(monitor, reload, why);
+		world_commit(world, reload, why);
 	return r;
 }
 
 /* --- putting in force */
 
-void monitor_use(struct monitor *monitor, struct machine *machine, struct config *config)
+void world_use(struct world *world, struct machine *machine, struct config *config)
 {
-	monitor->machine = machine;
-	monitor->config = config;
-	monitor->hierarchy = machine->perf_hierarchy;
-	history_set_max_size(&monitor->history, config->history_memory);
-	container_finder_use(monitor->finder, config->container_files.items, config->container_files.nr);
-	monitor->filter = (struct cgroup_filter){
+	world->machine = machine;
+	world->config = config;
+	world->hierarchy = machine->perf_hierarchy;
+	history_set_max_size(&world->history, config->history_memory);
+	container_finder_use(world->finder, config->container_files.items, config->container_files.nr);
+	world->filter = (struct cgroup_filter){
 		.include = config->include.items,
 		.nr_include = config->include.nr,
 		.exclude = config->exclude.items,
 		.nr_exclude = config->exclude.nr,
 	};
-	monitor_explain_no_crediting(monitor);
-	monitor->info = (struct machine_info){
+	world_explain_no_crediting(world);
+	world->info = (struct machine_info){
 		.version = PACKAGE_VERSION,
-		.engine = count_engine_name(monitor->count),
+		.engine = count_engine_name(world->count),
 		.identity = &machine->identity,
 		.online = machine->online.nr,
 		.privilege = &machine->privilege,
@@ -91,31 +91,31 @@ void monitor_use(struct monitor *monitor, struct machine *machine, struct config
 		.mount = machine->mount.path ? &machine->mount : NULL,
 		.no_cgroups = machine->no_cgroups.text,
 		.part_of_tree = machine->part_of_tree.text,
-		.no_crediting = monitor->no_crediting.text,
+		.no_crediting = world->no_crediting.text,
 		.cpus_problem = machine->cpus_problem.text,
-		.no_names = container_finder_problem(monitor->finder),
+		.no_names = container_finder_problem(world->finder),
 		.cpus = &machine->cpus,
-		.no_profiles = monitor->profile_problem.text,
+		.no_profiles = world->profile_problem.text,
 	};
 }
 
 /* The old machine and config are needed until their successors have taken over: they are freed with the reload. */
-static void swap_with_reload(struct monitor *monitor, struct reload *reload)
+static void swap_with_reload(struct world *world, struct reload *reload)
 {
-	struct machine *machine = monitor->machine;
-	struct config *config = monitor->config;
+	struct machine *machine = world->machine;
+	struct config *config = world->config;
 
-	monitor_use(monitor, reload->machine ? reload->machine : machine, reload->config ? reload->config : config);
+	world_use(world, reload->machine ? reload->machine : machine, reload->config ? reload->config : config);
 	reload->machine = reload->machine ? machine : NULL;
 	reload->config = reload->config ? config : NULL;
 }
 
 /* [daemon] sysfs may be another. */
-static void watch_cpus_again(struct monitor *monitor, const struct config *before)
+static void watch_cpus_again(struct world *world, const struct config *before)
 {
-	if (strcmp(before->sysfs.text, monitor->config->sysfs.text) != 0) {
-		cpu_watch_close(&monitor->cpu_watch);
-		cpu_watch_open(&monitor->cpu_watch, monitor->config->sysfs.text);
+	if (strcmp(before->sysfs.text, world->config->sysfs.text) != 0) {
+		cpu_watch_close(&world->cpu_watch);
+		cpu_watch_open(&world->cpu_watch, world->config->sysfs.text);
 	}
 }
 
@@ -131,18 +131,18 @@ static bool loses_cgroups(const struct cgroup_mount *before, const struct cgroup
 /* --- taking over */
 
 /* lost: CPUs on which events had stopped. Those that are online must have been offline meanwhile. */
-static void explain_lost_cpus(const struct monitor *monitor, const struct cpulist *lost, struct reason *why)
+static void explain_lost_cpus(const struct world *world, const struct cpulist *lost, struct reason *why)
 {
 	_cleanup_(cpulist_release) struct cpulist back = {};
 	_cleanup_(freep) char *now = NULL, *were = NULL;
 
 	for (size_t i = 0; i < lost->nr; i++)
-		if (cpulist_has(&monitor->machine->cpus, lost->cpu[i]))
+		if (cpulist_has(&world->machine->cpus, lost->cpu[i]))
 			(void)cpulist_add(&back, lost->cpu[i]);
 	if (back.nr == 0)
 		return;
 	were = cpulist_format(&back);
-	now = cpulist_format(&monitor->machine->cpus);
+	now = cpulist_format(&world->machine->cpus);
 	reason_set(why, 0,
 		   "CPU %s has been offline, or an event does not start there: reopened, totals go on; CPUs counted "
 		   "now: %s",
@@ -150,58 +150,58 @@ static void explain_lost_cpus(const struct monitor *monitor, const struct cpulis
 }
 
 /* Events that are open go on counting where the kernel has come to refuse new ones. */
-static void explain_refusal(const struct monitor *monitor, struct reason *why)
+static void explain_refusal(const struct world *world, struct reason *why)
 {
-	const struct privilege *privilege = &monitor->machine->privilege;
+	const struct privilege *privilege = &world->machine->privilege;
 
-	if (why->text[0] || privilege_may_count_cpus(privilege) || plan_nr_counted(count_plan(monitor->count)) == 0)
+	if (why->text[0] || privilege_may_count_cpus(privilege) || plan_nr_counted(count_plan(world->count)) == 0)
 		return;
 	privilege_explain(privilege, why);
 	reason_prefix(why, 0, "open events go on counting, and no new ones can be opened");
 }
 
-void monitor_take_over(struct monitor *monitor, struct count *from, struct reason *why)
+void world_take_over(struct world *world, struct count *from, struct reason *why)
 {
-	int r = count_takeover_begin(monitor->count, from);
+	int r = count_takeover_begin(world->count, from);
 
 	if (!why->text[0])
-		explain_lost_cpus(monitor, count_lost(monitor->count), why);
-	if (admission_move(&monitor->admission, monitor->count, from) < 0)
+		explain_lost_cpus(world, count_lost(world->count), why);
+	if (admission_move(&world->admission, world->count, from) < 0)
 		r = -ENOMEM;
-	if (count_takeover_end(monitor->count, from) < 0)
+	if (count_takeover_end(world->count, from) < 0)
 		r = -ENOMEM;
 	count_free(from);
 	if (r < 0)
 		reason_set(why, 0, "out of memory: some totals restart at zero");
 }
 
-void monitor_commit(struct monitor *monitor, struct reload *reload, struct reason *why)
+void world_commit(struct world *world, struct reload *reload, struct reason *why)
 {
-	struct count *from = monitor->count;
-	const struct machine *next = reload->machine ? reload->machine : monitor->machine;
+	struct count *from = world->count;
+	const struct machine *next = reload->machine ? reload->machine : world->machine;
 
 	assert(reload->count);
 	why->text[0] = '\0';
-	monitor_finish_profiles(monitor);
-	monitor_keep_or_drop_tree(monitor, reload->machine);
-	monitor->count = steal_ptr(reload->count);
-	if (loses_cgroups(&monitor->machine->mount, &next->mount))
-		count_hold_cgroups(monitor->count, from);
-	swap_with_reload(monitor, reload);
+	world_finish_profiles(world);
+	world_keep_or_drop_tree(world, reload->machine);
+	world->count = steal_ptr(reload->count);
+	if (loses_cgroups(&world->machine->mount, &next->mount))
+		count_hold_cgroups(world->count, from);
+	swap_with_reload(world, reload);
 	if (reload->config)
-		watch_cpus_again(monitor, reload->config);
+		watch_cpus_again(world, reload->config);
 	/* The new machine may lack a CPU that is back before the list is next compared, which would look unchanged
 	 * then. */
-	monitor->cpus_changed |= cpu_watch_has_changed(&monitor->cpu_watch);
-	if (monitor->tree)
-		cgroup_tree_set_filter(monitor->tree, &monitor->filter);
-	else if (monitor->machine->mount.path)
-		(void)monitor_start_tree(monitor, why);
-	monitor_take_over(monitor, from, why);
-	explain_refusal(monitor, why);
-	if (!admission_is_waiting(&monitor->admission))
-		count_end_tries(monitor->count);
-	monitor->latest = snapshot_unref(monitor->latest);
-	monitor_follow_profiles(monitor);
+	world->cpus_changed |= cpu_watch_has_changed(&world->cpu_watch);
+	if (world->tree)
+		cgroup_tree_set_filter(world->tree, &world->filter);
+	else if (world->machine->mount.path)
+		(void)world_start_tree(world, why);
+	world_take_over(world, from, why);
+	explain_refusal(world, why);
+	if (!admission_is_waiting(&world->admission))
+		count_end_tries(world->count);
+	world->latest = snapshot_unref(world->latest);
+	world_follow_profiles(world);
 	reload_free(reload);
 }

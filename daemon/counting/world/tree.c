@@ -13,88 +13,87 @@
  * can be followed. */
 #define CATCH_UP_NS 50000000U
 
-bool monitor_is_suspended(const struct monitor *monitor)
+bool world_is_suspended(const struct world *world)
 {
-	return monitor->mount_lost_at != 0;
+	return world->mount_lost_at != 0;
 }
 
-bool monitor_is_behind(const struct monitor *monitor)
+bool world_is_behind(const struct world *world)
 {
-	return monitor->tree && !monitor_is_suspended(monitor) && cgroup_tree_has_more(monitor->tree);
+	return world->tree && !world_is_suspended(world) && cgroup_tree_has_more(world->tree);
 }
 
-static void turn_finder(struct monitor *monitor)
+static void turn_finder(struct world *world)
 {
 	/* A snapshot that others have got stays as it was written. */
-	if (container_finder_turn(monitor->finder, monitor->tree))
-		monitor->latest = snapshot_unref(monitor->latest);
+	if (container_finder_turn(world->finder, world->tree))
+		world->latest = snapshot_unref(world->latest);
 }
 
-bool monitor_follow_cgroups(struct monitor *monitor, uint64_t budget, struct reason *why)
+bool world_follow_cgroups(struct world *world, uint64_t budget, struct reason *why)
 {
-	bool more = monitor->tree && !monitor_is_suspended(monitor) &&
-		    cgroup_tree_follow(monitor->tree, budget, why) > 0;
+	bool more = world->tree && !world_is_suspended(world) && cgroup_tree_follow(world->tree, budget, why) > 0;
 
-	container_finder_note(monitor->finder);
-	turn_finder(monitor);
+	container_finder_note(world->finder);
+	turn_finder(world);
 	return more;
 }
 
-void monitor_name_containers(struct monitor *monitor, struct reason *why)
+void world_name_containers(struct world *world, struct reason *why)
 {
-	turn_finder(monitor);
-	reason_set(why, 0, "%s", container_finder_problem(monitor->finder));
+	turn_finder(world);
+	reason_set(why, 0, "%s", container_finder_problem(world->finder));
 }
 
-int monitor_names_fd(const struct monitor *monitor)
+int world_names_fd(const struct world *world)
 {
-	return container_finder_fd(monitor->finder);
+	return container_finder_fd(world->finder);
 }
 
-int monitor_inotify_fd(const struct monitor *monitor, uint64_t *ret_tree)
+int world_inotify_fd(const struct world *world, uint64_t *ret_tree)
 {
-	int fd = monitor->tree ? cgroup_tree_fd(monitor->tree) : -1;
+	int fd = world->tree ? cgroup_tree_fd(world->tree) : -1;
 
 	if (fd >= 0)
-		*ret_tree = monitor->nr_trees;
+		*ret_tree = world->nr_trees;
 	return fd;
 }
 
-int monitor_start_tree(struct monitor *monitor, struct reason *why)
+int world_start_tree(struct world *world, struct reason *why)
 {
-	const struct cgroup_observer observer = admission_observer(&monitor->admission);
-	int r = cgroup_tree_new(&monitor->tree, monitor->machine->mount.path, &monitor->filter, &observer, why);
+	const struct cgroup_observer observer = admission_observer(&world->admission);
+	int r = cgroup_tree_new(&world->tree, world->machine->mount.path, &world->filter, &observer, why);
 
 	if (r < 0)
 		return r;
-	if (cgroup_mount_is_part(&monitor->machine->mount))
-		cgroup_tree_set_part(monitor->tree);
-	monitor->nr_trees++;
-	monitor->admission.tree = monitor->tree;
-	container_finder_note(monitor->finder);
-	monitor->retried_at = clock_monotonic_ns();
-	if (cgroup_tree_start(monitor->tree, why) < 0)
+	if (cgroup_mount_is_part(&world->machine->mount))
+		cgroup_tree_set_part(world->tree);
+	world->nr_trees++;
+	world->admission.tree = world->tree;
+	container_finder_note(world->finder);
+	world->retried_at = clock_monotonic_ns();
+	if (cgroup_tree_start(world->tree, why) < 0)
 		return reason_prefix(why, 0, "not all cgroups are found yet, the tree will be read again");
 	return 0;
 }
 
-void monitor_keep_or_drop_tree(struct monitor *monitor, const struct machine *next)
+void world_keep_or_drop_tree(struct world *world, const struct machine *next)
 {
-	const struct cgroup_mount *before = &monitor->machine->mount;
+	const struct cgroup_mount *before = &world->machine->mount;
 	struct reason ignored;
 
-	if (!monitor->tree)
+	if (!world->tree)
 		return;
 	if (next && !cgroup_mount_same_tree(before, &next->mount)) {
-		admission_forget_tree(&monitor->admission);
-		monitor->tree = cgroup_tree_free(monitor->tree);
-		monitor->mount_lost_at = 0;
+		admission_forget_tree(&world->admission);
+		world->tree = cgroup_tree_free(world->tree);
+		world->mount_lost_at = 0;
 		return;
 	}
-	if (next && (monitor->mount_lost_at || strcmp(before->path, next->mount.path) != 0)) {
-		(void)cgroup_tree_move(monitor->tree, next->mount.path);
-		monitor->mount_lost_at = 0;
+	if (next && (world->mount_lost_at || strcmp(before->path, next->mount.path) != 0)) {
+		(void)cgroup_tree_move(world->tree, next->mount.path);
+		world->mount_lost_at = 0;
 	}
 	/* A cgroup that was removed and made again, which the tree does not know yet, is two cgroups. */
-	(void)monitor_follow_cgroups(monitor, CATCH_UP_NS, &ignored);
+	(void)world_follow_cgroups(world, CATCH_UP_NS, &ignored);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The monitor's members, and functions that its files share. For this room alone.
+ * The world's members, and functions that its files share. For this room alone.
  */
 
 #include "base/cgroup/container-finder.h"
@@ -18,11 +18,11 @@
 #include "profiler/profiler.h"
 
 /* Times are CLOCK_MONOTONIC ns where nothing else is said. */
-struct monitor {
+struct world {
 	struct config *config;
 	struct machine *machine;
 	struct machine_info info;
-	struct reason no_crediting; /* monitor_no_crediting() */
+	struct reason no_crediting; /* world_no_crediting() */
 	struct async_close *closer;
 	struct count *count;
 	struct count *restored; /* from before a restart, until the start */
@@ -70,45 +70,45 @@ struct reload {
 	struct count *count;
 };
 
-/* Does what a reload of the config in force would do, on the machine as it is now. Errors as of monitor_new(). */
-int monitor_reapply(struct monitor *monitor, struct reason *why);
+/* Does what a reload of the config in force would do, on the machine as it is now. Errors as of world_new(). */
+int world_reapply(struct world *world, struct reason *why);
 
-/* Works out what monitor_no_crediting() returns, of the machine and the count in force. */
-void monitor_explain_no_crediting(struct monitor *monitor);
+/* Works out what world_no_crediting() returns, of the machine and the count in force. */
+void world_explain_no_crediting(struct world *world);
 
 /* Reads the clocks, and notes whether they have moved against each other. */
-struct clock_times monitor_note_clocks(struct monitor *monitor);
+struct clock_times world_note_clocks(struct world *world);
 
 /* Puts machine and config in force, beside the count that is. They are taken over. */
-void monitor_use(struct monitor *monitor, struct machine *machine, struct config *config);
+void world_use(struct world *world, struct machine *machine, struct config *config);
 
 /* Makes the tree of the mount in force and reads it; its cgroups wait. Negative errno where there is no tree; 0 with a
  * sentence in why where part of it is missing. */
-int monitor_start_tree(struct monitor *monitor, struct reason *why);
+int world_start_tree(struct world *world, struct reason *why);
 
 /* Before a reload. next: the machine to come, or NULL: the one in force. Another mount of the same tree keeps the tree;
  * a mount of another tree drops it. */
-void monitor_keep_or_drop_tree(struct monitor *monitor, const struct machine *next);
+void world_keep_or_drop_tree(struct world *world, const struct machine *next);
 
 /* The count in force takes over from another, which is freed. A sentence in why: totals were lost for want of memory,
  * or CPUs were offline. */
-void monitor_take_over(struct monitor *monitor, struct count *from, struct reason *why);
+void world_take_over(struct world *world, struct count *from, struct reason *why);
 
 /* Every ten seconds: tries again whatever could not be opened or watched, in case there is room by now. */
-void monitor_retry(struct monitor *monitor);
+void world_retry(struct world *world);
 
 /* Before the config, the CPUs or the tree change: takes what is there. */
-void monitor_finish_profiles(struct monitor *monitor);
+void world_finish_profiles(struct world *world);
 /* After that: begins, goes on or stops to profile, as the config has it. */
-void monitor_follow_profiles(struct monitor *monitor);
+void world_follow_profiles(struct world *world);
 /* Follows kernel.perf_event_max_sample_rate: lower rates where it is lower, none where samples could hang the kernel,
  * and those of the config when it allows them again. A sentence in news, also of events that the kernel has paused. */
-void monitor_follow_sample_rate(struct monitor *monitor, struct reason *news);
+void world_follow_sample_rate(struct world *world, struct reason *news);
 /* Has it kept with the count until when samples were taken. */
-void monitor_note_sampled(struct monitor *monitor);
+void world_note_sampled(struct world *world);
 
 /* The end of an interval, for captures. */
-void monitor_tick_captures(struct monitor *monitor);
+void world_tick_captures(struct world *world);
 
-/* All figures: the caller's own (or NULL) and the monitor's. */
-struct self_stats monitor_self_stats(const struct monitor *monitor, const struct self_stats *own);
+/* All figures: the caller's own (or NULL) and the world's. */
+struct self_stats world_self_stats(const struct world *world, const struct self_stats *own);

@@ -16,7 +16,7 @@
 #define SAVE_LIMIT_US 300000000U
 
 struct capture_saver {
-	struct monitor *monitor;
+	struct world *world;
 	char *folder; /* or NULL: there is no state directory */
 	struct answer_child *child;
 	char *id; /* of the capture that the child is at; NULL: none */
@@ -46,7 +46,7 @@ static int render_capture(const struct capture *capture, struct buf *ret, struct
 
 static int save_capture(const struct work *work, struct reason *why)
 {
-	const struct config *config = monitor_config(work->saver->monitor);
+	const struct config *config = world_config(work->saver->world);
 	struct capture_file file = {
 		.id = work->capture->id,
 		.rule = work->capture->cause.rule,
@@ -74,7 +74,7 @@ static void save_in_child(struct response *ret, const void *what)
 
 static void note_result(struct capture_saver *saver, const char *id, const char *problem)
 {
-	monitor_capture_saved(saver->monitor, id, problem);
+	world_capture_saved(saver->world, id, problem);
 	if (problem[0])
 		log_once_line(&saver->problem, LOG_WARNING, problem);
 	else
@@ -116,14 +116,14 @@ int capture_saver_folder(char **ret)
 	return -ENOMEM;
 }
 
-int capture_saver_new(struct capture_saver **ret, struct monitor *monitor, sd_event *loop, struct web_stats *stats)
+int capture_saver_new(struct capture_saver **ret, struct world *world, sd_event *loop, struct web_stats *stats)
 {
 	_cleanup_(capture_saver_freep) struct capture_saver *saver = calloc(1, sizeof(*saver));
 	int r;
 
 	if (!saver || capture_saver_folder(&saver->folder) < 0)
 		return -ENOMEM;
-	saver->monitor = monitor;
+	saver->world = world;
 	r = answer_child_new(&saver->child, loop, stats, SAVE_LIMIT_US, on_end, saver);
 	if (r < 0)
 		return r;
@@ -145,7 +145,7 @@ struct capture_saver *capture_saver_free(struct capture_saver *saver)
 
 void capture_saver_turn(struct capture_saver *saver)
 {
-	const struct capture *capture = monitor_capture_to_save(saver->monitor);
+	const struct capture *capture = world_capture_to_save(saver->world);
 	const struct work work = { .saver = saver, .capture = capture };
 	struct reason why;
 	int r;
@@ -168,8 +168,8 @@ void capture_saver_leave(struct capture_saver *saver)
 
 	/* What the child was at is written anew. */
 	saver->child = answer_child_free(saver->child);
-	monitor_finish_captures(saver->monitor);
-	while ((capture = monitor_capture_to_save(saver->monitor))) {
+	world_finish_captures(saver->world);
+	while ((capture = world_capture_to_save(saver->world))) {
 		const struct work work = { .saver = saver, .capture = capture };
 		struct reason why = {};
 

@@ -16,8 +16,8 @@ struct capture_saver;
 /* The folder of saved captures, to be freed; NULL: there is no state directory. -ENOMEM. */
 int capture_saver_folder(char **ret);
 
-/* The monitor is borrowed. stats: the CPU time of children is added there. Negative errno. */
-int capture_saver_new(struct capture_saver **ret, struct monitor *monitor, sd_event *loop, struct web_stats *stats);
+/* The world is borrowed. stats: the CPU time of children is added there. Negative errno. */
+int capture_saver_new(struct capture_saver **ret, struct world *world, sd_event *loop, struct web_stats *stats);
 /* Ends a child that is at work. */
 struct capture_saver *capture_saver_free(struct capture_saver *saver);
 DEFINE_CLEANUP(struct capture_saver *, capture_saver_free)

@@ -46,17 +46,17 @@ _printf_(1, 2) static void print_line(const char *format, ...)
 /* And for how long a cgroup that could not be opened may still go. */
 #define REMOVAL_NS 500000000U
 
-/* Makes a monitor that has counted for ns, with all cgroups open. Errors are logged. */
-static int count_for(struct monitor **ret, const struct options *options, uint64_t ns)
+/* Makes a world that has counted for ns, with all cgroups open. Errors are logged. */
+static int count_for(struct world **ret, const struct options *options, uint64_t ns)
 {
-	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
-	int r = counting_start(&monitor, options);
+	_cleanup_(world_freep) struct world *world = NULL;
+	int r = counting_start(&world, options);
 
 	if (r < 0)
 		return r;
-	(void)counting_wait(monitor, clock_monotonic_ns() + ns, NULL);
-	monitor_tick(monitor);
-	*ret = steal_ptr(monitor);
+	(void)counting_wait(world, clock_monotonic_ns() + ns, NULL);
+	world_tick(world);
+	*ret = steal_ptr(world);
 	return 0;
 }
 
@@ -102,53 +102,53 @@ static void print_privileges(const struct privilege *privilege)
 }
 
 /* The config wants cgroups to be counted by crediting, and not all of their events that could be are. */
-static bool lacks_crediting(const struct monitor *monitor)
+static bool lacks_crediting(const struct world *world)
 {
-	return monitor_config(monitor)->cgroup_engine == CONFIG_ENGINE_BPF && monitor_no_crediting(monitor)[0];
+	return world_config(world)->cgroup_engine == CONFIG_ENGINE_BPF && world_no_crediting(world)[0];
 }
 
-static void print_cgroups(const struct monitor *monitor)
+static void print_cgroups(const struct world *world)
 {
-	const struct machine *machine = monitor_machine(monitor);
-	const struct cgroup_tree *tree = monitor_tree(monitor);
+	const struct machine *machine = world_machine(world);
+	const struct cgroup_tree *tree = world_tree(world);
 	struct reason crediting;
 
 	if (tree)
 		print_line("cgroups: version %d at %s; %zu found, %zu counted, %zu excluded, %zu left out",
 			   machine->mount.version, machine->mount.path, cgroup_tree_size(tree),
-			   monitor_nr_cgroups(monitor, CGROUP_COUNTED), monitor_nr_cgroups(monitor, CGROUP_EXCLUDED),
-			   monitor_nr_cgroups(monitor, CGROUP_OVER_MAX) + monitor_nr_cgroups(monitor, CGROUP_OVER_FDS) +
-				   monitor_nr_cgroups(monitor, CGROUP_FAILED) + cgroup_tree_stats(tree).unlisted);
+			   world_nr_cgroups(world, CGROUP_COUNTED), world_nr_cgroups(world, CGROUP_EXCLUDED),
+			   world_nr_cgroups(world, CGROUP_OVER_MAX) + world_nr_cgroups(world, CGROUP_OVER_FDS) +
+				   world_nr_cgroups(world, CGROUP_FAILED) + cgroup_tree_stats(tree).unlisted);
 	else
 		print_line("cgroups: %s", machine->no_cgroups.text);
 	if (machine->part_of_tree.text[0])
 		print_line("  problem: %s", machine->part_of_tree.text);
-	monitor_describe_crediting(monitor, &crediting);
+	world_describe_crediting(world, &crediting);
 	if (crediting.text[0])
 		print_line("  %s", crediting.text);
-	if (monitor_no_crediting(monitor)[0])
-		print_line("  %s%s", lacks_crediting(monitor) ? "problem: " : "", monitor_no_crediting(monitor));
+	if (world_no_crediting(world)[0])
+		print_line("  %s%s", lacks_crediting(world) ? "problem: " : "", world_no_crediting(world));
 }
 
-static void print_profiles(const struct monitor *monitor)
+static void print_profiles(const struct world *world)
 {
-	const struct config *config = monitor_config(monitor);
-	const char *problem = monitor_profile_problem(monitor);
+	const struct config *config = world_config(world);
+	const char *problem = world_profile_problem(world);
 	uint64_t number;
 
 	if (!config->profiles_enabled)
 		print_line("profiles: off");
-	else if (monitor_profile_fd(monitor, &number) < 0)
+	else if (world_profile_fd(world, &number) < 0)
 		print_line("%s", problem);
 	else
 		print_line("profiles: each CPU is sampled %" PRIu64 " times per second%s%s", config->profiles_rate,
 			   problem[0] ? "; " : "", problem);
 }
 
-static void print_machine(const struct monitor *monitor)
+static void print_machine(const struct world *world)
 {
-	const struct machine *machine = monitor_machine(monitor);
-	const struct count *count = monitor_count(monitor);
+	const struct machine *machine = world_machine(world);
+	const struct count *count = world_count(world);
 	_cleanup_(freep) char *online = cpulist_format(&machine->online), *cpus = cpulist_format(&machine->cpus);
 	struct reason counted = {};
 	struct utsname name = {};
@@ -163,12 +163,11 @@ static void print_machine(const struct monitor *monitor)
 	print_privileges(&machine->privilege);
 	print_pmus(machine, &count_plan(count)->pmus);
 	print_line("tracefs: %s", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
-	print_cgroups(monitor);
-	print_profiles(monitor);
+	print_cgroups(world);
+	print_profiles(world);
 	print_line("open files: %zu for counting (%zu a cgroup); counting everything configured needs a limit of %zu; "
 		   "it is %" PRIu64,
-		   count_stats(count).fds, count_fds_per_cgroup(count), monitor_needed_fds(monitor),
-		   monitor_fd_limit(monitor));
+		   count_stats(count).fds, count_fds_per_cgroup(count), world_needed_fds(world), world_fd_limit(world));
 }
 
 /* The events' reasons, each once: they are long, and many events share one. */
@@ -208,9 +207,9 @@ static void print_reasons(const struct reasons *reasons)
 }
 
 /* Prints the events of a scope; returns the number of those that are counted nowhere. */
-static size_t print_events(const struct monitor *monitor, enum scope scope, struct reasons *reasons)
+static size_t print_events(const struct world *world, enum scope scope, struct reasons *reasons)
 {
-	const struct scope_plan *plan = &count_plan(monitor_count(monitor))->scope[scope];
+	const struct scope_plan *plan = &count_plan(world_count(world))->scope[scope];
 	size_t lost = 0;
 
 	print_line("%s", "");
@@ -220,7 +219,7 @@ static size_t print_events(const struct monitor *monitor, enum scope scope, stru
 		_cleanup_(buf_release) struct buf title = {};
 		struct reason number = {};
 		const char *why;
-		enum event_state state = count_column_state(monitor_count(monitor), scope, i, &why);
+		enum event_state state = count_column_state(world_count(world), scope, i, &why);
 
 		event_title(&title, column->event);
 		if (why)
@@ -228,18 +227,18 @@ static size_t print_events(const struct monitor *monitor, enum scope scope, stru
 		print_line("  %-12s %-28.*s %s%s", column->group->name, (int)title.len, title.data ?: "",
 			   event_state_name(state), number.text);
 		lost += state != EVENT_OK && state != EVENT_MULTIPLEXED &&
-			!count_column_is_partial(monitor_count(monitor), scope, i);
+			!count_column_is_partial(world_count(world), scope, i);
 	}
 	return lost;
 }
 
 /* Prints the rules that make captures; returns the number of those that are not evaluated. */
-static size_t print_captures(const struct monitor *monitor, struct reasons *reasons)
+static size_t print_captures(const struct world *world, struct reasons *reasons)
 {
 	struct capture_rule_info rule;
 	size_t lost = 0;
 
-	for (size_t i = 0; monitor_capture_rule(monitor, i, &rule); i++) {
+	for (size_t i = 0; world_capture_rule(world, i, &rule); i++) {
 		struct reason number = {};
 
 		if (i == 0) {
@@ -269,14 +268,14 @@ static size_t print_unlisted(const struct cgroup_tree *tree)
 
 /* Prints cgroups that are left out or lack events, ten at most, each with the reason; returns the number of those that
  * are left out. */
-static size_t print_left_out(const struct monitor *monitor)
+static size_t print_left_out(const struct world *world)
 {
-	const struct cgroup_tree *tree = monitor_tree(monitor);
+	const struct cgroup_tree *tree = world_tree(world);
 	size_t left_out = 0, found = 0, shown = 0;
 	const struct cgroup *cgroup;
 
 	/* With no event to count in cgroups, the list of events shows why. */
-	if (!tree || count_plan(monitor_count(monitor))->scope[SCOPE_CGROUP].nr_sets == 0)
+	if (!tree || count_plan(world_count(world))->scope[SCOPE_CGROUP].nr_sets == 0)
 		return 0;
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all) {
 		if (!cgroup->why)
@@ -295,11 +294,11 @@ static size_t print_left_out(const struct monitor *monitor)
 }
 
 /* Reads the files that [web] names as the daemon would, for their errors. */
-static int check_web_files(const struct monitor *monitor)
+static int check_web_files(const struct world *world)
 {
 	_cleanup_(web_options_unrefp) struct web_options *options = NULL;
 	struct reason why;
-	int r = web_config_load(&options, monitor_config(monitor), monitor_fd_limit(monitor), &why);
+	int r = web_config_load(&options, world_config(world), world_fd_limit(world), &why);
 
 	if (r < 0)
 		log_error("%s", why.text);
@@ -308,14 +307,14 @@ static int check_web_files(const struct monitor *monitor)
 
 /* A cgroup can't be opened while it is being removed: it is not left out, and the tree soon forgets it. New ones are
  * not opened any more. */
-static void forget_removed(struct monitor *monitor)
+static void forget_removed(struct world *world)
 {
 	const struct timespec pause = timespec_of_ns(REMOVAL_NS / 10);
 	struct reason why;
 
-	for (int i = 0; i < 10 && monitor_nr_cgroups(monitor, CGROUP_FAILED); i++) {
+	for (int i = 0; i < 10 && world_nr_cgroups(world, CGROUP_FAILED); i++) {
 		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-		(void)monitor_follow_cgroups(monitor, REMOVAL_NS, &why);
+		(void)world_follow_cgroups(world, REMOVAL_NS, &why);
 	}
 }
 
@@ -329,22 +328,22 @@ static void print_unused(const struct config *config)
 
 static int check_config(const struct options *options)
 {
-	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	_cleanup_(world_freep) struct world *world = NULL;
 	_cleanup_(reasons_release) struct reasons reasons = {};
 	size_t events, captures, profiles, cgroups, incomplete;
 
-	if (count_for(&monitor, options, CHECK_NS) < 0 || check_web_files(monitor) < 0)
+	if (count_for(&world, options, CHECK_NS) < 0 || check_web_files(world) < 0)
 		return EXIT_FAILURE;
-	forget_removed(monitor);
-	print_machine(monitor);
-	events = print_events(monitor, SCOPE_CPU, &reasons) + print_events(monitor, SCOPE_CGROUP, &reasons);
-	captures = print_captures(monitor, &reasons);
+	forget_removed(world);
+	print_machine(world);
+	events = print_events(world, SCOPE_CPU, &reasons) + print_events(world, SCOPE_CGROUP, &reasons);
+	captures = print_captures(world, &reasons);
 	print_reasons(&reasons);
-	profiles = monitor_nr_lost_profiles(monitor);
-	cgroups = print_left_out(monitor);
-	incomplete = monitor_nr_incomplete(monitor);
-	print_unused(monitor_config(monitor));
-	if (events + captures + profiles + cgroups + incomplete == 0 && !lacks_crediting(monitor)) {
+	profiles = world_nr_lost_profiles(world);
+	cgroups = print_left_out(world);
+	incomplete = world_nr_incomplete(world);
+	print_unused(world_config(world));
+	if (events + captures + profiles + cgroups + incomplete == 0 && !lacks_crediting(world)) {
 		print_line("all that is configured can be counted");
 		return EXIT_SUCCESS;
 	}
@@ -358,7 +357,7 @@ static int check_config(const struct options *options)
 		print_line(cgroups == 1 ? "1 cgroup is left out" : "%zu cgroups are left out", cgroups);
 	if (incomplete > 0)
 		print_line(incomplete == 1 ? "1 cgroup lacks some events" : "%zu cgroups lack some events", incomplete);
-	if (lacks_crediting(monitor))
+	if (lacks_crediting(world))
 		print_line("[cgroup] engine = bpf can't be kept");
 	return EXIT_CANNOT_COUNT;
 }
@@ -381,14 +380,14 @@ static int write_format(enum format format, struct buf *out, const struct snapsh
 
 static int print_once(const struct options *options)
 {
-	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	_cleanup_(world_freep) struct world *world = NULL;
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 	_cleanup_(buf_release) struct buf out = {};
-	int r = count_for(&monitor, options, options->duration ?: NS_PER_S);
+	int r = count_for(&world, options, options->duration ?: NS_PER_S);
 
 	if (r < 0)
 		return EXIT_FAILURE;
-	r = monitor_snapshot(monitor, UINT64_MAX, NULL, &snapshot);
+	r = world_snapshot(world, UINT64_MAX, NULL, &snapshot);
 	if (r >= 0)
 		r = write_format(options->format, &out, snapshot);
 	if (r < 0) {

@@ -11,21 +11,21 @@
 /* Cgroups are followed so often: one that is removed is read before it is gone. */
 #define FOLLOW_NS 200000000U
 
-int counting_start(struct monitor **ret, const struct options *options)
+int counting_start(struct world **ret, const struct options *options)
 {
 	_cleanup_(config_freep) struct config *config = NULL;
-	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	_cleanup_(world_freep) struct world *world = NULL;
 	struct reason why;
 	int r = options_load_config(&config, options, &why);
 
 	/* Nobody asks for profiles, but --check tells whether they can be had. */
 	if (r >= 0) {
 		config->profiles_enabled &= options->command == COMMAND_CHECK;
-		r = monitor_new(&monitor, config, NULL, &why);
+		r = world_new(&world, config, NULL, &why);
 	}
 	if (r >= 0) {
 		config = NULL; /* taken over */
-		r = monitor_start(monitor, &why);
+		r = world_start(world, &why);
 	}
 	if (r < 0) {
 		log_error("%s", why.text);
@@ -35,9 +35,9 @@ int counting_start(struct monitor **ret, const struct options *options)
 	if (why.text[0])
 		log_warning("%s", why.text);
 
-	(void)monitor_admit(monitor, UINT64_MAX);
-	monitor_tick(monitor);
-	*ret = steal_ptr(monitor);
+	(void)world_admit(world, UINT64_MAX);
+	world_tick(world);
+	*ret = steal_ptr(world);
 	return 0;
 }
 
@@ -52,7 +52,7 @@ static bool sleep_ns(uint64_t ns, const sigset_t *signals)
 	return true;
 }
 
-bool counting_wait(struct monitor *monitor, uint64_t until, const sigset_t *signals)
+bool counting_wait(struct world *world, uint64_t until, const sigset_t *signals)
 {
 	struct reason why;
 	uint64_t now;
@@ -60,8 +60,8 @@ bool counting_wait(struct monitor *monitor, uint64_t until, const sigset_t *sign
 	while ((now = clock_monotonic_ns()) < until) {
 		if (!sleep_ns(until - now < FOLLOW_NS ? until - now : FOLLOW_NS, signals))
 			return false;
-		(void)monitor_follow_cgroups(monitor, FOLLOW_NS, &why);
-		(void)monitor_admit(monitor, UINT64_MAX);
+		(void)world_follow_cgroups(world, FOLLOW_NS, &why);
+		(void)world_admit(world, UINT64_MAX);
 	}
 	return true;
 }

@@ -35,9 +35,9 @@ static int record_open(struct record_file *file)
 	return file->fd < 0 ? fail_file(file, -errno) : 0;
 }
 
-static int check_config(const struct monitor *monitor, uint64_t duration)
+static int check_config(const struct world *world, uint64_t duration)
 {
-	const struct config *config = monitor_config(monitor);
+	const struct config *config = world_config(world);
 	uint64_t least = config->interval > NS_PER_S ? config->interval : NS_PER_S;
 
 	if (config->history_memory == 0) {
@@ -54,9 +54,9 @@ static int check_config(const struct monitor *monitor, uint64_t duration)
 }
 
 /* Reads at the end of each interval, as the daemon does. */
-static void record_for(struct monitor *monitor, const struct record_file *file, uint64_t ns)
+static void record_for(struct world *world, const struct record_file *file, uint64_t ns)
 {
-	uint64_t start = clock_monotonic_ns(), interval = monitor_config(monitor)->interval, next = start + interval;
+	uint64_t start = clock_monotonic_ns(), interval = world_config(world)->interval, next = start + interval;
 	bool goes_on = true;
 	sigset_t signals;
 
@@ -66,8 +66,8 @@ static void record_for(struct monitor *monitor, const struct record_file *file, 
 	(void)sigprocmask(SIG_BLOCK, &signals, NULL);
 	log_info("recording in %s for %" PRIu64 " s; SIGINT ends it early", file->path, ns / NS_PER_S);
 	while (goes_on && next <= start + ns) {
-		goes_on = counting_wait(monitor, next, &signals);
-		monitor_tick(monitor);
+		goes_on = counting_wait(world, next, &signals);
+		world_tick(world);
 		/* Where a reading takes longer than an interval, some are left out. */
 		while (next <= clock_monotonic_ns())
 			next += interval;
@@ -82,13 +82,13 @@ static int write_piece(void *userdata, const char *data, size_t n)
 	return write_all(file->fd, data, n);
 }
 
-static int write_record(struct monitor *monitor, struct record_file *file)
+static int write_record(struct world *world, struct record_file *file)
 {
-	const struct history *history = monitor_history(monitor);
+	const struct history *history = world_history(world);
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 	struct history_slot slots[HISTORY_SLOTS];
 	struct stat st;
-	int r = monitor_snapshot(monitor, UINT64_MAX, NULL, &snapshot);
+	int r = world_snapshot(world, UINT64_MAX, NULL, &snapshot);
 
 	if (history->nr_rows == 0 || history_slots(history, slots) == 0) {
 		log_error("--record: nothing was counted; perfmond --check says why");
@@ -108,17 +108,17 @@ static int write_record(struct monitor *monitor, struct record_file *file)
 int record_run(const struct options *options)
 {
 	struct record_file file = { options->file, -1 };
-	_cleanup_(monitor_freep) struct monitor *monitor = NULL;
+	_cleanup_(world_freep) struct world *world = NULL;
 	uint64_t duration = options->duration ?: 60 * (uint64_t)NS_PER_S;
 	int r = record_open(&file);
 
 	if (r >= 0)
-		r = counting_start(&monitor, options);
+		r = counting_start(&world, options);
 	if (r >= 0)
-		r = check_config(monitor, duration);
+		r = check_config(world, duration);
 	if (r >= 0) {
-		record_for(monitor, &file, duration);
-		r = write_record(monitor, &file);
+		record_for(world, &file, duration);
+		r = write_record(world, &file);
 	}
 	if (file.fd >= 0 && close(file.fd) < 0 && r >= 0)
 		r = fail_file(&file, -errno);

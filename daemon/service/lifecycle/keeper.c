@@ -20,7 +20,7 @@
 struct keeper {
 	struct store *store;
 	struct report *report;
-	const struct monitor *monitor;
+	const struct world *world;
 	sd_event_source *timer; /* armed while the store is behind */
 	uint64_t took_ns;	/* by the last update */
 };
@@ -67,7 +67,7 @@ struct count *keeper_restore(struct keeper *keeper, const struct config *config,
 
 void keeper_save(struct keeper *keeper)
 {
-	int r = store_save(keeper->store, monitor_count(keeper->monitor));
+	int r = store_save(keeper->store, world_count(keeper->world));
 
 	/* That everything is kept again is known only after an update. */
 	if (r < 0)
@@ -78,7 +78,7 @@ void keeper_update(struct keeper *keeper)
 {
 	uint64_t start = clock_monotonic_ns();
 
-	report_kept(keeper->report, store_keep(keeper->store, monitor_count(keeper->monitor)));
+	report_kept(keeper->report, store_keep(keeper->store, world_count(keeper->world)));
 	keeper->took_ns = clock_monotonic_ns() - start;
 }
 
@@ -87,7 +87,7 @@ void keeper_update_soon(struct keeper *keeper)
 	uint64_t delay = keeper->took_ns * UPDATE_SHARE;
 	int armed;
 
-	if (!store_is_behind(keeper->store, monitor_count(keeper->monitor)) ||
+	if (!store_is_behind(keeper->store, world_count(keeper->world)) ||
 	    sd_event_source_get_enabled(keeper->timer, &armed) < 0 || armed != SD_EVENT_OFF)
 		return;
 	if (delay < UPDATE_DELAY_NS)
@@ -105,7 +105,7 @@ static int on_update(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-int keeper_start(struct keeper *keeper, sd_event *loop, const struct monitor *monitor)
+int keeper_start(struct keeper *keeper, sd_event *loop, const struct world *world)
 {
 	int r;
 
@@ -115,8 +115,8 @@ int keeper_start(struct keeper *keeper, sd_event *loop, const struct monitor *mo
 		r = sd_event_source_set_enabled(keeper->timer, SD_EVENT_OFF);
 	if (r < 0)
 		return r;
-	keeper->monitor = monitor;
-	r = store_begin(keeper->store, monitor_count(monitor));
+	keeper->world = world;
+	r = store_begin(keeper->store, world_count(world));
 	if (r < 0)
 		log_warning("cannot remove the totals saved at the last stop (%s): a later start may use them again",
 			    strerror(-r));
@@ -128,7 +128,7 @@ void keeper_leave(struct keeper *keeper)
 {
 	struct reason why;
 
-	if (store_leave(keeper->store, monitor_count(keeper->monitor), &why) < 0)
+	if (store_leave(keeper->store, world_count(keeper->world), &why) < 0)
 		log_warning("%s", why.text);
 }
 

@@ -27,8 +27,8 @@ DEFINE_CLEANUP(struct keeper *, keeper_free)
 /* The count of the instance before this one, or NULL; logs what was found. It may not outlive the keeper. */
 struct count *keeper_restore(struct keeper *keeper, const struct config *config, struct listen_fds *passed);
 
-/* Begins to keep what the monitor counts, which has started. Both are borrowed. Negative errno of the loop. */
-int keeper_start(struct keeper *keeper, sd_event *loop, const struct monitor *monitor);
+/* Begins to keep what the world counts, which has started. Both are borrowed. Negative errno of the loop. */
+int keeper_start(struct keeper *keeper, sd_event *loop, const struct world *world);
 
 /* Writes the image: after a reading, and before it is shown. */
 void keeper_save(struct keeper *keeper);

@@ -27,7 +27,7 @@ struct service {
 	sd_event *loop;
 	struct report *report;
 	struct keeper *keeper;
-	struct monitor *monitor;
+	struct world *world;
 	struct listener *listener;
 	struct schedule *schedule;
 	struct windowed_max lag; /* ns a turn of the loop */
@@ -39,7 +39,7 @@ static void release_service(struct service *service)
 	listener_free(service->listener);
 	schedule_free(service->schedule);
 	/* A restored count refers to the store. */
-	monitor_free(service->monitor);
+	world_free(service->world);
 	keeper_free(service->keeper);
 	report_free(service->report);
 	sd_event_unref(service->loop);
@@ -64,13 +64,13 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 	int r;
 
 	update_self(service);
-	r = monitor_snapshot(service->monitor, SCRAPE_MAX_AGE_NS, &service->self, ret);
+	r = world_snapshot(service->world, SCRAPE_MAX_AGE_NS, &service->self, ret);
 	/* Totals that are shown must not be lost: the image is written first. */
 	if (r > 0) {
 		keeper_save(service->keeper);
-		report_states(service->report, service->monitor);
+		report_states(service->report, service->world);
 	}
-	/* monitor_snapshot() may have begun to read the tree again. */
+	/* world_snapshot() may have begun to read the tree again. */
 	schedule_wake(service->schedule);
 	return r < 0 ? r : 0;
 }
@@ -79,7 +79,7 @@ static bool source_ready(void *userdata, struct reason *why)
 {
 	struct service *service = userdata;
 	bool settled = schedule_is_settled(service->schedule);
-	size_t waiting = monitor_nr_cgroups(service->monitor, CGROUP_WAITING);
+	size_t waiting = world_nr_cgroups(service->world, CGROUP_WAITING);
 
 	if (!settled && waiting > 0)
 		reason_set(why, 0, "%zu cgroups are still to be opened", waiting);
@@ -92,7 +92,7 @@ static void source_update_profiles(void *userdata)
 {
 	const struct service *service = userdata;
 
-	monitor_take_samples(service->monitor);
+	world_take_samples(service->world);
 }
 
 static int source_profile(void *userdata, const char *event, const struct profile_query *query, bool counted,
@@ -100,7 +100,7 @@ static int source_profile(void *userdata, const char *event, const struct profil
 {
 	const struct service *service = userdata;
 
-	return monitor_ask_profile(service->monitor, event, query, counted, ret, ret_measure, why);
+	return world_ask_profile(service->world, event, query, counted, ret, ret_measure, why);
 }
 
 static int source_captures(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
@@ -112,9 +112,9 @@ static int source_captures(void *userdata, const struct captures **ret, struct c
 
 	if (!rules)
 		return -ENOMEM;
-	while (nr < CONFIG_MAX_CAPTURES && monitor_capture_rule(service->monitor, nr, &rules[nr]))
+	while (nr < CONFIG_MAX_CAPTURES && world_capture_rule(service->world, nr, &rules[nr]))
 		nr++;
-	*ret = monitor_captures(service->monitor);
+	*ret = world_captures(service->world);
 	*ret_rules = rules;
 	*ret_nr = nr;
 	return 0;
@@ -125,7 +125,7 @@ static int source_capture(void *userdata, const char *id, const struct profile_q
 {
 	const struct service *service = userdata;
 
-	return monitor_ask_capture(service->monitor, id, query, ret, ret_measure, why);
+	return world_ask_capture(service->world, id, query, ret, ret_measure, why);
 }
 
 static int source_saved_captures(void *userdata, struct capture_saved **ret, size_t *ret_nr)
@@ -159,7 +159,7 @@ static void source_scraped(void *userdata, bool written)
 static int load_web_options(struct web_options **ret, const struct service *service, const struct config *config,
 			    struct reason *why)
 {
-	return web_config_load(ret, config, monitor_fd_limit(service->monitor), why);
+	return web_config_load(ret, config, world_fd_limit(service->world), why);
 }
 
 /* Everything that can fail comes first: on failure the old config stays in force as a whole. */
@@ -174,14 +174,14 @@ static int reload_config(struct service *service, struct reason *why)
 	if (r >= 0)
 		r = load_web_options(&options, service, config, why);
 	if (r >= 0)
-		r = monitor_prepare(service->monitor, config, &prepared, why);
+		r = world_prepare(service->world, config, &prepared, why);
 	if (r < 0)
 		return r;
 	next = steal_ptr(config); /* taken over */
-	r = listener_move(service->listener, monitor_config(service->monitor), next, options, why);
+	r = listener_move(service->listener, world_config(service->world), next, options, why);
 	if (r < 0)
 		return r;
-	monitor_commit(service->monitor, steal_ptr(prepared), why);
+	world_commit(service->world, steal_ptr(prepared), why);
 	r = schedule_renew(service->schedule);
 	if (r < 0)
 		reason_set(why, 0, "the event loop can't be changed: %s", strerror(-r));
@@ -193,8 +193,8 @@ static void report_reloaded(struct service *service, const struct reason *warnin
 	log_info("reloaded");
 	if (warning->text[0])
 		log_warning("%s", warning->text);
-	report_machine(service->monitor);
-	report_tree(service->report, service->monitor);
+	report_machine(service->world);
+	report_tree(service->report, service->world);
 	report_forget_states(service->report);
 }
 
@@ -218,7 +218,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 	}
 	report_forget_status(service->report);
 	(void)sd_notify(0, "READY=1");
-	report_states(service->report, service->monitor);
+	report_states(service->report, service->world);
 	return 0;
 }
 
@@ -231,7 +231,7 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 	(void)source;
 	log_info("stopping on %s", strsignal((int)info->ssi_signo));
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
-	monitor_tick(service->monitor);
+	world_tick(service->world);
 	keeper_leave(service->keeper);
 	schedule_leave(service->schedule);
 	return sd_event_exit(service->loop, 0);
@@ -261,8 +261,8 @@ static int make_loop(struct service *service, struct reason *why)
 	return r < 0 ? loop_error(why, r) : 0;
 }
 
-/* The monitor goes on from what an instance before this one has kept. */
-static int make_monitor(struct service *service, struct listen_fds *passed, struct reason *why)
+/* The world goes on from what an instance before this one has kept. */
+static int make_world(struct service *service, struct listen_fds *passed, struct reason *why)
 {
 	_cleanup_(count_freep) struct count *restored = NULL;
 	_cleanup_(config_freep) struct config *config = NULL;
@@ -273,7 +273,7 @@ static int make_monitor(struct service *service, struct listen_fds *passed, stru
 	if (r < 0)
 		return r;
 	restored = keeper_restore(service->keeper, config, passed);
-	r = monitor_new(&service->monitor, config, restored, why);
+	r = world_new(&service->world, config, restored, why);
 	if (r < 0)
 		return r;
 	config = NULL; /* taken over, as is the count */
@@ -293,13 +293,13 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 		.saved_capture = source_saved_capture,
 		.ready = source_ready,
 		.scraped = source_scraped,
-		.history = monitor_history(service->monitor),
-		.clock = monitor_clock(service->monitor),
-		.info = monitor_info(service->monitor),
+		.history = world_history(service->world),
+		.clock = world_clock(service->world),
+		.info = world_info(service->world),
 		.stats = &service->self.web,
 		.userdata = service,
 	};
-	const struct config *config = monitor_config(service->monitor);
+	const struct config *config = world_config(service->world);
 	_cleanup_(web_options_unrefp) struct web_options *options = NULL;
 	int r = load_web_options(&options, service, config, why);
 
@@ -312,26 +312,26 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 
 static int start_counting(struct service *service, struct reason *why)
 {
-	int r = monitor_start(service->monitor, why);
+	int r = world_start(service->world, why);
 
 	if (r < 0)
 		return r;
 	if (why->text[0])
 		log_warning("%s", why->text);
 	/* At the first cgroup an engine can have programs to load, which the loop is not to wait for. */
-	(void)monitor_admit(service->monitor, 0);
-	r = schedule_new(&service->schedule, service->loop, service->monitor, service->keeper, service->report,
+	(void)world_admit(service->world, 0);
+	r = schedule_new(&service->schedule, service->loop, service->world, service->keeper, service->report,
 			 &service->self.web);
 	if (r < 0)
 		return loop_error(why, r);
-	report_machine(service->monitor);
-	report_tree(service->report, service->monitor);
-	r = keeper_start(service->keeper, service->loop, service->monitor);
+	report_machine(service->world);
+	report_tree(service->report, service->world);
+	r = keeper_start(service->keeper, service->loop, service->world);
 	return r < 0 ? loop_error(why, r) : 0;
 }
 
-/* Loads the config and starts everything but the loop. options and passed are borrowed for the service's life. Listening
- * sockets in passed take the place of the config's addresses. Negative errno with the sentence in why. */
+/* Loads the config and starts everything but the loop. options and passed are borrowed for the service's life.
+ * Listening sockets in passed take the place of the config's addresses. Negative errno with the sentence in why. */
 static int start_service(struct service *service, const struct options *options, struct listen_fds *passed,
 			 struct reason *why)
 {
@@ -342,7 +342,7 @@ static int start_service(struct service *service, const struct options *options,
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = make_loop(service, why);
 	if (r >= 0)
-		r = make_monitor(service, passed, why);
+		r = make_world(service, passed, why);
 	/* An address in use ends the start before anything is counted. */
 	if (r >= 0)
 		r = start_listener(service, passed, why);

@@ -116,9 +116,9 @@ static void log_state(struct reported *reported, uint64_t now, const struct coun
 }
 
 /* Logs columns that have begun or ceased to be counted, a line for each reason. */
-static void log_states(struct report *report, const struct monitor *monitor, enum scope scope)
+static void log_states(struct report *report, const struct world *world, enum scope scope)
 {
-	const struct count *count = monitor_count(monitor);
+	const struct count *count = world_count(world);
 	struct reported *reported = report->reported[scope];
 	uint64_t now = clock_monotonic_ns();
 
@@ -174,12 +174,12 @@ static int follow_plan(struct report *report, struct plan *plan)
 }
 
 /* Logs rules that are not evaluated, and when they are. */
-static void log_rules(struct report *report, const struct monitor *monitor)
+static void log_rules(struct report *report, const struct world *world)
 {
 	struct capture_rule_info rule;
 	struct reason text;
 
-	for (size_t i = 0; monitor_capture_rule(monitor, i, &rule); i++) {
+	for (size_t i = 0; world_capture_rule(world, i, &rule); i++) {
 		reason_set(&text, 0, "[capture \"%s\"] is %sevaluated%s%s", rule.name, rule.problem[0] ? "not " : "",
 			   rule.problem[0] ? ": " : " now", rule.problem);
 		if (rule.problem[0])
@@ -189,17 +189,17 @@ static void log_rules(struct report *report, const struct monitor *monitor)
 	}
 }
 
-void report_states(struct report *report, const struct monitor *monitor)
+void report_states(struct report *report, const struct world *world)
 {
 	struct reason status;
 	bool counting;
 
-	if (follow_plan(report, count_plan(monitor_count(monitor))) == 0)
+	if (follow_plan(report, count_plan(world_count(world))) == 0)
 		for (int scope = 0; scope < _SCOPE_MAX; scope++)
-			log_states(report, monitor, (enum scope)scope);
-	log_rules(report, monitor);
+			log_states(report, world, (enum scope)scope);
+	log_rules(report, world);
 
-	counting = monitor_describe(monitor, &status);
+	counting = world_describe(world, &status);
 	if (report->status && strcmp(report->status, status.text) == 0)
 		return;
 	(void)sd_notifyf(0, "STATUS=Counting %s", status.text);
@@ -233,19 +233,19 @@ void report_forget_status(struct report *report)
 
 /* --- problems */
 
-void report_machine(const struct monitor *monitor)
+void report_machine(const struct world *world)
 {
 	struct reason problem;
 
-	for (size_t i = 0; config_unused_group(monitor_config(monitor), i, &problem); i++)
+	for (size_t i = 0; config_unused_group(world_config(world), i, &problem); i++)
 		log_warning("%s", problem.text);
-	for (size_t i = 0; machine_problem(monitor_machine(monitor), i, &problem); i++)
+	for (size_t i = 0; machine_problem(world_machine(world), i, &problem); i++)
 		log_warning("%s", problem.text);
-	if (monitor_no_crediting(monitor)[0])
-		log_warning("%s", monitor_no_crediting(monitor));
+	if (world_no_crediting(world)[0])
+		log_warning("%s", world_no_crediting(world));
 	/* By default profiles are taken where they can be: without them nothing is wrong. */
-	if (monitor_profile_problem(monitor)[0])
-		log_notice("%s", monitor_profile_problem(monitor));
+	if (world_profile_problem(world)[0])
+		log_notice("%s", world_profile_problem(world));
 }
 
 static const struct cgroup *find_left_out(const struct cgroup_tree *tree, enum cgroup_status status)
@@ -260,20 +260,20 @@ static const struct cgroup *find_left_out(const struct cgroup_tree *tree, enum c
 
 /* Logs that cgroups are left out, and that none is any more. Users who make cgroups must not be able to fill the log:
  * where the first one comes and goes, that is logged once a minute. */
-static void report_left_out(struct report *report, const struct monitor *monitor, enum cgroup_status status)
+static void report_left_out(struct report *report, const struct world *world, enum cgroup_status status)
 {
 	struct left_out *left_out = &report->left_out[status];
 	const struct cgroup *example = NULL;
-	size_t nr = monitor_nr_cgroups(monitor, status);
+	size_t nr = world_nr_cgroups(world, status);
 	uint64_t now = clock_monotonic_ns();
 
 	/* Those that failed wait for a moment when they are tried again. */
-	if (left_out->logged && nr == 0 && monitor_nr_cgroups(monitor, CGROUP_WAITING) == 0) {
+	if (left_out->logged && nr == 0 && world_nr_cgroups(world, CGROUP_WAITING) == 0) {
 		log_notice("no cgroup is %s any more", cgroup_status_name(status));
 		left_out->logged = false;
 	}
 	if (nr > 0 && !left_out->logged && (!left_out->logged_at || now - left_out->logged_at >= LOG_ONCE_NS))
-		example = find_left_out(monitor_tree(monitor), status);
+		example = find_left_out(world_tree(world), status);
 	if (!example)
 		return;
 	log_warning("%zu cgroup%s not counted, %s: for example %s: %s", nr, nr == 1 ? " is" : "s are",
@@ -283,24 +283,24 @@ static void report_left_out(struct report *report, const struct monitor *monitor
 }
 
 /* With no event to count in cgroups, the events' states say why. */
-static void report_all_left_out(struct report *report, const struct monitor *monitor)
+static void report_all_left_out(struct report *report, const struct world *world)
 {
 	static const enum cgroup_status statuses[] = { CGROUP_OVER_MAX, CGROUP_OVER_FDS, CGROUP_FAILED };
 
-	if (count_plan(monitor_count(monitor))->scope[SCOPE_CGROUP].nr_sets == 0)
+	if (count_plan(world_count(world))->scope[SCOPE_CGROUP].nr_sets == 0)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
-		report_left_out(report, monitor, statuses[i]);
+		report_left_out(report, world, statuses[i]);
 }
 
-void report_tree(struct report *report, const struct monitor *monitor)
+void report_tree(struct report *report, const struct world *world)
 {
-	const struct cgroup_tree *tree = monitor_tree(monitor);
+	const struct cgroup_tree *tree = world_tree(world);
 	const char *problem, *unlisted;
 
 	if (!tree)
 		return;
-	report_all_left_out(report, monitor);
+	report_all_left_out(report, world);
 	problem = cgroup_tree_problem(tree);
 	unlisted = cgroup_tree_unlisted(tree);
 	/* One line whichever cgroup is the example: users who make cgroups must not be able to fill the log. */

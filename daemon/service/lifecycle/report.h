@@ -30,16 +30,16 @@ DEFINE_CLEANUP(struct report *, report_free)
 
 /* Logs what the config has and nothing uses, and what the machine lacks: PMUs, CPUs, cgroups. Not remembered: for a
  * start or a reload. */
-void report_machine(const struct monitor *monitor);
+void report_machine(const struct world *world);
 
 /* Logs events whose state has changed, and rules of captures that are not evaluated, and sends STATUS= where it has
  * changed. */
-void report_states(struct report *report, const struct monitor *monitor);
+void report_states(struct report *report, const struct world *world);
 /* Logs the status for the first time, when all cgroups found at the start have been opened. */
 void report_settled(const struct report *report);
 
 /* Logs cgroups that are left out, or can't be watched or followed, and when that is over. */
-void report_tree(struct report *report, const struct monitor *monitor);
+void report_tree(struct report *report, const struct world *world);
 
 /* r is negative where not everything could be kept for the next start; logs that, and when it is over. */
 void report_kept(struct report *report, int r);

@@ -26,7 +26,7 @@
 
 struct schedule {
 	sd_event *loop;
-	struct monitor *monitor;
+	struct world *world;
 	struct keeper *keeper;
 	struct report *report;
 	struct capture_saver *captures;
@@ -46,12 +46,12 @@ static void end_interval(struct schedule *schedule)
 {
 	struct reason captured;
 
-	monitor_tick(schedule->monitor);
-	monitor_capture_news(schedule->monitor, &captured);
+	world_tick(schedule->world);
+	world_capture_news(schedule->world, &captured);
 	if (captured.text[0])
 		log_notice("%s", captured.text);
 	keeper_save(schedule->keeper);
-	report_states(schedule->report, schedule->monitor);
+	report_states(schedule->report, schedule->world);
 	keeper_update_soon(schedule->keeper);
 }
 
@@ -106,7 +106,7 @@ static int change_interval(struct schedule *schedule, uint64_t interval)
 static bool follow_cgroups(struct schedule *schedule)
 {
 	struct reason why = {};
-	bool more = monitor_follow_cgroups(schedule->monitor, FOLLOW_NS, &why);
+	bool more = world_follow_cgroups(schedule->world, FOLLOW_NS, &why);
 
 	report_news(schedule->report, REPORT_CGROUPS, LOG_WARNING, &why);
 	return more;
@@ -127,8 +127,8 @@ static void settle_once(struct schedule *schedule)
 static int on_admit(sd_event_source *source, void *userdata)
 {
 	struct schedule *schedule = userdata;
-	bool behind = monitor_is_behind(schedule->monitor) && follow_cgroups(schedule);
-	bool waiting = monitor_admit(schedule->monitor, ADMIT_NS);
+	bool behind = world_is_behind(schedule->world) && follow_cgroups(schedule);
+	bool waiting = world_admit(schedule->world, ADMIT_NS);
 
 	keeper_update_soon(schedule->keeper);
 	if (waiting || behind)
@@ -139,7 +139,7 @@ static int on_admit(sd_event_source *source, void *userdata)
 
 void schedule_wake(struct schedule *schedule)
 {
-	if (!schedule->settled || monitor_is_waiting(schedule->monitor) || monitor_is_behind(schedule->monitor))
+	if (!schedule->settled || world_is_waiting(schedule->world) || world_is_behind(schedule->world))
 		(void)sd_event_source_set_enabled(schedule->admit, SD_EVENT_ONESHOT);
 }
 
@@ -176,9 +176,9 @@ static int watch_copy(struct watch **ret, struct schedule *schedule, int fd, int
 /* Watches the inotify fd of the tree there is now, unless that waits for its mount. */
 static int watch_tree(struct schedule *schedule)
 {
-	bool suspended = monitor_is_suspended(schedule->monitor);
+	bool suspended = world_is_suspended(schedule->world);
 	uint64_t tree = 0;
-	int fd = monitor_inotify_fd(schedule->monitor, &tree);
+	int fd = world_inotify_fd(schedule->world, &tree);
 
 	if (fd < 0 || schedule->watched_tree != tree)
 		schedule->cgroups = watch_free(schedule->cgroups);
@@ -196,14 +196,14 @@ static void on_samples(void *userdata)
 {
 	struct schedule *schedule = userdata;
 
-	monitor_take_samples(schedule->monitor);
+	world_take_samples(schedule->world);
 }
 
 /* Those of the profiler there is now. */
 static int watch_samples(struct schedule *schedule)
 {
 	uint64_t number = 0;
-	int fd = monitor_profile_fd(schedule->monitor, &number);
+	int fd = world_profile_fd(schedule->world, &number);
 
 	if (fd < 0 || schedule->watched_samples != number)
 		schedule->samples = watch_free(schedule->samples);
@@ -220,7 +220,7 @@ static void on_names(void *userdata)
 	struct schedule *schedule = userdata;
 	struct reason why;
 
-	monitor_name_containers(schedule->monitor, &why);
+	world_name_containers(schedule->world, &why);
 	report_news(schedule->report, REPORT_NAMES, LOG_WARNING, &why);
 }
 
@@ -228,7 +228,7 @@ static int watch_names(struct schedule *schedule)
 {
 	if (schedule->names)
 		return 0;
-	return watch_copy(&schedule->names, schedule, monitor_names_fd(schedule->monitor), PRIORITY_CGROUPS, on_names);
+	return watch_copy(&schedule->names, schedule, world_names_fd(schedule->world), PRIORITY_CGROUPS, on_names);
 }
 
 /* --- the machine */
@@ -237,9 +237,9 @@ static int follow_mounts(struct schedule *schedule, bool notified)
 {
 	struct reason news;
 
-	monitor_follow_mounts(schedule->monitor, notified, &news);
+	world_follow_mounts(schedule->world, notified, &news);
 	report_news(schedule->report, REPORT_MOUNTS,
-		    monitor_machine(schedule->monitor)->mount.path ? LOG_NOTICE : LOG_WARNING, &news);
+		    world_machine(schedule->world)->mount.path ? LOG_NOTICE : LOG_WARNING, &news);
 	keeper_update_soon(schedule->keeper);
 	schedule_wake(schedule);
 	return watch_tree(schedule);
@@ -247,7 +247,7 @@ static int follow_mounts(struct schedule *schedule, bool notified)
 
 static int check_later(struct schedule *schedule)
 {
-	uint64_t delay = monitor_is_suspended(schedule->monitor) ? CHECK_SOON_US : CHECK_US;
+	uint64_t delay = world_is_suspended(schedule->world) ? CHECK_SOON_US : CHECK_US;
 	int r = sd_event_source_set_time_relative(schedule->check, delay);
 
 	return r < 0 ? r : sd_event_source_set_enabled(schedule->check, SD_EVENT_ONESHOT);
@@ -261,10 +261,10 @@ static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
-	monitor_follow_machine(schedule->monitor, &news);
+	world_follow_machine(schedule->world, &news);
 	report_news(schedule->report, REPORT_CPUS, LOG_NOTICE, &news);
-	report_tree(schedule->report, schedule->monitor);
-	monitor_take_samples(schedule->monitor);
+	report_tree(schedule->report, schedule->world);
+	world_take_samples(schedule->world);
 	capture_saver_turn(schedule->captures);
 	on_names(schedule);
 	r = follow_mounts(schedule, false);
@@ -280,7 +280,7 @@ static void on_mounts(void *userdata)
 	struct schedule *schedule = userdata;
 	int r = follow_mounts(schedule, true);
 
-	if (r >= 0 && monitor_is_suspended(schedule->monitor))
+	if (r >= 0 && world_is_suspended(schedule->world))
 		r = check_later(schedule);
 	if (r < 0)
 		log_warning("the cgroup tree can't be followed: %s", strerror(-r));
@@ -323,7 +323,7 @@ static int add_loop_sources(struct schedule *schedule)
 	return r < 0 ? r : watch_tree(schedule);
 }
 
-int schedule_new(struct schedule **ret, sd_event *loop, struct monitor *monitor, struct keeper *keeper,
+int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct keeper *keeper,
 		 struct report *report, struct web_stats *stats)
 {
 	_cleanup_(schedule_freep) struct schedule *schedule = calloc(1, sizeof(*schedule));
@@ -333,12 +333,12 @@ int schedule_new(struct schedule **ret, sd_event *loop, struct monitor *monitor,
 		return -ENOMEM;
 	*schedule = (struct schedule){
 		.loop = loop,
-		.monitor = monitor,
+		.world = world,
 		.keeper = keeper,
 		.report = report,
-		.interval = monitor_config(monitor)->interval,
+		.interval = world_config(world)->interval,
 	};
-	r = capture_saver_new(&schedule->captures, monitor, loop, stats);
+	r = capture_saver_new(&schedule->captures, world, loop, stats);
 	if (r >= 0)
 		r = add_loop_sources(schedule);
 	if (r < 0)
@@ -370,7 +370,7 @@ void schedule_leave(struct schedule *schedule)
 
 int schedule_renew(struct schedule *schedule)
 {
-	uint64_t interval = monitor_config(schedule->monitor)->interval;
+	uint64_t interval = world_config(schedule->world)->interval;
 	int r = interval == schedule->interval ? 0 : change_interval(schedule, interval);
 
 	memory_forget_code();

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * When the monitor does what: the loop's sources that drive it.
+ * When the world does what: the loop's sources that drive it.
  *
  *   timer     ends an interval: all counters are read
  *   timer     every second, changes that nobody announces: CPUs, the sysctl, mounts
@@ -32,8 +32,8 @@ enum {
 	PRIORITY_SAMPLES = PRIORITY_CGROUPS, /* for the same reason: crowds of cgroups, and storms of samples */
 };
 
-/* Begins to drive the monitor, which has started. All are borrowed. Negative errno. */
-int schedule_new(struct schedule **ret, sd_event *loop, struct monitor *monitor, struct keeper *keeper,
+/* Begins to drive the world, which has started. All are borrowed. Negative errno. */
+int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct keeper *keeper,
 		 struct report *report, struct web_stats *stats);
 struct schedule *schedule_free(struct schedule *schedule);
 DEFINE_CLEANUP(struct schedule *, schedule_free)

@@ -3,7 +3,7 @@
 
 /*
  * The data that the web room serves, as an interface: whoever owns the loop fills it in, so that the web does not know
- * the monitor.
+ * the world.
  */
 
 #include "base/util/buf.h"
@@ -19,11 +19,11 @@ struct web_source {
 	int (*snapshot)(void *userdata, struct snapshot **ret);
 	/* Takes the samples that are due, before profiles are asked for. */
 	void (*update_profiles)(void *userdata);
-	/* Answers a question about profiles: see monitor_ask_profile(). It may take long, and only reads what is in
+	/* Answers a question about profiles: see world_ask_profile(). It may take long, and only reads what is in
 	 * memory, so that it can be called in a child (answer-child.h). */
 	int (*profile)(void *userdata, const char *event, const struct profile_query *query, bool counted,
 		       struct profile **ret, struct profile_measure *ret_measure, struct reason *why);
-	/* The captures that there are, and a question about one: see monitor_ask_capture(). The rules are the caller's,
+	/* The captures that there are, and a question about one: see world_ask_capture(). The rules are the caller's,
 	 * to be freed; -ENOMEM. */
 	int (*captures)(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
 			size_t *ret_nr);

@@ -25,7 +25,7 @@
 #define NOBODY 65534
 
 struct closed {
-	struct world *w;
+	struct count_world *w;
 	struct admission admission;
 	struct cgroup_filter filter;
 };
@@ -119,7 +119,7 @@ static void retry(struct closed *c)
 static void begin_tree(struct closed *c)
 {
 	const struct cgroup_observer observer = admission_observer(&c->admission);
-	struct world *w = c->w;
+	struct count_world *w = c->w;
 	struct reason why;
 
 	w->tree = cgroup_tree_free(w->tree);
@@ -131,7 +131,7 @@ static void begin_tree(struct closed *c)
 
 static void begin(struct closed *c)
 {
-	struct world *w = c->w;
+	struct count_world *w = c->w;
 
 	as_daemon();
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
@@ -144,7 +144,7 @@ static void begin(struct closed *c)
 
 static void replace_count(struct closed *c, struct count *old)
 {
-	struct world *w = c->w;
+	struct count_world *w = c->w;
 
 	make_plan(w);
 	takeover_begin(w, old);
@@ -179,7 +179,7 @@ static void assert_status(const struct closed *c, const char *label, enum cgroup
 static void test_reload(void **state)
 {
 	struct closed *c = *state;
-	struct world *w = c->w;
+	struct count_world *w = c->w;
 	const struct cgroup *a;
 	struct fake_event *event;
 
@@ -205,7 +205,7 @@ static void test_reload(void **state)
 static void test_reload_with_more(void **state)
 {
 	struct closed *c = *state;
-	struct world *w = c->w;
+	struct count_world *w = c->w;
 	const struct cgroup *a;
 
 	begin(c);
@@ -239,7 +239,7 @@ static void test_reload_with_more(void **state)
 static void test_restart(void **state)
 {
 	struct closed *c = *state;
-	struct world *w = c->w;
+	struct count_world *w = c->w;
 	struct saved saved;
 
 	begin(c);
@@ -276,7 +276,7 @@ static void test_start(void **state)
 static void test_removed_below(void **state)
 {
 	struct closed *c = *state;
-	struct world *w = c->w;
+	struct count_world *w = c->w;
 
 	make(c, "a/x");
 	make(c, "a/y");
@@ -319,7 +319,7 @@ static void lose_events(const struct closed *c)
 static void test_lost(void **state)
 {
 	struct closed *c = *state;
-	struct world *w = c->w;
+	struct count_world *w = c->w;
 	_cleanup_(closep) int held = -1;
 	uint64_t alive;
 

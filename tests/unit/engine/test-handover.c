@@ -39,7 +39,7 @@ static int happen_always(enum fake_call call)
 	return 0;
 }
 
-static void reload_cpus(struct world *w)
+static void reload_cpus(struct count_world *w)
 {
 	struct count *old = reload_begin(w);
 
@@ -48,7 +48,7 @@ static void reload_cpus(struct world *w)
 }
 
 /* Each CPU is started at another moment, after which all of it counts the same. */
-static void start_counting(struct world *w, uint64_t *began)
+static void start_counting(struct count_world *w, uint64_t *began)
 {
 	start(w);
 	assert_int_equal(count_add_cpus(w->count), 0);
@@ -59,7 +59,7 @@ static void start_counting(struct world *w, uint64_t *began)
 }
 
 /* The last reading was that of the last CPU, but for the calls behind it. */
-static void assert_exact(struct world *w, const uint64_t *began, size_t column, size_t group)
+static void assert_exact(struct count_world *w, const uint64_t *began, size_t column, size_t group)
 {
 	fake_perf.fault = NULL;
 	count_tick(w->count, NULL);
@@ -73,7 +73,7 @@ static void assert_exact(struct world *w, const uint64_t *began, size_t column, 
 /* An event joins a group, and leaves it again. */
 static void test_group_grows_and_shrinks(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	uint64_t began[3];
 
 	happened = 0;
@@ -93,7 +93,7 @@ static void test_group_grows_and_shrinks(void **state)
 /* Two groups become one, and one becomes two. */
 static void test_groups_merge_and_part(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	uint64_t began[3];
 
 	happened = 0;
@@ -132,7 +132,7 @@ static int happen_once(enum fake_call call)
 
 static void test_rare_event(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	uint64_t began[3];
 
 	happened = 0;
@@ -150,7 +150,7 @@ static void test_rare_event(void **state)
 /* A group of the PMU, of a cgroup. */
 static void test_hardware_in_a_cgroup(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 	struct cgroup *a;
 	uint64_t began;
@@ -175,7 +175,7 @@ static void test_hardware_in_a_cgroup(void **state)
 /* What the CPUs' events feed of the root cgroup goes over with them: it stays their sum. */
 static void test_root_is_fed(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 	struct cgroup *root;
 	uint64_t sum;
@@ -208,7 +208,7 @@ static void test_root_is_fed(void **state)
 /* What is pinned has to be closed first, to be had again. */
 static void test_pinned(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_perf.counters = 2;
 	add_group(w, SCOPE_CPU, "core", false, hardware, 1)->events.events[0].attr.pinned = 1;
@@ -232,7 +232,7 @@ static int fail_reads(enum fake_call call)
 
 static void test_failed_readings(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	uint64_t began[3];
 
 	for (int nr = 1; nr < 12; nr++) {

@@ -15,14 +15,14 @@
 
 #define ALL ROW_ALL_CPUS
 
-static struct cgroup *add_root(struct world *w)
+static struct cgroup *add_root(struct count_world *w)
 {
 	find_cgroup(w, "/")->identity->id = CGROUP_ROOT_ID;
 	return add_cgroup(w, "/");
 }
 
 /* Both scopes count "core"; "tasks" is counted in cgroups only. */
-static struct cgroup *start_both(struct world *w)
+static struct cgroup *start_both(struct count_world *w)
 {
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
@@ -34,7 +34,7 @@ static struct cgroup *start_both(struct world *w)
 
 static void test_no_events_of_its_own(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *root = start_both(w);
 	int nr;
 
@@ -77,7 +77,7 @@ static void test_no_events_of_its_own(void **state)
 
 static void test_per_cpu(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *root;
 
 	w->options.cgroup_per_cpu = true;
@@ -92,7 +92,7 @@ static void test_per_cpu(void **state)
 /* A CPU whose events can't be read leaves no sum, and its failure is the cgroups' too. */
 static void test_a_cpu_that_fails(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *root = start_both(w);
 
 	fake_run(0, 0, 1000, 1000, 7);
@@ -112,7 +112,7 @@ static void test_a_cpu_that_fails(void **state)
 /* Groups that differ in an event, or in what an event leaves out, are not the same. */
 static void test_what_differs_is_opened(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct group *group;
 
 	add_group(w, SCOPE_CPU, "core", true, cycles, 2);
@@ -124,7 +124,7 @@ static void test_what_differs_is_opened(void **state)
 	assert_int_equal(fake_perf.nr_open, 6 + 3 + 3); /* and its clocks */
 }
 
-static struct cgroup *counted_before(struct world *w)
+static struct cgroup *counted_before(struct count_world *w)
 {
 	struct cgroup *root = start_both(w);
 
@@ -137,7 +137,7 @@ static struct cgroup *counted_before(struct world *w)
 }
 
 /* tasks: of the group that has events of its own for the root. */
-static void assert_went_on(struct world *w, const struct cgroup *root, uint64_t core, uint64_t tasks)
+static void assert_went_on(struct count_world *w, const struct cgroup *root, uint64_t core, uint64_t tasks)
 {
 	assert_cell(w, ALL, root, 0, true, core);
 	assert_cell(w, ALL, root, 2, true, tasks);
@@ -150,7 +150,7 @@ static void assert_went_on(struct world *w, const struct cgroup *root, uint64_t 
 /* The CPUs' events go on, and the root's counts with them: also what happens meanwhile. */
 static void test_reload(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *root;
 	struct count *from;
 
@@ -170,7 +170,7 @@ static void test_reload(void **state)
 
 static void test_restart(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *root;
 	struct saved saved;
 	struct count *from;
@@ -191,7 +191,7 @@ static void test_restart(void **state)
 }
 
 /* The next count, with the groups that have been added since. */
-static void reload_with(struct world *w, uint64_t meanwhile)
+static void reload_with(struct count_world *w, uint64_t meanwhile)
 {
 	struct count *from = reload_begin(w);
 
@@ -208,7 +208,7 @@ static void reload_with(struct world *w, uint64_t meanwhile)
  * nothing twice. */
 static void test_own_events_become_the_cpus(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *root;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
@@ -246,7 +246,7 @@ static int refuse_cpu_1(const struct fake_event *event, int nr_members)
 /* A sum of some CPUs is no sum, from the first reading on; and the cgroups' state says why. */
 static void test_a_cpu_that_is_not_open(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *root;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);

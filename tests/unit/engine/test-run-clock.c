@@ -20,7 +20,7 @@
 #define HZ_ANY 10U /* per ns: no CPU has more cycles */
 
 /* "core" is counted in the cgroup a. */
-static struct cgroup *begin(struct world *w)
+static struct cgroup *begin(struct count_world *w)
 {
 	make_dir(w, "a");
 	make_dir(w, "b");
@@ -43,12 +43,12 @@ static void run_cpu(int cpu, uint64_t enabled, uint64_t running, uint64_t by)
 	fake_perf.clock += enabled * MS;
 }
 
-static uint64_t lies(const struct world *w, enum lie lie)
+static uint64_t lies(const struct count_world *w, enum lie lie)
 {
 	return count_stats(w->count).lies[lie];
 }
 
-static const struct totals_times *times_of(const struct world *w, const struct cgroup *a)
+static const struct totals_times *times_of(const struct count_world *w, const struct cgroup *a)
 {
 	return &row_of(w, ALL, a)->times[0];
 }
@@ -56,7 +56,7 @@ static const struct totals_times *times_of(const struct world *w, const struct c
 /* The clock is a member that no column shows; software events need none, nor do CPUs. */
 static void test_what_is_opened(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct fake_event *clock;
 	const struct cgroup *a;
 
@@ -85,7 +85,7 @@ static void test_what_is_opened(void **state)
 static void test_a_kernel_that_loses_the_clock(void **state)
 {
 	static const struct text_event clocks[] = { { "cpu-clock", SW, 0 }, { "task-clock", SW, 1 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_perf.loses_clock = true;
 	make_dir(w, "a");
@@ -105,7 +105,7 @@ static void test_a_kernel_that_loses_the_clock(void **state)
 /* Nor does that matter to engine bpf, which credits cgroups with the CPUs' events. */
 static void test_the_clock_is_not_lost_on_cpus(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct engine_probe probe = { .engine = &engine_perf, .scope = SCOPE_CGROUP, .cpus = &w->cpus };
 	struct scope_plan *plan;
 	struct column *column;
@@ -126,7 +126,7 @@ static void test_the_clock_is_not_lost_on_cpus(void **state)
 /* What ran all of the time is not scaled, whatever little the clock misses. */
 static void test_all_of_the_time(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 10, 10, 10, 7);
@@ -150,7 +150,7 @@ static void test_all_of_the_time(void **state)
 /* A kernel that has said false times is believed less, also after a reload. */
 static void test_once_found_false(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
 	struct count *old;
 
@@ -171,7 +171,7 @@ static void test_once_found_false(void **state)
 static void test_wrong_running_time(void **state)
 {
 	static const uint64_t said[] = { 0, 50, 250, 700, 1000 };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
 
 	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
@@ -187,7 +187,7 @@ static void test_wrong_running_time(void **state)
 /* What was observed for too little time is not scaled. The next reading covers it. */
 static void test_too_little(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 1000, 20, 20, 1);
@@ -206,7 +206,7 @@ static void test_too_little(void **state)
 /* At its end, one that was never observed enough is absent. Of one that was, the rest needs no more than a turn. */
 static void test_the_last_reading(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w), *b = add_cgroup(w, "/b"), *c = add_cgroup(w, "/c");
 
 	run(a, 0, 200, 40, 40, 10);
@@ -230,7 +230,7 @@ static void test_the_last_reading(void **state)
 /* The kernel's enabled time lags: the reading waits, and its time and counts are there when it has caught up. */
 static void test_lag(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 0, 0, 300, 30);
@@ -259,7 +259,7 @@ static void test_lag(void **state)
 /* At the end of a cgroup what was counted is certain, if not all there was. */
 static void test_lag_at_the_end(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 0, 0, 300, 30);
@@ -270,7 +270,7 @@ static void test_lag_at_the_end(void **state)
 /* A kernel's time that can't be: it is waited for, and then counting begins anew. */
 static void test_times_that_cant_be(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
 	struct fake_event *leader = fake_find(HW, 0, 0, a->identity->id);
 	uint64_t uptime = 100000ULL * SECOND;
@@ -301,7 +301,7 @@ static void test_times_that_cant_be(void **state)
 /* More cycles than any CPU's clock makes, in the time that the group ran. */
 static void test_too_many_cycles(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 1000, 500, 500, 500 * (uint64_t)MS * HZ_ANY);
@@ -333,7 +333,7 @@ static void test_too_many_cycles(void **state)
 static void test_too_many_on_a_cpu(void **state)
 {
 	static const struct text_event two[] = { { "instructions", HW, 1 }, { "cycles", HW, 0 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "core", true, two, 2);
 	start(w);
@@ -360,7 +360,7 @@ static void write_cpufreq(const char *root, const char *name, const char *text)
 static void test_the_cpus_own_clock(void **state)
 {
 	static const struct text_event one[] = { { "cycles", HW, 0 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	char sysroot[128];
 
 	snprintf(sysroot, sizeof(sysroot), "%s/sys", w->dir);
@@ -391,7 +391,7 @@ static void test_the_cpus_own_clock(void **state)
 /* Over a restart, and a reload to an equal set and to another, the clock goes on where it was. */
 static void test_over_a_restart(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a = begin(w);
 	struct saved saved;
 	struct count *old;
@@ -434,7 +434,7 @@ struct levels {
 	struct cgroup *a, *x, *y, *b;
 };
 
-static struct levels begin_levels(struct world *w)
+static struct levels begin_levels(struct count_world *w)
 {
 	make_dir(w, "a");
 	make_dir(w, "a/x");
@@ -448,7 +448,7 @@ static struct levels begin_levels(struct world *w)
 }
 
 /* A second of a and b, of which x and y have a half each, with 20,000 events; a has seen it as so many thousands. */
-static void run_levels(struct world *w, const struct levels *levels, uint64_t share, uint64_t seen)
+static void run_levels(struct count_world *w, const struct levels *levels, uint64_t share, uint64_t seen)
 {
 	run(levels->a, 0, 1000, 100, 100, seen * 100);
 	run(levels->x, 0, 500, share, share, 20000 * share / 500);
@@ -457,12 +457,12 @@ static void run_levels(struct world *w, const struct levels *levels, uint64_t sh
 	count_tick(w->count, NULL);
 }
 
-static bool is_shown(const struct world *w, const struct cgroup *cgroup)
+static bool is_shown(const struct count_world *w, const struct cgroup *cgroup)
 {
 	return row_of(w, ALL, cgroup)->cells[0].measured;
 }
 
-static bool are_shown(const struct world *w, const struct levels *levels)
+static bool are_shown(const struct count_world *w, const struct levels *levels)
 {
 	bool shown = is_shown(w, levels->a);
 
@@ -475,7 +475,7 @@ static bool are_shown(const struct world *w, const struct levels *levels)
 /* Of levels that agree, each is shown when enough of it was observed, with all that was counted. */
 static void test_levels_that_agree(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 
 	for (uint64_t i = 1; i <= 4; i++) {
@@ -491,7 +491,7 @@ static void test_levels_that_agree(void **state)
 /* Where they do not, none is shown, whichever is right; until they agree again over all that was counted. */
 static void test_levels_that_contradict(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 
 	for (int i = 0; i < 3; i++)
@@ -519,7 +519,7 @@ static void test_levels_that_contradict(void **state)
 /* A cgroup with tasks of its own has more than those below it, and no less. */
 static void test_levels_with_tasks(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 
 	for (int i = 0; i < 3; i++) {
@@ -537,7 +537,7 @@ static void test_levels_with_tasks(void **state)
 /* What was counted in a cgroup that is gone stays in its parent. */
 static void test_levels_of_the_gone(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 
 	for (int i = 0; i < 3; i++)
@@ -554,7 +554,7 @@ static void test_levels_of_the_gone(void **state)
 /* What ran all of the time is no estimate. Nobody knows whether one is right of which no level below was observed. */
 static void test_levels_that_ran_always(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 
 	for (int i = 0; i < 6; i++) {
@@ -570,7 +570,7 @@ static void test_levels_that_ran_always(void **state)
 /* A reload forgets nothing of it. */
 static void test_levels_over_a_reload(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 	struct count *old;
 
@@ -591,7 +591,7 @@ static void test_levels_over_a_reload(void **state)
 }
 
 /* How many readings it takes until levels of which a has seen so many thousands are shown, or not. */
-static int count_until(struct world *w, const struct levels *levels, uint64_t seen, bool shown)
+static int count_until(struct count_world *w, const struct levels *levels, uint64_t seen, bool shown)
 {
 	int readings = 0;
 
@@ -604,7 +604,7 @@ static int count_until(struct world *w, const struct levels *levels, uint64_t se
 }
 
 /* Where nothing runs, nothing else becomes true. */
-static void pass_time(struct world *w, const struct levels *levels, bool shown)
+static void pass_time(struct count_world *w, const struct levels *levels, bool shown)
 {
 	for (int i = 0; i < 100; i++) {
 		fake_perf.clock += 100ULL * SECOND;
@@ -617,7 +617,7 @@ static void pass_time(struct world *w, const struct levels *levels, bool shown)
  * Five seconds of each level are observed in 50 readings. */
 static void test_levels_lately(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 	uint64_t total;
 
@@ -643,7 +643,7 @@ static void test_levels_lately(void **state)
 /* Of what hardly ever runs, enough is observed in the end; and it is not forgotten again. */
 static void test_levels_that_hardly_run(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 
 	for (int i = 1; i <= 3000; i++) {
@@ -662,7 +662,7 @@ static void test_levels_that_hardly_run(void **state)
  * longer time than a is with x and y. */
 static void test_levels_of_different_paces(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 	const struct cgroup *p = add_cgroup(w, "/a/x/p");
 
@@ -687,7 +687,7 @@ static void test_levels_of_different_paces(void **state)
 /* What children had that are gone is forgotten with the rest. */
 static void test_levels_of_the_long_gone(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 
 	for (int i = 0; i < 300; i++)
@@ -712,7 +712,7 @@ static void test_levels_of_the_long_gone(void **state)
 /* What ran all of the time is an estimate as soon as it does not. */
 static void test_levels_that_ran_always_until_lately(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
 
 	for (int i = 0; i < 3000; i++) {
@@ -729,7 +729,7 @@ static void test_levels_that_ran_always_until_lately(void **state)
 /* A CPU's own group runs more of the time while no cgroup does, and so its estimate is too low. */
 static void test_cpus_with_less_than_cgroups(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	make_dir(w, "a");

@@ -19,9 +19,9 @@
 
 static const struct snapshot plain = {}, summed = { .options.aggregate = true };
 
-static struct world *small_past(void)
+static struct history_world *small_past(void)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *row = add_target(w, "/a \"b", false), *cpu = add_target(w, NULL, false);
 
 	row->cells[0].total = 100;
@@ -54,7 +54,7 @@ static void test_openmetrics(_unused_ void **state)
 				       "perf_cgroup_task_clock_seconds_total{cgroup=\"/a \\\"b\"} 2 1700000004\n"
 				       "perf_cgroup_task_clock_seconds_total{cgroup=\"/a \\\"b\"} 3 1700000006\n"
 				       "# EOF\n";
-	struct world *w = small_past();
+	struct history_world *w = small_past();
 	_cleanup_(buf_release) struct buf out = {}, part = {};
 	struct expose_query query = { .without = { [SCOPE_CPU] = true } };
 
@@ -70,7 +70,7 @@ static void test_openmetrics(_unused_ void **state)
 				       "perf_cgroup_cycles_total{cgroup=\"/a \\\"b\"} 110 1700000002\n"
 				       "perf_cgroup_cycles_total{cgroup=\"/a \\\"b\"} 130 1700000004\n"
 				       "# EOF\n");
-	world_free(w);
+	history_world_free(w);
 }
 
 /* A text that is written in pieces, and fails at one. */
@@ -92,7 +92,7 @@ static int take_piece(void *userdata, const char *data, size_t n)
 /* The same text as in one piece; a failure is the last that is heard of it. */
 static void test_pieces(_unused_ void **state)
 {
-	struct world *w = world_new(10 * MEMORY);
+	struct history_world *w = history_world_new(10 * MEMORY);
 	_cleanup_(buf_release) struct buf whole = {};
 	const struct expose_query everything = {};
 	struct pieces pieces = {}, failing = { .fails_at = 2 };
@@ -115,13 +115,13 @@ static void test_pieces(_unused_ void **state)
 	assert_int_equal(failing.nr, 2);
 	buf_release(&pieces.text);
 	buf_release(&failing.text);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* A world whose plan is that of the snapshot. */
-static struct world *world_of(const struct snapshot *snapshot)
+static struct history_world *history_world_of(const struct snapshot *snapshot)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 
 	totals_free(w->totals);
 	plan_unref(w->plan);
@@ -148,7 +148,7 @@ static void test_families_are_those_of_metrics(_unused_ void **state)
 	const struct expose_query query = { .without_self = true };
 	struct snapshot *snapshot = made_snapshot(events);
 	_cleanup_(buf_release) struct buf past = {}, metrics = {};
-	struct world *w = world_of(snapshot);
+	struct history_world *w = history_world_of(snapshot);
 	size_t families = 0;
 
 	(void)made_row(snapshot, SCOPE_CGROUP, ROW_ALL_CPUS, "/a", 7);
@@ -170,7 +170,7 @@ static void test_families_are_those_of_metrics(_unused_ void **state)
 			fail_msg("'%s' is not in:\n%s", line, metrics.data);
 	}
 	assert_int_equal(families, 7);
-	world_free(w);
+	history_world_free(w);
 	snapshot_unref(snapshot);
 }
 
@@ -183,7 +183,7 @@ static void test_places(_unused_ void **state)
 		{},
 	};
 	struct snapshot *snapshot = made_snapshot(events);
-	struct world *w = world_of(snapshot);
+	struct history_world *w = history_world_of(snapshot);
 	_cleanup_(buf_release) struct buf out = {};
 	struct expose_query query = {};
 	size_t row = made_row(snapshot, SCOPE_CPU, 0, NULL, 0);
@@ -197,7 +197,7 @@ static void test_places(_unused_ void **state)
 	buf_char(&out, '\0');
 	assert_non_null(strstr(out.data, "perf_cpu_reads_total{cpu=\"0\",package=\"1\",die=\"2\"} 0 "));
 	assert_non_null(strstr(out.data, "perf_cpu_cycles_total{cpu=\"0\"} 0 "));
-	world_free(w);
+	history_world_free(w);
 	snapshot_unref(snapshot);
 }
 
@@ -219,7 +219,7 @@ static void test_clock_was_set_back(_unused_ void **state)
 		  { MOMENT_SINCE_EPOCH, NOW + 9 * SECOND },
 		  "[1700000002,1700000004,1700000003,1700000005]" },
 	};
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *row = add_target(w, "/a", false);
 	_cleanup_(buf_release) struct buf text = {};
 	struct expose_query query = {};
@@ -251,7 +251,7 @@ static void test_clock_was_set_back(_unused_ void **state)
 	query.from = (struct moment){ MOMENT_SINCE_EPOCH, NOW + 5 * SECOND };
 	query.to = (struct moment){ MOMENT_SINCE_EPOCH, NOW + 3 * SECOND };
 	assert_int_equal(expose_past_json(&text, &w->history, &plain, &query), -EINVAL);
-	world_free(w);
+	history_world_free(w);
 }
 
 static void test_json(_unused_ void **state)
@@ -261,7 +261,7 @@ static void test_json(_unused_ void **state)
 		"\"cpus\":[{\"cpu\":0,\"events\":{\"cycles\":[null,null,0]}}],"
 		"\"cgroups\":[{\"cgroup\":\"/a \\\"b\",\"id\":7,\"events\":{\"cycles\":[5,10,15],"
 		"\"task_clock\":[0.5,0.5,0.5]}}]}\n";
-	struct world *w = small_past();
+	struct history_world *w = small_past();
 	_cleanup_(buf_release) struct buf out = {}, sums = {};
 	struct expose_query query = {};
 
@@ -272,13 +272,13 @@ static void test_json(_unused_ void **state)
 	assert_int_equal(expose_past_json(&sums, &w->history, &summed, &query), 0);
 	buf_char(&sums, '\0');
 	assert_non_null(strstr(sums.data, "\"cpus\":[{\"events\":{\"cycles\":[null,null,0]}}],\"cgroups\":[]}"));
-	world_free(w);
+	history_world_free(w);
 }
 
 /* Each slot is of one of the stretches into which the past is cut, also where they are cut at the end of a slot. */
 static void test_neighbours(_unused_ void **state)
 {
-	struct world *w = small_past();
+	struct history_world *w = small_past();
 
 	for (uint64_t length = 1; length < 8; length++) {
 		size_t slots = 0;
@@ -297,14 +297,14 @@ static void test_neighbours(_unused_ void **state)
 		}
 		assert_int_equal(slots, 3);
 	}
-	world_free(w);
+	history_world_free(w);
 }
 
 /* In a second a CPU is not counted for a part of it: JSON has no rates of that second, nor of the quarter of a minute
  * with it when that is all there is, and the totals go on. */
 static void test_gap(_unused_ void **state)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *row = add_target(w, "/a", false);
 	_cleanup_(buf_release) struct buf json = {}, text = {};
 	struct expose_query query = { .event = "cycles" };
@@ -328,13 +328,13 @@ static void test_gap(_unused_ void **state)
 					  "perf_cgroup_cycles_total{cgroup=\"/a\"} 150 1700000015\n"));
 	assert_non_null(strstr(text.data, "perf_cgroup_cycles_total{cgroup=\"/a\"} 780 1700000078\n"
 					  "perf_cgroup_cycles_total{cgroup=\"/a\"} 790 1700000079\n"));
-	world_free(w);
+	history_world_free(w);
 }
 
 /* Nothing was read yet; and more than an answer may have. */
 static void test_json_bounds(_unused_ void **state)
 {
-	struct world *w = world_new(100 * MEMORY);
+	struct history_world *w = history_world_new(100 * MEMORY);
 	_cleanup_(buf_release) struct buf out = {};
 	struct expose_query query = {};
 	char path[16];
@@ -354,7 +354,7 @@ static void test_json_bounds(_unused_ void **state)
 	assert_int_equal(expose_past_json(&out, &w->history, &plain, &query), -EOVERFLOW);
 	query.cgroup = "/1*";
 	assert_int_equal(expose_past_json(&out, &w->history, &plain, &query), 0);
-	world_free(w);
+	history_world_free(w);
 }
 
 int main(void)

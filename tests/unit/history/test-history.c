@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-static const struct history_row *find_row(const struct world *w, const char *target)
+static const struct history_row *find_row(const struct history_world *w, const char *target)
 {
 	const struct history_row *row;
 
@@ -26,7 +26,8 @@ static const struct history_row *find_row(const struct world *w, const char *tar
 }
 
 /* The points of a column, from the oldest slot on; the number of slots. */
-static size_t points_of(const struct world *w, const struct history_row *row, size_t column, float ret[HISTORY_SLOTS])
+static size_t points_of(const struct history_world *w, const struct history_row *row, size_t column,
+			float ret[HISTORY_SLOTS])
 {
 	struct history_slot slots[HISTORY_SLOTS];
 	size_t nr = history_slots(&w->history, slots);
@@ -39,7 +40,7 @@ static size_t points_of(const struct world *w, const struct history_row *row, si
 /* The first reading has nothing before it; later ones give what the totals rose by, and a slot is a second at least. */
 static void test_points(_unused_ void **state)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *row = add_target(w, "/a", false);
 	float points[HISTORY_SLOTS];
 
@@ -66,13 +67,13 @@ static void test_points(_unused_ void **state)
 	take(w);
 	assert_int_equal(points_of(w, find_row(w, "-1/a"), 0, points), 5);
 	assert_true(isnan(points[4]) && points[3] == 1);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* What is not to be believed is not known, and nothing of it is added later. */
 static void test_doubts(_unused_ void **state)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *row = add_target(w, "/a", false);
 	float points[HISTORY_SLOTS];
 
@@ -87,13 +88,13 @@ static void test_doubts(_unused_ void **state)
 	assert_true(points[0] == 10 && isnan(points[1]) && points[2] == 10);
 	assert_int_equal(points_of(w, find_row(w, "-1/a"), 1, points), 3);
 	assert_true(points[0] == 10 && points[1] == 10 && points[2] == 10);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* An hour and more: each moment is in one slot, and nothing that was counted is missing. */
 static void test_slots(_unused_ void **state)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *row = add_target(w, "/a", false);
 	struct history_slot slots[HISTORY_SLOTS];
 	float points[HISTORY_SLOTS];
@@ -122,13 +123,13 @@ static void test_slots(_unused_ void **state)
 	assert_int_equal(slots[nr - 1].length / SECOND, 1);
 	/* 49.5 in a second, more or less. */
 	assert_in_range((uint64_t)sum, 3500 * 49, 3700 * 50);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* While the machine sleeps nothing is counted: a gap between two slots. */
 static void test_suspend(_unused_ void **state)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct history_slot slots[HISTORY_SLOTS];
 
 	(void)add_target(w, "/a", false);
@@ -143,14 +144,14 @@ static void test_suspend(_unused_ void **state)
 	assert_int_equal(slots[2].end.realtime, w->clocks.realtime);
 	assert_int_equal(slots[2].length, SECOND);
 	assert_int_equal(slots[2].end.realtime - slots[1].end.realtime, 601 * SECOND);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* A new target has all that it ever counted. One that is gone keeps its past, and goes an hour later; meanwhile the
  * same label can begin anew. */
 static void test_targets_come_and_go(_unused_ void **state)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *row;
 	float points[HISTORY_SLOTS];
 
@@ -187,7 +188,7 @@ static void test_targets_come_and_go(_unused_ void **state)
 	}
 	assert_null(find_row(w, "-1/a"));
 	assert_int_equal(w->history.nr_rows, 1);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* A wall clock that is set makes no total a rate, and hides nothing of a target that is new. */
@@ -196,7 +197,7 @@ static void test_clock_that_is_set(_unused_ void **state)
 	static const int64_t steps[] = { -7200, 7200, -5, 5, -20 * 365 * 86400, 20 * 365 * 86400 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		struct world *w = world_new(MEMORY);
+		struct history_world *w = history_world_new(MEMORY);
 		struct totals_row *old = add_target(w, "/old", false), *new;
 		float points[HISTORY_SLOTS];
 
@@ -216,20 +217,20 @@ static void test_clock_that_is_set(_unused_ void **state)
 		assert_true(points[0] == 10 && points[1] == 10);
 		assert_int_equal(points_of(w, find_row(w, "-1/new"), 0, points), 2);
 		assert_true(points[0] == 500 && points[1] == 0);
-		world_free(w);
+		history_world_free(w);
 	}
 }
 
 /* Held and excluded targets are not shown, and have no past. */
 static void test_not_shown(_unused_ void **state)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 
 	add_target(w, "/a", false)->held = true;
 	add_target(w, NULL, false)->excluded = true;
 	take(w);
 	assert_int_equal(w->history.nr_rows, 0);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* Points of events that both plans have stay. */
@@ -240,7 +241,7 @@ static void test_another_plan(_unused_ void **state)
 		{ SCOPE_CGROUP, "b", .text = "cycles", .set = 0 },
 		{},
 	};
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *row = add_target(w, "/a", false);
 	float points[HISTORY_SLOTS];
 	uint64_t size;
@@ -266,14 +267,14 @@ static void test_another_plan(_unused_ void **state)
 	assert_true(isnan(points[0]) && isnan(points[1]));
 	/* The CPU has no columns any more. */
 	assert_true(history_size(&w->history) < size);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* What is gone makes room; then new ones are left out, until there is room again. */
 static void test_memory(_unused_ void **state)
 {
 	const uint64_t memory = 10000;
-	struct world *w = world_new(memory);
+	struct history_world *w = history_world_new(memory);
 	struct totals_row *rows[4];
 	char path[16];
 
@@ -310,14 +311,14 @@ static void test_memory(_unused_ void **state)
 	history_set_max_size(&w->history, MEMORY);
 	take(w);
 	assert_int_equal(w->history.nr_rows, 3);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* The bound is true: what the size leaves out of the memory of its rows is nothing, and what it adds is little. All
  * cgroups are gone, and have long names: nobody else has their identities. */
 static void test_true_size(_unused_ void **state)
 {
-	struct world *w = world_new(MEMORY);
+	struct history_world *w = history_world_new(MEMORY);
 	struct totals_row *rows[100];
 	size_t before, heap, nr;
 	uint64_t size;
@@ -349,7 +350,7 @@ static void test_true_size(_unused_ void **state)
 	/* A sanitizer's malloc doesn't tell. */
 	if (before)
 		assert_in_range(before - mallinfo2().uordblks, heap * 9 / 10, heap);
-	world_free(w);
+	history_world_free(w);
 }
 
 /* Plans of few and of many events, one after the other, while cgroups come and go: the bound holds, and those that are
@@ -358,7 +359,7 @@ static void test_bound_over_plans(_unused_ void **state)
 {
 	const uint64_t memory = 40000;
 	struct made_event events[6] = {};
-	struct world *w = world_new(memory);
+	struct history_world *w = history_world_new(memory);
 	static const char *const names[] = { "cycles", "e1", "e2", "e3", "e4" };
 
 	for (size_t i = 0; i < 40; i++) {
@@ -394,7 +395,7 @@ static void test_bound_over_plans(_unused_ void **state)
 			known += !isnan(points[i]);
 		assert_int_equal(known, nr);
 	}
-	world_free(w);
+	history_world_free(w);
 }
 
 int main(void)

@@ -349,7 +349,7 @@ static void test_raised_for_a_call(_unused_ void **state)
 /* What is counted, from CPUs to canaries, with nothing in force before, between and after. */
 static void test_all_is_opened(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cpu_canary canary;
 
 	process.permitted = PERFMON | ADMIN;
@@ -377,7 +377,7 @@ static void test_all_is_opened(void **state)
 /* The kernel has come to want more since the plan was made. */
 static void test_refused_later(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why;
 	int r;
 
@@ -393,14 +393,14 @@ static void test_refused_later(void **state)
 	assert_non_null(strstr(why.text, "not permitted: kernel.perf_event_paranoid is 3, and from 3 on"));
 }
 
-static void add_software(struct world *w)
+static void add_software(struct count_world *w)
 {
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 }
 
 /* The plan of the instance after a restart, to which the kernel says no, where the one before was let. */
-static void plan_after_restart(struct world *w, bool with_files)
+static void plan_after_restart(struct count_world *w, bool with_files)
 {
 	struct saved saved = {};
 	struct kept_pool pool = { .max = SIZE_MAX };
@@ -432,7 +432,7 @@ static void plan_after_restart(struct world *w, bool with_files)
  * any more: it would be called counted, and let each cgroup fail. */
 static void test_denied_after_a_restart(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	process.permitted = process.effective = PERFMON;
 	make_dir(w, "a");

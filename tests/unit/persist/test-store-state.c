@@ -23,7 +23,7 @@ static bool is_there(const struct scratch *scratch, const char *name)
 
 static void test_the_state_file_is_used_once(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct scratch scratch;
 	struct start start;
 	struct stat st;
@@ -52,7 +52,7 @@ static void test_the_state_file_is_used_once(void **state)
 
 static void test_a_start_tells_why_no_totals_were_saved(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct scratch scratch;
 	struct start start;
 
@@ -119,7 +119,7 @@ static void test_a_state_file_that_is_none_does_no_harm(void **state)
 		{ make_empty, false, NULL },
 		{ make_huge, false, NULL },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct scratch scratch;
 	struct stat st;
 
@@ -145,7 +145,7 @@ static void test_a_state_file_that_is_none_does_no_harm(void **state)
 static void test_the_directory_is_claimed_until_the_store_leaves(void **state)
 {
 	_cleanup_(store_freep) struct store *first = NULL, *second = NULL, *none = NULL;
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct scratch scratch;
 	struct reason why;
 
@@ -183,7 +183,7 @@ static void test_leaving_tells_what_could_not_be_kept(void **state)
 		{ true, 0, -EISDIR, "/totals: Is a directory" },
 		{ true, -ENOENT, -EISDIR, "totals could not be saved in " },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct scratch scratch;
 
 	scratch_make(&scratch);

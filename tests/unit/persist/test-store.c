@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 /* Restores with one call in so many failing; whether it did. */
-static bool restart(struct world *w, struct store **store, const char *folder, uint64_t seed, unsigned one_in,
+static bool restart(struct count_world *w, struct store **store, const char *folder, uint64_t seed, unsigned one_in,
 		    struct reason *news)
 {
 	_cleanup_(listen_fds_release) struct listen_fds passed;
@@ -36,7 +36,7 @@ static bool restart(struct world *w, struct store **store, const char *folder, u
 
 static void test_without_memory_all_is_kept_in_the_end(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct store *store = first_start(w, NULL);
 	unsigned restored = 0;
 
@@ -72,7 +72,7 @@ static void test_without_memory_all_is_kept_in_the_end(void **state)
 /* The image in the state directory may be the only one, with events that have gone on counting. */
 static void test_a_state_file_goes_with_events_that_counted_on(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct scratch scratch;
 	struct reason news;
 	struct store *store;
@@ -98,7 +98,7 @@ static void test_a_state_file_goes_with_events_that_counted_on(void **state)
 /* A full fd store has what it had, whatever is made anew. */
 static void test_a_full_fd_store_keeps_what_it_had(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct store *store = first_start(w, NULL);
 	char label[16];
 
@@ -173,7 +173,7 @@ static void damage(unsigned which, enum damage how)
 /* One that is killed while it writes leaves the other image whole. */
 static void test_images_are_written_in_turn(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct store *store = first_start(w, NULL);
 	unsigned which;
 
@@ -201,7 +201,7 @@ static void test_a_damaged_image_leaves_the_other_one(void **state)
 		{ DAMAGED, DAMAGED, "totals restart at zero, the saved ones can't be used: they are damaged" },
 		{ SENSELESS, SENSELESS, "totals restart at zero, the saved ones can't be used: they make no sense" },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct store *store = first_start(w, NULL);
 	unsigned newer, written;
 	struct start start;
@@ -229,7 +229,7 @@ static void test_a_damaged_image_leaves_the_other_one(void **state)
 static void test_files_of_no_use_leave_the_fd_store(void **state)
 {
 	static const char *const names[] = { "other", "perfmond-memory-2", "perfmond-memory-x", "perfmond-memory-0" };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct store *store = first_start(w, NULL);
 	struct start start;
 
@@ -261,7 +261,7 @@ static void test_restored_events_leave_files_to_others(void **state)
 		uint64_t limit, reserve;
 		size_t most;
 	} cases[] = { { UINT64_MAX, 100, 300 }, { 400, 100, 300 }, { 300, 100, 200 }, { 200, 180, 100 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct store *store = i ? NULL : first_start(w, NULL);
@@ -284,7 +284,7 @@ static void test_restored_events_leave_files_to_others(void **state)
 
 static void test_a_store_that_failed_stays_behind(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct store *store = first_start(w, NULL);
 
 	assert_false(store_is_behind(store, w->count));
@@ -324,7 +324,7 @@ static void test_a_store_that_failed_stays_behind(void **state)
 static void test_without_any_place_nothing_is_kept(void **state)
 {
 	_cleanup_(store_freep) struct store *store = NULL;
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why;
 
 	end_store(w, first_start(w, NULL));

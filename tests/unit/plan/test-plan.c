@@ -26,7 +26,7 @@ static void test_plan_sets(void **state)
 		{ "x", UNCORE_TYPE, 9 },
 	};
 	static const struct text_event alone[] = { { "minor-faults", SW, 5 }, { "major-faults", SW, 6 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct scope_plan *plan;
 
 	add_group(w, SCOPE_CPU, "mixed", false, mixed, 3);
@@ -149,7 +149,7 @@ static void test_plan_errnos(void **state)
 		{ ESRCH, true, 2, EVENT_FAILED, "process" },
 		{ EIO, true, 2, EVENT_FAILED, "Input/output" },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_perf.refuse = refuse_hardware;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -187,7 +187,7 @@ static void test_plan_group_too_large(void **state)
 		{ "instructions", HW, 1 },
 		{ "branches", HW, 4 },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct scope_plan *plan;
 
 	add_group(w, SCOPE_CPU, "big", false, three, 3);
@@ -207,7 +207,7 @@ static void test_plan_group_too_large(void **state)
 
 static void test_plan_same_series_twice(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why;
 
 	add_group(w, SCOPE_CGROUP, "a", false, cycles, 2);
@@ -222,7 +222,7 @@ static void test_plan_series_meet(void **state)
 {
 	static const struct text_event one[] = { { "a", SW, 1 } }, other[] = { { "a_seconds", HW, 0 } };
 	static const struct text_event times[] = { { "group_running", SW, 1 } }, below[] = { { "descendants", SW, 1 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why;
 	struct group *group;
 
@@ -255,7 +255,7 @@ static void test_plan_series_meet(void **state)
 static void test_plan_names_differ_by_unit(void **state)
 {
 	static const struct text_event one[] = { { "a", SW, 1 } }, other[] = { { "a", SW, 2 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why;
 	struct group *group;
 
@@ -278,7 +278,7 @@ static void test_plan_names_differ_by_unit(void **state)
 static void test_plan_absent_and_uncountable(void **state)
 {
 	static const struct text_event uncore[] = { { "x", UNCORE_TYPE, 9 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct group *group = add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
 	const struct column *columns;
 
@@ -302,7 +302,7 @@ static void test_plan_absent_and_uncountable(void **state)
 static void test_plan_no_cpu(void **state)
 {
 	static const struct text_event uncore[] = { { "x", UNCORE_TYPE, 9 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct column *column;
 
 	cpulist_release(&w->cpus);
@@ -318,7 +318,7 @@ static void test_plan_no_cpu(void **state)
 
 static void test_plan_no_cgroups(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why;
 
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
@@ -330,8 +330,8 @@ static void test_plan_no_cgroups(void **state)
 }
 
 /* Has the events per CPU and per cgroup, as an engine that credits would take them. */
-static void align(struct world *w, const struct text_event *on_cpus, size_t nr_cpus, const struct text_event *credited,
-		  size_t nr_credited)
+static void align(struct count_world *w, const struct text_event *on_cpus, size_t nr_cpus,
+		  const struct text_event *credited, size_t nr_credited)
 {
 	add_group(w, SCOPE_CPU, "machine", false, on_cpus, nr_cpus);
 	add_group(w, SCOPE_CGROUP, "services", false, credited, nr_credited);
@@ -361,7 +361,7 @@ static void test_align_software(void **state)
 {
 	static const struct text_event machine[] = { { "a", SW, 2 }, { "b", SW, 3 }, { "c", SW, 4 }, { "d", SW, 5 } };
 	static const struct text_event services[] = { { "e", SW, 6 }, { "d", SW, 5 }, { "b", SW, 3 }, { "f", SW, 7 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct scope_plan *cpus, *cgroups;
 
 	align(w, machine, 4, services, 4);
@@ -387,7 +387,7 @@ static void test_align_hardware(void **state)
 {
 	static const struct text_event machine[] = { { "x", HW, 0 }, { "s", SW, 2 }, { "y", HW, 1 } };
 	static const struct text_event same[] = { { "s", SW, 2 }, { "y", HW, 1 }, { "x", HW, 0 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	align(w, machine, 3, same, 3);
 	assert_set(&w->plan->scope[SCOPE_CPU], 0, "x s y");
@@ -399,7 +399,7 @@ static void test_align_part_of_hardware(void **state)
 {
 	static const struct text_event machine[] = { { "x", HW, 0 }, { "s", SW, 2 }, { "y", HW, 1 } };
 	static const struct text_event fewer[] = { { "y", HW, 1 }, { "s", SW, 2 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	align(w, machine, 3, fewer, 2);
 	assert_set(&w->plan->scope[SCOPE_CPU], 0, "x s y");

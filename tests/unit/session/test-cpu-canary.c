@@ -88,9 +88,9 @@ static void test_not_open(_unused_ void **state)
 }
 
 /* Cgroups are counted by a lone event each, and no canary could be opened. */
-static struct world *start_without_files(void **made)
+static struct count_world *start_without_files(void **made)
 {
-	struct world *w;
+	struct count_world *w;
 
 	assert_int_equal(world_setup(made), 0);
 	w = *made;
@@ -107,7 +107,7 @@ static struct world *start_without_files(void **made)
 static void test_of_a_count(_unused_ void **state)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
-	struct world *w;
+	struct count_world *w;
 	void *made;
 
 	w = start_without_files(&made);
@@ -130,7 +130,7 @@ static void test_of_a_count(_unused_ void **state)
 
 static void test_not_needed(_unused_ void **state)
 {
-	struct world *w;
+	struct count_world *w;
 	void *made;
 
 	assert_int_equal(world_setup(&made), 0);
@@ -147,7 +147,7 @@ static void test_not_needed(_unused_ void **state)
 static void test_take_room(_unused_ void **state)
 {
 	struct reason why = {};
-	struct world *w;
+	struct count_world *w;
 	void *made;
 
 	assert_int_equal(world_setup(&made), 0);
@@ -170,16 +170,16 @@ static void test_take_room(_unused_ void **state)
 
 /* A CPU that nothing but cgroups is counted on, where has_cpus is not set: events that are alone in their groups, so
  * that by themselves they can't tell that the CPU has been offline. */
-static void add_groups(struct world *w, bool has_cpus)
+static void add_groups(struct count_world *w, bool has_cpus)
 {
 	if (has_cpus)
 		add_group(w, SCOPE_CPU, "software", true, software, 1);
 	add_group(w, SCOPE_CGROUP, "software", true, software, 1);
 }
 
-static struct world *start_world(void **made, bool has_cpus)
+static struct count_world *start_world(void **made, bool has_cpus)
 {
-	struct world *w;
+	struct count_world *w;
 
 	assert_int_equal(world_setup(made), 0);
 	w = *made;
@@ -203,7 +203,7 @@ static void assert_lost(const struct count *count, int cpu)
 }
 
 /* /a runs on all CPUs, and that is counted. */
-static void assert_counts(const struct world *w)
+static void assert_counts(const struct count_world *w)
 {
 	const struct cgroup *a = find_cgroup(w, "/a");
 	uint64_t total = row_of(w, ROW_ALL_CPUS, a)->cells[0].total;
@@ -220,7 +220,7 @@ static void assert_counts(const struct world *w)
 static void test_goes_on(_unused_ void **state)
 {
 	void *made;
-	struct world *w = start_world(&made, false);
+	struct count_world *w = start_world(&made, false);
 	struct saved saved;
 
 	for (int round = 0; round < 2; round++) {
@@ -250,7 +250,7 @@ static void test_goes_on(_unused_ void **state)
 static void test_broken_at_the_end(_unused_ void **state)
 {
 	void *made;
-	struct world *w = start_world(&made, false);
+	struct count_world *w = start_world(&made, false);
 	struct count *restored;
 	struct saved saved;
 
@@ -274,7 +274,7 @@ static void check_missing(bool has_cpus)
 {
 	for (size_t missing = 0; missing < 6; missing++) {
 		void *made;
-		struct world *w = start_world(&made, has_cpus);
+		struct count_world *w = start_world(&made, has_cpus);
 		struct count *restored;
 		struct saved saved;
 		int cpu;
@@ -308,7 +308,7 @@ static void test_not_kept(_unused_ void **state)
 static void test_are_changes(_unused_ void **state)
 {
 	struct count *old;
-	struct world *w;
+	struct count_world *w;
 	void *made;
 
 	w = start_without_files(&made);
@@ -329,7 +329,7 @@ static void test_nothing_kept(_unused_ void **state)
 	for (int round = 0; round < 2; round++) {
 		struct kept_pool pool = { .max = SIZE_MAX };
 		void *made;
-		struct world *w = start_world(&made, round == 1);
+		struct count_world *w = start_world(&made, round == 1);
 		struct reason why = {};
 		struct count *from;
 		struct saved saved;

@@ -60,20 +60,20 @@ static int happen_always(enum fake_call call)
 	return 0;
 }
 
-static struct cgroup *add_root(struct world *w)
+static struct cgroup *add_root(struct count_world *w)
 {
 	find_cgroup(w, "/")->identity->id = CGROUP_ROOT_ID;
 	return add_cgroup(w, "/");
 }
 
 /* The same groups in both scopes, as the default config has them. */
-static void add_groups(struct world *w)
+static void add_groups(struct count_world *w)
 {
 	add_group(w, SCOPE_CPU, "g", alone, both, 2);
 	add_group(w, SCOPE_CGROUP, "g", alone, both, 2);
 }
 
-static struct cgroup *start_counting(struct world *w)
+static struct cgroup *start_counting(struct count_world *w)
 {
 	struct cgroup *a;
 
@@ -87,7 +87,7 @@ static struct cgroup *start_counting(struct world *w)
 }
 
 /* The next plan, with engines by another preference. `between` happens when half of it is taken over. */
-static void take_over(struct world *w, struct count *from, uint64_t between)
+static void take_over(struct count_world *w, struct count *from, uint64_t between)
 {
 	add_groups(w);
 	make_plan(w);
@@ -100,14 +100,14 @@ static void take_over(struct world *w, struct count *from, uint64_t between)
 	takeover_end(w, from);
 }
 
-static const struct engine_ops *engine_of(const struct world *w, enum scope scope, size_t column)
+static const struct engine_ops *engine_of(const struct count_world *w, enum scope scope, size_t column)
 {
 	const struct scope_plan *plan = &w->plan->scope[scope];
 
 	return plan->columns[column].set == NO_SET ? NULL : plan->sets[plan->columns[column].set].engine;
 }
 
-static uint64_t total(const struct world *w, const struct cgroup *cgroup, size_t column)
+static uint64_t total(const struct count_world *w, const struct cgroup *cgroup, size_t column)
 {
 	return row_of(w, cgroup ? ROW_ALL_CPUS : w->cpus.cpu[0], cgroup)->cells[column].total;
 }
@@ -115,7 +115,7 @@ static uint64_t total(const struct world *w, const struct cgroup *cgroup, size_t
 /* An engine is chosen for each event; one that all refuse has the reason of the last. */
 static void test_chosen_per_event(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_engine.takes = 1 << FAULTS;
 	w->engines = fake_first;
@@ -150,7 +150,7 @@ static const char *const left = "left to engine perf: the fake engine does not c
 /* Each counts its own sets, and nobody counts one twice. */
 static void test_both_count(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	fake_engine.takes = 1 << SWITCHES;
@@ -171,7 +171,7 @@ static void test_both_count(void **state)
 }
 
 /* One takeover after another, by what the fake engine takes in each; nothing is lost, and nothing counted twice. */
-static void check_takeovers(struct world *w, const struct cgroup *cgroup, const uint64_t *takes, size_t nr)
+static void check_takeovers(struct count_world *w, const struct cgroup *cgroup, const uint64_t *takes, size_t nr)
 {
 	for (size_t i = 1; i < nr; i++) {
 		happen(3);
@@ -190,7 +190,7 @@ static void check_takeovers(struct world *w, const struct cgroup *cgroup, const 
 static void test_takeover(void **state)
 {
 	static const uint64_t takes[] = { 0, 1 << SWITCHES, 1 << SWITCHES | 1 << FAULTS, 1 << FAULTS, 0, 12, 0 };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	w->engines = fake_first;
@@ -205,7 +205,7 @@ static void test_takeover(void **state)
 static void test_root_in_a_takeover(void **state)
 {
 	static const uint64_t takes[] = { 0, 12, 0, 1 << SWITCHES, 12, 1 << FAULTS, 12, 0 };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *root;
 
 	w->engines = fake_first;
@@ -221,7 +221,7 @@ static void test_root_in_a_takeover(void **state)
  * the last reading of the old engine and the start of the new one: a call. */
 static void test_takeover_in_motion(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	uint64_t began, counted;
 
 	w->engines = fake_first;
@@ -242,7 +242,7 @@ static void test_takeover_in_motion(void **state)
 /* An event that is no more: the old engine's counts up to the end stay, also where it was the engine's last. */
 static void test_engine_goes(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *from;
 
 	fake_engine.takes = 1 << FAULTS | 1 << SWITCHES;
@@ -262,7 +262,7 @@ static void test_engine_goes(void **state)
 
 /* --- no room, no such cgroup */
 
-static int try_cgroup(struct world *w, const char *name, struct reason *why)
+static int try_cgroup(struct count_world *w, const char *name, struct reason *why)
 {
 	char label[32];
 
@@ -275,7 +275,7 @@ static int try_cgroup(struct world *w, const char *name, struct reason *why)
 
 static void test_room(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 
 	fake_engine.takes = 1 << FAULTS;
@@ -296,7 +296,7 @@ static void test_room(void **state)
 /* The second engine can't: nothing of a new cgroup stays open in the first, but where the rest can be counted. */
 static void test_second_fails(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	size_t fds;
 
@@ -327,7 +327,7 @@ static int refuse_cgroups(const struct fake_event *event, int nr_members)
 /* An event that is counted in one cgroup and not in another is not as it should be, and shown where it is counted. */
 static void test_lacking_in_some_cgroups(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	struct cgroup *a;
 
@@ -370,7 +370,7 @@ static void test_lacking_in_some_cgroups(void **state)
  * fails are not measured any more. */
 static void test_one_fails_in_a_takeover(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	fake_engine.takes = 1 << SWITCHES;
@@ -395,7 +395,7 @@ static void test_one_fails_in_a_takeover(void **state)
 
 static void test_life(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 
 	fake_engine.takes = 1 << FAULTS | 1 << SWITCHES;
@@ -415,7 +415,7 @@ static void test_life(void **state)
 
 static void test_image(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 	struct saved saved;
 
@@ -440,7 +440,7 @@ static void test_image(void **state)
 /* A daemon without that engine: totals go on from the image, and perf counts on. */
 static void test_image_of_unknown_engine(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 	struct saved saved;
 
@@ -465,7 +465,7 @@ static void test_image_of_unknown_engine(void **state)
 /* Bytes that are changed are refused, or make a count that can be used. */
 static void test_image_damaged(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	_cleanup_(buf_release) struct buf image = {};
 
 	fake_engine.takes = 1 << SWITCHES;

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static void add_groups(struct world *w, bool more)
+static void add_groups(struct count_world *w, bool more)
 {
 	static const struct text_event events[] = { { "page-faults", SW, 2 }, { "migrations", SW, 4 } };
 
@@ -24,7 +24,7 @@ static void add_groups(struct world *w, bool more)
 	add_group(w, SCOPE_CGROUP, "software", true, events, more ? 2 : 1);
 }
 
-static void use_cpus(struct world *w, const char *cpus, bool more)
+static void use_cpus(struct count_world *w, const char *cpus, bool more)
 {
 	struct count *old;
 
@@ -39,7 +39,7 @@ static void use_cpus(struct world *w, const char *cpus, bool more)
 
 /* For so long each CPU is busy with /a, which has 100 page faults a second there. stopped: the events of that CPU stand
  * still. */
-static void pass(const struct world *w, uint64_t id, uint64_t ns, int stopped)
+static void pass(const struct count_world *w, uint64_t id, uint64_t ns, int stopped)
 {
 	uint64_t end = fake_perf.clock + ns;
 
@@ -55,7 +55,7 @@ static void pass(const struct world *w, uint64_t id, uint64_t ns, int stopped)
 }
 
 /* The rate of all CPUs as one row ([cpu] aggregate). */
-static double sum_of_cpus(const struct world *w)
+static double sum_of_cpus(const struct count_world *w)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 	_cleanup_(walk_freep) struct walk *walk = NULL;
@@ -76,7 +76,7 @@ static bool is_undoubted(const void *userdata, enum scope scope, size_t column)
 }
 
 /* Has the newest slot of the history a gap? */
-static bool take_history(struct history *history, struct clock_steps *clock, const struct world *w)
+static bool take_history(struct history *history, struct clock_steps *clock, const struct count_world *w)
 {
 	const struct clock_times now = { fake_perf.clock, fake_perf.clock, fake_perf.clock };
 	struct history_slot slots[HISTORY_SLOTS];
@@ -124,7 +124,7 @@ static void test_a_cpu_that_comes_back(void **state)
 	};
 	struct clock_steps clock = {};
 	struct history history;
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	make_dir(w, "a");
@@ -164,7 +164,7 @@ static void test_a_cpu_that_comes_back(void **state)
  * theirs. */
 static void test_an_event_that_is_new(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	make_dir(w, "a");
@@ -189,7 +189,7 @@ static void test_an_event_that_is_new(void **state)
  * before, and is counted from the middle on, has its first rate of the next interval. */
 static void test_cgroups_that_begin(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *late, *new;
 	struct reason why;
 	uint64_t end;

@@ -27,7 +27,7 @@
 static const struct text_event uncore[1] = { { "reads", UNCORE_TYPE, 9 } };
 static const struct text_event trace[1] = { { "sched:sched_switch", PERF_TYPE_TRACEPOINT, 300 } };
 
-static void add_groups(struct world *w)
+static void add_groups(struct count_world *w)
 {
 	struct event *event;
 
@@ -40,7 +40,7 @@ static void add_groups(struct world *w)
 	event->software = true;
 }
 
-static void pass_time(const struct world *w, const struct cgroup *a, uint64_t by)
+static void pass_time(const struct count_world *w, const struct cgroup *a, uint64_t by)
 {
 	for (size_t i = 0; i < w->cpus.nr; i++) {
 		fake_run(0, w->cpus.cpu[i], 1000, 1000, by);
@@ -61,7 +61,7 @@ static void assert_same_places(const struct cpu_topology *a, const struct cpu_to
 }
 
 /* Some of everything: /a and an odd one are counted, /gone lingers, and CPU 5's pinned group starves. */
-static struct cgroup *count_all(struct world *w, bool per_cpu)
+static struct cgroup *count_all(struct count_world *w, bool per_cpu)
 {
 	struct cgroup *a, *gone;
 
@@ -142,7 +142,7 @@ static void assert_same(const struct count *a, const struct count *b)
 	assert_null(other);
 }
 
-static void check_round_trip(struct world *w, bool per_cpu)
+static void check_round_trip(struct count_world *w, bool per_cpu)
 {
 	struct count *original, *restored;
 	struct saved saved = {};
@@ -218,7 +218,7 @@ static void fill_event(struct event *event, unsigned bit)
 
 static void test_plan(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	_cleanup_(buf_release) struct buf b = {};
 	_cleanup_(plan_unrefp) struct plan *again = NULL;
 	struct unpack in;
@@ -269,7 +269,7 @@ static void test_plan(void **state)
 /* What happened while no daemon ran is counted, and nothing is opened anew. */
 static void test_meanwhile(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a = count_all(w, false);
 	struct saved saved;
 
@@ -299,7 +299,7 @@ static void test_meanwhile(void **state)
 static void test_waits_meanwhile(void **state)
 {
 	static const uint64_t tick = SECOND / 10;
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct saved saved;
 	double rate;
 
@@ -328,7 +328,7 @@ static void test_waits_meanwhile(void **state)
 /* A group of which an event is missing is opened anew, whichever it is; its total goes on. */
 static void test_missing_fds(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a = count_all(w, false);
 	struct saved saved;
 	size_t nr;
@@ -362,7 +362,7 @@ static void test_other_cpus(void **state)
 {
 	static const char *const lists[] = { "0-1", "0-1,5,7", "5,7", "0-1,5" };
 	static const uint64_t totals[] = { 16, 17, 17, 18 };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a = count_all(w, false);
 	struct saved saved;
 
@@ -385,7 +385,7 @@ static void test_other_cpus(void **state)
 /* A CPU was offline, and no successor had come yet when the daemon ended: its rows stay as they were. */
 static void test_saved_while_offline(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a = count_all(w, false);
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 	struct saved saved;
@@ -414,7 +414,7 @@ static void test_saved_while_offline(void **state)
 static void test_other_config(void **state)
 {
 	static const struct text_event more[] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a = count_all(w, true);
 	struct saved saved;
 
@@ -475,7 +475,7 @@ static void test_other_headers(void **state)
 {
 	static const size_t sizes[] = { sizeof(struct perf_event_attr) + 8, sizeof(struct perf_event_attr) + 16,
 					sizeof(struct perf_event_attr) - 8 };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a = count_all(w, false);
 	struct saved saved;
 
@@ -493,7 +493,7 @@ static void test_other_headers(void **state)
 
 /* --- what is refused */
 
-static int try_image(const struct world *w, const void *bytes, size_t size, const char *boot, struct reason *why)
+static int try_image(const struct count_world *w, const void *bytes, size_t size, const char *boot, struct reason *why)
 {
 	struct kept_pool pool = { .max = SIZE_MAX };
 	struct count *count = NULL;
@@ -506,7 +506,7 @@ static int try_image(const struct world *w, const void *bytes, size_t size, cons
 	return r;
 }
 
-static void refuse(const struct world *w, const void *bytes, size_t size, const char *boot, const char *part)
+static void refuse(const struct count_world *w, const void *bytes, size_t size, const char *boot, const char *part)
 {
 	struct reason why;
 
@@ -517,7 +517,7 @@ static void refuse(const struct world *w, const void *bytes, size_t size, const 
 
 static void test_not_this_one(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	_cleanup_(buf_release) struct buf image = {};
 	struct reason why;
 
@@ -537,7 +537,7 @@ static void test_not_this_one(void **state)
 
 static void test_damaged(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	_cleanup_(buf_release) struct buf image = {};
 	struct reason why;
 
@@ -584,7 +584,7 @@ static void change(struct buf *image, uint64_t *seed)
 }
 
 /* Goes through all that is done with what was restored. */
-static void use_nonsense(struct world *w, struct count *count)
+static void use_nonsense(struct count_world *w, struct count *count)
 {
 	_cleanup_(buf_release) struct buf image = {};
 	struct count *next;
@@ -607,7 +607,7 @@ static void use_nonsense(struct world *w, struct count *count)
 static void test_after_another(void **state)
 {
 	static const uint64_t too_many = UINT64_MAX;
-	struct world *w = *state;
+	struct count_world *w = *state;
 	_cleanup_(buf_release) struct buf image = {};
 	struct kept_pool pool = { .max = SIZE_MAX };
 	_cleanup_(count_freep) struct count *count = NULL;
@@ -631,7 +631,7 @@ static void test_after_another(void **state)
 /* Made up, with a checksum that is right: refused as a whole, or something that can be worked with. */
 static void test_nonsense(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct saved saved;
 	size_t nr_used = 0;
 

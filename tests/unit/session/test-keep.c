@@ -20,7 +20,7 @@
 static const struct text_event trace[] = { { "sched:sched_switch", TRACE, 300 } };
 
 /* The group's event is as the parser leaves one that it can't look up: absent is an errno, or 0. */
-static void add_trace(struct world *w, enum scope scope, int absent, uint64_t id)
+static void add_trace(struct count_world *w, enum scope scope, int absent, uint64_t id)
 {
 	struct event *event = add_group(w, scope, "trace", false, trace, 1)->events.events;
 
@@ -31,13 +31,13 @@ static void add_trace(struct world *w, enum scope scope, int absent, uint64_t id
 }
 
 /* What a reload does, up to the moment in which targets are added. */
-static struct count *keep_and_reload(struct world *w)
+static struct count *keep_and_reload(struct count_world *w)
 {
 	count_keep_events(w->count, w->groups);
 	return reload_begin(w);
 }
 
-static void end_reload(struct world *w, struct count *old)
+static void end_reload(struct count_world *w, struct count *old)
 {
 	assert_int_equal(count_add_cpus(w->count), 0);
 	takeover_end(w, old);
@@ -46,7 +46,7 @@ static void end_reload(struct world *w, struct count *old)
 /* It goes on with all it has, over one reload after the other, and a sentence says so. */
 static void test_kept_on_cpus(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	int opened;
 
 	add_trace(w, SCOPE_CPU, 0, 300);
@@ -76,7 +76,7 @@ static void test_kept_on_cpus(void **state)
 /* Cgroups come and go meanwhile: its number is held while none has it open. */
 static void test_kept_in_cgroups(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 	struct cgroup *a, *b;
 
@@ -108,7 +108,7 @@ static void test_kept_in_cgroups(void **state)
 /* Where nothing of it is open, its number may be another's by now: it is not counted, and its total waits for it. */
 static void test_not_kept(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 	struct cgroup *a;
 
@@ -144,7 +144,7 @@ static void test_not_kept(void **state)
 static void test_only_what_is_alike(void **state)
 {
 	static const struct text_event other[] = { { "sched:sched_waking", TRACE, 300 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct event *event;
 
 	add_trace(w, SCOPE_CPU, 0, 300);

@@ -18,7 +18,7 @@
 /* The last counts are read at removal and linger; made again under its path, its series go on. */
 static void test_cgroup_life(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 	struct cgroup_identity *old;
 	struct reason why;
@@ -55,7 +55,7 @@ static void test_cgroup_life(void **state)
 /* One that is made again and can't be opened leaves the last values of the one before as they are. */
 static void test_lingers_on(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	struct cgroup *a;
 
@@ -76,7 +76,7 @@ static void test_lingers_on(void **state)
 
 static void test_cgroup_expires(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	w->options.linger = 1;
@@ -93,7 +93,7 @@ static void test_cgroup_expires(void **state)
 }
 
 /* Of many that come and go, no more linger than may be counted. */
-static void check_bounded(struct world *w, bool per_cpu)
+static void check_bounded(struct count_world *w, bool per_cpu)
 {
 	struct cgroup *cgroup;
 	char name[16];
@@ -142,7 +142,7 @@ static void test_lingering_per_cpu_is_bounded(void **state)
 }
 
 /* Another cgroup at the same path. A directory that is made before the old one goes has another inode. */
-static struct cgroup *make_again(struct world *w, const char *name)
+static struct cgroup *make_again(struct count_world *w, const char *name)
 {
 	struct reason why;
 	char label[16];
@@ -160,7 +160,7 @@ static struct cgroup *make_again(struct world *w, const char *name)
  * again. */
 static void test_expires_between_ticks(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a, *b;
 
 	w->options.cgroup_max = 1;
@@ -205,7 +205,7 @@ static void test_expires_between_ticks(void **state)
 /* The time of a group that was enabled and never ran is a series as well, which does not fall. */
 static void test_times_linger(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);

@@ -20,12 +20,12 @@ static const struct text_event five[] = {
 	{ "branches", HW, 4 }, { "branch-misses", HW, 5 },
 };
 
-static const struct column *column_of(const struct world *w, size_t at)
+static const struct column *column_of(const struct count_world *w, size_t at)
 {
 	return &w->plan->scope[SCOPE_CPU].columns[at];
 }
 
-static void assert_why(const struct world *w, size_t column, enum event_state state, const char *part)
+static void assert_why(const struct count_world *w, size_t column, enum event_state state, const char *part)
 {
 	const struct column *c = column_of(w, column);
 
@@ -42,7 +42,7 @@ static int refuse_third(const struct fake_event *event, int nr_members)
 
 static void test_split_where_refused(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "big", false, five, 5)->split = true;
 	add_group(w, SCOPE_CPU, "software", false, software, 2)->split = true;
@@ -58,7 +58,7 @@ static void test_split_where_refused(void **state)
 /* A PMU that takes any group, and then does not run it. */
 static void test_split_where_never_run(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	make_dir(w, "a");
 	add_group(w, SCOPE_CPU, "big", false, five, 5)->split = true;
@@ -91,7 +91,7 @@ static void test_split_mixed(void **state)
 		{ "cycles", HW, 0 },   { "faults", SW, 2 },   { "instructions", HW, 1 },
 		{ "switches", SW, 3 }, { "branches", HW, 4 },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "mixed", false, mixed, 5)->split = true;
 	fake_perf.counters = 1;
@@ -113,7 +113,7 @@ static int refuse_second_software(const struct fake_event *event, int nr_members
 static void test_split_leaves_exact(void **state)
 {
 	static const struct text_event mixed[] = { { "cycles", HW, 0 }, { "faults", SW, 2 }, { "switches", SW, 3 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "mixed", false, mixed, 3)->split = true;
 	fake_perf.refuse = refuse_second_software;
@@ -126,7 +126,7 @@ static void test_split_leaves_exact(void **state)
 /* Pinned is all or nothing: the group is not split, and others are tried beside it. */
 static void test_pinned_and_split(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct group *group;
 
 	make_dir(w, "a");
@@ -150,7 +150,7 @@ static void test_pinned_and_split(void **state)
 
 static void test_together(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	/* One that the kernel refuses says so in all of its events … */
 	add_group(w, SCOPE_CPU, "big", false, five, 5);
@@ -180,7 +180,7 @@ static int all_taken(const struct fake_event *event, int nr_members)
 
 static void test_all_counters_taken(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_perf.refuse = all_taken;
 	add_group(w, SCOPE_CPU, "big", false, five, 5)->split = true;
@@ -206,7 +206,7 @@ static void test_split_where_not_all_count(void **state)
 		{ "faults", SW, 2 },   { "cycles", HW, 0 },   { "instructions", HW, 1 },
 		{ "switches", SW, 3 }, { "branches", HW, 4 }, { "cache-misses", HW, 3 },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = make_liar(3);
 
 	w->env = &machine.env;
@@ -229,7 +229,7 @@ static void test_split_where_not_all_count(void **state)
 /* The kernel knows best what fits a PMU that is true: some counters are for some events only. */
 static void test_a_true_pmu_is_no_bound(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = make_liar(0);
 
 	w->env = &machine.env;
@@ -246,7 +246,7 @@ static void test_a_true_pmu_is_no_bound(void **state)
 /* Of what may not be split, nothing is opened: one of its events would be a false 0. */
 static void test_together_where_not_all_count(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = make_liar(4);
 	struct group *group;
 
@@ -274,7 +274,7 @@ static void test_together_where_not_all_count(void **state)
 	machine_release(&machine);
 }
 
-static bool is_exclusive(const struct world *w, enum scope scope, size_t set)
+static bool is_exclusive(const struct count_world *w, enum scope scope, size_t set)
 {
 	return w->plan->scope[scope].sets[set].exclusive;
 }
@@ -282,7 +282,7 @@ static bool is_exclusive(const struct world *w, enum scope scope, size_t set)
 /* Two groups that the PMU would run at once have more events than count: the kernel lets an exclusive one run alone. */
 static void test_groups_are_kept_apart(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = make_liar(4);
 
 	w->env = &machine.env;
@@ -324,7 +324,7 @@ static void test_groups_are_kept_apart(void **state)
 /* A reload knows what the start has found, although our own pinned events have counters by now. */
 static void test_known_at_a_reload(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = make_liar(4);
 	struct count *old;
 
@@ -344,7 +344,7 @@ static void test_known_at_a_reload(void **state)
 /* Where it is in force, a split goes on as it is; its fds are not touched. */
 static void test_split_stays_over_reload(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 	int calls;
 
@@ -476,7 +476,7 @@ static const struct {
 
 static void test_concessions(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_perf.refuse = refuse_attr;
 	for (size_t i = 0; i < ARRAY_SIZE(concessions); i++) {
@@ -505,7 +505,7 @@ static int busy_if_imprecise(const struct fake_event *event, int nr_members)
 /* The error that is left when nothing more can be given up is the one that is told. */
 static void test_concession_then_busy(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 1)->events.events[0].attr.precise_ip = 2;
 	fake_perf.refuse = busy_if_imprecise;
@@ -521,7 +521,7 @@ static void test_concession_then_busy(void **state)
 /* What was found out is kept: it is not tried again on each fd, nor at a reload, and told all the same. */
 static void test_concession_is_kept(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	int calls;
 
 	fake_perf.refuse = refuse_attr;
@@ -551,7 +551,7 @@ static void test_concession_is_kept(void **state)
 /* The kernel pins groups, by their leaders. */
 static void test_pinned_by_a_member(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct group *group = add_group(w, SCOPE_CPU, "core", false, five, 3);
 
 	group->events.events[1].attr.pinned = 1;
@@ -576,7 +576,7 @@ static int refuse_without_leader(const struct fake_event *event, int nr_members)
 
 static void test_needs_a_leader(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "topdown", false, &five[3], 2);
 	fake_perf.refuse = refuse_without_leader;
@@ -607,7 +607,7 @@ static int refuse_extended(const struct fake_event *event, int nr_members)
 /* Arm's PMUs before Linux 6.6. */
 static void test_no_extended_type(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct event *events = add_group(w, SCOPE_CPU, "core", false, cycles, 2)->events.events;
 
 	events[0].attr.config |= 8ULL << 32;
@@ -624,7 +624,7 @@ static void test_no_extended_type(void **state)
 
 static void test_size(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	/* perf_event_attr of Linux 3.12, which has all that this event needs. */
 	fake_perf.known_size = PERF_ATTR_SIZE_VER3;
@@ -643,7 +643,7 @@ static void test_size(void **state)
 /* The size that the kernel names is taken. */
 static void test_size_named(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_perf.known_size = PERF_ATTR_SIZE_VER1;
 	fake_perf.strict_size = true;
@@ -657,7 +657,7 @@ static void test_size_named(void **state)
 
 static void test_filter(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct group *group = add_group(w, SCOPE_CPU, "software", false, software, 2);
 
 	group->events.events[0].filter = strdup("prev_pid == 0");
@@ -674,7 +674,7 @@ static void test_may_recover(void **state)
 {
 	static const int passing[] = { EBUSY, ENOSPC, EMFILE, ENFILE, ENOMEM, EINTR };
 	static const int lasting[] = { ENOENT, EACCES, EINVAL, ENODEV, EOPNOTSUPP };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_perf.refuse = refuse_hardware;
 	for (size_t i = 0; i < ARRAY_SIZE(passing) + ARRAY_SIZE(lasting); i++) {
@@ -714,7 +714,7 @@ static void test_never_fires(void **state)
 		{ PERF_TYPE_BREAKPOINT, { 4, 4 }, "debug exceptions" },
 		{ PERF_TYPE_TRACEPOINT, { 5, 5 }, "a system call of perfmond's own was not counted" },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		size_t nr_dead = cases[i].columns[1] - cases[i].columns[0] + 1;
@@ -744,7 +744,7 @@ static void test_one_uprobe_is_provoked(void **state)
 {
 	enum { UPROBE = 7 };
 	static const struct text_event probes[] = { { "one", UPROBE, 0 }, { "other", UPROBE, 0 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	for (int dead = 0; dead < 2; dead++) {
 		struct group *group = add_group(w, SCOPE_CPU, "probes", true, probes, ARRAY_SIZE(probes));

@@ -22,7 +22,7 @@
 static void test_reload(void **state)
 {
 	static const struct text_event more[] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct fake_event *kept, *changed;
 	struct count *old;
 	struct cgroup *a;
@@ -70,7 +70,7 @@ static void test_reload(void **state)
 static void test_reload_in_little_room(void **state)
 {
 	static const struct text_event more[] = { { "page-faults", SW, 2 }, { "minor-faults", SW, 5 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	struct count *old;
 	struct cgroup *a, *b;
@@ -104,7 +104,7 @@ static void test_reload_in_little_room(void **state)
 /* A cgroup that is gone by the time of the reload, or has no room any more, is read once more and lingers. */
 static void test_reload_leaves_out(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	struct count *old;
 	struct cgroup *a, *b;
@@ -138,7 +138,7 @@ static void test_reload_leaves_out(void **state)
  * longer counted is not shown with its old total. */
 static void test_reload_busy(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
@@ -168,7 +168,7 @@ static void test_reload_busy(void **state)
  * counted there up to the end. */
 static void test_reload_after_offline(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 	struct cgroup *a;
 
@@ -211,7 +211,7 @@ static void test_reload_after_offline(void **state)
 /* A CPU that went and came since the last reading, which is seen at the reload: nothing that is dead is handed over. */
 static void test_reload_before_offline_is_known(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 	struct cgroup *a;
 
@@ -241,7 +241,7 @@ static void test_reload_before_offline_is_known(void **state)
 static void test_reload_hands_canaries_over(void **state)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 	struct cgroup *a;
 
@@ -278,7 +278,7 @@ static void test_reload_hands_canaries_over(void **state)
 static void test_reload_keeps_what_waits(void **state)
 {
 	static const struct text_event more[] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
@@ -304,7 +304,7 @@ static int refuse_cpu_5(const struct fake_event *event, int nr_members)
 	return event->cpu == 5 ? fake_perf.error : 0;
 }
 
-static void use_cpus(struct world *w, const char *list)
+static void use_cpus(struct count_world *w, const char *list)
 {
 	struct count *old;
 
@@ -323,7 +323,7 @@ static void use_cpus(struct world *w, const char *list)
  * on when it is back. */
 static void test_cpus_come_and_go(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	w->options.cgroup_per_cpu = true;
@@ -374,7 +374,7 @@ enum added {
 };
 
 /* /a and /b, that have something on each CPU. */
-static void add_both(struct world *w)
+static void add_both(struct count_world *w)
 {
 	static const char *const names[] = { "/a", "/b" };
 
@@ -387,7 +387,7 @@ static void add_both(struct world *w)
 }
 
 /* The next count, on these CPUs. */
-static void use_cgroups(struct world *w, const char *cpus, enum added added)
+static void use_cgroups(struct count_world *w, const char *cpus, enum added added)
 {
 	struct count *old;
 
@@ -414,7 +414,7 @@ static void test_reload_leaves_out_per_cpu(void **state)
 		{ "0-1", AT_ONCE, 4, 0 }, { "0-1", NEVER, 4, 2 },   { "0-1,9", LATER, 6, 0 }, { "0-1,9", NEVER, 6, 2 },
 		{ "0-1,9", LATER, 6, 0 }, { "0-1", AT_ONCE, 6, 0 }, { "0-1", NEVER, 6, 2 },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	w->options.cgroup_per_cpu = true;
 	w->options.linger = 3600ULL * SECOND;
@@ -435,7 +435,7 @@ static void test_reload_leaves_out_per_cpu(void **state)
 
 /* How many CPUs are shown one by one, and what they come to as one row ([cpu] aggregate), of page-faults and of the
  * time of their group: 1000 ns a fake_run(). */
-static void assert_sum(const struct world *w, size_t shown, uint64_t total)
+static void assert_sum(const struct count_world *w, size_t shown, uint64_t total)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *single = NULL, *sum = NULL;
 	_cleanup_(walk_freep) struct walk *walk = NULL;
@@ -460,7 +460,7 @@ static void test_cpu_excluded(void **state)
 {
 	int cpu = 5;
 	const struct cpulist excluded = { .cpu = &cpu, .nr = 1 };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	w->options.cgroup_per_cpu = true;
@@ -498,7 +498,7 @@ static void test_cpu_excluded(void **state)
 static void test_cpu_goes_during_reload(void **state)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
@@ -531,7 +531,7 @@ static void test_cpu_goes_during_reload(void **state)
 /* What is known of sets that go on is known at once. */
 static void test_reload_keeps_states(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
@@ -567,7 +567,7 @@ static void test_reload_in_the_same_room(void **state)
 {
 	static const struct text_event before[] = { { "a", SW, 1 }, { "b", SW, 2 }, { "c", SW, 3 } };
 	static const struct text_event after[] = { { "a", SW, 1 }, { "b", SW, 2 }, { "d", SW, 4 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *old;
 
 	add_group(w, SCOPE_CPU, "watch", false, before, 3)->split = true;

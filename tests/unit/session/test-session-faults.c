@@ -38,7 +38,7 @@ struct target {
 };
 
 struct run {
-	struct world *w;
+	struct count_world *w;
 	struct plan *plans[2];
 	struct count *count;
 	struct kept_pool pool;
@@ -237,7 +237,7 @@ static int new_count(const struct run *run, struct count **ret, int plan)
 	return count_new(ret, run->plans[plan], &run->w->cpus, &run->w->privilege, &run->w->options);
 }
 
-/* As the monitor does it, for a reload, CPUs that were offline, and after a restart. Without memory for it, what is
+/* As the world does it, for a reload, CPUs that were offline, and after a restart. Without memory for it, what is
  * there goes on. */
 static void renew(struct run *run, int plan)
 {
@@ -361,7 +361,7 @@ static void scenario(struct run *run)
 
 /* --- when the fault is gone */
 
-/* A round of what the monitor does at times. */
+/* A round of what the world does at times. */
 static void mend(struct run *run)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
@@ -470,7 +470,7 @@ static void make_plans(struct run *run, bool has_cpus)
 {
 	static const struct text_event other[2] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
 	static const struct text_event trace[1] = { { "sched:sched_switch", TP, 300 } };
-	struct world *w = run->w;
+	struct count_world *w = run->w;
 
 	for (int i = 0; i < 2; i++) {
 		if (has_cpus) {
@@ -614,7 +614,7 @@ static void check_plan(const struct run *run, const struct plan *plan)
 
 static void try_plans(struct run *run, int kind)
 {
-	struct world *w = run->w;
+	struct count_world *w = run->w;
 	bool failed = true;
 
 	for (long n = 0; failed; n++)

@@ -21,7 +21,7 @@
 
 static void test_cpus_exact(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	start(w);
@@ -53,7 +53,7 @@ static void test_cpus_exact(void **state)
 
 static void test_cpus_multiplexed(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
@@ -86,7 +86,7 @@ static void test_cpus_multiplexed(void **state)
 
 static void test_never_scheduled(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
@@ -99,7 +99,7 @@ static void test_never_scheduled(void **state)
 
 static void test_rates_and_times(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct totals_row *row;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
@@ -143,7 +143,7 @@ static void test_rates_and_times(void **state)
 static void test_rates_of_what_waits(void **state)
 {
 	static const uint64_t tick = SECOND / 10;
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct totals_rate *cpu, *both;
 	struct cgroup *a;
 
@@ -187,7 +187,7 @@ static void test_read_errors(void **state)
 		{ 0, 0, "it is pinned" },
 		{ 0, 24, "another group" },
 	};
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
@@ -219,7 +219,7 @@ static void test_read_errors(void **state)
 /* A pinned group that loses its counters is absent, is tried at each reading, and goes on from its total. */
 static void test_pinned(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2)->events.events[0].attr.pinned = 1;
 	start(w);
@@ -246,7 +246,7 @@ static void test_pinned(void **state)
 /* In a cgroup, to try it again succeeds in any case: it is not counted until it has been seen to run. */
 static void test_pinned_cgroup(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	make_dir(w, "a");
@@ -274,7 +274,7 @@ static const struct text_event liars[] = { { "steady", HW, 0 }, { "rare", HW, 1 
 
 /* One second of an interval in which CPUs 0 and 5 are busy, and the group runs; the first two events' values
  * grow by `steady` and `rare`. */
-static void busy_second(const struct world *w, uint64_t cgroup, uint64_t steady, uint64_t rare)
+static void busy_second(const struct count_world *w, uint64_t cgroup, uint64_t steady, uint64_t rare)
 {
 	static const uint64_t busy[] = { SECOND, 0, SECOND / 2 };
 
@@ -288,7 +288,7 @@ static void busy_second(const struct world *w, uint64_t cgroup, uint64_t steady,
 
 static void test_stalled_cpus(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "liars", false, liars, 3)->events.events[0].steady = true;
 	start(w);
@@ -316,7 +316,7 @@ static void test_stalled_cpus(void **state)
 /* A cgroup's time is busy time. */
 static void test_stalled_cgroups(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	make_dir(w, "a");
@@ -333,7 +333,7 @@ static void test_stalled_cgroups(void **state)
 /* What cgroups count that live for less than an interval is held against their time as well. */
 static void test_not_stalled_by_short_lives(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	w->options.linger = 0;
 	make_dir(w, "a");
@@ -357,7 +357,7 @@ static int refuse_cpu_1(const struct fake_event *event, int nr_members)
 /* A set that can't be opened on one CPU is counted on the others, and says where it is not. */
 static void test_one_cpu_refuses(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	make_plan(w);
@@ -392,7 +392,7 @@ static void test_one_cpu_refuses(void **state)
 /* Of a CPU, and of a cgroup, what could not be opened is tried again beside what is. */
 static void test_one_set_refused(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	struct cgroup *a;
 
@@ -438,7 +438,7 @@ static void test_one_set_refused(void **state)
 /* When a CPU goes offline the kernel takes groups apart: what they have counted stays, and is no error. */
 static void test_cpu_was_offline(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	start(w);
@@ -457,7 +457,7 @@ static void test_cpu_was_offline(void **state)
 /* A 0 that was true ends when the group is to run and never gets the PMU. */
 static void test_zero_then_pending(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	make_dir(w, "a");
@@ -486,7 +486,7 @@ static int refuse_member_of_cpu_5(const struct fake_event *event, int nr_members
 /* A CPU that goes offline in the middle of it leaves no half of a group, and no 0 that nobody measured. */
 static void test_one_cpu_goes(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	make_plan(w);
@@ -505,7 +505,7 @@ static void test_one_cpu_goes(void **state)
 
 static void test_cgroup_sums(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a, *b;
 	uint64_t ino;
 
@@ -539,7 +539,7 @@ static void test_cgroup_sums(void **state)
 
 static void test_cgroup_per_cpu(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct cgroup *a;
 
 	w->options.cgroup_per_cpu = true;
@@ -559,7 +559,7 @@ static void test_cgroup_per_cpu(void **state)
 /* All or nothing: a cgroup that does not fit leaves no fd behind and takes nothing from the others. */
 static void test_cgroup_limits(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	struct cgroup *a, *b;
 
@@ -595,7 +595,7 @@ static void test_cgroup_limits(void **state)
 
 static void test_cgroup_max(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	struct cgroup *a;
 
@@ -618,7 +618,7 @@ static int refuse_cgroups(const struct fake_event *event, int nr_members)
 
 static void test_cgroup_unknown_or_gone(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why = {};
 	struct cgroup *a;
 
@@ -640,7 +640,7 @@ static void test_cgroup_unknown_or_gone(void **state)
 	assert_int_equal(fake_perf.nr_open, 0);
 }
 
-static void assert_counted_once(const struct world *w, const struct cgroup *cgroup, const struct cgroup *twin)
+static void assert_counted_once(const struct count_world *w, const struct cgroup *cgroup, const struct cgroup *twin)
 {
 	struct reason why = {};
 
@@ -657,7 +657,7 @@ static void assert_counted_once(const struct world *w, const struct cgroup *cgro
  * can be counted at the other. */
 static void test_one_cgroup_at_two_paths(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct count *from;
 	struct cgroup *a, twin;
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 /* The group has so many ms of time on all CPUs, and runs for so many of them. */
-static void run(const struct world *w, uint64_t enabled, uint64_t running, uint64_t by)
+static void run(const struct count_world *w, uint64_t enabled, uint64_t running, uint64_t by)
 {
 	uint64_t start = fake_perf.clock;
 
@@ -22,7 +22,7 @@ static void run(const struct world *w, uint64_t enabled, uint64_t running, uint6
 	fake_perf.clock = start + enabled * MS;
 }
 
-static void begin(struct world *w)
+static void begin(struct count_world *w)
 {
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
@@ -32,7 +32,7 @@ static void begin(struct world *w)
 /* Just after the start it is not another group's turn that is a fault. */
 static void test_first_moment(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	begin(w);
 	run(w, 3, 0, 0);
@@ -52,7 +52,7 @@ static void test_first_moment(void **state)
 /* Many CPUs have much time between them in a moment, in which none of them has come to the group. */
 static void test_time_of_one_cpu(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	begin(w);
 	run(w, 60, 0, 0);
@@ -66,7 +66,7 @@ static void test_time_of_one_cpu(void **state)
 /* Readings within a long interval show what has become of it: that it never runs, and that it does. */
 static void test_within_an_interval(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	begin(w);
 	run(w, 3, 0, 0);
@@ -96,7 +96,7 @@ static void test_within_an_interval(void **state)
 /* A reading that fails once is no failure for the rest of the hour. */
 static void test_failure_within_an_interval(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	begin(w);
 	run(w, 1000, 1000, 1);
@@ -115,7 +115,7 @@ static void test_failure_within_an_interval(void **state)
 static void test_stalls_of_a_long_interval(void **state)
 {
 	const uint64_t busy[] = { 3U * (uint64_t)SECOND, 3U * (uint64_t)SECOND, 3U * (uint64_t)SECOND };
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2)->events.events[0].steady = true;
 	start(w);
@@ -131,7 +131,7 @@ static void test_stalls_of_a_long_interval(void **state)
 }
 
 /* The same of a cgroup on one CPU. */
-static void run_cgroup(const struct world *w, const char *name, uint64_t enabled, uint64_t running)
+static void run_cgroup(const struct count_world *w, const char *name, uint64_t enabled, uint64_t running)
 {
 	uint64_t start = fake_perf.clock;
 
@@ -143,7 +143,7 @@ static void run_cgroup(const struct world *w, const char *name, uint64_t enabled
  * event on the whole is none. */
 static void test_shares_of_cgroups(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	const struct cgroup *busy, *scarce;
 
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);

@@ -24,14 +24,14 @@ static int setup(void **state)
 	slow = (struct async_close){};
 	if (world_setup(state) < 0)
 		return -1;
-	((struct world *)*state)->options.closer = &slow;
+	((struct count_world *)*state)->options.closer = &slow;
 	return 0;
 }
 
 /* The last are the closer's to close. */
 static int teardown(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	w->count = count_free(w->count);
 	w->plan = plan_unref(w->plan);
@@ -40,7 +40,7 @@ static int teardown(void **state)
 }
 
 /* So many tracepoints, each a set of its own; those of the cgroups are others than those of the CPUs. */
-static struct group *add_tracepoints(struct world *w, enum scope scope)
+static struct group *add_tracepoints(struct count_world *w, enum scope scope)
 {
 	struct text_event events[NR] = {};
 	char names[NR][32];
@@ -58,7 +58,7 @@ static struct group *add_tracepoints(struct world *w, enum scope scope)
 
 static void test_no_try_is_slow(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	make_dir(w, "a");
 	add_tracepoints(w, SCOPE_CPU);
@@ -86,7 +86,7 @@ static void test_no_try_is_slow(void **state)
 /* Where there is no cgroup to open, somebody has to say that all is opened. */
 static void test_tries_end(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_tracepoints(w, SCOPE_CPU);
 	add_tracepoints(w, SCOPE_CGROUP);
@@ -102,7 +102,7 @@ static void test_tries_end(void **state)
 
 static void test_given_up(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	add_tracepoints(w, SCOPE_CPU);
 	start(w);
@@ -115,7 +115,7 @@ static void test_given_up(void **state)
 static void test_wrong_names(void **state)
 {
 	static const struct text_event twice[] = { { "t", TP, 1 }, { "t", TP, 2 } };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct reason why;
 
 	add_tracepoints(w, SCOPE_CPU);
@@ -127,7 +127,7 @@ static void test_wrong_names(void **state)
 /* They are open when the kernel is asked for the filter. */
 static void test_refused_filters(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct group *group = add_tracepoints(w, SCOPE_CPU);
 
 	fake_perf.bad_filter = "nonsense";
@@ -143,7 +143,7 @@ static void test_refused_filters(void **state)
 /* Tries find room as before, however little of it there is: they give way to those that come. */
 static void test_short_of_files_while_trying(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	fake_perf.limit = 10;
 	fake_perf.refuse = refuse_beyond_limit;
@@ -157,7 +157,7 @@ static void test_short_of_files_while_trying(void **state)
 /* … and to what is counted. */
 static void test_short_of_files(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 
 	make_dir(w, "a");
 	add_tracepoints(w, SCOPE_CPU);
@@ -183,7 +183,7 @@ static void test_a_large_group_is_split(void **state)
 	enum { MEMBERS = 60 };
 	static const char text[MEMBERS][8];
 	struct text_event events[MEMBERS];
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct group *group;
 
 	for (uint64_t i = 0; i < MEMBERS; i++)

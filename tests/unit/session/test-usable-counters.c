@@ -31,19 +31,19 @@ static struct machine begin(void)
 	return machine_new(machine_zen);
 }
 
-static void add_pinned(struct world *w, enum scope scope, const char *name, size_t at, size_t nr)
+static void add_pinned(struct count_world *w, enum scope scope, const char *name, size_t at, size_t nr)
 {
 	if (nr)
 		add_group(w, scope, name, false, &twelve[at], nr)->events.events[0].attr.pinned = 1;
 }
 
-static void add_flexible(struct world *w, enum scope scope, const char *name, size_t at, size_t nr)
+static void add_flexible(struct count_world *w, enum scope scope, const char *name, size_t at, size_t nr)
 {
 	if (nr)
 		add_group(w, scope, name, false, &twelve[at], nr)->split = true;
 }
 
-static void assert_why(const struct world *w, enum scope scope, size_t at, const char *part)
+static void assert_why(const struct count_world *w, enum scope scope, size_t at, const char *part)
 {
 	const struct column *column = &w->plan->scope[scope].columns[at];
 
@@ -77,7 +77,7 @@ static size_t most_at_once(void)
 	return pinned + (exclusive ? largest : all);
 }
 
-static size_t nr_counted(const struct world *w)
+static size_t nr_counted(const struct count_world *w)
 {
 	size_t nr = 0;
 
@@ -89,7 +89,7 @@ static size_t nr_counted(const struct world *w)
 /* Whatever is configured: two pinned groups and two others on CPUs, of all sizes. */
 static void test_never_more_than_count(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = begin();
 
 	w->env = &machine.env;
@@ -122,7 +122,7 @@ static void test_never_more_than_count(void **state)
 /* Twelve in one group, beside cgroups: in parts, each of which has the PMU to itself. */
 static void test_twelve_events(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = begin();
 
 	w->env = &machine.env;
@@ -142,7 +142,7 @@ static void test_twelve_events(void **state)
 
 static void test_beside_pinned(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = begin();
 
 	w->env = &machine.env;
@@ -167,7 +167,7 @@ static void test_beside_pinned(void **state)
 }
 
 /* Two groups that do not fit together where five count. */
-static void add_two(struct world *w)
+static void add_two(struct count_world *w)
 {
 	add_flexible(w, SCOPE_CPU, "core", 0, 3);
 	add_flexible(w, SCOPE_CPU, "more", 3, 3);
@@ -179,7 +179,7 @@ static void test_known_since_a_reload(void **state)
 {
 	const int usable[] = { 0, USABLE, USABLE, 0 };
 	const unsigned still[] = { 0, 1, 2, 2 };
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = begin();
 	struct count *old;
 
@@ -205,7 +205,7 @@ static void test_known_since_a_reload(void **state)
 
 static void test_pinned_that_do_not_count(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	struct machine machine = begin();
 
 	w->env = &machine.env;

@@ -19,7 +19,7 @@ void keep_fd(void *userdata, int fd, struct kept_id id)
 	saved->ids[saved->nr++] = id;
 }
 
-void stop(struct world *w, struct saved *ret)
+void stop(struct count_world *w, struct saved *ret)
 {
 	*ret = (struct saved){};
 	assert_true(count_save(w->count, BOOT, &ret->image));
@@ -42,7 +42,7 @@ void fill_pool(struct kept_pool *pool, const struct saved *saved, size_t missing
 	}
 }
 
-struct count *restore(const struct world *w, struct saved *saved, size_t missing)
+struct count *restore(const struct count_world *w, struct saved *saved, size_t missing)
 {
 	struct kept_pool pool = { .max = SIZE_MAX };
 	struct reason why = {};
@@ -60,7 +60,7 @@ struct count *restore(const struct world *w, struct saved *saved, size_t missing
 	return count;
 }
 
-void go_on(struct world *w, struct count *from)
+void go_on(struct count_world *w, struct count *from)
 {
 	make_plan(w);
 	takeover_begin(w, from);

@@ -19,13 +19,13 @@ struct saved {
 void keep_fd(void *userdata, int fd, struct kept_id id);
 
 /* The daemon stops: nothing but the image and the events is left. */
-void stop(struct world *w, struct saved *ret);
+void stop(struct count_world *w, struct saved *ret);
 
 #define NONE_MISSING SIZE_MAX
 
 /* All but number `missing`, which is closed. */
 void fill_pool(struct kept_pool *pool, const struct saved *saved, size_t missing);
-struct count *restore(const struct world *w, struct saved *saved, size_t missing);
+struct count *restore(const struct count_world *w, struct saved *saved, size_t missing);
 
 /* The next instance, with its own plan, of the groups that were added again: all CPUs, and the cgroup /a. */
-void go_on(struct world *w, struct count *from);
+void go_on(struct count_world *w, struct count *from);

@@ -24,7 +24,7 @@ static void ignore(void *userdata, struct cgroup *cgroup)
 
 int world_setup(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct count_world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
 	fake_perf_reset();
@@ -39,17 +39,17 @@ int world_setup(void **state)
 	return 0;
 }
 
-void make_dir(const struct world *w, const char *name)
+void make_dir(const struct count_world *w, const char *name)
 {
 	assert_int_equal(mkdirat(w->root_fd, name, 0755), 0);
 }
 
-void remove_dir(const struct world *w, const char *name)
+void remove_dir(const struct count_world *w, const char *name)
 {
 	assert_int_equal(unlinkat(w->root_fd, name, AT_REMOVEDIR), 0);
 }
 
-uint64_t inode_of(const struct world *w, const char *name)
+uint64_t inode_of(const struct count_world *w, const char *name)
 {
 	struct stat st;
 
@@ -59,7 +59,7 @@ uint64_t inode_of(const struct world *w, const char *name)
 
 int world_teardown(void **state)
 {
-	struct world *w = *state;
+	struct count_world *w = *state;
 	char command[128];
 
 	count_free(w->count);
@@ -100,7 +100,7 @@ static void add_event(struct event_list *list, const struct text_event *from)
 	list->nr++;
 }
 
-struct group *add_group(struct world *w, enum scope scope, const char *name, bool alone,
+struct group *add_group(struct count_world *w, enum scope scope, const char *name, bool alone,
 			const struct text_event *events, size_t nr)
 {
 	struct group_list *list = &w->groups[scope];
@@ -117,7 +117,7 @@ struct group *add_group(struct world *w, enum scope scope, const char *name, boo
 const struct text_event cycles[2] = { { "cycles", HW, 0 }, { "instructions", HW, 1 } };
 const struct text_event software[2] = { { "page-faults", SW, 2 }, { "context-switches", SW, 3 } };
 
-static struct planner planner_of(const struct world *w)
+static struct planner planner_of(const struct count_world *w)
 {
 	return (struct planner){
 		.engines = w->engines ? w->engines : perf_alone,
@@ -130,7 +130,7 @@ static struct planner planner_of(const struct world *w)
 	};
 }
 
-int try_plan(struct world *w, struct reason *why)
+int try_plan(struct count_world *w, struct reason *why)
 {
 	const struct planner planner = planner_of(w);
 	int r;
@@ -142,21 +142,21 @@ int try_plan(struct world *w, struct reason *why)
 	return r;
 }
 
-bool plan_recovers(const struct world *w)
+bool plan_recovers(const struct count_world *w)
 {
 	const struct planner planner = planner_of(w);
 
 	return planner_recovers(&planner, w->plan);
 }
 
-void make_plan(struct world *w)
+void make_plan(struct count_world *w)
 {
 	struct reason why;
 
 	assert_int_equal(try_plan(w, &why), 0);
 }
 
-void start(struct world *w)
+void start(struct count_world *w)
 {
 	const struct cgroup_observer observer = { ignore, ignore, ignore, NULL };
 	struct reason why;
@@ -168,19 +168,19 @@ void start(struct world *w)
 	assert_int_equal(cgroup_tree_start(w->tree, &why), 0);
 }
 
-void takeover_begin(struct world *w, struct count *from)
+void takeover_begin(struct count_world *w, struct count *from)
 {
 	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 	assert_int_equal(count_takeover_begin(w->count, from), 0);
 }
 
-void takeover_end(const struct world *w, struct count *from)
+void takeover_end(const struct count_world *w, struct count *from)
 {
 	assert_int_equal(count_takeover_end(w->count, from), 0);
 	count_free(from);
 }
 
-struct count *reload_begin(struct world *w)
+struct count *reload_begin(struct count_world *w)
 {
 	struct count *old = w->count;
 
@@ -189,13 +189,13 @@ struct count *reload_begin(struct world *w)
 	return old;
 }
 
-void run_cpus(const struct world *w, uint64_t enabled, uint64_t running, uint64_t by)
+void run_cpus(const struct count_world *w, uint64_t enabled, uint64_t running, uint64_t by)
 {
 	for (size_t i = 0; i < w->cpus.nr; i++)
 		fake_run(0, w->cpus.cpu[i], enabled, running, by);
 }
 
-struct cgroup *find_cgroup(const struct world *w, const char *label)
+struct cgroup *find_cgroup(const struct count_world *w, const char *label)
 {
 	struct cgroup *cgroup;
 
@@ -206,7 +206,7 @@ struct cgroup *find_cgroup(const struct world *w, const char *label)
 	return NULL;
 }
 
-struct cgroup *add_cgroup(struct world *w, const char *label)
+struct cgroup *add_cgroup(struct count_world *w, const char *label)
 {
 	struct reason why = {};
 	struct cgroup *cgroup = find_cgroup(w, label);
@@ -217,7 +217,7 @@ struct cgroup *add_cgroup(struct world *w, const char *label)
 	return cgroup;
 }
 
-void assert_sets(const struct world *w, enum scope scope, const char *sets)
+void assert_sets(const struct count_world *w, enum scope scope, const char *sets)
 {
 	const struct scope_plan *plan = &w->plan->scope[scope];
 	char text[256] = "";
@@ -234,7 +234,7 @@ void assert_sets(const struct world *w, enum scope scope, const char *sets)
 	assert_string_equal(text, sets);
 }
 
-const struct totals_row *row_of(const struct world *w, int cpu, const struct cgroup *cgroup)
+const struct totals_row *row_of(const struct count_world *w, int cpu, const struct cgroup *cgroup)
 {
 	const struct totals_row *row = totals_find(count_totals(w->count), cpu, cgroup ? cgroup->identity : NULL);
 
@@ -242,7 +242,7 @@ const struct totals_row *row_of(const struct world *w, int cpu, const struct cgr
 	return row;
 }
 
-void assert_cell(const struct world *w, int cpu, const struct cgroup *cgroup, size_t column, bool measured,
+void assert_cell(const struct count_world *w, int cpu, const struct cgroup *cgroup, size_t column, bool measured,
 		 uint64_t total)
 {
 	const struct totals_cell *cell = &row_of(w, cpu, cgroup)->cells[column];
@@ -252,7 +252,7 @@ void assert_cell(const struct world *w, int cpu, const struct cgroup *cgroup, si
 			 (unsigned long long)cell->total, measured, (unsigned long long)total);
 }
 
-void assert_state(const struct world *w, enum scope scope, size_t column, enum event_state state,
+void assert_state(const struct count_world *w, enum scope scope, size_t column, enum event_state state,
 		  const char *part_of_why)
 {
 	const char *why;

@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * What the manager is to the web room: a snapshot and a machine that never change, and switches for what
- * can go wrong.
+ * Stands in for the service: a snapshot and a machine that never change, and switches for what can go wrong.
  */
 
 #include "web/http/web.h"

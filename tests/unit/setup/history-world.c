@@ -24,9 +24,9 @@ const struct made_event two_events[4] = {
 	{},
 };
 
-struct world *world_new(uint64_t memory)
+struct history_world *history_world_new(uint64_t memory)
 {
-	struct world *w = calloc(1, sizeof(*w));
+	struct history_world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
 	w->plan = plan_of(two_events);
@@ -36,7 +36,7 @@ struct world *world_new(uint64_t memory)
 	return w;
 }
 
-void world_free(struct world *w)
+void history_world_free(struct history_world *w)
 {
 	history_release(&w->history);
 	totals_free(w->totals);
@@ -44,7 +44,7 @@ void world_free(struct world *w)
 	free(w);
 }
 
-void pass(struct world *w, uint64_t ns)
+void pass(struct history_world *w, uint64_t ns)
 {
 	w->clocks.monotonic += ns;
 	w->clocks.boottime += ns;
@@ -53,18 +53,18 @@ void pass(struct world *w, uint64_t ns)
 
 static bool is_doubtful(const void *userdata, enum scope scope, size_t column)
 {
-	const struct world *w = userdata;
+	const struct history_world *w = userdata;
 
 	return w->stalls && scope == SCOPE_CGROUP && column == 0;
 }
 
-void take(struct world *w)
+void take(struct history_world *w)
 {
 	clock_steps_note(&w->steps, &w->clocks);
 	history_take(&w->history, w->totals, &w->clocks, is_doubtful, w);
 }
 
-struct totals_row *add_target(struct world *w, const char *path, bool anew)
+struct totals_row *add_target(struct history_world *w, const char *path, bool anew)
 {
 	_cleanup_(cgroup_identity_unrefp) struct cgroup_identity *identity = NULL;
 	struct totals_row *row;

@@ -14,7 +14,7 @@
 #define NOW (1700000000 * SECOND)
 #define MEMORY (1024 * 1024)
 
-struct world {
+struct history_world {
 	struct plan *plan;
 	struct totals *totals;
 	struct history history;
@@ -29,13 +29,13 @@ struct plan *plan_of(const struct made_event *events);
 extern const struct made_event two_events[4];
 
 /* memory: of the history, in bytes. */
-struct world *world_new(uint64_t memory);
-void world_free(struct world *w);
+struct history_world *history_world_new(uint64_t memory);
+void history_world_free(struct history_world *w);
 
 /* All clocks go on. */
-void pass(struct world *w, uint64_t ns);
+void pass(struct history_world *w, uint64_t ns);
 /* The history takes a reading. */
-void take(struct world *w);
+void take(struct history_world *w);
 
 /* A target that began before the history, or since its last reading; NULL: CPU 0. */
-struct totals_row *add_target(struct world *w, const char *path, bool anew);
+struct totals_row *add_target(struct history_world *w, const char *path, bool anew);

@@ -155,7 +155,7 @@ int __wrap_nanosleep(_unused_ const struct timespec *time, _unused_ struct times
 
 /* --- a daemon that keeps */
 
-void add_cgroups(struct world *w)
+void add_cgroups(struct count_world *w)
 {
 	char label[16];
 
@@ -194,13 +194,13 @@ void check_kept(const struct count *count)
 	assert_memory_equal(opened, kept, sizeof(opened));
 }
 
-void end_store(struct world *w, struct store *store)
+void end_store(struct count_world *w, struct store *store)
 {
 	w->count = count_free(w->count);
 	store_free(store);
 }
 
-struct store *first_start(struct world *w, const char *folder)
+struct store *first_start(struct count_world *w, const char *folder)
 {
 	struct store *store;
 	char name[16];
@@ -221,7 +221,7 @@ struct store *first_start(struct world *w, const char *folder)
 
 /* --- the next one */
 
-void next_start(struct world *w, const char *folder, uint64_t reserve, struct start *ret)
+void next_start(struct count_world *w, const char *folder, uint64_t reserve, struct start *ret)
 {
 	_cleanup_(listen_fds_release) struct listen_fds passed;
 	struct reason why;
@@ -274,7 +274,7 @@ int memory_file(unsigned which)
 	return -1;
 }
 
-void leave_store(struct world *w, struct store *store)
+void leave_store(struct count_world *w, struct store *store)
 {
 	struct reason why;
 

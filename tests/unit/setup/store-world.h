@@ -51,16 +51,16 @@ size_t nr_entries(const char *name);
 int memory_file(unsigned which);
 
 /* The first instance: counts NR_CGROUPS cgroups and keeps all. It has not claimed the folder (or NULL). */
-struct store *first_start(struct world *w, const char *folder);
-void add_cgroups(struct world *w);
+struct store *first_start(struct count_world *w, const char *folder);
+void add_cgroups(struct count_world *w);
 void keep_all(struct store *store, const struct count *count);
 /* In the parcels is what is open, once each. */
 void check_kept(const struct count *count);
 
 /* The end without a word. */
-void end_store(struct world *w, struct store *store);
+void end_store(struct count_world *w, struct store *store);
 /* The ordered one, after which systemd keeps nothing. */
-void leave_store(struct world *w, struct store *store);
+void leave_store(struct count_world *w, struct store *store);
 
 /* How the next instance begins. */
 struct start {
@@ -70,6 +70,6 @@ struct start {
 };
 
 /* Claims the folder (or NULL) and restores w->count, which is a new one where there is nothing to restore. */
-void next_start(struct world *w, const char *folder, uint64_t reserve, struct start *ret);
+void next_start(struct count_world *w, const char *folder, uint64_t reserve, struct start *ret);
 /* part of the news; NULL: there are none. */
 void expect_start(const struct start *start, bool restored, bool lost, const char *part);

@@ -55,7 +55,7 @@ static void set_usages(const struct usage *from)
 static uint64_t budget;
 
 struct admitted {
-	struct world *w;
+	struct count_world *w;
 	struct admission admission;
 	struct cgroup_filter filter;
 	uint64_t seed; /* printed where a test that has one fails */
@@ -108,7 +108,7 @@ static void follow(struct admitted *r)
 	check(r);
 }
 
-static struct count *make_count(struct world *w)
+static struct count *make_count(struct count_world *w)
 {
 	struct count *count;
 
@@ -124,7 +124,7 @@ static void begin(struct admitted *r, const char *const *dirs, uint64_t max)
 {
 	static char *all[] = { (char *)"**" };
 	const struct cgroup_observer observer = admission_observer(&r->admission);
-	struct world *w = r->w;
+	struct count_world *w = r->w;
 	struct reason why;
 
 	w->options.cgroup_max = max;
@@ -144,7 +144,7 @@ static void begin(struct admitted *r, const char *const *dirs, uint64_t max)
 /* A reload with another max. */
 static void reload(struct admitted *r, uint64_t max)
 {
-	struct world *w = r->w;
+	struct count_world *w = r->w;
 	struct count *from = w->count;
 
 	w->options.cgroup_max = max;

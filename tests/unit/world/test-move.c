@@ -29,7 +29,7 @@ enum {
 /* --- a count, and the next */
 
 struct moved {
-	struct world *w;
+	struct count_world *w;
 	struct admission admission;
 	struct cgroup_filter filter;
 };
@@ -76,7 +76,7 @@ static void admit(struct moved *m)
 }
 
 /* In each cgroup, on the first CPU; CPUs have time as well, by which they are seen to be online. */
-static void run_all(const struct world *w, uint64_t by)
+static void run_all(const struct count_world *w, uint64_t by)
 {
 	const struct cgroup *cgroup;
 
@@ -89,7 +89,7 @@ static void run_all(const struct world *w, uint64_t by)
 static void begin(struct moved *m)
 {
 	const struct cgroup_observer observer = admission_observer(&m->admission);
-	struct world *w = m->w;
+	struct count_world *w = m->w;
 	struct reason why;
 
 	make_plan(w);
@@ -110,7 +110,7 @@ static void begin(struct moved *m)
 /* The groups that have been added are counted from now on; something happens while the new count is made. */
 static struct count *prepare(struct moved *m)
 {
-	struct world *w = m->w;
+	struct count_world *w = m->w;
 	struct count *from = reload_begin(w);
 
 	run_all(w, MEANWHILE);
@@ -120,7 +120,7 @@ static struct count *prepare(struct moved *m)
 /* Sets that go on count all the time. */
 static void finish(struct moved *m, struct count *from)
 {
-	struct world *w = m->w;
+	struct count_world *w = m->w;
 
 	assert_int_equal(admission_move(&m->admission, w->count, from), 0);
 	takeover_end(w, from);
@@ -142,7 +142,7 @@ static void use_cpus(const struct moved *m, const char *list)
 /* The first nr are counted, and have lost nothing; the others are left out, with a reason. */
 static void assert_first_counted(const struct moved *m, size_t nr)
 {
-	struct world *w = m->w;
+	struct count_world *w = m->w;
 
 	count_read(w->count);
 	for (size_t i = 0; i < ARRAY_SIZE(labels); i++) {
@@ -171,7 +171,7 @@ static void drop_tree(struct moved *m)
 static void test_held(void **state)
 {
 	struct moved *m = *state;
-	struct world *w = m->w;
+	struct count_world *w = m->w;
 	const struct cgroup_observer observer = admission_observer(&m->admission);
 	const struct cgroup *cgroup;
 	struct reason why;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The monitor on made procfs and sysfs, without events and without cgroups: what it follows, what it reports, and who
+ * The world on made procfs and sysfs, without events and without cgroups: what it follows, what it reports, and who
  * owns a config when.
  */
 
@@ -25,7 +25,7 @@
 
 struct fixture {
 	struct scratch scratch;
-	struct monitor *monitor;
+	struct world *world;
 };
 
 /* Two CPUs at level 2, with procfs and sysfs in the scratch folder, whose lines in the config are 2 and 3. */
@@ -56,9 +56,9 @@ static int setup(void **state)
 	scratch_text(&f->scratch, ONLINE, "0-1\n");
 	scratch_text(&f->scratch, PARANOID, "2\n");
 	config = make_config(f, "");
-	assert_int_equal(monitor_new(&f->monitor, config, NULL, &why), 0);
-	assert_ptr_equal(monitor_config(f->monitor), config);
-	assert_int_equal(monitor_start(f->monitor, &why), 0);
+	assert_int_equal(world_new(&f->world, config, NULL, &why), 0);
+	assert_ptr_equal(world_config(f->world), config);
+	assert_int_equal(world_start(f->world, &why), 0);
 	assert_string_equal(why.text, "");
 	*state = f;
 	return 0;
@@ -68,7 +68,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	monitor_free(f->monitor);
+	world_free(f->world);
 	scratch_remove(&f->scratch);
 	free(f);
 	return 0;
@@ -85,7 +85,7 @@ static void expect_news_at(const struct fixture *f, const char *beginning, int l
 {
 	struct reason news;
 
-	monitor_follow_machine(f->monitor, &news);
+	world_follow_machine(f->world, &news);
 	if (beginning[0] ? strncmp(news.text, beginning, strlen(beginning)) != 0 : news.text[0])
 		fail_msg("line %d: '%s' instead of '%s'", line, news.text, beginning);
 }
@@ -97,7 +97,7 @@ static void test_sysctl(void **state)
 	expect_news(f, "");
 	scratch_text(&f->scratch, PARANOID, "1\n");
 	expect_news(f, "kernel.perf_event_paranoid is now 1: retried");
-	assert_int_equal(monitor_info(f->monitor)->privilege->paranoid, 1);
+	assert_int_equal(world_info(f->world)->privilege->paranoid, 1);
 	expect_news(f, "");
 }
 
@@ -109,7 +109,7 @@ static void test_sysctl_not_applied(void **state)
 	move_sysfs(f, "sys", "away");
 	scratch_text(&f->scratch, PARANOID, "1\n");
 	expect_news(f, "kernel.perf_event_paranoid has changed, but the config can't be applied again: test.conf:3: ");
-	assert_int_equal(monitor_info(f->monitor)->privilege->paranoid, 2);
+	assert_int_equal(world_info(f->world)->privilege->paranoid, 2);
 	expect_news(f, "");
 	move_sysfs(f, "away", "sys");
 	expect_news(f, "");
@@ -121,7 +121,7 @@ static void test_sysctl_not_applied(void **state)
 static void test_cpus(void **state)
 {
 	struct fixture *f = *state;
-	const struct machine_info *info = monitor_info(f->monitor);
+	const struct machine_info *info = world_info(f->world);
 
 	assert_int_equal(info->cpus->nr, 2);
 	scratch_text(&f->scratch, ONLINE, "0\n");
@@ -142,7 +142,7 @@ static void test_cpus_not_applied(void **state)
 	move_sysfs(f, "sys", "away");
 	expect_news(f, failed);
 	expect_news(f, failed);
-	assert_int_equal(monitor_info(f->monitor)->cpus->nr, 2);
+	assert_int_equal(world_info(f->world)->cpus->nr, 2);
 	move_sysfs(f, "away", "sys");
 	expect_news(f, "CPUs have come or gone: counted now: 0");
 	expect_news(f, "");
@@ -156,28 +156,28 @@ static void test_cpus_and_sysctl(void **state)
 	scratch_text(&f->scratch, ONLINE, "0\n");
 	scratch_text(&f->scratch, PARANOID, "1\n");
 	expect_news(f, "CPUs have come or gone: counted now: 0");
-	assert_int_equal(monitor_info(f->monitor)->privilege->paranoid, 1);
+	assert_int_equal(world_info(f->world)->privilege->paranoid, 1);
 	expect_news(f, "");
 }
 
 static void test_reload(void **state)
 {
 	struct fixture *f = *state;
-	const struct machine_info *info = monitor_info(f->monitor);
+	const struct machine_info *info = world_info(f->world);
 	struct config *config = make_config(f, "[cpu]\nexclude = 1\n");
 	struct reload *reload;
 	struct reason why;
 
-	assert_int_equal(monitor_prepare(f->monitor, config, &reload, &why), 0);
-	assert_ptr_not_equal(monitor_config(f->monitor), config);
-	monitor_commit(f->monitor, reload, &why);
-	assert_ptr_equal(monitor_config(f->monitor), config);
-	assert_ptr_equal(monitor_info(f->monitor), info);
+	assert_int_equal(world_prepare(f->world, config, &reload, &why), 0);
+	assert_ptr_not_equal(world_config(f->world), config);
+	world_commit(f->world, reload, &why);
+	assert_ptr_equal(world_config(f->world), config);
+	assert_ptr_equal(world_info(f->world), info);
 	assert_int_equal(info->cpus->nr, 1);
 
 	/* One that was prepared and is given up takes its config along. */
 	config = make_config(f, "");
-	assert_int_equal(monitor_prepare(f->monitor, config, &reload, &why), 0);
+	assert_int_equal(world_prepare(f->world, config, &reload, &why), 0);
 	reload_free(reload);
 	assert_int_equal(info->cpus->nr, 1);
 }
@@ -187,27 +187,27 @@ static void test_refused(void **state)
 {
 	struct fixture *f = *state;
 	_cleanup_(config_freep) struct config *config = make_config(f, "[cpu]\nexclude = 0-1\n");
-	const struct config *in_force = monitor_config(f->monitor);
-	struct monitor *other = NULL;
+	const struct config *in_force = world_config(f->world);
+	struct world *other = NULL;
 	struct reload *reload = NULL;
 	struct reason why;
 
-	assert_int_equal(monitor_prepare(f->monitor, config, &reload, &why), -EINVAL);
+	assert_int_equal(world_prepare(f->world, config, &reload, &why), -EINVAL);
 	assert_string_equal(why.text, "[cpu] exclude leaves no CPU that is online");
 	assert_null(reload);
-	assert_int_equal(monitor_new(&other, config, NULL, &why), -EINVAL);
+	assert_int_equal(world_new(&other, config, NULL, &why), -EINVAL);
 	assert_null(other);
-	assert_ptr_equal(monitor_config(f->monitor), in_force);
-	assert_int_equal(monitor_info(f->monitor)->cpus->nr, 2);
+	assert_ptr_equal(world_config(f->world), in_force);
+	assert_int_equal(world_info(f->world)->cpus->nr, 2);
 }
 
 static void expect_snapshot(const struct fixture *f, const struct self_stats *own, int made, uint64_t scrapes)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 
-	assert_int_equal(monitor_snapshot(f->monitor, UINT64_MAX, own, &snapshot), made);
+	assert_int_equal(world_snapshot(f->world, UINT64_MAX, own, &snapshot), made);
 	assert_int_equal(snapshot->self.scrapes, scrapes);
-	assert_int_equal(snapshot->self.interval, monitor_config(f->monitor)->interval);
+	assert_int_equal(snapshot->self.interval, world_config(f->world)->interval);
 	assert_int_not_equal(snapshot->self.start_time, 0);
 }
 
@@ -220,17 +220,17 @@ static void test_snapshot(void **state)
 	expect_snapshot(f, &own, 1, 7);
 	own.scrapes++;
 	expect_snapshot(f, &own, 0, 7);
-	monitor_tick(f->monitor);
+	world_tick(f->world);
 	expect_snapshot(f, &own, 1, 8);
 	expect_snapshot(f, NULL, 0, 8);
-	monitor_tick(f->monitor);
+	world_tick(f->world);
 	expect_snapshot(f, NULL, 1, 0);
 }
 
 static void test_problems(void **state)
 {
 	struct fixture *f = *state;
-	const struct machine *machine = monitor_machine(f->monitor);
+	const struct machine *machine = world_machine(f->world);
 	struct reason text;
 
 	assert_true(machine_problem(machine, 0, &text));
@@ -241,8 +241,8 @@ static void test_problems(void **state)
 
 	assert_int_equal(machine_open_cgroups(machine, &text), -1);
 	assert_string_equal(text.text, NO_MOUNT);
-	assert_null(monitor_tree(f->monitor));
-	assert_false(monitor_describe(f->monitor, &text));
+	assert_null(world_tree(f->world));
+	assert_false(world_describe(f->world, &text));
 	assert_string_equal(text.text, "nothing: the config names no event");
 }
 
@@ -255,5 +255,5 @@ int main(void)
 		TEST(refused),		TEST(snapshot),		  TEST(problems),
 	};
 
-	return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("world", tests, NULL, NULL);
 }
