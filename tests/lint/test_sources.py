@@ -20,8 +20,9 @@ CLANG_FORMAT = "14"
 ANALYZER_STEPS = 20000
 
 SCRIPTS = ["dev", ".ci/run", "tests/guest/fetch", "tests/package/fetch", "tests/guest/init",
-           "tests/lib/list-sources", "conf/completion/perfmond", "packaging/debian/perfmond.postrm",
-           "packaging/debian/perfmond.prerm", "packaging/debian/tests/service", "packaging/debian/tests/upgrade"]
+           "tests/lib/link-options", "tests/lib/list-sources", "conf/completion/perfmond",
+           "packaging/debian/perfmond.postrm", "packaging/debian/perfmond.prerm", "packaging/debian/tests/service",
+           "packaging/debian/tests/upgrade"]
 
 
 def is_made(path):
