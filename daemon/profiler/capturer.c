@@ -182,7 +182,7 @@ void capturer_tick(struct capturer *capturer, const struct capturer_world *world
 	if (!capturer->rules.nr)
 		return;
 	capturer->world = world;
-	capture_rules_tick(&capturer->rules, world->count, clock_monotonic_ns(),
+	capture_rules_tick(&capturer->rules, world->session, clock_monotonic_ns(),
 			   world->profiler ? NULL : world->no_profiler, take_target, capturer);
 	capturer->world = NULL;
 }

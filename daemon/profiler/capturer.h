@@ -25,7 +25,7 @@ struct capturer;
 struct capturer_world {
 	struct profiler *profiler; /* NULL: nothing is sampled, … */
 	const char *no_profiler;   /* … and why */
-	const struct count *count;
+	const struct session *session;
 	const struct history *history;
 	const struct clock_steps *clock;
 	const struct cgroup_tree *tree; /* or NULL */

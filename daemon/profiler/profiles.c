@@ -31,7 +31,7 @@ static struct capturer_world captured_world(const struct world *world)
 	return (struct capturer_world){
 		.profiler = world->profiler,
 		.no_profiler = why_no_profiler(world),
-		.count = world->count,
+		.session = world->session,
 		.history = &world->history,
 		.clock = &world->clock,
 		.tree = world->tree,
@@ -68,7 +68,7 @@ void world_note_sampled(struct world *world)
 {
 	if (world->profiler)
 		world->sampled = clock_monotonic_ns();
-	count_set_sampled(world->count, world->sampled);
+	session_set_sampled(world->session, world->sampled);
 }
 
 static void use_profiler(struct world *world)

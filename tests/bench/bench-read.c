@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a reading costs over the least it can cost: all groups of N cgroups read through struct count, and
+ * What a reading costs over the least it can cost: all groups of N cgroups read through struct session, and
  * by a bare loop of read(2) on as many leaders of equal groups, in turn. Prints medians and their ratio.
  *
  *   bench-read [CGROUPS [ROUNDS]]
@@ -33,7 +33,7 @@ struct bench {
 	int root_fd;
 	struct plan *plan;
 	struct cgroup_tree *tree;
-	struct count *count;
+	struct session *session;
 	int *leaders;
 	size_t nr_leaders;
 };
@@ -96,7 +96,7 @@ static void on_added(void *userdata, struct cgroup *cgroup)
 
 	if (!strstr(cgroup->identity->label, "perfmond-bench-read/"))
 		return;
-	if (count_add_cgroup(b->count, b->tree, cgroup, &why) != CGROUP_COUNTED)
+	if (session_add_cgroup(b->session, b->tree, cgroup, &why) != CGROUP_COUNTED)
 		die(cgroup->identity->label, &why);
 	fd = cgroup_open(b->tree, cgroup);
 	for (size_t i = 0; i < b->cpus.nr; i++) {
@@ -143,7 +143,7 @@ static uint64_t read_counted(const struct bench *b)
 {
 	uint64_t start = clock_monotonic_ns();
 
-	count_read(b->count);
+	session_read(b->session);
 	return clock_monotonic_ns() - start;
 }
 
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
 	struct bench b = {};
 	struct reason why;
 	const struct cgroup_observer observer = { on_added, ignore, ignore, &b };
-	const struct count_options options = { .cgroup_max = cgroups, .fd_reserve = 16 };
+	const struct session_options options = { .cgroup_max = cgroups, .fd_reserve = 16 };
 
 	privilege_read(&b.privilege, "/proc");
 	(void)privilege_raise_fd_limit(&b.privilege);
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 	b.leaders = calloc(cgroups * b.cpus.nr, sizeof(*b.leaders));
 
 	make_plan(&b);
-	if (!b.leaders || count_new(&b.count, b.plan, &b.cpus, &b.privilege, &options) < 0)
+	if (!b.leaders || session_new(&b.session, b.plan, &b.cpus, &b.privilege, &options) < 0)
 		die("memory", NULL);
 	make_cgroups(&b, cgroups, true);
 	if (cgroup_tree_new(&b.tree, b.mount.path, &filter, &observer, &why) < 0 || cgroup_tree_start(b.tree, &why) < 0)
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 
 	measure(&b, rounds);
 
-	count_free(b.count);
+	session_free(b.session);
 	cgroup_tree_free(b.tree);
 	for (size_t i = 0; i < b.nr_leaders; i++)
 		safe_close(b.leaders[i]);

@@ -59,17 +59,17 @@ static void fill_pool(struct kept_pool *pool, const uint8_t *data, size_t size)
 
 static const struct privilege privilege = { .fd_limit = 1000 };
 
-static struct count *restore(const struct buf *image, struct kept_pool *pool)
+static struct session *restore(const struct buf *image, struct kept_pool *pool)
 {
 	struct reason why = {};
-	struct count *count = NULL;
-	int r = count_restore(&count, image->data, image->len, BOOT, &privilege, pool, &why);
+	struct session *session = NULL;
+	int r = session_restore(&session, image->data, image->len, BOOT, &privilege, pool, &why);
 
 	CHECK(r == 0 || r == -EBADMSG);
-	CHECK((r == 0) == !*why.text && (r == 0) == !!count);
+	CHECK((r == 0) == !*why.text && (r == 0) == !!session);
 	for (const char *p = why.text; *p; p++)
 		CHECK(!iscntrl((unsigned char)*p));
-	return count;
+	return session;
 }
 
 /* What is made of it without its perf events counts nothing, and is the same each time. */
@@ -77,29 +77,29 @@ static void repeat(const struct buf *image)
 {
 	struct kept_pool pool = { .max = SIZE_MAX };
 	_cleanup_(buf_release) struct buf again = {};
-	_cleanup_(count_freep) struct count *first = restore(image, &pool);
-	_cleanup_(count_freep) struct count *second = NULL;
+	_cleanup_(session_freep) struct session *first = restore(image, &pool);
+	_cleanup_(session_freep) struct session *second = NULL;
 
 	if (!first)
 		return;
-	CHECK(count_save(first, BOOT, &again));
+	CHECK(session_save(first, BOOT, &again));
 	second = restore(&again, &pool);
 	CHECK(second);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		CHECK(count_totals(first)->nr_rows[scope] == count_totals(second)->nr_rows[scope]);
-	CHECK(count_stats(first).lingering == count_stats(second).lingering);
+		CHECK(session_totals(first)->nr_rows[scope] == session_totals(second)->nr_rows[scope]);
+	CHECK(session_stats(first).lingering == session_stats(second).lingering);
 }
 
-static void succeed(struct count *from)
+static void succeed(struct session *from)
 {
-	const struct count_options options = { .linger = 1, .cgroup_max = 100 };
+	const struct session_options options = { .linger = 1, .cgroup_max = 100 };
 	const struct cpulist cpus = { .cpu = (int[]){ 0, 1 }, .nr = 2 };
-	_cleanup_(count_freep) struct count *count = NULL;
+	_cleanup_(session_freep) struct session *session = NULL;
 
-	CHECK(count_new(&count, count_plan(from), &cpus, &privilege, &options) == 0);
-	CHECK(count_takeover_begin(count, from) == 0);
-	CHECK(count_takeover_end(count, from) == 0);
-	count_tick(count, NULL);
+	CHECK(session_new(&session, session_plan(from), &cpus, &privilege, &options) == 0);
+	CHECK(session_takeover_begin(session, from) == 0);
+	CHECK(session_takeover_end(session, from) == 0);
+	session_tick(session, NULL);
 }
 
 static void take_over(const uint8_t *data, size_t size, bool names_engines)
@@ -107,7 +107,7 @@ static void take_over(const uint8_t *data, size_t size, bool names_engines)
 	struct kept_pool pool = { .max = SIZE_MAX };
 	_cleanup_(buf_release) struct buf image = {};
 	_cleanup_(buf_release) struct buf again = {};
-	_cleanup_(count_freep) struct count *count = NULL;
+	_cleanup_(session_freep) struct session *session = NULL;
 
 	image_begin(&image, BOOT, 0, names_engines);
 	buf_add(&image, (const char *)data, size);
@@ -115,14 +115,14 @@ static void take_over(const uint8_t *data, size_t size, bool names_engines)
 	repeat(&image);
 
 	fill_pool(&pool, data, size);
-	count = restore(&image, &pool);
+	session = restore(&image, &pool);
 	kept_pool_release(&pool);
-	if (!count)
+	if (!session)
 		return;
-	count_read(count);
-	count_tick(count, NULL);
-	CHECK(count_save(count, BOOT, &again));
-	succeed(count);
+	session_read(session);
+	session_tick(session, NULL);
+	CHECK(session_save(session, BOOT, &again));
+	succeed(session);
 }
 
 /* As an image of either kind: its header tells whether it names the engines that have counted. */

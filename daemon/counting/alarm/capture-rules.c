@@ -160,18 +160,18 @@ int capture_rules_check(const struct config *config, const struct event_env *env
 	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
 }
 
-static bool find_columns(struct watched_rule *watched, const struct count *count, struct rule_columns *ret)
+static bool find_columns(struct watched_rule *watched, const struct session *session, struct rule_columns *ret)
 {
 	enum scope scope = capture_rule_scope(&watched->rule);
 	const char *why = NULL;
 
-	if (!capture_rule_columns(ret, watched->rule.event, &count_plan(count)->scope[scope])) {
+	if (!capture_rule_columns(ret, watched->rule.event, &session_plan(session)->scope[scope])) {
 		reason_set(&watched->problem, 0, "no group of [%s] groups counts '%.100s'", scope_name(scope),
 			   watched->rule.event);
 		return false;
 	}
 	for (size_t i = 0; i < ret->nr; i++) {
-		enum event_state state = count_column_state(count, scope, ret->items[i], &why);
+		enum event_state state = session_column_state(session, scope, ret->items[i], &why);
 
 		if (state == EVENT_OK || state == EVENT_MULTIPLEXED)
 			continue;
@@ -259,21 +259,21 @@ static void see_target(const struct evaluation *round, struct target_rate *targe
 		offer(round, identity, label, value);
 }
 
-static bool is_counted_now(const struct count *count, const struct totals_row *row)
+static bool is_counted_now(const struct session *session, const struct totals_row *row)
 {
 	if (row->held || row->excluded || row->gone_at)
 		return false;
-	return row->scope == SCOPE_CGROUP || row->cpu == ROW_ALL_CPUS || cpulist_has(count_cpus(count), row->cpu);
+	return row->scope == SCOPE_CGROUP || row->cpu == ROW_ALL_CPUS || cpulist_has(session_cpus(session), row->cpu);
 }
 
-static void evaluate(const struct evaluation *round, const struct count *count, const struct rule_columns *columns)
+static void evaluate(const struct evaluation *round, const struct session *session, const struct rule_columns *columns)
 {
 	enum scope scope = capture_rule_scope(&round->watched->rule);
 	struct target_rate target = {};
 	const struct totals_row *row;
 
-	TAILQ_FOREACH(row, &count_totals(count)->rows[scope], in_totals) {
-		if (!is_counted_now(count, row))
+	TAILQ_FOREACH(row, &session_totals(session)->rows[scope], in_totals) {
+		if (!is_counted_now(session, row))
 			continue;
 		if (target.row && target.row->identity != row->identity)
 			see_target(round, &target);
@@ -283,12 +283,12 @@ static void evaluate(const struct evaluation *round, const struct count *count, 
 	see_target(round, &target);
 }
 
-static const struct event *column_event(const struct count *count, const struct capture_rule *rule, size_t column)
+static const struct event *column_event(const struct session *session, const struct capture_rule *rule, size_t column)
 {
-	return count_plan(count)->scope[capture_rule_scope(rule)].columns[column].event;
+	return session_plan(session)->scope[capture_rule_scope(rule)].columns[column].event;
 }
 
-void capture_rules_tick(struct capture_rules *rules, const struct count *count, uint64_t now, const char *problem,
+void capture_rules_tick(struct capture_rules *rules, const struct session *session, uint64_t now, const char *problem,
 			due_take_t take, void *userdata)
 {
 	uint64_t begin = rules->ticked_at;
@@ -309,9 +309,9 @@ void capture_rules_tick(struct capture_rules *rules, const struct count *count, 
 
 		if (why[0])
 			reason_set(&watched->problem, 0, "%s", why);
-		else if (find_columns(watched, count, &columns) && begin) {
-			round.event = column_event(count, &watched->rule, columns.items[0]);
-			evaluate(&round, count, &columns);
+		else if (find_columns(watched, session, &columns) && begin) {
+			round.event = column_event(session, &watched->rule, columns.items[0]);
+			evaluate(&round, session, &columns);
 		}
 		trigger_end_round(watched->trigger, now);
 	}

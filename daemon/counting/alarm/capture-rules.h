@@ -59,8 +59,8 @@ enum due_answer {
 
 typedef enum due_answer (*due_take_t)(void *userdata, const struct watched_rule *rule, const struct due_target *target);
 
-/* Evaluates all rules, after count_tick(). now: CLOCK_MONOTONIC ns. problem: why none can be evaluated, or NULL. */
-void capture_rules_tick(struct capture_rules *rules, const struct count *count, uint64_t now, const char *problem,
+/* Evaluates all rules, after session_tick(). now: CLOCK_MONOTONIC ns. problem: why none can be evaluated, or NULL. */
+void capture_rules_tick(struct capture_rules *rules, const struct session *session, uint64_t now, const char *problem,
 			due_take_t take, void *userdata);
 
 /* --- a rule's counter */

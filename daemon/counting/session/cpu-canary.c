@@ -51,7 +51,7 @@ void cpu_canary_check(struct cpu_canary *canary, uint64_t now)
 	canary->read_at = clock_monotonic_ns();
 }
 
-/* --- of a count */
+/* --- of a session */
 
 int cpu_canaries_new(struct cpu_canaries *ret, size_t max)
 {

@@ -12,7 +12,7 @@
 #include "counting/session/cpu-canary.h"
 #include "counting/session/engines.h"
 
-/* The CPUs of a count, as gaps_note() asks for them. All borrowed. */
+/* The CPUs of a session, as gaps_note() asks for them. All borrowed. */
 struct gaps_cpus {
 	const struct cpulist *counted;
 	const struct cpulist *excluded; /* nothing of them is to be counted; NULL: none */

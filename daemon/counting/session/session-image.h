@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * A whole count as bytes, from which a later instance of the daemon continues: the plan (what each number means), the
+ * A whole session as bytes, from which a later instance of the daemon continues: the plan (what each number means), the
  * totals, how sure each event is, and of each open event its id and the value at which it stood when its counts were
  * last added. Events go on counting while no daemon runs: whoever gets hold of their files finds what happened
  * meanwhile as the difference.
  *
- * A count that is made from an image looks like the one that wrote it, and a new count takes over from it as after a
- * reload. In the meantime the config may have changed, CPUs and cgroups may have come and gone, and files may be lost.
+ * A session that is made from an image looks like the one that wrote it, and a new session takes over from it as after
+ * a reload. In the meantime the config may have changed, CPUs and cgroups may have come and gone, and files may be
+ * lost.
  *
  * An image is of one boot of one machine, because ids and clocks are. It may be cut short, or be anything at all; it is
  * then refused as a whole.
@@ -30,7 +31,7 @@ struct image_info {
  * frees it. NULL: no memory. */
 char *image_boot_id(const char *procroot);
 
-/* Begins an image in out, which is empty. image_end() completes it; false: no memory. sampled (count_sampled()) comes
+/* Begins an image in out, which is empty. image_end() completes it; false: no memory. sampled (session_sampled()) comes
  * last, where daemons that do not know it read no further. */
 void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_engines);
 bool image_end(struct buf *out, uint64_t sampled);

@@ -23,7 +23,7 @@
 /* In an interval that is longer than this, sets are judged so often, at readings within it. */
 #define JUDGE_NS 1000000000U
 
-struct count {
+struct session {
 	struct plan *plan;
 	struct totals *totals;
 	struct engines engines;
@@ -32,45 +32,45 @@ struct count {
 	struct cpulist known_cpus;    /* with those that were, and are offline now: their rows are kept */
 	struct cpu_topology topology; /* of an image, where it was restored */
 	struct cpulist lost;	      /* in a takeover: CPUs on which the predecessor counts no more */
-	const struct cpulist *online; /* count_note_online(), or NULL */
+	const struct cpulist *online; /* session_note_online(), or NULL */
 	struct cpu_canaries canaries; /* of those of the cpus that need one */
-	struct count_options options;
+	struct session_options options;
 	struct states *states;
 	struct totals_row **rows; /* scratch: a row a CPU */
 	size_t nr_cgroups, nr_cpus;
 	uint64_t reads, read_ns, last_read;
-	/* CLOCK_MONOTONIC ns: when sets were judged, when the last interval ended, count_sampled(). */
+	/* CLOCK_MONOTONIC ns: when sets were judged, when the last interval ended, session_sampled(). */
 	uint64_t judged, last_tick, sampled;
 	struct engine_stats inherited; /* errors counted by the engines before this one */
-	const struct count *from;      /* in a takeover: the predecessor */
+	const struct session *from;    /* in a takeover: the predecessor */
 };
 
-struct count *count_free(struct count *count)
+struct session *session_free(struct session *session)
 {
-	if (!count)
+	if (!session)
 		return NULL;
-	if (count->plan) {
-		plan_end_tries(count->plan, count->options.closer);
-		plan_let_go(count->plan, count->options.closer);
+	if (session->plan) {
+		plan_end_tries(session->plan, session->options.closer);
+		plan_let_go(session->plan, session->options.closer);
 	}
-	engines_release(&count->engines);
-	totals_free(count->totals);
-	states_free(count->states);
-	plan_unref(count->plan);
-	cpulist_release(&count->cpus);
-	cpulist_release(&count->known_cpus);
-	cpulist_release(&count->lost);
-	cpu_topology_release(&count->topology);
-	cpu_canaries_release(&count->canaries);
-	free(count->rows);
-	free(count);
+	engines_release(&session->engines);
+	totals_free(session->totals);
+	states_free(session->states);
+	plan_unref(session->plan);
+	cpulist_release(&session->cpus);
+	cpulist_release(&session->known_cpus);
+	cpulist_release(&session->lost);
+	cpu_topology_release(&session->topology);
+	cpu_canaries_release(&session->canaries);
+	free(session->rows);
+	free(session);
 	return NULL;
 }
 
-int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus, const struct privilege *privilege,
-	      const struct count_options *options)
+int session_new(struct session **ret, struct plan *plan, const struct cpulist *cpus, const struct privilege *privilege,
+		const struct session_options *options)
 {
-	_cleanup_(count_freep) struct count *count = calloc(1, sizeof(*count));
+	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
 	const struct engine_env surroundings = {
 		.privilege = privilege,
 		.closer = options->closer,
@@ -79,93 +79,93 @@ int count_new(struct count **ret, struct plan *plan, const struct cpulist *cpus,
 		.sysroot = options->sysroot,
 	};
 
-	if (!count)
+	if (!session)
 		return -ENOMEM;
-	count->plan = plan_ref(plan);
-	count->privilege = privilege;
-	count->options = *options;
-	count->rows = calloc(cpus->nr + 1, sizeof(struct totals_row *));
-	if (!count->rows || cpu_canaries_new(&count->canaries, cpus->nr) < 0 || cpulist_copy(&count->cpus, cpus) < 0 ||
-	    cpulist_copy(&count->known_cpus, cpus) < 0 || totals_new(&count->totals, plan, options->cgroup_max) < 0 ||
-	    states_new(&count->states, plan) < 0 || engines_new(&count->engines, plan, &surroundings) < 0)
+	session->plan = plan_ref(plan);
+	session->privilege = privilege;
+	session->options = *options;
+	session->rows = calloc(cpus->nr + 1, sizeof(struct totals_row *));
+	if (!session->rows || cpu_canaries_new(&session->canaries, cpus->nr) < 0 ||
+	    cpulist_copy(&session->cpus, cpus) < 0 || cpulist_copy(&session->known_cpus, cpus) < 0 ||
+	    totals_new(&session->totals, plan, options->cgroup_max) < 0 || states_new(&session->states, plan) < 0 ||
+	    engines_new(&session->engines, plan, &surroundings) < 0)
 		return -ENOMEM;
 
-	*ret = steal_ptr(count);
+	*ret = steal_ptr(session);
 	return 0;
 }
 
 /* --- CPUs that come and go */
 
-static bool is_excluded(const struct count *count, int cpu)
+static bool is_excluded(const struct session *session, int cpu)
 {
-	return count->options.excluded && cpulist_has(count->options.excluded, cpu);
+	return session->options.excluded && cpulist_has(session->options.excluded, cpu);
 }
 
 /* Whether a CPU goes offline is of interest where cgroups are counted: CPUs' own events tell it themselves. */
-static void open_canaries(struct count *count)
+static void open_canaries(struct session *session)
 {
-	if (count->plan->scope[SCOPE_CGROUP].nr_sets > 0)
-		cpu_canaries_cover(&count->canaries, &count->cpus, &count->engines, clock_monotonic_ns());
+	if (session->plan->scope[SCOPE_CGROUP].nr_sets > 0)
+		cpu_canaries_cover(&session->canaries, &session->cpus, &session->engines, clock_monotonic_ns());
 }
 
-int count_find_lost(const struct count *count, struct cpulist *ret)
+int session_find_lost(const struct session *session, struct cpulist *ret)
 {
-	return cpus_find_lost(&count->canaries, &count->engines, &count->cpus, ret);
+	return cpus_find_lost(&session->canaries, &session->engines, &session->cpus, ret);
 }
 
-static size_t nr_fds(const struct count *count)
+static size_t nr_fds(const struct session *session)
 {
-	return engines_stats(&count->engines).fds + cpu_canaries_nr_open(&count->canaries);
+	return engines_stats(&session->engines).fds + cpu_canaries_nr_open(&session->canaries);
 }
 
-/* --- one count after another */
+/* --- one session after another */
 
-void count_keep_events(const struct count *count, struct group_list groups[static _SCOPE_MAX])
+void session_keep_events(const struct session *session, struct group_list groups[static _SCOPE_MAX])
 {
-	keep_events(&count->engines, groups);
+	keep_events(&session->engines, groups);
 }
 
-/* Rows that have lingered long enough go before anybody can see them or take them up again, however far apart ticks
- * are. */
-static void expire_rows(struct count *count, uint64_t now)
+/* Rows that have lingered long enough go before anybody sees them or takes them up again, also where ticks are rare. */
+static void expire_rows(struct session *session, uint64_t now)
 {
-	totals_expire(count->totals, now, count->options.linger);
+	totals_expire(session->totals, now, session->options.linger);
 }
 
-static void read_all(struct count *count)
+static void read_all(struct session *session)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	expire_rows(count, now);
-	engines_read(&count->engines, now);
-	cpu_canaries_check(&count->canaries, clock_monotonic_ns());
-	count->last_read = now;
-	count->read_ns += clock_monotonic_ns() - now;
-	count->reads++;
+	expire_rows(session, now);
+	engines_read(&session->engines, now);
+	cpu_canaries_check(&session->canaries, clock_monotonic_ns());
+	session->last_read = now;
+	session->read_ns += clock_monotonic_ns() - now;
+	session->reads++;
 }
 
-int count_takeover_begin(struct count *count, struct count *from)
+int session_takeover_begin(struct session *session, struct session *from)
 {
 	int r;
 
-	assert(from != count && !count->from);
+	assert(from != session && !session->from);
 	/* Readings show which CPUs have been offline. */
 	read_all(from);
 	/* Where nothing is open any more, as after a stop, there is nothing that going offline could have ended. */
-	r = nr_fds(from) ? count_find_lost(from, &count->lost) : 0;
+	r = nr_fds(from) ? session_find_lost(from, &session->lost) : 0;
 	/* A new canary could not tell whether the CPU has been offline since the events that are handed over were
 	 * opened. */
-	if (count->plan->scope[SCOPE_CGROUP].nr_sets > 0)
-		cpu_canaries_move(&count->canaries, &from->canaries, &count->cpus);
+	if (session->plan->scope[SCOPE_CGROUP].nr_sets > 0)
+		cpu_canaries_move(&session->canaries, &from->canaries, &session->cpus);
 	for (size_t i = 0; i < from->known_cpus.nr && r == 0; i++)
-		if (!is_excluded(count, from->known_cpus.cpu[i]))
-			r = cpulist_add(&count->known_cpus, from->known_cpus.cpu[i]);
-	engines_takeover_begin(&count->engines, &from->engines, &count->lost);
-	count->from = from;
+		if (!is_excluded(session, from->known_cpus.cpu[i]))
+			r = cpulist_add(&session->known_cpus, from->known_cpus.cpu[i]);
+	engines_takeover_begin(&session->engines, &from->engines, &session->lost);
+	session->from = from;
 	return r;
 }
 
-void count_hold_cgroups(struct count *count, struct count *from)
+void session_hold_cgroups(struct session *session, struct session *from)
 {
 	const struct totals_row *row;
 	uint64_t now;
@@ -173,50 +173,50 @@ void count_hold_cgroups(struct count *count, struct count *from)
 	/* The root cgroup is fed by the CPUs' readings alone. */
 	read_all(from);
 	now = clock_monotonic_ns();
-	count->totals->holds = true;
+	session->totals->holds = true;
 	TAILQ_FOREACH(row, &from->totals->rows[SCOPE_CGROUP], in_totals)
 		if (!row->gone_at && engines_have(&from->engines, SCOPE_CGROUP, row->identity->id))
 			engines_remove(&from->engines, SCOPE_CGROUP, row->identity->id, now);
 }
 
-const struct cpulist *count_lost(const struct count *count)
+const struct cpulist *session_lost(const struct session *session)
 {
-	return &count->lost;
+	return &session->lost;
 }
 
-void count_defer(struct count *count)
+void session_defer(struct session *session)
 {
-	engines_defer(&count->engines, true);
+	engines_defer(&session->engines, true);
 }
 
-int count_takeover_end(struct count *count, struct count *from)
+int session_takeover_end(struct session *session, struct session *from)
 {
 	uint64_t now = clock_monotonic_ns();
-	struct count_stats old;
+	struct session_stats old;
 	int r;
 
-	engines_defer(&count->engines, false);
-	engines_takeover_end(&count->engines);
+	engines_defer(&session->engines, false);
+	engines_takeover_end(&session->engines);
 	engines_finish(&from->engines, now);
-	old = count_stats(from);
-	totals_expire(from->totals, now, count->options.linger);
-	count->from = NULL;
-	count->reads = old.reads;
-	count->read_ns = old.read_ns;
-	count->last_read = old.last_read;
-	count->inherited.read_errors = old.read_errors;
+	old = session_stats(from);
+	totals_expire(from->totals, now, session->options.linger);
+	session->from = NULL;
+	session->reads = old.reads;
+	session->read_ns = old.read_ns;
+	session->last_read = old.last_read;
+	session->inherited.read_errors = old.read_errors;
 	/* Canaries that have not moved are closed with it. */
-	count->inherited.changes = old.changes + cpu_canaries_nr_open(&from->canaries);
-	count->inherited.backwards = old.backwards;
-	memcpy(count->inherited.lies, old.lies, sizeof(old.lies));
-	states_carry(count->states, from->states);
-	r = totals_carry(count->totals, from->totals, count->options.cgroup_per_cpu, &count->cpus, now);
-	count->totals->holds = false;
-	gaps_note_opened(count->totals, &count->cpus, &from->cpus, &count->lost);
-	settle_rows(count->totals, &count->engines, &count->cpus, count->options.excluded);
+	session->inherited.changes = old.changes + cpu_canaries_nr_open(&from->canaries);
+	session->inherited.backwards = old.backwards;
+	memcpy(session->inherited.lies, old.lies, sizeof(old.lies));
+	states_carry(session->states, from->states);
+	r = totals_carry(session->totals, from->totals, session->options.cgroup_per_cpu, &session->cpus, now);
+	session->totals->holds = false;
+	gaps_note_opened(session->totals, &session->cpus, &from->cpus, &session->lost);
+	settle_rows(session->totals, &session->engines, &session->cpus, session->options.excluded);
 	/* New events have not been read yet, and cells whose events are closed still look measured. */
-	read_all(count);
-	count->judged = count->last_tick = count->last_read;
+	read_all(session);
+	session->judged = session->last_tick = session->last_read;
 	return r;
 }
 
@@ -224,43 +224,43 @@ int count_takeover_end(struct count *count, struct count *from)
 
 /* The open files of the process, and those that are left to other use. In a takeover, files that are still being
  * closed do not count: sets that continue would have to give way to them for good. */
-static uint64_t nr_taken_fds(const struct count *count)
+static uint64_t nr_taken_fds(const struct session *session)
 {
-	size_t others = count->from ? nr_fds(count->from) : async_close_pending(count->options.closer);
+	size_t others = session->from ? nr_fds(session->from) : async_close_pending(session->options.closer);
 
-	return nr_fds(count) + plan_nr_held(count->plan) + others + count->options.fd_reserve;
+	return nr_fds(session) + plan_nr_held(session->plan) + others + session->options.fd_reserve;
 }
 
 /* A target that needs no more files continues, however low the limit has become. */
-static bool has_room(const struct count *count, size_t fds)
+static bool has_room(const struct session *session, size_t fds)
 {
-	return fds == 0 || nr_taken_fds(count) + fds <= count->privilege->fd_limit;
+	return fds == 0 || nr_taken_fds(session) + fds <= session->privilege->fd_limit;
 }
 
-bool count_has_room_for_cpus(const struct count *count)
+bool session_has_room_for_cpus(const struct session *session)
 {
 	size_t fds = 0;
 
-	for (size_t i = 0; i < count->cpus.nr; i++)
-		fds += engines_fds_needed(&count->engines, SCOPE_CPU, (uint64_t)count->cpus.cpu[i]);
-	return nr_taken_fds(count) + fds <= count->privilege->fd_limit;
+	for (size_t i = 0; i < session->cpus.nr; i++)
+		fds += engines_fds_needed(&session->engines, SCOPE_CPU, (uint64_t)session->cpus.cpu[i]);
+	return nr_taken_fds(session) + fds <= session->privilege->fd_limit;
 }
 
-size_t count_fds_of_cpus(const struct count *count)
+size_t session_fds_of_cpus(const struct session *session)
 {
-	return engines_room(&count->engines).fds_of_cpus;
+	return engines_room(&session->engines).fds_of_cpus;
 }
 
-size_t count_fds_per_cgroup(const struct count *count)
+size_t session_fds_per_cgroup(const struct session *session)
 {
-	return engines_room(&count->engines).fds_per_cgroup;
+	return engines_room(&session->engines).fds_per_cgroup;
 }
 
-size_t count_room(const struct count *count)
+size_t session_room(const struct session *session)
 {
-	uint64_t limit = count->privilege->fd_limit, taken = nr_taken_fds(count), max = count->options.cgroup_max;
-	const struct engine_room room = engines_room(&count->engines);
-	size_t cgroups = max > count->nr_cgroups ? (size_t)(max - count->nr_cgroups) : 0;
+	uint64_t limit = session->privilege->fd_limit, taken = nr_taken_fds(session), max = session->options.cgroup_max;
+	const struct engine_room room = engines_room(&session->engines);
+	size_t cgroups = max > session->nr_cgroups ? (size_t)(max - session->nr_cgroups) : 0;
 	uint64_t by_fds = limit > taken ? limit - taken : 0;
 
 	if (room.fds_per_cgroup)
@@ -269,47 +269,48 @@ size_t count_room(const struct count *count)
 }
 
 /* Closes the events that were opened to try them where counting needs their files. */
-static void make_room(struct count *count, size_t fds)
+static void make_room(struct session *session, size_t fds)
 {
-	size_t others = count->from ? async_close_pending(count->options.closer) : 0, tried = count->plan->tried.nr;
+	size_t others = session->from ? async_close_pending(session->options.closer) : 0;
+	size_t tried = session->plan->tried.nr, needed = nr_taken_fds(session) + others + tried + fds;
 
-	if (fds > 0 && tried > 0 && nr_taken_fds(count) + others + tried + fds > count->privilege->fd_limit)
-		plan_end_tries(count->plan, NULL);
+	if (fds > 0 && tried > 0 && needed > session->privilege->fd_limit)
+		plan_end_tries(session->plan, NULL);
 }
 
-void count_end_tries(struct count *count)
+void session_end_tries(struct session *session)
 {
-	plan_end_tries(count->plan, count->options.closer);
+	plan_end_tries(session->plan, session->options.closer);
 }
 
 /* The closer pauses while many events are opened: each would have to wait for it (async-close.h). */
-static void pause_closer(struct count *count, enum scope scope)
+static void pause_closer(struct session *session, enum scope scope)
 {
-	if (plan_is_slow_to_close(&count->plan->scope[scope]))
-		async_close_pause(count->options.closer);
+	if (plan_is_slow_to_close(&session->plan->scope[scope]))
+		async_close_pause(session->options.closer);
 }
 
-static void resume_closer(struct count *count, enum scope scope)
+static void resume_closer(struct session *session, enum scope scope)
 {
-	if (plan_is_slow_to_close(&count->plan->scope[scope]))
-		async_close_resume(count->options.closer);
+	if (plan_is_slow_to_close(&session->plan->scope[scope]))
+		async_close_resume(session->options.closer);
 }
 
-static void say_no_room(const struct count *count, size_t fds, struct reason *why)
+static void say_no_room(const struct session *session, size_t fds, struct reason *why)
 {
 	reason_set(why, 0,
 		   "it needs %zu more file descriptors; %zu are open for counting, of a limit of %" PRIu64
 		   " that keeps %" PRIu64 " for other use (raise LimitNOFILE=, or count fewer events or cgroups)",
-		   fds, nr_fds(count), count->privilege->fd_limit, count->options.fd_reserve);
+		   fds, nr_fds(session), session->privilege->fd_limit, session->options.fd_reserve);
 }
 
 /* A CPU that can't be opened for want of fds loses its sets, and their states say so. */
-static void cpu_left_out(struct count *count, int cpu, const struct reason *why)
+static void cpu_left_out(struct session *session, int cpu, const struct reason *why)
 {
-	const struct scope_plan *plan = &count->plan->scope[SCOPE_CPU];
+	const struct scope_plan *plan = &session->plan->scope[SCOPE_CPU];
 
 	for (size_t i = 0; i < plan->nr_sets; i++) {
-		struct reason *lasting = &count->engines.health[SCOPE_CPU][i].lasting;
+		struct reason *lasting = &session->engines.health[SCOPE_CPU][i].lasting;
 
 		if (cpulist_has(&plan->sets[i].cpus, cpu) && !lasting->text[0])
 			reason_set(lasting, 0, "CPU %d is not counted: %s", cpu, why->text);
@@ -317,7 +318,7 @@ static void cpu_left_out(struct count *count, int cpu, const struct reason *why)
 }
 
 /* Opens the CPU's sets, or those that are not open yet. */
-static int add_cpu(struct count *count, int cpu)
+static int add_cpu(struct session *session, int cpu)
 {
 	const struct cpulist only = { .cpu = &cpu, .nr = 1 };
 	const struct engine_target target = {
@@ -327,123 +328,123 @@ static int add_cpu(struct count *count, int cpu)
 		.cgroup_fd = -1,
 		.idles = true,
 	};
-	size_t fds = engines_fds_needed(&count->engines, SCOPE_CPU, (uint64_t)cpu);
-	bool had = engines_have(&count->engines, SCOPE_CPU, (uint64_t)cpu);
+	size_t fds = engines_fds_needed(&session->engines, SCOPE_CPU, (uint64_t)cpu);
+	bool had = engines_have(&session->engines, SCOPE_CPU, (uint64_t)cpu);
 	struct reason why = {};
 	struct totals_row *row = NULL;
 	int r;
 
-	make_room(count, fds);
-	if (!has_room(count, fds)) {
-		say_no_room(count, fds, &why);
-		cpu_left_out(count, cpu, &why);
+	make_room(session, fds);
+	if (!has_room(session, fds)) {
+		say_no_room(session, fds, &why);
+		cpu_left_out(session, cpu, &why);
 		return 0;
 	}
-	r = totals_take(count->totals, SCOPE_CPU, cpu, NULL, &row);
+	r = totals_take(session->totals, SCOPE_CPU, cpu, NULL, &row);
 	if (r < 0)
 		reason_set(&why, r, "out of memory");
 	else
-		r = engines_add(&count->engines, &target, &only, &row, clock_monotonic_ns(), &why);
+		r = engines_add(&session->engines, &target, &only, &row, clock_monotonic_ns(), &why);
 	if (r < 0) {
-		if (row && totals_row_is_empty(count->totals, row))
-			totals_drop(count->totals, row);
-		cpu_left_out(count, cpu, &why);
+		if (row && totals_row_is_empty(session->totals, row))
+			totals_drop(session->totals, row);
+		cpu_left_out(session, cpu, &why);
 		return r == -ENOMEM ? r : 0;
 	}
-	count->nr_cpus += !had;
+	session->nr_cpus += !had;
 	return 0;
 }
 
-int count_add_cpus(struct count *count)
+int session_add_cpus(struct session *session)
 {
 	int r = 0;
 
-	pause_closer(count, SCOPE_CPU);
+	pause_closer(session, SCOPE_CPU);
 	/* One that has failed keeps none of the others from going on. */
-	for (size_t i = 0; i < count->cpus.nr && count->plan->scope[SCOPE_CPU].nr_sets > 0; i++)
-		if (add_cpu(count, count->cpus.cpu[i]) < 0)
+	for (size_t i = 0; i < session->cpus.nr && session->plan->scope[SCOPE_CPU].nr_sets > 0; i++)
+		if (add_cpu(session, session->cpus.cpu[i]) < 0)
 			r = -ENOMEM;
-	resume_closer(count, SCOPE_CPU);
-	open_canaries(count);
+	resume_closer(session, SCOPE_CPU);
+	open_canaries(session);
 	return r;
 }
 
-void count_mend_cpus(struct count *count)
+void session_mend_cpus(struct session *session)
 {
-	const struct scope_plan *plan = &count->plan->scope[SCOPE_CPU];
+	const struct scope_plan *plan = &session->plan->scope[SCOPE_CPU];
 	bool broken = false;
 
 	for (size_t i = 0; i < plan->nr_sets; i++) {
-		struct set_health *health = &count->engines.health[SCOPE_CPU][i];
+		struct set_health *health = &session->engines.health[SCOPE_CPU][i];
 
 		broken |= health->lasting.text[0] != '\0';
 		health->lasting.text[0] = '\0';
 	}
 	/* Sets that still fail say so anew, also for want of memory. */
 	if (broken)
-		(void)count_add_cpus(count);
+		(void)session_add_cpus(session);
 	else
-		open_canaries(count);
+		open_canaries(session);
 }
 
 /* Row number i of the cgroup; false after the last. */
-static bool nth_cgroup_row(const struct count *count, size_t i, const struct cgroup *cgroup, struct totals_row **ret)
+static bool nth_row(const struct session *session, size_t i, const struct cgroup *cgroup, struct totals_row **ret)
 {
-	size_t nr = count->options.cgroup_per_cpu ? count->known_cpus.nr : 1;
+	bool per_cpu = session->options.cgroup_per_cpu;
 	int cpu;
 
-	if (i >= nr)
+	if (i >= (per_cpu ? session->known_cpus.nr : 1))
 		return false;
-	cpu = count->options.cgroup_per_cpu ? count->known_cpus.cpu[i] : ROW_ALL_CPUS;
-	*ret = totals_find(count->totals, cpu, cgroup->identity);
+	cpu = per_cpu ? session->known_cpus.cpu[i] : ROW_ALL_CPUS;
+	*ret = totals_find(session->totals, cpu, cgroup->identity);
 	return true;
 }
 
 /* Ends the cgroup's rows. linger: rows that hold anything linger. */
-static void end_cgroup_rows(struct count *count, const struct cgroup *cgroup, bool linger, uint64_t now)
+static void end_cgroup_rows(struct session *session, const struct cgroup *cgroup, bool linger, uint64_t now)
 {
 	struct totals_row *row;
 
-	for (size_t i = 0; nth_cgroup_row(count, i, cgroup, &row); i++) {
+	for (size_t i = 0; nth_row(session, i, cgroup, &row); i++) {
 		if (!row || row->identity->id != cgroup->identity->id)
 			continue;
-		if (linger && count->options.linger > 0 && !totals_row_is_empty(count->totals, row))
-			totals_retire(count->totals, row, row->identity, now);
+		if (linger && session->options.linger > 0 && !totals_row_is_empty(session->totals, row))
+			totals_retire(session->totals, row, row->identity, now);
 		else
-			totals_drop(count->totals, row);
+			totals_drop(session->totals, row);
 	}
 }
 
-static int take_cgroup_rows(struct count *count, const struct cgroup *cgroup)
+static int take_cgroup_rows(struct session *session, const struct cgroup *cgroup)
 {
-	for (size_t i = 0; i < count->cpus.nr; i++) {
-		int cpu = count->options.cgroup_per_cpu ? count->cpus.cpu[i] : ROW_ALL_CPUS;
+	for (size_t i = 0; i < session->cpus.nr; i++) {
+		int cpu = session->options.cgroup_per_cpu ? session->cpus.cpu[i] : ROW_ALL_CPUS;
 		int r;
 
-		if (i > 0 && !count->options.cgroup_per_cpu) {
-			count->rows[i] = count->rows[0];
+		if (i > 0 && !session->options.cgroup_per_cpu) {
+			session->rows[i] = session->rows[0];
 			continue;
 		}
-		r = totals_take(count->totals, SCOPE_CGROUP, cpu, cgroup->identity, &count->rows[i]);
+		r = totals_take(session->totals, SCOPE_CGROUP, cpu, cgroup->identity, &session->rows[i]);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-bool count_is_counted(const struct count *count, const struct cgroup_identity *identity)
+bool session_is_counted(const struct session *session, const struct cgroup_identity *identity)
 {
-	return engines_have(&count->engines, SCOPE_CGROUP, identity->id);
+	return engines_have(&session->engines, SCOPE_CGROUP, identity->id);
 }
 
 /* Is anything of the cgroup open, here or in the predecessor? */
-static bool is_open_already(const struct count *count, const struct cgroup *cgroup)
+static bool is_open_already(const struct session *session, const struct cgroup *cgroup)
 {
-	return count_is_counted(count, cgroup->identity) ||
-	       (count->from && count_is_counted(count->from, cgroup->identity));
+	return session_is_counted(session, cgroup->identity) ||
+	       (session->from && session_is_counted(session->from, cgroup->identity));
 }
 
-static int open_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
+static int open_cgroup(struct session *session, const struct cgroup_tree *tree, const struct cgroup *cgroup,
 		       struct reason *why)
 {
 	bool root = cgroup->identity->id == CGROUP_ROOT_ID;
@@ -459,11 +460,11 @@ static int open_cgroup(struct count *count, const struct cgroup_tree *tree, cons
 	};
 
 	/* The owner can close the directory (chmod) at any time; events that are open count on all the same. */
-	if (!root && (fd == -ENOENT || (fd < 0 && !is_open_already(count, cgroup))))
+	if (!root && (fd == -ENOENT || (fd < 0 && !is_open_already(session, cgroup))))
 		return reason_set(why, fd, "its directory can't be opened: %s", strerror(-fd));
-	if (take_cgroup_rows(count, cgroup) < 0)
+	if (take_cgroup_rows(session, cgroup) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
-	return engines_add(&count->engines, &target, &count->cpus, count->rows, clock_monotonic_ns(), why);
+	return engines_add(&session->engines, &target, &session->cpus, session->rows, clock_monotonic_ns(), why);
 }
 
 /* The kernel says ENOENT for a cgroup that is gone, and for one that perf does not know of. */
@@ -476,11 +477,11 @@ static bool cgroup_is_gone(const struct cgroup_tree *tree, const struct cgroup *
 }
 
 /* The status of a new cgroup that could not be opened. */
-static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup, int error,
-			 struct reason *why)
+static int cgroup_failed(struct session *session, const struct cgroup_tree *tree, const struct cgroup *cgroup,
+			 int error, struct reason *why)
 {
 	/* Rows of an earlier cgroup of that label may have been taken up again: they linger on. */
-	end_cgroup_rows(count, cgroup, true, clock_monotonic_ns());
+	end_cgroup_rows(session, cgroup, true, clock_monotonic_ns());
 	switch (error) {
 	case -ENOMEM:
 		return reason_set(why, error, "out of memory");
@@ -499,170 +500,170 @@ static int cgroup_failed(struct count *count, const struct cgroup_tree *tree, co
 	}
 }
 
-bool count_has_cgroup(const struct count *count, const struct cgroup *cgroup)
+bool session_has_cgroup(const struct session *session, const struct cgroup *cgroup)
 {
-	int cpu = count->options.cgroup_per_cpu && count->cpus.nr > 0 ? count->cpus.cpu[0] : ROW_ALL_CPUS;
+	int cpu = session->options.cgroup_per_cpu && session->cpus.nr > 0 ? session->cpus.cpu[0] : ROW_ALL_CPUS;
 	const struct totals_row *row;
 
-	if (!count_is_counted(count, cgroup->identity))
+	if (!session_is_counted(session, cgroup->identity))
 		return false;
-	row = totals_find(count->totals, cpu, cgroup->identity);
+	row = totals_find(session->totals, cpu, cgroup->identity);
 	return row && row->identity->id == cgroup->identity->id;
 }
 
-int count_add_cgroup(struct count *count, const struct cgroup_tree *tree, const struct cgroup *cgroup,
-		     struct reason *why)
+int session_add_cgroup(struct session *session, const struct cgroup_tree *tree, const struct cgroup *cgroup,
+		       struct reason *why)
 {
-	size_t fds = engines_fds_needed(&count->engines, SCOPE_CGROUP, cgroup->identity->id);
-	bool had = count_has_cgroup(count, cgroup);
+	size_t fds = engines_fds_needed(&session->engines, SCOPE_CGROUP, cgroup->identity->id);
+	bool had = session_has_cgroup(session, cgroup);
 	int r;
 
-	expire_rows(count, clock_monotonic_ns());
-	if (count->plan->scope[SCOPE_CGROUP].nr_sets == 0)
+	expire_rows(session, clock_monotonic_ns());
+	if (session->plan->scope[SCOPE_CGROUP].nr_sets == 0)
 		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
-	if (!had && count_is_counted(count, cgroup->identity))
+	if (!had && session_is_counted(session, cgroup->identity))
 		return reason_set(why, CGROUP_FAILED, "it is the same cgroup as another path shows, and counted there");
-	if (!had && count->nr_cgroups >= count->options.cgroup_max)
+	if (!had && session->nr_cgroups >= session->options.cgroup_max)
 		return reason_set(why, CGROUP_OVER_MAX, "%" PRIu64 " cgroups are counted already: raise [cgroup] max",
-				  count->options.cgroup_max);
-	if (!had && engines_room(&count->engines).cgroups == 0)
+				  session->options.cgroup_max);
+	if (!had && engines_room(&session->engines).cgroups == 0)
 		return reason_set(why, CGROUP_OVER_MAX, "the engine (%s) has no room for more cgroups",
-				  count->engines.name);
-	make_room(count, fds);
-	if (!has_room(count, fds)) {
-		say_no_room(count, fds, why);
+				  session->engines.name);
+	make_room(session, fds);
+	if (!has_room(session, fds)) {
+		say_no_room(session, fds, why);
 		if (had)
-			engines_note_lack(&count->engines, why);
+			engines_note_lack(&session->engines, why);
 		return had ? CGROUP_COUNTED : CGROUP_OVER_FDS;
 	}
 
-	pause_closer(count, SCOPE_CGROUP);
-	r = open_cgroup(count, tree, cgroup, why);
-	resume_closer(count, SCOPE_CGROUP);
+	pause_closer(session, SCOPE_CGROUP);
+	r = open_cgroup(session, tree, cgroup, why);
+	resume_closer(session, SCOPE_CGROUP);
 	if (r < 0 && !had)
-		return cgroup_failed(count, tree, cgroup, r, why);
-	count->nr_cgroups += !had;
+		return cgroup_failed(session, tree, cgroup, r, why);
+	session->nr_cgroups += !had;
 	/* Everything is open for this cgroup, so the tried tracepoints are quick to close: they are open elsewhere. */
 	if (!why->text[0])
-		count_end_tries(count);
+		session_end_tries(session);
 	return CGROUP_COUNTED;
 }
 
-uint64_t count_cgroup_time(const struct count *count, const struct cgroup *cgroup)
+uint64_t session_cgroup_time(const struct session *session, const struct cgroup *cgroup)
 {
-	const struct scope_plan *plan = &count->plan->scope[SCOPE_CGROUP];
+	const struct scope_plan *plan = &session->plan->scope[SCOPE_CGROUP];
 	uint64_t time = 0;
 	struct totals_row *row;
 
-	for (size_t i = 0; nth_cgroup_row(count, i, cgroup, &row); i++)
+	for (size_t i = 0; nth_row(session, i, cgroup, &row); i++)
 		for (size_t k = 0; row && k < plan->nr_sets; k++)
 			time += row->times[k].enabled;
 	return time;
 }
 
-void count_remove_cgroup(struct count *count, const struct cgroup *cgroup, bool linger)
+void session_remove_cgroup(struct session *session, const struct cgroup *cgroup, bool linger)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	if (!count_has_cgroup(count, cgroup))
+	if (!session_has_cgroup(session, cgroup))
 		return;
 	/* They are not pushed out by this one. */
-	expire_rows(count, now);
-	engines_remove(&count->engines, SCOPE_CGROUP, cgroup->identity->id, now);
-	count->nr_cgroups--;
-	end_cgroup_rows(count, cgroup, linger, now);
+	expire_rows(session, now);
+	engines_remove(&session->engines, SCOPE_CGROUP, cgroup->identity->id, now);
+	session->nr_cgroups--;
+	end_cgroup_rows(session, cgroup, linger, now);
 }
 
 /* --- reading */
 
 /* Judges the sets, unless that was done just before: a moment tells no share of time. */
-static void judge_sets(struct count *count, uint64_t after)
+static void judge_sets(struct session *session, uint64_t after)
 {
-	if (count->last_read - count->judged < after)
+	if (session->last_read - session->judged < after)
 		return;
-	count->judged = count->last_read;
-	engines_count_lacking(&count->engines, count->nr_cgroups);
-	states_judge(count->states, count->engines.health);
+	session->judged = session->last_read;
+	engines_count_lacking(&session->engines, session->nr_cgroups);
+	states_judge(session->states, session->engines.health);
 }
 
-void count_read(struct count *count)
+void session_read(struct session *session)
 {
-	read_all(count);
-	judge_sets(count, JUDGE_NS);
+	read_all(session);
+	judge_sets(session, JUDGE_NS);
 }
 
-bool count_is_in_doubt(const struct count *count)
+bool session_is_in_doubt(const struct session *session)
 {
-	return count->states->in_doubt;
+	return session->states->in_doubt;
 }
 
-void count_note_online(struct count *count, const struct cpulist *online)
+void session_note_online(struct session *session, const struct cpulist *online)
 {
-	count->online = online;
+	session->online = online;
 }
 
-void count_tick(struct count *count, const uint64_t *busy)
+void session_tick(struct session *session, const uint64_t *busy)
 {
-	const struct gaps_cpus cpus = { &count->cpus, count->options.excluded, steal_ptr(count->online) };
-	bool between = count->judged != count->last_tick;
+	const struct gaps_cpus cpus = { &session->cpus, session->options.excluded, steal_ptr(session->online) };
+	bool between = session->judged != session->last_tick;
 
-	read_all(count);
-	judge_sets(count, between ? JUDGE_NS / 2 : 0);
-	count->last_tick = count->last_read;
-	gaps_note(count->totals, &count->engines, &count->canaries, &cpus);
-	totals_tick(count->totals, count->last_read);
-	states_update(count->states, count->totals, &count->cpus, busy);
+	read_all(session);
+	judge_sets(session, between ? JUDGE_NS / 2 : 0);
+	session->last_tick = session->last_read;
+	gaps_note(session->totals, &session->engines, &session->canaries, &cpus);
+	totals_tick(session->totals, session->last_read);
+	states_update(session->states, session->totals, &session->cpus, busy);
 }
 
 /* --- images */
 
-bool count_save(const struct count *count, const char *boot_id, struct buf *out)
+bool session_save(const struct session *session, const char *boot_id, struct buf *out)
 {
-	bool names_engines = count->engines.nr > 1 || count->engines.engines[0]->ops != &engine_perf;
+	bool names_engines = session->engines.nr > 1 || session->engines.engines[0]->ops != &engine_perf;
 
 	image_begin(out, boot_id, clock_monotonic_ns(), names_engines);
-	pack_u64(out, count->options.cgroup_per_cpu);
-	image_put_cpus(out, &count->cpus);
-	image_put_cpus(out, &count->known_cpus);
-	image_put_topology(out, count_topology(count));
-	image_put_plan(out, count->plan);
+	pack_u64(out, session->options.cgroup_per_cpu);
+	image_put_cpus(out, &session->cpus);
+	image_put_cpus(out, &session->known_cpus);
+	image_put_topology(out, session_topology(session));
+	image_put_plan(out, session->plan);
 	if (names_engines)
-		image_put_engines(out, &count->engines);
-	image_put_totals(out, count->totals);
-	image_put_states(out, count->states);
+		image_put_engines(out, &session->engines);
+	image_put_totals(out, session->totals);
+	image_put_states(out, session->states);
 	if (names_engines)
-		image_put_parts(out, &count->engines);
+		image_put_parts(out, &session->engines);
 	else
-		engine_perf.save(count->engines.engines[0], out);
-	cpu_canaries_save(&count->canaries, out);
-	return image_end(out, count->sampled);
+		engine_perf.save(session->engines.engines[0], out);
+	cpu_canaries_save(&session->canaries, out);
+	return image_end(out, session->sampled);
 }
 
 /* saved: the engines that the image names, or NULL. */
-static int restore_parts(struct count *count, struct unpack *in, const struct image_engines *saved,
+static int restore_parts(struct session *session, struct unpack *in, const struct image_engines *saved,
 			 struct kept_pool *kept)
 {
 	_cleanup_(freep) struct totals_row **rows = NULL;
 	size_t nr_rows;
-	int r = image_get_totals(in, count->totals, &rows, &nr_rows);
+	int r = image_get_totals(in, session->totals, &rows, &nr_rows);
 
 	if (r == 0)
-		r = image_get_states(in, count->states);
+		r = image_get_states(in, session->states);
 	if (r == 0)
-		r = saved ? image_get_parts(in, saved, &count->engines, rows, nr_rows, kept) :
-			    engine_perf.restore(count->engines.engines[0], in, rows, nr_rows, kept);
+		r = saved ? image_get_parts(in, saved, &session->engines, rows, nr_rows, kept) :
+			    engine_perf.restore(session->engines.engines[0], in, rows, nr_rows, kept);
 	if (r == 0)
-		r = cpu_canaries_restore(&count->canaries, in, &count->cpus, &count->engines, kept);
+		r = cpu_canaries_restore(&session->canaries, in, &session->cpus, &session->engines, kept);
 	if (r == 0 && in->left)
-		count->sampled = unpack_u64(in);
+		session->sampled = unpack_u64(in);
 	return r;
 }
 
-static int restore_count(struct count **ret, struct unpack *in, const struct image_info *info,
-			 const struct privilege *privilege, struct kept_pool *kept)
+static int restore_session(struct session **ret, struct unpack *in, const struct image_info *info,
+			   const struct privilege *privilege, struct kept_pool *kept)
 {
 	struct image_engines engines = {};
-	const struct count_options options = {
+	const struct session_options options = {
 		.cgroup_per_cpu = unpack_at_most(in, 1),
 		.cgroup_max = SIZE_MAX,
 		.linger = UINT64_MAX, /* its successor knows how long */
@@ -670,7 +671,7 @@ static int restore_count(struct count **ret, struct unpack *in, const struct ima
 	_cleanup_(cpulist_release) struct cpulist cpus = {}, known = {};
 	_cleanup_(cpu_topology_release) struct cpu_topology topology = {};
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
-	_cleanup_(count_freep) struct count *count = NULL;
+	_cleanup_(session_freep) struct session *session = NULL;
 	int r = image_get_cpus(in, &cpus);
 
 	if (r == 0)
@@ -686,20 +687,20 @@ static int restore_count(struct count **ret, struct unpack *in, const struct ima
 		r = plan_add_counters(plan);
 	}
 	if (r == 0)
-		r = count_new(&count, plan, &cpus, privilege, &options);
+		r = session_new(&session, plan, &cpus, privilege, &options);
 	if (r < 0)
 		return r;
-	cpulist_release(&count->known_cpus);
-	count->known_cpus = steal_struct(known);
-	count->topology = steal_struct(topology);
-	r = restore_parts(count, in, info->names_engines ? &engines : NULL, kept);
+	cpulist_release(&session->known_cpus);
+	session->known_cpus = steal_struct(known);
+	session->topology = steal_struct(topology);
+	r = restore_parts(session, in, info->names_engines ? &engines : NULL, kept);
 	if (r == 0)
-		*ret = steal_ptr(count);
+		*ret = steal_ptr(session);
 	return r;
 }
 
-int count_restore(struct count **ret, const void *bytes, size_t size, const char *boot_id,
-		  const struct privilege *privilege, struct kept_pool *kept, struct reason *why)
+int session_restore(struct session **ret, const void *bytes, size_t size, const char *boot_id,
+		    const struct privilege *privilege, struct kept_pool *kept, struct reason *why)
 {
 	struct image_info info;
 	struct unpack in;
@@ -708,7 +709,7 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 	if (r < 0)
 		return r;
 	kept->nr_missed = 0; /* of another image, which came to nothing */
-	r = restore_count(ret, &in, &info, privilege, kept);
+	r = restore_session(ret, &in, &info, privilege, kept);
 	if (r < 0)
 		return reason_set(why, r, r == -ENOMEM ? "out of memory" : "they make no sense");
 	/* Readings show which CPUs have been offline meanwhile. */
@@ -717,83 +718,83 @@ int count_restore(struct count **ret, const void *bytes, size_t size, const char
 	return 0;
 }
 
-uint64_t count_sampled(const struct count *count)
+uint64_t session_sampled(const struct session *session)
 {
-	return count->sampled;
+	return session->sampled;
 }
 
-void count_set_sampled(struct count *count, uint64_t time)
+void session_set_sampled(struct session *session, uint64_t time)
 {
-	count->sampled = time;
+	session->sampled = time;
 }
 
-void count_each_kept(const struct count *count, kept_visitor each, void *userdata)
+void session_each_kept(const struct session *session, kept_visitor each, void *userdata)
 {
-	engines_each_kept(&count->engines, each, userdata);
-	cpu_canaries_each_kept(&count->canaries, each, userdata);
+	engines_each_kept(&session->engines, each, userdata);
+	cpu_canaries_each_kept(&session->canaries, each, userdata);
 }
 
-const struct cpulist *count_cpus(const struct count *count)
+const struct cpulist *session_cpus(const struct session *session)
 {
-	return &count->cpus;
+	return &session->cpus;
 }
 
-struct plan *count_plan(const struct count *count)
+struct plan *session_plan(const struct session *session)
 {
-	return count->plan;
+	return session->plan;
 }
 
-const struct cpu_topology *count_topology(const struct count *count)
+const struct cpu_topology *session_topology(const struct session *session)
 {
-	return count->options.topology ? count->options.topology : &count->topology;
+	return session->options.topology ? session->options.topology : &session->topology;
 }
 
-const struct totals *count_totals(const struct count *count)
+const struct totals *session_totals(const struct session *session)
 {
-	return count->totals;
+	return session->totals;
 }
 
-enum event_state count_column_state(const struct count *count, enum scope scope, size_t column, const char **why)
+enum event_state session_column_state(const struct session *session, enum scope scope, size_t column, const char **why)
 {
-	return states_get(count->states, scope, column, why);
+	return states_get(session->states, scope, column, why);
 }
 
-bool count_column_is_partial(const struct count *count, enum scope scope, size_t column)
+bool session_column_is_partial(const struct session *session, enum scope scope, size_t column)
 {
-	return states_is_partial(count->states, scope, column);
+	return states_is_partial(session->states, scope, column);
 }
 
-struct count_stats count_stats(const struct count *count)
+struct session_stats session_stats(const struct session *session)
 {
-	const struct engine_stats stats = engines_stats(&count->engines);
-	struct count_stats ret;
+	const struct engine_stats stats = engines_stats(&session->engines);
+	struct session_stats ret;
 
-	ret = (struct count_stats){
-		.reads = count->reads,
-		.read_ns = count->read_ns,
-		.read_errors = count->inherited.read_errors + stats.read_errors,
-		.backwards = count->inherited.backwards + stats.backwards,
-		.changes = count->inherited.changes + stats.changes + count->canaries.changes,
-		.last_read = count->last_read,
-		.fds = nr_fds(count),
-		.cpus = count->nr_cpus,
-		.canaries = count->canaries.nr,
-		.cpus_offline = count->known_cpus.nr - count->cpus.nr,
-		.lingering = count->totals->nr_gone,
-		.pushed_out = count->totals->pushed_out,
+	ret = (struct session_stats){
+		.reads = session->reads,
+		.read_ns = session->read_ns,
+		.read_errors = session->inherited.read_errors + stats.read_errors,
+		.backwards = session->inherited.backwards + stats.backwards,
+		.changes = session->inherited.changes + stats.changes + session->canaries.changes,
+		.last_read = session->last_read,
+		.fds = nr_fds(session),
+		.cpus = session->nr_cpus,
+		.canaries = session->canaries.nr,
+		.cpus_offline = session->known_cpus.nr - session->cpus.nr,
+		.lingering = session->totals->nr_gone,
+		.pushed_out = session->totals->pushed_out,
 	};
 	for (int lie = 0; lie < _LIE_MAX; lie++)
-		ret.lies[lie] = count->inherited.lies[lie] + stats.lies[lie];
-	ret.lies[LIE_STILL] += count->plan->pmus.still;
+		ret.lies[lie] = session->inherited.lies[lie] + stats.lies[lie];
+	ret.lies[LIE_STILL] += session->plan->pmus.still;
 	return ret;
 }
 
-bool count_switch_cost(const struct count *count, int cpu, struct switch_cost *ret)
+bool session_switch_cost(const struct session *session, int cpu, struct switch_cost *ret)
 {
-	return engines_switch_cost(&count->engines, cpu, ret);
+	return engines_switch_cost(&session->engines, cpu, ret);
 }
 
-const char *count_engine_name(const struct count *count)
+const char *session_engine_name(const struct session *session)
 {
-	return count->engines.name;
+	return session->engines.name;
 }

@@ -53,9 +53,9 @@ struct snapshot *snapshot_unref(struct snapshot *snapshot)
 	return NULL;
 }
 
-static int copy_columns(struct snapshot_table *table, const struct count *count, enum scope scope)
+static int copy_columns(struct snapshot_table *table, const struct session *session, enum scope scope)
 {
-	const struct scope_plan *plan = &count_plan(count)->scope[scope];
+	const struct scope_plan *plan = &session_plan(session)->scope[scope];
 
 	table->columns = calloc(plan->nr_columns + 1, sizeof(*table->columns));
 	if (!table->columns)
@@ -67,8 +67,8 @@ static int copy_columns(struct snapshot_table *table, const struct count *count,
 		const char *why;
 
 		column->column = &plan->columns[i];
-		column->state = count_column_state(count, scope, i, &why);
-		column->partial = count_column_is_partial(count, scope, i);
+		column->state = session_column_state(session, scope, i, &why);
+		column->partial = session_column_is_partial(session, scope, i);
 		if (!why)
 			continue;
 		column->why = strdup(why);
@@ -207,9 +207,9 @@ static void add_switches(struct self_stats *self, const struct switch_cost *cost
 }
 
 /* Programs in the kernel count on meanwhile: each figure is read once, and the sums are of what was read. */
-static int copy_switches(struct snapshot *snapshot, const struct count *count)
+static int copy_switches(struct snapshot *snapshot, const struct session *session)
 {
-	const struct cpulist *cpus = count_cpus(count);
+	const struct cpulist *cpus = session_cpus(session);
 
 	snapshot->switches = calloc(cpus->nr + 1, sizeof(*snapshot->switches));
 	if (!snapshot->switches)
@@ -217,7 +217,7 @@ static int copy_switches(struct snapshot *snapshot, const struct count *count)
 	for (size_t i = 0; i < cpus->nr; i++) {
 		struct switch_cost *cost = &snapshot->switches[snapshot->nr_switches];
 
-		if (!count_switch_cost(count, cpus->cpu[i], cost))
+		if (!session_switch_cost(session, cpus->cpu[i], cost))
 			continue;
 		add_switches(&snapshot->self, cost);
 		snapshot->nr_switches++;
@@ -233,7 +233,7 @@ static uint64_t realtime_of(uint64_t taken)
 	return clock_realtime_ns() - age;
 }
 
-int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
+int snapshot_new(struct snapshot **ret, const struct session *session, const struct cgroup_tree *tree,
 		 const struct cpu_topology *topology, const struct snapshot_options *options,
 		 const struct self_stats *self)
 {
@@ -242,20 +242,20 @@ int snapshot_new(struct snapshot **ret, const struct count *count, const struct 
 	if (!snapshot)
 		return -ENOMEM;
 	snapshot->refs = 1;
-	snapshot->taken = count_stats(count).last_read;
+	snapshot->taken = session_stats(session).last_read;
 	snapshot->realtime = realtime_of(snapshot->taken);
-	snapshot->plan = plan_ref(count_plan(count));
+	snapshot->plan = plan_ref(session_plan(session));
 	snapshot->options = *options;
 	snapshot->self = *self;
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		if (copy_columns(&snapshot->table[scope], count, (enum scope)scope) < 0 ||
-		    copy_rows(&snapshot->table[scope], count_totals(count), (enum scope)scope, topology,
+		if (copy_columns(&snapshot->table[scope], session, (enum scope)scope) < 0 ||
+		    copy_rows(&snapshot->table[scope], session_totals(session), (enum scope)scope, topology,
 			      options->aggregate) < 0)
 			return -ENOMEM;
-	if (copy_sums(&snapshot->table[SCOPE_CPU], count_totals(count)) < 0 ||
+	if (copy_sums(&snapshot->table[SCOPE_CPU], session_totals(session)) < 0 ||
 	    count_descendants(&snapshot->table[SCOPE_CGROUP]) < 0 || copy_cgroups(snapshot, tree) < 0 ||
-	    copy_switches(snapshot, count) < 0)
+	    copy_switches(snapshot, session) < 0)
 		return -ENOMEM;
 
 	*ret = steal_ptr(snapshot);

@@ -97,8 +97,8 @@ struct snapshot {
 	struct self_stats self;
 };
 
-/* Copies the current values of count, the tree (or NULL) and the topology (or NULL). -ENOMEM. */
-int snapshot_new(struct snapshot **ret, const struct count *count, const struct cgroup_tree *tree,
+/* Copies the current values of session, the tree (or NULL) and the topology (or NULL). -ENOMEM. */
+int snapshot_new(struct snapshot **ret, const struct session *session, const struct cgroup_tree *tree,
 		 const struct cpu_topology *topology, const struct snapshot_options *options,
 		 const struct self_stats *self);
 /* Sets the busy time of single CPUs, one of cpus each, before the snapshot is shared. */

@@ -12,9 +12,9 @@
 /* … and not before this many times the CPU time that it took the last time: it takes 1 % of a CPU at most. */
 #define RANKING_SHARE 100
 
-void admission_init(struct admission *admission, struct count *count)
+void admission_init(struct admission *admission, struct session *session)
 {
-	*admission = (struct admission){ .count = count };
+	*admission = (struct admission){ .session = session };
 	TAILQ_INIT(&admission->waiting);
 }
 
@@ -50,7 +50,7 @@ static void set_status(struct admission *admission, struct cgroup *cgroup, enum 
 /* The status before anything is tried. */
 static enum cgroup_status first_status(const struct admission *admission, const struct cgroup *cgroup)
 {
-	bool any = count_plan(admission->count)->scope[SCOPE_CGROUP].nr_columns > 0;
+	bool any = session_plan(admission->session)->scope[SCOPE_CGROUP].nr_columns > 0;
 
 	return cgroup->wanted && any ? CGROUP_WAITING : CGROUP_EXCLUDED;
 }
@@ -88,7 +88,7 @@ static void on_removed(void *userdata, struct cgroup *cgroup)
 
 	drop_choice(admission, cgroup);
 	if (cgroup->status == CGROUP_COUNTED)
-		count_remove_cgroup(admission->count, cgroup, true);
+		session_remove_cgroup(admission->session, cgroup, true);
 	admission->missed += cgroup->status != CGROUP_EXCLUDED && !cgroup->accounted;
 	leave_status(admission, cgroup);
 }
@@ -98,7 +98,7 @@ static void on_changed(void *userdata, struct cgroup *cgroup)
 	struct admission *admission = userdata;
 
 	if (!cgroup->wanted && cgroup->status == CGROUP_COUNTED)
-		count_remove_cgroup(admission->count, cgroup, false);
+		session_remove_cgroup(admission->session, cgroup, false);
 	drop_choice(admission, cgroup);
 	set_status(admission, cgroup, first_status(admission, cgroup), NULL);
 }
@@ -118,10 +118,10 @@ struct cgroup_observer admission_observer(struct admission *admission)
 static void admit_one(struct admission *admission, struct cgroup *cgroup)
 {
 	struct reason why = {};
-	int r = count_add_cgroup(admission->count, admission->tree, cgroup, &why);
+	int r = session_add_cgroup(admission->session, admission->tree, cgroup, &why);
 
 	set_status(admission, cgroup, r < 0 ? CGROUP_FAILED : (enum cgroup_status)r, why.text[0] ? why.text : NULL);
-	cgroup->accounted |= count_is_counted(admission->count, cgroup->identity);
+	cgroup->accounted |= session_is_counted(admission->session, cgroup->identity);
 }
 
 /* Leaves out all waiting cgroups, for the reason for which `like` was. */
@@ -250,7 +250,7 @@ static bool rank_candidates(struct admission *admission, uint64_t end)
 	bool weighed = weigh_candidates(admission, end);
 
 	if (weighed)
-		choose_candidates(admission, count_room(admission->count));
+		choose_candidates(admission, session_room(admission->session));
 	admission->spent += clock_thread_ns() - start;
 	return weighed;
 }
@@ -310,7 +310,7 @@ static bool admit_some(struct admission *admission, uint64_t end)
 
 	if (!admission->is_ranking && admission->is_completing && complete_counted(admission, end))
 		return true;
-	room = count_room(admission->count);
+	room = session_room(admission->session);
 	/* With room for all, or for none, there is nothing to choose. */
 	if (!admission->is_ranking && waiting > 0 && (room == 0 || room >= waiting + nr_left_out(admission)))
 		more = admit_waiting(admission, end);
@@ -342,7 +342,7 @@ bool admission_wants_ranking(const struct admission *admission)
 	return admission->tree &&
 	       (admission->is_ranking ||
 		(nr_left_out(admission) + admission->nr_status[CGROUP_WAITING] > 0 &&
-		 clock_monotonic_ns() >= admission->next_ranking && count_room(admission->count) > 0));
+		 clock_monotonic_ns() >= admission->next_ranking && session_room(admission->session) > 0));
 }
 
 /* --- later */
@@ -353,14 +353,14 @@ bool admission_wants_ranking(const struct admission *admission)
  */
 static void check_doubtful(struct admission *admission, struct cgroup *cgroup)
 {
-	uint64_t ran = cgroup->doubtful ? count_cgroup_time(admission->count, cgroup) : 0;
+	uint64_t ran = cgroup->doubtful ? session_cgroup_time(admission->session, cgroup) : 0;
 
 	cgroup->doubtful = cgroup->doubtful && !(cgroup->doubted && ran > cgroup->ran);
 	if (!cgroup->doubtful || !cgroup->doubted) {
 		cgroup->doubted = cgroup->doubtful;
 		cgroup->ran = ran;
-	} else if (count_room(admission->count) < nr_left_out(admission)) {
-		count_remove_cgroup(admission->count, cgroup, true);
+	} else if (session_room(admission->session) < nr_left_out(admission)) {
+		session_remove_cgroup(admission->session, cgroup, true);
 		set_status(admission, cgroup, CGROUP_FAILED,
 			   "possibly removed: its directory is not accessible, and it has not run since inotify events "
 			   "were lost; its place went to another cgroup");
@@ -371,7 +371,7 @@ void admission_retry(struct admission *admission)
 {
 	struct cgroup *cgroup;
 
-	if (!admission->tree || count_plan(admission->count)->scope[SCOPE_CGROUP].nr_sets == 0)
+	if (!admission->tree || session_plan(admission->session)->scope[SCOPE_CGROUP].nr_sets == 0)
 		return;
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(admission->tree), in_all)
 		if (cgroup->status == CGROUP_FAILED)
@@ -383,18 +383,18 @@ void admission_retry(struct admission *admission)
 
 /* The wanted cgroups that `from` counts, best first; removes from it those that are not wanted. NULL when there is no
  * memory. */
-static struct cgroup **sort_counted(struct admission *admission, struct count *from, size_t *ret_nr)
+static struct cgroup **sort_counted(struct admission *admission, struct session *from, size_t *ret_nr)
 {
 	struct cgroup **counted = calloc(cgroup_tree_size(admission->tree) + 1, sizeof(struct cgroup *)), *cgroup;
 	size_t nr = 0;
 
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(admission->tree), in_all) {
 		set_status(admission, cgroup, first_status(admission, cgroup), NULL);
-		if (!count_has_cgroup(from, cgroup))
+		if (!session_has_cgroup(from, cgroup))
 			continue;
 		cgroup->accounted = true;
 		if (cgroup->status != CGROUP_WAITING)
-			count_remove_cgroup(from, cgroup, false);
+			session_remove_cgroup(from, cgroup, false);
 		else if (counted)
 			counted[nr++] = cgroup;
 	}
@@ -405,12 +405,12 @@ static struct cgroup **sort_counted(struct admission *admission, struct count *f
 }
 
 /* Files are short for it, and `from` still counts it. */
-static bool wants_room(const struct cgroup *cgroup, const struct count *from)
+static bool wants_room(const struct cgroup *cgroup, const struct session *from)
 {
-	return cgroup->status == CGROUP_OVER_FDS && count_has_cgroup(from, cgroup);
+	return cgroup->status == CGROUP_OVER_FDS && session_has_cgroup(from, cgroup);
 }
 
-int admission_move(struct admission *admission, struct count *to, struct count *from)
+int admission_move(struct admission *admission, struct session *to, struct session *from)
 {
 	_cleanup_(freep) struct cgroup **counted = NULL;
 	size_t nr = 0;
@@ -418,23 +418,23 @@ int admission_move(struct admission *admission, struct count *to, struct count *
 
 	end_ranking(admission);
 	admission->next_ranking = 0;
-	admission->count = to;
+	admission->session = to;
 	/* Without memory they are opened again bit by bit, and their counts until then are lost. */
 	if (admission->tree)
 		counted = sort_counted(admission, from, &nr);
 	/* The last by the rule give way to the CPUs, and below to cgroups before them; they wait then. */
-	while (nr > 0 && !count_has_room_for_cpus(to))
-		count_remove_cgroup(from, counted[--nr], true);
-	r = count_add_cpus(to);
+	while (nr > 0 && !session_has_room_for_cpus(to))
+		session_remove_cgroup(from, counted[--nr], true);
+	r = session_add_cpus(to);
 	/* Opening all that is new at once would hold up the loop: with room enough it is done bit by bit. */
-	if (admission->tree && count_room(to) >= nr) {
-		count_defer(to);
+	if (admission->tree && session_room(to) >= nr) {
+		session_defer(to);
 		begin_completing(admission);
 	}
 	for (size_t i = 0; i < nr; i++) {
 		admit_one(admission, counted[i]);
 		while (nr > i + 1 && wants_room(counted[i], from)) {
-			count_remove_cgroup(from, counted[--nr], true);
+			session_remove_cgroup(from, counted[--nr], true);
 			admit_one(admission, counted[i]);
 		}
 	}
@@ -447,6 +447,6 @@ size_t admission_needed_fds(const struct admission *admission)
 
 	for (int status = 0; status < _CGROUP_STATUS_MAX; status++)
 		wanted += status == CGROUP_EXCLUDED ? 0 : admission->nr_status[status];
-	return wanted * count_fds_per_cgroup(admission->count) + count_fds_of_cpus(admission->count) +
-	       count_stats(admission->count).canaries;
+	return wanted * session_fds_per_cgroup(admission->session) + session_fds_of_cpus(admission->session) +
+	       session_stats(admission->session).canaries;
 }

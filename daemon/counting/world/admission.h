@@ -20,7 +20,7 @@
 
 struct admission {
 	struct cgroup_tree *tree; /* NULL: no cgroups here */
-	struct count *count;
+	struct session *session;
 	size_t nr_status[_CGROUP_STATUS_MAX];
 	struct cgroup_list waiting; /* in the order in which they began to wait */
 	uint64_t missed;	    /* wanted cgroups that were removed before they could be counted */
@@ -38,7 +38,7 @@ struct admission {
 	uint64_t completing_began; /* CLOCK_MONOTONIC ns */
 };
 
-void admission_init(struct admission *admission, struct count *count);
+void admission_init(struct admission *admission, struct session *session);
 void admission_release(struct admission *admission);
 
 /* For cgroup_tree_new(). The admission has to outlive the tree, at the same place. */
@@ -57,10 +57,10 @@ bool admission_wants_ranking(const struct admission *admission);
 /* Tries failed cgroups, and sets that counted ones lack, once more: others may have released memory, files or PMUs. */
 void admission_retry(struct admission *admission);
 
-/* Moves the CPUs, then the cgroups by the rule, from one count to its successor (count_takeover_begin()), which is the
- * admission's from now on. Cgroups that are no longer wanted are dropped. Where `to` needs more files than there are,
- * the last by the rule give way. -ENOMEM of count_add_cpus(). */
-int admission_move(struct admission *admission, struct count *to, struct count *from);
+/* Moves the CPUs, then the cgroups by the rule, from one session to its successor (session_takeover_begin()), which is
+ * the admission's from now on. Cgroups that are no longer wanted are dropped. Where `to` needs more files than there
+ * are, the last by the rule give way. -ENOMEM of session_add_cpus(). */
+int admission_move(struct admission *admission, struct session *to, struct session *from);
 
 /* Open files that it would take to count every wanted cgroup and CPU. */
 size_t admission_needed_fds(const struct admission *admission);

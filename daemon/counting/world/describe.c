@@ -19,7 +19,7 @@ size_t world_needed_fds(const struct world *world)
 
 struct self_stats world_self_stats(const struct world *world, const struct self_stats *own)
 {
-	struct count_stats stats = count_stats(world->count);
+	struct session_stats stats = session_stats(world->session);
 	struct cgroup_tree_stats tree = {};
 	struct process_usage usage;
 	struct self_stats self = own ? *own : (struct self_stats){};
@@ -76,12 +76,12 @@ static size_t count_counting_events(const struct world *world, enum scope scope,
 {
 	size_t counting = 0;
 
-	for (size_t i = 0; i < plan_nr_shown(&count_plan(world->count)->scope[scope]); i++) {
+	for (size_t i = 0; i < plan_nr_shown(&session_plan(world->session)->scope[scope]); i++) {
 		const char *why;
-		enum event_state state = count_column_state(world->count, scope, i, &why);
+		enum event_state state = session_column_state(world->session, scope, i, &why);
 
 		if (state == EVENT_OK || state == EVENT_MULTIPLEXED ||
-		    count_column_is_partial(world->count, scope, i)) {
+		    session_column_is_partial(world->session, scope, i)) {
 			counting++;
 			continue;
 		}
@@ -131,7 +131,7 @@ static struct crediting count_credited(const struct scope_plan *plan)
 void world_explain_no_crediting(struct world *world)
 {
 	const struct machine *machine = world->machine;
-	struct crediting crediting = count_credited(&count_plan(world->count)->scope[SCOPE_CGROUP]);
+	struct crediting crediting = count_credited(&session_plan(world->session)->scope[SCOPE_CGROUP]);
 
 	world->no_crediting = machine->no_crediting;
 	if (machine->credits && crediting.passed_over > 0)
@@ -148,7 +148,7 @@ const char *world_no_crediting(const struct world *world)
 
 void world_describe_crediting(const struct world *world, struct reason *ret)
 {
-	struct crediting crediting = count_credited(&count_plan(world->count)->scope[SCOPE_CGROUP]);
+	struct crediting crediting = count_credited(&session_plan(world->session)->scope[SCOPE_CGROUP]);
 	size_t others = crediting.nr - crediting.credited - crediting.passed_over;
 
 	ret->text[0] = '\0';
@@ -182,8 +182,8 @@ static void describe_incomplete(const struct world *world, char *ret, size_t siz
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < plan_nr_shown(&count_plan(world->count)->scope[SCOPE_CGROUP]) && !nr; i++)
-		if (count_column_is_partial(world->count, SCOPE_CGROUP, i))
+	for (size_t i = 0; i < plan_nr_shown(&session_plan(world->session)->scope[SCOPE_CGROUP]) && !nr; i++)
+		if (session_column_is_partial(world->session, SCOPE_CGROUP, i))
 			nr = world_nr_incomplete(world);
 	ret[0] = '\0';
 	if (nr)
@@ -192,7 +192,7 @@ static void describe_incomplete(const struct world *world, char *ret, size_t siz
 
 bool world_describe(const struct world *world, struct reason *ret)
 {
-	const struct plan *plan = count_plan(world->count);
+	const struct plan *plan = session_plan(world->session);
 	const char *lack = NULL;
 	char incomplete[64];
 	bool denied = false;
@@ -207,7 +207,7 @@ bool world_describe(const struct world *world, struct reason *ret)
 	}
 	describe_incomplete(world, incomplete, sizeof(incomplete));
 	reason_set(ret, 0, "%zu of %zu events on %zu CPUs, %zu of %zu events in %zu of %zu cgroups%s", on_cpus,
-		   plan_nr_shown(&plan->scope[SCOPE_CPU]), count_stats(world->count).cpus, in_cgroups,
+		   plan_nr_shown(&plan->scope[SCOPE_CPU]), session_stats(world->session).cpus, in_cgroups,
 		   plan_nr_shown(&plan->scope[SCOPE_CGROUP]), world->admission.nr_status[CGROUP_COUNTED],
 		   world->tree ? cgroup_tree_size(world->tree) : 0, incomplete);
 	return true;

@@ -46,7 +46,7 @@ static void follow_cpus(struct world *world, struct reason *news)
 	uint64_t now = clock_monotonic_ns();
 
 	world->cpus_changed |= cpu_watch_has_changed(&world->cpu_watch);
-	(void)count_find_lost(world->count, &lost);
+	(void)session_find_lost(world->session, &lost);
 	if (!world->cpus_changed && (lost.nr == 0 || now < world->cpus_opened_at + RETRY_NS))
 		return;
 	world->cpus_opened_at = now;
@@ -121,7 +121,7 @@ void world_follow_machine(struct world *world, struct reason *news)
  * config is applied again. */
 static void retry_events(struct world *world)
 {
-	const struct plan *plan = count_plan(world->count);
+	const struct plan *plan = session_plan(world->session);
 	_cleanup_(reload_freep) struct reload *reload = NULL;
 	struct reason why;
 
@@ -129,8 +129,9 @@ static void retry_events(struct world *world)
 		return;
 	reload = calloc(1, sizeof(*reload));
 	if (!reload ||
-	    plan_config_count(&reload->count, world->config, world->machine, world->count, world->closer, &why) < 0 ||
-	    plan_nr_counted(count_plan(reload->count)) <= plan_nr_counted(plan))
+	    plan_config_session(&reload->session, world->config, world->machine, world->session, world->closer, &why) <
+		    0 ||
+	    plan_nr_counted(session_plan(reload->session)) <= plan_nr_counted(plan))
 		return;
 	world_commit(world, steal_ptr(reload), &why);
 }
@@ -143,7 +144,7 @@ void world_retry(struct world *world)
 		return;
 	world->retried_at = now;
 	retry_events(world);
-	count_mend_cpus(world->count);
+	session_mend_cpus(world->session);
 	if (!world->tree)
 		return;
 	admission_retry(&world->admission);

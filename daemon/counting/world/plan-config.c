@@ -89,13 +89,13 @@ static struct planner planner_for(const struct machine *machine, int cgroup_fd, 
 }
 
 static int plan_groups(struct plan **ret, const struct config *config, const struct machine *machine,
-		       const struct count *in_force, struct reason *why)
+		       const struct session *in_force, struct reason *why)
 {
 	struct group_list groups[_SCOPE_MAX] = {};
 	struct reason no_cgroups = {};
 	_cleanup_(closep) int cgroup_fd = machine_open_cgroups(machine, &no_cgroups);
 	const struct planner planner =
-		planner_for(machine, cgroup_fd, no_cgroups.text, in_force ? count_plan(in_force) : NULL);
+		planner_for(machine, cgroup_fd, no_cgroups.text, in_force ? session_plan(in_force) : NULL);
 	int r;
 
 	r = parse_groups(&groups[SCOPE_CPU], config, &config->cpu_groups, NULL, &machine->env, why);
@@ -106,7 +106,7 @@ static int plan_groups(struct plan **ret, const struct config *config, const str
 		r = parse_groups(&groups[SCOPE_CPU], config, &config->cgroup_groups, &config->cpu_groups, &machine->env,
 				 why);
 	if (r == 0 && in_force)
-		count_keep_events(in_force, groups);
+		session_keep_events(in_force, groups);
 	if (r == 0)
 		r = planner_make(&planner, groups, ret, why);
 	for (int scope = 0; r < 0 && scope < _SCOPE_MAX; scope++)
@@ -114,11 +114,11 @@ static int plan_groups(struct plan **ret, const struct config *config, const str
 	return r == -EEXIST ? -EINVAL : r;
 }
 
-int plan_config_count(struct count **ret, const struct config *config, const struct machine *machine,
-		      const struct count *in_force, struct async_close *closer, struct reason *why)
+int plan_config_session(struct session **ret, const struct config *config, const struct machine *machine,
+			const struct session *in_force, struct async_close *closer, struct reason *why)
 {
 	_cleanup_(plan_unrefp) struct plan *plan = NULL;
-	const struct count_options options = {
+	const struct session_options options = {
 		.cgroup_per_cpu = config->cgroup_per_cpu,
 		.linger = config->linger,
 		.cgroup_max = config->cgroup_max,
@@ -136,7 +136,7 @@ int plan_config_count(struct count **ret, const struct config *config, const str
 	async_close_pause(closer);
 	r = plan_groups(&plan, config, machine, in_force, why);
 	async_close_resume(closer);
-	if (r == 0 && count_new(ret, plan, &machine->cpus, &machine->privilege, &options) < 0)
+	if (r == 0 && session_new(ret, plan, &machine->cpus, &machine->privilege, &options) < 0)
 		r = reason_set(why, -ENOMEM, "out of memory");
 	bpf_end_trial();
 	return r;

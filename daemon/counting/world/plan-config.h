@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * From the config to a count: the groups that [cpu] and [cgroup] name are parsed into events, tried on the machine and
- * planned.
+ * From the config to a session: the groups that [cpu] and [cgroup] name are parsed into events, tried on the machine
+ * and planned.
  */
 
 #include "base/config/config.h"
@@ -12,12 +12,12 @@
 #include "counting/world/machine.h"
 
 /*
- * Makes a count of the config on the machine, which has to outlive it. in_force (or NULL) is the count that it is to
- * take over from: events that are open there need not be found by their names again. -EINVAL, with FILE:LINE in why:
+ * Makes a session of the config on the machine, which has to outlive it. in_force (or NULL) is the session that it is
+ * to take over from: events that are open there need not be found by their names again. -EINVAL, with FILE:LINE in why:
  * the config is wrong; -ENOMEM.
  */
-int plan_config_count(struct count **ret, const struct config *config, const struct machine *machine,
-		      const struct count *in_force, struct async_close *closer, struct reason *why);
+int plan_config_session(struct session **ret, const struct config *config, const struct machine *machine,
+			const struct session *in_force, struct async_close *closer, struct reason *why);
 
 /* Can an event that the plan could not count be opened on the machine by now? */
 bool plan_config_recovers(const struct plan *plan, const struct machine *machine);

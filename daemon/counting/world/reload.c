@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* One count after another: a reload, and whatever else works like one. */
+/* One session after another: a reload, and whatever else works like one. */
 
 #include "counting/world/world.h"
 
@@ -18,14 +18,14 @@ struct reload *reload_free(struct reload *reload)
 {
 	if (!reload)
 		return NULL;
-	count_free(reload->count);
+	session_free(reload->session);
 	machine_free(reload->machine);
 	config_free(reload->config);
 	free(reload);
 	return NULL;
 }
 
-/* The machine as it is now, and a count of the config on it. */
+/* The machine as it is now, and a session of the config on it. */
 static int prepare_count(struct reload **ret, const struct world *world, const struct config *config,
 			 struct reason *why)
 {
@@ -40,7 +40,7 @@ static int prepare_count(struct reload **ret, const struct world *world, const s
 	if (r >= 0)
 		r = capture_rules_check(config, &reload->machine->env, why);
 	if (r >= 0)
-		r = plan_config_count(&reload->count, config, reload->machine, world->count, world->closer, why);
+		r = plan_config_session(&reload->session, config, reload->machine, world->session, world->closer, why);
 	if (r >= 0)
 		*ret = steal_ptr(reload);
 	return r;
@@ -83,7 +83,7 @@ void world_use(struct world *world, struct machine *machine, struct config *conf
 	world_explain_no_crediting(world);
 	world->info = (struct machine_info){
 		.version = PACKAGE_VERSION,
-		.engine = count_engine_name(world->count),
+		.engine = session_engine_name(world->session),
 		.identity = &machine->identity,
 		.online = machine->online.nr,
 		.privilege = &machine->privilege,
@@ -154,39 +154,39 @@ static void explain_refusal(const struct world *world, struct reason *why)
 {
 	const struct privilege *privilege = &world->machine->privilege;
 
-	if (why->text[0] || privilege_may_count_cpus(privilege) || plan_nr_counted(count_plan(world->count)) == 0)
+	if (why->text[0] || privilege_may_count_cpus(privilege) || plan_nr_counted(session_plan(world->session)) == 0)
 		return;
 	privilege_explain(privilege, why);
 	reason_prefix(why, 0, "open events go on counting, and no new ones can be opened");
 }
 
-void world_take_over(struct world *world, struct count *from, struct reason *why)
+void world_take_over(struct world *world, struct session *from, struct reason *why)
 {
-	int r = count_takeover_begin(world->count, from);
+	int r = session_takeover_begin(world->session, from);
 
 	if (!why->text[0])
-		explain_lost_cpus(world, count_lost(world->count), why);
-	if (admission_move(&world->admission, world->count, from) < 0)
+		explain_lost_cpus(world, session_lost(world->session), why);
+	if (admission_move(&world->admission, world->session, from) < 0)
 		r = -ENOMEM;
-	if (count_takeover_end(world->count, from) < 0)
+	if (session_takeover_end(world->session, from) < 0)
 		r = -ENOMEM;
-	count_free(from);
+	session_free(from);
 	if (r < 0)
 		reason_set(why, 0, "out of memory: some totals restart at zero");
 }
 
 void world_commit(struct world *world, struct reload *reload, struct reason *why)
 {
-	struct count *from = world->count;
+	struct session *from = world->session;
 	const struct machine *next = reload->machine ? reload->machine : world->machine;
 
-	assert(reload->count);
+	assert(reload->session);
 	why->text[0] = '\0';
 	world_finish_profiles(world);
 	world_keep_or_drop_tree(world, reload->machine);
-	world->count = steal_ptr(reload->count);
+	world->session = steal_ptr(reload->session);
 	if (loses_cgroups(&world->machine->mount, &next->mount))
-		count_hold_cgroups(world->count, from);
+		session_hold_cgroups(world->session, from);
 	swap_with_reload(world, reload);
 	if (reload->config)
 		watch_cpus_again(world, reload->config);
@@ -200,7 +200,7 @@ void world_commit(struct world *world, struct reload *reload, struct reason *why
 	world_take_over(world, from, why);
 	explain_refusal(world, why);
 	if (!admission_is_waiting(&world->admission))
-		count_end_tries(world->count);
+		session_end_tries(world->session);
 	world->latest = snapshot_unref(world->latest);
 	world_follow_profiles(world);
 	reload_free(reload);

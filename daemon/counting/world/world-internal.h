@@ -24,8 +24,8 @@ struct world {
 	struct machine_info info;
 	struct reason no_crediting; /* world_no_crediting() */
 	struct async_close *closer;
-	struct count *count;
-	struct count *restored; /* from before a restart, until the start */
+	struct session *session;
+	struct session *restored; /* from before a restart, until the start */
 	struct clock_steps clock;
 	struct history history;
 	struct snapshot *latest; /* of the last reading; NULL: outdated, or not made yet */
@@ -67,19 +67,19 @@ struct world {
 struct reload {
 	struct machine *machine;
 	struct config *config;
-	struct count *count;
+	struct session *session;
 };
 
 /* Does what a reload of the config in force would do, on the machine as it is now. Errors as of world_new(). */
 int world_reapply(struct world *world, struct reason *why);
 
-/* Works out what world_no_crediting() returns, of the machine and the count in force. */
+/* Works out what world_no_crediting() returns, of the machine and the session in force. */
 void world_explain_no_crediting(struct world *world);
 
 /* Reads the clocks, and notes whether they have moved against each other. */
 struct clock_times world_note_clocks(struct world *world);
 
-/* Puts machine and config in force, beside the count that is. They are taken over. */
+/* Puts machine and config in force, beside the session that is. They are taken over. */
 void world_use(struct world *world, struct machine *machine, struct config *config);
 
 /* Makes the tree of the mount in force and reads it; its cgroups wait. Negative errno where there is no tree; 0 with a
@@ -90,9 +90,9 @@ int world_start_tree(struct world *world, struct reason *why);
  * a mount of another tree drops it. */
 void world_keep_or_drop_tree(struct world *world, const struct machine *next);
 
-/* The count in force takes over from another, which is freed. A sentence in why: totals were lost for want of memory,
+/* The session in force takes over from another, which is freed. A sentence in why: totals were lost for want of memory,
  * or CPUs were offline. */
-void world_take_over(struct world *world, struct count *from, struct reason *why);
+void world_take_over(struct world *world, struct session *from, struct reason *why);
 
 /* Every ten seconds: tries again whatever could not be opened or watched, in case there is room by now. */
 void world_retry(struct world *world);
@@ -104,7 +104,7 @@ void world_follow_profiles(struct world *world);
 /* Follows kernel.perf_event_max_sample_rate: lower rates where it is lower, none where samples could hang the kernel,
  * and those of the config when it allows them again. A sentence in news, also of events that the kernel has paused. */
 void world_follow_sample_rate(struct world *world, struct reason *news);
-/* Has it kept with the count until when samples were taken. */
+/* Has it kept with the session until when samples were taken. */
 void world_note_sampled(struct world *world);
 
 /* The end of an interval, for captures. */

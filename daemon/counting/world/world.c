@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-int world_new(struct world **ret, struct config *config, struct count *restored, struct reason *why)
+int world_new(struct world **ret, struct config *config, struct session *restored, struct reason *why)
 {
 	_cleanup_(world_freep) struct world *world = calloc(1, sizeof(*world));
 	_cleanup_(machine_freep) struct machine *machine = NULL;
@@ -30,7 +30,7 @@ int world_new(struct world **ret, struct config *config, struct count *restored,
 	r = container_finder_new(&world->finder);
 	if (r < 0)
 		return reason_set(why, r, "names of containers can't be looked for: %s", strerror(-r));
-	r = machine_new(&machine, config, restored ? count_topology(restored) : NULL, why);
+	r = machine_new(&machine, config, restored ? session_topology(restored) : NULL, why);
 	if (r < 0)
 		return r;
 	r = profiler_check(config, &machine->env, why);
@@ -38,13 +38,13 @@ int world_new(struct world **ret, struct config *config, struct count *restored,
 		r = capture_rules_check(config, &machine->env, why);
 	if (r < 0)
 		return r;
-	r = plan_config_count(&world->count, config, machine, restored, world->closer, why);
+	r = plan_config_session(&world->session, config, machine, restored, world->closer, why);
 	if (r < 0)
 		return r;
 
-	admission_init(&world->admission, world->count);
+	admission_init(&world->admission, world->session);
 	world->restored = restored;
-	world->sampled = restored ? count_sampled(restored) : 0;
+	world->sampled = restored ? session_sampled(restored) : 0;
 	world_use(world, steal_ptr(machine), config);
 	*ret = steal_ptr(world);
 	return 0;
@@ -61,8 +61,8 @@ struct world *world_free(struct world *world)
 	admission_release(&world->admission);
 	container_finder_free(world->finder);
 	cpu_watch_close(&world->cpu_watch);
-	count_free(world->restored);
-	count_free(world->count);
+	session_free(world->restored);
+	session_free(world->session);
 	async_close_free(world->closer);
 	cgroup_tree_free(world->tree);
 	machine_free(world->machine);
@@ -78,12 +78,12 @@ int world_start(struct world *world, struct reason *why)
 
 	assert(!world->tree);
 	why->text[0] = '\0';
-	if (!world->restored && count_add_cpus(world->count) < 0)
+	if (!world->restored && session_add_cpus(world->session) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (world->machine->mount.path)
 		r = world_start_tree(world, why);
 	if (!world->machine->mount.path && world->restored)
-		count_hold_cgroups(world->count, world->restored);
+		session_hold_cgroups(world->session, world->restored);
 	if (r == 0 && world->restored)
 		world_take_over(world, steal_ptr(world->restored), why);
 	world_follow_profiles(world);
@@ -97,7 +97,7 @@ bool world_admit(struct world *world, uint64_t budget)
 	bool more = !world_is_suspended(world) && admission_admit(&world->admission, budget);
 
 	if (!more)
-		count_end_tries(world->count);
+		session_end_tries(world->session);
 	return more;
 }
 
@@ -113,7 +113,7 @@ static bool is_stalled(const void *userdata, enum scope scope, size_t column)
 {
 	const char *why;
 
-	return count_column_state(userdata, scope, column, &why) == EVENT_STALLED;
+	return session_column_state(userdata, scope, column, &why) == EVENT_STALLED;
 }
 
 struct clock_times world_note_clocks(struct world *world)
@@ -128,7 +128,7 @@ static void take_history(struct world *world)
 {
 	const struct clock_times now = world_note_clocks(world);
 
-	history_take(&world->history, count_totals(world->count), &now, is_stalled, world->count);
+	history_take(&world->history, session_totals(world->session), &now, is_stalled, world->session);
 }
 
 /* A CPU that has come back is opened by the next check (world_follow_machine()), maybe in the next interval. */
@@ -136,7 +136,7 @@ static void note_online(struct world *world, struct cpulist *online)
 {
 	world->cpus_changed |= cpu_watch_has_changed(&world->cpu_watch);
 	if (cpulist_parse(online, world->cpu_watch.text) == 0 && online->nr > 0)
-		count_note_online(world->count, online);
+		session_note_online(world->session, online);
 }
 
 void world_tick(struct world *world)
@@ -146,12 +146,12 @@ void world_tick(struct world *world)
 
 	world_retry(world);
 	/* /proc/stat is read only while some event is suspected to stand still. */
-	if (count_is_in_doubt(world->count))
+	if (session_is_in_doubt(world->session))
 		busy = cpu_busy_update(&world->busy, &world->machine->cpus, world->config->procfs.text);
 	else
 		cpu_busy_forget(&world->busy);
 	note_online(world, &online);
-	count_tick(world->count, busy);
+	session_tick(world->session, busy);
 	take_history(world);
 	world_note_sampled(world);
 	world_tick_captures(world);
@@ -188,17 +188,17 @@ int world_snapshot(struct world *world, uint64_t max_age, const struct self_stat
 	struct self_stats self;
 	int r;
 
-	if (clock_monotonic_ns() - count_stats(world->count).last_read > max_age) {
+	if (clock_monotonic_ns() - session_stats(world->session).last_read > max_age) {
 		world->latest = snapshot_unref(world->latest);
 		world_retry(world);
-		count_read(world->count);
+		session_read(world->session);
 	}
 	if (world->latest) {
 		*ret = snapshot_ref(world->latest);
 		return 0;
 	}
 	self = world_self_stats(world, own);
-	r = snapshot_new(&world->latest, world->count, world->tree, &world->machine->topology, &options, &self);
+	r = snapshot_new(&world->latest, world->session, world->tree, &world->machine->topology, &options, &self);
 	if (r < 0)
 		return r;
 	add_busy(world, world->latest);
@@ -219,9 +219,9 @@ const struct machine *world_machine(const struct world *world)
 	return world->machine;
 }
 
-const struct count *world_count(const struct world *world)
+const struct session *world_session(const struct world *world)
 {
-	return world->count;
+	return world->session;
 }
 
 const struct clock_steps *world_clock(const struct world *world)

@@ -5,9 +5,9 @@
  * The world: config, machine, cgroup tree and counting put together. It knows neither the loop nor HTTP. The service
  * runs one for the life of the daemon; --check and --once run one for a moment.
  *
- * It owns the count in force. A reload, a change of CPUs or of kernel.perf_event_paranoid, another cgroup mount and a
- * restart all work alike: another count is made beside the one in force and takes over from it, so that whatever stays
- * configured goes on counting (reload.c). CPUs, the sysctl and mounts are checked from time to time (follow.c,
+ * It owns the session in force. A reload, a change of CPUs or of kernel.perf_event_paranoid, another cgroup mount and a
+ * restart all work alike: another session is made beside the one in force and takes over from it, so that whatever
+ * stays configured goes on counting (reload.c). CPUs, the sysctl and mounts are checked from time to time (follow.c,
  * mounts.c); cgroups are followed as the tree finds them (admission.h).
  *
  * A sentence (struct reason) that a function leaves is for the log; an empty one means that there is nothing to report.
@@ -26,11 +26,11 @@ struct world;
 /* --- life */
 
 /*
- * Probes the machine and plans events; nothing is counted yet. restored (or NULL) is a count to go on from, as after a
- * restart. config and restored are taken over, on success only. -EINVAL, with FILE:LINE in why: the config is wrong;
+ * Probes the machine and plans events; nothing is counted yet. restored (or NULL) is a session to go on from, as after
+ * a restart. config and restored are taken over, on success only. -EINVAL, with FILE:LINE in why: the config is wrong;
  * other negative errno: the machine, or memory.
  */
-int world_new(struct world **ret, struct config *config, struct count *restored, struct reason *why);
+int world_new(struct world **ret, struct config *config, struct session *restored, struct reason *why);
 struct world *world_free(struct world *world);
 DEFINE_CLEANUP(struct world *, world_free)
 
@@ -81,7 +81,7 @@ void world_follow_machine(struct world *world, struct reason *news);
  * otherwise a check costs a statx(2) and a small file. Three cases: the hierarchy is mounted elsewhere, and the tree
  * goes on there; the mount is gone, and the tree waits two seconds for it to come back, with everything still counting;
  * or another hierarchy counts, or none, and the config is applied again, with the cgroups' totals held meanwhile
- * (count_hold_cgroups()).
+ * (session_hold_cgroups()).
  */
 void world_follow_mounts(struct world *world, bool notified, struct reason *news);
 
@@ -144,7 +144,7 @@ void world_commit(struct world *world, struct reload *reload, struct reason *why
 
 const struct config *world_config(const struct world *world);
 const struct machine *world_machine(const struct world *world);
-const struct count *world_count(const struct world *world);
+const struct session *world_session(const struct world *world);
 /* Up to the last reading, of counters or samples. Stays at its place for the world's life. */
 const struct clock_steps *world_clock(const struct world *world);
 /* Up to the end of the last interval. Stays at its place for the world's life. */

@@ -148,7 +148,7 @@ static void print_profiles(const struct world *world)
 static void print_machine(const struct world *world)
 {
 	const struct machine *machine = world_machine(world);
-	const struct count *count = world_count(world);
+	const struct session *session = world_session(world);
 	_cleanup_(freep) char *online = cpulist_format(&machine->online), *cpus = cpulist_format(&machine->cpus);
 	struct reason counted = {};
 	struct utsname name = {};
@@ -161,18 +161,19 @@ static void print_machine(const struct world *world)
 	if (machine->cpus_problem.text[0])
 		print_line("  problem: %s", machine->cpus_problem.text);
 	print_privileges(&machine->privilege);
-	print_pmus(machine, &count_plan(count)->pmus);
+	print_pmus(machine, &session_plan(session)->pmus);
 	print_line("tracefs: %s", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
 	print_cgroups(world);
 	print_profiles(world);
 	print_line("open files: %zu for counting (%zu a cgroup); counting everything configured needs a limit of %zu; "
 		   "it is %" PRIu64,
-		   count_stats(count).fds, count_fds_per_cgroup(count), world_needed_fds(world), world_fd_limit(world));
+		   session_stats(session).fds, session_fds_per_cgroup(session), world_needed_fds(world),
+		   world_fd_limit(world));
 }
 
 /* The events' reasons, each once: they are long, and many events share one. */
 struct reasons {
-	const char **texts; /* borrowed, of the plan and the count */
+	const char **texts; /* borrowed, of the plan and the session */
 	size_t nr;
 };
 
@@ -209,7 +210,7 @@ static void print_reasons(const struct reasons *reasons)
 /* Prints the events of a scope; returns the number of those that are counted nowhere. */
 static size_t print_events(const struct world *world, enum scope scope, struct reasons *reasons)
 {
-	const struct scope_plan *plan = &count_plan(world_count(world))->scope[scope];
+	const struct scope_plan *plan = &session_plan(world_session(world))->scope[scope];
 	size_t lost = 0;
 
 	print_line("%s", "");
@@ -219,7 +220,7 @@ static size_t print_events(const struct world *world, enum scope scope, struct r
 		_cleanup_(buf_release) struct buf title = {};
 		struct reason number = {};
 		const char *why;
-		enum event_state state = count_column_state(world_count(world), scope, i, &why);
+		enum event_state state = session_column_state(world_session(world), scope, i, &why);
 
 		event_title(&title, column->event);
 		if (why)
@@ -227,7 +228,7 @@ static size_t print_events(const struct world *world, enum scope scope, struct r
 		print_line("  %-12s %-28.*s %s%s", column->group->name, (int)title.len, title.data ?: "",
 			   event_state_name(state), number.text);
 		lost += state != EVENT_OK && state != EVENT_MULTIPLEXED &&
-			!count_column_is_partial(world_count(world), scope, i);
+			!session_column_is_partial(world_session(world), scope, i);
 	}
 	return lost;
 }
@@ -275,7 +276,7 @@ static size_t print_left_out(const struct world *world)
 	const struct cgroup *cgroup;
 
 	/* With no event to count in cgroups, the list of events shows why. */
-	if (!tree || count_plan(world_count(world))->scope[SCOPE_CGROUP].nr_sets == 0)
+	if (!tree || session_plan(world_session(world))->scope[SCOPE_CGROUP].nr_sets == 0)
 		return 0;
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all) {
 		if (!cgroup->why)

@@ -53,21 +53,21 @@ struct keeper *keeper_free(struct keeper *keeper)
 	return NULL;
 }
 
-struct count *keeper_restore(struct keeper *keeper, const struct config *config, struct listen_fds *passed)
+struct session *keeper_restore(struct keeper *keeper, const struct config *config, struct listen_fds *passed)
 {
 	struct reason news;
 	bool lost;
-	struct count *count = store_restore(keeper->store, passed,
-					    fd_budget_reserve(UINT64_MAX, config->max_connections), &news, &lost);
+	struct session *session = store_restore(keeper->store, passed,
+						fd_budget_reserve(UINT64_MAX, config->max_connections), &news, &lost);
 
 	if (news.text[0])
 		log_line(lost ? LOG_WARNING : LOG_NOTICE, "%s", news.text);
-	return count;
+	return session;
 }
 
 void keeper_save(struct keeper *keeper)
 {
-	int r = store_save(keeper->store, world_count(keeper->world));
+	int r = store_save(keeper->store, world_session(keeper->world));
 
 	/* That everything is kept again is known only after an update. */
 	if (r < 0)
@@ -78,7 +78,7 @@ void keeper_update(struct keeper *keeper)
 {
 	uint64_t start = clock_monotonic_ns();
 
-	report_kept(keeper->report, store_keep(keeper->store, world_count(keeper->world)));
+	report_kept(keeper->report, store_keep(keeper->store, world_session(keeper->world)));
 	keeper->took_ns = clock_monotonic_ns() - start;
 }
 
@@ -87,7 +87,7 @@ void keeper_update_soon(struct keeper *keeper)
 	uint64_t delay = keeper->took_ns * UPDATE_SHARE;
 	int armed;
 
-	if (!store_is_behind(keeper->store, world_count(keeper->world)) ||
+	if (!store_is_behind(keeper->store, world_session(keeper->world)) ||
 	    sd_event_source_get_enabled(keeper->timer, &armed) < 0 || armed != SD_EVENT_OFF)
 		return;
 	if (delay < UPDATE_DELAY_NS)
@@ -116,7 +116,7 @@ int keeper_start(struct keeper *keeper, sd_event *loop, const struct world *worl
 	if (r < 0)
 		return r;
 	keeper->world = world;
-	r = store_begin(keeper->store, world_count(world));
+	r = store_begin(keeper->store, world_session(world));
 	if (r < 0)
 		log_warning("cannot remove the totals saved at the last stop (%s): a later start may use them again",
 			    strerror(-r));
@@ -128,7 +128,7 @@ void keeper_leave(struct keeper *keeper)
 {
 	struct reason why;
 
-	if (store_leave(keeper->store, world_count(keeper->world), &why) < 0)
+	if (store_leave(keeper->store, world_session(keeper->world), &why) < 0)
 		log_warning("%s", why.text);
 }
 

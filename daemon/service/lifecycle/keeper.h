@@ -24,8 +24,8 @@ int keeper_new(struct keeper **ret, struct report *report, struct reason *why);
 struct keeper *keeper_free(struct keeper *keeper);
 DEFINE_CLEANUP(struct keeper *, keeper_free)
 
-/* The count of the instance before this one, or NULL; logs what was found. It may not outlive the keeper. */
-struct count *keeper_restore(struct keeper *keeper, const struct config *config, struct listen_fds *passed);
+/* The session of the instance before this one, or NULL; logs what was found. It may not outlive the keeper. */
+struct session *keeper_restore(struct keeper *keeper, const struct config *config, struct listen_fds *passed);
 
 /* Begins to keep what the world counts, which has started. Both are borrowed. Negative errno of the loop. */
 int keeper_start(struct keeper *keeper, sd_event *loop, const struct world *world);

@@ -38,7 +38,7 @@ static void release_service(struct service *service)
 {
 	listener_free(service->listener);
 	schedule_free(service->schedule);
-	/* A restored count refers to the store. */
+	/* A restored session refers to the store. */
 	world_free(service->world);
 	keeper_free(service->keeper);
 	report_free(service->report);
@@ -264,7 +264,7 @@ static int make_loop(struct service *service, struct reason *why)
 /* The world goes on from what an instance before this one has kept. */
 static int make_world(struct service *service, struct listen_fds *passed, struct reason *why)
 {
-	_cleanup_(count_freep) struct count *restored = NULL;
+	_cleanup_(session_freep) struct session *restored = NULL;
 	_cleanup_(config_freep) struct config *config = NULL;
 	int r = options_load_config(&config, service->options, why);
 
@@ -276,7 +276,7 @@ static int make_world(struct service *service, struct listen_fds *passed, struct
 	r = world_new(&service->world, config, restored, why);
 	if (r < 0)
 		return r;
-	config = NULL; /* taken over, as is the count */
+	config = NULL; /* taken over, as is the session */
 	restored = NULL;
 	return 0;
 }

@@ -83,14 +83,15 @@ static bool is_due(const struct reported *reported, enum event_state state, uint
 }
 
 /* Logs the i-th column, and those after it that have changed to the same state for the same reason, as one line. */
-static void log_state(struct reported *reported, uint64_t now, const struct count *count, enum scope scope, size_t i)
+static void log_state(struct reported *reported, uint64_t now, const struct session *session, enum scope scope,
+		      size_t i)
 {
-	const struct scope_plan *plan = &count_plan(count)->scope[scope];
+	const struct scope_plan *plan = &session_plan(session)->scope[scope];
 	struct log_field fields[LOG_FIELDS_MAX];
 	_cleanup_(buf_release) struct buf names = {};
 	_cleanup_(freep) char *text = NULL;
 	const char *why, *other_why;
-	enum event_state state = count_column_state(count, scope, i, &why);
+	enum event_state state = session_column_state(session, scope, i, &why);
 	size_t nr_fields = 0;
 
 	fields[nr_fields++] = (struct log_field){ "SCOPE", scope_name(scope) };
@@ -98,7 +99,7 @@ static void log_state(struct reported *reported, uint64_t now, const struct coun
 	for (size_t k = i; k < plan_nr_shown(plan); k++) {
 		const struct event *event = plan->columns[k].event;
 
-		if (count_column_state(count, scope, k, &other_why) != state || !is_due(&reported[k], state, now) ||
+		if (session_column_state(session, scope, k, &other_why) != state || !is_due(&reported[k], state, now) ||
 		    strcmp(why ?: "", other_why ?: "") != 0)
 			continue;
 		buf_str(&names, names.len ? ", " : "");
@@ -118,16 +119,16 @@ static void log_state(struct reported *reported, uint64_t now, const struct coun
 /* Logs columns that have begun or ceased to be counted, a line for each reason. */
 static void log_states(struct report *report, const struct world *world, enum scope scope)
 {
-	const struct count *count = world_count(world);
+	const struct session *session = world_session(world);
 	struct reported *reported = report->reported[scope];
 	uint64_t now = clock_monotonic_ns();
 
-	for (size_t i = 0; i < plan_nr_shown(&count_plan(count)->scope[scope]); i++) {
+	for (size_t i = 0; i < plan_nr_shown(&session_plan(session)->scope[scope]); i++) {
 		const char *why;
-		enum event_state state = count_column_state(count, scope, i, &why);
+		enum event_state state = session_column_state(session, scope, i, &why);
 
 		if (is_due(&reported[i], state, now))
-			log_state(reported, now, count, scope, i);
+			log_state(reported, now, session, scope, i);
 		else if (is_counting_state(state) == is_counting_state(reported[i].state))
 			reported[i].state = state;
 	}
@@ -194,7 +195,7 @@ void report_states(struct report *report, const struct world *world)
 	struct reason status;
 	bool counting;
 
-	if (follow_plan(report, count_plan(world_count(world))) == 0)
+	if (follow_plan(report, session_plan(world_session(world))) == 0)
 		for (int scope = 0; scope < _SCOPE_MAX; scope++)
 			log_states(report, world, (enum scope)scope);
 	log_rules(report, world);
@@ -287,7 +288,7 @@ static void report_all_left_out(struct report *report, const struct world *world
 {
 	static const enum cgroup_status statuses[] = { CGROUP_OVER_MAX, CGROUP_OVER_FDS, CGROUP_FAILED };
 
-	if (count_plan(world_count(world))->scope[SCOPE_CGROUP].nr_sets == 0)
+	if (session_plan(world_session(world))->scope[SCOPE_CGROUP].nr_sets == 0)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
 		report_left_out(report, world, statuses[i]);

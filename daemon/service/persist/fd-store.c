@@ -285,12 +285,12 @@ static void forget_events(struct fd_store *store)
 	store->table.nr = 0;
 }
 
-int fd_store_update(struct fd_store *store, const struct count *count)
+int fd_store_update(struct fd_store *store, const struct session *session)
 {
 	struct event_table now = {};
 	int r;
 
-	count_each_kept(count, add_open_event, &now);
+	session_each_kept(session, add_open_event, &now);
 	if (now.failed) {
 		free(now.events);
 		return -ENOMEM;

@@ -38,10 +38,10 @@ DEFINE_CLEANUP(struct fd_store *, fd_store_free)
  * some events are in the pool and not in the list: the next update stores them again. */
 void fd_store_adopt(struct fd_store *store, struct listen_fds *passed, struct kept_pool *pool);
 
-/* Brings the parcels up to date with the perf events that count has open. A call makes a few parcels only, since
+/* Brings the parcels up to date with the perf events that session has open. A call makes a few parcels only, since
  * systemd may be slow to read: fd_store_is_current() tells whether all are done. Negative errno of the last parcel that
  * failed, which the next call tries again. */
-int fd_store_update(struct fd_store *store, const struct count *count);
+int fd_store_update(struct fd_store *store, const struct session *session);
 bool fd_store_is_current(const struct fd_store *store);
 
 /* Perf events in the list. */

@@ -31,7 +31,7 @@ struct store {
 	char *state_folder, *state_file, *running_file; /* NULL: no state directory */
 	int claim;					/* the fd that locks it; -1: none */
 	char *boot_id;
-	struct privilege privilege; /* for restored counts to refer to */
+	struct privilege privilege; /* for restored sessions to refer to */
 
 	/* In the fd store; all of this is unused where systemd keeps nothing for this process. */
 	bool has_fd_store;
@@ -40,7 +40,7 @@ struct store {
 	unsigned next; /* the one to be written next */
 	struct fd_store *events;
 	bool is_kept;	  /* image and perf events are up to date, as of … */
-	uint64_t changes; /* … this many opened and closed (struct count_stats) */
+	uint64_t changes; /* … this many opened and closed (struct session_stats) */
 
 	struct buf image; /* the last one made */
 	struct store_stats stats;
@@ -105,11 +105,11 @@ struct store_stats store_stats(const struct store *store)
 
 /* --- images */
 
-static int make_image(struct store *store, const struct count *count)
+static int make_image(struct store *store, const struct session *session)
 {
 	store->image.len = 0;
 	store->image.failed = false;
-	if (!count_save(count, store->boot_id, &store->image))
+	if (!session_save(session, store->boot_id, &store->image))
 		return -ENOMEM;
 	store->stats.image_bytes = store->image.len;
 	store->stats.saves++;
@@ -138,14 +138,14 @@ static int write_memory(struct store *store)
 	return 0;
 }
 
-int store_save(struct store *store, const struct count *count)
+int store_save(struct store *store, const struct session *session)
 {
 	uint64_t start = clock_monotonic_ns();
 	int r;
 
 	if (!store->has_fd_store)
 		return 0;
-	r = make_image(store, count);
+	r = make_image(store, session);
 	if (r == 0)
 		r = write_memory(store);
 	/* After a failure the store is behind until store_keep() has succeeded: it is tried again soon. */
@@ -164,21 +164,21 @@ static void mark_running(const struct store *store)
 		(void)write_all(fd, store->boot_id, strlen(store->boot_id));
 }
 
-int store_begin(struct store *store, const struct count *count)
+int store_begin(struct store *store, const struct session *session)
 {
 	if (!store->state_file)
 		return 0;
-	(void)store_save(store, count);
+	(void)store_save(store, session);
 	mark_running(store);
 	return unlink(store->state_file) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-bool store_is_behind(const struct store *store, const struct count *count)
+bool store_is_behind(const struct store *store, const struct session *session)
 {
-	return store->has_fd_store && (!store->is_kept || store->changes != count_stats(count).changes);
+	return store->has_fd_store && (!store->is_kept || store->changes != session_stats(session).changes);
 }
 
-int store_keep(struct store *store, const struct count *count)
+int store_keep(struct store *store, const struct session *session)
 {
 	uint64_t start;
 	int r;
@@ -187,13 +187,13 @@ int store_keep(struct store *store, const struct count *count)
 		return 0;
 	/* The image comes first: an event that is stored without being in an image could not be used, and one that is
 	 * in the image without being stored would be reported as lost. */
-	r = store_save(store, count);
+	r = store_save(store, session);
 	if (r < 0)
 		return r;
 	start = clock_monotonic_ns();
-	r = fd_store_update(store->events, count);
+	r = fd_store_update(store->events, session);
 	store->is_kept = r == 0 && fd_store_is_current(store->events);
-	store->changes = count_stats(count).changes;
+	store->changes = session_stats(session).changes;
 	/* After a failure that leaves no table, the last number stands. */
 	if (r == 0 || fd_store_nr_events(store->events) > 0)
 		store->stats.kept = fd_store_nr_events(store->events);
@@ -211,20 +211,20 @@ static int write_state_file(const struct store *store)
 }
 
 /* To the end, however long systemd takes to read. */
-static int keep_all(struct store *store, const struct count *count)
+static int keep_all(struct store *store, const struct session *session)
 {
 	int r;
 
 	do
-		r = store_keep(store, count);
+		r = store_keep(store, session);
 	while (r == 0 && !store->is_kept);
 	return r;
 }
 
-int store_leave(struct store *store, const struct count *count, struct reason *why)
+int store_leave(struct store *store, const struct session *session, struct reason *why)
 {
 	/* One image goes to both places; the next start prefers the fd store's, which has its perf events. */
-	int kept = store->has_fd_store ? keep_all(store, count) : make_image(store, count);
+	int kept = store->has_fd_store ? keep_all(store, session) : make_image(store, session);
 	int saved = store->state_file ? write_state_file(store) : 0;
 
 	if (store->running_file && saved == 0)
@@ -344,11 +344,11 @@ static size_t find_candidates(const struct store *store, struct candidate candid
 	return nr;
 }
 
-static void describe_restored(const struct candidate *candidate, const struct count *count,
+static void describe_restored(const struct candidate *candidate, const struct session *session,
 			      const struct kept_pool *pool, struct reason *news)
 {
 	uint64_t now = clock_monotonic_ns(), age = now > candidate->info.saved_at ? now - candidate->info.saved_at : 0;
-	size_t open = count_stats(count).fds;
+	size_t open = session_stats(session).fds;
 
 	if (pool->nr_missed == 0 && (open || candidate->memory >= 0))
 		reason_set(news, 0, "totals go on from %s, with all of %zu perf events, that have counted meanwhile",
@@ -392,12 +392,12 @@ static size_t pool_limit(const struct privilege *privilege, uint64_t fd_reserve)
 	return privilege->fd_limit - half > fd_reserve ? privilege->fd_limit - fd_reserve : half;
 }
 
-struct count *store_restore(struct store *store, struct listen_fds *passed, uint64_t fd_reserve, struct reason *news,
-			    bool *ret_lost)
+struct session *store_restore(struct store *store, struct listen_fds *passed, uint64_t fd_reserve, struct reason *news,
+			      bool *ret_lost)
 {
 	struct candidate candidates[3] = {};
 	_cleanup_(kept_pool_release) struct kept_pool pool = {};
-	struct count *count = NULL;
+	struct session *session = NULL;
 	struct reason why = {};
 	size_t nr, used = 0;
 	bool lost;
@@ -410,22 +410,22 @@ struct count *store_restore(struct store *store, struct listen_fds *passed, uint
 	nr = find_candidates(store, candidates, &why);
 	lost = why.text[0];
 	nr = sort_candidates(candidates, nr, store->boot_id, &why, &lost);
-	for (size_t i = 0; i < nr && !count; i++)
-		if (count_restore(&count, candidates[i].bytes, candidates[i].size, store->boot_id, &store->privilege,
-				  &pool, &why) == 0)
-			describe_restored(&candidates[used = i], count, &pool, news);
+	for (size_t i = 0; i < nr && !session; i++)
+		if (session_restore(&session, candidates[i].bytes, candidates[i].size, store->boot_id,
+				    &store->privilege, &pool, &why) == 0)
+			describe_restored(&candidates[used = i], session, &pool, news);
 		else
 			lost = true;
 	/* The image that totals go on from is overwritten last. A newer one that makes no sense is of no use. */
 	store->next = nr && candidates[used].memory == 0;
 	for (size_t i = 0; i < nr; i++)
 		candidate_release(&candidates[i]);
-	if (!count && why.text[0])
+	if (!session && why.text[0])
 		reason_set(news, 0, "totals restart at zero, the saved ones can't be used: %s", why.text);
-	else if (!count && pool.nr)
+	else if (!session && pool.nr)
 		reason_set(news, 0, "totals restart at zero: found %zu perf events but no usable image", pool.nr);
-	else if (!count)
+	else if (!session)
 		lost |= explain_none_saved(store, news);
-	*ret_lost = pool.nr_missed || (!count && (lost || pool.nr));
-	return count;
+	*ret_lost = pool.nr_missed || (!session && (lost || pool.nr));
+	return session;
 }

@@ -39,29 +39,29 @@ DEFINE_CLEANUP(struct store *, store_free)
 int store_claim(struct store *store, struct reason *why);
 
 /*
- * Takes the store's files out of the list and makes a count to go on from, as it was when it was last saved. NULL:
+ * Takes the store's files out of the list and makes a session to go on from, as it was when it was last saved. NULL:
  * there is nothing, or nothing that can be used. fd_reserve: files that stay free for others, out of the limit of open
  * files, but no more than half of it. news is a sentence for the log, or empty; *ret_lost: some counts are lost.
  */
-struct count *store_restore(struct store *store, struct listen_fds *passed, uint64_t fd_reserve, struct reason *news,
-			    bool *ret_lost);
+struct session *store_restore(struct store *store, struct listen_fds *passed, uint64_t fd_reserve, struct reason *news,
+			      bool *ret_lost);
 
 /* Call it when counting has begun: the image in the state directory is now outdated and is removed, after another one
  * was written to the fd store. Negative errno where it can't be removed. */
-int store_begin(struct store *store, const struct count *count);
+int store_begin(struct store *store, const struct session *session);
 
 /* Writes the image, where there is an fd store. Negative errno where it can't be written. */
-int store_save(struct store *store, const struct count *count);
+int store_save(struct store *store, const struct session *session);
 
 /* Is the store out of date: was something opened or closed since store_keep(), or did that not finish? */
-bool store_is_behind(const struct store *store, const struct count *count);
+bool store_is_behind(const struct store *store, const struct session *session);
 /* Saves, and brings the parcels up to date: as many as one call makes (fd_store_update()), after which the store may
  * still be behind. Negative errno: some of it could not be kept. */
-int store_keep(struct store *store, const struct count *count);
+int store_keep(struct store *store, const struct session *session);
 
 /* At the stop: keeps all and writes the state directory, which is then free for another daemon. Negative errno with the
  * sentence in why. */
-int store_leave(struct store *store, const struct count *count, struct reason *why);
+int store_leave(struct store *store, const struct session *session, struct reason *why);
 
 struct store_stats {
 	uint64_t saves, save_ns; /* images written; time spent on that and on parcels */

@@ -109,7 +109,7 @@ static void follow(struct closed *c)
 /* What is due every ten seconds. */
 static void retry(struct closed *c)
 {
-	count_tick(c->w->count, NULL);
+	session_tick(c->w->session, NULL);
 	admission_retry(&c->admission);
 	if (cgroup_tree_is_incomplete(c->w->tree))
 		cgroup_tree_rescan(c->w->tree);
@@ -123,7 +123,7 @@ static void begin_tree(struct closed *c)
 	struct reason why;
 
 	w->tree = cgroup_tree_free(w->tree);
-	admission_init(&c->admission, w->count);
+	admission_init(&c->admission, w->session);
 	assert_int_equal(cgroup_tree_new(&w->tree, w->dir, &c->filter, &observer, &why), 0);
 	c->admission.tree = w->tree;
 	assert_int_equal(cgroup_tree_start(w->tree, &why), 0);
@@ -136,13 +136,13 @@ static void begin(struct closed *c)
 	as_daemon();
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	make_plan(w);
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	begin_tree(c);
 	follow(c);
 }
 
-static void replace_count(struct closed *c, struct count *old)
+static void replace_count(struct closed *c, struct session *old)
 {
 	struct count_world *w = c->w;
 
@@ -150,7 +150,7 @@ static void replace_count(struct closed *c, struct count *old)
 	takeover_begin(w, old);
 	if (!c->admission.tree)
 		begin_tree(c);
-	assert_int_equal(admission_move(&c->admission, w->count, old), 0);
+	assert_int_equal(admission_move(&c->admission, w->session, old), 0);
 	takeover_end(w, old);
 }
 
@@ -191,7 +191,7 @@ static void test_reload(void **state)
 	change_mode(c, 0700);
 
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
-	replace_count(c, w->count);
+	replace_count(c, w->session);
 	assert_status(c, "/a", CGROUP_COUNTED);
 	assert_null(a->why);
 	assert_true(event->open);
@@ -215,7 +215,7 @@ static void test_reload_with_more(void **state)
 
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
-	replace_count(c, w->count);
+	replace_count(c, w->session);
 	follow(c);
 	assert_status(c, "/a", CGROUP_COUNTED);
 	assert_non_null(strstr(a->why, "can't be opened"));
@@ -230,7 +230,7 @@ static void test_reload_with_more(void **state)
 	retry(c);
 	assert_null(a->why);
 	fake_run(a->identity->id, 0, 1000, 1000, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 13);
 	assert_cell(w, ROW_ALL_CPUS, a, 2, true, 4);
 }
@@ -244,7 +244,7 @@ static void test_restart(void **state)
 
 	begin(c);
 	fake_run(find_cgroup(w, "/a")->identity->id, 0, 1000, 1000, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	change_mode(c, 0700);
 	stop(w, &saved);
 	fake_run(find_cgroup(w, "/a")->identity->id, 0, 1000, 1000, 1);
@@ -255,7 +255,7 @@ static void test_restart(void **state)
 	replace_count(c, restore(w, &saved, NONE_MISSING));
 	assert_status(c, "/a", CGROUP_COUNTED);
 	fake_run(find_cgroup(w, "/a")->identity->id, 0, 1000, 1000, 2);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, find_cgroup(w, "/a"), 0, true, 10);
 }
 
@@ -288,7 +288,7 @@ static void test_removed_below(void **state)
 	assert_null(find_or_null(c, "/a/x"));
 	assert_status(c, "/a/y", CGROUP_COUNTED);
 	assert_status(c, "/a", CGROUP_COUNTED);
-	assert_int_equal(fake_perf.nr_open, 2U * 2U * w->cpus.nr + count_stats(w->count).canaries);
+	assert_int_equal(fake_perf.nr_open, 2U * 2U * w->cpus.nr + session_stats(w->session).canaries);
 
 	/* Renamed (v1): where it has gone can't be seen. */
 	as_owner();

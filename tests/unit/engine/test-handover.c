@@ -41,9 +41,9 @@ static int happen_always(enum fake_call call)
 
 static void reload_cpus(struct count_world *w)
 {
-	struct count *old = reload_begin(w);
+	struct session *old = reload_begin(w);
 
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
 }
 
@@ -51,8 +51,8 @@ static void reload_cpus(struct count_world *w)
 static void start_counting(struct count_world *w, uint64_t *began)
 {
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	count_tick(w->count, NULL);
+	assert_int_equal(session_add_cpus(w->session), 0);
+	session_tick(w->session, NULL);
 	for (size_t i = 0; i < w->cpus.nr; i++)
 		began[i] = happened - row_of(w, w->cpus.cpu[i], NULL)->cells[0].total;
 	fake_perf.fault = happen_always;
@@ -62,7 +62,7 @@ static void start_counting(struct count_world *w, uint64_t *began)
 static void assert_exact(struct count_world *w, const uint64_t *began, size_t column, size_t group)
 {
 	fake_perf.fault = NULL;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (size_t i = 0; i < w->cpus.nr; i++) {
 		assert_cell(w, w->cpus.cpu[i], NULL, column, true, happened - began[i]);
 		assert_int_equal(row_of(w, w->cpus.cpu[i], NULL)->times[group].enabled, 1000 * (happened - began[i]));
@@ -112,7 +112,7 @@ static void test_groups_merge_and_part(void **state)
 		reload_cpus(w);
 		assert_exact(w, began, 0, 0);
 		fake_perf.fault = NULL;
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		for (size_t k = 0; k < w->cpus.nr; k++)
 			assert_cell(w, w->cpus.cpu[k], NULL, 1, true, happened - began[k]);
 		fake_perf.fault = happen_always;
@@ -151,7 +151,7 @@ static void test_rare_event(void **state)
 static void test_hardware_in_a_cgroup(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 	struct cgroup *a;
 	uint64_t began;
 
@@ -160,7 +160,7 @@ static void test_hardware_in_a_cgroup(void **state)
 	make_dir(w, "a");
 	start(w);
 	a = add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	began = happened;
 	fake_perf.fault = happen_always;
 	add_group(w, SCOPE_CGROUP, "core", false, hardware, 2);
@@ -168,7 +168,7 @@ static void test_hardware_in_a_cgroup(void **state)
 	add_cgroup(w, "/a");
 	takeover_end(w, old);
 	fake_perf.fault = NULL;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 3 * (happened - began));
 }
 
@@ -176,7 +176,7 @@ static void test_hardware_in_a_cgroup(void **state)
 static void test_root_is_fed(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 	struct cgroup *root;
 	uint64_t sum;
 
@@ -184,7 +184,7 @@ static void test_root_is_fed(void **state)
 	add_group(w, SCOPE_CPU, "g", false, one, 1);
 	add_group(w, SCOPE_CGROUP, "g", false, one, 1);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	root = find_cgroup(w, "/");
 	root->identity->id = CGROUP_ROOT_ID;
 	add_cgroup(w, "/");
@@ -193,7 +193,7 @@ static void test_root_is_fed(void **state)
 		add_group(w, SCOPE_CPU, "g", false, i % 2 ? one : two, i % 2 ? 1 : 2);
 		add_group(w, SCOPE_CGROUP, "g", false, i % 2 ? one : two, i % 2 ? 1 : 2);
 		old = reload_begin(w);
-		assert_int_equal(count_add_cpus(w->count), 0);
+		assert_int_equal(session_add_cpus(w->session), 0);
 		add_cgroup(w, "/");
 		takeover_end(w, old);
 		sum = 0;
@@ -213,12 +213,12 @@ static void test_pinned(void **state)
 	fake_perf.counters = 2;
 	add_group(w, SCOPE_CPU, "core", false, hardware, 1)->events.events[0].attr.pinned = 1;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	happen(5);
 	add_group(w, SCOPE_CPU, "core", false, hardware, 2)->events.events[0].attr.pinned = 1;
 	reload_cpus(w);
 	happen(3);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 0, NULL, 0, true, 8);
 	assert_cell(w, 0, NULL, 1, true, 3);
 }
@@ -243,16 +243,16 @@ static void test_failed_readings(void **state)
 		happen(10);
 		failing = nr;
 		if (nr > 1) {
-			struct count *old = reload_begin(w);
+			struct session *old = reload_begin(w);
 
 			fake_perf.fault = fail_reads;
-			assert_int_equal(count_add_cpus(w->count), 0);
+			assert_int_equal(session_add_cpus(w->session), 0);
 			fake_perf.fault = NULL;
 			takeover_end(w, old);
 		}
 	}
 	happen(10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (size_t i = 0; i < w->cpus.nr; i++)
 		assert_cell(w, w->cpus.cpu[i], NULL, 0, true, 120);
 }

@@ -28,7 +28,7 @@ static struct cgroup *start_both(struct count_world *w)
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
 	add_group(w, SCOPE_CGROUP, "tasks", false, software, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	return add_root(w);
 }
 
@@ -40,17 +40,17 @@ static void test_no_events_of_its_own(void **state)
 
 	/* Two events on each of three CPUs, and for the root the two of the other group, of whole CPUs. */
 	assert_int_equal(fake_perf.nr_open, 6 + 6);
-	assert_int_equal(count_stats(w->count).fds, 6 + 6);
+	assert_int_equal(session_stats(w->session).fds, 6 + 6);
 	assert_non_null(fake_find(SW, 2, 5, 0));
 	nr = fake_perf.nr_calls;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, root, 0, true, 0);
 
 	/* Scaled as on each CPU, and the sum of them. */
 	fake_run(0, 0, 1000, 1000, 10);
 	fake_run(0, 1, 1000, 500, 100);
 	fake_run(0, 5, 1000, 1000, 1000);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (size_t column = 0; column < 2; column++) {
 		assert_cell(w, 1, NULL, column, true, 200);
 		assert_cell(w, ALL, root, column, true, 10 + 200 + 1000);
@@ -64,14 +64,14 @@ static void test_no_events_of_its_own(void **state)
 	/* What waits for the PMU on one CPU waits in the root as well. */
 	fake_run(0, 0, 1000, 0, 0);
 	fake_run(0, 1, 1000, 1000, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, root, 0, true, 1211);
 	fake_run(0, 0, 1000, 1000, 5);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 0, NULL, 0, true, 10 + 10);
 	assert_cell(w, ALL, root, 0, true, 1221);
 
-	count_remove_cgroup(w->count, root, false);
+	session_remove_cgroup(w->session, root, false);
 	assert_int_equal(fake_perf.nr_open, 6);
 }
 
@@ -83,7 +83,7 @@ static void test_per_cpu(void **state)
 	w->options.cgroup_per_cpu = true;
 	root = start_both(w);
 	fake_run(0, 1, 1000, 1000, 7);
-	count_read(w->count);
+	session_read(w->session);
 	assert_cell(w, 1, root, 0, true, 7);
 	assert_cell(w, 5, root, 0, true, 0);
 	assert_cell(w, 1, root, 2, true, 7);
@@ -96,15 +96,15 @@ static void test_a_cpu_that_fails(void **state)
 	const struct cgroup *root = start_both(w);
 
 	fake_run(0, 0, 1000, 1000, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, root, 0, true, 7);
 	fake_find(HW, 0, 1, 0)->read_errno = EIO;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, root, 0, false, 7);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "CPU 1");
 	fake_find(HW, 0, 1, 0)->read_errno = 0;
 	fake_run(0, 1, 1000, 1000, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, root, 0, true, 14);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
 }
@@ -119,7 +119,7 @@ static void test_what_differs_is_opened(void **state)
 	group = add_group(w, SCOPE_CGROUP, "core", true, cycles, 2);
 	group->events.events[0].attr.exclude_kernel = 1;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	(void)add_root(w);
 	assert_int_equal(fake_perf.nr_open, 6 + 3 + 3); /* and its clocks */
 }
@@ -131,7 +131,7 @@ static struct cgroup *counted_before(struct count_world *w)
 	(void)add_cgroup(w, "/a");
 	fake_run(0, 0, 1000, 1000, 10);
 	fake_run(0, 1, 1000, 500, 100);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, root, 0, true, 210);
 	return root;
 }
@@ -142,7 +142,7 @@ static void assert_went_on(struct count_world *w, const struct cgroup *root, uin
 	assert_cell(w, ALL, root, 0, true, core);
 	assert_cell(w, ALL, root, 2, true, tasks);
 	fake_run(0, 5, 1000, 1000, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, root, 0, true, core + 4);
 	assert_cell(w, ALL, root, 2, true, tasks + 4);
 }
@@ -152,14 +152,14 @@ static void test_reload(void **state)
 {
 	struct count_world *w = *state;
 	struct cgroup *root;
-	struct count *from;
+	struct session *from;
 
 	make_dir(w, "a");
 	root = counted_before(w);
 	fake_run(0, 1, 1000, 1000, 1);
-	from = w->count;
+	from = w->session;
 	takeover_begin(w, from);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	fake_run(0, 1, 1000, 1000, 1);
 	(void)add_cgroup(w, "/");
 	(void)add_cgroup(w, "/a");
@@ -173,7 +173,7 @@ static void test_restart(void **state)
 	struct count_world *w = *state;
 	struct cgroup *root;
 	struct saved saved;
-	struct count *from;
+	struct session *from;
 
 	make_dir(w, "a");
 	root = counted_before(w);
@@ -183,7 +183,7 @@ static void test_restart(void **state)
 	from = restore(w, &saved, NONE_MISSING);
 	fake_run(0, 5, 1000, 1000, 3);
 	takeover_begin(w, from);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	(void)add_cgroup(w, "/");
 	(void)add_cgroup(w, "/a");
 	takeover_end(w, from);
@@ -193,11 +193,11 @@ static void test_restart(void **state)
 /* The next count, with the groups that have been added since. */
 static void reload_with(struct count_world *w, uint64_t meanwhile)
 {
-	struct count *from = reload_begin(w);
+	struct session *from = reload_begin(w);
 
 	/* On the CPU, and so in the root, whichever events are read for it. */
 	fake_run(0, 1, 1000, 1000, meanwhile);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	fake_run(0, 1, 1000, 1000, meanwhile);
 	(void)add_cgroup(w, "/");
 	fake_run(0, 1, 1000, 1000, meanwhile);
@@ -215,10 +215,10 @@ static void test_own_events_become_the_cpus(void **state)
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 1);
 	add_group(w, SCOPE_CGROUP, "tasks", false, software, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	root = add_root(w);
 	fake_run(0, 1, 1000, 1000, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, root, 0, true, 10);
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
@@ -231,7 +231,7 @@ static void test_own_events_become_the_cpus(void **state)
 	assert_cell(w, 1, NULL, 0, true, 10 + 3 * 7);
 	assert_cell(w, ALL, root, 2, true, 10 + 3 * 7);
 	fake_run(0, 5, 1000, 1000, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (size_t column = 0; column < 4; column++)
 		assert_state(w, SCOPE_CGROUP, column, EVENT_OK, NULL);
 	assert_cell(w, ALL, root, 0, true, 35);
@@ -253,10 +253,10 @@ static void test_a_cpu_that_is_not_open(void **state)
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
 	start(w);
 	fake_perf.refuse = refuse_cpu_1;
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	root = add_root(w);
 	fake_run(0, 0, 1000, 1000, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 0, NULL, 0, true, 10);
 	assert_cell(w, ALL, root, 0, false, 10);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "CPU 1");

@@ -45,7 +45,7 @@ static void run_cpu(int cpu, uint64_t enabled, uint64_t running, uint64_t by)
 
 static uint64_t lies(const struct count_world *w, enum lie lie)
 {
-	return count_stats(w->count).lies[lie];
+	return session_stats(w->session).lies[lie];
 }
 
 static const struct totals_times *times_of(const struct count_world *w, const struct cgroup *a)
@@ -66,18 +66,18 @@ static void test_what_is_opened(void **state)
 	add_group(w, SCOPE_CGROUP, "tasks", false, software, 2);
 	start(w);
 	assert_int_equal(w->plan->scope[SCOPE_CGROUP].nr_columns, 4);
-	assert_int_equal(count_fds_per_cgroup(w->count), 3 * (2 + 1 + 2));
-	assert_int_equal(count_fds_of_cpus(w->count), 3 * 2);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_fds_per_cgroup(w->session), 3 * (2 + 1 + 2));
+	assert_int_equal(session_fds_of_cpus(w->session), 3 * 2);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
 	assert_int_equal(fake_perf.nr_open, 6 + 15);
-	assert_int_equal(count_stats(w->count).fds, 6 + 15);
+	assert_int_equal(session_stats(w->session).fds, 6 + 15);
 	clock = fake_find(SW, PERF_COUNT_SW_CPU_CLOCK, 5, a->identity->id);
 	/* Right behind the leader, so that it is stopped before the others are. */
 	assert_ptr_equal(clock - 1, fake_find(HW, 0, 5, a->identity->id));
 	assert_int_equal(fake_perf.events[clock->leader].attr.type, HW);
 	assert_null(fake_look(SW, PERF_COUNT_SW_CPU_CLOCK, 5, 0));
-	count_remove_cgroup(w->count, a, false);
+	session_remove_cgroup(w->session, a, false);
 	assert_int_equal(fake_perf.nr_open, 6);
 }
 
@@ -130,17 +130,17 @@ static void test_all_of_the_time(void **state)
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 10, 10, 10, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 7);
 	run(a, 0, 100, 100, 60, 100);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 107);
 	assert_int_equal(times_of(w, a)->running, 110 * MS);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
 	/* Nor what it misses each time, or has more. */
 	for (uint64_t i = 1; i <= 10; i++) {
 		run(a, 0, 100, 100, i < 5 ? 70 : 130, 10);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_cell(w, ALL, a, 0, true, 107 + 10 * i);
 		assert_int_equal(times_of(w, a)->running, (110 + 100 * i) * MS);
 		assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
@@ -152,18 +152,18 @@ static void test_once_found_false(void **state)
 {
 	struct count_world *w = *state;
 	const struct cgroup *a = begin(w);
-	struct count *old;
+	struct session *old;
 
 	run(a, 1, 1000, 600, 200, 1);
 	run(a, 0, 1000, 1000, 800, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 5 + 4);
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
 	old = reload_begin(w);
 	(void)add_cgroup(w, "/a");
 	takeover_end(w, old);
 	run(a, 0, 1000, 1000, 800, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 5 + 4 + 5);
 }
 
@@ -176,7 +176,7 @@ static void test_wrong_running_time(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
 		run(a, 0, 1000, said[i], 250, 100);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_cell(w, ALL, a, 0, true, 400 * (i + 1));
 		assert_int_equal(times_of(w, a)->running, 250 * MS * (i + 1));
 		assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "ran 25 %");
@@ -191,13 +191,13 @@ static void test_too_little(void **state)
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 1000, 20, 20, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, false, 0);
 	run(a, 0, 1000, 20, 20, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, false, 0);
 	run(a, 0, 1000, 20, 20, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 3 * 50);
 	assert_int_equal(times_of(w, a)->enabled, 3000 * MS);
 	assert_int_equal(times_of(w, a)->running, 60 * MS);
@@ -212,16 +212,16 @@ static void test_the_last_reading(void **state)
 	run(a, 0, 200, 40, 40, 10);
 	run(b, 0, 500, 100, 100, 10);
 	run(c, 0, 500, 100, 100, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, false, 0);
 	assert_cell(w, ALL, b, 0, true, 50);
 	run(b, 0, 50, 10, 10, 2);
 	run(c, 0, 20, 4, 4, 2);
-	count_read(w->count);
+	session_read(w->session);
 	assert_cell(w, ALL, b, 0, true, 50);
-	count_remove_cgroup(w->count, a, true);
-	count_remove_cgroup(w->count, b, true);
-	count_remove_cgroup(w->count, c, true);
+	session_remove_cgroup(w->session, a, true);
+	session_remove_cgroup(w->session, b, true);
+	session_remove_cgroup(w->session, c, true);
 	assert_cell(w, ALL, a, 0, false, 0);
 	assert_cell(w, ALL, b, 0, true, 60);
 	assert_cell(w, ALL, c, 0, true, 50);
@@ -234,11 +234,11 @@ static void test_lag(void **state)
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 0, 0, 300, 30);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, false, 0);
 	assert_int_equal(lies(w, LIE_TIME), 1);
 	run(a, 0, 2000, 2000, 300, 30);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 200);
 	assert_int_equal(times_of(w, a)->enabled, 2000 * MS);
 	assert_int_equal(times_of(w, a)->running, 600 * MS);
@@ -246,11 +246,11 @@ static void test_lag(void **state)
 	/* Once more, within an interval in which another CPU tells the share. */
 	run(a, 0, 0, 0, 400, 40);
 	run(a, 1, 1000, 1000, 250, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "which lags behind");
 	assert_cell(w, ALL, a, 0, true, 240);
 	run(a, 0, 1600, 0, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 400);
 	assert_int_equal(lies(w, LIE_TIME), 2);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "totals are estimated");
@@ -263,7 +263,7 @@ static void test_lag_at_the_end(void **state)
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 0, 0, 300, 30);
-	count_remove_cgroup(w->count, a, true);
+	session_remove_cgroup(w->session, a, true);
 	assert_int_equal(row_of(w, ALL, a)->cells[0].total, 30);
 }
 
@@ -277,12 +277,12 @@ static void test_times_that_cant_be(void **state)
 
 	run(a, 0, 1000, 500, 500, 10);
 	leader->enabled += uptime;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, false, 0);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "times of it can't be true");
 	/* Only for a moment. */
 	leader->enabled -= uptime;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 20);
 	assert_int_equal(lies(w, LIE_TIME), 1);
 
@@ -290,7 +290,7 @@ static void test_times_that_cant_be(void **state)
 	leader->enabled += uptime;
 	for (int i = 0; i < 4; i++) {
 		run(a, 0, 1000, 500, 500, 10);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_cell(w, ALL, a, 0, true, i < 3 ? 20 : 40);
 	}
 	assert_int_equal(lies(w, LIE_TIME), 4);
@@ -305,16 +305,16 @@ static void test_too_many_cycles(void **state)
 	const struct cgroup *a = begin(w);
 
 	run(a, 0, 1000, 500, 500, 500 * (uint64_t)MS * HZ_ANY);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 1000 * (uint64_t)MS * HZ_ANY);
 	run(a, 0, 1000, 500, 500, 600 * (uint64_t)MS * HZ_ANY);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 1000 * (uint64_t)MS * HZ_ANY);
 	assert_int_equal(lies(w, LIE_CYCLES), 1);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "'cycles' where the CPU's clock makes");
 	/* All of it is added as soon as it can be true. */
 	run(a, 0, 1000, 500, 500, 300 * (uint64_t)MS * HZ_ANY);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 2800 * (uint64_t)MS * HZ_ANY);
 	assert_int_equal(lies(w, LIE_CYCLES), 1);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "ran 50 %");
@@ -323,7 +323,7 @@ static void test_too_many_cycles(void **state)
 	fake_find(HW, 0, 0, a->identity->id)->value += 1ULL << 60;
 	for (int i = 0; i < 4; i++) {
 		run(a, 0, 1000, 500, 500, 10);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 	}
 	assert_cell(w, ALL, a, 0, true, 2800 * (uint64_t)MS * HZ_ANY + 20);
 	assert_int_equal(lies(w, LIE_CYCLES), 4);
@@ -337,9 +337,9 @@ static void test_too_many_on_a_cpu(void **state)
 
 	add_group(w, SCOPE_CPU, "core", true, two, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	run_cpu(1, 100, 50, 100 * (uint64_t)MS * HZ_ANY);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 0, true, 200 * (uint64_t)MS * HZ_ANY);
 	assert_cell(w, 1, NULL, 1, false, 0);
 	assert_state(w, SCOPE_CPU, 1, EVENT_FAILED, "on CPU 1");
@@ -369,22 +369,22 @@ static void test_the_cpus_own_clock(void **state)
 	w->options.sysroot = sysroot;
 	add_group(w, SCOPE_CPU, "core", false, one, 1);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	/* A quarter more. */
 	run_cpu(1, 1000, 1000, 2400 * (uint64_t)MS);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 0, true, 2400 * (uint64_t)MS);
 	run_cpu(1, 1000, 1000, 2600 * (uint64_t)MS);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 0, true, 2400 * (uint64_t)MS);
 	write_cpufreq(sysroot, "cpuinfo_max_freq", "3500000");
 	run_cpu(1, 1000, 1000, 3400 * (uint64_t)MS);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 0, true, 8400 * (uint64_t)MS);
 	assert_int_equal(lies(w, LIE_CYCLES), 1);
 	/* Of a CPU without cpufreq nothing is known. */
 	run_cpu(5, 1000, 1000, 9000 * (uint64_t)MS);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 5, NULL, 0, true, 9000 * (uint64_t)MS);
 }
 
@@ -394,12 +394,12 @@ static void test_over_a_restart(void **state)
 	struct count_world *w = *state;
 	struct cgroup *a = begin(w);
 	struct saved saved;
-	struct count *old;
+	struct session *old;
 
 	run(a, 0, 1000, 900, 250, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	run(a, 0, 100, 0, 25, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 40);
 	stop(w, &saved);
 	run(a, 0, 100, 100, 25, 1);
@@ -414,7 +414,7 @@ static void test_over_a_restart(void **state)
 	(void)add_cgroup(w, "/a");
 	takeover_end(w, old);
 	run(a, 0, 1000, 0, 250, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 88);
 	assert_int_equal(fake_perf.nr_open, 9 + 3);
 
@@ -423,7 +423,7 @@ static void test_over_a_restart(void **state)
 	(void)add_cgroup(w, "/a");
 	takeover_end(w, old);
 	run(a, 0, 1000, 0, 250, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ALL, a, 0, true, 128);
 }
 
@@ -454,7 +454,7 @@ static void run_levels(struct count_world *w, const struct levels *levels, uint6
 	run(levels->x, 0, 500, share, share, 20000 * share / 500);
 	run(levels->y, 0, 500, share, share, 20000 * share / 500);
 	run(levels->b, 0, 1000, 200, 200, 8000);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 }
 
 static bool is_shown(const struct count_world *w, const struct cgroup *cgroup)
@@ -499,7 +499,7 @@ static void test_levels_that_contradict(void **state)
 	assert_false(are_shown(w, &levels));
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "where they contradict those of the cgroups below");
 	/* Also while nothing runs. */
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_false(are_shown(w, &levels));
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "shares the PMU: totals are estimated; where they");
 	assert_true(lies(w, LIE_CHILD) >= 3);
@@ -512,7 +512,7 @@ static void test_levels_that_contradict(void **state)
 		run_levels(w, &levels, 100, 50);
 	assert_false(are_shown(w, &levels));
 	/* Also when it goes. */
-	count_remove_cgroup(w->count, levels.x, true);
+	session_remove_cgroup(w->session, levels.x, true);
 	assert_false(is_shown(w, levels.x));
 }
 
@@ -542,11 +542,11 @@ static void test_levels_of_the_gone(void **state)
 
 	for (int i = 0; i < 3; i++)
 		run_levels(w, &levels, 100, 40);
-	count_remove_cgroup(w->count, levels.y, true);
+	session_remove_cgroup(w->session, levels.y, true);
 	assert_true(is_shown(w, levels.y));
 	run(levels.x, 0, 1000, 200, 200, 8000);
 	run(levels.a, 0, 1000, 200, 200, 8000);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_true(is_shown(w, levels.a) && is_shown(w, levels.x));
 	assert_int_equal(lies(w, LIE_CHILD), 0);
 }
@@ -561,7 +561,7 @@ static void test_levels_that_ran_always(void **state)
 		run(levels.x, 0, 500, 500, 500, 20000);
 		run(levels.y, 0, 500, 1, 1, 40);
 		run(levels.a, 0, 1000, 400, 400, 16000);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 	}
 	assert_true(is_shown(w, levels.x));
 	assert_false(is_shown(w, levels.y) || is_shown(w, levels.a));
@@ -572,7 +572,7 @@ static void test_levels_over_a_reload(void **state)
 {
 	struct count_world *w = *state;
 	const struct levels levels = begin_levels(w);
-	struct count *old;
+	struct session *old;
 
 	for (int i = 0; i < 3; i++)
 		run_levels(w, &levels, 100, 40);
@@ -583,7 +583,7 @@ static void test_levels_over_a_reload(void **state)
 	(void)add_cgroup(w, "/a/y");
 	(void)add_cgroup(w, "/b");
 	takeover_end(w, old);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_true(are_shown(w, &levels));
 	for (int i = 0; i < 2; i++)
 		run_levels(w, &levels, 100, 20);
@@ -608,7 +608,7 @@ static void pass_time(struct count_world *w, const struct levels *levels, bool s
 {
 	for (int i = 0; i < 100; i++) {
 		fake_perf.clock += 100ULL * SECOND;
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_int_equal(are_shown(w, levels), shown);
 	}
 }
@@ -651,7 +651,7 @@ static void test_levels_that_hardly_run(void **state)
 		run(levels.x, 0, 20, 2, 2, 800);
 		run(levels.y, 0, 20, 2, 2, 800);
 		fake_perf.clock += 60ULL * SECOND;
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_int_equal(is_shown(w, levels.a), i >= 100);
 		assert_int_equal(is_shown(w, levels.x), i >= 100);
 	}
@@ -671,7 +671,7 @@ static void test_levels_of_different_paces(void **state)
 		run(levels.y, 0, 920, 92, 92, 3680);
 		run(levels.x, 0, 80, 8, 8, 320);
 		run(p, 0, 80, 8, 8, 320);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		if (i >= 50)
 			assert_true(is_shown(w, levels.a) && is_shown(w, levels.x) && is_shown(w, p));
 	}
@@ -679,7 +679,7 @@ static void test_levels_of_different_paces(void **state)
 		run(p, 0, 500, 100, 100, 20000);
 		run(levels.x, 0, 500, 100, 100, 10000);
 		run(levels.a, 0, 500, 100, 100, 20000);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 	}
 	assert_false(is_shown(w, levels.a) || is_shown(w, levels.y) || is_shown(w, p));
 }
@@ -692,18 +692,18 @@ static void test_levels_of_the_long_gone(void **state)
 
 	for (int i = 0; i < 300; i++)
 		run_levels(w, &levels, 100, 40);
-	count_remove_cgroup(w->count, levels.y, true);
+	session_remove_cgroup(w->session, levels.y, true);
 	for (int i = 0; i < 1000; i++) {
 		run(levels.x, 0, 1000, 100, 100, 4000);
 		run(levels.a, 0, 1000, 100, 100, 4000);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_true(is_shown(w, levels.a) && is_shown(w, levels.x));
 	}
 	/* Its last child goes, and tasks of its own come: nothing is left to be compared with. */
-	count_remove_cgroup(w->count, levels.x, true);
+	session_remove_cgroup(w->session, levels.x, true);
 	for (int i = 0; i < 1000; i++) {
 		run(levels.a, 0, 1000, 100, 100, 2000);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_true(is_shown(w, levels.a));
 	}
 	assert_int_equal(lies(w, LIE_CHILD), 0);
@@ -718,7 +718,7 @@ static void test_levels_that_ran_always_until_lately(void **state)
 	for (int i = 0; i < 3000; i++) {
 		run(levels.x, 0, 500, 500, 500, 20000);
 		run(levels.a, 0, 500, 500, 500, 20000);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_true(is_shown(w, levels.a) && is_shown(w, levels.x));
 	}
 	for (int i = 0; i < 20; i++)
@@ -736,18 +736,18 @@ static void test_cpus_with_less_than_cgroups(void **state)
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
 	for (int i = 0; i < 3; i++) {
 		run(a, 0, 500, 250, 250, 20000);
 		run_cpu(0, 1000, 500, 20000);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 	}
 	assert_cell(w, 0, NULL, 0, true, 120000);
 	for (int i = 0; i < 3; i++) {
 		run(a, 0, 500, 250, 250, 20000);
 		run_cpu(0, 1000, 750, 20000);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 	}
 	assert_cell(w, 0, NULL, 0, false, 120000 + 3 * 26667);
 	assert_cell(w, ALL, a, 0, true, 240000);
@@ -756,7 +756,7 @@ static void test_cpus_with_less_than_cgroups(void **state)
 	for (int i = 0; i < 2010; i++) {
 		run(a, 0, 500, 250, 250, 20000);
 		run_cpu(0, 1000, i < 2000 ? 500 : 750, 20000);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_true((i >= 100 && i < 2000) <= row_of(w, 0, NULL)->cells[0].measured && is_shown(w, a));
 	}
 	assert_false(row_of(w, 0, NULL)->cells[0].measured);

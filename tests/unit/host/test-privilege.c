@@ -362,9 +362,9 @@ static void test_all_is_opened(void **state)
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	make_dir(w, "a");
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < w->plan->scope[scope].nr_columns; i++)
 			assert_state(w, (enum scope)scope, i, EVENT_OK, NULL);
@@ -388,7 +388,7 @@ static void test_refused_later(void **state)
 	fake_perf.refuse = refuse_without_admin;
 	w->privilege = read_on("3\n", first_namespace);
 	w->privilege.fd_limit = 1000;
-	r = count_add_cgroup(w->count, w->tree, find_cgroup(w, "/a"), &why);
+	r = session_add_cgroup(w->session, w->tree, find_cgroup(w, "/a"), &why);
 	assert_int_equal(r, CGROUP_FAILED);
 	assert_non_null(strstr(why.text, "not permitted: kernel.perf_event_paranoid is 3, and from 3 on"));
 }
@@ -410,14 +410,14 @@ static void plan_after_restart(struct count_world *w, bool with_files)
 	fake_perf.refuse = NULL;
 	add_software(w);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	add_cgroup(w, "/a");
 	stop(w, &saved);
 	if (with_files)
 		fill_pool(&pool, &saved, NONE_MISSING);
 	for (size_t i = 0; i < saved.nr && !with_files; i++)
 		close(saved.fds[i]);
-	r = count_restore(&w->count, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool, &why);
+	r = session_restore(&w->session, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool, &why);
 	assert_int_equal(r, 0);
 	buf_release(&saved.image);
 	kept_pool_release(&pool);
@@ -445,7 +445,7 @@ static void test_denied_after_a_restart(void **state)
 			for (size_t i = 0; i < plan->nr_columns; i++)
 				assert_int_equal(plan->columns[i].state, with_files ? EVENT_OK : EVENT_DENIED);
 		}
-		w->count = count_free(w->count);
+		w->session = session_free(w->session);
 		w->plan = plan_unref(w->plan);
 		w->tree = cgroup_tree_free(w->tree);
 	}

@@ -40,7 +40,7 @@ static void test_the_state_file_is_used_once(void **state)
 	assert_true(is_there(&scratch, "totals"));
 	fake_systemd.watched = scratch_path(&scratch, "totals");
 	fake_systemd.was_there = false;
-	assert_int_equal(store_begin(start.store, w->count), 0);
+	assert_int_equal(store_begin(start.store, w->session), 0);
 	assert_true(fake_systemd.was_there);
 	assert_false(is_there(&scratch, "totals"));
 	assert_true(is_there(&scratch, "running"));
@@ -63,7 +63,7 @@ static void test_a_start_tells_why_no_totals_were_saved(void **state)
 	expect_start(&start, false, false, NULL);
 
 	/* The one before was killed. */
-	assert_int_equal(store_begin(start.store, w->count), 0);
+	assert_int_equal(store_begin(start.store, w->session), 0);
 	end_store(w, start.store);
 	drop_all();
 	next_start(w, scratch.path, 10, &start);
@@ -151,7 +151,7 @@ static void test_the_directory_is_claimed_until_the_store_leaves(void **state)
 
 	scratch_make(&scratch);
 	end_store(w, first_start(w, NULL));
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 	assert_int_equal(store_new(&none, NULL, false), 0);
 	assert_int_equal(store_claim(none, &why), 0);
 	assert_int_equal(store_new(&first, scratch.path, false), 0);
@@ -160,13 +160,13 @@ static void test_the_directory_is_claimed_until_the_store_leaves(void **state)
 		assert_int_equal(store_claim(first, &why), 0);
 	assert_int_equal(store_claim(second, &why), -EBUSY);
 	assert_non_null(strstr(why.text, "in use by another perfmond"));
-	assert_int_equal(store_leave(first, w->count, &why), 0);
+	assert_int_equal(store_leave(first, w->session, &why), 0);
 	assert_int_equal(store_claim(second, &why), 0);
 	assert_int_equal(store_claim(first, &why), -EBUSY);
 	/* As it is where it can't save. */
 	assert_int_equal(unlink(scratch_path(&scratch, "totals")), 0);
 	scratch_mkdir(&scratch, "totals/in-the-way");
-	assert_int_equal(store_leave(second, w->count, &why), -EISDIR);
+	assert_int_equal(store_leave(second, w->session, &why), -EISDIR);
 	assert_int_equal(store_claim(first, &why), 0);
 	scratch_remove(&scratch);
 }
@@ -194,11 +194,11 @@ static void test_leaving_tells_what_could_not_be_kept(void **state)
 		struct start start;
 
 		next_start(w, scratch.path, 10, &start);
-		assert_int_equal(store_begin(start.store, w->count), 0);
+		assert_int_equal(store_begin(start.store, w->session), 0);
 		if (cases[i].in_the_way)
 			scratch_mkdir(&scratch, "totals/in-the-way");
 		fake_systemd.put_error = cases[i].put_error;
-		assert_int_equal(store_leave(start.store, w->count, &why), cases[i].r);
+		assert_int_equal(store_leave(start.store, w->session, &why), cases[i].r);
 		fake_systemd.put_error = 0;
 		if (!strstr(why.text, cases[i].part))
 			fail_msg("%s", why.text);

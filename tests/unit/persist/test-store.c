@@ -29,9 +29,9 @@ static bool restart(struct count_world *w, struct store **store, const char *fol
 	assert_int_equal(store_new(store, folder, true), 0);
 	if (one_in)
 		faults_begin_random(seed, one_in);
-	w->count = store_restore(*store, &passed, 10, news, &bad);
+	w->session = store_restore(*store, &passed, 10, news, &bad);
 	faults_end();
-	return w->count;
+	return w->session;
 }
 
 static void test_without_memory_all_is_kept_in_the_end(void **state)
@@ -47,23 +47,23 @@ static void test_without_memory_all_is_kept_in_the_end(void **state)
 		if (restart(w, &store, NULL, seed, seed % 2 ? 2 : 300, &news)) {
 			restored++;
 		} else {
-			assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+			assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 			/* Sometimes there is nothing to be opened. */
 			if (seed % 3)
 				(void)add_cgroup(w, "/0");
 		}
-		keep_all(store, w->count);
-		check_kept(w->count);
-		assert_int_equal(store_stats(store).kept, count_stats(w->count).fds);
+		keep_all(store, w->session);
+		check_kept(w->session);
+		assert_int_equal(store_stats(store).kept, session_stats(w->session).fds);
 		/* All is there again for the next. */
 		end_store(w, store);
 		drop_all();
 		assert_int_equal(fake_perf.nr_open, 0);
 		fake_perf.nr = 0;
-		assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+		assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 		add_cgroups(w);
 		assert_int_equal(store_new(&store, NULL, true), 0);
-		keep_all(store, w->count);
+		keep_all(store, w->session);
 	}
 	assert_in_range(restored, 1, 199);
 	end_store(w, store);
@@ -79,14 +79,14 @@ static void test_a_state_file_goes_with_events_that_counted_on(void **state)
 
 	scratch_make(&scratch);
 	store = first_start(w, scratch.path);
-	assert_int_equal(store_leave(store, w->count, &news), 0);
+	assert_int_equal(store_leave(store, w->session, &news), 0);
 	end_store(w, store);
 	for (size_t i = 0; i < ARRAY_SIZE(fake_systemd.entries); i++)
 		if (!is_parcel(&fake_systemd.entries[i]))
 			drop_entry(&fake_systemd.entries[i]);
 	assert_true(restart(w, &store, scratch.path, 0, 0, &news));
 	assert_non_null(strstr(news.text, "/totals, with all of 300 perf events, that have counted meanwhile"));
-	keep_all(store, w->count);
+	keep_all(store, w->session);
 	end_store(w, store);
 	drop_all();
 	assert_true(restart(w, &store, scratch.path, 0, 0, &news));
@@ -106,9 +106,9 @@ static void test_a_full_fd_store_keeps_what_it_had(void **state)
 	fake_systemd.most_entries = 3;
 	for (int i = 0; i < 4; i++) {
 		(void)snprintf(label, sizeof(label), "/%d", i);
-		count_remove_cgroup(w->count, find_cgroup(w, label), false);
-		keep_all(store, w->count);
-		check_kept(w->count);
+		session_remove_cgroup(w->session, find_cgroup(w, label), false);
+		keep_all(store, w->session);
+		check_kept(w->session);
 	}
 	end_store(w, store);
 }
@@ -129,12 +129,12 @@ static struct image_head head_of(unsigned which)
 }
 
 /* Saves, and returns which of the two files was written. */
-static unsigned save_into(struct store *store, const struct count *count)
+static unsigned save_into(struct store *store, const struct session *session)
 {
 	struct image_head before[] = { head_of(0), head_of(1) }, after;
 	unsigned nr = 0, which = 2;
 
-	assert_int_equal(store_save(store, count), 0);
+	assert_int_equal(store_save(store, session), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		after = head_of(i);
 		if (memcmp(&after, &before[i], sizeof(after)) != 0) {
@@ -177,11 +177,11 @@ static void test_images_are_written_in_turn(void **state)
 	struct store *store = first_start(w, NULL);
 	unsigned which;
 
-	assert_int_equal(store_save(store, w->count), 0);
-	which = save_into(store, w->count);
+	assert_int_equal(store_save(store, w->session), 0);
+	which = save_into(store, w->session);
 	for (int i = 0; i < 4; i++) {
 		which = !which;
-		assert_int_equal(save_into(store, w->count), which);
+		assert_int_equal(save_into(store, w->session), which);
 	}
 	end_store(w, store);
 }
@@ -206,11 +206,11 @@ static void test_a_damaged_image_leaves_the_other_one(void **state)
 	unsigned newer, written;
 	struct start start;
 
-	assert_int_equal(store_save(store, w->count), 0);
+	assert_int_equal(store_save(store, w->session), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		/* Each of the two files is the newer one, in turn. */
 		for (size_t k = 0; k <= i % 2; k++)
-			newer = save_into(store, w->count);
+			newer = save_into(store, w->session);
 		end_store(w, store);
 		damage(newer, cases[i].newer);
 		damage(!newer, cases[i].older);
@@ -218,7 +218,7 @@ static void test_a_damaged_image_leaves_the_other_one(void **state)
 		expect_start(&start, !cases[i].news, cases[i].news,
 			     cases[i].news ?: "totals go on from systemd's fd store, with all of 300 perf events");
 		store = start.store;
-		written = save_into(store, w->count);
+		written = save_into(store, w->session);
 		if (!cases[i].news)
 			assert_int_equal(written, cases[i].newer ? newer : !newer);
 	}
@@ -233,8 +233,8 @@ static void test_files_of_no_use_leave_the_fd_store(void **state)
 	struct store *store = first_start(w, NULL);
 	struct start start;
 
-	keep_all(store, w->count);
-	assert_int_equal(store_save(store, w->count), 0);
+	keep_all(store, w->session);
+	assert_int_equal(store_save(store, w->session), 0);
 	end_store(w, store);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct entry *entry = &fake_systemd.entries[ARRAY_SIZE(fake_systemd.entries) - 1 - i];
@@ -247,7 +247,7 @@ static void test_files_of_no_use_leave_the_fd_store(void **state)
 	expect_start(&start, true, false, "totals go on from systemd's fd store");
 	assert_int_equal(nr_entries("other") + nr_entries("perfmond-memory-2") + nr_entries("perfmond-memory-x"), 0);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(store_save(start.store, w->count), 0);
+		assert_int_equal(store_save(start.store, w->session), 0);
 	assert_int_equal(nr_entries("perfmond-memory-"), 2);
 	(void)memory_file(0);
 	(void)memory_file(1);
@@ -272,7 +272,7 @@ static void test_restored_events_leave_files_to_others(void **state)
 			end_store(w, store);
 		fake_systemd.fd_limit = cases[i].limit;
 		next_start(w, NULL, cases[i].reserve, &start);
-		open = count_stats(w->count).fds;
+		open = session_stats(w->session).fds;
 		/* Groups of two. */
 		assert_in_range(open, cases[i].most - 1, cases[i].most);
 		expect_start(&start, true, cases[i].most < NR_EVENTS,
@@ -287,36 +287,36 @@ static void test_a_store_that_failed_stays_behind(void **state)
 	struct count_world *w = *state;
 	struct store *store = first_start(w, NULL);
 
-	assert_false(store_is_behind(store, w->count));
+	assert_false(store_is_behind(store, w->session));
 	end_store(w, store);
 	drop_all();
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 	(void)add_cgroup(w, "/0");
 	assert_int_equal(store_new(&store, NULL, true), 0);
-	assert_true(store_is_behind(store, w->count));
+	assert_true(store_is_behind(store, w->session));
 
 	/* Without an image there are no parcels: their events could not be used. */
 	fake_systemd.put_error = -ENOENT;
 	fake_systemd.nr_puts = 0;
-	assert_int_equal(store_keep(store, w->count), -ENOENT);
+	assert_int_equal(store_keep(store, w->session), -ENOENT);
 	assert_int_equal(fake_systemd.nr_puts, 1);
-	assert_true(store_is_behind(store, w->count));
+	assert_true(store_is_behind(store, w->session));
 	fake_systemd.put_error = 0;
-	keep_all(store, w->count);
-	check_kept(w->count);
-	assert_int_equal(store_stats(store).kept, count_stats(w->count).fds);
+	keep_all(store, w->session);
+	check_kept(w->session);
+	assert_int_equal(store_stats(store).kept, session_stats(w->session).fds);
 
 	/* The second memory file can't be stored: what was kept before is outdated. */
 	fake_systemd.put_error = -ENOENT;
-	assert_int_equal(store_save(store, w->count), -ENOENT);
-	assert_true(store_is_behind(store, w->count));
+	assert_int_equal(store_save(store, w->session), -ENOENT);
+	assert_true(store_is_behind(store, w->session));
 	fake_systemd.put_error = 0;
-	keep_all(store, w->count);
+	keep_all(store, w->session);
 
 	(void)add_cgroup(w, "/1");
-	assert_true(store_is_behind(store, w->count));
-	keep_all(store, w->count);
-	check_kept(w->count);
+	assert_true(store_is_behind(store, w->session));
+	keep_all(store, w->session);
+	check_kept(w->session);
 	end_store(w, store);
 }
 
@@ -329,15 +329,15 @@ static void test_without_any_place_nothing_is_kept(void **state)
 
 	end_store(w, first_start(w, NULL));
 	drop_all();
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 	(void)add_cgroup(w, "/0");
 	assert_int_equal(store_new(&store, NULL, false), 0);
-	assert_int_equal(store_begin(store, w->count), 0);
-	assert_int_equal(store_save(store, w->count), 0);
-	assert_int_equal(store_keep(store, w->count), 0);
-	assert_false(store_is_behind(store, w->count));
+	assert_int_equal(store_begin(store, w->session), 0);
+	assert_int_equal(store_save(store, w->session), 0);
+	assert_int_equal(store_keep(store, w->session), 0);
+	assert_false(store_is_behind(store, w->session));
 	assert_int_equal(store_stats(store).saves, 0);
-	assert_int_equal(store_leave(store, w->count, &why), 0);
+	assert_int_equal(store_leave(store, w->session, &why), 0);
 	assert_int_equal(nr_entries(""), 0);
 }
 

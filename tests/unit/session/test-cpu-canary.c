@@ -99,7 +99,7 @@ static struct count_world *start_without_files(void **made)
 	fake_perf.refuse = refuse_all;
 	fake_perf.error = EMFILE;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	return w;
 }
 
@@ -111,18 +111,18 @@ static void test_of_a_count(_unused_ void **state)
 	void *made;
 
 	w = start_without_files(&made);
-	assert_int_equal(count_stats(w->count).fds, 0);
+	assert_int_equal(session_stats(w->session).fds, 0);
 	fake_perf.refuse = NULL;
-	count_mend_cpus(w->count);
-	assert_int_equal(count_stats(w->count).fds, 3);
+	session_mend_cpus(w->session);
+	assert_int_equal(session_stats(w->session).fds, 3);
 	assert_int_equal(fake_perf.nr_open, 3);
-	count_mend_cpus(w->count);
+	session_mend_cpus(w->session);
 	assert_int_equal(fake_perf.nr_open, 3);
 
 	for (int i = 0; i < 2; i++)
 		fake_run(0, w->cpus.cpu[i], 1000, 1000, 0);
-	count_tick(w->count, NULL);
-	assert_int_equal(count_find_lost(w->count, &lost), 0);
+	session_tick(w->session, NULL);
+	assert_int_equal(session_find_lost(w->session, &lost), 0);
 	assert_int_equal(lost.nr, 1);
 	assert_int_equal(lost.cpu[0], 5);
 	assert_int_equal(world_teardown(&made), 0);
@@ -138,7 +138,7 @@ static void test_not_needed(_unused_ void **state)
 	add_group(w, SCOPE_CPU, "software", false, software, 1);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_int_equal(fake_perf.nr_open, 3);
 	assert_int_equal(world_teardown(&made), 0);
 }
@@ -156,12 +156,12 @@ static void test_take_room(_unused_ void **state)
 	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
 	make_dir(w, "a");
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	assert_int_equal(count_room(w->count), 0);
-	assert_int_equal(count_add_cgroup(w->count, w->tree, find_cgroup(w, "/a"), &why), CGROUP_OVER_FDS);
+	assert_int_equal(session_add_cpus(w->session), 0);
+	assert_int_equal(session_room(w->session), 0);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, find_cgroup(w, "/a"), &why), CGROUP_OVER_FDS);
 	assert_non_null(strstr(why.text, "3 are open"));
 	w->privilege.fd_limit++;
-	assert_int_equal(count_room(w->count), 1);
+	assert_int_equal(session_room(w->session), 1);
 	(void)add_cgroup(w, "/a");
 	assert_int_equal(world_teardown(&made), 0);
 }
@@ -186,17 +186,17 @@ static struct count_world *start_world(void **made, bool has_cpus)
 	make_dir(w, "a");
 	add_groups(w, has_cpus);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	(void)add_cgroup(w, "/a");
 	return w;
 }
 
 /* Only this CPU; -1: none. */
-static void assert_lost(const struct count *count, int cpu)
+static void assert_lost(const struct session *session, int cpu)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 
-	assert_int_equal(count_find_lost(count, &lost), 0);
+	assert_int_equal(session_find_lost(session, &lost), 0);
 	assert_int_equal(lost.nr, cpu >= 0);
 	if (lost.nr)
 		assert_int_equal(lost.cpu[0], cpu);
@@ -211,7 +211,7 @@ static void assert_counts(const struct count_world *w)
 	for (size_t i = 0; i < w->cpus.nr; i++)
 		fake_run(a->identity->id, w->cpus.cpu[i], 1000, 1000, 5);
 	run_cpus(w, 1000, 1000, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, total + 5 * w->cpus.nr);
 }
 
@@ -225,8 +225,8 @@ static void test_goes_on(_unused_ void **state)
 
 	for (int round = 0; round < 2; round++) {
 		run_cpus(w, 1000, 1000, 1);
-		count_tick(w->count, NULL);
-		assert_lost(w->count, -1);
+		session_tick(w->session, NULL);
+		assert_lost(w->session, -1);
 		stop(w, &saved);
 		assert_int_equal(saved.nr, 6);
 		run_cpus(w, 1000, 1000, 1);
@@ -234,15 +234,15 @@ static void test_goes_on(_unused_ void **state)
 			fake_take_apart(1);
 		add_groups(w, false);
 		go_on(w, restore(w, &saved, NONE_MISSING));
-		assert_int_equal(count_stats(w->count).changes, 0);
+		assert_int_equal(session_stats(w->session).changes, 0);
 		run_cpus(w, 1000, 1000, 1);
-		count_tick(w->count, NULL);
-		assert_lost(w->count, round == 1 ? 1 : -1);
+		session_tick(w->session, NULL);
+		assert_lost(w->session, round == 1 ? 1 : -1);
 	}
 	add_groups(w, false);
-	go_on(w, w->count);
+	go_on(w, w->session);
 	assert_counts(w);
-	assert_lost(w->count, -1);
+	assert_lost(w->session, -1);
 	assert_int_equal(world_teardown(&made), 0);
 }
 
@@ -251,13 +251,13 @@ static void test_broken_at_the_end(_unused_ void **state)
 {
 	void *made;
 	struct count_world *w = start_world(&made, false);
-	struct count *restored;
+	struct session *restored;
 	struct saved saved;
 
 	fake_take_apart(5);
 	run_cpus(w, 1000, 1000, 1);
-	count_tick(w->count, NULL);
-	assert_lost(w->count, 5);
+	session_tick(w->session, NULL);
+	assert_lost(w->session, 5);
 	stop(w, &saved);
 	assert_int_equal(saved.nr, 5);
 	restored = restore(w, &saved, NONE_MISSING);
@@ -265,7 +265,7 @@ static void test_broken_at_the_end(_unused_ void **state)
 	add_groups(w, false);
 	go_on(w, restored);
 	assert_counts(w);
-	assert_lost(w->count, -1);
+	assert_lost(w->session, -1);
 	assert_int_equal(world_teardown(&made), 0);
 }
 
@@ -275,13 +275,13 @@ static void check_missing(bool has_cpus)
 	for (size_t missing = 0; missing < 6; missing++) {
 		void *made;
 		struct count_world *w = start_world(&made, has_cpus);
-		struct count *restored;
+		struct session *restored;
 		struct saved saved;
 		int cpu;
 		bool tells;
 
 		run_cpus(w, 1000, 1000, 1);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		stop(w, &saved);
 		assert_int_equal(saved.nr, 6);
 		cpu = fake_perf.events[saved.fds[missing] - FAKE_FD].cpu;
@@ -293,7 +293,7 @@ static void check_missing(bool has_cpus)
 		add_groups(w, has_cpus);
 		go_on(w, restored);
 		assert_counts(w);
-		assert_lost(w->count, -1);
+		assert_lost(w->session, -1);
 		assert_int_equal(world_teardown(&made), 0);
 	}
 }
@@ -307,19 +307,19 @@ static void test_not_kept(_unused_ void **state)
 /* What is kept is brought up to date when one is opened later than the rest, or is needed no more. */
 static void test_are_changes(_unused_ void **state)
 {
-	struct count *old;
+	struct session *old;
 	struct count_world *w;
 	void *made;
 
 	w = start_without_files(&made);
-	assert_int_equal(count_stats(w->count).changes, 0);
+	assert_int_equal(session_stats(w->session).changes, 0);
 	fake_perf.refuse = NULL;
-	count_mend_cpus(w->count);
-	assert_int_equal(count_stats(w->count).changes, 3);
+	session_mend_cpus(w->session);
+	assert_int_equal(session_stats(w->session).changes, 3);
 
 	old = reload_begin(w);
 	takeover_end(w, old);
-	assert_int_equal(count_stats(w->count).changes, 6);
+	assert_int_equal(session_stats(w->session).changes, 6);
 	assert_int_equal(world_teardown(&made), 0);
 }
 
@@ -331,22 +331,22 @@ static void test_nothing_kept(_unused_ void **state)
 		void *made;
 		struct count_world *w = start_world(&made, round == 1);
 		struct reason why = {};
-		struct count *from;
+		struct session *from;
 		struct saved saved;
 
 		run_cpus(w, 1000, 1000, 1);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		stop(w, &saved);
 		for (size_t i = 0; i < saved.nr; i++)
 			safe_close(saved.fds[i]);
 		assert_int_equal(
-			count_restore(&from, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool, &why), 0);
+			session_restore(&from, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool, &why), 0);
 		buf_release(&saved.image);
 		add_groups(w, round == 1);
 		make_plan(w);
 		takeover_begin(w, from);
-		assert_int_equal(count_lost(w->count)->nr, 0);
-		assert_int_equal(count_add_cpus(w->count), 0);
+		assert_int_equal(session_lost(w->session)->nr, 0);
+		assert_int_equal(session_add_cpus(w->session), 0);
 		(void)add_cgroup(w, "/a");
 		takeover_end(w, from);
 		assert_counts(w);

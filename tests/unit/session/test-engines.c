@@ -80,19 +80,19 @@ static struct cgroup *start_counting(struct count_world *w)
 	add_groups(w);
 	make_dir(w, "a");
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	return a;
 }
 
 /* The next plan, with engines by another preference. `between` happens when half of it is taken over. */
-static void take_over(struct count_world *w, struct count *from, uint64_t between)
+static void take_over(struct count_world *w, struct session *from, uint64_t between)
 {
 	add_groups(w);
 	make_plan(w);
 	takeover_begin(w, from);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	happen(between);
 	if (has_root)
 		(void)add_root(w);
@@ -129,13 +129,13 @@ static void test_chosen_per_event(void **state)
 	assert_ptr_equal(engine_of(w, SCOPE_CPU, 2), &engine_perf);
 	assert_ptr_equal(engine_of(w, SCOPE_CGROUP, 0), &engine_fake);
 	assert_ptr_equal(engine_of(w, SCOPE_CGROUP, 1), &engine_perf);
-	assert_string_equal(count_engine_name(w->count), "fake, perf");
+	assert_string_equal(session_engine_name(w->session), "fake, perf");
 	/* Events of two engines are no kernel group. */
 	assert_sets(w, SCOPE_CGROUP, "0|1");
-	assert_int_equal(count_stats(w->count).fds, 2 * w->cpus.nr);
+	assert_int_equal(session_stats(w->session).fds, 2 * w->cpus.nr);
 
 	w->engines = perf_first;
-	w->count = count_free(w->count);
+	w->session = session_free(w->session);
 	plan_unref(w->plan);
 	w->plan = NULL;
 	add_groups(w);
@@ -157,15 +157,15 @@ static void test_both_count(void **state)
 	w->engines = fake_first;
 	a = start_counting(w);
 	happen(7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (size_t column = 0; column < 2; column++) {
 		assert_cell(w, w->cpus.cpu[0], NULL, column, true, 7);
 		assert_cell(w, ROW_ALL_CPUS, a, column, true, 7 * w->cpus.nr);
 		assert_state(w, SCOPE_CGROUP, column, EVENT_OK, column == 0 ? left : NULL);
 	}
-	count_remove_cgroup(w->count, a, true);
+	session_remove_cgroup(w->session, a, true);
 	happen(5);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, w->cpus.cpu[0], NULL, 1, true, 12);
 	assert_int_equal(total(w, a, 1), 7 * w->cpus.nr);
 }
@@ -176,9 +176,9 @@ static void check_takeovers(struct count_world *w, const struct cgroup *cgroup, 
 	for (size_t i = 1; i < nr; i++) {
 		happen(3);
 		fake_engine.takes = takes[i];
-		take_over(w, w->count, 2);
+		take_over(w, w->session, 2);
 		happen(4);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		for (size_t column = 0; column < 2; column++) {
 			assert_cell(w, w->cpus.cpu[0], NULL, column, true, 9 * i);
 			assert_cell(w, ROW_ALL_CPUS, cgroup, column, true, 9 * i * w->cpus.nr);
@@ -197,7 +197,7 @@ static void test_takeover(void **state)
 	a = start_counting(w);
 	check_takeovers(w, a, takes, ARRAY_SIZE(takes));
 	/* One group, and nothing else is open. */
-	assert_int_equal(count_stats(w->count).fds, 4 * w->cpus.nr);
+	assert_int_equal(session_stats(w->session).fds, 4 * w->cpus.nr);
 	assert_int_equal(fake_perf.nr_open, 4 * (int)w->cpus.nr);
 }
 
@@ -213,7 +213,7 @@ static void test_root_in_a_takeover(void **state)
 	(void)start_counting(w);
 	has_root = true;
 	root = add_root(w);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	check_takeovers(w, root, takes, ARRAY_SIZE(takes));
 }
 
@@ -230,9 +230,9 @@ static void test_takeover_in_motion(void **state)
 	for (int i = 1; i <= 6; i++) {
 		fake_engine.takes = i % 2 ? 1 << SWITCHES : 0;
 		fake_perf.fault = happen_always;
-		take_over(w, w->count, 0);
+		take_over(w, w->session, 0);
 		fake_perf.fault = NULL;
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		counted = total(w, NULL, 1);
 		assert_true(counted <= fake_engine.happened - began);
 		assert_true(counted + (uint64_t)i >= fake_engine.happened - began);
@@ -243,7 +243,7 @@ static void test_takeover_in_motion(void **state)
 static void test_engine_goes(void **state)
 {
 	struct count_world *w = *state;
-	struct count *from;
+	struct session *from;
 
 	fake_engine.takes = 1 << FAULTS | 1 << SWITCHES;
 	w->engines = fake_first;
@@ -252,12 +252,12 @@ static void test_engine_goes(void **state)
 	w->engines = NULL;
 	add_group(w, SCOPE_CPU, "g", false, &both[1], 1);
 	from = reload_begin(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, from);
 	happen(1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, w->cpus.cpu[0], NULL, 0, true, 6);
-	assert_string_equal(count_engine_name(w->count), "perf");
+	assert_string_equal(session_engine_name(w->session), "perf");
 }
 
 /* --- no room, no such cgroup */
@@ -270,7 +270,7 @@ static int try_cgroup(struct count_world *w, const char *name, struct reason *wh
 	assert_true(cgroup_tree_follow(w->tree, UINT64_MAX, why) >= 0);
 	(void)snprintf(label, sizeof(label), "/%s", name);
 	why->text[0] = '\0';
-	return count_add_cgroup(w->count, w->tree, find_cgroup(w, label), why);
+	return session_add_cgroup(w->session, w->tree, find_cgroup(w, label), why);
 }
 
 static void test_room(void **state)
@@ -282,13 +282,13 @@ static void test_room(void **state)
 	fake_engine.max_cgroups = 3;
 	w->engines = fake_first;
 	(void)start_counting(w);
-	assert_int_equal(count_fds_per_cgroup(w->count), w->cpus.nr);
-	assert_int_equal(count_fds_of_cpus(w->count), w->cpus.nr);
-	assert_int_equal(count_room(w->count), 2);
-	w->privilege.fd_limit = count_stats(w->count).fds + w->options.fd_reserve + w->cpus.nr;
-	assert_int_equal(count_room(w->count), 1);
+	assert_int_equal(session_fds_per_cgroup(w->session), w->cpus.nr);
+	assert_int_equal(session_fds_of_cpus(w->session), w->cpus.nr);
+	assert_int_equal(session_room(w->session), 2);
+	w->privilege.fd_limit = session_stats(w->session).fds + w->options.fd_reserve + w->cpus.nr;
+	assert_int_equal(session_room(w->session), 1);
 	fake_engine.max_cgroups = 1;
-	assert_int_equal(count_room(w->count), 0);
+	assert_int_equal(session_room(w->session), 0);
 	assert_int_equal(try_cgroup(w, "b", &why), CGROUP_OVER_MAX);
 	assert_non_null(strstr(why.text, "fake, perf"));
 }
@@ -303,19 +303,19 @@ static void test_second_fails(void **state)
 	fake_engine.takes = 1 << SWITCHES;
 	w->engines = fake_first;
 	(void)start_counting(w);
-	fds = count_stats(w->count).fds;
+	fds = session_stats(w->session).fds;
 
 	fake_engine.error = -EMFILE;
 	assert_int_equal(try_cgroup(w, "b", &why), CGROUP_OVER_FDS);
-	assert_int_equal(count_stats(w->count).fds, fds);
+	assert_int_equal(session_stats(w->session).fds, fds);
 	/* Only this engine does not know the cgroup, or has another problem. */
 	fake_engine.error = -ENOENT;
 	assert_int_equal(try_cgroup(w, "c", &why), CGROUP_COUNTED);
 	assert_string_equal(why.text, "the fake engine fails");
-	assert_int_equal(count_stats(w->count).fds, fds + w->cpus.nr);
+	assert_int_equal(session_stats(w->session).fds, fds + w->cpus.nr);
 	fake_engine.error = -EINVAL;
 	assert_int_equal(try_cgroup(w, "d", &why), CGROUP_COUNTED);
-	assert_int_equal(count_stats(w->count).fds, fds + 2 * w->cpus.nr);
+	assert_int_equal(session_stats(w->session).fds, fds + 2 * w->cpus.nr);
 }
 
 static int refuse_cgroups(const struct fake_event *event, int nr_members)
@@ -337,33 +337,33 @@ static void test_lacking_in_some_cgroups(void **state)
 	fake_perf.refuse = refuse_cgroups;
 	assert_int_equal(try_cgroup(w, "b", &why), CGROUP_COUNTED);
 	happen(3);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "1 of 2 cgroups lack it: /b, CPU 0, 'page-faults': ");
-	assert_true(count_column_is_partial(w->count, SCOPE_CGROUP, 0));
+	assert_true(session_column_is_partial(w->session, SCOPE_CGROUP, 0));
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 9);
 	assert_state(w, SCOPE_CGROUP, 1, EVENT_OK, NULL);
-	assert_false(count_column_is_partial(w->count, SCOPE_CGROUP, 1));
+	assert_false(session_column_is_partial(w->session, SCOPE_CGROUP, 1));
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, left);
 
 	fake_perf.refuse = NULL;
 	(void)add_cgroup(w, "/b");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, left);
 
 	/* The one that lacked it goes, and the one that had it. */
 	fake_perf.refuse = refuse_cgroups;
 	assert_int_equal(try_cgroup(w, "c", &why), CGROUP_COUNTED);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "1 of 3 cgroups lack it: /c");
-	count_remove_cgroup(w->count, find_cgroup(w, "/c"), true);
-	count_tick(w->count, NULL);
+	session_remove_cgroup(w->session, find_cgroup(w, "/c"), true);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, left);
 	assert_int_equal(try_cgroup(w, "d", &why), CGROUP_COUNTED);
-	count_remove_cgroup(w->count, a, true);
-	count_remove_cgroup(w->count, find_cgroup(w, "/b"), true);
-	count_tick(w->count, NULL);
+	session_remove_cgroup(w->session, a, true);
+	session_remove_cgroup(w->session, find_cgroup(w, "/b"), true);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "1 of 1 cgroups lack it: /d");
-	assert_false(count_column_is_partial(w->count, SCOPE_CGROUP, 0));
+	assert_false(session_column_is_partial(w->session, SCOPE_CGROUP, 0));
 }
 
 /* A cgroup that continues keeps what one engine has taken over when the other has no files; the cells of an engine that
@@ -377,18 +377,18 @@ static void test_one_fails_in_a_takeover(void **state)
 	w->engines = fake_first;
 	a = start_counting(w);
 	happen(3);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	fake_engine.error = -EMFILE;
-	take_over(w, w->count, 2);
+	take_over(w, w->session, 2);
 	happen(4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 9 * w->cpus.nr);
 	assert_cell(w, ROW_ALL_CPUS, a, 1, false, 5 * w->cpus.nr);
-	assert_int_equal(count_stats(w->count).fds, 2 * w->cpus.nr);
+	assert_int_equal(session_stats(w->session).fds, 2 * w->cpus.nr);
 	fake_engine.error = 0;
-	take_over(w, w->count, 0);
+	take_over(w, w->session, 0);
 	happen(1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 10 * w->cpus.nr);
 	assert_cell(w, ROW_ALL_CPUS, a, 1, true, 6 * w->cpus.nr);
 }
@@ -402,11 +402,11 @@ static void test_life(void **state)
 	w->engines = fake_first;
 	(void)start_counting(w);
 	/* The engine tells that CPUs are online: nothing has to be opened for that. */
-	assert_int_equal(count_stats(w->count).canaries, 0);
-	assert_int_equal(count_find_lost(w->count, &lost), 0);
+	assert_int_equal(session_stats(w->session).canaries, 0);
+	assert_int_equal(session_find_lost(w->session, &lost), 0);
 	assert_int_equal(lost.nr, 0);
 	fake_engine.offline = w->cpus.cpu[1];
-	assert_int_equal(count_find_lost(w->count, &lost), 0);
+	assert_int_equal(session_find_lost(w->session, &lost), 0);
 	assert_int_equal(lost.nr, 1);
 	assert_int_equal(lost.cpu[0], w->cpus.cpu[1]);
 }
@@ -424,12 +424,12 @@ static void test_image(void **state)
 	a = start_counting(w);
 	for (uint64_t i = 1; i <= 3; i++) {
 		happen(3);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		happen(2);
 		stop(w, &saved);
 		happen(4);
 		take_over(w, restore(w, &saved, NONE_MISSING), 0);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		for (size_t column = 0; column < 2; column++) {
 			assert_cell(w, w->cpus.cpu[0], NULL, column, true, 9 * i);
 			assert_cell(w, ROW_ALL_CPUS, a, column, true, 9 * i * w->cpus.nr);
@@ -448,21 +448,21 @@ static void test_image_of_unknown_engine(void **state)
 	w->engines = fake_first;
 	a = start_counting(w);
 	happen(3);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	stop(w, &saved);
 	fake_is_known = false;
 	w->engines = NULL;
 	happen(2);
 	take_over(w, restore(w, &saved, NONE_MISSING), 0);
 	happen(4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, w->cpus.cpu[0], NULL, 0, true, 9);
 	assert_cell(w, w->cpus.cpu[0], NULL, 1, true, 7);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 9 * w->cpus.nr);
 	assert_cell(w, ROW_ALL_CPUS, a, 1, true, 7 * w->cpus.nr);
 }
 
-/* Bytes that are changed are refused, or make a count that can be used. */
+/* Bytes that are changed are refused, or make a session that can be used. */
 static void test_image_damaged(void **state)
 {
 	struct count_world *w = *state;
@@ -471,14 +471,14 @@ static void test_image_damaged(void **state)
 	fake_engine.takes = 1 << SWITCHES;
 	w->engines = fake_first;
 	(void)start_counting(w);
-	assert_true(count_save(w->count, BOOT, &image));
+	assert_true(session_save(w->session, BOOT, &image));
 	for (size_t i = 0; i < image.len; i++) {
 		struct kept_pool pool = { .max = SIZE_MAX };
-		struct count *count = NULL;
+		struct session *session = NULL;
 		struct reason why;
 
 		image.data[i] ^= 1;
-		assert_int_equal(count_restore(&count, image.data, image.len, BOOT, &w->privilege, &pool, &why),
+		assert_int_equal(session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why),
 				 -EBADMSG);
 		image.data[i] ^= 1;
 	}

@@ -26,13 +26,13 @@ static void add_groups(struct count_world *w, bool more)
 
 static void use_cpus(struct count_world *w, const char *cpus, bool more)
 {
-	struct count *old;
+	struct session *old;
 
 	cpulist_release(&w->cpus);
 	assert_int_equal(cpulist_parse(&w->cpus, cpus), 0);
 	add_groups(w, more);
 	old = reload_begin(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	(void)add_cgroup(w, "/a");
 	takeover_end(w, old);
 }
@@ -62,7 +62,7 @@ static double sum_of_cpus(const struct count_world *w)
 	const struct snapshot_options options = { .aggregate = true };
 	struct self_stats self = {};
 
-	assert_int_equal(snapshot_new(&snapshot, w->count, NULL, NULL, &options, &self), 0);
+	assert_int_equal(snapshot_new(&snapshot, w->session, NULL, NULL, &options, &self), 0);
 	assert_int_equal(walk_new(&walk, snapshot, NULL), 0);
 	return snapshot_cell(walk->table[SCOPE_CPU].table, 0, 0)->rate;
 }
@@ -83,7 +83,7 @@ static bool take_history(struct history *history, struct clock_steps *clock, con
 	size_t nr;
 
 	clock_steps_note(clock, &now);
-	history_take(history, count_totals(w->count), &now, is_undoubted, NULL);
+	history_take(history, session_totals(w->session), &now, is_undoubted, NULL);
 	nr = history_slots(history, slots);
 	return nr && slots[nr - 1].gap;
 }
@@ -131,9 +131,9 @@ static void test_a_cpu_that_comes_back(void **state)
 	add_groups(w, false);
 	start(w);
 	history_init(&history, &clock, 1024 * 1024);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	(void)take_history(&history, &clock, w);
 	for (int i = 0; i < (int)ARRAY_SIZE(steps); i++) {
 		const struct step *step = &steps[i];
@@ -146,8 +146,8 @@ static void test_a_cpu_that_comes_back(void **state)
 		pass(w, a->identity->id, SECOND / 2, step->stopped[1]);
 		if (step->online)
 			assert_int_equal(cpulist_parse(&online, step->online), 0);
-		count_note_online(w->count, step->online ? &online : NULL);
-		count_tick(w->count, NULL);
+		session_note_online(w->session, step->online ? &online : NULL);
+		session_tick(w->session, NULL);
 		sum = sum_of_cpus(w);
 		assert_rate("CPU 5", i, row_of(w, 5, NULL)->rates[0].rate, step->rate);
 		assert_rate("/a", i, row_of(w, ROW_ALL_CPUS, a)->rates[0].rate, step->cgroup);
@@ -170,14 +170,14 @@ static void test_an_event_that_is_new(void **state)
 	make_dir(w, "a");
 	add_groups(w, false);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	pass(w, a->identity->id, SECOND / 2, -1);
 	use_cpus(w, "0-1,5", true);
 	for (int i = 0; i < 2; i++) {
 		pass(w, a->identity->id, i ? SECOND : SECOND / 2, -1);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_rate("CPU 0", i, row_of(w, 0, NULL)->rates[0].rate, 100);
 		assert_rate("/a", i, row_of(w, ROW_ALL_CPUS, a)->rates[0].rate, 300);
 		assert_rate("CPU 0, new", i, row_of(w, 0, NULL)->rates[1].rate, i ? 100 : UNKNOWN);
@@ -197,8 +197,8 @@ static void test_cgroups_that_begin(void **state)
 	make_dir(w, "late");
 	add_groups(w, false);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	count_tick(w->count, NULL);
+	assert_int_equal(session_add_cpus(w->session), 0);
+	session_tick(w->session, NULL);
 	end = fake_perf.clock + SECOND / 2;
 	run_cpus(w, SECOND / 2, SECOND / 2, 0);
 	fake_perf.clock = end;
@@ -213,7 +213,7 @@ static void test_cgroups_that_begin(void **state)
 		fake_run(late->identity->id, 0, 1000, 1000, 100);
 		fake_run(new->identity->id, 0, 1000, 1000, 100);
 		fake_perf.clock = end;
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_rate("/late", i, row_of(w, ROW_ALL_CPUS, late)->rates[0].rate, i ? 100 : UNKNOWN);
 		assert_rate("/new", i, row_of(w, ROW_ALL_CPUS, new)->rates[0].rate, 100);
 	}

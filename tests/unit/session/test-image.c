@@ -73,7 +73,7 @@ static struct cgroup *count_all(struct count_world *w, bool per_cpu)
 	make_dir(w, "gone");
 	make_dir(w, ODD);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
 	gone = add_cgroup(w, "/gone");
 	(void)add_cgroup(w, "/odd \xef\xbf\xbd"
@@ -81,12 +81,12 @@ static struct cgroup *count_all(struct count_world *w, bool per_cpu)
 			    "fe \xc3\xbc\n");
 	pass_time(w, a, 10);
 	fake_run(gone->identity->id, 0, 1000, 1000, 3);
-	count_tick(w->count, NULL);
-	count_remove_cgroup(w->count, gone, true);
+	session_tick(w->session, NULL);
+	session_remove_cgroup(w->session, gone, true);
 	fake_find(HW, 0, 5, 0)->error = true;
 	fake_perf.counters = 1;
 	pass_time(w, a, 5);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	return a;
 }
 
@@ -121,12 +121,12 @@ static size_t nr_rows(const struct totals *totals)
 }
 
 /* A count that was made again is what it was made from, to the last byte of another image, but for its times. */
-static void assert_same(const struct count *a, const struct count *b)
+static void assert_same(const struct session *a, const struct session *b)
 {
-	const struct totals *x = count_totals(a), *y = count_totals(b);
+	const struct totals *x = session_totals(a), *y = session_totals(b);
 	const struct totals_row *row, *other;
 
-	assert_same_places(count_topology(b), &topology);
+	assert_same_places(session_topology(b), &topology);
 	assert_int_equal(nr_rows(x), nr_rows(y));
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		TAILQ_FOREACH(row, &x->rows[scope], in_totals) {
@@ -144,26 +144,26 @@ static void assert_same(const struct count *a, const struct count *b)
 
 static void check_round_trip(struct count_world *w, bool per_cpu)
 {
-	struct count *original, *restored;
+	struct session *original, *restored;
 	struct saved saved = {};
 	struct kept_pool pool = { .max = SIZE_MAX };
 	struct reason why;
 
 	(void)count_all(w, per_cpu);
-	original = w->count;
-	count_set_sampled(original, 12345);
-	assert_true(count_save(original, BOOT, &saved.image));
-	count_each_kept(original, keep_fd, &saved);
+	original = w->session;
+	session_set_sampled(original, 12345);
+	assert_true(session_save(original, BOOT, &saved.image));
+	session_each_kept(original, keep_fd, &saved);
 	fill_pool(&pool, &saved, NONE_MISSING);
-	assert_int_equal(count_restore(&restored, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool, &why),
-			 0);
+	assert_int_equal(
+		session_restore(&restored, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool, &why), 0);
 	assert_int_equal(pool.nr, 0);
 	assert_int_equal(pool.nr_missed, 0);
-	assert_int_equal(count_stats(restored).fds, count_stats(original).fds);
-	assert_int_equal(count_stats(restored).lingering, 1);
+	assert_int_equal(session_stats(restored).fds, session_stats(original).fds);
+	assert_int_equal(session_stats(restored).lingering, 1);
 	assert_same(original, restored);
-	assert_int_equal(count_sampled(restored), 12345);
-	count_free(restored);
+	assert_int_equal(session_sampled(restored), 12345);
+	session_free(restored);
 	buf_release(&saved.image);
 }
 
@@ -285,11 +285,11 @@ static void test_meanwhile(void **state)
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 345);
 	assert_cell(w, ROW_ALL_CPUS, a, 2, true, 345);
 	assert_cell(w, ROW_ALL_CPUS, find_cgroup(w, "/gone"), 0, true, 3);
-	assert_int_equal(count_stats(w->count).lingering, 2); /* the odd one has not been added again */
+	assert_int_equal(session_stats(w->session).lingering, 2); /* the odd one has not been added again */
 
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	pass_time(w, a, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 348);
 	assert_cell(w, 5, NULL, 0, true, 11);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
@@ -306,13 +306,13 @@ static void test_waits_meanwhile(void **state)
 	add_groups(w);
 	make_dir(w, "a");
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	(void)add_cgroup(w, "/a");
 	for (int i = 0; i < 50; i++) {
 		bool waits = i >= 5 && i < 40;
 
 		fake_run(0, 1, tick, waits ? 0 : tick, waits ? 0 : 10);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		rate = row_of(w, 1, NULL)->rates[0].rate;
 		assert_int_equal(isnan(rate), waits || i == 0);
 		assert_true(isnan(rate) || fabs(rate - 100) < 1);
@@ -344,9 +344,9 @@ static void test_missing_fds(void **state)
 		assert_int_equal(fake_perf.nr_open, nr);
 		total = row_of(w, ROW_ALL_CPUS, a)->cells[0].total + 3;
 		pass_time(w, a, 1);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		pass_time(w, a, 1);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_cell(w, ROW_ALL_CPUS, a, 0, true, total + 3);
 		for (size_t i = 0; i < 5; i++)
 			assert_state(w, SCOPE_CPU, i, EVENT_OK, NULL);
@@ -374,11 +374,11 @@ static void test_other_cpus(void **state)
 		add_groups(w);
 		go_on(w, restore(w, &saved, NONE_MISSING));
 		pass_time(w, a, 1);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_cell(w, 0, NULL, 2, true, totals[i]);
 		assert_int_equal(row_of(w, 5, NULL)->cells[2].total, 15 + (uint64_t)i);
 		assert_true(row_of(w, 5, NULL)->cells[2].measured);
-		assert_int_equal(count_stats(w->count).cpus_offline, i == 0 ? 1 : i == 2 ? 2 : i == 3 ? 1 : 0);
+		assert_int_equal(session_stats(w->session).cpus_offline, i == 0 ? 1 : i == 2 ? 2 : i == 3 ? 1 : 0);
 	}
 }
 
@@ -389,23 +389,23 @@ static void test_saved_while_offline(void **state)
 	struct cgroup *a = count_all(w, false);
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 	struct saved saved;
-	struct count *restored;
+	struct session *restored;
 
 	fake_perf.counters = 0;
 	fake_take_apart(1);
 	pass_time(w, a, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 2, true, 15);
 	stop(w, &saved);
 	restored = restore(w, &saved, NONE_MISSING);
-	assert_true(totals_find(count_totals(restored), 1, NULL)->cells[2].measured);
-	assert_int_equal(count_find_lost(restored, &lost), 0);
+	assert_true(totals_find(session_totals(restored), 1, NULL)->cells[2].measured);
+	assert_int_equal(session_find_lost(restored, &lost), 0);
 	assert_int_equal(lost.nr, 1);
 	assert_int_equal(lost.cpu[0], 1);
 	add_groups(w);
 	go_on(w, restored);
 	pass_time(w, a, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 2, true, 16);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 45 + 2 + 3);
 }
@@ -496,13 +496,13 @@ static void test_other_headers(void **state)
 static int try_image(const struct count_world *w, const void *bytes, size_t size, const char *boot, struct reason *why)
 {
 	struct kept_pool pool = { .max = SIZE_MAX };
-	struct count *count = NULL;
+	struct session *session = NULL;
 	int r;
 
 	why->text[0] = '\0';
-	r = count_restore(&count, bytes, size, boot, &w->privilege, &pool, why);
-	assert_true(r == 0 || ((r == -EBADMSG || r == -ESTALE) && !count));
-	count_free(count);
+	r = session_restore(&session, bytes, size, boot, &w->privilege, &pool, why);
+	assert_true(r == 0 || ((r == -EBADMSG || r == -ESTALE) && !session));
+	session_free(session);
 	return r;
 }
 
@@ -522,7 +522,7 @@ static void test_not_this_one(void **state)
 	struct reason why;
 
 	(void)count_all(w, false);
-	assert_true(count_save(w->count, BOOT, &image));
+	assert_true(session_save(w->session, BOOT, &image));
 	assert_int_equal(try_image(w, image.data, image.len, BOOT, &why), 0);
 	refuse(w, image.data, image.len, "another", "before the machine was started");
 	refuse(w, image.data, image.len, "", "before the machine was started");
@@ -542,7 +542,7 @@ static void test_damaged(void **state)
 	struct reason why;
 
 	(void)count_all(w, false);
-	assert_true(count_save(w->count, BOOT, &image));
+	assert_true(session_save(w->session, BOOT, &image));
 	for (size_t i = 0; i < image.len; i++) {
 		image.data[i] ^= (char)(1 << i % 8);
 		assert_int_equal(try_image(w, image.data, image.len, BOOT, &why), -EBADMSG);
@@ -584,23 +584,23 @@ static void change(struct buf *image, uint64_t *seed)
 }
 
 /* Goes through all that is done with what was restored. */
-static void use_nonsense(struct count_world *w, struct count *count)
+static void use_nonsense(struct count_world *w, struct session *session)
 {
 	_cleanup_(buf_release) struct buf image = {};
-	struct count *next;
+	struct session *next;
 
-	count_read(count);
+	session_read(session);
 	fake_perf.clock += SECOND;
-	count_tick(count, NULL);
-	assert_true(count_save(count, BOOT, &image));
-	assert_int_equal(count_new(&next, count_plan(count), &w->cpus, &w->privilege, &w->options), 0);
-	assert_int_equal(count_takeover_begin(next, count), 0);
-	assert_int_equal(count_add_cpus(next), 0);
-	(void)count_add_cgroup(next, w->tree, find_cgroup(w, "/a"), &(struct reason){});
-	assert_int_equal(count_takeover_end(next, count), 0);
-	count_tick(next, NULL);
-	count_free(count);
-	count_free(next);
+	session_tick(session, NULL);
+	assert_true(session_save(session, BOOT, &image));
+	assert_int_equal(session_new(&next, session_plan(session), &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(session_takeover_begin(next, session), 0);
+	assert_int_equal(session_add_cpus(next), 0);
+	(void)session_add_cgroup(next, w->tree, find_cgroup(w, "/a"), &(struct reason){});
+	assert_int_equal(session_takeover_end(next, session), 0);
+	session_tick(next, NULL);
+	session_free(session);
+	session_free(next);
 }
 
 /* An image that is refused at its end has asked for perf events: what is missing for the next one is told of that. */
@@ -610,21 +610,21 @@ static void test_after_another(void **state)
 	struct count_world *w = *state;
 	_cleanup_(buf_release) struct buf image = {};
 	struct kept_pool pool = { .max = SIZE_MAX };
-	_cleanup_(count_freep) struct count *count = NULL;
+	_cleanup_(session_freep) struct session *session = NULL;
 	struct reason why = {};
 	size_t nr;
 
 	(void)count_all(w, false);
-	nr = count_stats(w->count).fds;
-	assert_true(count_save(w->count, BOOT, &image));
-	/* The last number of the last canary, before the time that is kept with the count. */
+	nr = session_stats(w->session).fds;
+	assert_true(session_save(w->session, BOOT, &image));
+	/* The last number of the last canary, before the time that is kept with the session. */
 	memcpy(image.data + image.len - 2 * sizeof(too_many), &too_many, sizeof(too_many));
 	fix_checksum(&image);
-	assert_int_equal(count_restore(&count, image.data, image.len, BOOT, &w->privilege, &pool, &why), -EBADMSG);
+	assert_int_equal(session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why), -EBADMSG);
 	assert_int_equal(pool.nr_missed, nr);
 	image.len = 0;
-	assert_true(count_save(w->count, BOOT, &image));
-	assert_int_equal(count_restore(&count, image.data, image.len, BOOT, &w->privilege, &pool, &why), 0);
+	assert_true(session_save(w->session, BOOT, &image));
+	assert_int_equal(session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why), 0);
 	assert_int_equal(pool.nr_missed, nr);
 }
 
@@ -640,7 +640,7 @@ static void test_nonsense(void **state)
 	for (uint64_t seed = 1; seed <= 4000; seed++) {
 		_cleanup_(buf_release) struct buf image = {};
 		struct kept_pool pool = { .max = SIZE_MAX };
-		struct count *count = NULL;
+		struct session *session = NULL;
 		struct reason why = {};
 		uint64_t sequence = seed;
 		struct kept_id id;
@@ -653,9 +653,9 @@ static void test_nonsense(void **state)
 			fake_hold(saved.fds[i]);
 			assert_int_equal(kept_pool_add(&pool, saved.fds[i], &id), 0);
 		}
-		if (count_restore(&count, image.data, image.len, BOOT, &w->privilege, &pool, &why) == 0) {
+		if (session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why) == 0) {
 			kept_pool_release(&pool);
-			use_nonsense(w, count);
+			use_nonsense(w, session);
 			nr_used++;
 		} else if (!why.text[0]) {
 			fail_msg("seed %llu: no reason", (unsigned long long)seed);

@@ -31,15 +31,15 @@ static void add_trace(struct count_world *w, enum scope scope, int absent, uint6
 }
 
 /* What a reload does, up to the moment in which targets are added. */
-static struct count *keep_and_reload(struct count_world *w)
+static struct session *keep_and_reload(struct count_world *w)
 {
-	count_keep_events(w->count, w->groups);
+	session_keep_events(w->session, w->groups);
 	return reload_begin(w);
 }
 
-static void end_reload(struct count_world *w, struct count *old)
+static void end_reload(struct count_world *w, struct session *old)
 {
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
 }
 
@@ -51,13 +51,13 @@ static void test_kept_on_cpus(void **state)
 
 	add_trace(w, SCOPE_CPU, 0, 300);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	run_cpus(w, 1000, 1000, 10);
 	for (int i = 0; i < 2; i++) {
 		add_trace(w, SCOPE_CPU, i ? -EACCES : -ENODEV, 0);
 		end_reload(w, keep_and_reload(w));
 		run_cpus(w, 1000, 1000, 1);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_cell(w, 5, NULL, 0, true, 11 + (uint64_t)i);
 		assert_state(w, SCOPE_CPU, 0, EVENT_OK,
 			     "counted on as it was found before, for now: tracefs is not mounted");
@@ -68,7 +68,7 @@ static void test_kept_on_cpus(void **state)
 	add_trace(w, SCOPE_CPU, 0, 300);
 	end_reload(w, keep_and_reload(w));
 	assert_int_equal(fake_perf.nr, opened);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 5, NULL, 0, true, 12);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 }
@@ -77,7 +77,7 @@ static void test_kept_on_cpus(void **state)
 static void test_kept_in_cgroups(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 	struct cgroup *a, *b;
 
 	add_trace(w, SCOPE_CGROUP, 0, 300);
@@ -90,7 +90,7 @@ static void test_kept_in_cgroups(void **state)
 	old = keep_and_reload(w);
 	add_cgroup(w, "/a");
 	end_reload(w, old);
-	count_remove_cgroup(w->count, a, true);
+	session_remove_cgroup(w->session, a, true);
 	assert_int_equal(fake_perf.nr_open, 1 + w->cpus.nr); /* with what tells whether a CPU is up */
 	fake_find(TRACE, 300, 0, inode_of(w, "."));
 
@@ -100,7 +100,7 @@ static void test_kept_in_cgroups(void **state)
 	fake_find(TRACE, 300, 0, inode_of(w, "."));
 	b = add_cgroup(w, "/b");
 	fake_run(b->identity->id, 0, 1000, 1000, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 7);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 4);
 }
@@ -109,7 +109,7 @@ static void test_kept_in_cgroups(void **state)
 static void test_not_kept(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 	struct cgroup *a;
 
 	w->options.linger = 3600ULL * SECOND;
@@ -119,14 +119,14 @@ static void test_not_kept(void **state)
 	start(w);
 	a = add_cgroup(w, "/a");
 	fake_run(a->identity->id, 0, 1000, 1000, 4);
-	count_remove_cgroup(w->count, a, true);
+	session_remove_cgroup(w->session, a, true);
 
 	add_trace(w, SCOPE_CGROUP, -ENODEV, 0);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
 	end_reload(w, keep_and_reload(w));
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_UNSUPPORTED, "tracefs is not mounted");
 	add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 4);
 
 	/* With another number, as of a module that was loaded again. */
@@ -136,7 +136,7 @@ static void test_not_kept(void **state)
 	add_cgroup(w, "/a");
 	end_reload(w, old);
 	fake_run(a->identity->id, 0, 1000, 1000, 3);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 7);
 }
 
@@ -150,7 +150,7 @@ static void test_only_what_is_alike(void **state)
 	add_trace(w, SCOPE_CPU, 0, 300);
 	add_group(w, SCOPE_CPU, "core", false, cycles, 1);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	event = add_group(w, SCOPE_CPU, "trace", false, other, 1)->events.events;
 	event->absent = -ENODEV;
 	event->why_absent = strdup("tracefs is not mounted");

@@ -32,10 +32,10 @@ static void test_cgroup_life(void **state)
 	old = cgroup_identity_ref(a->identity);
 	old_id = old->id;
 	fake_run(old_id, 1, 1000, 1000, 5);
-	count_remove_cgroup(w->count, a, true);
+	session_remove_cgroup(w->session, a, true);
 	assert_int_equal(fake_perf.nr_open, 0);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 5);
-	assert_int_equal(count_stats(w->count).lingering, 1);
+	assert_int_equal(session_stats(w->session).lingering, 1);
 
 	/* A directory made before the old one goes has another inode. */
 	make_dir(w, "new");
@@ -46,9 +46,9 @@ static void test_cgroup_life(void **state)
 	a = add_cgroup(w, "/a");
 	assert_true(a->identity->id != old_id);
 	fake_run(a->identity->id, 0, 1000, 1000, 2);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 7);
-	assert_int_equal(count_stats(w->count).lingering, 0);
+	assert_int_equal(session_stats(w->session).lingering, 0);
 	cgroup_identity_unref(old);
 }
 
@@ -65,12 +65,12 @@ static void test_lingers_on(void **state)
 	start(w);
 	a = add_cgroup(w, "/a");
 	fake_run(a->identity->id, 1, 1000, 1000, 5);
-	count_remove_cgroup(w->count, a, true);
+	session_remove_cgroup(w->session, a, true);
 	fake_perf.refuse = refuse_all;
 	fake_perf.error = EINVAL;
-	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_FAILED);
-	assert_int_equal(count_stats(w->count).lingering, 1);
-	count_tick(w->count, NULL);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, a, &why), CGROUP_FAILED);
+	assert_int_equal(session_stats(w->session).lingering, 1);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 5);
 }
 
@@ -84,12 +84,12 @@ static void test_cgroup_expires(void **state)
 	make_dir(w, "a");
 	start(w);
 	a = add_cgroup(w, "/a");
-	count_read(w->count);
-	count_remove_cgroup(w->count, a, true);
-	assert_non_null(totals_find(count_totals(w->count), ROW_ALL_CPUS, a->identity));
-	count_tick(w->count, NULL);
-	assert_null(totals_find(count_totals(w->count), ROW_ALL_CPUS, a->identity));
-	assert_int_equal(count_stats(w->count).lingering, 0);
+	session_read(w->session);
+	session_remove_cgroup(w->session, a, true);
+	assert_non_null(totals_find(session_totals(w->session), ROW_ALL_CPUS, a->identity));
+	session_tick(w->session, NULL);
+	assert_null(totals_find(session_totals(w->session), ROW_ALL_CPUS, a->identity));
+	assert_int_equal(session_stats(w->session).lingering, 0);
 }
 
 /* Of many that come and go, no more linger than may be counted. */
@@ -110,24 +110,25 @@ static void check_bounded(struct count_world *w, bool per_cpu)
 	for (int i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "/c%d", i);
 		cgroup = add_cgroup(w, name);
-		count_remove_cgroup(w->count, cgroup, true);
-		assert_int_equal(count_stats(w->count).lingering, i < 3 ? i + 1 : 3);
+		session_remove_cgroup(w->session, cgroup, true);
+		assert_int_equal(session_stats(w->session).lingering, i < 3 ? i + 1 : 3);
 	}
-	assert_int_equal(count_stats(w->count).pushed_out, 5);
-	assert_int_equal(count_totals(w->count)->nr_rows[SCOPE_CGROUP], per_cpu ? 9 : 3);
-	assert_null(totals_find(count_totals(w->count), per_cpu ? 5 : ROW_ALL_CPUS, find_cgroup(w, "/c4")->identity));
+	assert_int_equal(session_stats(w->session).pushed_out, 5);
+	assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CGROUP], per_cpu ? 9 : 3);
+	assert_null(
+		totals_find(session_totals(w->session), per_cpu ? 5 : ROW_ALL_CPUS, find_cgroup(w, "/c4")->identity));
 	assert_cell(w, per_cpu ? 0 : ROW_ALL_CPUS, find_cgroup(w, "/c5"), 0, true, 0);
 
 	/* One in the midst of them is there again. */
 	cgroup = add_cgroup(w, "/c6");
-	assert_int_equal(count_stats(w->count).lingering, 2);
-	count_remove_cgroup(w->count, cgroup, true);
-	assert_int_equal(count_stats(w->count).lingering, 3);
+	assert_int_equal(session_stats(w->session).lingering, 2);
+	session_remove_cgroup(w->session, cgroup, true);
+	assert_int_equal(session_stats(w->session).lingering, 3);
 	fake_perf.clock += w->options.linger;
-	count_tick(w->count, NULL);
-	assert_int_equal(count_stats(w->count).lingering, 0);
-	assert_int_equal(count_stats(w->count).pushed_out, 5);
-	assert_int_equal(count_totals(w->count)->nr_rows[SCOPE_CGROUP], 0);
+	session_tick(w->session, NULL);
+	assert_int_equal(session_stats(w->session).lingering, 0);
+	assert_int_equal(session_stats(w->session).pushed_out, 5);
+	assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CGROUP], 0);
 }
 
 static void test_lingering_is_bounded(void **state)
@@ -170,36 +171,36 @@ static void test_expires_between_ticks(void **state)
 	start(w);
 	a = add_cgroup(w, "/a");
 	fake_run(a->identity->id, 1, 1000, 1000, 5);
-	count_remove_cgroup(w->count, a, true);
+	session_remove_cgroup(w->session, a, true);
 	fake_perf.clock += w->options.linger / 2;
-	count_read(w->count);
+	session_read(w->session);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 5);
 
 	fake_perf.clock += w->options.linger / 2;
-	count_read(w->count);
-	assert_int_equal(count_stats(w->count).lingering, 0);
-	assert_null(totals_find(count_totals(w->count), ROW_ALL_CPUS, a->identity));
+	session_read(w->session);
+	assert_int_equal(session_stats(w->session).lingering, 0);
+	assert_null(totals_find(session_totals(w->session), ROW_ALL_CPUS, a->identity));
 
 	/* Without a reading meanwhile. */
 	a = add_cgroup(w, "/a");
 	fake_run(a->identity->id, 1, 1000, 1000, 5);
-	count_remove_cgroup(w->count, a, true);
+	session_remove_cgroup(w->session, a, true);
 	fake_perf.clock += w->options.linger;
 	a = make_again(w, "a");
 	add_cgroup(w, "/a");
 	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
-	count_remove_cgroup(w->count, a, false);
+	session_remove_cgroup(w->session, a, false);
 
 	/* It is not pushed out: its time was over. */
 	a = add_cgroup(w, "/a");
-	count_read(w->count);
-	count_remove_cgroup(w->count, a, true);
+	session_read(w->session);
+	session_remove_cgroup(w->session, a, true);
 	b = add_cgroup(w, "/b");
-	count_read(w->count);
+	session_read(w->session);
 	fake_perf.clock += w->options.linger;
-	count_remove_cgroup(w->count, b, true);
-	assert_int_equal(count_stats(w->count).lingering, 1);
-	assert_int_equal(count_stats(w->count).pushed_out, 0);
+	session_remove_cgroup(w->session, b, true);
+	assert_int_equal(session_stats(w->session).lingering, 1);
+	assert_int_equal(session_stats(w->session).pushed_out, 0);
 }
 
 /* The time of a group that was enabled and never ran is a series as well, which does not fall. */
@@ -213,16 +214,16 @@ static void test_times_linger(void **state)
 	start(w);
 	a = add_cgroup(w, "/a");
 	fake_run(a->identity->id, 1, 3000, 0, 0);
-	count_read(w->count);
+	session_read(w->session);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
-	count_remove_cgroup(w->count, a, true);
-	assert_int_equal(count_stats(w->count).lingering, 1);
+	session_remove_cgroup(w->session, a, true);
+	assert_int_equal(session_stats(w->session).lingering, 1);
 	assert_int_equal(row_of(w, ROW_ALL_CPUS, a)->times[0].enabled, 3000);
 
 	a = make_again(w, "a");
 	add_cgroup(w, "/a");
 	fake_run(a->identity->id, 1, 500, 0, 0);
-	count_read(w->count);
+	session_read(w->session);
 	assert_int_equal(row_of(w, ROW_ALL_CPUS, a)->times[0].enabled, 3500);
 }
 

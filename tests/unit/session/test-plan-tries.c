@@ -70,16 +70,16 @@ static void test_split_where_never_run(void **state)
 
 	/* Both parts are counted, under one group's times. */
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	fake_run(0, 1, SECOND, SECOND, 1000);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (size_t i = 0; i < 5; i++)
 		assert_cell(w, 1, NULL, i, true, 1000);
 	assert_state(w, SCOPE_CPU, 4, EVENT_OK, "counted in parts");
 
 	/* Parts take turns; both is said. */
 	fake_run(0, 1, SECOND, SECOND / 2, 1000);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 4, EVENT_MULTIPLEXED, "ran 50 %");
 	assert_state(w, SCOPE_CPU, 4, EVENT_MULTIPLEXED, "estimated; group 'big' does not fit the PMU at once");
 }
@@ -299,10 +299,10 @@ static void test_groups_are_kept_apart(void **state)
 	assert_true(is_exclusive(w, SCOPE_CPU, 0) && is_exclusive(w, SCOPE_CPU, 1));
 	assert_false(is_exclusive(w, SCOPE_CPU, 2));
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_true(fake_find(HW, 0, 0, 0)->attr.exclusive && fake_find(HW, 3, 0, 0)->attr.exclusive);
 	assert_false(fake_find(HW, 1, 0, 0)->attr.exclusive);
-	w->count = count_free(w->count);
+	w->session = session_free(w->session);
 	w->tree = cgroup_tree_free(w->tree);
 
 	/* Cgroups have levels, each with its own events. A pinned group always runs. */
@@ -326,15 +326,15 @@ static void test_known_at_a_reload(void **state)
 {
 	struct count_world *w = *state;
 	struct machine machine = make_liar(4);
-	struct count *old;
+	struct session *old;
 
 	w->env = &machine.env;
 	add_group(w, SCOPE_CPU, "pinned", false, five, 2)->events.events[0].attr.pinned = 1;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	add_group(w, SCOPE_CPU, "pinned", false, five, 2)->events.events[0].attr.pinned = 1;
 	old = reload_begin(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
 	assert_int_equal(w->plan->pmus.pmus[0].advertised, 5);
 	assert_int_equal(w->plan->pmus.pmus[0].usable, 4);
@@ -345,14 +345,14 @@ static void test_known_at_a_reload(void **state)
 static void test_split_stays_over_reload(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 	int calls;
 
 	add_group(w, SCOPE_CPU, "big", false, five, 5)->split = true;
 	fake_perf.counters = 2;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	old = w->count;
+	assert_int_equal(session_add_cpus(w->session), 0);
+	old = w->session;
 	calls = fake_perf.nr_open;
 
 	add_group(w, SCOPE_CPU, "big", false, five, 5)->split = true;
@@ -361,7 +361,7 @@ static void test_split_stays_over_reload(void **state)
 	assert_int_equal(fake_perf.nr_open, calls);
 	takeover_begin(w, old);
 	calls = fake_perf.nr_calls;
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
 	assert_int_equal(fake_perf.nr_calls, calls);
 }
@@ -538,10 +538,10 @@ static void test_concession_is_kept(void **state)
 		}
 		start(w);
 		calls = fake_perf.nr_calls;
-		assert_int_equal(count_add_cpus(w->count), 0);
+		assert_int_equal(session_add_cpus(w->session), 0);
 		assert_int_equal(fake_perf.nr_calls, calls + 3);
 		assert_int_equal(fake_find(HW, 0, 1, 0)->attr.precise_ip, 0);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_state(w, SCOPE_CPU, 0, EVENT_OK, "precise_ip 2");
 		plan_unref(w->plan);
 		w->plan = NULL;
@@ -557,7 +557,7 @@ static void test_pinned_by_a_member(void **state)
 	group->events.events[1].attr.pinned = 1;
 	group->events.events[2].attr.exclusive = 1;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_true(fake_find(HW, 0, 0, 0)->attr.pinned);
 	assert_true(fake_find(HW, 0, 0, 0)->attr.exclusive);
 	assert_false(fake_find(HW, 1, 0, 0)->attr.pinned);
@@ -617,7 +617,7 @@ static void test_no_extended_type(void **state)
 	start(w);
 	assert_why(w, 0, EVENT_OK, NULL);
 	assert_why(w, 1, EVENT_UNSUPPORTED, "ENOENT");
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_int_equal(fake_perf.nr_open, 2);
 	fake_find(HW, 0, 5, 0);
 }
@@ -651,7 +651,7 @@ static void test_size_named(void **state)
 	make_plan(w);
 	assert_why(w, 0, EVENT_OK, NULL);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_int_equal(fake_find(HW, 0, 5, 0)->attr.size, PERF_ATTR_SIZE_VER1);
 }
 
@@ -666,7 +666,7 @@ static void test_filter(void **state)
 	start(w);
 	assert_why(w, 0, EVENT_OK, NULL);
 	assert_why(w, 1, EVENT_FAILED, "does not take its filter");
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_string_equal(fake_find(SW, 2, 5, 0)->filter, "prev_pid == 0");
 }
 

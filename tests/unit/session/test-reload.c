@@ -24,7 +24,7 @@ static void test_reload(void **state)
 	static const struct text_event more[] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
 	struct count_world *w = *state;
 	struct fake_event *kept, *changed;
-	struct count *old;
+	struct session *old;
 	struct cgroup *a;
 	int calls;
 
@@ -33,11 +33,11 @@ static void test_reload(void **state)
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	make_dir(w, "a");
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
 	run_cpus(w, 1000, 1000, 10);
 	fake_run(a->identity->id, 0, 1000, 1000, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	kept = fake_find(SW, 2, 0, 0);
 	changed = fake_find(HW, 0, 0, 0);
 
@@ -47,7 +47,7 @@ static void test_reload(void **state)
 	old = reload_begin(w);
 	fake_run(0, 0, 1000, 1000, 1); /* while the new one is made */
 	calls = fake_perf.nr_calls;
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_ptr_equal(add_cgroup(w, "/a"), a);
 	assert_int_equal(fake_perf.nr_calls - calls, 6); /* the changed group, on three CPUs */
 	takeover_end(w, old);
@@ -55,14 +55,14 @@ static void test_reload(void **state)
 	assert_false(changed->open);
 
 	fake_run(0, 0, 1000, 1000, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 0, NULL, 0, true, 12); /* page-faults: nothing lost */
 	assert_cell(w, 5, NULL, 0, true, 10);
 	assert_cell(w, 0, NULL, 2, true, 12); /* cycles: up to its last moment, and from the new group */
 	assert_cell(w, 0, NULL, 3, true, 1);  /* branches: new */
 	assert_cell(w, ROW_ALL_CPUS, a, 1, true, 4);
 	assert_int_equal(fake_perf.nr_open, 18);
-	assert_int_equal(count_stats(w->count).fds, 18);
+	assert_int_equal(session_stats(w->session).fds, 18);
 }
 
 /* What comes up to the moment in which a changed set is replaced is counted; and the replacement needs no more
@@ -72,7 +72,7 @@ static void test_reload_in_little_room(void **state)
 	static const struct text_event more[] = { { "page-faults", SW, 2 }, { "minor-faults", SW, 5 } };
 	struct count_world *w = *state;
 	struct reason why = {};
-	struct count *old;
+	struct session *old;
 	struct cgroup *a, *b;
 
 	w->options.linger = SECOND;
@@ -83,7 +83,7 @@ static void test_reload_in_little_room(void **state)
 	start(w);
 	a = add_cgroup(w, "/a");
 	b = add_cgroup(w, "/b");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 
 	add_group(w, SCOPE_CGROUP, "software", false, more, 2);
 	old = reload_begin(w);
@@ -91,9 +91,9 @@ static void test_reload_in_little_room(void **state)
 	fake_run(b->identity->id, 0, 1000, 1000, 4);
 	fake_perf.limit = 12;
 	fake_perf.refuse = refuse_beyond_limit;
-	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_COUNTED);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, a, &why), CGROUP_COUNTED);
 	assert_string_equal(why.text, "");
-	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_COUNTED);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, b, &why), CGROUP_COUNTED);
 	takeover_end(w, old);
 	assert_int_equal(fake_perf.nr_open, 12);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 3);
@@ -106,7 +106,7 @@ static void test_reload_leaves_out(void **state)
 {
 	struct count_world *w = *state;
 	struct reason why = {};
-	struct count *old;
+	struct session *old;
 	struct cgroup *a, *b;
 
 	w->options.linger = 3600ULL * SECOND;
@@ -116,7 +116,7 @@ static void test_reload_leaves_out(void **state)
 	start(w);
 	a = add_cgroup(w, "/a");
 	b = add_cgroup(w, "/b");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	remove_dir(w, "a");
 	fake_run(a->identity->id, 0, 1000, 1000, 3);
 	fake_run(b->identity->id, 0, 1000, 1000, 4);
@@ -124,14 +124,14 @@ static void test_reload_leaves_out(void **state)
 	w->options.cgroup_max = 1;
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	old = reload_begin(w);
-	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), -ENOENT);
-	count_remove_cgroup(old, a, true);
-	assert_int_equal(count_add_cgroup(w->count, w->tree, find_cgroup(w, "/"), &why), CGROUP_COUNTED);
-	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_OVER_MAX);
-	count_remove_cgroup(old, b, true);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, a, &why), -ENOENT);
+	session_remove_cgroup(old, a, true);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, find_cgroup(w, "/"), &why), CGROUP_COUNTED);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, b, &why), CGROUP_OVER_MAX);
+	session_remove_cgroup(old, b, true);
 	takeover_end(w, old);
 	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 4);
-	assert_int_equal(count_stats(w->count).lingering, 1); /* as many as may be counted */
+	assert_int_equal(session_stats(w->session).lingering, 1); /* as many as may be counted */
 }
 
 /* An event that is counted is not tried again, when it could only be refused for being in use; one that is no
@@ -139,27 +139,27 @@ static void test_reload_leaves_out(void **state)
 static void test_reload_busy(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	run_cpus(w, 1000, 1000, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 
 	fake_perf.error = EBUSY;
 	fake_perf.refuse = refuse_hardware;
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	old = reload_begin(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
 	assert_cell(w, 5, NULL, 0, true, 10);
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 1);
 	old = reload_begin(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_FAILED, "exclusively");
 	assert_cell(w, 5, NULL, 0, false, 10);
 }
@@ -169,23 +169,23 @@ static void test_reload_busy(void **state)
 static void test_reload_after_offline(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 	struct cgroup *a;
 
 	make_dir(w, "a");
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
 	for (int i = 0; i < 3; i++) {
 		fake_run(0, w->cpus.cpu[i], 1000, 1000, 10);
 		fake_run(a->identity->id, w->cpus.cpu[i], 1000, 1000, 1);
 	}
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	run_cpus(w, 1000, 1000, 2);
 	fake_take_apart(1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 0, true, 12);
 	assert_cell(w, 1, NULL, 1, true, 12);
 
@@ -193,7 +193,7 @@ static void test_reload_after_offline(void **state)
 	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
 	old = reload_begin(w);
 	fake_perf.nr_calls = 0;
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_int_equal(fake_perf.nr_calls, 2);
 	a = add_cgroup(w, "/a");
 	assert_int_equal(fake_perf.nr_calls, 2 + 1);
@@ -202,7 +202,7 @@ static void test_reload_after_offline(void **state)
 		fake_run(0, w->cpus.cpu[i], 1000, 1000, 5);
 		fake_run(a->identity->id, w->cpus.cpu[i], 1000, 1000, 1);
 	}
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 0, NULL, 0, true, 17);
 	assert_cell(w, 1, NULL, 0, true, 17);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 6);
@@ -212,27 +212,27 @@ static void test_reload_after_offline(void **state)
 static void test_reload_before_offline_is_known(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 	struct cgroup *a;
 
 	make_dir(w, "a");
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	fake_run(a->identity->id, 1, 1000, 1000, 3);
 	fake_take_apart(1);
 
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	old = reload_begin(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
 	takeover_end(w, old);
 	fake_run(a->identity->id, 1, 1000, 1000, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 7);
 }
 
@@ -242,7 +242,7 @@ static void test_reload_hands_canaries_over(void **state)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 	struct cgroup *a;
 
 	make_dir(w, "a");
@@ -256,18 +256,18 @@ static void test_reload_hands_canaries_over(void **state)
 				fake_take_apart(1);
 			old = reload_begin(w);
 		}
-		assert_int_equal(count_add_cpus(w->count), 0);
+		assert_int_equal(session_add_cpus(w->session), 0);
 		a = add_cgroup(w, "/a");
 		if (round > 0)
 			takeover_end(w, old);
 		assert_int_equal(fake_perf.nr_open, 6);
-		assert_int_equal(count_stats(w->count).fds, 6);
-		assert_int_equal(count_find_lost(w->count, &lost), 0);
+		assert_int_equal(session_stats(w->session).fds, 6);
+		assert_int_equal(session_find_lost(w->session, &lost), 0);
 		assert_int_equal(lost.nr, 0);
 		run_cpus(w, 1000, 1000, 0);
 		fake_run(a->identity->id, 1, 1000, 1000, 5);
-		count_tick(w->count, NULL);
-		assert_int_equal(count_find_lost(w->count, &lost), 0);
+		session_tick(w->session, NULL);
+		assert_int_equal(session_find_lost(w->session, &lost), 0);
 		assert_int_equal(lost.nr, round == 1);
 		cpulist_release(&lost);
 	}
@@ -279,20 +279,20 @@ static void test_reload_keeps_what_waits(void **state)
 {
 	static const struct text_event more[] = { { "cycles", HW, 0 }, { "branches", HW, 4 } };
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	fake_run(0, 0, 1000, 1000, 9);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (int i = 0; i < 2; i++) {
 		add_group(w, SCOPE_CPU, "core", false, more, 2);
 		old = reload_begin(w);
-		assert_int_equal(count_add_cpus(w->count), 0);
+		assert_int_equal(session_add_cpus(w->session), 0);
 		takeover_end(w, old);
 		fake_run(0, 0, 1000, 0, 0);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_cell(w, 0, NULL, 0, true, 9);
 		assert_cell(w, 0, NULL, 1, false, 0);
 	}
@@ -306,14 +306,14 @@ static int refuse_cpu_5(const struct fake_event *event, int nr_members)
 
 static void use_cpus(struct count_world *w, const char *list)
 {
-	struct count *old;
+	struct session *old;
 
 	cpulist_release(&w->cpus);
 	assert_int_equal(cpulist_parse(&w->cpus, list), 0);
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	old = reload_begin(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	(void)add_cgroup(w, "/a");
 	takeover_end(w, old);
 	assert_int_equal(fake_perf.nr_open, w->cpus.nr * 4);
@@ -332,7 +332,7 @@ static void test_cpus_come_and_go(void **state)
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
 	for (int i = 0; i < 3; i++) {
 		fake_run(0, w->cpus.cpu[i], 1000, 1000, 10);
@@ -340,9 +340,9 @@ static void test_cpus_come_and_go(void **state)
 	}
 	use_cpus(w, "0-1");
 	for (int i = 0; i < 2; i++) {
-		count_tick(w->count, NULL);
-		assert_int_equal(count_stats(w->count).cpus, 2);
-		assert_int_equal(count_stats(w->count).cpus_offline, 1);
+		session_tick(w->session, NULL);
+		assert_int_equal(session_stats(w->session).cpus, 2);
+		assert_int_equal(session_stats(w->session).cpus_offline, 1);
 		assert_cell(w, 5, NULL, 0, true, 10);
 		assert_cell(w, 5, a, 0, true, 4);
 		use_cpus(w, "0-1");
@@ -351,20 +351,20 @@ static void test_cpus_come_and_go(void **state)
 	fake_run(0, 5, 1000, 1000, 1);
 	fake_run(a->identity->id, 5, 1000, 1000, 1);
 	fake_run(a->identity->id, 9, 1000, 1000, 1);
-	count_tick(w->count, NULL);
-	assert_int_equal(count_stats(w->count).cpus_offline, 0);
+	session_tick(w->session, NULL);
+	assert_int_equal(session_stats(w->session).cpus_offline, 0);
 	assert_cell(w, 5, NULL, 1, true, 11);
 	assert_cell(w, 5, a, 1, true, 5);
 	assert_cell(w, 9, a, 1, true, 1);
 
 	use_cpus(w, "0,9");
-	assert_int_equal(count_totals(w->count)->nr_rows[SCOPE_CGROUP], 4);
-	count_remove_cgroup(w->count, a, true);
-	assert_int_equal(count_stats(w->count).lingering, 1);
+	assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CGROUP], 4);
+	session_remove_cgroup(w->session, a, true);
+	assert_int_equal(session_stats(w->session).lingering, 1);
 	fake_perf.clock += w->options.linger;
-	count_tick(w->count, NULL);
-	assert_int_equal(count_totals(w->count)->nr_rows[SCOPE_CGROUP], 0);
-	assert_int_equal(count_totals(w->count)->nr_rows[SCOPE_CPU], 4);
+	session_tick(w->session, NULL);
+	assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CGROUP], 0);
+	assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CPU], 4);
 }
 
 enum added {
@@ -389,7 +389,7 @@ static void add_both(struct count_world *w)
 /* The next count, on these CPUs. */
 static void use_cgroups(struct count_world *w, const char *cpus, enum added added)
 {
-	struct count *old;
+	struct session *old;
 
 	cpulist_release(&w->cpus);
 	assert_int_equal(cpulist_parse(&w->cpus, cpus), 0);
@@ -400,7 +400,7 @@ static void use_cgroups(struct count_world *w, const char *cpus, enum added adde
 	takeover_end(w, old);
 	if (added == LATER)
 		add_both(w);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 }
 
 /* Cgroups that are counted no more linger with all of their rows, those of a CPU that is offline or new as well. */
@@ -424,13 +424,13 @@ static void test_reload_leaves_out_per_cpu(void **state)
 	start(w);
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
 		use_cgroups(w, steps[i].cpus, steps[i].added);
-		assert_int_equal(count_totals(w->count)->nr_rows[SCOPE_CGROUP], steps[i].rows);
-		assert_int_equal(count_stats(w->count).lingering, steps[i].lingering);
+		assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CGROUP], steps[i].rows);
+		assert_int_equal(session_stats(w->session).lingering, steps[i].lingering);
 	}
 	fake_perf.clock += w->options.linger;
-	count_tick(w->count, NULL);
-	assert_int_equal(count_totals(w->count)->nr_rows[SCOPE_CGROUP], 0);
-	assert_int_equal(count_stats(w->count).pushed_out, 0);
+	session_tick(w->session, NULL);
+	assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CGROUP], 0);
+	assert_int_equal(session_stats(w->session).pushed_out, 0);
 }
 
 /* How many CPUs are shown one by one, and what they come to as one row ([cpu] aggregate), of page-faults and of the
@@ -443,9 +443,9 @@ static void assert_sum(const struct count_world *w, size_t shown, uint64_t total
 	const struct snapshot_table *table;
 	struct self_stats self = {};
 
-	assert_int_equal(snapshot_new(&single, w->count, NULL, NULL, &separate, &self), 0);
+	assert_int_equal(snapshot_new(&single, w->session, NULL, NULL, &separate, &self), 0);
 	assert_int_equal(single->table[SCOPE_CPU].nr_rows, shown);
-	assert_int_equal(snapshot_new(&sum, w->count, NULL, NULL, &aggregate, &self), 0);
+	assert_int_equal(snapshot_new(&sum, w->session, NULL, NULL, &aggregate, &self), 0);
 	assert_int_equal(walk_new(&walk, sum, NULL), 0);
 	table = walk->table[SCOPE_CPU].table;
 	assert_int_equal(walk->table[SCOPE_CPU].nr_rows, 1);
@@ -468,27 +468,27 @@ static void test_cpu_excluded(void **state)
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
 	fake_run(0, 5, 1000, 1000, 7);
 	fake_run(0, 1, 1000, 1000, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_sum(w, 3, 11);
 	w->options.excluded = &excluded;
 	/* Also over one more reload. */
 	for (int i = 0; i < 2; i++) {
 		use_cpus(w, "0-1");
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_cell(w, 5, NULL, 0, false, 7);
 		assert_true(row_of(w, 5, NULL)->excluded);
-		assert_null(totals_find(count_totals(w->count), 5, a->identity));
-		assert_int_equal(count_stats(w->count).cpus_offline, 0);
+		assert_null(totals_find(session_totals(w->session), 5, a->identity));
+		assert_int_equal(session_stats(w->session).cpus_offline, 0);
 		assert_sum(w, 2, 11);
 	}
 	w->options.excluded = NULL;
 	use_cpus(w, "0-1,5");
 	fake_run(0, 5, 1000, 1000, 2);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 5, NULL, 0, true, 9);
 	assert_cell(w, 5, a, 0, true, 0);
 	assert_sum(w, 3, 13);
@@ -499,32 +499,32 @@ static void test_cpu_goes_during_reload(void **state)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	run_cpus(w, 1000, 1000, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	old = reload_begin(w);
 	fake_perf.error = ENODEV;
 	fake_perf.refuse = refuse_cpu_5;
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
 	fake_perf.refuse = NULL;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 	assert_cell(w, 0, NULL, 0, true, 0);
-	assert_int_equal(count_find_lost(w->count, &lost), 0);
+	assert_int_equal(session_find_lost(w->session, &lost), 0);
 	assert_int_equal(lost.nr, 1);
 	assert_int_equal(lost.cpu[0], 5);
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	old = reload_begin(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
 	fake_run(0, 5, 1000, 1000, 3);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 5, NULL, 0, true, 3);
 }
 
@@ -532,23 +532,23 @@ static void test_cpu_goes_during_reload(void **state)
 static void test_reload_keeps_states(void **state)
 {
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	run_cpus(w, SECOND / 5, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_NEVER_SCHEDULED, "never ran");
 	for (int i = 0; i < 2; i++) {
 		add_group(w, SCOPE_CPU, "software", false, software, 2);
 		add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 		old = reload_begin(w);
-		assert_int_equal(count_add_cpus(w->count), 0);
+		assert_int_equal(session_add_cpus(w->session), 0);
 		takeover_end(w, old);
 		assert_state(w, SCOPE_CPU, 2, i ? EVENT_MULTIPLEXED : EVENT_NEVER_SCHEDULED, i ? "50 %" : "never ran");
 		run_cpus(w, 1000, 500, 1);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 	}
 }
 
@@ -568,22 +568,22 @@ static void test_reload_in_the_same_room(void **state)
 	static const struct text_event before[] = { { "a", SW, 1 }, { "b", SW, 2 }, { "c", SW, 3 } };
 	static const struct text_event after[] = { { "a", SW, 1 }, { "b", SW, 2 }, { "d", SW, 4 } };
 	struct count_world *w = *state;
-	struct count *old;
+	struct session *old;
 
 	add_group(w, SCOPE_CPU, "watch", false, before, 3)->split = true;
 	fake_perf.refuse = refuse_more_than_four;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	fake_run(0, 0, 1000, 1000, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 
 	add_group(w, SCOPE_CPU, "watch", false, after, 3)->split = true;
 	old = reload_begin(w);
 	assert_sets(w, SCOPE_CPU, "0 1 2");
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	takeover_end(w, old);
 	fake_run(0, 0, 1000, 1000, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 	assert_cell(w, 0, NULL, 1, true, 8);
 	assert_cell(w, 0, NULL, 2, true, 1);

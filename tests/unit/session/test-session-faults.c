@@ -40,7 +40,7 @@ struct target {
 struct run {
 	struct count_world *w;
 	struct plan *plans[2];
-	struct count *count;
+	struct session *session;
 	struct kept_pool pool;
 	struct target targets[NR_CGROUPS];
 	struct mark marks[256];
@@ -62,7 +62,7 @@ struct run {
 
 static void check_fds(const struct run *run)
 {
-	size_t fds = (run->count ? count_stats(run->count).fds : 0) + run->pool.nr;
+	size_t fds = (run->session ? session_stats(run->session).fds : 0) + run->pool.nr;
 
 	expect(run, fds == (size_t)fake_perf.nr_open, "%zu fds are told, %d are open", fds, fake_perf.nr_open);
 }
@@ -89,7 +89,7 @@ static void check_mark(struct run *run, const struct totals_row *row, const stru
 
 static void check_totals(struct run *run)
 {
-	const struct totals *totals = count_totals(run->count);
+	const struct totals *totals = session_totals(run->session);
 	const struct totals_row *row;
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
@@ -115,7 +115,7 @@ static bool is_open(const struct run *run, const struct scope_plan *plan, const 
 /* The scope's sets that are not open on some CPU. */
 static size_t nr_missing(const struct run *run, enum scope scope, uint64_t id, size_t *of)
 {
-	const struct scope_plan *plan = &count_plan(run->count)->scope[scope];
+	const struct scope_plan *plan = &session_plan(run->session)->scope[scope];
 	size_t nr = 0;
 
 	*of = plan->nr_sets * NR_CPUS;
@@ -128,12 +128,12 @@ static size_t nr_missing(const struct run *run, enum scope scope, uint64_t id, s
 /* A set that is not open on some CPU says so, and the others do not. */
 static void check_states(const struct run *run)
 {
-	const struct scope_plan *plan = &count_plan(run->count)->scope[SCOPE_CPU];
+	const struct scope_plan *plan = &session_plan(run->session)->scope[SCOPE_CPU];
 
 	for (size_t i = 0; i < plan->nr_columns && !faults.nodev; i++) {
 		const struct set *set = &plan->sets[plan->columns[i].set];
 		const char *why;
-		enum event_state state = count_column_state(run->count, SCOPE_CPU, i, &why);
+		enum event_state state = session_column_state(run->session, SCOPE_CPU, i, &why);
 		size_t nr = 0;
 
 		for (size_t k = 0; k < NR_CPUS; k++)
@@ -152,7 +152,7 @@ static const struct totals_row *row_of_cgroup(const struct run *run, size_t i, s
 {
 	int cpu = run->w->options.cgroup_per_cpu ? run->w->cpus.cpu[k] : ROW_ALL_CPUS;
 
-	return totals_find(count_totals(run->count), cpu, run->targets[i].cgroup->identity);
+	return totals_find(session_totals(run->session), cpu, run->targets[i].cgroup->identity);
 }
 
 static void check_cgroups(const struct run *run)
@@ -162,7 +162,7 @@ static void check_cgroups(const struct run *run)
 		size_t of, missing = nr_missing(run, SCOPE_CGROUP, target->cgroup->identity->id, &of);
 		bool counted = target->status == CGROUP_COUNTED;
 
-		expect(run, count_has_cgroup(run->count, target->cgroup) == counted, "cgroup %zu: status %d", i,
+		expect(run, session_has_cgroup(run->session, target->cgroup) == counted, "cgroup %zu: status %d", i,
 		       target->status);
 		expect(run, counted || missing == of, "cgroup %zu is not counted, and open", i);
 		expect(run, target->was_counted || !row_of_cgroup(run, i, 0),
@@ -199,63 +199,63 @@ static void pass_time(const struct run *run, uint64_t by)
 
 static bool any_state_failed(const struct run *run)
 {
-	const struct plan *plan = count_plan(run->count);
+	const struct plan *plan = session_plan(run->session);
 	const char *why;
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
-			if (count_column_state(run->count, (enum scope)scope, i, &why) == EVENT_FAILED && why)
+			if (session_column_state(run->session, (enum scope)scope, i, &why) == EVENT_FAILED && why)
 				return true;
 	return false;
 }
 
 static void tick(struct run *run)
 {
-	uint64_t errors = count_stats(run->count).read_errors;
+	uint64_t errors = session_stats(run->session).read_errors;
 
-	count_tick(run->count, NULL);
-	expect(run, count_stats(run->count).read_errors == errors || any_state_failed(run),
+	session_tick(run->session, NULL);
+	expect(run, session_stats(run->session).read_errors == errors || any_state_failed(run),
 	       "a lost reading is not told");
 	check(run);
 	check_states(run);
 }
 
-static void add(struct run *run, struct count *count, size_t i)
+static void add(struct run *run, struct session *session, size_t i)
 {
 	struct target *target = &run->targets[i];
 	struct reason why = {};
 
-	target->status = count_add_cgroup(count, run->w->tree, target->cgroup, &why);
+	target->status = session_add_cgroup(session, run->w->tree, target->cgroup, &why);
 	target->was_counted |= target->status == CGROUP_COUNTED;
 	target->told = why.text[0] != '\0';
 	expect(run, target->status == CGROUP_COUNTED || target->status == -ENOENT || target->told,
 	       "cgroup %zu: status %d, and no reason", i, target->status);
 }
 
-static int new_count(const struct run *run, struct count **ret, int plan)
+static int new_count(const struct run *run, struct session **ret, int plan)
 {
-	return count_new(ret, run->plans[plan], &run->w->cpus, &run->w->privilege, &run->w->options);
+	return session_new(ret, run->plans[plan], &run->w->cpus, &run->w->privilege, &run->w->options);
 }
 
 /* As the world does it, for a reload, CPUs that were offline, and after a restart. Without memory for it, what is
  * there goes on. */
 static void renew(struct run *run, int plan)
 {
-	struct count *from = run->count, *count;
+	struct session *from = run->session, *count;
 	int r, after;
 
 	if (new_count(run, &count, plan) < 0)
 		return;
-	r = count_takeover_begin(count, from);
-	(void)count_add_cpus(count);
+	r = session_takeover_begin(count, from);
+	(void)session_add_cpus(count);
 	for (size_t i = 0; i < NR_CGROUPS; i++)
 		add(run, count, i);
-	after = count_takeover_end(count, from);
+	after = session_takeover_end(count, from);
 	expect(run, (r == 0 && after == 0) || faults.nr_failed[FAULT_MEMORY], "%d, %d", r, after);
 	if (r < 0 || after < 0)
 		run->nr_marks = 0; /* some totals start anew */
-	run->count = count_free(from);
-	run->count = count;
+	run->session = session_free(from);
+	run->session = count;
 	check(run);
 }
 
@@ -283,16 +283,16 @@ static void restart(struct run *run)
 	struct kept_id id;
 	int r;
 
-	if (!count_save(run->count, BOOT, &image))
+	if (!session_save(run->session, BOOT, &image))
 		return;
-	count_each_kept(run->count, hand_over, &handed);
-	run->count = count_free(run->count);
+	session_each_kept(run->session, hand_over, &handed);
+	run->session = session_free(run->session);
 	run->pool.max = SIZE_MAX;
 	for (size_t i = 0; i < handed.nr; i++)
 		if (kept_pool_add(&run->pool, handed.fds[i], &id) < 0)
 			safe_close(handed.fds[i]);
 	check_fds(run);
-	r = count_restore(&run->count, image.data, image.len, BOOT, &run->w->privilege, &run->pool, &why);
+	r = session_restore(&run->session, image.data, image.len, BOOT, &run->w->privilege, &run->pool, &why);
 	kept_pool_release(&run->pool);
 	check_fds(run);
 	expect(run, r == 0 || why.text[0], "%d, and no reason", r);
@@ -301,11 +301,11 @@ static void restart(struct run *run)
 		/* It begins anew. */
 		run->nr_marks = 0;
 		faults_end();
-		assert_int_equal(new_count(run, &run->count, 1), 0);
-		assert_int_equal(count_add_cpus(run->count), 0);
+		assert_int_equal(new_count(run, &run->session, 1), 0);
+		assert_int_equal(session_add_cpus(run->session), 0);
 	}
 	renew(run, 1);
-	if (count_plan(run->count) != run->plans[1]) {
+	if (session_plan(run->session) != run->plans[1]) {
 		/* What was restored is there to be succeeded. */
 		faults_end();
 		renew(run, 1);
@@ -314,26 +314,26 @@ static void restart(struct run *run)
 
 static void remove_and_add(struct run *run, size_t i)
 {
-	if (count_has_cgroup(run->count, run->targets[i].cgroup)) {
-		count_remove_cgroup(run->count, run->targets[i].cgroup, true);
+	if (session_has_cgroup(run->session, run->targets[i].cgroup)) {
+		session_remove_cgroup(run->session, run->targets[i].cgroup, true);
 		run->targets[i].status = CGROUP_WAITING;
 		check(run);
 	}
-	add(run, run->count, i);
+	add(run, run->session, i);
 	check(run);
 }
 
 /* Each step, as far as it comes. */
 static void scenario(struct run *run)
 {
-	if (new_count(run, &run->count, 0) < 0) {
+	if (new_count(run, &run->session, 0) < 0) {
 		faults_end();
-		assert_int_equal(new_count(run, &run->count, 0), 0);
+		assert_int_equal(new_count(run, &run->session, 0), 0);
 	}
-	(void)count_add_cpus(run->count);
+	(void)session_add_cpus(run->session);
 	check_fds(run);
 	for (size_t i = 0; i < NR_CGROUPS; i++)
-		add(run, run->count, i);
+		add(run, run->session, i);
 	check(run);
 	pass_time(run, 10);
 	tick(run);
@@ -366,12 +366,12 @@ static void mend(struct run *run)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 
-	count_mend_cpus(run->count);
+	session_mend_cpus(run->session);
 	for (size_t i = 0; i < NR_CGROUPS; i++)
-		add(run, run->count, i);
+		add(run, run->session, i);
 	pass_time(run, 1);
 	tick(run);
-	assert_int_equal(count_find_lost(run->count, &lost), 0);
+	assert_int_equal(session_find_lost(run->session, &lost), 0);
 	if (lost.nr)
 		renew(run, 1);
 }
@@ -381,25 +381,25 @@ static void revive(struct run *run)
 {
 	_cleanup_(cpulist_release) struct cpulist lost = {};
 
-	count_mend_cpus(run->count);
+	session_mend_cpus(run->session);
 	for (size_t k = 0; k < NR_CPUS; k++)
 		fake_take_apart(run->w->cpus.cpu[k]);
 	pass_time(run, 0);
-	count_tick(run->count, NULL);
+	session_tick(run->session, NULL);
 	pass_time(run, 0);
-	count_tick(run->count, NULL);
-	assert_int_equal(count_find_lost(run->count, &lost), 0);
+	session_tick(run->session, NULL);
+	assert_int_equal(session_find_lost(run->session, &lost), 0);
 	expect(run, lost.nr == NR_CPUS, "only %zu CPUs are known to have been offline", lost.nr);
 	renew(run, 1);
 }
 
 static void check_grown(const struct run *run, const struct totals_row *row, const uint64_t *before, uint64_t by)
 {
-	const struct scope_plan *plan = &count_plan(run->count)->scope[row->scope];
+	const struct scope_plan *plan = &session_plan(run->session)->scope[row->scope];
 
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		const char *why;
-		enum event_state state = count_column_state(run->count, row->scope, i, &why);
+		enum event_state state = session_column_state(run->session, row->scope, i, &why);
 
 		expect(run, row->cells[i].measured, "%s %s is not measured", plan->columns[i].event->text, row->target);
 		expect(run, row->cells[i].total == before[i] + by, "%s %s: %llu after %llu, not %llu more",
@@ -418,8 +418,8 @@ static void check_all_counts(struct run *run)
 	const struct totals_row *rows[NR_CPUS * (1 + NR_CGROUPS)];
 	size_t nr = 0;
 
-	for (size_t k = 0; k < NR_CPUS && count_plan(run->count)->scope[SCOPE_CPU].nr_sets > 0; k++)
-		rows[nr++] = totals_find(count_totals(run->count), run->w->cpus.cpu[k], NULL);
+	for (size_t k = 0; k < NR_CPUS && session_plan(run->session)->scope[SCOPE_CPU].nr_sets > 0; k++)
+		rows[nr++] = totals_find(session_totals(run->session), run->w->cpus.cpu[k], NULL);
 	for (size_t i = 0; i < NR_CGROUPS; i++) {
 		expect(run, run->targets[i].status == CGROUP_COUNTED && !run->targets[i].told,
 		       "cgroup %zu is not counted", i);
@@ -428,7 +428,7 @@ static void check_all_counts(struct run *run)
 	}
 	for (size_t i = 0; i < nr; i++) {
 		expect(run, rows[i], "row %zu is missing", i);
-		for (size_t c = 0; c < count_plan(run->count)->scope[rows[i]->scope].nr_columns; c++)
+		for (size_t c = 0; c < session_plan(run->session)->scope[rows[i]->scope].nr_columns; c++)
 			before[i][c] = rows[i]->cells[c].total;
 	}
 	pass_time(run, 100);
@@ -452,7 +452,7 @@ static void run_scenario(struct run *run)
 	memset(faults.nr_failed, 0, sizeof(faults.nr_failed));
 	mend(run);
 	check_all_counts(run);
-	run->count = count_free(run->count);
+	run->session = session_free(run->session);
 	expect(run, fake_perf.nr_open == 0, "%d are open at the end", fake_perf.nr_open);
 }
 
@@ -502,7 +502,7 @@ static int set_up(void **state, bool has_cpus, bool per_cpu)
 	make_plans(run, has_cpus);
 	run->w->plan = plan_ref(run->plans[0]);
 	start(run->w);
-	run->w->count = count_free(run->w->count);
+	run->w->session = session_free(run->w->session);
 	for (size_t i = 0; i < NR_CGROUPS; i++)
 		run->targets[i].cgroup = find_cgroup(run->w, names[i]);
 	*state = run;
@@ -532,7 +532,7 @@ static int teardown(void **state)
 
 	faults_end();
 	kept_pool_release(&run->pool);
-	count_free(run->count);
+	session_free(run->session);
 	for (int i = 0; i < 2; i++)
 		plan_unref(run->plans[i]);
 	free(run);
@@ -660,16 +660,16 @@ static void test_sentences(void **state)
 		if (*error == ENODEV) /* its CPU is offline, which is normal */
 			continue;
 		fake_perf_reset();
-		assert_int_equal(new_count(run, &run->count, 0), 0);
+		assert_int_equal(new_count(run, &run->session, 0), 0);
 		faults_begin(FAKE_OPEN, 4, *error); /* CPU 1's first */
-		(void)count_add_cpus(run->count);
+		(void)session_add_cpus(run->session);
 		faults_end();
-		count_tick(run->count, NULL);
-		assert_int_equal(count_column_state(run->count, SCOPE_CPU, 0, &why), EVENT_FAILED);
+		session_tick(run->session, NULL);
+		assert_int_equal(session_column_state(run->session, SCOPE_CPU, 0, &why), EVENT_FAILED);
 		assert_non_null(why);
 		if (!strstr(why, strerrorname_np(*error)) || !strstr(why, "CPU 1"))
 			fail_msg("%s: %s", strerrorname_np(*error), why);
-		run->count = count_free(run->count);
+		run->session = session_free(run->session);
 	}
 }
 

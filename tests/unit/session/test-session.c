@@ -25,9 +25,9 @@ static void test_cpus_exact(void **state)
 
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_int_equal(fake_perf.nr_open, 6);
-	assert_int_equal(count_stats(w->count).fds, 6);
+	assert_int_equal(session_stats(w->session).fds, 6);
 	/* Leaders start disabled and are enabled when their group is whole; members follow them. */
 	assert_true(fake_find(SW, 2, 0, 0)->attr.disabled);
 	assert_true(fake_find(SW, 2, 0, 0)->started);
@@ -38,7 +38,7 @@ static void test_cpus_exact(void **state)
 
 	fake_run(0, 5, 1000, 500, 7); /* a lie: software events are never multiplexed */
 	fake_find(SW, 3, 5, 0)->value += 100;
-	count_read(w->count);
+	session_read(w->session);
 	assert_cell(w, 0, NULL, 0, true, 0);
 	assert_cell(w, 5, NULL, 0, true, 7);
 	assert_cell(w, 5, NULL, 1, true, 107);
@@ -46,7 +46,7 @@ static void test_cpus_exact(void **state)
 	/* Members in another order than they were opened in are told apart by their ids. */
 	fake_find(SW, 2, 5, 0)->reversed = true;
 	fake_run(0, 5, 1000, 1000, 1);
-	count_read(w->count);
+	session_read(w->session);
 	assert_cell(w, 5, NULL, 0, true, 8);
 	assert_cell(w, 5, NULL, 1, true, 108);
 }
@@ -57,13 +57,13 @@ static void test_cpus_multiplexed(void **state)
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 
 	/* CPU 0 never gets the PMU, CPU 1 half of the time, CPU 5 always. */
 	fake_run(0, 0, 1000, 0, 0);
 	fake_run(0, 1, 1000, 500, 100);
 	fake_run(0, 5, 1000, 1000, 100);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 0, NULL, 0, false, 0);
 	assert_cell(w, 1, NULL, 0, true, 200);
 	assert_cell(w, 5, NULL, 0, true, 100);
@@ -72,14 +72,14 @@ static void test_cpus_multiplexed(void **state)
 	/* The time that CPU 0 was not observed is covered once it runs. */
 	fake_run(0, 0, 1000, 1000, 300);
 	fake_run(0, 1, 1000, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 0, NULL, 1, true, 600);
 	assert_cell(w, 1, NULL, 1, true, 200);
 
 	fake_run(0, 0, 1000, 1000, 1);
 	fake_run(0, 1, 1000, 1000, 1);
 	fake_run(0, 5, 1000, 1000, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 1, true, 202);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 }
@@ -90,9 +90,9 @@ static void test_never_scheduled(void **state)
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	run_cpus(w, SECOND / 5, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 1, EVENT_NEVER_SCHEDULED, "'core'");
 	assert_cell(w, 5, NULL, 1, false, 0);
 }
@@ -104,14 +104,14 @@ static void test_rates_and_times(void **state)
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	count_tick(w->count, NULL);
+	assert_int_equal(session_add_cpus(w->session), 0);
+	session_tick(w->session, NULL);
 	row = row_of(w, 0, NULL);
 	assert_true(isnan(row->rates[0].rate)); /* no interval has ended yet */
 
 	/* More time than has passed on the clock is not believed: the count is taken as it is. */
 	fake_run(0, 0, 3600ULL * SECOND, 1800ULL * SECOND, 1000);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_true(row->rates[0].rate > 0 && isfinite(row->rates[0].rate));
 	assert_true(row->times[0].enabled < 60ULL * SECOND);
 	assert_true(row->times[0].running <= row->times[0].enabled);
@@ -120,20 +120,20 @@ static void test_rates_and_times(void **state)
 	/* Nor do times fall; and from there on, counts are scaled again. */
 	fake_find(HW, 0, 0, 0)->enabled = 5;
 	fake_find(HW, 0, 0, 0)->running = 4;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_true(row->times[0].enabled < 60ULL * SECOND);
 	assert_int_equal(row->cells[0].total, 1000);
 	fake_run(0, 0, 1000, 500, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_int_equal(row->cells[0].total, 1014);
-	assert_int_equal(count_stats(w->count).backwards, 0);
+	assert_int_equal(session_stats(w->session).backwards, 0);
 
 	/* A value that falls adds nothing, and what it passes again is not counted twice. */
 	fake_find(HW, 0, 0, 0)->value -= 100;
-	count_tick(w->count, NULL);
-	assert_int_equal(count_stats(w->count).backwards, 1);
+	session_tick(w->session, NULL);
+	assert_int_equal(session_stats(w->session).backwards, 1);
 	fake_run(0, 0, 1000, 1000, 101);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_int_equal(row->cells[0].total, 1015);
 }
 
@@ -151,9 +151,9 @@ static void test_rates_of_what_waits(void **state)
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
 	make_dir(w, "a");
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	cpu = row_of(w, 0, NULL)->rates;
 	both = row_of(w, ROW_ALL_CPUS, a)->rates;
 	for (int i = 0; i < 100; i++) {
@@ -165,7 +165,7 @@ static void test_rates_of_what_waits(void **state)
 		fake_run(0, 0, tick, waits ? 0 : tick, waits ? 0 : 10);
 		fake_run(a->identity->id, 0, tick, waits ? 0 : tick, waits ? 0 : 10);
 		fake_run(a->identity->id, 1, tick, tick, 10);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_int_equal(isnan(cpu->rate), waits);
 		assert_true(waits || fabs(cpu->rate - 100) < 1);
 		assert_true(fabs(both->rate - 200) < 2);
@@ -192,14 +192,14 @@ static void test_read_errors(void **state)
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct fake_event *leader = fake_find(HW, 0, 1, 0);
 
 		leader->read_errno = cases[i].error;
 		leader->read_cut = cases[i].cut;
 		fake_run(0, 1, 1000, 1000, 10);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_state(w, SCOPE_CPU, 0, EVENT_FAILED, cases[i].why);
 		assert_state(w, SCOPE_CPU, 1, EVENT_FAILED, "CPU 1");
 		assert_state(w, SCOPE_CPU, 2, EVENT_OK, NULL);
@@ -209,11 +209,11 @@ static void test_read_errors(void **state)
 
 		leader->read_errno = 0;
 		leader->read_cut = -1;
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 		assert_cell(w, 1, NULL, 0, true, 10 * (i + 1));
 	}
-	assert_int_equal(count_stats(w->count).read_errors, ARRAY_SIZE(cases));
+	assert_int_equal(session_stats(w->session).read_errors, ARRAY_SIZE(cases));
 }
 
 /* A pinned group that loses its counters is absent, is tried at each reading, and goes on from its total. */
@@ -223,22 +223,22 @@ static void test_pinned(void **state)
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2)->events.events[0].attr.pinned = 1;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	fake_run(0, 1, 1000, 1000, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 1, NULL, 0, true, 10);
 
 	fake_perf.counters = 1;
 	fake_find(HW, 0, 1, 0)->error = true;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_FAILED, "it is pinned");
 	assert_cell(w, 1, NULL, 0, false, 10);
 	assert_cell(w, 0, NULL, 0, true, 0);
 
 	fake_perf.counters = 2;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	fake_run(0, 1, 1000, 1000, 5);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 	assert_cell(w, 1, NULL, 0, true, 15);
 }
@@ -257,15 +257,15 @@ static void test_pinned_cgroup(void **state)
 	for (int i = 0; i < 3; i++) {
 		fake_run(a->identity->id, 0, 1000, 1000, 10);
 		for (int k = 0; k < 3; k++) {
-			count_tick(w->count, NULL);
+			session_tick(w->session, NULL);
 			assert_state(w, SCOPE_CGROUP, 0, EVENT_FAILED, "it is pinned");
 			assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
 		}
 	}
 	fake_perf.counters = 2;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	fake_run(a->identity->id, 0, 1000, 1000, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 10);
 }
@@ -283,7 +283,7 @@ static void busy_second(const struct count_world *w, uint64_t cgroup, uint64_t s
 		fake_find(HW, 0, w->cpus.cpu[i], cgroup)->value += steady;
 		fake_find(HW, 1, w->cpus.cpu[i], cgroup)->value += rare;
 	}
-	count_tick(w->count, count_is_in_doubt(w->count) ? busy : NULL);
+	session_tick(w->session, session_is_in_doubt(w->session) ? busy : NULL);
 }
 
 static void test_stalled_cpus(void **state)
@@ -292,7 +292,7 @@ static void test_stalled_cpus(void **state)
 
 	add_group(w, SCOPE_CPU, "liars", false, liars, 3)->events.events[0].steady = true;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 
 	/* The first interval raises the doubt; after that, 1.5 s of busy time each. */
 	for (int i = 0; i < 7; i++) {
@@ -310,7 +310,7 @@ static void test_stalled_cpus(void **state)
 	assert_cell(w, 5, NULL, 1, true, 1);
 	/* One that counts well is no reason to look at CPUs' times any more. */
 	busy_second(w, 0, 2000000, 0);
-	assert_false(count_is_in_doubt(w->count));
+	assert_false(session_is_in_doubt(w->session));
 }
 
 /* A cgroup's time is busy time. */
@@ -343,8 +343,8 @@ static void test_not_stalled_by_short_lives(void **state)
 		struct cgroup *a = add_cgroup(w, "/a");
 
 		fake_run(a->identity->id, 0, SECOND, SECOND, 3U * SECOND);
-		count_remove_cgroup(w->count, a, true);
-		count_tick(w->count, NULL);
+		session_remove_cgroup(w->session, a, true);
+		session_tick(w->session, NULL);
 		assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
 	}
 }
@@ -364,28 +364,28 @@ static void test_one_cpu_refuses(void **state)
 	fake_perf.error = EBUSY;
 	fake_perf.refuse = refuse_cpu_1;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	assert_int_equal(count_stats(w->count).cpus, 2);
+	assert_int_equal(session_add_cpus(w->session), 0);
+	assert_int_equal(session_stats(w->session).cpus, 2);
 	assert_int_equal(fake_perf.nr_open, 4);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 1, EVENT_FAILED, "CPU 1");
 	assert_cell(w, 0, NULL, 0, true, 0);
-	assert_null(totals_find(count_totals(w->count), 1, NULL));
+	assert_null(totals_find(session_totals(w->session), 1, NULL));
 
 	/* Tried again, it is counted as soon as it can be; the others are left alone. */
 	fake_perf.nr_calls = 0;
-	count_mend_cpus(w->count);
-	count_tick(w->count, NULL);
+	session_mend_cpus(w->session);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 1, EVENT_FAILED, "CPU 1");
 	fake_perf.refuse = NULL;
-	count_mend_cpus(w->count);
+	session_mend_cpus(w->session);
 	assert_int_equal(fake_perf.nr_calls, 4);
-	assert_int_equal(count_stats(w->count).cpus, 3);
-	count_tick(w->count, NULL);
+	assert_int_equal(session_stats(w->session).cpus, 3);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 1, EVENT_OK, NULL);
 	assert_cell(w, 1, NULL, 0, true, 0);
 	fake_perf.nr_calls = 0;
-	count_mend_cpus(w->count);
+	session_mend_cpus(w->session);
 	assert_int_equal(fake_perf.nr_calls, 0);
 }
 
@@ -405,13 +405,13 @@ static void test_one_set_refused(void **state)
 	fake_perf.error = EBUSY;
 	fake_perf.refuse = refuse_cpu_1;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	a = find_cgroup(w, "/a");
-	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_COUNTED);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, a, &why), CGROUP_COUNTED);
 	assert_non_null(strstr(why.text, "EBUSY"));
 	fake_run(0, 1, 1000, 1000, 7);
 	fake_run(a->identity->id, 1, 1000, 1000, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_FAILED, "'instructions'");
 	assert_state(w, SCOPE_CPU, 2, EVENT_OK, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
@@ -419,20 +419,20 @@ static void test_one_set_refused(void **state)
 
 	fake_perf.refuse = NULL;
 	fake_perf.nr_calls = 0;
-	count_mend_cpus(w->count);
+	session_mend_cpus(w->session);
 	why.text[0] = '\0';
-	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_COUNTED);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, a, &why), CGROUP_COUNTED);
 	assert_string_equal(why.text, "");
 	assert_int_equal(fake_perf.nr_calls, 2 + 9);
 	fake_run(0, 1, 1000, 1000, 1);
 	fake_run(a->identity->id, 1, 1000, 1000, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 	assert_cell(w, 1, NULL, 0, true, 1);
 	assert_cell(w, 1, NULL, 2, true, 8);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 1);
 	assert_cell(w, ROW_ALL_CPUS, a, 2, true, 8);
-	count_remove_cgroup(w->count, a, false);
+	session_remove_cgroup(w->session, a, false);
 }
 
 /* When a CPU goes offline the kernel takes groups apart: what they have counted stays, and is no error. */
@@ -442,16 +442,16 @@ static void test_cpu_was_offline(void **state)
 
 	add_group(w, SCOPE_CPU, "software", false, software, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	fake_run(0, 1, 1000, 1000, 7);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	fake_take_apart(1);
 	for (int i = 0; i < 3; i++) {
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 		assert_cell(w, 1, NULL, 1, true, 7);
 	}
-	assert_int_equal(count_stats(w->count).read_errors, 0);
+	assert_int_equal(session_stats(w->session).read_errors, 0);
 }
 
 /* A 0 that was true ends when the group is to run and never gets the PMU. */
@@ -464,17 +464,17 @@ static void test_zero_then_pending(void **state)
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 2);
 	start(w);
 	a = add_cgroup(w, "/a");
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 0);
 	fake_run(a->identity->id, 1, 1000, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
 	/* So little of the time it was observed, that it says nothing of the rest. */
 	fake_run(a->identity->id, 1, 1000, 1000, 5);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
 	fake_run(a->identity->id, 1, 100 * MS - 2000, 50 * MS - 1000, 5);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 20);
 }
 
@@ -492,10 +492,10 @@ static void test_one_cpu_goes(void **state)
 	make_plan(w);
 	fake_perf.refuse = refuse_member_of_cpu_5;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_int_equal(fake_perf.nr_open, 4);
-	assert_int_equal(count_stats(w->count).fds, 4);
-	count_tick(w->count, NULL);
+	assert_int_equal(session_stats(w->session).fds, 4);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 	assert_cell(w, 0, NULL, 0, true, 0);
 	assert_cell(w, 5, NULL, 0, false, 0);
@@ -521,19 +521,19 @@ static void test_cgroup_sums(void **state)
 
 	/* b never ran: a true 0. a ran on one CPU only, and there without the PMU: unknown. */
 	fake_run(ino, 0, 100 * MS, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 0);
 	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 0);
 
 	fake_run(ino, 0, 100 * MS, 100 * MS, 10);
 	fake_run(ino, 5, 100 * MS, 50 * MS, 3);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, true, 26);
 	assert_cell(w, ROW_ALL_CPUS, b, 0, true, 0);
 
 	/* A sum of which a part can't be read is no sum. */
 	fake_find(HW, 0, 5, ino)->read_errno = EIO;
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, ROW_ALL_CPUS, a, 0, false, 26);
 }
 
@@ -548,12 +548,12 @@ static void test_cgroup_per_cpu(void **state)
 	start(w);
 	a = add_cgroup(w, "/a");
 	fake_run(inode_of(w, "a"), 5, 1000, 1000, 9);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_cell(w, 0, a, 0, true, 0);
 	assert_cell(w, 5, a, 0, true, 9);
-	assert_null(totals_find(count_totals(w->count), ROW_ALL_CPUS, a->identity));
-	count_remove_cgroup(w->count, a, false);
-	assert_null(totals_find(count_totals(w->count), 5, a->identity));
+	assert_null(totals_find(session_totals(w->session), ROW_ALL_CPUS, a->identity));
+	session_remove_cgroup(w->session, a, false);
+	assert_null(totals_find(session_totals(w->session), 5, a->identity));
 }
 
 /* All or nothing: a cgroup that does not fit leaves no fd behind and takes nothing from the others. */
@@ -572,24 +572,24 @@ static void test_cgroup_limits(void **state)
 
 	for (fake_perf.limit = 6; fake_perf.limit < 12; fake_perf.limit++) {
 		fake_perf.refuse = refuse_beyond_limit;
-		assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_OVER_FDS);
+		assert_int_equal(session_add_cgroup(w->session, w->tree, b, &why), CGROUP_OVER_FDS);
 		assert_non_null(strstr(why.text, "LimitNOFILE"));
 		assert_int_equal(fake_perf.nr_open, 6);
-		assert_int_equal(count_stats(w->count).fds, 6);
-		assert_null(totals_find(count_totals(w->count), ROW_ALL_CPUS, b->identity));
+		assert_int_equal(session_stats(w->session).fds, 6);
+		assert_null(totals_find(session_totals(w->session), ROW_ALL_CPUS, b->identity));
 	}
 	fake_perf.refuse = NULL;
 
 	/* Known beforehand: 6 open, 6 more and 10 in reserve are over 21. */
 	w->privilege.fd_limit = 21;
 	fake_perf.nr_calls = 0;
-	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_OVER_FDS);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, b, &why), CGROUP_OVER_FDS);
 	assert_int_equal(fake_perf.nr_calls, 0);
 	assert_non_null(strstr(why.text, "limit of 21"));
 
 	w->privilege.fd_limit = 22;
-	assert_int_equal(count_add_cgroup(w->count, w->tree, b, &why), CGROUP_COUNTED);
-	count_remove_cgroup(w->count, a, false);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, b, &why), CGROUP_COUNTED);
+	session_remove_cgroup(w->session, a, false);
 	assert_int_equal(fake_perf.nr_open, 6);
 }
 
@@ -604,10 +604,10 @@ static void test_cgroup_max(void **state)
 	make_dir(w, "a");
 	start(w);
 	a = add_cgroup(w, "/a");
-	assert_int_equal(count_add_cgroup(w->count, w->tree, find_cgroup(w, "/"), &why), CGROUP_OVER_MAX);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, find_cgroup(w, "/"), &why), CGROUP_OVER_MAX);
 	assert_non_null(strstr(why.text, "[cgroup] max"));
-	count_remove_cgroup(w->count, a, true);
-	assert_int_equal(count_add_cgroup(w->count, w->tree, find_cgroup(w, "/"), &why), CGROUP_COUNTED);
+	session_remove_cgroup(w->session, a, true);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, find_cgroup(w, "/"), &why), CGROUP_COUNTED);
 }
 
 static int refuse_cgroups(const struct fake_event *event, int nr_members)
@@ -627,16 +627,16 @@ static void test_cgroup_unknown_or_gone(void **state)
 	start(w);
 	a = find_cgroup(w, "/a");
 	fake_perf.refuse = refuse_cgroups;
-	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), CGROUP_FAILED);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, a, &why), CGROUP_FAILED);
 	assert_non_null(strstr(why.text, "subtree_control"));
 	fake_perf.refuse = NULL;
 	/* A directory made before the old one goes has another inode. */
 	make_dir(w, "other");
 	remove_dir(w, "a");
-	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), -ENOENT);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, a, &why), -ENOENT);
 	/* Another one in its place is another cgroup. */
 	assert_int_equal(renameat(w->root_fd, "other", w->root_fd, "a"), 0);
-	assert_int_equal(count_add_cgroup(w->count, w->tree, a, &why), -ENOENT);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, a, &why), -ENOENT);
 	assert_int_equal(fake_perf.nr_open, 0);
 }
 
@@ -644,12 +644,12 @@ static void assert_counted_once(const struct count_world *w, const struct cgroup
 {
 	struct reason why = {};
 
-	assert_int_equal(count_add_cgroup(w->count, w->tree, twin, &why), CGROUP_FAILED);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, twin, &why), CGROUP_FAILED);
 	assert_non_null(strstr(why.text, "another path"));
-	count_remove_cgroup(w->count, twin, false);
-	assert_true(count_has_cgroup(w->count, cgroup));
-	assert_false(count_has_cgroup(w->count, twin));
-	assert_int_equal(count_room(w->count), 1);
+	session_remove_cgroup(w->session, twin, false);
+	assert_true(session_has_cgroup(w->session, cgroup));
+	assert_false(session_has_cgroup(w->session, twin));
+	assert_int_equal(session_room(w->session), 1);
 	assert_int_equal(fake_perf.nr_open, 6);
 }
 
@@ -658,7 +658,7 @@ static void assert_counted_once(const struct count_world *w, const struct cgroup
 static void test_one_cgroup_at_two_paths(void **state)
 {
 	struct count_world *w = *state;
-	struct count *from;
+	struct session *from;
 	struct cgroup *a, twin;
 
 	w->options.cgroup_max = 2;
@@ -670,16 +670,16 @@ static void test_one_cgroup_at_two_paths(void **state)
 	assert_int_equal(cgroup_identity_new(&twin.identity, a->identity->id, "/b"), 0);
 	assert_counted_once(w, a, &twin);
 
-	from = w->count;
+	from = w->session;
 	w->options.cgroup_per_cpu = true;
 	takeover_begin(w, from);
 	(void)add_cgroup(w, "/a");
 	takeover_end(w, from);
 	assert_counted_once(w, a, &twin);
 
-	count_remove_cgroup(w->count, a, false);
-	assert_int_equal(count_room(w->count), 2);
-	assert_int_equal(count_add_cgroup(w->count, w->tree, &twin, &(struct reason){}), CGROUP_COUNTED);
+	session_remove_cgroup(w->session, a, false);
+	assert_int_equal(session_room(w->session), 2);
+	assert_int_equal(session_add_cgroup(w->session, w->tree, &twin, &(struct reason){}), CGROUP_COUNTED);
 	cgroup_identity_unref(twin.identity);
 }
 

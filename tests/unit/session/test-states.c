@@ -26,7 +26,7 @@ static void begin(struct count_world *w)
 {
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 }
 
 /* Just after the start it is not another group's turn that is a fault. */
@@ -36,16 +36,16 @@ static void test_first_moment(void **state)
 
 	begin(w);
 	run(w, 3, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_MULTIPLEXED, "has not had its turn");
 	assert_cell(w, 0, NULL, 0, false, 0);
 
 	/* An interval in which it has no time at all says nothing else. */
 	run(w, 0, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_MULTIPLEXED, "has not had its turn");
 	run(w, 1000, 500, 10);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_MULTIPLEXED, "50 %");
 }
 
@@ -56,10 +56,10 @@ static void test_time_of_one_cpu(void **state)
 
 	begin(w);
 	run(w, 60, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_MULTIPLEXED, "has not had its turn");
 	run(w, 60, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_NEVER_SCHEDULED, "never ran");
 }
 
@@ -70,26 +70,26 @@ static void test_within_an_interval(void **state)
 
 	begin(w);
 	run(w, 3, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	run(w, 2000, 0, 0);
-	count_read(w->count);
+	session_read(w->session);
 	assert_state(w, SCOPE_CPU, 0, EVENT_NEVER_SCHEDULED, "never ran");
 	run(w, 2000, 1000, 10);
-	count_read(w->count);
+	session_read(w->session);
 	assert_state(w, SCOPE_CPU, 0, EVENT_MULTIPLEXED, "50 %");
 	run(w, 2000, 2000, 10);
-	count_read(w->count);
+	session_read(w->session);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 
 	/* A moment later there is nothing to tell, at a reading or at the interval's end. */
 	run(w, 3, 0, 0);
-	count_read(w->count);
+	session_read(w->session);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 	run(w, 3, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 	run(w, 1000, 0, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, 0, EVENT_MULTIPLEXED, "did not get the PMU");
 }
 
@@ -100,14 +100,14 @@ static void test_failure_within_an_interval(void **state)
 
 	begin(w);
 	run(w, 1000, 1000, 1);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	fake_find(HW, 0, 1, 0)->read_errno = EIO;
 	run(w, 2000, 2000, 1);
-	count_read(w->count);
+	session_read(w->session);
 	assert_state(w, SCOPE_CPU, 0, EVENT_FAILED, "reading on CPU 1");
 	fake_find(HW, 0, 1, 0)->read_errno = 0;
 	run(w, 2000, 2000, 1);
-	count_read(w->count);
+	session_read(w->session);
 	assert_state(w, SCOPE_CPU, 0, EVENT_OK, NULL);
 }
 
@@ -119,14 +119,14 @@ static void test_stalls_of_a_long_interval(void **state)
 
 	add_group(w, SCOPE_CPU, "core", false, cycles, 2)->events.events[0].steady = true;
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	run(w, 1000, 1000, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	for (int i = 0; i < 3; i++) {
 		run(w, 1000, 1000, 0);
-		count_read(w->count);
+		session_read(w->session);
 	}
-	count_tick(w->count, busy);
+	session_tick(w->session, busy);
 	assert_state(w, SCOPE_CPU, 0, EVENT_STALLED, "hardly counts");
 }
 
@@ -155,7 +155,7 @@ static void test_shares_of_cgroups(void **state)
 	for (int i = 0; i < 2; i++) {
 		run_cgroup(w, "busy", 200000, 200000);
 		run_cgroup(w, "scarce", 1000, 300);
-		count_tick(w->count, NULL);
+		session_tick(w->session, NULL);
 		assert_true(row_of(w, ROW_ALL_CPUS, scarce)->times[0].estimated);
 		assert_false(row_of(w, ROW_ALL_CPUS, busy)->times[0].estimated);
 		assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
@@ -163,14 +163,14 @@ static void test_shares_of_cgroups(void **state)
 
 	/* While it is idle, its totals are what they were; what it counts then is told at its next interval. */
 	run_cgroup(w, "busy", 1000, 1000);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_true(row_of(w, ROW_ALL_CPUS, scarce)->times[0].estimated);
 	run_cgroup(w, "scarce", 1000, 300);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_true(row_of(w, ROW_ALL_CPUS, scarce)->times[0].estimated);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_MULTIPLEXED, "30 %");
 	run_cgroup(w, "scarce", 1000, 1000);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_false(row_of(w, ROW_ALL_CPUS, scarce)->times[0].estimated);
 	assert_state(w, SCOPE_CGROUP, 0, EVENT_OK, NULL);
 }

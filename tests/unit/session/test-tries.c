@@ -33,7 +33,7 @@ static int teardown(void **state)
 {
 	struct count_world *w = *state;
 
-	w->count = count_free(w->count);
+	w->session = session_free(w->session);
 	w->plan = plan_unref(w->plan);
 	close_slow();
 	return world_teardown(state);
@@ -67,7 +67,7 @@ static void test_no_try_is_slow(void **state)
 	assert_int_equal(fake_perf.nr_slow, 0);
 	assert_int_equal(w->plan->tried.nr, 2 * NR);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_int_equal(w->plan->tried.nr, 2 * NR);
 	assert_int_equal(slow.nr, 0);
 
@@ -78,7 +78,7 @@ static void test_no_try_is_slow(void **state)
 	close_slow();
 	assert_int_equal(fake_perf.nr_slow, 0);
 	assert_int_equal(fake_perf.nr_open, 2 * 3 * NR);
-	assert_int_equal(count_stats(w->count).fds, fake_perf.nr_open);
+	assert_int_equal(session_stats(w->session).fds, fake_perf.nr_open);
 	/* Whoever opens such events does not wait for the closer with each of them. */
 	assert_int_equal(slow.nr_pauses, 2);
 }
@@ -91,11 +91,11 @@ static void test_tries_end(void **state)
 	add_tracepoints(w, SCOPE_CPU);
 	add_tracepoints(w, SCOPE_CGROUP);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
-	count_end_tries(w->count);
+	assert_int_equal(session_add_cpus(w->session), 0);
+	session_end_tries(w->session);
 	assert_int_equal(w->plan->tried.nr, 0);
 	assert_int_equal(slow.nr, 2 * NR);
-	count_end_tries(w->count);
+	session_end_tries(w->session);
 	assert_int_equal(slow.nr, 2 * NR);
 	assert_int_equal(fake_perf.nr_slow, 0);
 }
@@ -106,7 +106,7 @@ static void test_given_up(void **state)
 
 	add_tracepoints(w, SCOPE_CPU);
 	start(w);
-	w->count = count_free(w->count);
+	w->session = session_free(w->session);
 	assert_int_equal(slow.nr, NR);
 	assert_int_equal(fake_perf.nr_slow, 0);
 }
@@ -166,11 +166,11 @@ static void test_short_of_files(void **state)
 	start(w);
 	fake_perf.limit = (int)w->privilege.fd_limit;
 	fake_perf.refuse = refuse_beyond_limit;
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	add_cgroup(w, "/a");
 	assert_int_equal(fake_perf.nr_open, 2 * 3 * NR);
 	assert_int_equal(slow.nr, 0);
-	count_tick(w->count, NULL);
+	session_tick(w->session, NULL);
 	assert_state(w, SCOPE_CPU, NR - 1, EVENT_OK, NULL);
 	assert_state(w, SCOPE_CGROUP, NR - 1, EVENT_OK, NULL);
 }

@@ -106,14 +106,14 @@ static void test_never_more_than_count(void **state)
 		add_flexible(w, SCOPE_CPU, "g", sizes[0] + sizes[1] + sizes[2], sizes[3]);
 		make_plan(w);
 		start(w);
-		(void)count_add_cpus(w->count);
+		(void)session_add_cpus(w->session);
 		if (most_at_once() > USABLE)
 			fail_msg("%zu events at once, of %zu and %zu that are pinned, and %zu and %zu", most_at_once(),
 				 sizes[0], sizes[1], sizes[2], sizes[3]);
 		/* Without pinned ones all are counted. */
 		if (sizes[0] + sizes[1] == 0)
 			assert_int_equal(nr_counted(w), sizes[2] + sizes[3]);
-		w->count = count_free(w->count);
+		w->session = session_free(w->session);
 		w->tree = cgroup_tree_free(w->tree);
 	}
 	machine_release(&machine);
@@ -131,7 +131,7 @@ static void test_twelve_events(void **state)
 	add_flexible(w, SCOPE_CPU, "all", 0, 12);
 	add_flexible(w, SCOPE_CGROUP, "all", 0, 12);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	(void)add_cgroup(w, "/a");
 	(void)add_cgroup(w, "/a/x");
 	assert_int_equal(w->plan->scope[SCOPE_CPU].nr_sets, 3);
@@ -181,23 +181,23 @@ static void test_known_since_a_reload(void **state)
 	const unsigned still[] = { 0, 1, 2, 2 };
 	struct count_world *w = *state;
 	struct machine machine = begin();
-	struct count *old;
+	struct session *old;
 
 	w->env = &machine.env;
 	fake_perf.usable = usable[0];
 	add_two(w);
 	start(w);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	for (size_t i = 1; i < ARRAY_SIZE(usable); i++) {
 		uint64_t id = fake_find(HW, 0, 0, 0)->id;
 
 		fake_perf.usable = usable[i];
 		add_two(w);
 		old = reload_begin(w);
-		assert_int_equal(count_add_cpus(w->count), 0);
+		assert_int_equal(session_add_cpus(w->session), 0);
 		takeover_end(w, old);
 		assert_int_equal(most_at_once(), usable[i] ? 3 : 6);
-		assert_int_equal(count_stats(w->count).lies[LIE_STILL], still[i]);
+		assert_int_equal(session_stats(w->session).lies[LIE_STILL], still[i]);
 		assert_int_equal(fake_find(HW, 0, 0, 0)->id == id, usable[i] == usable[i - 1]);
 	}
 	machine_release(&machine);

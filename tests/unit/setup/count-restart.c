@@ -22,9 +22,9 @@ void keep_fd(void *userdata, int fd, struct kept_id id)
 void stop(struct count_world *w, struct saved *ret)
 {
 	*ret = (struct saved){};
-	assert_true(count_save(w->count, BOOT, &ret->image));
-	count_each_kept(w->count, keep_fd, ret);
-	w->count = count_free(w->count);
+	assert_true(session_save(w->session, BOOT, &ret->image));
+	session_each_kept(w->session, keep_fd, ret);
+	w->session = session_free(w->session);
 	assert_int_equal(fake_perf.nr_open, ret->nr);
 }
 
@@ -42,30 +42,30 @@ void fill_pool(struct kept_pool *pool, const struct saved *saved, size_t missing
 	}
 }
 
-struct count *restore(const struct count_world *w, struct saved *saved, size_t missing)
+struct session *restore(const struct count_world *w, struct saved *saved, size_t missing)
 {
 	struct kept_pool pool = { .max = SIZE_MAX };
 	struct reason why = {};
-	struct count *count = NULL;
+	struct session *session = NULL;
 	int r;
 
 	fill_pool(&pool, saved, missing);
-	r = count_restore(&count, saved->image.data, saved->image.len, BOOT, &w->privilege, &pool, &why);
+	r = session_restore(&session, saved->image.data, saved->image.len, BOOT, &w->privilege, &pool, &why);
 	if (r < 0)
 		fail_msg("%d: %s", r, why.text);
 	assert_int_equal(pool.nr_missed, missing != NONE_MISSING);
 	kept_pool_release(&pool);
-	assert_int_equal(count_stats(count).fds, fake_perf.nr_open);
+	assert_int_equal(session_stats(session).fds, fake_perf.nr_open);
 	buf_release(&saved->image);
-	return count;
+	return session;
 }
 
-void go_on(struct count_world *w, struct count *from)
+void go_on(struct count_world *w, struct session *from)
 {
 	make_plan(w);
 	takeover_begin(w, from);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	(void)add_cgroup(w, "/a");
 	takeover_end(w, from);
-	assert_int_equal(count_stats(w->count).fds, fake_perf.nr_open);
+	assert_int_equal(session_stats(w->session).fds, fake_perf.nr_open);
 }

@@ -15,7 +15,7 @@ struct saved {
 	size_t nr;
 };
 
-/* For count_each_kept(): holds the event for the struct saved in userdata. */
+/* For session_each_kept(): holds the event for the struct saved in userdata. */
 void keep_fd(void *userdata, int fd, struct kept_id id);
 
 /* The daemon stops: nothing but the image and the events is left. */
@@ -25,7 +25,7 @@ void stop(struct count_world *w, struct saved *ret);
 
 /* All but number `missing`, which is closed. */
 void fill_pool(struct kept_pool *pool, const struct saved *saved, size_t missing);
-struct count *restore(const struct count_world *w, struct saved *saved, size_t missing);
+struct session *restore(const struct count_world *w, struct saved *saved, size_t missing);
 
 /* The next instance, with its own plan, of the groups that were added again: all CPUs, and the cgroup /a. */
-void go_on(struct count_world *w, struct count *from);
+void go_on(struct count_world *w, struct session *from);

@@ -34,7 +34,7 @@ int world_setup(void **state)
 	assert_true(w->root_fd >= 0);
 	assert_int_equal(cpulist_parse(&w->cpus, "0-1,5"), 0);
 	w->privilege = (struct privilege){ .paranoid = 2, .cap_perfmon = true, .fd_limit = 100000 };
-	w->options = (struct count_options){ .linger = SECOND, .cgroup_max = 100, .fd_reserve = 10 };
+	w->options = (struct session_options){ .linger = SECOND, .cgroup_max = 100, .fd_reserve = 10 };
 	*state = w;
 	return 0;
 }
@@ -62,7 +62,7 @@ int world_teardown(void **state)
 	struct count_world *w = *state;
 	char command[128];
 
-	count_free(w->count);
+	session_free(w->session);
 	plan_unref(w->plan);
 	cgroup_tree_free(w->tree);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
@@ -126,7 +126,7 @@ static struct planner planner_of(const struct count_world *w)
 		.no_cgroups = w->no_cgroups ? w->no_cgroups : "",
 		.privilege = &w->privilege,
 		.env = w->env,
-		.counting = w->count ? count_plan(w->count) : NULL,
+		.counting = w->session ? session_plan(w->session) : NULL,
 	};
 }
 
@@ -163,26 +163,26 @@ void start(struct count_world *w)
 
 	if (!w->plan)
 		make_plan(w);
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 	assert_int_equal(cgroup_tree_new(&w->tree, w->dir, &all_filter, &observer, &why), 0);
 	assert_int_equal(cgroup_tree_start(w->tree, &why), 0);
 }
 
-void takeover_begin(struct count_world *w, struct count *from)
+void takeover_begin(struct count_world *w, struct session *from)
 {
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
-	assert_int_equal(count_takeover_begin(w->count, from), 0);
+	assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	assert_int_equal(session_takeover_begin(w->session, from), 0);
 }
 
-void takeover_end(const struct count_world *w, struct count *from)
+void takeover_end(const struct count_world *w, struct session *from)
 {
-	assert_int_equal(count_takeover_end(w->count, from), 0);
-	count_free(from);
+	assert_int_equal(session_takeover_end(w->session, from), 0);
+	session_free(from);
 }
 
-struct count *reload_begin(struct count_world *w)
+struct session *reload_begin(struct count_world *w)
 {
-	struct count *old = w->count;
+	struct session *old = w->session;
 
 	make_plan(w);
 	takeover_begin(w, old);
@@ -210,7 +210,7 @@ struct cgroup *add_cgroup(struct count_world *w, const char *label)
 {
 	struct reason why = {};
 	struct cgroup *cgroup = find_cgroup(w, label);
-	int r = count_add_cgroup(w->count, w->tree, cgroup, &why);
+	int r = session_add_cgroup(w->session, w->tree, cgroup, &why);
 
 	if (r != CGROUP_COUNTED)
 		fail_msg("%s: %d, %s", label, r, why.text);
@@ -236,7 +236,7 @@ void assert_sets(const struct count_world *w, enum scope scope, const char *sets
 
 const struct totals_row *row_of(const struct count_world *w, int cpu, const struct cgroup *cgroup)
 {
-	const struct totals_row *row = totals_find(count_totals(w->count), cpu, cgroup ? cgroup->identity : NULL);
+	const struct totals_row *row = totals_find(session_totals(w->session), cpu, cgroup ? cgroup->identity : NULL);
 
 	assert_non_null(row);
 	return row;
@@ -256,7 +256,7 @@ void assert_state(const struct count_world *w, enum scope scope, size_t column, 
 		  const char *part_of_why)
 {
 	const char *why;
-	enum event_state is = count_column_state(w->count, scope, column, &why);
+	enum event_state is = session_column_state(w->session, scope, column, &why);
 
 	if (is != state || (part_of_why ? !why || !strstr(why, part_of_why) : why != NULL))
 		fail_msg("%s, column %zu: %s, %s", scope_name(scope), column, event_state_name(is),

@@ -30,8 +30,8 @@ struct count_world {
 	struct group_list groups[_SCOPE_MAX];
 	struct cgroup_tree *tree;
 	struct plan *plan;
-	struct count *count;
-	struct count_options options;
+	struct session *session;
+	struct session_options options;
 };
 
 /* Of a test's fixture. */
@@ -68,11 +68,11 @@ void start(struct count_world *w);
  *   ...
  *   takeover_end(w, old);
  */
-struct count *reload_begin(struct count_world *w);
+struct session *reload_begin(struct count_world *w);
 /* The same of a plan that is there, and of any count that is taken over from. */
-void takeover_begin(struct count_world *w, struct count *from);
+void takeover_begin(struct count_world *w, struct session *from);
 /* Frees `from`. */
-void takeover_end(const struct count_world *w, struct count *from);
+void takeover_end(const struct count_world *w, struct session *from);
 
 /* Time passes for the groups of all CPUs: fake_run() of each. */
 void run_cpus(const struct count_world *w, uint64_t enabled, uint64_t running, uint64_t by);

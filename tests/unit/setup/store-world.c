@@ -165,11 +165,11 @@ void add_cgroups(struct count_world *w)
 	}
 }
 
-void keep_all(struct store *store, const struct count *count)
+void keep_all(struct store *store, const struct session *session)
 {
 	do
-		assert_int_equal(store_keep(store, count), 0);
-	while (store_is_behind(store, count));
+		assert_int_equal(store_keep(store, session), 0);
+	while (store_is_behind(store, session));
 }
 
 static void see(void *userdata, int fd, struct kept_id id)
@@ -181,12 +181,12 @@ static void see(void *userdata, int fd, struct kept_id id)
 }
 
 /* In the parcels is what is open, once each. */
-void check_kept(const struct count *count)
+void check_kept(const struct session *session)
 {
 	unsigned opened[FAKE_MAX] = {}, kept[FAKE_MAX] = {};
 	int fds[FD_PARCEL_MAX];
 
-	count_each_kept(count, see, opened);
+	session_each_kept(session, see, opened);
 	for (const struct entry *entry = fake_systemd.entries;
 	     entry < fake_systemd.entries + ARRAY_SIZE(fake_systemd.entries); entry++)
 		for (size_t i = 0, nr = is_parcel(entry) ? look_into_parcel(entry->fd, fds) : 0; i < nr; i++)
@@ -196,7 +196,7 @@ void check_kept(const struct count *count)
 
 void end_store(struct count_world *w, struct store *store)
 {
-	w->count = count_free(w->count);
+	w->session = session_free(w->session);
 	store_free(store);
 }
 
@@ -213,8 +213,8 @@ struct store *first_start(struct count_world *w, const char *folder)
 	start(w);
 	add_cgroups(w);
 	assert_int_equal(store_new(&store, folder, true), 0);
-	keep_all(store, w->count);
-	check_kept(w->count);
+	keep_all(store, w->session);
+	check_kept(w->session);
 	assert_int_equal(store_stats(store).kept, NR_EVENTS);
 	return store;
 }
@@ -230,10 +230,10 @@ void next_start(struct count_world *w, const char *folder, uint64_t reserve, str
 	*ret = (struct start){};
 	assert_int_equal(store_new(&ret->store, folder, true), 0);
 	assert_int_equal(store_claim(ret->store, &why), 0);
-	w->count = store_restore(ret->store, &passed, reserve, &ret->news, &ret->lost);
-	ret->restored = w->count;
-	if (!w->count)
-		assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	w->session = store_restore(ret->store, &passed, reserve, &ret->news, &ret->lost);
+	ret->restored = w->session;
+	if (!w->session)
+		assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 	for (size_t i = 0; i < passed.nr; i++)
 		assert_int_equal(passed.fds[i].fd, -1);
 }
@@ -278,7 +278,7 @@ void leave_store(struct count_world *w, struct store *store)
 {
 	struct reason why;
 
-	assert_int_equal(store_leave(store, w->count, &why), 0);
+	assert_int_equal(store_leave(store, w->session, &why), 0);
 	end_store(w, store);
 	drop_all();
 }

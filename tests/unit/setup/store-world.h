@@ -53,9 +53,9 @@ int memory_file(unsigned which);
 /* The first instance: counts NR_CGROUPS cgroups and keeps all. It has not claimed the folder (or NULL). */
 struct store *first_start(struct count_world *w, const char *folder);
 void add_cgroups(struct count_world *w);
-void keep_all(struct store *store, const struct count *count);
+void keep_all(struct store *store, const struct session *session);
 /* In the parcels is what is open, once each. */
-void check_kept(const struct count *count);
+void check_kept(const struct session *session);
 
 /* The end without a word. */
 void end_store(struct count_world *w, struct store *store);

@@ -71,7 +71,7 @@ static void check(const struct admitted *r)
 
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(r->w->tree), in_all) {
 		nr[cgroup->status]++;
-		assert_int_equal(count_has_cgroup(admission->count, cgroup), cgroup->status == CGROUP_COUNTED);
+		assert_int_equal(session_has_cgroup(admission->session, cgroup), cgroup->status == CGROUP_COUNTED);
 		if (cgroup->status == CGROUP_FAILED || cgroup->status == CGROUP_OVER_MAX ||
 		    cgroup->status == CGROUP_OVER_FDS)
 			assert_non_null(cgroup->why);
@@ -108,15 +108,15 @@ static void follow(struct admitted *r)
 	check(r);
 }
 
-static struct count *make_count(struct count_world *w)
+static struct session *make_session(struct count_world *w)
 {
-	struct count *count;
+	struct session *session;
 
 	add_group(w, SCOPE_CGROUP, "software", false, software, 1);
 	add_group(w, SCOPE_CGROUP, "core", false, cycles, 1);
 	make_plan(w);
-	assert_int_equal(count_new(&count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
-	return count;
+	assert_int_equal(session_new(&session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	return session;
 }
 
 /* dirs end with NULL; max counts the root as well. */
@@ -131,8 +131,8 @@ static void begin(struct admitted *r, const char *const *dirs, uint64_t max)
 	w->options.linger = 0;
 	for (; *dirs; dirs++)
 		make_dir(w, *dirs);
-	w->count = make_count(w);
-	admission_init(&r->admission, w->count);
+	w->session = make_session(w);
+	admission_init(&r->admission, w->session);
 	r->filter = (struct cgroup_filter){ .include = all, .nr_include = 1 };
 	assert_int_equal(cgroup_tree_new(&w->tree, w->dir, &r->filter, &observer, &why), 0);
 	assert_false(admission_admit(&r->admission, 0)); /* there are no cgroups */
@@ -145,15 +145,15 @@ static void begin(struct admitted *r, const char *const *dirs, uint64_t max)
 static void reload(struct admitted *r, uint64_t max)
 {
 	struct count_world *w = r->w;
-	struct count *from = w->count;
+	struct session *from = w->session;
 
 	w->options.cgroup_max = max;
-	w->count = make_count(w);
-	assert_int_equal(count_takeover_begin(w->count, from), 0);
-	assert_int_equal(admission_move(&r->admission, w->count, from), 0);
+	w->session = make_session(w);
+	assert_int_equal(session_takeover_begin(w->session, from), 0);
+	assert_int_equal(admission_move(&r->admission, w->session, from), 0);
 	check(r);
 	takeover_end(w, from);
-	assert_int_equal(count_stats(w->count).fds, fake_perf.nr_open);
+	assert_int_equal(session_stats(w->session).fds, fake_perf.nr_open);
 }
 
 static void expect(const struct admitted *r, const char *label, enum cgroup_status status)
@@ -526,7 +526,7 @@ static void test_no_memory(void **state)
 
 	for (long n = 0; failed; n++) {
 		struct admitted *r = *state;
-		struct count *from;
+		struct session *from;
 
 		begin(r, some, 4);
 		faults_begin(FAULT_MEMORY, n, ENOMEM);
@@ -536,16 +536,16 @@ static void test_no_memory(void **state)
 			fake_perf.clock += 2U * SECOND;
 		}
 		faults.on = false;
-		from = r->w->count;
+		from = r->w->session;
 		r->w->options.cgroup_max = 100;
-		r->w->count = make_count(r->w);
+		r->w->session = make_session(r->w);
 		faults.on = true;
-		(void)count_takeover_begin(r->w->count, from);
-		(void)admission_move(&r->admission, r->w->count, from);
-		(void)count_takeover_end(r->w->count, from);
+		(void)session_takeover_begin(r->w->session, from);
+		(void)admission_move(&r->admission, r->w->session, from);
+		(void)session_takeover_end(r->w->session, from);
 		faults_end();
-		count_free(from);
-		assert_int_equal(count_stats(r->w->count).fds, fake_perf.nr_open);
+		session_free(from);
+		assert_int_equal(session_stats(r->w->session).fds, fake_perf.nr_open);
 		admission_retry(&r->admission);
 		admit(r);
 		assert_int_equal(r->admission.nr_status[CGROUP_COUNTED], 6);
@@ -611,7 +611,7 @@ static void do_anything(struct admitted *r, struct chaos *chaos)
 			(void)admission_admit(&r->admission, budget);
 	}
 	check(r);
-	assert_int_equal(count_stats(r->w->count).fds, fake_perf.nr_open);
+	assert_int_equal(session_stats(r->w->session).fds, fake_perf.nr_open);
 }
 
 static void test_anything(void **state)

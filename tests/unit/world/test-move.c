@@ -62,7 +62,7 @@ static int teardown(void **state)
 	void *w = m->w;
 
 	admission_release(&m->admission);
-	m->w->count = count_free(m->w->count);
+	m->w->session = session_free(m->w->session);
 	close_slow();
 	free(m);
 	return world_teardown(&w);
@@ -93,9 +93,9 @@ static void begin(struct moved *m)
 	struct reason why;
 
 	make_plan(w);
-	assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
-	admission_init(&m->admission, w->count);
-	assert_int_equal(count_add_cpus(w->count), 0);
+	assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+	admission_init(&m->admission, w->session);
+	assert_int_equal(session_add_cpus(w->session), 0);
 	assert_int_equal(cgroup_tree_new(&w->tree, w->dir, &m->filter, &observer, &why), 0);
 	m->admission.tree = w->tree;
 	assert_int_equal(cgroup_tree_start(w->tree, &why), 0);
@@ -103,29 +103,29 @@ static void begin(struct moved *m)
 	assert_int_equal(cgroup_tree_follow(w->tree, UINT64_MAX, &why), 0);
 	admit(m);
 	assert_int_equal(m->admission.nr_status[CGROUP_COUNTED], ARRAY_SIZE(labels));
-	w->privilege.fd_limit = count_stats(w->count).fds + w->options.fd_reserve;
+	w->privilege.fd_limit = session_stats(w->session).fds + w->options.fd_reserve;
 	run_all(w, BEFORE);
 }
 
 /* The groups that have been added are counted from now on; something happens while the new count is made. */
-static struct count *prepare(struct moved *m)
+static struct session *prepare(struct moved *m)
 {
 	struct count_world *w = m->w;
-	struct count *from = reload_begin(w);
+	struct session *from = reload_begin(w);
 
 	run_all(w, MEANWHILE);
 	return from;
 }
 
 /* Sets that go on count all the time. */
-static void finish(struct moved *m, struct count *from)
+static void finish(struct moved *m, struct session *from)
 {
 	struct count_world *w = m->w;
 
-	assert_int_equal(admission_move(&m->admission, w->count, from), 0);
+	assert_int_equal(admission_move(&m->admission, w->session, from), 0);
 	takeover_end(w, from);
 	run_all(w, AFTER);
-	assert_int_equal(count_stats(w->count).fds + slow.nr, fake_perf.nr_open);
+	assert_int_equal(session_stats(w->session).fds + slow.nr, fake_perf.nr_open);
 }
 
 static void move(struct moved *m)
@@ -144,7 +144,7 @@ static void assert_first_counted(const struct moved *m, size_t nr)
 {
 	struct count_world *w = m->w;
 
-	count_read(w->count);
+	session_read(w->session);
 	for (size_t i = 0; i < ARRAY_SIZE(labels); i++) {
 		const struct cgroup *cgroup = find_cgroup(w, labels[i]);
 
@@ -155,7 +155,7 @@ static void assert_first_counted(const struct moved *m, size_t nr)
 		else
 			assert_non_null(strstr(cgroup->why, "LimitNOFILE"));
 	}
-	assert_true(count_stats(w->count).fds + w->options.fd_reserve <= w->privilege.fd_limit);
+	assert_true(session_stats(w->session).fds + w->options.fd_reserve <= w->privilege.fd_limit);
 }
 
 /* --- another hierarchy, or none */
@@ -179,24 +179,24 @@ static void test_held(void **state)
 	add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 	begin(m);
 	for (int i = 0; i < 2; i++) {
-		struct count *from = w->count;
+		struct session *from = w->session;
 
 		add_group(w, SCOPE_CGROUP, "software", false, software, 2);
 		make_plan(w);
-		assert_int_equal(count_new(&w->count, w->plan, &w->cpus, &w->privilege, &w->options), 0);
+		assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 		if (w->tree)
 			drop_tree(m);
-		count_hold_cgroups(w->count, from);
-		assert_int_equal(count_takeover_begin(w->count, from), 0);
-		assert_int_equal(admission_move(&m->admission, w->count, from), 0);
+		session_hold_cgroups(w->session, from);
+		assert_int_equal(session_takeover_begin(w->session, from), 0);
+		assert_int_equal(admission_move(&m->admission, w->session, from), 0);
 		takeover_end(w, from);
 		/* Lingering would end here. */
-		count_tick(w->count, NULL);
-		count_tick(w->count, NULL);
-		assert_int_equal(count_totals(w->count)->nr_rows[SCOPE_CGROUP], ARRAY_SIZE(labels));
-		assert_true(TAILQ_FIRST(&count_totals(w->count)->rows[SCOPE_CGROUP])->held);
+		session_tick(w->session, NULL);
+		session_tick(w->session, NULL);
+		assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CGROUP], ARRAY_SIZE(labels));
+		assert_true(TAILQ_FIRST(&session_totals(w->session)->rows[SCOPE_CGROUP])->held);
 	}
-	assert_int_equal(count_stats(w->count).fds, count_stats(w->count).canaries);
+	assert_int_equal(session_stats(w->session).fds, session_stats(w->session).canaries);
 
 	w->privilege.fd_limit += 1000;
 	assert_int_equal(cgroup_tree_new(&w->tree, w->dir, &m->filter, &observer, &why), 0);
@@ -204,10 +204,10 @@ static void test_held(void **state)
 	assert_int_equal(cgroup_tree_start(w->tree, &why), 0);
 	admit(m);
 	run_all(w, AFTER);
-	count_read(w->count);
+	session_read(w->session);
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(w->tree), in_all)
 		assert_cell(w, ROW_ALL_CPUS, cgroup, 0, true, BEFORE + AFTER);
-	assert_false(TAILQ_FIRST(&count_totals(w->count)->rows[SCOPE_CGROUP])->held);
+	assert_false(TAILQ_FIRST(&session_totals(w->session)->rows[SCOPE_CGROUP])->held);
 }
 
 /* --- files are short */
@@ -261,7 +261,7 @@ static void test_cpus_before_cgroups(void **state)
 	add_group(m->w, SCOPE_CPU, "core", false, cycles, 2);
 	move(m);
 	admit(m);
-	assert_int_equal(count_stats(m->w->count).cpus, 3);
+	assert_int_equal(session_stats(m->w->session).cpus, 3);
 	assert_first_counted(m, 4);
 }
 
@@ -279,7 +279,7 @@ static void test_more_is_kept_free(void **state)
 		add_group(m->w, SCOPE_CGROUP, "software", false, software, 2);
 		move(m);
 		admit(m);
-		assert_int_equal(count_stats(m->w->count).cpus, 3);
+		assert_int_equal(session_stats(m->w->session).cpus, 3);
 		if (i)
 			assert_int_equal(m->admission.nr_status[CGROUP_OVER_FDS], ARRAY_SIZE(labels));
 		else
@@ -325,7 +325,7 @@ static void test_new_ones_wait(void **state)
 			steps++;
 		assert_true(steps >= (int)ARRAY_SIZE(labels) - 1);
 		assert_false(admission_is_waiting(&m->admission));
-		count_read(m->w->count);
+		session_read(m->w->session);
 		assert_cell(m->w, ROW_ALL_CPUS, find_cgroup(m->w, "/a"), 0, !refuse, TOTAL);
 		assert_cell(m->w, ROW_ALL_CPUS, find_cgroup(m->w, "/a"), 2, !refuse, 0);
 		if (refuse)
@@ -402,7 +402,7 @@ static void test_slow_files_at_the_limit(void **state)
 static void test_slow_files_in_the_way(void **state)
 {
 	struct moved *m = *state;
-	struct count *from;
+	struct session *from;
 
 	m->w->options.closer = &slow;
 	add_group(m->w, SCOPE_CGROUP, "traced", false, traced, 2);
@@ -426,7 +426,7 @@ static void test_removed_meanwhile(void **state)
 {
 	struct moved *m = *state;
 	struct reason why;
-	struct count *from;
+	struct session *from;
 	const struct totals_row *row;
 
 	m->w->options.linger = 3600ULL * SECOND;
