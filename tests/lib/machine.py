@@ -31,6 +31,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "system"))
 import pmu as PMU  # noqa: E402, N812 (as a program this file has no pytest.ini)
 
 needs = pytest.mark.needs
+TAKEN_AWAY = "taken away by LACKS"
 
 PROBES = {}
 BPF = {"x86_64": 321, "aarch64": 280}
@@ -215,8 +216,7 @@ QUESTIONS = {
         ("uprobe", f"{DEVICES}/uprobe"), ("msr", f"{DEVICES}/msr/events/tsc"))},
 }
 NAMESPACES = {"mount-namespace": ["--mount"], "user-namespace": ["--user", "--map-root-user"],
-              "network-namespace": ["--net"],
-              "time-namespace": ["--time", "--boottime", "1000"]}
+              "network-namespace": ["--net"], "time-namespace": ["--time", "--boottime", "1000"]}
 
 
 def look_for(name):
@@ -237,7 +237,7 @@ def probe():
     for name in os.environ.get("LACKS", "").split():
         if name not in found:
             sys.exit(f"LACKS names {name}; there are: {' '.join(found)}")
-        found[name] = False, "taken away by LACKS"
+        found[name] = False, TAKEN_AWAY
     return found
 
 

@@ -49,7 +49,7 @@ static struct played {
 
 /* --- what stands around the store */
 
-void __wrap_count_each_kept(const struct session *session, kept_visitor each, void *userdata);
+void __wrap_session_each_kept(const struct session *session, kept_visitor each, void *userdata);
 int __wrap_kept_pool_add(struct kept_pool *pool, int fd, struct kept_id *ret_id);
 int __wrap_fd_parcel_new(const int *fds, size_t nr);
 int __wrap_fd_parcel_peek(int socket, int fds[static FD_PARCEL_MAX], bool *whole);
@@ -62,7 +62,7 @@ static struct kept_id id_of(int event)
 }
 
 /* In falling order, as the table need not come sorted. */
-void __wrap_count_each_kept(_unused_ const struct session *session, kept_visitor each, void *userdata)
+void __wrap_session_each_kept(_unused_ const struct session *session, kept_visitor each, void *userdata)
 {
 	for (size_t i = ARRAY_SIZE(played.open); i-- > 0;)
 		if (played.open[i])
