@@ -6,6 +6,7 @@
 
 #include "base/util/clock.h"
 #include "counting/world/world-internal.h"
+#include "profiler/answer/answer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -181,12 +182,48 @@ size_t world_nr_lost_profiles(const struct world *world)
 	return world->profiler ? profiler_nr_lost(world->profiler) : world->config->nr_profiles;
 }
 
-int world_ask_profile(const struct world *world, const char *event, const struct profile_query *query, bool counted,
-		      struct profile **ret, struct profile_measure *ret_measure, struct reason *why)
+/* --- questions */
+
+struct asked {
+	const struct world *world;
+	const struct profile_question *question;
+};
+
+static int ask_profiler(const void *userdata, const struct profile_query *query, struct profile **ret,
+			struct profile_measure *ret_measure, struct reason *why)
 {
+	const struct asked *asked = userdata;
+	const struct world *world = asked->world;
+
 	if (!world->profiler)
 		return reason_set(why, -EOPNOTSUPP, "%s", why_no_profiler(world));
-	return profiler_ask(world->profiler, event, query, counted ? &world->history : NULL, ret, ret_measure, why);
+	return profiler_ask(world->profiler, asked->question->event, query,
+			    asked->question->counted ? &world->history : NULL, ret, ret_measure, why);
+}
+
+static int ask_capture(const void *userdata, const struct profile_query *query, struct profile **ret,
+		       struct profile_measure *ret_measure, struct reason *why)
+{
+	(void)why;
+	return capture_ask(userdata, query, ret, ret_measure);
+}
+
+int world_answer(const struct world *world, const struct profile_question *question, struct buf *out,
+		 struct reason *why)
+{
+	const struct asked asked = { .world = world, .question = question };
+	struct answer_samples samples = { .ask = ask_profiler, .userdata = &asked, .clock = &question->clock };
+	const struct capture *capture;
+
+	if (question->capture) {
+		capture = captures_find(capturer_captures(world->capturer), question->capture);
+		if (!capture)
+			return reason_set(why, -ENOENT,
+					  "there is no such capture, or not any more; /api/v1/captures lists them");
+		samples = (struct answer_samples){ .ask = ask_capture, .userdata = capture };
+		samples.clock = &capture->cause.clock;
+	}
+	return answer_question(out, question, &samples, why);
 }
 
 /* --- captures */
@@ -222,15 +259,4 @@ const struct capture *world_capture_to_save(const struct world *world)
 void world_capture_saved(struct world *world, const char *id, const char *problem)
 {
 	capturer_saved(world->capturer, id, problem);
-}
-
-int world_ask_capture(const struct world *world, const char *id, const struct profile_query *query,
-		      struct profile **ret, struct profile_measure *ret_measure, struct reason *why)
-{
-	const struct capture *capture = captures_find(capturer_captures(world->capturer), id);
-
-	if (!capture)
-		return reason_set(why, -ENOENT,
-				  "there is no such capture, or not any more; /api/v1/captures lists them");
-	return capture_ask(capture, query, ret, ret_measure);
 }

@@ -58,5 +58,6 @@ uint64_t clock_steps_shown(const struct clock_steps *steps, uint64_t moment);
  * shown it between the last reading and the step, it means the moment of the step. A time that is still to come is
  * UINT64_MAX, and so is a `to` that was not reached since `from`. -EINVAL: from is later than to.
  */
+#define CLOCK_STEPS_REVERSED "from is later than to"
 int clock_steps_stretch(const struct clock_steps *steps, const struct moment *from, const struct moment *to,
 			uint64_t *ret_from, uint64_t *ret_to);

@@ -18,8 +18,8 @@
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
 #include "counting/world/machine.h"
-#include "profiler/answer/query.h"
 #include "profiler/capture/captures.h"
+#include "profiler/protocol.h"
 
 struct world;
 
@@ -98,12 +98,11 @@ const char *world_profile_problem(const struct world *world);
 /* [profile "NAME"] sections of which nothing is sampled although profiles are on. */
 size_t world_nr_lost_profiles(const struct world *world);
 
-/* Answers a question about an event ("cpu-clock", or the name of a [profile "NAME"]), with the samples that have been
- * taken. It only reads memory, and may take long. counted: the weights of cgroups are to fit what their counters have
- * counted, as far as that is known. -EOPNOTSUPP with the sentence in why: it is not sampled; -ENOENT: it is not known;
- * -ENOMEM; -E2BIG: the globs take too long. The answers are valid until the next call that is no question. */
-int world_ask_profile(const struct world *world, const char *event, const struct profile_query *query, bool counted,
-		      struct profile **ret, struct profile_measure *ret_measure, struct reason *why);
+/* Appends the answer to a question about samples that have been taken. It only reads memory, and may take long. Errors
+ * come with the sentence in why: -EOPNOTSUPP: the event is not sampled; -ENOENT: it is not known, or there is no such
+ * capture; others as of answer_question(). */
+int world_answer(const struct world *world, const struct profile_question *question, struct buf *out,
+		 struct reason *why);
 
 /* --- captures; the answers are borrowed, and valid until the next call that is no question */
 
@@ -120,11 +119,6 @@ void world_finish_captures(struct world *world);
 const struct capture *world_capture_to_save(const struct world *world);
 /* It was saved; or not, with the sentence in problem. */
 void world_capture_saved(struct world *world, const char *id, const char *problem);
-
-/* Answers a question about a capture. -ENOENT with the sentence in why: there is none of that id; others as of
- * profile_new(). */
-int world_ask_capture(const struct world *world, const char *id, const struct profile_query *query,
-		      struct profile **ret, struct profile_measure *ret_measure, struct reason *why);
 
 /* --- reload */
 

@@ -12,14 +12,10 @@
  */
 
 #include "profiler/answer/weights.h"
+#include "profiler/protocol.h"
 
 /* A larger tree is cut: what is left out counts for the node above. */
 #define PROFILE_NODES_MAX 50000
-
-enum profile_by {
-	PROFILE_BY_CGROUP = 1 << 0,
-	PROFILE_BY_COMMAND = 1 << 1,
-};
 
 /* What the weights of an event are. */
 struct profile_measure {
@@ -122,12 +118,6 @@ struct profile_thing {
 struct profile_thing profile_thing_of(const struct profile_node *node);
 
 /* --- the largest */
-
-enum profile_top_by {
-	PROFILE_TOP_FUNCTION,
-	PROFILE_TOP_COMMAND,
-	PROFILE_TOP_CGROUP,
-};
 
 /* A function, command or cgroup, wherever it is in the tree. */
 struct profile_row {

@@ -95,12 +95,11 @@ static void source_update_profiles(void *userdata)
 	world_take_samples(service->world);
 }
 
-static int source_profile(void *userdata, const char *event, const struct profile_query *query, bool counted,
-			  struct profile **ret, struct profile_measure *ret_measure, struct reason *why)
+static int source_answer(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why)
 {
 	const struct service *service = userdata;
 
-	return world_ask_profile(service->world, event, query, counted, ret, ret_measure, why);
+	return world_answer(service->world, question, out, why);
 }
 
 static int source_captures(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
@@ -118,14 +117,6 @@ static int source_captures(void *userdata, const struct captures **ret, struct c
 	*ret_rules = rules;
 	*ret_nr = nr;
 	return 0;
-}
-
-static int source_capture(void *userdata, const char *id, const struct profile_query *query, struct profile **ret,
-			  struct profile_measure *ret_measure, struct reason *why)
-{
-	const struct service *service = userdata;
-
-	return world_ask_capture(service->world, id, query, ret, ret_measure, why);
 }
 
 static int source_saved_captures(void *userdata, struct capture_saved **ret, size_t *ret_nr)
@@ -286,9 +277,8 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 	const struct web_source source = {
 		.snapshot = source_snapshot,
 		.update_profiles = source_update_profiles,
-		.profile = source_profile,
+		.answer = source_answer,
 		.captures = source_captures,
-		.capture = source_capture,
 		.saved_captures = source_saved_captures,
 		.saved_capture = source_saved_capture,
 		.ready = source_ready,

@@ -22,9 +22,6 @@ extern const struct parameter_rule metrics_parameters[];
 extern const struct parameter_rule history_parameters[];
 extern const struct parameter_rule no_parameters[];
 
-/* Of clock_steps_stretch(). */
-#define QUERY_STRETCH_REVERSED "from is later than to"
-
 /* Of all routes: the parameter of that name is a moment. -EINVAL with the sentence in why. */
 int query_take_moment(struct moment *ret, const char *name, const char *value, struct reason *why);
 

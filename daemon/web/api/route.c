@@ -205,7 +205,7 @@ static const char *history_problem(int r)
 	return r == -EOVERFLOW ? "more than 200,000 points: ask for fewer cgroups, events or seconds (cgroup=, event=, "
 				 "from=, to=)" :
 	       r == -E2BIG     ? RESPONSE_GLOB_TOO_LONG :
-	       r == -EINVAL    ? QUERY_STRETCH_REVERSED :
+	       r == -EINVAL    ? CLOCK_STEPS_REVERSED :
 				 NULL;
 }
 

@@ -11,24 +11,20 @@
 #include "counting/history/history.h"
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
-#include "profiler/answer/query.h"
 #include "profiler/capture/capture-list.h"
+#include "profiler/protocol.h"
 
 struct web_source {
 	/* A snapshot no older than a scrape may be, with a reference for the caller; negative errno. */
 	int (*snapshot)(void *userdata, struct snapshot **ret);
 	/* Takes the samples that are due, before profiles are asked for. */
 	void (*update_profiles)(void *userdata);
-	/* Answers a question about profiles: see world_ask_profile(). It may take long, and only reads what is in
-	 * memory, so that it can be called in a child (answer-child.h). */
-	int (*profile)(void *userdata, const char *event, const struct profile_query *query, bool counted,
-		       struct profile **ret, struct profile_measure *ret_measure, struct reason *why);
-	/* The captures that there are, and a question about one: see world_ask_capture(). The rules are the caller's,
-	 * to be freed; -ENOMEM. */
+	/* Appends the answer to a question about samples: see world_answer(). It may take long, and only reads what is
+	 * in memory, so that it can be called in a child (answer-child.h). */
+	int (*answer)(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why);
+	/* The captures that there are. The rules are the caller's, to be freed; -ENOMEM. */
 	int (*captures)(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
 			size_t *ret_nr);
-	int (*capture)(void *userdata, const char *id, const struct profile_query *query, struct profile **ret,
-		       struct profile_measure *ret_measure, struct reason *why);
 	/* The captures on disk, the newest first, to be freed; and the file of one, for pprof: -ENOENT, there is none.
 	 * Both read the disk, and are called in a child. */
 	int (*saved_captures)(void *userdata, struct capture_saved **ret, size_t *ret_nr);

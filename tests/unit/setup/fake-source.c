@@ -2,6 +2,7 @@
 
 #include "setup/fake-source.h"
 
+#include "profiler/answer/answer.h"
 #include "web/api/route.h"
 
 #include <errno.h>
@@ -46,20 +47,24 @@ static void pass_gate(struct fake_gate *gate)
 		(void)raise(SIGKILL);
 }
 
+struct asked {
+	const struct fake_source *fake;
+	const char *event;
+	bool counted;
+};
+
 /* Asks the archive, in which events have their own names. */
-static int fake_profile(void *userdata, const char *event, const struct profile_query *query, bool counted,
-			struct profile **ret, struct profile_measure *ret_measure, struct reason *why)
+static int ask_archive(const void *userdata, const struct profile_query *query, struct profile **ret,
+		       struct profile_measure *ret_measure, struct reason *why)
 {
-	struct fake_source *fake = userdata;
+	const struct asked *asked = userdata;
+	const char *event = asked->event;
 	struct profile_query whole = *query;
 	bool clock = strcmp(event, "cpu-clock") == 0;
 	struct profile_counts counts = { .problem = "this is a fake" };
 
-	fake->nr_profiles++;
-	if (fake->gate)
-		pass_gate(fake->gate);
-	if (fake->profile_error)
-		return reason_set(why, fake->profile_error, "nothing is profiled");
+	if (asked->fake->profile_error)
+		return reason_set(why, asked->fake->profile_error, "nothing is profiled");
 	if (!clock && strcmp(event, "faults") && strcmp(event, "page-faults"))
 		return reason_set(why, -ENOENT, "no event '%s' is sampled", event);
 	*ret_measure = (struct profile_measure){
@@ -69,8 +74,35 @@ static int fake_profile(void *userdata, const char *event, const struct profile_
 		.period = clock ? 52631578 : 0,
 	};
 	whole.event = event;
-	whole.counts = counted ? &counts : NULL;
-	return profile_new(ret, fake->archive, &whole);
+	whole.counts = asked->counted ? &counts : NULL;
+	return profile_new(ret, asked->fake->archive, &whole);
+}
+
+static int ask_capture(const void *userdata, const struct profile_query *query, struct profile **ret,
+		       struct profile_measure *ret_measure, struct reason *why)
+{
+	(void)why;
+	return capture_ask(userdata, query, ret, ret_measure);
+}
+
+static int fake_answer(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why)
+{
+	struct fake_source *fake = userdata;
+	const struct asked asked = { .fake = fake, .event = question->event, .counted = question->counted };
+	struct answer_samples samples = { .ask = ask_archive, .userdata = &asked, .clock = &question->clock };
+	const struct capture *capture;
+
+	fake->nr_profiles++;
+	if (fake->gate)
+		pass_gate(fake->gate);
+	if (question->capture) {
+		capture = captures_find(&fake->captures, question->capture);
+		if (!capture)
+			return reason_set(why, -ENOENT, "there is no such capture");
+		samples = (struct answer_samples){ .ask = ask_capture, .userdata = capture };
+		samples.clock = &capture->cause.clock;
+	}
+	return answer_question(out, question, &samples, why);
 }
 
 static int fake_captures(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
@@ -85,16 +117,6 @@ static int fake_captures(void *userdata, const struct captures **ret, struct cap
 	*ret = &fake->captures;
 	*ret_nr = fake->nr_rules;
 	return 0;
-}
-
-static int fake_capture(void *userdata, const char *id, const struct profile_query *query, struct profile **ret,
-			struct profile_measure *ret_measure, struct reason *why)
-{
-	struct fake_source *fake = userdata;
-	const struct capture *capture = captures_find(&fake->captures, id);
-
-	return capture ? capture_ask(capture, query, ret, ret_measure) :
-			 reason_set(why, -ENOENT, "there is no such capture");
 }
 
 static int fake_saved_captures(void *userdata, struct capture_saved **ret, size_t *ret_nr)
@@ -163,11 +185,10 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 	fake->source = (struct web_source){
 		.snapshot = fake_snapshot,
 		.update_profiles = fake_update_profiles,
-		.profile = fake_profile,
+		.answer = fake_answer,
 		.captures = fake_captures,
 		.saved_captures = fake_saved_captures,
 		.saved_capture = fake_saved_capture,
-		.capture = fake_capture,
 		.ready = fake_ready,
 		.scraped = fake_scraped,
 		.history = &fake->history,

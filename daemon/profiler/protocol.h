@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * All that the rest of the daemon knows of the profiler: the questions that it is asked.
+ */
+
+#include "base/util/clock-steps.h"
+
+/* Levels of the tree above the functions. */
+enum profile_by {
+	PROFILE_BY_CGROUP = 1 << 0,
+	PROFILE_BY_COMMAND = 1 << 1,
+};
+
+enum profile_top_by {
+	PROFILE_TOP_FUNCTION,
+	PROFILE_TOP_COMMAND,
+	PROFILE_TOP_CGROUP,
+};
+
+/* The form of the answer: each is a document of its own. */
+enum profile_form {
+	PROFILE_FORM_TREE, /* JSON, as are … */
+	PROFILE_FORM_TOP,
+	PROFILE_FORM_HEAT, /* … these */
+	PROFILE_FORM_FOLDED,
+	PROFILE_FORM_PPROF,
+	PROFILE_FORM_SPEEDSCOPE,
+};
+
+/* A question about samples. Texts are borrowed. */
+struct profile_question {
+	const char *event;   /* "cpu-clock", or the name of a [profile "NAME"] */
+	const char *capture; /* the id of a capture, which is of one event; NULL: the samples in memory are meant */
+
+	/* The stretch: [from, to), as far as clock knows; without `from` it begins so many ns before now. */
+	struct moment from, to;
+	uint64_t last;		  /* UINT64_MAX: at the first sample */
+	uint64_t now;		  /* CLOCK_MONOTONIC ns */
+	struct clock_steps clock; /* noted at that time */
+
+	const char *cgroup, *command; /* globs, or NULL */
+	bool below;		      /* with the cgroups below those that match */
+	bool counted;		      /* weights of cgroups are to fit what their counters have counted */
+
+	enum profile_form form;
+	unsigned by;	      /* enum profile_by: of a tree */
+	double min;	      /* nodes of a tree with a smaller share of the whole are left out */
+	size_t limit;	      /* rows of the top; 0: all */
+	size_t columns, rows; /* of the heat map */
+	enum profile_top_by top_by;
+};
