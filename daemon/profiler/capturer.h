@@ -19,6 +19,7 @@
 #include "profiler/capture/captures.h"
 #include "profiler/profiler.h"
 
+struct capture_rule_info;
 struct capturer;
 
 /* What captures are made of, as it is now. */

@@ -7,6 +7,8 @@
 #include "base/util/clock.h"
 #include "counting/world/world-internal.h"
 #include "profiler/answer/answer.h"
+#include "profiler/capture/capture-list.h"
+#include "profiler/capture/capture-saver.h"
 
 #include <errno.h>
 #include <string.h>
@@ -214,12 +216,14 @@ int world_answer(const struct world *world, const struct profile_question *quest
 	const struct asked asked = { .world = world, .question = question };
 	struct answer_samples samples = { .ask = ask_profiler, .userdata = &asked, .clock = &question->clock };
 	const struct capture *capture;
+	_cleanup_(freep) char *folder = NULL;
 
 	if (question->capture) {
 		capture = captures_find(capturer_captures(world->capturer), question->capture);
+		if (!capture && capture_saver_folder(&folder) < 0)
+			return reason_set(why, -ENOMEM, "out of memory");
 		if (!capture)
-			return reason_set(why, -ENOENT,
-					  "there is no such capture, or not any more; /api/v1/captures lists them");
+			return capture_folder_answer(out, folder, question, why);
 		samples = (struct answer_samples){ .ask = ask_capture, .userdata = capture };
 		samples.clock = &capture->cause.clock;
 	}
@@ -228,9 +232,18 @@ int world_answer(const struct world *world, const struct profile_question *quest
 
 /* --- captures */
 
-const struct captures *world_captures(const struct world *world)
+int world_list_captures(const struct world *world, struct buf *out)
 {
-	return capturer_captures(world->capturer);
+	_cleanup_(freep) char *folder = NULL;
+	_cleanup_(freep) struct capture_saved *files = NULL;
+	size_t nr_files = 0;
+	int r = capture_saver_folder(&folder);
+
+	if (r == 0)
+		r = capture_folder_list(folder, &files, &nr_files);
+	if (r == 0)
+		capture_list_json(out, capturer_captures(world->capturer), files, nr_files);
+	return buf_finish(out, r);
 }
 
 bool world_capture_rule(const struct world *world, size_t i, struct capture_rule_info *ret)

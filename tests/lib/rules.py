@@ -71,11 +71,9 @@ PROTOCOL = "profiler/protocol.h"
 # Includes across a wall the wrong way: they go when the profiler becomes a process of its own, or when the room below
 # is told by its caller.
 CROSSINGS = {name: set(texts.split()) for name, texts in {
-    "counting/alarm/capture-rules.h": "profiler/capture/captures.h",
-    "counting/snapshot/snapshot.h": "profiler/capture/capture-info.h",
     "counting/world/plan-config.c": "profiler/profiler.h",
     "counting/world/world-internal.h": "profiler/capturer.h profiler/profiler.h",
-    "counting/world/world.h": "profiler/capture/captures.h profiler/protocol.h",
+    "counting/world/world.h": "profiler/protocol.h",
     "profiler/capture/capture-saver.c": "service/persist/state-folder.h web/api/answer-child.h",
     "profiler/capture/capture-saver.h": "counting/world/world.h",
     "profiler/capturer.c": "counting/alarm/capture-rules.h",
@@ -88,9 +86,8 @@ CROSSINGS = {name: set(texts.split()) for name, texts in {
     "profiler/sample/sampler.c": "counting/event/firing.h",
     "profiler/sample/sampler.h": "counting/event/event.h",
     "service/cli/commands.c": "profiler/process/process-list.h",
-    "service/lifecycle/lifecycle.c": "profiler/capture/capture-folder.h profiler/capture/capture-saver.h",
+    "service/lifecycle/lifecycle.c": "profiler/capture/capture-saver.h",
     "service/lifecycle/schedule.c": "profiler/capture/capture-saver.h",
-    "web/api/source.h": "profiler/capture/capture-list.h",
 }.items()}
 
 LICENCE = "/* SPDX-License-Identifier: MIT */"

@@ -11,10 +11,10 @@
 #include "base/config/capture-rule.h"
 #include "base/config/config.h"
 #include "base/util/glob.h"
+#include "counting/alarm/rule-info.h"
 #include "counting/alarm/trigger.h"
 #include "counting/event/env.h"
 #include "counting/session/session.h"
-#include "profiler/capture/captures.h"
 
 /* One rule. Over a reload, it goes on if its name and its text stay. */
 struct watched_rule {

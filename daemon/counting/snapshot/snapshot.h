@@ -8,9 +8,9 @@
  */
 
 #include "base/host/cpu.h"
+#include "counting/alarm/rule-info.h"
 #include "counting/session/session.h"
 #include "counting/snapshot/self-stats.h"
-#include "profiler/capture/capture-info.h"
 
 #include <math.h>
 

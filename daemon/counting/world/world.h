@@ -18,9 +18,9 @@
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
 #include "counting/world/machine.h"
-#include "profiler/capture/captures.h"
 #include "profiler/protocol.h"
 
+struct capture;
 struct world;
 
 /* --- life */
@@ -98,15 +98,18 @@ const char *world_profile_problem(const struct world *world);
 /* [profile "NAME"] sections of which nothing is sampled although profiles are on. */
 size_t world_nr_lost_profiles(const struct world *world);
 
-/* Appends the answer to a question about samples that have been taken. It only reads memory, and may take long. Errors
- * come with the sentence in why: -EOPNOTSUPP: the event is not sampled; -ENOENT: it is not known, or there is no such
- * capture; others as of answer_question(). */
+/* Appends the answer to a question about samples that have been taken. It changes nothing, and may take long; a capture
+ * that is on disk alone is read there. Errors come with the sentence in why: -EOPNOTSUPP: the event is not sampled;
+ * -ENOENT: it is not known, or there is no such capture; -EINVAL: it is on disk alone, and has not this form; others as
+ * of answer_question(). */
 int world_answer(const struct world *world, const struct profile_question *question, struct buf *out,
 		 struct reason *why);
 
 /* --- captures; the answers are borrowed, and valid until the next call that is no question */
 
-const struct captures *world_captures(const struct world *world);
+/* Appends the captures in memory and on disk, as capture_list_json() does. It reads the disk. -ENOMEM, with out
+ * released. */
+int world_list_captures(const struct world *world, struct buf *out);
 /* Number i of the rules that make captures; false after the last. */
 bool world_capture_rule(const struct world *world, size_t i, struct capture_rule_info *ret);
 /* A sentence on captures that were made since the last call, or "". */

@@ -249,7 +249,8 @@ static int read_to_end(int fd, struct buf *ret)
 	return n < 0 ? -errno : ret->failed ? -ENOMEM : 0;
 }
 
-int capture_folder_read(const char *folder, const char *id, struct buf *ret)
+/* Appends the file of one. -ENOENT: there is none; other errors of reading it; -ENOMEM. */
+static int read_capture(struct buf *out, const char *folder, const char *id)
 {
 	_cleanup_(closep) int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	_cleanup_(closep) int file = -1;
@@ -263,5 +264,23 @@ int capture_folder_read(const char *folder, const char *id, struct buf *ret)
 	file = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (file < 0 || fstat(file, &st) < 0)
 		return -errno;
-	return S_ISREG(st.st_mode) ? read_to_end(file, ret) : -ENOENT;
+	return S_ISREG(st.st_mode) ? read_to_end(file, out) : -ENOENT;
+}
+
+int capture_folder_answer(struct buf *out, const char *folder, const struct profile_question *question,
+			  struct reason *why)
+{
+	bool is_part = question->from.kind || question->to.kind || question->cgroup || question->command;
+	_cleanup_(buf_release) struct buf bytes = {};
+	int r = read_capture(&bytes, folder, question->capture);
+
+	if (r == -ENOMEM)
+		return reason_set(why, r, "out of memory");
+	if (r < 0)
+		return reason_set(why, -ENOENT,
+				  "there is no such capture, or not any more; /api/v1/captures lists them");
+	if (question->form != PROFILE_FORM_PPROF || is_part)
+		return reason_set(why, -EINVAL, "the capture is on disk alone: ask for format=pprof, and nothing else");
+	*out = steal_struct(bytes);
+	return 0;
 }

@@ -10,8 +10,9 @@
 
 #include "base/util/buf.h"
 #include "base/util/reason.h"
-#include "profiler/capture/capture-info.h"
+#include "profiler/protocol.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,12 @@ struct capture_file {
 	uint64_t max_bytes; /* of all files, with this one */
 };
 
+/* One that is there. */
+struct capture_saved {
+	char id[NAME_MAX + 1];
+	uint64_t bytes;
+};
+
 /* Makes the folder, if it is not there, removes what is beyond the bounds, and writes the file. That takes as long as
  * the disk does. folder: NULL where there is no state directory. Negative errno with the sentence in why. */
 int capture_folder_write(const char *folder, const struct capture_file *file, const char *bytes, size_t size,
@@ -30,5 +37,7 @@ int capture_folder_write(const char *folder, const struct capture_file *file, co
 /* The captures that are there, the newest first, to be freed; none where there is no folder. -ENOMEM. */
 int capture_folder_list(const char *folder, struct capture_saved **ret, size_t *ret_nr);
 
-/* Appends the file of one. -ENOENT: there is none; other errors of reading it; -ENOMEM. */
-int capture_folder_read(const char *folder, const char *id, struct buf *ret);
+/* Appends the file of the capture that the question is about, which is whole and for pprof. With the sentence in why:
+ * -EINVAL: another form of it or a part of it is asked for; -ENOENT: it is not there, or can't be read; -ENOMEM. */
+int capture_folder_answer(struct buf *out, const char *folder, const struct profile_question *question,
+			  struct reason *why);

@@ -106,41 +106,24 @@ static void append_capture(struct buf *out, const struct capture *capture)
 	buf_char(out, '}');
 }
 
-static void append_rule(struct buf *out, const struct capture_rule_info *rule)
-{
-	buf_str(out, "{\"name\":");
-	escape_json_string(out, rule->name);
-	append_text(out, "when", rule->when);
-	append_sentence(out, "problem", rule->problem);
-	append_u64(out, "captures", rule->captures);
-	append_u64(out, "passed_over", rule->passed_over);
-	buf_char(out, '}');
-}
-
-int expose_captures_json(struct buf *out, const struct expose_captures *what)
+void capture_list_json(struct buf *out, const struct captures *captures, const struct capture_saved *files,
+		       size_t nr_files)
 {
 	const struct capture *capture;
 
-	buf_printf(out, "{\"bytes\":%zu,\"limit\":%zu,\"dropped\":%" PRIu64 ",\"rules\":[",
-		   captures_bytes(what->captures), what->captures->limit, what->captures->dropped);
-	for (size_t i = 0; i < what->nr_rules; i++) {
-		if (i)
-			buf_char(out, ',');
-		append_rule(out, &what->rules[i]);
-	}
-	buf_str(out, "],\"captures\":[");
-	TAILQ_FOREACH(capture, &what->captures->all, in_all) {
-		if (capture != TAILQ_FIRST(&what->captures->all))
+	buf_printf(out, "\"bytes\":%zu,\"limit\":%zu,\"dropped\":%" PRIu64 ",\"captures\":[", captures_bytes(captures),
+		   captures->limit, captures->dropped);
+	TAILQ_FOREACH(capture, &captures->all, in_all) {
+		if (capture != TAILQ_FIRST(&captures->all))
 			buf_char(out, ',');
 		append_capture(out, capture);
 	}
 	buf_str(out, "],\"files\":[");
-	for (size_t i = 0; i < what->nr_files; i++) {
+	for (size_t i = 0; i < nr_files; i++) {
 		buf_str(out, i ? ",{\"id\":" : "{\"id\":");
-		escape_json_string(out, what->files[i].id);
-		append_u64(out, "bytes", what->files[i].bytes);
+		escape_json_string(out, files[i].id);
+		append_u64(out, "bytes", files[i].bytes);
 		buf_char(out, '}');
 	}
-	buf_str(out, "]}\n");
-	return buf_finish(out, 0);
+	buf_char(out, ']');
 }

@@ -6,6 +6,7 @@
 #include "base/util/log.h"
 #include "profiler/answer/profile.h"
 #include "profiler/capture/capture-folder.h"
+#include "profiler/capture/captures.h"
 #include "service/persist/state-folder.h"
 #include "web/api/answer-child.h"
 

@@ -12,7 +12,6 @@
 #include "base/util/clock-steps.h"
 #include "base/util/reason.h"
 #include "profiler/answer/query.h"
-#include "profiler/capture/capture-info.h"
 #include "profiler/capture/extract.h"
 
 /* Captures that have not settled, and how much of the memory each of them may take; those that have settled take less,

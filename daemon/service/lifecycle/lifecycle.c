@@ -4,7 +4,6 @@
 
 #include "base/util/clock.h"
 #include "base/util/windowed-max.h"
-#include "profiler/capture/capture-folder.h"
 #include "profiler/capture/capture-saver.h"
 #include "service/lifecycle/keeper.h"
 #include "service/lifecycle/listener.h"
@@ -102,39 +101,18 @@ static int source_answer(void *userdata, const struct profile_question *question
 	return world_answer(service->world, question, out, why);
 }
 
-static int source_captures(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
-			   size_t *ret_nr)
+static int source_captures(void *userdata, struct buf *out)
 {
 	const struct service *service = userdata;
-	struct capture_rule_info *rules = calloc(CONFIG_MAX_CAPTURES, sizeof(*rules));
-	size_t nr = 0;
 
-	if (!rules)
-		return -ENOMEM;
-	while (nr < CONFIG_MAX_CAPTURES && world_capture_rule(service->world, nr, &rules[nr]))
-		nr++;
-	*ret = world_captures(service->world);
-	*ret_rules = rules;
-	*ret_nr = nr;
-	return 0;
+	return world_list_captures(service->world, out);
 }
 
-static int source_saved_captures(void *userdata, struct capture_saved **ret, size_t *ret_nr)
+static bool source_rule(void *userdata, size_t i, struct capture_rule_info *ret)
 {
-	_cleanup_(freep) char *folder = NULL;
-	int r = capture_saver_folder(&folder);
+	const struct service *service = userdata;
 
-	(void)userdata;
-	return r < 0 ? r : capture_folder_list(folder, ret, ret_nr);
-}
-
-static int source_saved_capture(void *userdata, const char *id, struct buf *ret)
-{
-	_cleanup_(freep) char *folder = NULL;
-	int r = capture_saver_folder(&folder);
-
-	(void)userdata;
-	return r < 0 ? r : capture_folder_read(folder, id, ret);
+	return world_capture_rule(service->world, i, ret);
 }
 
 static void source_scraped(void *userdata, bool written)
@@ -279,8 +257,7 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 		.update_profiles = source_update_profiles,
 		.answer = source_answer,
 		.captures = source_captures,
-		.saved_captures = source_saved_captures,
-		.saved_capture = source_saved_capture,
+		.rule = source_rule,
 		.ready = source_ready,
 		.scraped = source_scraped,
 		.history = world_history(service->world),

@@ -293,21 +293,6 @@ static unsigned error_status(int r, enum profile_route route, struct reason *why
 	return r == -EINVAL || r == -E2BIG || r == -ENOENT ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
-/* A capture that is on disk alone. -ENOENT: it is not, or it can't be read. */
-static int read_saved(struct buf *ret, const struct web_source *source, const struct profile_question *question,
-		      const struct parameters *parameters, struct reason *why)
-{
-	_cleanup_(buf_release) struct buf bytes = {};
-	int r = source->saved_capture(source->userdata, question->capture, &bytes);
-
-	if (r < 0)
-		return r == -ENOMEM ? r : -ENOENT;
-	if (question->form != PROFILE_FORM_PPROF || parameters->nr > 1)
-		return reason_set(why, -EINVAL, "the capture is on disk alone: ask for format=pprof, and nothing else");
-	*ret = steal_struct(bytes);
-	return 0;
-}
-
 int profile_route_respond(struct response *ret, const struct web_source *source, const struct request_head *head,
 			  const char *path, enum profile_route route)
 {
@@ -321,8 +306,6 @@ int profile_route_respond(struct response *ret, const struct web_source *source,
 		r = take_parameters(&question, &parameters, parameters_of_route[route], &why);
 	if (r == 0)
 		r = source->answer(source->userdata, &question, &ret->body, &why);
-	if (r == -ENOENT && question.capture)
-		r = read_saved(&ret->body, source, &question, &parameters, &why);
 	ret->type = types[question.form];
 	if (r < 0)
 		response_set_error(ret, path, error_status(r, route, &why), why.text);

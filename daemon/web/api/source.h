@@ -11,7 +11,6 @@
 #include "counting/history/history.h"
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
-#include "profiler/capture/capture-list.h"
 #include "profiler/protocol.h"
 
 struct web_source {
@@ -19,16 +18,14 @@ struct web_source {
 	int (*snapshot)(void *userdata, struct snapshot **ret);
 	/* Takes the samples that are due, before profiles are asked for. */
 	void (*update_profiles)(void *userdata);
-	/* Appends the answer to a question about samples: see world_answer(). It may take long, and only reads what is
-	 * in memory, so that it can be called in a child (answer-child.h). */
+	/* Appends the answer to a question about samples: see world_answer(). It may take long, and changes
+	 * nothing, so that it can be called in a child (answer-child.h). */
 	int (*answer)(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why);
-	/* The captures that there are. The rules are the caller's, to be freed; -ENOMEM. */
-	int (*captures)(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
-			size_t *ret_nr);
-	/* The captures on disk, the newest first, to be freed; and the file of one, for pprof: -ENOENT, there is none.
-	 * Both read the disk, and are called in a child. */
-	int (*saved_captures)(void *userdata, struct capture_saved **ret, size_t *ret_nr);
-	int (*saved_capture)(void *userdata, const char *id, struct buf *ret);
+	/* Appends the captures that there are: see world_list_captures(). It reads the disk, and is called in a child.
+	 * -ENOMEM. */
+	int (*captures)(void *userdata, struct buf *out);
+	/* Number i of the rules that make captures; false after the last. */
+	bool (*rule)(void *userdata, size_t i, struct capture_rule_info *ret);
 	/* Is everything counted that should be? False, with the sentence in why: not yet. */
 	bool (*ready)(void *userdata, struct reason *why);
 	/* Called for each snapshot served. written: it was written for this response, and not found in the cache. */

@@ -221,11 +221,26 @@ static void test_problems(void **state)
 	assert_string_equal(put(path, ID("a", "01", "2"), 10, 1, 100), "");
 }
 
+/* The file of a capture; NULL: it is not there. */
+static void check_answer(const char *folder, const char *id, const char *expected)
+{
+	const struct profile_question question = { .capture = id, .form = PROFILE_FORM_PPROF };
+	_cleanup_(buf_release) struct buf bytes = {};
+	struct reason why = {};
+	int r = capture_folder_answer(&bytes, folder, &question, &why);
+
+	assert_int_equal(r, expected ? 0 : -ENOENT);
+	assert_int_equal(bytes.len, expected ? strlen(expected) : 0);
+	if (expected)
+		assert_memory_equal(bytes.data, expected, bytes.len);
+	else
+		assert_non_null(strstr(why.text, "there is no such capture"));
+}
+
 static void test_list_and_read(void **state)
 {
 	struct scratch *scratch = *state;
 	_cleanup_(freep) char *path = strdup(scratch_path(scratch, "captures"));
-	_cleanup_(buf_release) struct buf bytes = {};
 	struct capture_saved *saved;
 	size_t nr;
 
@@ -252,15 +267,37 @@ static void test_list_and_read(void **state)
 	assert_int_equal(access(scratch_path(scratch, "captures/" ID("a", "04", "4") ".pb.gz.perfmond-AbCdEf"), F_OK),
 			 0);
 
-	assert_int_equal(capture_folder_read(path, ID("a", "01", "1"), &bytes), 0);
-	assert_int_equal(bytes.len, 10);
-	assert_memory_equal(bytes.data, "abcdefghij", 10);
-	assert_int_equal(capture_folder_read(NULL, ID("a", "01", "1"), &bytes), -ENOENT);
-	assert_int_equal(capture_folder_read(path, ID("a", "01", "2"), &bytes), -ENOENT);
-	assert_int_equal(capture_folder_read(path, "notes.txt", &bytes), -ENOENT);
-	assert_int_equal(capture_folder_read(path, "../captures/" ID("a", "01", "1"), &bytes), -ENOENT);
-	assert_int_equal(capture_folder_read(path, ID("link", "05", "5"), &bytes), -ELOOP);
-	assert_int_equal(bytes.len, 10);
+	check_answer(path, ID("a", "01", "1"), "abcdefghij");
+	check_answer(NULL, ID("a", "01", "1"), NULL);
+	check_answer(path, ID("a", "01", "2"), NULL);
+	check_answer(path, "notes.txt", NULL);
+	check_answer(path, "../captures/" ID("a", "01", "1"), NULL);
+	check_answer(path, ID("link", "05", "5"), NULL);
+}
+
+static void test_it_is_there_whole_and_for_pprof(void **state)
+{
+	struct scratch *scratch = *state;
+	_cleanup_(freep) char *path = strdup(scratch_path(scratch, "captures"));
+	const struct profile_question refused[] = {
+		{ .form = PROFILE_FORM_TREE },
+		{ .form = PROFILE_FORM_PPROF, .from = { .kind = MOMENT_AGO, .ns = 1 } },
+		{ .form = PROFILE_FORM_PPROF, .to = { .kind = MOMENT_SINCE_EPOCH, .ns = 1 } },
+		{ .form = PROFILE_FORM_PPROF, .cgroup = "/a" },
+		{ .form = PROFILE_FORM_PPROF, .command = "x" },
+	};
+
+	assert_string_equal(put(path, ID("a", "01", "1"), 10, 9, 1000), "");
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct profile_question question = refused[i];
+		_cleanup_(buf_release) struct buf bytes = {};
+		struct reason why = {};
+
+		question.capture = ID("a", "01", "1");
+		assert_int_equal(capture_folder_answer(&bytes, path, &question, &why), -EINVAL);
+		assert_non_null(strstr(why.text, "on disk alone: ask for format=pprof"));
+		assert_int_equal(bytes.len, 0);
+	}
 }
 
 static int setup(void **state)
@@ -289,6 +326,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_files_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_problems, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_list_and_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_it_is_there_whole_and_for_pprof, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("capture-folder", tests, NULL, NULL);

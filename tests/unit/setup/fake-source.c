@@ -3,6 +3,7 @@
 #include "setup/fake-source.h"
 
 #include "profiler/answer/answer.h"
+#include "profiler/capture/capture-list.h"
 #include "web/api/route.h"
 
 #include <errno.h>
@@ -105,41 +106,23 @@ static int fake_answer(void *userdata, const struct profile_question *question, 
 	return answer_question(out, question, &samples, why);
 }
 
-static int fake_captures(void *userdata, const struct captures **ret, struct capture_rule_info **ret_rules,
-			 size_t *ret_nr)
+static int fake_captures(void *userdata, struct buf *out)
 {
-	struct fake_source *fake = userdata;
+	const struct fake_source *fake = userdata;
+	struct capture_saved file = { .bytes = 5 };
 
-	*ret_rules = calloc(ARRAY_SIZE(fake->rules), sizeof(**ret_rules));
-	if (!*ret_rules)
-		return -ENOMEM;
-	memcpy(*ret_rules, fake->rules, sizeof(fake->rules));
-	*ret = &fake->captures;
-	*ret_nr = fake->nr_rules;
-	return 0;
+	(void)snprintf(file.id, sizeof(file.id), "%s", fake->saved ?: "");
+	capture_list_json(out, &fake->captures, &file, fake->saved ? 1 : 0);
+	return buf_finish(out, 0);
 }
 
-static int fake_saved_captures(void *userdata, struct capture_saved **ret, size_t *ret_nr)
+static bool fake_rule(void *userdata, size_t i, struct capture_rule_info *ret)
 {
 	const struct fake_source *fake = userdata;
 
-	*ret = calloc(1, sizeof(**ret));
-	if (!*ret)
-		return -ENOMEM;
-	*ret_nr = fake->saved ? 1 : 0;
-	(void)snprintf((*ret)->id, sizeof((*ret)->id), "%s", fake->saved ?: "");
-	(*ret)->bytes = strlen(FAKE_SAVED);
-	return 0;
-}
-
-static int fake_saved_capture(void *userdata, const char *id, struct buf *ret)
-{
-	const struct fake_source *fake = userdata;
-
-	if (!fake->saved || strcmp(id, fake->saved))
-		return -ENOENT;
-	buf_str(ret, FAKE_SAVED);
-	return 0;
+	if (i < fake->nr_rules)
+		*ret = fake->rules[i];
+	return i < fake->nr_rules;
 }
 
 static bool fake_ready(void *userdata, struct reason *why)
@@ -187,8 +170,7 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 		.update_profiles = fake_update_profiles,
 		.answer = fake_answer,
 		.captures = fake_captures,
-		.saved_captures = fake_saved_captures,
-		.saved_capture = fake_saved_capture,
+		.rule = fake_rule,
 		.ready = fake_ready,
 		.scraped = fake_scraped,
 		.history = &fake->history,

@@ -5,6 +5,7 @@
  * Stands in for the service: a snapshot and a machine that never change, and switches for what can go wrong.
  */
 
+#include "profiler/capture/captures.h"
 #include "web/http/web.h"
 
 #include <jansson.h>
@@ -17,9 +18,6 @@ struct fake_gate {
 	_Atomic bool deadly;	  /* … and die */
 };
 
-/* In place of the bytes of a file. */
-#define FAKE_SAVED "the file of a capture"
-
 struct fake_source {
 	struct web_source source;
 	struct snapshot *snapshot;
@@ -30,7 +28,7 @@ struct fake_source {
 	struct captures captures; /* none, for the test to add */
 	struct history history;	  /* empty */
 	struct clock_steps clock; /* read once */
-	const char *saved;	  /* the id of the capture on disk, whose file is FAKE_SAVED; NULL: there is none */
+	const char *saved;	  /* the id of a capture on disk; NULL: there is none */
 	struct capture_rule_info rules[2];
 	size_t nr_rules;
 	bool ready;

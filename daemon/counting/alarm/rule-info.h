@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Rules that may make captures, and captures on disk, for users. */
+/* A rule that may make captures, for users. */
 
-#include <limits.h>
 #include <stdint.h>
 
 /* All texts are borrowed. */
@@ -13,10 +12,4 @@ struct capture_rule_info {
 	uint64_t captures;   /* made so far */
 	/* Episodes in which it was so, and there was no capture: one was made shortly before, or too many ran. */
 	uint64_t passed_over;
-};
-
-/* A file. */
-struct capture_saved {
-	char id[NAME_MAX + 1];
-	uint64_t bytes;
 };
