@@ -4,7 +4,6 @@
 
 #include "base/util/clock.h"
 #include "counting/alarm/capture-rules.h"
-#include "profiler/profile-events.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,12 +20,10 @@
 #define SETTLE_NS (30 * (uint64_t)NS_PER_S)
 
 struct capturer {
-	struct capture_rules rules;
 	struct captures captures;
 	const struct archive *archive; /* the profiler's, of which the captures are; only to be compared */
 	uint64_t copied_at;	       /* CLOCK_MONOTONIC ns; 0: at once */
 	struct reason news;
-	const struct capturer_world *world; /* during a tick */
 };
 
 int capturer_new(struct capturer **ret)
@@ -44,7 +41,6 @@ struct capturer *capturer_free(struct capturer *capturer)
 {
 	if (!capturer)
 		return NULL;
-	capture_rules_release(&capturer->rules);
 	captures_release(&capturer->captures);
 	free(capturer);
 	return NULL;
@@ -52,20 +48,19 @@ struct capturer *capturer_free(struct capturer *capturer)
 
 /* --- a higher rate */
 
-static void raise_rate(struct capturer *capturer, struct capture *capture, uint64_t rate,
-		       const struct cgroup_identity *identity)
+static void raise_rate(struct capture *capture, const struct capture_order *order, const struct capturer_world *world)
 {
-	const struct cgroup_tree *tree = capturer->world->tree;
-	const struct cgroup *cgroup = identity && tree ? cgroup_tree_find(tree, identity->id) : NULL;
+	const struct cgroup *cgroup = order->cgroup && world->tree ? cgroup_tree_find(world->tree, order->cgroup_id) :
+								     NULL;
 	_cleanup_(closep) int fd = -1;
 	int number = 0;
 
-	if (identity)
-		fd = cgroup ? cgroup_open(tree, cgroup) : -ENOENT;
-	if (identity && fd < 0)
+	if (order->cgroup)
+		fd = cgroup ? cgroup_open(world->tree, cgroup) : -ENOENT;
+	if (order->cgroup && fd < 0)
 		number = reason_set(&capture->raise_problem, fd, "its directory can't be opened: %s", strerror(-fd));
 	if (number == 0)
-		number = profiler_raise(capturer->world->profiler, capture->cause.measure.event, rate, fd, capture->id,
+		number = profiler_raise(world->profiler, capture->cause.measure.event, order->rate, fd, capture->id,
 					&capture->raise_problem);
 	if (number < 0)
 		return;
@@ -99,92 +94,50 @@ void capturer_pause(struct capturer *capturer, struct profiler *profiler)
 
 /* --- beginning */
 
-/* "1.98 CPUs", "15230 per second". */
-static void describe_rate(struct reason *ret, const struct event *event, double value)
-{
-	const char *unit = event_unit_name(event->unit);
-
-	if (strcmp(unit, "seconds") == 0)
-		reason_set(ret, 0, "%.3g CPUs", value);
-	else
-		reason_set(ret, 0, "%.6g%s%s per second", value, unit[0] ? " " : "", unit);
-}
-
-static void explain_cause(struct reason *ret, const struct watched_rule *rule, const struct due_target *target)
-{
-	const char *label = target->identity ? target->identity->label : "all CPUs";
-	struct reason value, threshold, duration = {};
-
-	describe_rate(&value, target->event, target->value);
-	describe_rate(&threshold, target->event, rule->rule.threshold);
-	if (rule->rule.duration)
-		reason_set(&duration, 0, " for %g s", (double)rule->rule.duration / NS_PER_S);
-	reason_set(ret, 0, "%.60s of %.200s: %.40s, %s %.40s%.40s", rule->rule.event, label, value.text,
-		   rule->rule.below ? "below" : "above", threshold.text, duration.text);
-}
-
-static const char *sampled_event_of(const struct config_capture *config)
-{
-	return config->event.text && *config->event.text ? config->event.text : PROFILE_CPU_CLOCK;
-}
-
-static void begin_capture(struct capturer *capturer, struct capture *capture, const struct watched_rule *rule,
-			  const struct due_target *target)
+static void begin_capture(struct capturer *capturer, struct capture *capture, const struct capture_order *order,
+			  const struct capturer_world *world)
 {
 	struct reason before = capturer->news;
 
-	if (rule->config->rate)
-		raise_rate(capturer, capture, rule->config->rate, target->identity);
-	captures_keep(&capturer->captures, rule->name, rule->config->keep);
+	capture->disk = order->save ? CAPTURE_TO_BE_SAVED : CAPTURE_NOT_SAVED;
+	if (order->rate)
+		raise_rate(capture, order, world);
+	captures_keep(&capturer->captures, order->rule, order->keep);
 	capturer->copied_at = 0;
 	reason_set(&capturer->news, 0, "%s%scapture %s: %s%s%s", before.text, before.text[0] ? "; " : "", capture->id,
 		   capture->cause.reason, capture->raise_problem.text[0] ? "; its rate is not raised: " : "",
 		   capture->raise_problem.text);
 }
 
-static enum due_answer take_target(void *userdata, const struct watched_rule *rule, const struct due_target *target)
+int capturer_keep(struct capturer *capturer, const struct capture_order *order, const struct capturer_world *world)
 {
-	struct capturer *capturer = userdata;
-	const struct profiler *profiler = capturer->world->profiler;
-	uint64_t now = archive_moment(target->now);
+	uint64_t time = archive_moment(order->time);
 	struct capture_cause cause = {
-		.rule = rule->name,
-		.when = rule->when,
-		.cgroup = target->identity ? target->identity->label : NULL,
-		.counter = rule->rule.event,
-		.unit = event_unit_name(target->event->unit)[0] ? event_unit_name(target->event->unit) : "count",
-		.value = target->value,
-		.threshold = rule->rule.threshold,
-		.time = now,
-		.clock = *capturer->world->clock,
-		.from = now > rule->config->before ? now - rule->config->before : 0,
-		.to = now + rule->config->after,
+		.rule = order->rule,
+		.when = order->when,
+		.cgroup = order->cgroup,
+		.counter = order->counter,
+		.unit = order->unit,
+		.reason = order->reason,
+		.value = order->value,
+		.threshold = order->threshold,
+		.time = time,
+		.clock = order->clock,
+		.from = time > order->before ? time - order->before : 0,
+		.to = time + order->after,
 	};
 	struct capture *capture;
-	struct reason reason;
+	struct reason ignored;
+	int r;
 
-	/* Nothing of it may be seen. */
-	if (target->identity && !profiler_admits(profiler, target->identity->label))
-		return DUE_IGNORED;
-	if (profiler_describe(profiler, sampled_event_of(rule->config), &cause.measure, &cause.key, &reason) < 0)
-		return DUE_NOT_NOW;
-	explain_cause(&reason, rule, target);
-	cause.reason = reason.text;
-	if (captures_add(&capturer->captures, &cause, &capture) < 0)
-		return DUE_NOT_NOW;
-	capture->disk = rule->config->save ? CAPTURE_TO_BE_SAVED : CAPTURE_NOT_SAVED;
-	begin_capture(capturer, capture, rule, target);
-	return DUE_TAKEN;
-}
-
-void capturer_tick(struct capturer *capturer, const struct capturer_world *world)
-{
-	if (!capturer->rules.nr)
-		return;
-	capturer->world = world;
-	capture_rules_tick(&capturer->rules, world->session, clock_monotonic_ns(),
-			   world->profiler ? NULL : world->no_profiler, take_target, capturer);
-	capturer->world = NULL;
+	if (order->cgroup && !profiler_admits(world->profiler, order->cgroup))
+		return -EACCES;
+	r = profiler_describe(world->profiler, order->event, &cause.measure, &cause.key, &ignored);
+	if (r == 0)
+		r = captures_add(&capturer->captures, &cause, &capture);
+	if (r == 0)
+		begin_capture(capturer, capture, order, world);
+	return r;
 }
 
 /* --- the counter's rates over the stretch */
@@ -269,14 +222,6 @@ static bool copy_samples(struct capture *capture, const struct capturer_world *w
 	return r > 0;
 }
 
-/* Those that ran could not be dropped before. */
-static void keep_numbers(struct capturer *capturer)
-{
-	for (size_t i = 0; i < capturer->rules.nr; i++)
-		captures_keep(&capturer->captures, capturer->rules.items[i]->name,
-			      capturer->rules.items[i]->config->keep);
-}
-
 static void settle(struct capturer *capturer, struct capture *capture, const struct capturer_world *world, uint64_t now)
 {
 	if (extract_names(capture->archive, profiler_archive(world->profiler)) && now < capture->settle_until)
@@ -299,7 +244,7 @@ void capturer_turn(struct capturer *capturer, const struct capturer_world *world
 			more |= copy_samples(capture, world);
 		else if (capture->state == CAPTURE_SETTLING)
 			settle(capturer, capture, world, now);
-	keep_numbers(capturer);
+	captures_trim(&capturer->captures);
 	capturer->copied_at = more ? 0 : now;
 }
 
@@ -332,33 +277,19 @@ void capturer_finish(struct capturer *capturer, const struct capturer_world *wor
 
 /* --- a reload */
 
-/* Of what rules sample; those of their counters are found by capture_rules_tick(). */
-static void note_sampling_problems(struct capturer *capturer, const struct profiler *profiler)
-{
-	for (size_t i = 0; i < capturer->rules.nr; i++) {
-		struct watched_rule *rule = capturer->rules.items[i];
-		struct profile_measure measure;
-		const char *key;
-
-		rule->not_sampled.text[0] = '\0';
-		if (profiler)
-			(void)profiler_describe(profiler, sampled_event_of(rule->config), &measure, &key,
-						&rule->not_sampled);
-	}
-}
-
-int capturer_use(struct capturer *capturer, const struct config *config, const struct profiler *profiler)
+void capturer_use(struct capturer *capturer, size_t limit, const struct profiler *profiler)
 {
 	const struct archive *archive = profiler ? profiler_archive(profiler) : NULL;
-	int r = capture_rules_use(&capturer->rules, config);
 
 	if (archive != capturer->archive)
 		captures_release(&capturer->captures);
 	capturer->archive = archive;
-	captures_set_limit(&capturer->captures, (size_t)config->capture_memory);
-	keep_numbers(capturer);
-	note_sampling_problems(capturer, profiler);
-	return r;
+	captures_set_limit(&capturer->captures, limit);
+}
+
+void capturer_set_keep(struct capturer *capturer, const char *rule, uint64_t keep)
+{
+	captures_keep(&capturer->captures, rule, keep);
 }
 
 /* --- questions */
@@ -372,22 +303,6 @@ void capturer_news(struct capturer *capturer, struct reason *news)
 const struct captures *capturer_captures(const struct capturer *capturer)
 {
 	return &capturer->captures;
-}
-
-bool capturer_rule(const struct capturer *capturer, size_t i, struct capture_rule_info *ret)
-{
-	const struct watched_rule *rule = i < capturer->rules.nr ? capturer->rules.items[i] : NULL;
-
-	if (!rule)
-		return false;
-	*ret = (struct capture_rule_info){
-		.name = rule->name,
-		.when = rule->when,
-		.problem = rule->problem.text,
-		.captures = rule->captures,
-		.passed_over = rule->passed_over,
-	};
-	return true;
 }
 
 void capturer_stats(const struct capturer *capturer, struct profile_stats *ret)
@@ -415,5 +330,5 @@ void capturer_saved(struct capturer *capturer, const char *id, const char *probl
 		return;
 	capture->disk = problem[0] ? CAPTURE_SAVE_FAILED : CAPTURE_SAVED;
 	reason_set(&capture->disk_problem, 0, "%s", problem);
-	keep_numbers(capturer); /* it could not be dropped before */
+	captures_trim(&capturer->captures);
 }

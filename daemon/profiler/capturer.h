@@ -2,31 +2,27 @@
 #pragma once
 
 /*
- * Keeps captures: evaluates the rules (capture-rules.h) at the end of each interval, and for a target that is due
- * copies its samples out of the profiler's archive, those from before at once, and others as they come. While a capture
- * runs, the event can be sampled at a higher rate, of its cgroup alone: these samples then take the place of the
- * others, and weigh less. When its stretch is over it waits for the names of its functions.
+ * Keeps captures as they are ordered (profiler/protocol.h): copies samples out of the profiler's archive, those from
+ * before at once, and others as they come. While a capture runs, the event can be sampled at a higher rate, of its
+ * cgroup alone: these samples then take the place of the others, and weigh less. When its stretch is over it waits for
+ * the names of its functions.
  *
  * Captures are as old as the profiler's archive: where that begins anew, since others may be seen now or profiles are
  * off, captures are dropped too.
  */
 
 #include "base/cgroup/tree.h"
-#include "base/config/config.h"
 #include "counting/history/history.h"
-#include "counting/session/session.h"
 #include "counting/snapshot/self-stats.h"
 #include "profiler/capture/captures.h"
 #include "profiler/profiler.h"
+#include "profiler/protocol.h"
 
-struct capture_rule_info;
 struct capturer;
 
-/* What captures are made of, as it is now. */
+/* Captures are made of these, as they are now. */
 struct capturer_world {
-	struct profiler *profiler; /* NULL: nothing is sampled, … */
-	const char *no_profiler;   /* … and why */
-	const struct session *session;
+	struct profiler *profiler; /* NULL: nothing is sampled */
 	const struct history *history;
 	const struct clock_steps *clock;
 	const struct cgroup_tree *tree; /* or NULL */
@@ -39,11 +35,14 @@ DEFINE_CLEANUP(struct capturer *, capturer_free)
 
 /* Before the profiler changes: events that are sampled for a while end. */
 void capturer_pause(struct capturer *capturer, struct profiler *profiler);
-/* After that, and at first: the config and the profiler that there are now. -ENOMEM: there are no rules any more. */
-int capturer_use(struct capturer *capturer, const struct config *config, const struct profiler *profiler);
+/* After that, and at first: the bytes that captures may take in memory, and the profiler that there is now, or NULL. */
+void capturer_use(struct capturer *capturer, size_t limit, const struct profiler *profiler);
+/* From now on so many captures of that rule are kept. */
+void capturer_set_keep(struct capturer *capturer, const char *rule, uint64_t keep);
 
-/* The end of an interval. */
-void capturer_tick(struct capturer *capturer, const struct capturer_world *world);
+/* Begins a capture, of a profiler that there is. -EACCES: the cgroup may not be seen; -EBUSY: there are too many, or
+ * there is no room beside them; -ENOMEM; errors of profiler_describe(). */
+int capturer_keep(struct capturer *capturer, const struct capture_order *order, const struct capturer_world *world);
 /* Samples may have come. */
 void capturer_turn(struct capturer *capturer, const struct capturer_world *world);
 
@@ -56,8 +55,6 @@ void capturer_news(struct capturer *capturer, struct reason *news);
 /* --- questions; answers are borrowed until the next call that is none */
 
 const struct captures *capturer_captures(const struct capturer *capturer);
-/* Number i of the rules; false after the last. */
-bool capturer_rule(const struct capturer *capturer, size_t i, struct capture_rule_info *ret);
 void capturer_stats(const struct capturer *capturer, struct profile_stats *ret);
 
 /* The oldest capture that is to be saved; NULL: there is none. */

@@ -9,6 +9,7 @@
 #include "profiler/answer/answer.h"
 #include "profiler/capture/capture-list.h"
 #include "profiler/capture/capture-saver.h"
+#include "profiler/profile-events.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,8 +34,6 @@ static struct capturer_world captured_world(const struct world *world)
 {
 	return (struct capturer_world){
 		.profiler = world->profiler,
-		.no_profiler = why_no_profiler(world),
-		.session = world->session,
 		.history = &world->history,
 		.clock = &world->clock,
 		.tree = world->tree,
@@ -53,11 +52,69 @@ void world_take_samples(struct world *world)
 	capturer_turn(world->capturer, &captured);
 }
 
+static const char *sampled_event_of(const struct config_capture *config)
+{
+	return config->event.text && *config->event.text ? config->event.text : PROFILE_CPU_CLOCK;
+}
+
+/* Has the samples of a target kept. */
+static enum due_answer order_capture(void *userdata, const struct watched_rule *rule, const struct due_target *target)
+{
+	struct world *world = userdata;
+	const struct capturer_world captured = captured_world(world);
+	const struct config_capture *config = rule->config;
+	const char *unit = event_unit_name(target->event->unit);
+	struct reason reason;
+	const struct capture_order order = {
+		.rule = rule->name,
+		.when = rule->when,
+		.cgroup = target->identity ? target->identity->label : NULL,
+		.cgroup_id = target->identity ? target->identity->id : 0,
+		.counter = rule->rule.event,
+		.unit = unit[0] ? unit : "count",
+		.reason = reason.text,
+		.value = target->value,
+		.threshold = rule->rule.threshold,
+		.time = target->now,
+		.before = config->before,
+		.after = config->after,
+		.clock = world->clock,
+		.event = sampled_event_of(config),
+		.rate = config->rate,
+		.keep = config->keep,
+		.save = config->save,
+	};
+	int r;
+
+	capture_rule_explain(&reason, rule, target);
+	r = capturer_keep(world->capturer, &order, &captured);
+	return r == 0 ? DUE_TAKEN : r == -EACCES ? DUE_IGNORED : DUE_NOT_NOW;
+}
+
 void world_tick_captures(struct world *world)
 {
-	const struct capturer_world captured = captured_world(world);
+	if (world->rules.nr)
+		capture_rules_tick(&world->rules, world->session, clock_monotonic_ns(),
+				   world->profiler ? NULL : why_no_profiler(world), order_capture, world);
+}
 
-	capturer_tick(world->capturer, &captured);
+/* -ENOMEM: there are no rules any more. */
+static int use_rules(struct world *world)
+{
+	int r = capture_rules_use(&world->rules, world->config);
+
+	for (size_t i = 0; i < world->rules.nr; i++) {
+		struct watched_rule *rule = world->rules.items[i];
+		struct profile_measure measure;
+		const char *key;
+
+		capturer_set_keep(world->capturer, rule->name, rule->config->keep);
+		rule->not_sampled.text[0] = '\0';
+		if (world->profiler)
+			(void)profiler_describe(world->profiler, sampled_event_of(rule->config), &measure, &key,
+						&rule->not_sampled);
+	}
+	return r;
 }
 
 void world_finish_profiles(struct world *world)
@@ -115,7 +172,8 @@ void world_follow_profiles(struct world *world)
 		world->sampled = 0; /* nobody misses it */
 	}
 	world_note_sampled(world);
-	if (capturer_use(world->capturer, world->config, world->profiler) < 0)
+	capturer_use(world->capturer, (size_t)world->config->capture_memory, world->profiler);
+	if (use_rules(world) < 0)
 		reason_set(&world->profile_problem, 0, "no captures: out of memory");
 }
 
@@ -248,7 +306,7 @@ int world_list_captures(const struct world *world, struct buf *out)
 
 bool world_capture_rule(const struct world *world, size_t i, struct capture_rule_info *ret)
 {
-	return capturer_rule(world->capturer, i, ret);
+	return capture_rules_info(&world->rules, i, ret);
 }
 
 void world_capture_news(struct world *world, struct reason *news)

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * All that the rest of the daemon knows of the profiler: the questions that it is asked.
+ * All that the rest of the daemon knows of the profiler: the questions that it is asked, and the samples that it is
+ * told to keep.
  */
 
 #include "base/util/clock-steps.h"
@@ -50,4 +51,22 @@ struct profile_question {
 	size_t limit;	      /* rows of the top; 0: all */
 	size_t columns, rows; /* of the heat map */
 	enum profile_top_by top_by;
+};
+
+/* A capture: samples that are to be kept, and why. Texts are borrowed. */
+struct capture_order {
+	const char *rule, *when; /* the name of the rule's section, and the rule */
+	const char *cgroup;	 /* label; NULL: all CPUs together */
+	uint64_t cgroup_id;
+	const char *counter; /* the event of the rule */
+	const char *unit;    /* of its rate, per second */
+	const char *reason;  /* a sentence */
+	double value, threshold;
+	uint64_t time;		  /* CLOCK_MONOTONIC ns */
+	uint64_t before, after;	  /* ns: the stretch is so much longer on both sides */
+	struct clock_steps clock; /* noted at that time */
+	const char *event;	  /* that is sampled: "cpu-clock", or the name of a [profile "NAME"] */
+	uint64_t rate;		  /* Hz at which it is sampled meanwhile; 0: as ever */
+	uint64_t keep;		  /* so many captures of the rule, with this one */
+	bool save;		  /* on disk, too */
 };

@@ -77,7 +77,7 @@ CROSSINGS = {name: set(texts.split()) for name, texts in {
     "profiler/capture/capture-saver.c": "service/persist/state-folder.h web/api/answer-child.h",
     "profiler/capture/capture-saver.h": "counting/world/world.h",
     "profiler/capturer.c": "counting/alarm/capture-rules.h",
-    "profiler/capturer.h": "counting/history/history.h counting/session/session.h counting/snapshot/self-stats.h",
+    "profiler/capturer.h": "counting/history/history.h counting/snapshot/self-stats.h",
     "profiler/profile-counts.h": "counting/history/history.h",
     "profiler/profile-events.h": "counting/event/parse.h",
     "profiler/profiler.c": "counting/world/machine.h",

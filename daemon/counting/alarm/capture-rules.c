@@ -2,6 +2,7 @@
 
 #include "counting/alarm/capture-rules.h"
 
+#include "base/util/clock.h"
 #include "counting/event/parse.h"
 
 #include <errno.h>
@@ -315,4 +316,46 @@ void capture_rules_tick(struct capture_rules *rules, const struct session *sessi
 		}
 		trigger_end_round(watched->trigger, now);
 	}
+}
+
+/* --- for users */
+
+bool capture_rules_info(const struct capture_rules *rules, size_t i, struct capture_rule_info *ret)
+{
+	const struct watched_rule *rule = i < rules->nr ? rules->items[i] : NULL;
+
+	if (!rule)
+		return false;
+	*ret = (struct capture_rule_info){
+		.name = rule->name,
+		.when = rule->when,
+		.problem = rule->problem.text,
+		.captures = rule->captures,
+		.passed_over = rule->passed_over,
+	};
+	return true;
+}
+
+/* "1.98 CPUs", "15230 per second". */
+static void describe_rate(struct reason *ret, const struct event *event, double value)
+{
+	const char *unit = event_unit_name(event->unit);
+
+	if (strcmp(unit, "seconds") == 0)
+		reason_set(ret, 0, "%.3g CPUs", value);
+	else
+		reason_set(ret, 0, "%.6g%s%s per second", value, unit[0] ? " " : "", unit);
+}
+
+void capture_rule_explain(struct reason *ret, const struct watched_rule *rule, const struct due_target *target)
+{
+	const char *label = target->identity ? target->identity->label : "all CPUs";
+	struct reason value, threshold, duration = {};
+
+	describe_rate(&value, target->event, target->value);
+	describe_rate(&threshold, target->event, rule->rule.threshold);
+	if (rule->rule.duration)
+		reason_set(&duration, 0, " for %g s", (double)rule->rule.duration / NS_PER_S);
+	reason_set(ret, 0, "%.60s of %.200s: %.40s, %s %.40s%.40s", rule->rule.event, label, value.text,
+		   rule->rule.below ? "below" : "above", threshold.text, duration.text);
 }

@@ -63,6 +63,12 @@ typedef enum due_answer (*due_take_t)(void *userdata, const struct watched_rule 
 void capture_rules_tick(struct capture_rules *rules, const struct session *session, uint64_t now, const char *problem,
 			due_take_t take, void *userdata);
 
+/* Number i of the rules; false after the last. */
+bool capture_rules_info(const struct capture_rules *rules, size_t i, struct capture_rule_info *ret);
+
+/* A sentence on why the target is due. */
+void capture_rule_explain(struct reason *ret, const struct watched_rule *rule, const struct due_target *target);
+
 /* --- a rule's counter */
 
 #define RULE_COLUMNS_MAX 8

@@ -4,7 +4,6 @@
 
 #include "counting/world/world.h"
 
-#include "counting/alarm/capture-rules.h"
 #include "counting/world/plan-config.h"
 #include "counting/world/world-internal.h"
 

@@ -9,6 +9,7 @@
 #include "base/config/config.h"
 #include "base/host/busy.h"
 #include "base/util/clock-steps.h"
+#include "counting/alarm/capture-rules.h"
 #include "counting/history/history.h"
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
@@ -37,6 +38,7 @@ struct world {
 	struct sample_rate sample_rate; /* as it was when the profiler was set up */
 	struct reason profile_problem;	/* … it can't be on; "": nothing is wrong */
 	uint64_t sampled;		/* without a profiler: until when there was one that is missed; 0: none */
+	struct capture_rules rules;
 	struct capturer *capturer;
 
 	/* Cgroups. */

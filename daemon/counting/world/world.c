@@ -3,7 +3,6 @@
 #include "counting/world/world.h"
 
 #include "base/util/clock.h"
-#include "counting/alarm/capture-rules.h"
 #include "counting/world/plan-config.h"
 #include "counting/world/world-internal.h"
 
@@ -56,6 +55,7 @@ struct world *world_free(struct world *world)
 		return NULL;
 	snapshot_unref(world->latest);
 	history_release(&world->history);
+	capture_rules_release(&world->rules);
 	capturer_free(world->capturer);
 	profiler_free(world->profiler);
 	admission_release(&world->admission);
@@ -173,7 +173,7 @@ static void add_rules(const struct world *world, struct snapshot *snapshot)
 {
 	struct capture_rule_info rule;
 
-	for (size_t i = 0; capturer_rule(world->capturer, i, &rule); i++)
+	for (size_t i = 0; capture_rules_info(&world->rules, i, &rule); i++)
 		if (snapshot_add_rule(snapshot, &rule) < 0)
 			return;
 }

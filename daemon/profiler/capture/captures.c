@@ -95,6 +95,7 @@ static int capture_new(struct capture **ret, const struct capture_cause *cause, 
 		r = archive_new(&capture->archive, limit);
 	capture->id = make_id(cause, number);
 	capture->raised_number = -1;
+	capture->keep = UINT64_MAX;
 	if (r < 0 || !capture->id)
 		return -ENOMEM;
 	capture->extract = (struct extract){
@@ -155,14 +156,12 @@ static void drop_capture(struct captures *captures, struct capture *capture)
 	capture_free(capture);
 }
 
-/* Of that rule, or of all (NULL). */
-static struct capture *oldest_kept(const struct captures *captures, const char *rule, bool to_be_saved)
+static struct capture *oldest_kept(const struct captures *captures, bool to_be_saved)
 {
 	struct capture *capture;
 
 	TAILQ_FOREACH(capture, &captures->all, in_all)
-		if (capture->state == CAPTURE_KEPT && (to_be_saved || capture->disk != CAPTURE_TO_BE_SAVED) &&
-		    (!rule || strcmp(capture->cause.rule, rule) == 0))
+		if (capture->state == CAPTURE_KEPT && (to_be_saved || capture->disk != CAPTURE_TO_BE_SAVED))
 			break;
 	return capture;
 }
@@ -171,7 +170,7 @@ static struct capture *oldest_kept(const struct captures *captures, const char *
 static bool make_room(struct captures *captures, size_t bytes)
 {
 	while (captures_bytes(captures) + bytes > captures->limit) {
-		struct capture *oldest = oldest_kept(captures, NULL, false) ?: oldest_kept(captures, NULL, true);
+		struct capture *oldest = oldest_kept(captures, false) ?: oldest_kept(captures, true);
 
 		if (!oldest)
 			return false;
@@ -225,21 +224,38 @@ void captures_settle(struct captures *captures, struct capture *capture)
 	capture->state = CAPTURE_KEPT;
 }
 
-void captures_keep(struct captures *captures, const char *rule, uint64_t keep)
+static uint64_t nr_of_rule(const struct captures *captures, const char *rule)
 {
 	const struct capture *capture;
 	uint64_t nr = 0;
 
 	TAILQ_FOREACH(capture, &captures->all, in_all)
 		nr += strcmp(capture->cause.rule, rule) == 0;
-	for (; nr > keep; nr--) {
-		struct capture *oldest = oldest_kept(captures, rule, false);
+	return nr;
+}
 
-		if (!oldest)
-			return;
-		drop_capture(captures, oldest);
+void captures_trim(struct captures *captures)
+{
+	struct capture *capture, *next;
+
+	for (capture = TAILQ_FIRST(&captures->all); capture; capture = next) {
+		next = TAILQ_NEXT(capture, in_all);
+		if (capture->state != CAPTURE_KEPT || capture->disk == CAPTURE_TO_BE_SAVED ||
+		    nr_of_rule(captures, capture->cause.rule) <= capture->keep)
+			continue;
+		drop_capture(captures, capture);
 		captures->dropped++;
 	}
+}
+
+void captures_keep(struct captures *captures, const char *rule, uint64_t keep)
+{
+	struct capture *capture;
+
+	TAILQ_FOREACH(capture, &captures->all, in_all)
+		if (strcmp(capture->cause.rule, rule) == 0)
+			capture->keep = keep;
+	captures_trim(captures);
 }
 
 struct capture *captures_find(const struct captures *captures, const char *id)

@@ -63,6 +63,7 @@ struct capture {
 	enum capture_state state;
 	enum capture_disk disk;
 	struct reason disk_problem;
+	uint64_t keep; /* so many of its rule */
 
 	struct archive *archive; /* of its own */
 	struct extract extract;
@@ -98,8 +99,11 @@ int captures_add(struct captures *captures, const struct capture_cause *cause, s
 /* It will not grow any more. */
 void captures_settle(struct captures *captures, struct capture *capture);
 
-/* Leaves so many of that rule: the oldest that have settled are dropped, unless they are still to be saved. */
+/* Leaves so many of that rule, now and at each captures_trim(): the oldest that have settled are dropped, unless they
+ * are still to be saved. */
 void captures_keep(struct captures *captures, const char *rule, uint64_t keep);
+/* Those that could not be dropped before. */
+void captures_trim(struct captures *captures);
 
 /* By the id, or NULL. */
 struct capture *captures_find(const struct captures *captures, const char *id);
