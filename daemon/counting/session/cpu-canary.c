@@ -38,16 +38,27 @@ void cpu_canary_close(struct cpu_canary *canary)
 	canary->fd = safe_close(canary->fd);
 }
 
-void cpu_canary_check(struct cpu_canary *canary, uint64_t now)
+/* False: it can't be read. */
+static bool read_enabled(const struct cpu_canary *canary, uint64_t *ret)
 {
 	uint64_t values[2]; /* the count, which is 0, and the time */
+	bool is_read = read(canary->fd, values, sizeof(values)) == sizeof(values);
 
-	if (canary->fd < 0 || now < canary->read_at + STILL_NS ||
-	    read(canary->fd, values, sizeof(values)) != sizeof(values))
+	if (is_read)
+		*ret = values[1];
+	return is_read;
+}
+
+void cpu_canary_check(struct cpu_canary *canary, uint64_t now)
+{
+	uint64_t enabled, later;
+
+	if (canary->fd < 0 || now < canary->read_at + STILL_NS || !read_enabled(canary, &enabled))
 		return;
-	canary->broken |= values[1] == canary->enabled;
-	canary->time_missing |= time_is_missing(values[1] - canary->enabled, now - canary->read_at);
-	canary->enabled = values[1];
+	canary->broken |= enabled == canary->enabled;
+	if (time_is_missing(enabled - canary->enabled, now - canary->read_at))
+		canary->time_missing |= !read_enabled(canary, &later) || later == enabled;
+	canary->enabled = enabled;
 	canary->read_at = clock_monotonic_ns();
 }
 

@@ -160,6 +160,43 @@ static void test_a_cpu_that_comes_back(void **state)
 	history_release(&history);
 }
 
+/* The kernel stops the events of a CPU while it switches those of cgroups, which can be several per cent of the time.
+ * Events that go on after that have been on an online CPU. */
+static void check_switches(struct count_world *w, bool has_cpus)
+{
+	static const struct text_event events[] = { { "page-faults", SW, 2 } };
+	struct cgroup *a;
+
+	make_dir(w, "a");
+	if (has_cpus)
+		add_group(w, SCOPE_CPU, "software", true, events, 1);
+	add_group(w, SCOPE_CGROUP, "software", true, events, 1);
+	start(w);
+	assert_int_equal(session_add_cpus(w->session), 0);
+	a = add_cgroup(w, "/a");
+	session_tick(w->session, NULL);
+	for (int go_on = 1; go_on >= 0; go_on--) {
+		pass(w, a->identity->id, SECOND - SECOND / 10, -1);
+		fake_perf.clock += SECOND / 10;
+		fake_perf.by_reading = (uint64_t)go_on;
+		session_tick(w->session, NULL);
+		fake_perf.by_reading = 0;
+		assert_int_equal(isnan(row_of(w, ROW_ALL_CPUS, a)->rates[0].rate), !go_on);
+		if (has_cpus)
+			assert_int_equal(isnan(row_of(w, 5, NULL)->rates[0].rate), !go_on);
+	}
+}
+
+static void test_time_that_switches_take(void **state)
+{
+	check_switches(*state, true);
+}
+
+static void test_time_that_switches_take_from_canaries(void **state)
+{
+	check_switches(*state, false);
+}
+
 /* A reload adds an event in the middle of an interval: its first rate is of the next one, and the other events have
  * theirs. */
 static void test_an_event_that_is_new(void **state)
@@ -224,6 +261,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_cpu_that_comes_back),
+		TEST(test_time_that_switches_take),
+		TEST(test_time_that_switches_take_from_canaries),
 		TEST(test_an_event_that_is_new),
 		TEST(test_cgroups_that_begin),
 	};

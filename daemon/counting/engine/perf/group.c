@@ -241,6 +241,12 @@ static uint64_t take_clock(struct perf_group *group, const struct reading *now, 
 	return clock;
 }
 
+/* Does it count no more? Otherwise its enabled time goes on from one read(2) to the next. */
+static bool has_stopped(const struct perf_group *group, size_t nr, uint64_t *buffer, uint64_t enabled)
+{
+	return read(group->fds[0], buffer, (3 + 2 * nr) * sizeof(*buffer)) <= 0 || buffer[1] == enabled;
+}
+
 /* Adds to the times that are exposed. recovered: it was in error state at the last reading, in which it has no time. */
 static void add_times(struct perf_group *group, const struct reading *now, const struct reading_context *context,
 		      bool recovered)
@@ -262,7 +268,8 @@ static void add_times(struct perf_group *group, const struct reading *now, const
 	if (elapsed > STILL_NS)
 		group->still = now->enabled == group->enabled;
 	/* Only a CPU's time goes on all the time. */
-	if (group->row->scope == SCOPE_CPU && !recovered && time_is_missing(enabled, elapsed))
+	if (group->row->scope == SCOPE_CPU && !recovered && time_is_missing(enabled, elapsed) &&
+	    has_stopped(group, account_set(&own)->nr + group->clocked, context->buffer, now->enabled))
 		account_note_missing_time(&own);
 	if (now->enabled != group->enabled)
 		group->moved_at = context->at;
