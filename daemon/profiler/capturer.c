@@ -300,7 +300,7 @@ void capturer_news(struct capturer *capturer, struct reason *news)
 	capturer->news.text[0] = '\0';
 }
 
-const struct captures *capturer_captures(const struct capturer *capturer)
+struct captures *capturer_captures(struct capturer *capturer)
 {
 	return &capturer->captures;
 }
@@ -310,25 +310,4 @@ void capturer_stats(const struct capturer *capturer, struct profile_stats *ret)
 	ret->captures = capturer->captures.nr;
 	ret->capture_bytes = captures_bytes(&capturer->captures);
 	ret->captures_dropped = capturer->captures.dropped;
-}
-
-const struct capture *capturer_to_save(const struct capturer *capturer)
-{
-	const struct capture *capture;
-
-	TAILQ_FOREACH(capture, &capturer->captures.all, in_all)
-		if (capture->state == CAPTURE_KEPT && capture->disk == CAPTURE_TO_BE_SAVED)
-			break;
-	return capture;
-}
-
-void capturer_saved(struct capturer *capturer, const char *id, const char *problem)
-{
-	struct capture *capture = captures_find(&capturer->captures, id);
-
-	if (!capture)
-		return;
-	capture->disk = problem[0] ? CAPTURE_SAVE_FAILED : CAPTURE_SAVED;
-	reason_set(&capture->disk_problem, 0, "%s", problem);
-	captures_trim(&capturer->captures);
 }

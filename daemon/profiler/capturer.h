@@ -54,10 +54,6 @@ void capturer_news(struct capturer *capturer, struct reason *news);
 
 /* --- questions; answers are borrowed until the next call that is none */
 
-const struct captures *capturer_captures(const struct capturer *capturer);
+/* They stay at their place for the capturer's life. */
+struct captures *capturer_captures(struct capturer *capturer);
 void capturer_stats(const struct capturer *capturer, struct profile_stats *ret);
-
-/* The oldest capture that is to be saved; NULL: there is none. */
-const struct capture *capturer_to_save(const struct capturer *capturer);
-/* It was saved; or not, with the sentence in problem. */
-void capturer_saved(struct capturer *capturer, const char *id, const char *problem);

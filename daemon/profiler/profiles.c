@@ -322,12 +322,7 @@ void world_finish_captures(struct world *world)
 	capturer_finish(world->capturer, &captured);
 }
 
-const struct capture *world_capture_to_save(const struct world *world)
+struct captures *world_captures(struct world *world)
 {
-	return capturer_to_save(world->capturer);
-}
-
-void world_capture_saved(struct world *world, const char *id, const char *problem)
-{
-	capturer_saved(world->capturer, id, problem);
+	return capturer_captures(world->capturer);
 }

@@ -85,8 +85,8 @@ void baseline_move(struct baseline *base, const struct reading *now, size_t nr);
 
 /* A CPU's events are enabled for as long as the CPU is online. May it have been offline for a part of the time between
  * two readings? The clocks of kernel and daemon may differ: an absence of less than 20 ms, or 1.6 % of the time, is not
- * seen. The kernel also stops them while it switches the events of cgroups, for several per cent of the time where these
- * are many: events that still count were not offline. */
+ * seen. The kernel also stops them while it switches the events of cgroups, for several per cent of the time where
+ * these are many: so ask as well whether they still count. */
 bool time_is_missing(uint64_t enabled, uint64_t elapsed);
 
 /* Of a clocked group, by the differences of its times between two readings: did it run all of the time? doubtful: as in

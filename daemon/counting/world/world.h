@@ -20,7 +20,7 @@
 #include "counting/world/machine.h"
 #include "profiler/protocol.h"
 
-struct capture;
+struct captures;
 struct world;
 
 /* --- life */
@@ -118,10 +118,8 @@ void world_capture_news(struct world *world, struct reason *news);
 /* At the stop: captures that run end now. */
 void world_finish_captures(struct world *world);
 
-/* The oldest capture that is to be saved on disk; NULL: there is none. */
-const struct capture *world_capture_to_save(const struct world *world);
-/* It was saved; or not, with the sentence in problem. */
-void world_capture_saved(struct world *world, const char *id, const char *problem);
+/* Those in memory, for whoever saves them; they stay at their place for the world's life. */
+struct captures *world_captures(struct world *world);
 
 /* --- reload */
 

@@ -6,7 +6,6 @@
 #include "base/util/log.h"
 #include "profiler/answer/profile.h"
 #include "profiler/capture/capture-folder.h"
-#include "profiler/capture/captures.h"
 #include "service/persist/state-folder.h"
 #include "web/api/answer-child.h"
 
@@ -17,7 +16,7 @@
 #define SAVE_LIMIT_US 300000000U
 
 struct capture_saver {
-	struct world *world;
+	struct captures *captures;
 	char *folder; /* or NULL: there is no state directory */
 	struct answer_child *child;
 	char *id; /* of the capture that the child is at; NULL: none */
@@ -47,19 +46,15 @@ static int render_capture(const struct capture *capture, struct buf *ret, struct
 
 static int save_capture(const struct work *work, struct reason *why)
 {
-	const struct config *config = world_config(work->saver->world);
-	struct capture_file file = {
+	const struct capture_file file = {
 		.id = work->capture->id,
 		.rule = work->capture->cause.rule,
-		.keep = UINT64_MAX,
-		.max_bytes = config->capture_memory,
+		.keep = work->capture->keep,
+		.max_bytes = work->saver->captures->limit,
 	};
 	_cleanup_(buf_release) struct buf bytes = {};
 	int r = render_capture(work->capture, &bytes, why);
 
-	for (size_t i = 0; i < config->nr_captures; i++)
-		if (strcmp(config->captures[i].name, file.rule) == 0)
-			file.keep = config->captures[i].keep;
 	return r < 0 ? r : capture_folder_write(work->saver->folder, &file, bytes.data, bytes.len, why);
 }
 
@@ -75,7 +70,7 @@ static void save_in_child(struct response *ret, const void *what)
 
 static void note_result(struct capture_saver *saver, const char *id, const char *problem)
 {
-	world_capture_saved(saver->world, id, problem);
+	captures_saved(saver->captures, id, problem);
 	if (problem[0])
 		log_once_line(&saver->problem, LOG_WARNING, problem);
 	else
@@ -117,14 +112,14 @@ int capture_saver_folder(char **ret)
 	return -ENOMEM;
 }
 
-int capture_saver_new(struct capture_saver **ret, struct world *world, sd_event *loop, struct web_stats *stats)
+int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_event *loop, struct web_stats *stats)
 {
 	_cleanup_(capture_saver_freep) struct capture_saver *saver = calloc(1, sizeof(*saver));
 	int r;
 
 	if (!saver || capture_saver_folder(&saver->folder) < 0)
 		return -ENOMEM;
-	saver->world = world;
+	saver->captures = captures;
 	r = answer_child_new(&saver->child, loop, stats, SAVE_LIMIT_US, on_end, saver);
 	if (r < 0)
 		return r;
@@ -146,7 +141,7 @@ struct capture_saver *capture_saver_free(struct capture_saver *saver)
 
 void capture_saver_turn(struct capture_saver *saver)
 {
-	const struct capture *capture = world_capture_to_save(saver->world);
+	const struct capture *capture = captures_to_save(saver->captures);
 	const struct work work = { .saver = saver, .capture = capture };
 	struct reason why;
 	int r;
@@ -169,8 +164,7 @@ void capture_saver_leave(struct capture_saver *saver)
 
 	/* What the child was at is written anew. */
 	saver->child = answer_child_free(saver->child);
-	world_finish_captures(saver->world);
-	while ((capture = world_capture_to_save(saver->world))) {
+	while ((capture = captures_to_save(saver->captures))) {
 		const struct work work = { .saver = saver, .capture = capture };
 		struct reason why = {};
 

@@ -7,7 +7,8 @@
  * capture.
  */
 
-#include "counting/world/world.h"
+#include "counting/snapshot/self-stats.h"
+#include "profiler/capture/captures.h"
 
 #include <systemd/sd-event.h>
 
@@ -16,8 +17,8 @@ struct capture_saver;
 /* The folder of saved captures, to be freed; NULL: there is no state directory. -ENOMEM. */
 int capture_saver_folder(char **ret);
 
-/* The world is borrowed. stats: the CPU time of children is added there. Negative errno. */
-int capture_saver_new(struct capture_saver **ret, struct world *world, sd_event *loop, struct web_stats *stats);
+/* The captures are borrowed. stats: the CPU time of children is added there. Negative errno. */
+int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_event *loop, struct web_stats *stats);
 /* Ends a child that is at work. */
 struct capture_saver *capture_saver_free(struct capture_saver *saver);
 DEFINE_CLEANUP(struct capture_saver *, capture_saver_free)
@@ -25,5 +26,5 @@ DEFINE_CLEANUP(struct capture_saver *, capture_saver_free)
 /* Captures may have settled. */
 void capture_saver_turn(struct capture_saver *saver);
 
-/* At the stop: those that run end now, and all are saved. No turn comes after it. */
+/* At the stop, when no capture runs any more: all are saved. No turn comes after it. */
 void capture_saver_leave(struct capture_saver *saver);

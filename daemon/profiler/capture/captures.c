@@ -268,6 +268,29 @@ struct capture *captures_find(const struct captures *captures, const char *id)
 	return capture;
 }
 
+/* --- on disk */
+
+const struct capture *captures_to_save(const struct captures *captures)
+{
+	const struct capture *capture;
+
+	TAILQ_FOREACH(capture, &captures->all, in_all)
+		if (capture->state == CAPTURE_KEPT && capture->disk == CAPTURE_TO_BE_SAVED)
+			break;
+	return capture;
+}
+
+void captures_saved(struct captures *captures, const char *id, const char *problem)
+{
+	struct capture *capture = captures_find(captures, id);
+
+	if (!capture)
+		return;
+	capture->disk = problem[0] ? CAPTURE_SAVE_FAILED : CAPTURE_SAVED;
+	reason_set(&capture->disk_problem, 0, "%s", problem);
+	captures_trim(captures);
+}
+
 /* --- questions */
 
 size_t capture_samples(const struct capture *capture)

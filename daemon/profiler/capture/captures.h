@@ -105,6 +105,11 @@ void captures_keep(struct captures *captures, const char *rule, uint64_t keep);
 /* Those that could not be dropped before. */
 void captures_trim(struct captures *captures);
 
+/* The oldest that is to be saved on disk; NULL: there is none. */
+const struct capture *captures_to_save(const struct captures *captures);
+/* It was saved; or not, with the sentence in problem. */
+void captures_saved(struct captures *captures, const char *id, const char *problem);
+
 /* By the id, or NULL. */
 struct capture *captures_find(const struct captures *captures, const char *id);
 

@@ -338,7 +338,7 @@ int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, str
 		.report = report,
 		.interval = world_config(world)->interval,
 	};
-	r = capture_saver_new(&schedule->captures, world, loop, stats);
+	r = capture_saver_new(&schedule->captures, world_captures(world), loop, stats);
 	if (r >= 0)
 		r = add_loop_sources(schedule);
 	if (r < 0)
@@ -365,6 +365,7 @@ struct schedule *schedule_free(struct schedule *schedule)
 
 void schedule_leave(struct schedule *schedule)
 {
+	world_finish_captures(schedule->world);
 	capture_saver_leave(schedule->captures);
 }
 
