@@ -523,7 +523,7 @@ def test_times_are_those_that_the_clock_showed(perfmond, cgroups, work, clock, s
                              one["id"] == capture["id"]], "it is kept", 4 * PATIENCE)[0]
     assert is_before(capture["time"]) and is_before(capture["from"]) and is_after(capture["to"])
     assert all(is_before(point["time"]) or is_after(point["time"]) for point in capture["values"])
-    assert any(point["rate"] for point in capture["values"])
+    assert any(point["rate"] for point in capture["values"]), capture
     path = f"/api/v1/captures/{capture['id']}"
     found, start, end = answer_to(daemon, path, to=stopped)
     assert found.get(first.group.label) and is_before(start) and is_before(end)
