@@ -19,6 +19,7 @@ import time
 import pytest
 
 from counter import Counter, Intervals, Recorder
+from fdstore import WENT_ON
 from harness import FRESH, PATIENCE, Delta, Repeated, Stalls, until
 from machine import needs
 from profiling import ask
@@ -324,6 +325,39 @@ def test_a_clock_that_is_set_changes_nothing(perfmond, cgroups, work, cpus, cloc
         last = now
     switches = load.end()
     assert Delta(start, daemon.fresh()).of(SWITCHES, cgroup=load.group.label) == switches
+
+
+@pytest.mark.parametrize("step", [-HOUR, pytest.param(20 * YEAR, marks=pytest.mark.deep),
+                                  pytest.param(-20 * YEAR, marks=pytest.mark.deep)],
+                         ids=["back", "years forward", "years back"])
+def test_a_clock_that_is_set_while_no_daemon_runs_changes_nothing(service, cgroups, work, clock, step):
+    """Over a stop and a kill: totals go on, with all that was counted meanwhile, of which no slot of the history has
+    any; and a cgroup that is gone lingers on."""
+    service.env.update(clock.env)
+    kept, gone = cgroups.make("kept"), cgroups.make("gone")
+    helper = work(kept)
+    service.start(config(cgroups, interval="200ms", linger="10min"))
+    until(lambda: service.fresh().get(FAULTS, cgroup=gone.label) is not None, "it is counted")
+    gone.remove()
+    until(lambda: service.fresh().value("perfmond_cgroups", state="lingering") == 1, "it lingers")
+    faults, before = helper.faults(), service.fresh().value(FAULTS, cgroup=kept.label)
+    for end in (service.stop, service.kill):
+        service.wait_kept()
+        end()
+        clock.step(clock.ahead + step)
+        helper.do("faults 1000")
+        service.start()
+        assert re.search(WENT_ON, service.daemon.log), service.daemon.log
+        since = helper.faults()
+        helper.do("faults 10")
+        wait_slots(service.daemon, 2)
+        after = service.fresh()
+        assert after.value(FAULTS, cgroup=kept.label) - before == helper.faults() - faults
+        assert after.value("perfmond_cgroups", state="lingering") == 1
+        past = service.daemon.json("/api/v1/history", cgroup=kept.label, event="page_faults")
+        rates = past["cgroups"][0]["events"]["page_faults"]
+        assert sum((rate or 0) * seconds for rate, seconds in zip(rates, past["seconds"])) < helper.faults() - since + 1
+        assert all(abs(at - clock.now()) < 60 for at in past["times"])
 
 
 def test_lingering_ends_though_the_clock_was_set_back(perfmond, cgroups, clock):
