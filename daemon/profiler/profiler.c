@@ -2,10 +2,10 @@
 
 #include "profiler/profiler.h"
 
+#include "base/host/unit-folders.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/text.h"
-#include "counting/world/machine.h"
 #include "profiler/cgroup-names.h"
 #include "profiler/naming/resolver.h"
 #include "profiler/process/processes.h"
@@ -282,8 +282,8 @@ static int make_parts(struct profiler *profiler)
 	const struct config *config = profiler->config;
 	int r = archive_new(&profiler->archive, (size_t)config->profiles_memory);
 
-	if (machine_saved_path("kallsyms", &profiler->kallsyms) == -ENOMEM ||
-	    machine_saved_path("processes", &profiler->process_list) == -ENOMEM)
+	if (unit_saved_path("kallsyms", &profiler->kallsyms) == -ENOMEM ||
+	    unit_saved_path("processes", &profiler->process_list) == -ENOMEM)
 		return -ENOMEM;
 	if (r == 0)
 		r = processes_new(&profiler->processes, config->procfs.text, profiler->process_list, LOOK_UP_NS);

@@ -2,6 +2,7 @@
 
 #include "counting/world/machine.h"
 
+#include "base/host/unit-folders.h"
 #include "base/util/file.h"
 #include "base/util/mountinfo.h"
 #include "counting/engine/bpf/bpf.h"
@@ -131,23 +132,10 @@ static int find_cpus(struct machine *machine, const struct config *config, struc
 	return machine->cpus.nr ? 0 : reason_set(why, -EINVAL, "[cpu] exclude leaves no CPU that is online");
 }
 
-int machine_saved_path(const char *name, char **ret)
-{
-	const char *folder = getenv("RUNTIME_DIRECTORY");
-	char *path;
-
-	if (!folder)
-		return -ENOENT;
-	if (asprintf(&path, "%.*s/%s", (int)strcspn(folder, ":"), folder, name) < 0)
-		return -ENOMEM;
-	*ret = path;
-	return 0;
-}
-
 static int find_tracelist(char **ret)
 {
 	_cleanup_(freep) char *list = NULL;
-	int r = machine_saved_path("tracepoints", &list);
+	int r = unit_saved_path("tracepoints", &list);
 
 	if (r == 0 && access(list, R_OK) < 0)
 		r = -errno;

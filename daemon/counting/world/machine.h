@@ -50,10 +50,6 @@ DEFINE_CLEANUP(struct machine *, machine_free)
 /* Puts another mount of the same tree in place; takes over the contents of mount, which is empty then. */
 void machine_take_mount(struct machine *machine, struct cgroup_mount *mount);
 
-/* The path of what root saves by that name in the unit's RuntimeDirectory=, before the daemon starts or later. -ENOENT:
- * this is no service; -ENOMEM. */
-int machine_saved_path(const char *name, char **ret);
-
 /* Opens the root of the cgroups' hierarchy; -1 with the sentence in why. */
 int machine_open_cgroups(const struct machine *machine, struct reason *why);
 

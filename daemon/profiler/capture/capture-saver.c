@@ -2,11 +2,11 @@
 
 #include "profiler/capture/capture-saver.h"
 
+#include "base/host/unit-folders.h"
 #include "base/util/log-once.h"
 #include "base/util/log.h"
 #include "profiler/answer/profile.h"
 #include "profiler/capture/capture-folder.h"
-#include "service/persist/state-folder.h"
 #include "web/api/answer-child.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ int capture_saver_folder(char **ret)
 	_cleanup_(freep) char *folder = NULL;
 
 	*ret = NULL;
-	if (state_folder_path(&folder) < 0)
+	if (unit_state_folder(&folder) < 0)
 		return -ENOMEM;
 	if (!folder || asprintf(ret, "%s/captures", folder) >= 0)
 		return 0;

@@ -3,6 +3,7 @@
 #include "service/lifecycle/keeper.h"
 
 #include "base/host/fd-budget.h"
+#include "base/host/unit-folders.h"
 #include "base/util/clock.h"
 #include "base/util/log.h"
 #include "service/persist/state-folder.h"
@@ -31,7 +32,7 @@ int keeper_new(struct keeper **ret, struct report *report, struct reason *why)
 	_cleanup_(freep) char *folder = NULL;
 	int r;
 
-	if (!keeper || state_folder_path(&folder) < 0 || store_new(&keeper->store, folder, getenv("NOTIFY_SOCKET")) < 0)
+	if (!keeper || unit_state_folder(&folder) < 0 || store_new(&keeper->store, folder, getenv("NOTIFY_SOCKET")) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 	keeper->report = report;
 	r = store_claim(keeper->store, why);

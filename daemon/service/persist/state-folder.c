@@ -33,14 +33,6 @@ static void remove_leftovers(int folder, const char *file)
 	closedir(dir);
 }
 
-int state_folder_path(char **ret)
-{
-	const char *folders = getenv("STATE_DIRECTORY");
-
-	*ret = folders && *folders ? strndup(folders, strcspn(folders, ":")) : NULL;
-	return folders && *folders && !*ret ? -ENOMEM : 0;
-}
-
 /* 0, or negative errno; -EWOULDBLOCK: another daemon still holds the lock. */
 static int lock_folder(int folder, uint64_t patience)
 {

@@ -11,10 +11,6 @@
 
 #include <stdint.h>
 
-/* The folder, to be freed; NULL: there is none. It is the first of STATE_DIRECTORY, which has colons between several.
- * -ENOMEM. */
-int state_folder_path(char **ret);
-
 /*
  * Claims the folder and removes temporary files that were left where a save of `file` was killed. Waits up to patience
  * ns for a daemon that is stopping. Returns the fd that holds the claim until it is closed. -EBUSY: another daemon has

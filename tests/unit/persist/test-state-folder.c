@@ -70,31 +70,6 @@ static void other_claims(const char *folder, uint64_t stops_after)
 	assert_true(other.claim >= 0);
 }
 
-static void test_the_path_is_the_first_of_several(_unused_ void **state)
-{
-	static const struct {
-		const char *variable, *path;
-	} cases[] = {
-		{ NULL, NULL },
-		{ "", NULL },
-		{ "/var/lib/perfmond", "/var/lib/perfmond" },
-		{ "/var/lib/perfmond:/var/lib/other:/third", "/var/lib/perfmond" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		_cleanup_(freep) char *path = NULL;
-
-		assert_int_equal(unsetenv("STATE_DIRECTORY"), 0);
-		if (cases[i].variable)
-			assert_int_equal(setenv("STATE_DIRECTORY", cases[i].variable, 1), 0);
-		assert_int_equal(state_folder_path(&path), 0);
-		if (cases[i].path)
-			assert_string_equal(path, cases[i].path);
-		else
-			assert_null(path);
-	}
-}
-
 static void test_the_claim_lasts_until_it_is_closed(void **state)
 {
 	const struct scratch *scratch = *state;
@@ -258,7 +233,6 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_the_path_is_the_first_of_several),
 		TEST(test_the_claim_lasts_until_it_is_closed),
 		TEST(test_the_claim_waits_for_a_daemon_that_stops),
 		TEST(test_a_signal_does_not_end_the_claim),
