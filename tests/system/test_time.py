@@ -571,6 +571,7 @@ def check_slots(daemon, group, recorder, shift):
     past = daemon.json("/api/v1/history", cgroup=group.label, event="page_faults")
     rates, end, checked = past["cgroups"][0]["events"]["page_faults"], past["times"][-1], 0
 
+    until(lambda: recorder.rows[-1].before >= end + shift, "the tests' counter was read after the last slot")
     for seconds, rate in zip(reversed(past["seconds"]), reversed(rates)):
         begin = end - seconds
         if rate is not None and recorder.rows[0].after < begin - shift:
