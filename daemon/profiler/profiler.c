@@ -9,7 +9,6 @@
 #include "profiler/cgroup-names.h"
 #include "profiler/naming/resolver.h"
 #include "profiler/process/processes.h"
-#include "profiler/profile-counts.h"
 #include "profiler/profile-events.h"
 #include "profiler/stack/places.h"
 
@@ -632,11 +631,16 @@ static int find_event(const struct profiler *profiler, const char *name, struct 
 	return (int)number;
 }
 
-int profiler_ask(const struct profiler *profiler, const char *event, const struct profile_query *query,
-		 const struct history *history, struct profile **ret, struct profile_measure *ret_measure,
-		 struct reason *why)
+const struct profile_event *profiler_event(const struct profiler *profiler, const char *name)
 {
-	_cleanup_(profile_counts_release) struct profile_counts counts = {};
+	size_t number = profile_events_find(&profiler->events, name);
+
+	return number == SIZE_MAX ? NULL : &profiler->events.items[number];
+}
+
+int profiler_ask(const struct profiler *profiler, const char *event, const struct profile_query *query,
+		 struct profile **ret, struct profile_measure *ret_measure, struct reason *why)
+{
 	struct profile_query whole = *query;
 	/* Whole milliseconds: rounding the end of the stretch to the nearest must not put it later. */
 	uint64_t drained = profiler->drained - profiler->drained % NS_PER_MS;
@@ -650,10 +654,7 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 	/* What is later may lack samples that are in the rings. Slots keep the width that was asked for. */
 	if (whole.to > drained && !query->nr_slots)
 		whole.to = whole.from > drained ? whole.from : drained;
-	whole.counts = history ? &counts : NULL;
-	r = history ? profile_counts_read(&counts, history, &profiler->events.items[number]) : 0;
-	if (r == 0)
-		r = profile_new(ret, profiler->archive, &whole);
+	r = profile_new(ret, profiler->archive, &whole);
 	if (r < 0)
 		return r;
 	/* Where the stretch reaches back to the beginning, what was before is told as well. */

@@ -22,10 +22,10 @@
 #include "base/util/async-close.h"
 #include "base/util/cpulist.h"
 #include "counting/event/env.h"
-#include "counting/history/history.h"
 #include "counting/snapshot/self-stats.h"
 #include "profiler/answer/query.h"
 
+struct profile_event;
 struct profiler;
 
 /* What samples refer to, as it is now; the tree may be NULL. */
@@ -77,14 +77,15 @@ int profiler_fd(const struct profiler *profiler);
 /* Takes the samples that are due, and answers of the resolver. */
 void profiler_turn(struct profiler *profiler, const struct profiler_world *world);
 
+/* The event of that name, valid until profiler_use(); NULL: there is none. */
+const struct profile_event *profiler_event(const struct profiler *profiler, const char *name);
+
 /* Answers the question about the event of that name, which query->event need not be, and fills in what its numbers are.
- * history: weights are to fit what cgroups have counted, as far as that is known; NULL: as sampled. The stretch ends
- * where the archive has all samples, if it was to end later and is not to be told in slots.
+ * The stretch ends where the archive has all samples, if it was to end later and is not to be told in slots.
  * -ENOENT: there is no such event; -EOPNOTSUPP: it can't be sampled here; others as of profile_new(). The answers are
  * valid until the next call that is no question. Nothing but memory is read, and nothing is changed. */
 int profiler_ask(const struct profiler *profiler, const char *event, const struct profile_query *query,
-		 const struct history *history, struct profile **ret, struct profile_measure *ret_measure,
-		 struct reason *why);
+		 struct profile **ret, struct profile_measure *ret_measure, struct reason *why);
 
 void profiler_stats(const struct profiler *profiler, struct profile_stats *ret);
 

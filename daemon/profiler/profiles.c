@@ -9,6 +9,7 @@
 #include "profiler/answer/answer.h"
 #include "profiler/capture/capture-list.h"
 #include "profiler/capture/capture-saver.h"
+#include "profiler/profile-counts.h"
 #include "profiler/profile-events.h"
 
 #include <errno.h>
@@ -254,11 +255,20 @@ static int ask_profiler(const void *userdata, const struct profile_query *query,
 {
 	const struct asked *asked = userdata;
 	const struct world *world = asked->world;
+	const char *name = asked->question->event;
+	_cleanup_(profile_counts_release) struct profile_counts counts = {};
+	struct profile_query whole = *query;
+	const struct profile_event *event;
+	int r = 0;
 
 	if (!world->profiler)
 		return reason_set(why, -EOPNOTSUPP, "%s", why_no_profiler(world));
-	return profiler_ask(world->profiler, asked->question->event, query,
-			    asked->question->counted ? &world->history : NULL, ret, ret_measure, why);
+	event = profiler_event(world->profiler, name);
+	if (event && asked->question->counted) {
+		r = profile_counts_read(&counts, &world->history, event);
+		whole.counts = &counts;
+	}
+	return r < 0 ? r : profiler_ask(world->profiler, name, &whole, ret, ret_measure, why);
 }
 
 static int ask_capture(const void *userdata, const struct profile_query *query, struct profile **ret,

@@ -80,7 +80,7 @@ CROSSINGS = {name: set(texts.split()) for name, texts in {
     "profiler/capturer.h": "counting/history/history.h counting/snapshot/self-stats.h",
     "profiler/profile-counts.h": "counting/history/history.h",
     "profiler/profile-events.h": "counting/event/parse.h",
-    "profiler/profiler.h": "counting/event/env.h counting/history/history.h counting/snapshot/self-stats.h",
+    "profiler/profiler.h": "counting/event/env.h counting/snapshot/self-stats.h",
     "profiler/profiles.c": "counting/world/world-internal.h counting/world/world.h",
     "profiler/sample/sampler.c": "counting/event/firing.h",
     "profiler/sample/sampler.h": "counting/event/event.h",
