@@ -26,13 +26,14 @@
 #define HASH_ENGINE "$2b$12$abcdefghijklmnopqrstuu/Cf7Myu4ZEkrhxcW5BTjTArIUtD3XL."
 #define ADA "Authorization: Basic YWRhOmVuZ2luZQ==\r\n"
 
+/* A moment ago: a stretch that ends now has none of the samples of this millisecond. */
 static void add_sample(struct fixture *f, const char *cgroup, uint64_t number)
 {
 	const struct archive_place place = {
 		.path = "/bin/x", .offset = 1 + number, .name = number ? "g" : "f", .naming = NAMING_NAMED
 	};
 	const struct archive_sample sample = {
-		.time = clock_monotonic_ns(),
+		.time = clock_monotonic_ns() - 10 * NS_PER_MS,
 		.event = "cpu-clock",
 		.cgroup = cgroup,
 		.command = "x",
