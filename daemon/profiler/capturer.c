@@ -232,19 +232,20 @@ static void settle(struct capturer *capturer, struct capture *capture, const str
 
 void capturer_turn(struct capturer *capturer, const struct capturer_world *world)
 {
+	size_t unsettled = capturer->captures.nr_unsettled;
 	uint64_t now = clock_monotonic_ns();
 	struct capture *capture;
 	bool more = false;
 
-	if (!world->profiler || !capturer->captures.nr_unsettled ||
-	    (capturer->copied_at && now - capturer->copied_at < COPY_PAUSE_NS))
+	if (!world->profiler || !unsettled || (capturer->copied_at && now - capturer->copied_at < COPY_PAUSE_NS))
 		return;
 	TAILQ_FOREACH(capture, &capturer->captures.all, in_all)
 		if (capture->state == CAPTURE_RUNNING)
 			more |= copy_samples(capture, world);
 		else if (capture->state == CAPTURE_SETTLING)
 			settle(capturer, capture, world, now);
-	captures_trim(&capturer->captures);
+	if (capturer->captures.nr_unsettled < unsettled)
+		captures_trim(&capturer->captures);
 	capturer->copied_at = more ? 0 : now;
 }
 

@@ -635,7 +635,9 @@ const struct profile_event *profiler_event(const struct profiler *profiler, cons
 {
 	size_t number = profile_events_find(&profiler->events, name);
 
-	return number == SIZE_MAX ? NULL : &profiler->events.items[number];
+	if (number == SIZE_MAX || sampler_problem(profiler->sampler, number)[0])
+		return NULL;
+	return &profiler->events.items[number];
 }
 
 int profiler_ask(const struct profiler *profiler, const char *event, const struct profile_query *query,

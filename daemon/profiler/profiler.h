@@ -77,7 +77,7 @@ int profiler_fd(const struct profiler *profiler);
 /* Takes the samples that are due, and answers of the resolver. */
 void profiler_turn(struct profiler *profiler, const struct profiler_world *world);
 
-/* The event of that name, valid until profiler_use(); NULL: there is none. */
+/* The event of that name, valid until profiler_use(); NULL: there is none, or it is not sampled. */
 const struct profile_event *profiler_event(const struct profiler *profiler, const char *name);
 
 /* Answers the question about the event of that name, which query->event need not be, and fills in what its numbers are.

@@ -104,6 +104,8 @@ static int use_rules(struct world *world)
 {
 	int r = capture_rules_use(&world->rules, world->config);
 
+	/* Captures of a rule that is gone stay. */
+	capturer_set_keep(world->capturer, NULL, UINT64_MAX);
 	for (size_t i = 0; i < world->rules.nr; i++) {
 		struct watched_rule *rule = world->rules.items[i];
 		struct profile_measure measure;

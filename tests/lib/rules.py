@@ -85,7 +85,6 @@ CROSSINGS = {name: set(texts.split()) for name, texts in {
     "profiler/sample/sampler.c": "counting/event/firing.h",
     "profiler/sample/sampler.h": "counting/event/event.h",
     "service/cli/commands.c": "profiler/process/process-list.h",
-    "service/lifecycle/lifecycle.c": "profiler/capture/capture-saver.h",
     "service/lifecycle/schedule.c": "profiler/capture/capture-saver.h",
 }.items()}
 

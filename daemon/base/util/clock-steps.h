@@ -52,12 +52,13 @@ uint64_t clock_steps_suspended(const struct clock_steps *steps);
 /* The wall time that was shown at that moment, or will be if nobody sets the clock. */
 uint64_t clock_steps_shown(const struct clock_steps *steps, uint64_t moment);
 
+#define CLOCK_STEPS_REVERSED "from is later than to"
+
 /*
  * The stretch of moments that a user's `from` and `to` mean, at the last note. Without one, the stretch has no bound on
  * that side. A wall time means the latest moment that showed it. If the clock was only ever set past it, or may have
  * shown it between the last reading and the step, it means the moment of the step. A time that is still to come is
- * UINT64_MAX, and so is a `to` that was not reached since `from`. -EINVAL: from is later than to.
+ * UINT64_MAX, and so is a `to` that was not reached since `from`. -EINVAL: CLOCK_STEPS_REVERSED.
  */
-#define CLOCK_STEPS_REVERSED "from is later than to"
 int clock_steps_stretch(const struct clock_steps *steps, const struct moment *from, const struct moment *to,
 			uint64_t *ret_from, uint64_t *ret_to);

@@ -26,6 +26,9 @@
 #define GLOB_STEPS_ONCE 1000000
 #define GLOB_STEPS_PER_BYTE (GLOB_WORDS + 13)
 
+/* Said where so many texts were to be matched that it would have taken too long. */
+#define GLOB_TOO_LONG "the glob takes too long to match so many and such long names; use a shorter one"
+
 /* Characters that a place takes. */
 struct glob_item {
 	uint32_t low, high;

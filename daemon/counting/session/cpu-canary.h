@@ -24,7 +24,7 @@ struct cpu_canary {
 /* now: CLOCK_MONOTONIC ns. */
 void cpu_canary_open(struct cpu_canary *ret, int cpu, uint64_t now);
 void cpu_canary_close(struct cpu_canary *canary);
-/* Reads it: `broken` is known then. */
+/* Reads it: `broken` is known then, and whether time is missing. */
 void cpu_canary_check(struct cpu_canary *canary, uint64_t now);
 
 /* One a CPU at most. */

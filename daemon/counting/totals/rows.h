@@ -50,7 +50,7 @@ struct totals_times {
 	uint64_t waited;   /* length of the intervals since the last count in which it was enabled */
 	double share;	   /* running / enabled over the last interval; NAN: it was not enabled */
 	bool estimated;	   /* by the last share that is known, counts are estimates */
-	bool time_missing; /* of a CPU: in this interval its events were not enabled all the time */
+	bool time_missing; /* of a CPU: its events have stopped in this interval */
 	bool gap;	   /* since the last count that made a rate, a part of the time was not counted: no rate */
 };
 

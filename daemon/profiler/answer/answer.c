@@ -2,6 +2,7 @@
 
 #include "profiler/answer/answer.h"
 
+#include "base/util/glob.h"
 #include "profiler/answer/profile.h"
 
 #include <errno.h>
@@ -66,9 +67,10 @@ int answer_question(struct buf *out, const struct profile_question *question, co
 	r = take_stretch(&query, question, &clock, why);
 	if (r == 0)
 		r = samples->ask(samples->userdata, &query, &profile, &what.measure, why);
-	if (r < 0)
-		return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;
-	what.profile = profile;
-	what.reach = profile->oldest && profile->oldest < question->now ? question->now - profile->oldest : 0;
-	return write_document(out, question->form, &what);
+	if (r == 0) {
+		what.profile = profile;
+		what.reach = profile->oldest && profile->oldest < question->now ? question->now - profile->oldest : 0;
+		r = write_document(out, question->form, &what);
+	}
+	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r == -E2BIG ? reason_set(why, r, GLOB_TOO_LONG) : r;
 }

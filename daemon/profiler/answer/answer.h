@@ -10,7 +10,8 @@
 #include "base/util/reason.h"
 #include "profiler/answer/query.h"
 
-/* Has what profile_new() makes of the samples; errors, with the sentence in why, are those of the answer. */
+/* Has what profile_new() makes of the samples. Its errors are those of the answer; others than -ENOMEM and -E2BIG come
+ * with the sentence in why. */
 struct answer_samples {
 	int (*ask)(const void *userdata, const struct profile_query *query, struct profile **ret,
 		   struct profile_measure *ret_measure, struct reason *why);

@@ -280,7 +280,8 @@ int capture_folder_answer(struct buf *out, const char *folder, const struct prof
 		return reason_set(why, -ENOENT,
 				  "there is no such capture, or not any more; /api/v1/captures lists them");
 	if (question->form != PROFILE_FORM_PPROF || is_part)
-		return reason_set(why, -EINVAL, "the capture is on disk alone: ask for format=pprof, and nothing else");
-	*out = steal_struct(bytes);
-	return 0;
+		return reason_set(why, -EINVAL, "the capture is on disk alone: ask for format=pprof, of all of it");
+	buf_add(out, bytes.data, bytes.len);
+	r = buf_finish(out, 0);
+	return r < 0 ? reason_set(why, r, "out of memory") : 0;
 }

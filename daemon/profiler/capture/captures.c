@@ -241,7 +241,7 @@ void captures_trim(struct captures *captures)
 	for (capture = TAILQ_FIRST(&captures->all); capture; capture = next) {
 		next = TAILQ_NEXT(capture, in_all);
 		if (capture->state != CAPTURE_KEPT || capture->disk == CAPTURE_TO_BE_SAVED ||
-		    nr_of_rule(captures, capture->cause.rule) <= capture->keep)
+		    captures->nr <= capture->keep || nr_of_rule(captures, capture->cause.rule) <= capture->keep)
 			continue;
 		drop_capture(captures, capture);
 		captures->dropped++;
@@ -253,7 +253,7 @@ void captures_keep(struct captures *captures, const char *rule, uint64_t keep)
 	struct capture *capture;
 
 	TAILQ_FOREACH(capture, &captures->all, in_all)
-		if (strcmp(capture->cause.rule, rule) == 0)
+		if (!rule || strcmp(capture->cause.rule, rule) == 0)
 			capture->keep = keep;
 	captures_trim(captures);
 }

@@ -99,8 +99,8 @@ int captures_add(struct captures *captures, const struct capture_cause *cause, s
 /* It will not grow any more. */
 void captures_settle(struct captures *captures, struct capture *capture);
 
-/* Leaves so many of that rule, now and at each captures_trim(): the oldest that have settled are dropped, unless they
- * are still to be saved. */
+/* Leaves so many of that rule (NULL: of each; UINT64_MAX: all), now and at each captures_trim(): the oldest that have
+ * settled are dropped, unless they are still to be saved. */
 void captures_keep(struct captures *captures, const char *rule, uint64_t keep);
 /* Those that could not be dropped before. */
 void captures_trim(struct captures *captures);

@@ -4,7 +4,6 @@
 
 #include "base/util/clock.h"
 #include "base/util/windowed-max.h"
-#include "profiler/capture/capture-saver.h"
 #include "service/lifecycle/keeper.h"
 #include "service/lifecycle/listener.h"
 #include "service/lifecycle/schedule.h"

@@ -286,8 +286,6 @@ static unsigned error_status(int r, enum profile_route route, struct reason *why
 {
 	if (r == -ENOMEM)
 		reason_set(why, r, "out of memory");
-	else if (r == -E2BIG)
-		reason_set(why, r, RESPONSE_GLOB_TOO_LONG);
 	if (r == -ENOENT && (route == PROFILE_ROUTE_PPROF || route == PROFILE_ROUTE_CAPTURE))
 		return MHD_HTTP_NOT_FOUND;
 	return r == -EINVAL || r == -E2BIG || r == -ENOENT ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_SERVICE_UNAVAILABLE;

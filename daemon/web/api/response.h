@@ -18,9 +18,6 @@ struct request_head {
 #define RESPONSE_TEXT_TYPE "text/plain; charset=utf-8"
 #define RESPONSE_JSON_TYPE "application/json"
 
-/* Where matching a glob of the request would take longer than it may. */
-#define RESPONSE_GLOB_TOO_LONG "the glob takes too long to match so many and such long names; use a shorter one"
-
 struct response {
 	unsigned status;
 	const char *type;     /* Content-Type */

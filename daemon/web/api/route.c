@@ -4,6 +4,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/escape.h"
+#include "base/util/glob.h"
 #include "base/util/gzip.h"
 #include "web/api/accept.h"
 #include "web/api/openapi.h"
@@ -147,7 +148,7 @@ static int response_set_selection(struct response *ret, const struct routed_requ
 	int r = response_set_part(ret, request, write, &written);
 
 	if (r == -E2BIG) {
-		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, RESPONSE_GLOB_TOO_LONG);
+		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, GLOB_TOO_LONG);
 		return 0;
 	}
 	if (r == 0)
@@ -206,7 +207,7 @@ static const char *history_problem(int r)
 {
 	return r == -EOVERFLOW ? "more than 200,000 points: ask for fewer cgroups, events or seconds (cgroup=, event=, "
 				 "from=, to=)" :
-	       r == -E2BIG     ? RESPONSE_GLOB_TOO_LONG :
+	       r == -E2BIG     ? GLOB_TOO_LONG :
 	       r == -EINVAL    ? CLOCK_STEPS_REVERSED :
 				 NULL;
 }

@@ -354,6 +354,11 @@ static void test_keep(void **state)
 	assert_int_equal(captures.nr, 4);
 	captures_keep(&captures, "c", 1);
 	assert_int_equal(captures.nr, 4);
+	/* Without their rules, all stay. */
+	captures_keep(&captures, NULL, UINT64_MAX);
+	captures_settle(&captures, begin(&captures, "a"));
+	captures_trim(&captures);
+	assert_int_equal(captures.nr, 5);
 	captures_release(&captures);
 	assert_int_equal(captures.nr, 0);
 }
