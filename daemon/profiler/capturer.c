@@ -288,11 +288,6 @@ void capturer_use(struct capturer *capturer, size_t limit, const struct profiler
 	captures_set_limit(&capturer->captures, limit);
 }
 
-void capturer_set_keep(struct capturer *capturer, const char *rule, uint64_t keep)
-{
-	captures_keep(&capturer->captures, rule, keep);
-}
-
 /* --- questions */
 
 void capturer_news(struct capturer *capturer, struct reason *news)

@@ -37,8 +37,6 @@ DEFINE_CLEANUP(struct capturer *, capturer_free)
 void capturer_pause(struct capturer *capturer, struct profiler *profiler);
 /* After that, and at first: the bytes that captures may take in memory, and the profiler that there is now, or NULL. */
 void capturer_use(struct capturer *capturer, size_t limit, const struct profiler *profiler);
-/* From now on so many captures of that rule are kept; NULL: of each rule; UINT64_MAX: all. */
-void capturer_set_keep(struct capturer *capturer, const char *rule, uint64_t keep);
 
 /* Begins a capture, of a profiler that there is. -EACCES: the cgroup may not be seen; -EBUSY: there are too many, or
  * there is no room beside them; -ENOMEM; errors of profiler_describe(). */

@@ -102,16 +102,17 @@ void world_tick_captures(struct world *world)
 /* -ENOMEM: there are no rules any more. */
 static int use_rules(struct world *world)
 {
+	struct captures *captures = capturer_captures(world->capturer);
 	int r = capture_rules_use(&world->rules, world->config);
 
 	/* Captures of a rule that is gone stay. */
-	capturer_set_keep(world->capturer, NULL, UINT64_MAX);
+	captures_keep(captures, NULL, UINT64_MAX);
 	for (size_t i = 0; i < world->rules.nr; i++) {
 		struct watched_rule *rule = world->rules.items[i];
 		struct profile_measure measure;
 		const char *key;
 
-		capturer_set_keep(world->capturer, rule->name, rule->config->keep);
+		captures_keep(captures, rule->name, rule->config->keep);
 		rule->not_sampled.text[0] = '\0';
 		if (world->profiler)
 			(void)profiler_describe(world->profiler, sampled_event_of(rule->config), &measure, &key,
@@ -273,31 +274,21 @@ static int ask_profiler(const void *userdata, const struct profile_query *query,
 	return r < 0 ? r : profiler_ask(world->profiler, name, &whole, ret, ret_measure, why);
 }
 
-static int ask_capture(const void *userdata, const struct profile_query *query, struct profile **ret,
-		       struct profile_measure *ret_measure, struct reason *why)
-{
-	(void)why;
-	return capture_ask(userdata, query, ret, ret_measure);
-}
-
 int world_answer(const struct world *world, const struct profile_question *question, struct buf *out,
 		 struct reason *why)
 {
 	const struct asked asked = { .world = world, .question = question };
-	struct answer_samples samples = { .ask = ask_profiler, .userdata = &asked, .clock = &question->clock };
+	const struct answer_samples samples = { .ask = ask_profiler, .userdata = &asked, .clock = &question->clock };
 	const struct capture *capture;
 	_cleanup_(freep) char *folder = NULL;
 
-	if (question->capture) {
-		capture = captures_find(capturer_captures(world->capturer), question->capture);
-		if (!capture && capture_saver_folder(&folder) < 0)
-			return reason_set(why, -ENOMEM, "out of memory");
-		if (!capture)
-			return capture_folder_answer(out, folder, question, why);
-		samples = (struct answer_samples){ .ask = ask_capture, .userdata = capture };
-		samples.clock = &capture->cause.clock;
-	}
-	return answer_question(out, question, &samples, why);
+	if (!question->capture)
+		return answer_question(out, question, &samples, why);
+	capture = captures_find(capturer_captures(world->capturer), question->capture);
+	if (capture)
+		return capture_answer(out, capture, question, why);
+	return capture_saver_folder(&folder) < 0 ? reason_set(why, -ENOMEM, "out of memory") :
+						   capture_folder_answer(out, folder, question, why);
 }
 
 /* --- captures */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a reading costs over the least it can cost: all groups of N cgroups read through struct session, and
+ * The cost of a reading over the least it can cost: all groups of N cgroups read through struct session, and
  * by a bare loop of read(2) on as many leaders of equal groups, in turn. Prints medians and their ratio.
  *
  *   bench-read [CGROUPS [ROUNDS]]

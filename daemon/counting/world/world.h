@@ -92,7 +92,7 @@ void world_follow_mounts(struct world *world, bool notified, struct reason *news
 int world_profile_fd(const struct world *world, uint64_t *ret_number);
 void world_take_samples(struct world *world);
 
-/* What is not sampled although it should be, and why; "" or NULL: nothing is wrong. */
+/* Why some events are not sampled although they should be; "" or NULL: nothing is wrong. */
 const char *world_profile_problem(const struct world *world);
 
 /* [profile "NAME"] sections of which nothing is sampled although profiles are on. */

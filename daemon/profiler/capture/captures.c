@@ -3,6 +3,7 @@
 #include "profiler/capture/captures.h"
 
 #include "base/util/clock.h"
+#include "profiler/answer/answer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -326,4 +327,23 @@ int capture_ask(const struct capture *capture, const struct profile_query *query
 	if (whole.to < whole.from)
 		whole.to = whole.from;
 	return profile_new(ret, capture->archive, &whole);
+}
+
+static int ask_samples(const void *userdata, const struct profile_query *query, struct profile **ret,
+		       struct profile_measure *ret_measure, struct reason *why)
+{
+	(void)why;
+	return capture_ask(userdata, query, ret, ret_measure);
+}
+
+int capture_answer(struct buf *out, const struct capture *capture, const struct profile_question *question,
+		   struct reason *why)
+{
+	const struct answer_samples samples = {
+		.ask = ask_samples,
+		.userdata = capture,
+		.clock = &capture->cause.clock,
+	};
+
+	return answer_question(out, question, &samples, why);
 }

@@ -9,6 +9,7 @@
  * A capture runs until its stretch is over, and is settled when its functions have their names.
  */
 
+#include "base/util/buf.h"
 #include "base/util/clock-steps.h"
 #include "base/util/reason.h"
 #include "profiler/answer/query.h"
@@ -128,3 +129,7 @@ size_t captures_bytes(const struct captures *captures);
  * capture's; ret_measure->gaps are those of its whole stretch. */
 int capture_ask(const struct capture *capture, const struct profile_query *query, struct profile **ret,
 		struct profile_measure *ret_measure);
+
+/* Answers a question that came from outside, as answer_question() does, by the capture's own clock. */
+int capture_answer(struct buf *out, const struct capture *capture, const struct profile_question *question,
+		   struct reason *why);

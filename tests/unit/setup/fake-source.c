@@ -79,31 +79,21 @@ static int ask_archive(const void *userdata, const struct profile_query *query, 
 	return profile_new(ret, asked->fake->archive, &whole);
 }
 
-static int ask_capture(const void *userdata, const struct profile_query *query, struct profile **ret,
-		       struct profile_measure *ret_measure, struct reason *why)
-{
-	(void)why;
-	return capture_ask(userdata, query, ret, ret_measure);
-}
-
 static int fake_answer(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why)
 {
 	struct fake_source *fake = userdata;
 	const struct asked asked = { .fake = fake, .event = question->event, .counted = question->counted };
-	struct answer_samples samples = { .ask = ask_archive, .userdata = &asked, .clock = &question->clock };
+	const struct answer_samples samples = { .ask = ask_archive, .userdata = &asked, .clock = &question->clock };
 	const struct capture *capture;
 
 	fake->nr_profiles++;
 	if (fake->gate)
 		pass_gate(fake->gate);
-	if (question->capture) {
-		capture = captures_find(&fake->captures, question->capture);
-		if (!capture)
-			return reason_set(why, -ENOENT, "there is no such capture");
-		samples = (struct answer_samples){ .ask = ask_capture, .userdata = capture };
-		samples.clock = &capture->cause.clock;
-	}
-	return answer_question(out, question, &samples, why);
+	if (!question->capture)
+		return answer_question(out, question, &samples, why);
+	capture = captures_find(&fake->captures, question->capture);
+	return capture ? capture_answer(out, capture, question, why) :
+			 reason_set(why, -ENOENT, "there is no such capture");
 }
 
 static int fake_captures(void *userdata, struct buf *out)
