@@ -7,7 +7,7 @@
 #include "base/util/log.h"
 #include "profiler/answer/profile.h"
 #include "profiler/capture/capture-folder.h"
-#include "web/api/answer-child.h"
+#include "web/api/work-child.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 struct capture_saver {
 	struct captures *captures;
 	char *folder; /* or NULL: there is no state directory */
-	struct answer_child *child;
+	struct work_child *child;
 	char *id; /* of the capture that the child is at; NULL: none */
 	struct log_once problem;
 };
@@ -85,7 +85,7 @@ static void on_end(void *userdata)
 	_cleanup_(freep) char *id = steal_ptr(saver->id);
 	struct response response = {};
 	struct reason why = {};
-	int r = answer_child_take(saver->child, &response);
+	int r = work_child_take(saver->child, &response);
 
 	if (r < 0)
 		reason_set(&why, r, "captures can't be saved: %s",
@@ -120,7 +120,7 @@ int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_
 	if (!saver || capture_saver_folder(&saver->folder) < 0)
 		return -ENOMEM;
 	saver->captures = captures;
-	r = answer_child_new(&saver->child, loop, stats, SAVE_LIMIT_US, on_end, saver);
+	r = work_child_new(&saver->child, loop, stats, SAVE_LIMIT_US, on_end, saver);
 	if (r < 0)
 		return r;
 	*ret = steal_ptr(saver);
@@ -131,7 +131,7 @@ struct capture_saver *capture_saver_free(struct capture_saver *saver)
 {
 	if (!saver)
 		return NULL;
-	answer_child_free(saver->child);
+	work_child_free(saver->child);
 	log_once_release(&saver->problem);
 	free(saver->folder);
 	free(saver->id);
@@ -146,10 +146,10 @@ void capture_saver_turn(struct capture_saver *saver)
 	struct reason why;
 	int r;
 
-	if (!capture || answer_child_is_busy(saver->child))
+	if (!capture || work_child_is_busy(saver->child))
 		return;
 	saver->id = strdup(capture->id);
-	r = saver->id ? answer_child_start(saver->child, save_in_child, &work) : -ENOMEM;
+	r = saver->id ? work_child_start(saver->child, save_in_child, &work) : -ENOMEM;
 	if (r == 0)
 		return;
 	reason_set(&why, r, "captures can't be saved: %s", strerror(-r));
@@ -163,7 +163,7 @@ void capture_saver_leave(struct capture_saver *saver)
 	const struct capture *capture;
 
 	/* What the child was at is written anew. */
-	saver->child = answer_child_free(saver->child);
+	saver->child = work_child_free(saver->child);
 	while ((capture = captures_to_save(saver->captures))) {
 		const struct work work = { .saver = saver, .capture = capture };
 		struct reason why = {};

@@ -4,7 +4,7 @@
 /*
  * The routes of profiles: /api/v1/profile, /top and /heat below it, /debug/pprof/NAME for each event, and
  * /api/v1/captures/ID for each capture. They answer from memory, which can take long, so that a child does it
- * (answer-child.h). Their parameters are checked like those of other routes below /api/: one that is not understood is
+ * (work-child.h). Their parameters are checked like those of other routes below /api/: one that is not understood is
  * an error.
  */
 

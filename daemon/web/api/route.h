@@ -20,5 +20,5 @@ void route_respond(struct response *ret, const struct web_source *source, struct
 /* Other methods than GET and HEAD are refused. */
 bool route_reads_only(const char *method);
 
-/* Can the response take longer than a turn of the loop? Then it is for a child (answer-child.h). */
+/* Can the response take longer than a turn of the loop? Then it is for a child (work-child.h). */
 bool route_takes_long(const struct request_head *head);

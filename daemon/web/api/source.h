@@ -19,7 +19,7 @@ struct web_source {
 	/* Takes the samples that are due, before profiles are asked for. */
 	void (*update_profiles)(void *userdata);
 	/* Appends the answer to a question about samples: see world_answer(). It may take long, and changes
-	 * nothing, so that it can be called in a child (answer-child.h). */
+	 * nothing, so that it can be called in a child (work-child.h). */
 	int (*answer)(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why);
 	/* Appends the captures that there are: see world_list_captures(). It reads the disk, and is called in a child.
 	 * -ENOMEM. */

@@ -29,7 +29,7 @@
 
 enum phase {
 	PHASE_REQUEST,
-	PHASE_WORK, /* its response is worked out by a child (answer-child.h), or waits for its turn there */
+	PHASE_WORK, /* its response is worked out by a child (work-child.h), or waits for its turn there */
 	PHASE_ANSWER,
 	PHASE_IDLE,
 	_PHASE_MAX,

@@ -80,7 +80,7 @@ static void wake_next(const struct server_shared *shared)
 {
 	struct client *first = first_in_work(shared);
 
-	if (first && first->waits == WAITS_FOR_CHILD && !answer_child_is_busy(shared->child))
+	if (first && first->waits == WAITS_FOR_CHILD && !work_child_is_busy(shared->child))
 		resume_request(first);
 }
 
@@ -187,7 +187,7 @@ static void give_up_child(struct server_shared *shared, const struct client *cli
 	if (shared->asker != client)
 		return;
 	shared->asker = NULL;
-	answer_child_give_up(shared->child);
+	work_child_give_up(shared->child);
 }
 
 /* libmicrohttpd itself responds to bytes that are no request, and closes the connection, without calling
@@ -452,7 +452,7 @@ static enum client_wait ask_child(struct server_shared *shared, struct client *c
 	struct reason why = {};
 	int r;
 
-	if (answer_child_is_busy(shared->child) || (is_new && first_in_work(shared))) {
+	if (work_child_is_busy(shared->child) || (is_new && first_in_work(shared))) {
 		if (!is_new || shared->nr_waiting < CHILD_QUEUE)
 			return WAITS_FOR_CHILD;
 		set_unavailable(response, head->target, "too many questions wait for their answers; try again later");
@@ -460,7 +460,7 @@ static enum client_wait ask_child(struct server_shared *shared, struct client *c
 	}
 	shared->source.update_profiles(shared->source.userdata);
 	history_lend(shared->source.history);
-	r = answer_child_start(shared->child, respond_in_child, &question);
+	r = work_child_start(shared->child, respond_in_child, &question);
 	history_take_back(shared->source.history);
 	if (r == 0) {
 		shared->asker = client;
@@ -474,7 +474,7 @@ static enum client_wait ask_child(struct server_shared *shared, struct client *c
 /* The response that the child has made. */
 static void take_answer(struct server_shared *shared, const char *target, struct response *response)
 {
-	int r = answer_child_take(shared->child, response);
+	int r = work_child_take(shared->child, response);
 
 	shared->asker = NULL;
 	if (r < 0)

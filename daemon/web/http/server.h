@@ -8,12 +8,12 @@
  * does not listen, but is given connections. A request is checked in the order of cost: the size of its headers, its
  * Host, its password, which may suspend it for a while, and then its route. A request that would make a turn of the
  * loop too long waits for the next turn, so that counting goes on in between. One whose response takes longer than a
- * turn has it worked out by a child (answer-child.h): it is suspended, too, and so are those that wait for the child,
+ * turn has it worked out by a child (work-child.h): it is suspended, too, and so are those that wait for the child,
  * in the order in which they came, up to a limit.
  */
 
-#include "web/api/answer-child.h"
 #include "web/api/source.h"
+#include "web/api/work-child.h"
 #include "web/expose/response-cache.h"
 #include "web/http/auth.h"
 #include "web/http/clients.h"
@@ -29,7 +29,7 @@ struct server_shared {
 	sd_event_source *cache_check; /* a timer, on while something is cached: drops stale responses */
 	struct clients clients;
 	struct auth *auth;
-	struct answer_child *child;
+	struct work_child *child;
 	struct client *asker; /* whose response the child works out; NULL: nobody's, or it went away */
 	size_t nr_waiting;    /* clients that wait for the child */
 	uint64_t turn;	      /* the loop's iteration */

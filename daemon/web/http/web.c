@@ -295,7 +295,7 @@ struct web *web_free(struct web *web)
 	server_free(web->old);
 	server_free(web->server);
 	clients_release(&web->shared.clients);
-	answer_child_free(web->shared.child);
+	work_child_free(web->shared.child);
 	auth_free(web->shared.auth);
 	response_cache_free(web->shared.cache);
 	sd_event_source_disable_unref(web->shared.cache_check);
@@ -320,8 +320,7 @@ static int web_init(struct web *web, struct web_options *options, struct reason 
 	if (r >= 0)
 		r = auth_new(&web->shared.auth, loop, on_verdict, web);
 	if (r >= 0)
-		r = answer_child_new(&web->shared.child, loop, web->shared.source.stats, ANSWER_LIMIT_US, on_answer,
-				     web);
+		r = work_child_new(&web->shared.child, loop, web->shared.source.stats, ANSWER_LIMIT_US, on_answer, web);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &web->retry, CLOCK_MONOTONIC, 0, 0, on_retry, web);
 	if (r >= 0)

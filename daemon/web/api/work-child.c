@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "web/api/answer-child.h"
+#include "web/api/work-child.h"
 
 #include "base/util/child.h"
 #include "base/util/clock.h"
@@ -28,20 +28,20 @@ struct answer_head {
 	size_t len;
 };
 
-enum answer_state {
-	ANSWER_NONE,
-	ANSWER_AT_WORK,
-	ANSWER_GIVEN_UP, /* the child was killed, and has not ended yet */
-	ANSWER_READY,	 /* the child has ended */
+enum work_state {
+	WORK_NONE,
+	WORK_AT_WORK,
+	WORK_GIVEN_UP, /* the child was killed, and has not ended yet */
+	WORK_READY,    /* the child has ended */
 };
 
-struct answer_child {
-	answer_child_done_t done;
+struct work_child {
+	work_child_done_t done;
 	void *userdata;
 	struct web_stats *stats;
 	sd_event *loop;
 	uint64_t limit_us;
-	enum answer_state state;
+	enum work_state state;
 	struct answer_head *head; /* shared */
 	int body;		  /* a file in memory; -1: none */
 	pid_t pid;
@@ -63,7 +63,7 @@ static void offer_to_oom_killer(void)
 	(void)safe_close(fd);
 }
 
-_Noreturn static void work_in_child(const struct answer_child *child, answer_child_work_t work, const void *what)
+_Noreturn static void work_in_child(const struct work_child *child, work_child_work_t work, const void *what)
 {
 	struct answer_head *head = child->head;
 	struct response response = {};
@@ -88,7 +88,7 @@ _Noreturn static void work_in_child(const struct answer_child *child, answer_chi
 
 /* --- on the loop */
 
-static void forget_child(struct answer_child *child)
+static void forget_child(struct work_child *child)
 {
 	child->io = sd_event_source_disable_unref(child->io);
 	child->pidfd = safe_close(child->pidfd);
@@ -96,10 +96,10 @@ static void forget_child(struct answer_child *child)
 	child->pid = 0;
 }
 
-static void drop_answer(struct answer_child *child)
+static void drop_answer(struct work_child *child)
 {
 	child->body = safe_close(child->body);
-	child->state = ANSWER_NONE;
+	child->state = WORK_NONE;
 }
 
 static void log_end(int status)
@@ -113,7 +113,7 @@ static void log_end(int status)
 
 static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
-	struct answer_child *child = userdata;
+	struct work_child *child = userdata;
 	struct rusage usage = {};
 
 	(void)source;
@@ -124,17 +124,17 @@ static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userd
 	log_end(child->status);
 	child->stats->answer_ns += rusage_ns(&usage);
 	forget_child(child);
-	if (child->state == ANSWER_GIVEN_UP)
+	if (child->state == WORK_GIVEN_UP)
 		drop_answer(child);
 	else
-		child->state = ANSWER_READY;
+		child->state = WORK_READY;
 	child->done(child->userdata);
 	return 0;
 }
 
 static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct answer_child *child = userdata;
+	struct work_child *child = userdata;
 
 	(void)source;
 	(void)usec;
@@ -143,10 +143,10 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-int answer_child_new(struct answer_child **ret, sd_event *loop, struct web_stats *stats, uint64_t limit_us,
-		     answer_child_done_t done, void *userdata)
+int work_child_new(struct work_child **ret, sd_event *loop, struct web_stats *stats, uint64_t limit_us,
+		   work_child_done_t done, void *userdata)
 {
-	_cleanup_(answer_child_freep) struct answer_child *child = calloc(1, sizeof(*child));
+	_cleanup_(work_child_freep) struct work_child *child = calloc(1, sizeof(*child));
 	void *memory;
 	int r;
 
@@ -171,7 +171,7 @@ int answer_child_new(struct answer_child **ret, sd_event *loop, struct web_stats
 	return 0;
 }
 
-static void kill_child(struct answer_child *child)
+static void kill_child(struct work_child *child)
 {
 	if (!child->pid)
 		return;
@@ -179,7 +179,7 @@ static void kill_child(struct answer_child *child)
 	forget_child(child);
 }
 
-struct answer_child *answer_child_free(struct answer_child *child)
+struct work_child *work_child_free(struct work_child *child)
 {
 	if (!child)
 		return NULL;
@@ -193,13 +193,13 @@ struct answer_child *answer_child_free(struct answer_child *child)
 	return NULL;
 }
 
-bool answer_child_is_busy(const struct answer_child *child)
+bool work_child_is_busy(const struct work_child *child)
 {
-	return child->state != ANSWER_NONE;
+	return child->state != WORK_NONE;
 }
 
 /* Has the loop hear of its end. */
-static int watch_child(struct answer_child *child)
+static int watch_child(struct work_child *child)
 {
 	int r;
 
@@ -212,11 +212,11 @@ static int watch_child(struct answer_child *child)
 	return r < 0 ? r : sd_event_source_set_enabled(child->timer, SD_EVENT_ONESHOT);
 }
 
-int answer_child_start(struct answer_child *child, answer_child_work_t work, const void *what)
+int work_child_start(struct work_child *child, work_child_work_t work, const void *what)
 {
 	int r;
 
-	if (child->state != ANSWER_NONE)
+	if (child->state != WORK_NONE)
 		return -EBUSY;
 	child->body = memfd_create("perfmond-answer", MFD_CLOEXEC);
 	if (child->body < 0)
@@ -235,25 +235,25 @@ int answer_child_start(struct answer_child *child, answer_child_work_t work, con
 		drop_answer(child);
 		return r;
 	}
-	child->state = ANSWER_AT_WORK;
+	child->state = WORK_AT_WORK;
 	return 0;
 }
 
 /* Why there is no response. Nobody but the kernel kills the child, where memory is short. */
-static int problem_of(const struct answer_child *child)
+static int problem_of(const struct work_child *child)
 {
 	bool is_short = child->status == 0 || (WIFSIGNALED(child->status) && WTERMSIG(child->status) == SIGKILL);
 
 	return child->is_late ? -ETIME : is_short ? -ENOMEM : -ECHILD;
 }
 
-int answer_child_take(struct answer_child *child, struct response *ret)
+int work_child_take(struct work_child *child, struct response *ret)
 {
 	const struct answer_head *head = child->head;
 	struct blob *body;
 	int r;
 
-	if (child->state != ANSWER_READY)
+	if (child->state != WORK_READY)
 		return -EAGAIN;
 	r = head->complete ? blob_new_mapped(&body, child->body, head->len) : problem_of(child);
 	drop_answer(child);
@@ -269,12 +269,12 @@ int answer_child_take(struct answer_child *child, struct response *ret)
 	return 0;
 }
 
-void answer_child_give_up(struct answer_child *child)
+void work_child_give_up(struct work_child *child)
 {
-	if (child->state == ANSWER_READY) {
+	if (child->state == WORK_READY) {
 		drop_answer(child);
-	} else if (child->state == ANSWER_AT_WORK) {
+	} else if (child->state == WORK_AT_WORK) {
 		(void)kill(child->pid, SIGKILL);
-		child->state = ANSWER_GIVEN_UP;
+		child->state = WORK_GIVEN_UP;
 	}
 }

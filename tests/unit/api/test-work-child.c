@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "web/api/answer-child.h"
+#include "web/api/work-child.h"
 
 #include "base/util/clock.h"
 #include "setup/needs.h"
@@ -34,7 +34,7 @@ struct shared {
 struct fixture {
 	sd_event *loop;
 	struct web_stats stats;
-	struct answer_child *child;
+	struct work_child *child;
 	struct shared *shared;
 	unsigned nr_done;
 };
@@ -48,8 +48,8 @@ static void on_done(void *userdata)
 
 static void make_child(struct fixture *f, uint64_t limit_us)
 {
-	f->child = answer_child_free(f->child);
-	assert_int_equal(answer_child_new(&f->child, f->loop, &f->stats, limit_us, on_done, f), 0);
+	f->child = work_child_free(f->child);
+	assert_int_equal(work_child_new(&f->child, f->loop, &f->stats, limit_us, on_done, f), 0);
 }
 
 static int setup(void **state)
@@ -68,7 +68,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	answer_child_free(f->child);
+	work_child_free(f->child);
 	assert_null(sd_event_unref(f->loop));
 	/* The end of one that was killed just now is waited for for a moment only. */
 	(void)waitpid(-1, NULL, 0);
@@ -78,19 +78,19 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* What answer_child_take() says in the end. */
-static int ask(struct fixture *f, answer_child_work_t work, struct response *ret)
+/* What work_child_take() says in the end. */
+static int ask(struct fixture *f, work_child_work_t work, struct response *ret)
 {
 	uint64_t end = clock_monotonic_ns() + 120 * (uint64_t)NS_PER_S;
 
 	f->nr_done = 0;
-	assert_int_equal(answer_child_start(f->child, work, f->shared), 0);
+	assert_int_equal(work_child_start(f->child, work, f->shared), 0);
 	while (f->nr_done == 0) {
 		assert_true(sd_event_run(f->loop, 2000) >= 0);
 		if (clock_monotonic_ns() > end)
 			fail_msg("the child has not ended after two minutes");
 	}
-	return answer_child_take(f->child, ret);
+	return work_child_take(f->child, ret);
 }
 
 /* --- what children do */
@@ -184,7 +184,7 @@ static int ask_in_time(struct fixture *f, struct response *ret)
 static void test_ends(void **state)
 {
 	static const struct {
-		answer_child_work_t work;
+		work_child_work_t work;
 		uint64_t limit_us;
 		int error;
 	} cases[] = {
@@ -201,7 +201,7 @@ static void test_ends(void **state)
 
 		make_child(f, cases[i].limit_us);
 		assert_int_equal(ask(f, cases[i].work, &response), cases[i].error);
-		assert_false(answer_child_is_busy(f->child));
+		assert_false(work_child_is_busy(f->child));
 		assert_int_equal(ask_in_time(f, &response), 0);
 		response_release(&response);
 	}
@@ -226,7 +226,7 @@ static void test_end_of_hanging(void **state)
 
 	needs("ptrace");
 
-	assert_int_equal(answer_child_start(f->child, hang, f->shared), 0);
+	assert_int_equal(work_child_start(f->child, hang, f->shared), 0);
 	tracer = fork();
 	if (tracer == 0)
 		trace(f->shared);
@@ -236,7 +236,7 @@ static void test_end_of_hanging(void **state)
 		fail_msg("the child is not traced after two minutes");
 	/* A free that waits for the child ends the program. */
 	(void)alarm(120);
-	f->child = answer_child_free(f->child);
+	f->child = work_child_free(f->child);
 	(void)alarm(0);
 	assert_int_equal(waitpid(f->shared->child, NULL, WNOHANG), 0);
 	(void)kill(tracer, SIGKILL);

@@ -16,34 +16,34 @@
 
 #include <systemd/sd-event.h>
 
-struct answer_child;
+struct work_child;
 
 /* Called in the child. It has no open files, and its memory is lost. */
-typedef void (*answer_child_work_t)(struct response *ret, const void *what);
+typedef void (*work_child_work_t)(struct response *ret, const void *what);
 
 /* Called on the loop when the child has ended, also if it was given up. */
-typedef void (*answer_child_done_t)(void *userdata);
+typedef void (*work_child_done_t)(void *userdata);
 
 /* In µs: the limit_us of a web. */
 #define ANSWER_LIMIT_US 30000000U
 
 /* stats: the CPU time of children is added there. limit_us: a child that has worked for so long is killed. Negative
  * errno. */
-int answer_child_new(struct answer_child **ret, sd_event *loop, struct web_stats *stats, uint64_t limit_us,
-		     answer_child_done_t done, void *userdata);
+int work_child_new(struct work_child **ret, sd_event *loop, struct web_stats *stats, uint64_t limit_us,
+		   work_child_done_t done, void *userdata);
 /* Kills a child that is at work. */
-struct answer_child *answer_child_free(struct answer_child *child);
-DEFINE_CLEANUP(struct answer_child *, answer_child_free)
+struct work_child *work_child_free(struct work_child *child);
+DEFINE_CLEANUP(struct work_child *, work_child_free)
 
 /* Is a child at work, or its response not taken yet? */
-bool answer_child_is_busy(const struct answer_child *child);
+bool work_child_is_busy(const struct work_child *child);
 
 /* Begins to work. Negative errno: there is no room for a process, a file or memory; -EBUSY. */
-int answer_child_start(struct answer_child *child, answer_child_work_t work, const void *what);
+int work_child_start(struct work_child *child, work_child_work_t work, const void *what);
 
 /* Takes the response of a child that has ended. -EAGAIN: it is at work, or there is none; -ETIME: it took too long;
  * -ENOMEM: it took too much memory; -ECHILD: it crashed, which is logged; the error of mmap(2). */
-int answer_child_take(struct answer_child *child, struct response *ret);
+int work_child_take(struct work_child *child, struct response *ret);
 
 /* The response is not wanted any more. A child at work stays busy until it has ended. */
-void answer_child_give_up(struct answer_child *child);
+void work_child_give_up(struct work_child *child);
