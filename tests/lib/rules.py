@@ -74,8 +74,6 @@ CROSSINGS = {name: set(texts.split()) for name, texts in {
     "counting/world/plan-config.c": "profiler/profiler.h",
     "counting/world/world-internal.h": "profiler/capturer.h profiler/profiler.h",
     "counting/world/world.h": "profiler/protocol.h",
-    "profiler/capture/capture-saver.c": "web/api/work-child.h",
-    "profiler/capture/capture-saver.h": "counting/snapshot/self-stats.h",
     "profiler/capturer.c": "counting/alarm/capture-rules.h",
     "profiler/capturer.h": "counting/history/history.h counting/snapshot/self-stats.h",
     "profiler/profile-counts.h": "counting/history/history.h",

@@ -27,7 +27,7 @@ def answer_child(daemon):
     def is_it(child):
         links = {int(file.name): os.readlink(file) for file in Path(f"/proc/{child}/fd").iterdir()}
         links = [link for fd, link in links.items() if fd > 2]
-        return len(links) == 1 and "perfmond-answer" in links[0]
+        return len(links) == 1 and "perfmond-work" in links[0]
 
     for task in Path(f"/proc/{daemon.process.pid}/task").iterdir():
         for child in (task / "children").read_text(encoding="ascii").split():

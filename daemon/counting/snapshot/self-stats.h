@@ -48,7 +48,7 @@ struct web_stats {
 	uint64_t dropped_idle;	      /* idle for too long, or evicted for another */
 	uint64_t dropped_malformed;   /* the bytes received were no request */
 	uint64_t dropped_certificate; /* the client's certificate is not trusted, or there was none */
-	uint64_t answer_ns;	      /* CPU time of children that worked out responses */
+	uint64_t answer_ns;	      /* CPU time of children that worked out responses, or saved captures */
 };
 
 /* Of continuous profiling; all 0 where it is off. */

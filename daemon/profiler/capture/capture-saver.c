@@ -5,9 +5,9 @@
 #include "base/host/unit-folders.h"
 #include "base/util/log-once.h"
 #include "base/util/log.h"
+#include "base/util/work-child.h"
 #include "profiler/answer/profile.h"
 #include "profiler/capture/capture-folder.h"
-#include "web/api/work-child.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,6 +19,7 @@ struct capture_saver {
 	struct captures *captures;
 	char *folder; /* or NULL: there is no state directory */
 	struct work_child *child;
+	uint64_t *cpu_ns;
 	char *id; /* of the capture that the child is at; NULL: none */
 	struct log_once problem;
 };
@@ -58,14 +59,10 @@ static int save_capture(const struct work *work, struct reason *why)
 	return r < 0 ? r : capture_folder_write(work->saver->folder, &file, bytes.data, bytes.len, why);
 }
 
-/* The body is what went wrong, and a NUL. */
-static void save_in_child(struct response *ret, const void *what)
+/* The head is the sentence on what went wrong. */
+static void save_in_child(_unused_ struct buf *out, void *head, const void *what)
 {
-	struct reason why = {};
-
-	(void)save_capture(what, &why);
-	ret->status = 200;
-	buf_add(&ret->body, why.text, strlen(why.text) + 1);
+	(void)save_capture(what, head);
 }
 
 static void note_result(struct capture_saver *saver, const char *id, const char *problem)
@@ -83,18 +80,12 @@ static void on_end(void *userdata)
 {
 	struct capture_saver *saver = userdata;
 	_cleanup_(freep) char *id = steal_ptr(saver->id);
-	struct response response = {};
-	struct reason why = {};
-	int r = work_child_take(saver->child, &response);
+	struct reason why = {}, end;
+	int r = work_child_take(saver->child, &why, NULL, NULL, &end);
 
+	*saver->cpu_ns += work_child_cpu_ns(saver->child);
 	if (r < 0)
-		reason_set(&why, r, "captures can't be saved: %s",
-			   r == -ETIME	? "it takes too long" :
-			   r == -ECHILD ? "their child has crashed" :
-					  strerror(-r));
-	else
-		reason_set(&why, 0, "%.*s", (int)response.shared->len, response.shared->data);
-	response_release(&response);
+		reason_set(&why, r, "captures can't be saved: their child %s", end.text);
 	note_result(saver, id, why.text);
 	capture_saver_turn(saver);
 }
@@ -112,7 +103,7 @@ int capture_saver_folder(char **ret)
 	return -ENOMEM;
 }
 
-int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_event *loop, struct web_stats *stats)
+int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_event *loop, uint64_t *cpu_ns)
 {
 	_cleanup_(capture_saver_freep) struct capture_saver *saver = calloc(1, sizeof(*saver));
 	int r;
@@ -120,7 +111,8 @@ int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_
 	if (!saver || capture_saver_folder(&saver->folder) < 0)
 		return -ENOMEM;
 	saver->captures = captures;
-	r = work_child_new(&saver->child, loop, stats, SAVE_LIMIT_US, on_end, saver);
+	saver->cpu_ns = cpu_ns;
+	r = work_child_new(&saver->child, loop, sizeof(struct reason), SAVE_LIMIT_US, on_end, saver);
 	if (r < 0)
 		return r;
 	*ret = steal_ptr(saver);

@@ -7,7 +7,6 @@
  * capture.
  */
 
-#include "counting/snapshot/self-stats.h"
 #include "profiler/capture/captures.h"
 
 #include <systemd/sd-event.h>
@@ -17,8 +16,8 @@ struct capture_saver;
 /* The folder of saved captures, to be freed; NULL: there is no state directory. -ENOMEM. */
 int capture_saver_folder(char **ret);
 
-/* The captures are borrowed. stats: the CPU time of children is added there. Negative errno. */
-int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_event *loop, struct web_stats *stats);
+/* The captures and cpu_ns are borrowed. The CPU time of children is added to *cpu_ns. Negative errno. */
+int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_event *loop, uint64_t *cpu_ns);
 /* Ends a child that is at work. */
 struct capture_saver *capture_saver_free(struct capture_saver *saver);
 DEFINE_CLEANUP(struct capture_saver *, capture_saver_free)

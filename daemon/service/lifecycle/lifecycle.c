@@ -287,7 +287,7 @@ static int start_counting(struct service *service, struct reason *why)
 	/* At the first cgroup an engine can have programs to load, which the loop is not to wait for. */
 	(void)world_admit(service->world, 0);
 	r = schedule_new(&service->schedule, service->loop, service->world, service->keeper, service->report,
-			 &service->self.web);
+			 &service->self.web.answer_ns);
 	if (r < 0)
 		return loop_error(why, r);
 	report_machine(service->world);

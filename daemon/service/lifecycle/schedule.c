@@ -324,7 +324,7 @@ static int add_loop_sources(struct schedule *schedule)
 }
 
 int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct keeper *keeper,
-		 struct report *report, struct web_stats *stats)
+		 struct report *report, uint64_t *capture_ns)
 {
 	_cleanup_(schedule_freep) struct schedule *schedule = calloc(1, sizeof(*schedule));
 	int r;
@@ -338,7 +338,7 @@ int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, str
 		.report = report,
 		.interval = world_config(world)->interval,
 	};
-	r = capture_saver_new(&schedule->captures, world_captures(world), loop, stats);
+	r = capture_saver_new(&schedule->captures, world_captures(world), loop, capture_ns);
 	if (r >= 0)
 		r = add_loop_sources(schedule);
 	if (r < 0)

@@ -32,9 +32,10 @@ enum {
 	PRIORITY_SAMPLES = PRIORITY_CGROUPS, /* for the same reason: crowds of cgroups, and storms of samples */
 };
 
-/* Begins to drive the world, which has started. All are borrowed. Negative errno. */
+/* Begins to drive the world, which has started. All are borrowed. The CPU time of children that save captures
+ * is added to *capture_ns. Negative errno. */
 int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct keeper *keeper,
-		 struct report *report, struct web_stats *stats);
+		 struct report *report, uint64_t *capture_ns);
 struct schedule *schedule_free(struct schedule *schedule);
 DEFINE_CLEANUP(struct schedule *, schedule_free)
 

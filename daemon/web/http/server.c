@@ -10,6 +10,7 @@
 #include "web/http/host.h"
 #include "web/http/send.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <string.h>
@@ -430,11 +431,16 @@ struct question {
 	const struct request_head *head;
 };
 
-static void respond_in_child(struct response *ret, const void *what)
+/* The head is the response but for its body: its texts are constants. */
+static void respond_in_child(struct buf *out, void *head, const void *what)
 {
 	const struct question *question = what;
+	struct response *response = head;
 
-	route_respond(ret, &question->shared->source, question->shared->cache, question->head);
+	route_respond(response, &question->shared->source, question->shared->cache, question->head);
+	assert(!response->shared); /* a response from the cache takes no time */
+	*out = response->body;
+	response->body = (struct buf){};
 }
 
 static void set_unavailable(struct response *response, const char *target, const char *sentence)
@@ -474,8 +480,15 @@ static enum client_wait ask_child(struct server_shared *shared, struct client *c
 /* The response that the child has made. */
 static void take_answer(struct server_shared *shared, const char *target, struct response *response)
 {
-	int r = work_child_take(shared->child, response);
+	_cleanup_(closep) int body = -1;
+	struct reason why;
+	size_t len;
+	int r = work_child_take(shared->child, response, &body, &len, &why);
 
+	if (r == -ECHILD)
+		log_warning("HTTP: the process for an answer %s", why.text);
+	if (r >= 0)
+		r = blob_new_mapped(&response->shared, body, len);
 	shared->asker = NULL;
 	if (r < 0)
 		set_unavailable(response, target,

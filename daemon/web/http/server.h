@@ -12,8 +12,8 @@
  * in the order in which they came, up to a limit.
  */
 
+#include "base/util/work-child.h"
 #include "web/api/source.h"
-#include "web/api/work-child.h"
 #include "web/expose/response-cache.h"
 #include "web/http/auth.h"
 #include "web/http/clients.h"

@@ -3,6 +3,7 @@
 #include "web/http/web.h"
 
 #include "base/util/log.h"
+#include "web/api/response.h"
 #include "web/http/listen.h"
 #include "web/http/server.h"
 
@@ -13,6 +14,8 @@
 #define ACCEPT_MAX 64
 /* When there was no file or no memory for a connection, accepting stops for so long, in µs. */
 #define RETRY_US 1000000U
+/* A child that works on a response for longer, in µs, is killed. */
+#define ANSWER_LIMIT_US 30000000U
 
 /* The kernel's buffers for a connection; it allocates up to twice as much (socket(7), SO_SNDBUF). They are bounded
  * because bytes in them count as received by the client, and the kernel's own choice can be megabytes. */
@@ -184,6 +187,7 @@ static void on_answer(void *userdata)
 {
 	struct web *web = userdata;
 
+	web->shared.source.stats->answer_ns += work_child_cpu_ns(web->shared.child);
 	server_child_ended(&web->shared);
 	run_servers(web);
 }
@@ -320,7 +324,7 @@ static int web_init(struct web *web, struct web_options *options, struct reason 
 	if (r >= 0)
 		r = auth_new(&web->shared.auth, loop, on_verdict, web);
 	if (r >= 0)
-		r = work_child_new(&web->shared.child, loop, web->shared.source.stats, ANSWER_LIMIT_US, on_answer, web);
+		r = work_child_new(&web->shared.child, loop, sizeof(struct response), ANSWER_LIMIT_US, on_answer, web);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &web->retry, CLOCK_MONOTONIC, 0, 0, on_retry, web);
 	if (r >= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The child that works out a response: how it ends, and what is said of that. */
+/* The child that does long work: its result, how it ends, and what is said of that. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "web/api/work-child.h"
+#include "base/util/work-child.h"
 
+#include "base/util/blob.h"
 #include "base/util/clock.h"
 #include "setup/needs.h"
 
@@ -31,9 +32,13 @@ struct shared {
 	_Atomic bool is_traced;
 };
 
+struct head {
+	int lowest_fd; /* that is free in the child */
+	const char *type;
+};
+
 struct fixture {
 	sd_event *loop;
-	struct web_stats stats;
 	struct work_child *child;
 	struct shared *shared;
 	unsigned nr_done;
@@ -49,7 +54,7 @@ static void on_done(void *userdata)
 static void make_child(struct fixture *f, uint64_t limit_us)
 {
 	f->child = work_child_free(f->child);
-	assert_int_equal(work_child_new(&f->child, f->loop, &f->stats, limit_us, on_done, f), 0);
+	assert_int_equal(work_child_new(&f->child, f->loop, sizeof(struct head), limit_us, on_done, f), 0);
 }
 
 static int setup(void **state)
@@ -78,8 +83,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* What work_child_take() says in the end. */
-static int ask(struct fixture *f, work_child_work_t work, struct response *ret)
+static void run_until_end(struct fixture *f, work_child_work_t work)
 {
 	uint64_t end = clock_monotonic_ns() + 120 * (uint64_t)NS_PER_S;
 
@@ -90,64 +94,55 @@ static int ask(struct fixture *f, work_child_work_t work, struct response *ret)
 		if (clock_monotonic_ns() > end)
 			fail_msg("the child has not ended after two minutes");
 	}
-	return work_child_take(f->child, ret);
 }
 
 /* --- what children do */
 
-/* Answers with its score for the OOM killer. */
-static void tell_score(struct response *ret, const void *what)
+/* The body is its score for the OOM killer. */
+static void tell_score(struct buf *out, void *head, _unused_ const void *what)
 {
 	int fd = open("/proc/self/oom_score_adj", O_RDONLY);
 	char text[16];
 	ssize_t n = read(fd, text, sizeof(text));
 
-	(void)what;
-	/* No file is open but the first three and its own. */
-	ret->status = fd <= STDERR_FILENO + 2 ? 200 : 500;
-	ret->type = "text/plain";
-	buf_add(&ret->body, text, n > 0 ? (size_t)n : 0);
+	*(struct head *)head = (struct head){ .lowest_fd = fd, .type = "text/plain" };
+	buf_add(out, text, n > 0 ? (size_t)n : 0);
 }
 
-static void answer_nothing(struct response *ret, const void *what)
+static void make_nothing(_unused_ struct buf *out, _unused_ void *head, _unused_ const void *what)
 {
-	(void)what;
-	ret->status = 200;
-	ret->type = "text/plain";
 }
 
-static void run_out_of_memory(struct response *ret, const void *what)
+static void use_cpu(_unused_ struct buf *out, _unused_ void *head, _unused_ const void *what)
 {
-	answer_nothing(ret, what);
-	ret->body.failed = true;
+	while (clock_thread_ns() < 20 * NS_PER_MS)
+		;
 }
 
-static void crash(struct response *ret, const void *what)
+static void run_out_of_memory(struct buf *out, _unused_ void *head, _unused_ const void *what)
 {
-	(void)ret;
-	(void)what;
+	out->failed = true;
+}
+
+static void crash(_unused_ struct buf *out, _unused_ void *head, _unused_ const void *what)
+{
 	(void)raise(SIGALRM);
 }
 
-static void end_badly(struct response *ret, const void *what)
+static void end_badly(_unused_ struct buf *out, _unused_ void *head, _unused_ const void *what)
 {
-	(void)ret;
-	(void)what;
 	_exit(1);
 }
 
-static void be_killed(struct response *ret, const void *what)
+static void be_killed(_unused_ struct buf *out, _unused_ void *head, _unused_ const void *what)
 {
-	(void)ret;
-	(void)what;
 	(void)raise(SIGKILL);
 }
 
-static void hang(struct response *ret, const void *what)
+static void hang(_unused_ struct buf *out, _unused_ void *head, const void *what)
 {
 	struct shared *shared = (struct shared *)(uintptr_t)what;
 
-	(void)ret;
 	(void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	shared->child = getpid();
 	for (;;)
@@ -156,29 +151,64 @@ static void hang(struct response *ret, const void *what)
 
 /* --- tests */
 
-static void test_answers(void **state)
+static void test_result(void **state)
 {
 	struct fixture *f = *state;
-	struct response response = {};
+	struct head head = {};
+	struct reason why;
+	struct blob *blob;
+	size_t len = 1;
+	int body = -1;
 
-	assert_int_equal(ask(f, tell_score, &response), 0);
-	assert_int_equal(response.status, 200);
-	assert_int_equal(response.shared->len, strlen("1000\n"));
-	assert_memory_equal(response.shared->data, "1000\n", response.shared->len);
-	response_release(&response);
-	assert_int_equal(ask(f, answer_nothing, &response), 0);
-	assert_int_equal(response.shared->len, 0);
-	response_release(&response);
+	assert_int_equal(work_child_take(f->child, &head, &body, &len, &why), -EAGAIN);
+	run_until_end(f, tell_score);
+	assert_int_equal(work_child_start(f->child, tell_score, NULL), -EBUSY);
+	assert_int_equal(work_child_take(f->child, &head, &body, &len, &why), 0);
+	/* No file is open but the first three and its own. */
+	assert_true(head.lowest_fd <= STDERR_FILENO + 2);
+	assert_string_equal(head.type, "text/plain");
+	assert_int_equal(blob_new_mapped(&blob, body, len), 0);
+	close(body);
+	assert_int_equal(blob->len, strlen("1000\n"));
+	assert_memory_equal(blob->data, "1000\n", blob->len);
+	blob_unref(blob);
+
+	run_until_end(f, make_nothing);
+	assert_int_equal(work_child_take(f->child, &head, &body, &len, &why), 0);
+	assert_int_equal(len, 0);
+	assert_null(head.type);
+	close(body);
+
+	/* The body of one is not wanted, and nothing of the other. */
+	run_until_end(f, tell_score);
+	assert_int_equal(work_child_take(f->child, &head, NULL, NULL, &why), 0);
+	assert_string_equal(head.type, "text/plain");
+	run_until_end(f, tell_score);
+	work_child_give_up(f->child);
+	assert_false(work_child_is_busy(f->child));
+}
+
+static void test_cpu_time(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(work_child_cpu_ns(f->child), 0);
+	run_until_end(f, use_cpu);
+	assert_true(work_child_cpu_ns(f->child) >= 19 * NS_PER_MS);
 }
 
 /* Where the time is short, it may be over before a child that does nothing has had a CPU. */
-static int ask_in_time(struct fixture *f, struct response *ret)
+static void until_in_time(struct fixture *f)
 {
+	struct reason why;
+	struct head head;
 	int r = -ETIME;
 
-	for (int i = 0; i < 2000 && r == -ETIME; i++)
-		r = ask(f, answer_nothing, ret);
-	return r;
+	for (int i = 0; i < 2000 && r == -ETIME; i++) {
+		run_until_end(f, make_nothing);
+		r = work_child_take(f->child, &head, NULL, NULL, &why);
+	}
+	assert_int_equal(r, 0);
 }
 
 static void test_ends(void **state)
@@ -187,23 +217,28 @@ static void test_ends(void **state)
 		work_child_work_t work;
 		uint64_t limit_us;
 		int error;
+		const char *why;
 	} cases[] = {
-		{ hang, 50000, -ETIME },
-		{ crash, PATIENCE_US, -ECHILD },
-		{ end_badly, PATIENCE_US, -ECHILD },
-		{ be_killed, PATIENCE_US, -ENOMEM },
-		{ run_out_of_memory, PATIENCE_US, -ENOMEM },
+		{ hang, 50000, -ETIME, "took too long" },
+		{ crash, PATIENCE_US, -ECHILD, "crashed: signal 14 (Alarm clock)" },
+		{ end_badly, PATIENCE_US, -ECHILD, "crashed: exit status 1" },
+		{ be_killed, PATIENCE_US, -ENOMEM, "took too much memory" },
+		{ run_out_of_memory, PATIENCE_US, -ENOMEM, "took too much memory" },
 	};
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct response response = {};
+		struct reason why;
+		struct head head;
+		size_t len;
+		int body;
 
 		make_child(f, cases[i].limit_us);
-		assert_int_equal(ask(f, cases[i].work, &response), cases[i].error);
+		run_until_end(f, cases[i].work);
+		assert_int_equal(work_child_take(f->child, &head, &body, &len, &why), cases[i].error);
+		assert_string_equal(why.text, cases[i].why);
 		assert_false(work_child_is_busy(f->child));
-		assert_int_equal(ask_in_time(f, &response), 0);
-		response_release(&response);
+		until_in_time(f);
 	}
 }
 
@@ -247,7 +282,8 @@ static void test_end_of_hanging(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_answers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_result, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cpu_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end_of_hanging, setup, teardown),
 	};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "web/api/work-child.h"
+#include "base/util/work-child.h"
 
 #include "base/util/child.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
-#include "base/util/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +18,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* The response but for its body, in memory that both processes share. The texts are constants of the program, which are
- * at the same place in the child. */
-struct answer_head {
+/* In memory that both processes share. */
+struct result {
 	bool complete;
-	unsigned status;
-	const char *type, *encoding, *vary;
-	size_t len;
+	size_t len; /* of the body */
+	max_align_t head[];
 };
 
 enum work_state {
@@ -38,16 +35,17 @@ enum work_state {
 struct work_child {
 	work_child_done_t done;
 	void *userdata;
-	struct web_stats *stats;
 	sd_event *loop;
 	uint64_t limit_us;
 	enum work_state state;
-	struct answer_head *head; /* shared */
-	int body;		  /* a file in memory; -1: none */
+	struct result *result;
+	size_t head_size;
+	int body; /* a memfd; -1: none */
 	pid_t pid;
 	int pidfd;
 	int status; /* when it has ended: wait(2)'s */
 	bool is_late;
+	uint64_t cpu_ns;	     /* of the last one that has ended */
 	sd_event_source *io, *timer; /* of the child's end, and of its time */
 };
 
@@ -65,24 +63,18 @@ static void offer_to_oom_killer(void)
 
 _Noreturn static void work_in_child(const struct work_child *child, work_child_work_t work, const void *what)
 {
-	struct answer_head *head = child->head;
-	struct response response = {};
-	const char *data;
+	struct result *result = child->result;
+	struct buf out = {};
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* So a client that goes away does not wait for a copy of its connection to be closed. Standard input and output
 	 * stay: a sanitizer reports there. */
 	child_close_files(STDERR_FILENO + 1, child->body);
 	offer_to_oom_killer();
-	work(&response, what);
-	data = response.shared ? response.shared->data : response.body.data;
-	head->len = response.shared ? response.shared->len : response.body.len;
-	head->status = response.status;
-	head->type = response.type;
-	head->encoding = response.encoding;
-	head->vary = response.vary;
+	work(&out, result->head, what);
+	result->len = out.len;
 	/* Out of memory, there is no body. */
-	head->complete = !response.body.failed && write_all(child->body, data, head->len) == 0;
+	result->complete = !out.failed && write_all(child->body, out.data, out.len) == 0;
 	_exit(0);
 }
 
@@ -96,19 +88,10 @@ static void forget_child(struct work_child *child)
 	child->pid = 0;
 }
 
-static void drop_answer(struct work_child *child)
+static void drop_result(struct work_child *child)
 {
 	child->body = safe_close(child->body);
 	child->state = WORK_NONE;
-}
-
-static void log_end(int status)
-{
-	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-		log_warning("HTTP: the process for an answer crashed: signal %d (%s)", WTERMSIG(status),
-			    strsignal(WTERMSIG(status)));
-	else if (WIFEXITED(status) && WEXITSTATUS(status))
-		log_warning("HTTP: the process for an answer crashed: exit status %d", WEXITSTATUS(status));
 }
 
 static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -121,11 +104,10 @@ static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userd
 	(void)revents;
 	if (wait4(child->pid, &child->status, WNOHANG, &usage) == 0)
 		return 0;
-	log_end(child->status);
-	child->stats->answer_ns += rusage_ns(&usage);
+	child->cpu_ns = rusage_ns(&usage);
 	forget_child(child);
 	if (child->state == WORK_GIVEN_UP)
-		drop_answer(child);
+		drop_result(child);
 	else
 		child->state = WORK_READY;
 	child->done(child->userdata);
@@ -143,8 +125,13 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-int work_child_new(struct work_child **ret, sd_event *loop, struct web_stats *stats, uint64_t limit_us,
-		   work_child_done_t done, void *userdata)
+static size_t result_size(const struct work_child *child)
+{
+	return sizeof(*child->result) + child->head_size;
+}
+
+int work_child_new(struct work_child **ret, sd_event *loop, size_t head_size, uint64_t limit_us, work_child_done_t done,
+		   void *userdata)
 {
 	_cleanup_(work_child_freep) struct work_child *child = calloc(1, sizeof(*child));
 	void *memory;
@@ -154,14 +141,14 @@ int work_child_new(struct work_child **ret, sd_event *loop, struct web_stats *st
 		return -ENOMEM;
 	child->done = done;
 	child->userdata = userdata;
-	child->stats = stats;
 	child->loop = sd_event_ref(loop);
 	child->limit_us = limit_us;
+	child->head_size = head_size;
 	child->body = child->pidfd = -1;
-	memory = mmap(NULL, sizeof(*child->head), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	memory = mmap(NULL, result_size(child), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
-	child->head = memory;
+	child->result = memory;
 	r = sd_event_add_time_relative(loop, &child->timer, CLOCK_MONOTONIC, 0, 0, on_timeout, child);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(child->timer, SD_EVENT_OFF);
@@ -184,10 +171,10 @@ struct work_child *work_child_free(struct work_child *child)
 	if (!child)
 		return NULL;
 	kill_child(child);
-	drop_answer(child);
+	drop_result(child);
 	sd_event_source_disable_unref(child->timer);
-	if (child->head)
-		(void)munmap(child->head, sizeof(*child->head));
+	if (child->result)
+		(void)munmap(child->result, result_size(child));
 	sd_event_unref(child->loop);
 	free(child);
 	return NULL;
@@ -218,10 +205,10 @@ int work_child_start(struct work_child *child, work_child_work_t work, const voi
 
 	if (child->state != WORK_NONE)
 		return -EBUSY;
-	child->body = memfd_create("perfmond-answer", MFD_CLOEXEC);
+	child->body = memfd_create("perfmond-work", MFD_CLOEXEC);
 	if (child->body < 0)
 		return -errno;
-	*child->head = (struct answer_head){};
+	memset(child->result, 0, result_size(child));
 	child->is_late = false;
 	child->status = 0;
 	child->pid = fork();
@@ -232,49 +219,59 @@ int work_child_start(struct work_child *child, work_child_work_t work, const voi
 		child->pid = 0;
 	if (r < 0) {
 		kill_child(child);
-		drop_answer(child);
+		drop_result(child);
 		return r;
 	}
 	child->state = WORK_AT_WORK;
 	return 0;
 }
 
-/* Why there is no response. Nobody but the kernel kills the child, where memory is short. */
-static int problem_of(const struct work_child *child)
+/* Why there is no result. Nobody but the kernel kills the child, where memory is short. */
+static int problem_of(const struct work_child *child, struct reason *why)
 {
-	bool is_short = child->status == 0 || (WIFSIGNALED(child->status) && WTERMSIG(child->status) == SIGKILL);
+	int status = child->status;
 
-	return child->is_late ? -ETIME : is_short ? -ENOMEM : -ECHILD;
+	if (child->is_late)
+		return reason_set(why, -ETIME, "took too long");
+	if (status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
+		return reason_set(why, -ENOMEM, "took too much memory");
+	if (WIFSIGNALED(status))
+		return reason_set(why, -ECHILD, "crashed: signal %d (%s)", WTERMSIG(status),
+				  strsignal(WTERMSIG(status)));
+	return reason_set(why, -ECHILD, "crashed: exit status %d", WEXITSTATUS(status));
 }
 
-int work_child_take(struct work_child *child, struct response *ret)
+int work_child_take(struct work_child *child, void *ret_head, int *ret_body, size_t *ret_len, struct reason *why)
 {
-	const struct answer_head *head = child->head;
-	struct blob *body;
-	int r;
+	const struct result *result = child->result;
+	int r = 0;
 
 	if (child->state != WORK_READY)
-		return -EAGAIN;
-	r = head->complete ? blob_new_mapped(&body, child->body, head->len) : problem_of(child);
-	drop_answer(child);
-	if (r < 0)
-		return r;
-	*ret = (struct response){
-		.status = head->status,
-		.type = head->type,
-		.encoding = head->encoding,
-		.vary = head->vary,
-		.shared = body,
-	};
-	return 0;
+		return reason_set(why, -EAGAIN, "has not ended");
+	if (!result->complete) {
+		r = problem_of(child, why);
+	} else {
+		memcpy(ret_head, result->head, child->head_size);
+		if (ret_body) {
+			*ret_body = steal_fd(&child->body);
+			*ret_len = result->len;
+		}
+	}
+	drop_result(child);
+	return r;
 }
 
 void work_child_give_up(struct work_child *child)
 {
 	if (child->state == WORK_READY) {
-		drop_answer(child);
+		drop_result(child);
 	} else if (child->state == WORK_AT_WORK) {
 		(void)kill(child->pid, SIGKILL);
 		child->state = WORK_GIVEN_UP;
 	}
+}
+
+uint64_t work_child_cpu_ns(const struct work_child *child)
+{
+	return child->cpu_ns;
 }
