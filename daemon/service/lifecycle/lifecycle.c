@@ -4,8 +4,8 @@
 
 #include "base/util/clock.h"
 #include "base/util/windowed-max.h"
-#include "service/lifecycle/keeper.h"
 #include "service/lifecycle/listener.h"
+#include "service/lifecycle/saver.h"
 #include "service/lifecycle/schedule.h"
 #include "service/lifecycle/signals.h"
 #include "service/persist/listen-fds.h"
@@ -24,7 +24,7 @@ struct service {
 	const struct options *options;
 	sd_event *loop;
 	struct report *report;
-	struct keeper *keeper;
+	struct saver *saver;
 	struct world *world;
 	struct listener *listener;
 	struct schedule *schedule;
@@ -38,7 +38,7 @@ static void release_service(struct service *service)
 	schedule_free(service->schedule);
 	/* A restored session refers to the store. */
 	world_free(service->world);
-	keeper_free(service->keeper);
+	saver_free(service->saver);
 	report_free(service->report);
 	sd_event_unref(service->loop);
 }
@@ -47,7 +47,7 @@ static void release_service(struct service *service)
 
 static void update_self(struct service *service)
 {
-	struct store_stats stats = keeper_stats(service->keeper);
+	struct store_stats stats = saver_stats(service->saver);
 
 	service->self.loop_lag = windowed_max_get(&service->lag, clock_monotonic_ns());
 	service->self.saves = stats.saves;
@@ -65,7 +65,7 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 	r = world_snapshot(service->world, SCRAPE_MAX_AGE_NS, &service->self, ret);
 	/* Totals that are shown must not be lost: the image is written first. */
 	if (r > 0) {
-		keeper_save(service->keeper);
+		saver_write_image(service->saver);
 		report_states(service->report, service->world);
 	}
 	/* world_snapshot() may have begun to read the tree again. */
@@ -181,7 +181,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 	} else {
 		service->self.reloads++;
 		report_reloaded(service, &why);
-		keeper_update(service->keeper);
+		saver_update_fds(service->saver);
 		schedule_wake(service->schedule);
 	}
 	report_forget_status(service->report);
@@ -200,7 +200,7 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 	log_info("stopping on %s", strsignal((int)info->ssi_signo));
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
 	world_tick(service->world);
-	keeper_leave(service->keeper);
+	saver_leave(service->saver);
 	schedule_leave(service->schedule);
 	return sd_event_exit(service->loop, 0);
 }
@@ -229,7 +229,7 @@ static int make_loop(struct service *service, struct reason *why)
 	return r < 0 ? loop_error(why, r) : 0;
 }
 
-/* The world goes on from what an instance before this one has kept. */
+/* The world goes on from what an instance before this one has saved. */
 static int make_world(struct service *service, struct listen_fds *passed, struct reason *why)
 {
 	_cleanup_(session_freep) struct session *restored = NULL;
@@ -237,10 +237,10 @@ static int make_world(struct service *service, struct listen_fds *passed, struct
 	int r = options_load_config(&config, service->options, why);
 
 	if (r >= 0)
-		r = keeper_new(&service->keeper, service->report, why);
+		r = saver_new(&service->saver, service->report, why);
 	if (r < 0)
 		return r;
-	restored = keeper_restore(service->keeper, config, passed);
+	restored = saver_restore(service->saver, config, passed);
 	r = world_new(&service->world, config, restored, why);
 	if (r < 0)
 		return r;
@@ -286,13 +286,13 @@ static int start_counting(struct service *service, struct reason *why)
 		log_warning("%s", why->text);
 	/* At the first cgroup an engine can have programs to load, which the loop is not to wait for. */
 	(void)world_admit(service->world, 0);
-	r = schedule_new(&service->schedule, service->loop, service->world, service->keeper, service->report,
+	r = schedule_new(&service->schedule, service->loop, service->world, service->saver, service->report,
 			 &service->self.web.answer_ns);
 	if (r < 0)
 		return loop_error(why, r);
 	report_machine(service->world);
 	report_tree(service->report, service->world);
-	r = keeper_start(service->keeper, service->loop, service->world);
+	r = saver_start(service->saver, service->loop, service->world);
 	return r < 0 ? loop_error(why, r) : 0;
 }
 

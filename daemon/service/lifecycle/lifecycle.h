@@ -11,7 +11,7 @@
  *   signals   SIGTERM and SIGINT stop, SIGHUP reloads
  *   watchdog  systemd's, fed by the loop itself: a loop that hangs is restarted
  *   HTTP      a scrape reads counters again that were read over 100 ms ago
- *   others    intervals, cgroups, CPUs, mounts (schedule.h); saving (keeper.h)
+ *   others    intervals, cgroups, CPUs, mounts (schedule.h); saving (saver.h)
  */
 
 #include "service/cli/options.h"

@@ -28,7 +28,7 @@ struct report {
 	char *status;			       /* the last STATUS= sent, without "Counting "; or NULL */
 	bool idle;			       /* nothing was counted, as of the status */
 	struct log_once news[_REPORT_TOPIC_MAX];
-	struct log_once watches, unlisted, kept;
+	struct log_once watches, unlisted, saved;
 	struct log_once rules[CONFIG_MAX_CAPTURES]; /* of captures, by their numbers */
 	struct left_out left_out[_CGROUP_STATUS_MAX];
 };
@@ -62,7 +62,7 @@ struct report *report_free(struct report *report)
 	forget_rules(report);
 	log_once_release(&report->watches);
 	log_once_release(&report->unlisted);
-	log_once_release(&report->kept);
+	log_once_release(&report->saved);
 	free(report);
 	return NULL;
 }
@@ -315,16 +315,16 @@ void report_tree(struct report *report, const struct world *world)
 		log_once_resolved(&report->watches, "all of the cgroup tree is watched again");
 }
 
-void report_kept(struct report *report, int r)
+void report_saved(struct report *report, int r)
 {
 	struct reason problem;
 
 	if (r >= 0) {
-		log_once_resolved(&report->kept, "again, everything can be kept for the next start");
+		log_once_resolved(&report->saved, "again, everything can be kept for the next start");
 		return;
 	}
 	reason_set(&problem, r, "not everything can be kept for the next start: %s", strerror(-r));
-	log_once_line(&report->kept, LOG_WARNING, problem.text);
+	log_once_line(&report->saved, LOG_WARNING, problem.text);
 }
 
 void report_news(struct report *report, enum report_topic topic, int priority, const struct reason *news)

@@ -41,8 +41,8 @@ void report_settled(const struct report *report);
 /* Logs cgroups that are left out, or can't be watched or followed, and when that is over. */
 void report_tree(struct report *report, const struct world *world);
 
-/* r is negative where not everything could be kept for the next start; logs that, and when it is over. */
-void report_kept(struct report *report, int r);
+/* r is negative where not everything could be saved for the next start; logs that, and when it is over. */
+void report_saved(struct report *report, int r);
 
 /* Logs the sentence, if there is one, unless it was the last of its topic within a minute. */
 void report_news(struct report *report, enum report_topic topic, int priority, const struct reason *news);

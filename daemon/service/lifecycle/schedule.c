@@ -27,7 +27,7 @@
 struct schedule {
 	sd_event *loop;
 	struct world *world;
-	struct keeper *keeper;
+	struct saver *saver;
 	struct report *report;
 	struct capture_saver *captures;
 
@@ -50,9 +50,9 @@ static void end_interval(struct schedule *schedule)
 	world_capture_news(schedule->world, &captured);
 	if (captured.text[0])
 		log_notice("%s", captured.text);
-	keeper_save(schedule->keeper);
+	saver_write_image(schedule->saver);
 	report_states(schedule->report, schedule->world);
-	keeper_update_soon(schedule->keeper);
+	saver_update_fds_soon(schedule->saver);
 }
 
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
@@ -130,7 +130,7 @@ static int on_admit(sd_event_source *source, void *userdata)
 	bool behind = world_is_behind(schedule->world) && follow_cgroups(schedule);
 	bool waiting = world_admit(schedule->world, ADMIT_NS);
 
-	keeper_update_soon(schedule->keeper);
+	saver_update_fds_soon(schedule->saver);
 	if (waiting || behind)
 		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	settle_once(schedule);
@@ -154,7 +154,7 @@ static void on_cgroups(void *userdata)
 
 	(void)follow_cgroups(schedule);
 	schedule_wake(schedule);
-	keeper_update_soon(schedule->keeper);
+	saver_update_fds_soon(schedule->saver);
 }
 
 /* Watches a copy of an fd: whoever is dropped closes its own while the loop still has it. Without a file for it, that
@@ -240,7 +240,7 @@ static int follow_mounts(struct schedule *schedule, bool notified)
 	world_follow_mounts(schedule->world, notified, &news);
 	report_news(schedule->report, REPORT_MOUNTS,
 		    world_machine(schedule->world)->mount.path ? LOG_NOTICE : LOG_WARNING, &news);
-	keeper_update_soon(schedule->keeper);
+	saver_update_fds_soon(schedule->saver);
 	schedule_wake(schedule);
 	return watch_tree(schedule);
 }
@@ -323,8 +323,8 @@ static int add_loop_sources(struct schedule *schedule)
 	return r < 0 ? r : watch_tree(schedule);
 }
 
-int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct keeper *keeper,
-		 struct report *report, uint64_t *capture_ns)
+int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct saver *saver, struct report *report,
+		 uint64_t *capture_ns)
 {
 	_cleanup_(schedule_freep) struct schedule *schedule = calloc(1, sizeof(*schedule));
 	int r;
@@ -334,7 +334,7 @@ int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, str
 	*schedule = (struct schedule){
 		.loop = loop,
 		.world = world,
-		.keeper = keeper,
+		.saver = saver,
 		.report = report,
 		.interval = world_config(world)->interval,
 	};

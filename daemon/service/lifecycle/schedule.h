@@ -12,12 +12,12 @@
  *   poll      names of containers are found (also every second)
  *   deferred  waiting cgroups are opened, a few milliseconds a turn of the loop, after everything else
  *
- * Changes are reported (report.h), and kept for the next start (keeper.h).
+ * Changes are reported (report.h), and saved for the next start (saver.h).
  */
 
 #include "counting/world/world.h"
-#include "service/lifecycle/keeper.h"
 #include "service/lifecycle/report.h"
+#include "service/lifecycle/saver.h"
 
 #include <systemd/sd-event.h>
 
@@ -34,8 +34,8 @@ enum {
 
 /* Begins to drive the world, which has started. All are borrowed. The CPU time of children that save captures
  * is added to *capture_ns. Negative errno. */
-int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct keeper *keeper,
-		 struct report *report, uint64_t *capture_ns);
+int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct saver *saver, struct report *report,
+		 uint64_t *capture_ns);
 struct schedule *schedule_free(struct schedule *schedule);
 DEFINE_CLEANUP(struct schedule *, schedule_free)
 
