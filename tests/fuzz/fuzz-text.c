@@ -9,6 +9,7 @@
 
 #include "base/cgroup/identity.h"
 #include "base/host/busy.h"
+#include "base/host/process-list.h"
 #include "base/util/buf.h"
 #include "base/util/cpulist.h"
 #include "base/util/glob.h"
@@ -16,7 +17,6 @@
 #include "base/util/text.h"
 #include "counting/event/catalog/term.h"
 #include "counting/event/catalog/tracelist.h"
-#include "profiler/process/process-list.h"
 
 #include <ctype.h>
 #include <errno.h>

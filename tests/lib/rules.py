@@ -32,8 +32,8 @@ WINGS = {"base": "", "counting": "base", "profiler": "base", "web": "base counti
 ROOMS = {name: Room(name, sentence, set(apart.split())) for name, sentence, apart in (
     ("base/util", "what is about no room: text, files, clocks, logs, writers of numbers", ""),
     ("base/config", "the configuration file, as values", ""),
-    ("base/host", "CPUs, capabilities, privileges, busy time, the budget of files", "base/config"),
-    ("base/elf", "ELF files and symbols of the kernel, as bytes", "base/config base/host"),
+    ("base/elf", "ELF files and symbols of the kernel, as bytes", "base/config"),
+    ("base/host", "CPUs, capabilities, privileges, busy time, the budget of files, processes of /proc", "base/config"),
     ("base/cgroup", "the tree of cgroups, their identities and mounts", "base/config base/elf"),
     ("counting/event", "events as text become perf_event_attr; what this machine has of them",
      "base/config base/cgroup"),
@@ -82,7 +82,6 @@ CROSSINGS = {name: set(texts.split()) for name, texts in {
     "profiler/profiles.c": "counting/world/world-internal.h counting/world/world.h",
     "profiler/sample/sampler.c": "counting/event/firing.h",
     "profiler/sample/sampler.h": "counting/event/event.h",
-    "service/cli/commands.c": "profiler/process/process-list.h",
     "service/lifecycle/schedule.c": "profiler/capture/capture-saver.h",
 }.items()}
 

@@ -2,6 +2,8 @@
 
 #include "profiler/process/mappings.h"
 
+#include "base/host/proc-maps.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,9 +10,6 @@
 
 #include "base/elf/module.h"
 
-/* Compilers at run time and their like make thousands of mappings; those beyond are left out. */
-#define MAPPINGS_MAX 4096
-
 struct mapping {
 	uint64_t start, size, offset; /* offset: of start, in the file */
 	struct module *module;	      /* a reference */

@@ -2,11 +2,11 @@
 
 #include "profiler/process/processes.h"
 
+#include "base/host/maps-reader.h"
+#include "base/host/process-list.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/hash.h"
-#include "profiler/process/maps-reader.h"
-#include "profiler/process/process-list.h"
 
 #include <errno.h>
 #include <fcntl.h>

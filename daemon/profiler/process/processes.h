@@ -14,8 +14,8 @@
  * they are still there.
  */
 
+#include "base/host/proc-maps.h"
 #include "profiler/process/mappings.h"
-#include "profiler/process/proc-maps.h"
 #include "profiler/sample/record.h"
 
 #define PROCESSES_MAX 8192

@@ -3,6 +3,7 @@
 #include "service/cli/commands.h"
 
 #include "base/elf/kallsyms.h"
+#include "base/host/process-list.h"
 #include "base/util/clock.h"
 #include "base/util/glob.h"
 #include "base/util/log.h"
@@ -12,7 +13,6 @@
 #include "counting/event/catalog/tracefs.h"
 #include "counting/event/walk.h"
 #include "counting/world/world.h"
-#include "profiler/process/process-list.h"
 #include "service/cli/counting.h"
 #include "service/cli/record.h"
 #include "web/expose/expose.h"

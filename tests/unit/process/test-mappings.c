@@ -2,6 +2,7 @@
 
 /* Mappings over one another, compared with a plain array of what is at each address; shared ones; bounds. */
 
+#include "base/host/proc-maps.h"
 #include "profiler/process/mappings.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Processes by their records, and by a made /proc; and this process by the kernel's. */
+/* Processes by their records, by a made /proc, and by the list that root saves. */
 
-#include "profiler/process/maps-reader.h"
+#include "base/host/maps-reader.h"
+#include "base/host/process-list.h"
 #include "profiler/process/processes.h"
 #include "setup/scratch.h"
 
@@ -344,67 +345,95 @@ static void test_bounds(void **state)
 	check(world, 99999, "last", 0, "");
 }
 
-static int count_mapping(void *userdata, const struct proc_mapping *mapping)
-{
-	size_t *nr = userdata;
+/* --- the list that root saves */
 
-	assert_true(mapping->size > 0);
-	assert_non_null(mapping->path);
-	(*nr)++;
-	return 0;
+#define LIST                                                                                                           \
+	"p 12 a name\n"                                                                                                \
+	"m 7f0000001000 2000 3000 0123456789abcdef0123456789abcdef01234567 /usr/lib/a lib\n"                           \
+	"m 7f0000100000 1000 0 fe:1:2a /usr/bin/program\n"                                                             \
+	"p 13 kthread\n"
+
+/* A record of a process that begins while it is followed. */
+static void fork_of(struct processes *processes, uint32_t pid, uint32_t parent)
+{
+	const struct record record = { .type = PERF_RECORD_FORK,
+				       .task = { .pid = pid, .tid = pid, .ppid = parent, .ptid = parent } };
+
+	processes_take(processes, &record);
 }
 
-/* The kernel's own list of this process, against the text of its maps. */
-static void test_own_maps(void **state)
+static void test_follow(void **state)
 {
-	char line[8192], comm_found[PROC_COMM_SIZE];
-	size_t found = 0, expected = 0;
-	struct proc_mapping mapping;
-	FILE *file = fopen("/proc/self/maps", "re");
+	_cleanup_(processes_freep) struct processes *processes = NULL;
+	const struct process *process;
+	const struct mapping *mapping;
+	struct scratch scratch, proc;
 
 	(void)state;
-	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		/* It is no mapping that the kernel's queries know. */
-		expected += proc_maps_parse(&mapping, line) && strcmp(mapping.path, "[vsyscall]") != 0;
-	}
-	(void)fclose(file);
-	assert_int_equal(proc_maps_read("/proc", (uint32_t)getpid(), MAPPINGS_MAX, count_mapping, &found), 0);
-	/* The text has it, where there is no query. */
-	assert_true(found == expected || found == expected + 1);
-	found = 0;
-	assert_int_equal(proc_maps_read("/proc", (uint32_t)getpid(), 1, count_mapping, &found), 0);
-	assert_int_equal(found, 1);
-	assert_int_equal(proc_comm_read("/proc", (uint32_t)getpid(), comm_found), 0);
-	assert_true(strlen(comm_found) > 0);
-	assert_int_equal(proc_maps_read("/nowhere", 1, 10, count_mapping, &found), -ENOENT);
+	scratch_make(&scratch);
+	scratch_make(&proc);
+	assert_int_equal(processes_new(&processes, proc.path, scratch_path(&scratch, "processes"), MAPS_READER_FOREVER),
+			 0);
+	processes_follow_list(processes);
+	assert_null(processes_find(processes, 12));
+	scratch_text(&scratch, "processes", LIST);
+	assert_null(processes_find(processes, 12));
+	processes_follow_list(processes);
+	process = processes_find(processes, 12);
+	assert_non_null(process);
+	assert_string_equal(process->comm, "a name");
+	assert_int_equal(process->mappings_error, 0);
+	mapping = mappings_find(process->mappings, 0x7f0000001fff);
+	assert_non_null(mapping);
+	assert_string_equal(mapping->module->path, "/usr/lib/a lib");
+	assert_int_equal(mapping->offset, 0x3000);
+	assert_int_equal(mapping->module->key.build_id_size, 20);
+	assert_int_equal(mapping->module->key.build_id[1], 0x23);
+	mapping = mappings_find(process->mappings, 0x7f0000100000);
+	assert_int_equal(mapping->module->key.major, 0xfe);
+	assert_int_equal(mapping->module->key.inode, 0x2a);
+	assert_int_equal(processes_user_of(processes, &mapping->module->key, "/usr/bin/program"), 12);
+	assert_int_equal(processes_user_of(processes, &mapping->module->key, "/usr/bin/other"), 0);
+	assert_string_equal(processes_find(processes, 13)->comm, "kthread");
+
+	/* What is followed is newer than another list. */
+	fork_of(processes, 14, 12);
+	assert_string_equal(processes_find(processes, 14)->comm, "a name");
+	scratch_text(&scratch, "new", "p 14 older\np 12 older\np 15 other\n");
+	assert_int_equal(rename(strdupa(scratch_path(&scratch, "new")), scratch_path(&scratch, "processes")), 0);
+	processes_follow_list(processes);
+	assert_string_equal(processes_find(processes, 14)->comm, "a name");
+	assert_string_equal(processes_find(processes, 12)->comm, "a name");
+	assert_string_equal(processes_find(processes, 15)->comm, "other");
+	scratch_remove(&scratch);
+	scratch_remove(&proc);
 }
 
-static void test_lines(void **state)
+/* This process, in the list of all. */
+static void test_real(void **state)
 {
-	static const char *const wrong[] = {
-		"",
-		"nothing",
-		"1000-2000 r-xp",
-		"2000-1000 r-xp 0 8:1 5 /a",
-		"1000-1000 r-xp 0 8:1 5 /a",
-		"1000-2000 r--p 0 8:1 5 /a",
-		"1000-2000 x 0 8:1 5 /a",
-	};
-	struct proc_mapping mapping;
+	_cleanup_(processes_freep) struct processes *processes = NULL;
+	_cleanup_(freep) char *list = NULL;
+	const struct mapping *mapping;
+	const struct process *process;
+	struct scratch scratch, proc;
+	char exe[4096] = "";
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
-		assert_false(proc_maps_parse(&mapping, wrong[i]));
-	assert_true(proc_maps_parse(&mapping, "1000-3000 --xs 5000 fd:1f 99     /a file with spaces (deleted)"));
-	assert_int_equal(mapping.start, 0x1000);
-	assert_int_equal(mapping.size, 0x2000);
-	assert_int_equal(mapping.offset, 0x5000);
-	assert_int_equal(mapping.key.major, 0xfd);
-	assert_int_equal(mapping.key.minor, 0x1f);
-	assert_int_equal(mapping.key.inode, 99);
-	assert_string_equal(mapping.path, "/a file with spaces (deleted)");
+	scratch_make(&scratch);
+	scratch_make(&proc);
+	list = strdup(scratch_path(&scratch, "processes"));
+	assert_true(process_list_save("/proc", list, NULL) >= 1);
+	assert_int_equal(processes_new(&processes, proc.path, list, MAPS_READER_FOREVER), 0);
+	processes_follow_list(processes);
+	process = processes_find(processes, (uint32_t)getpid());
+	assert_non_null(process);
+	mapping = mappings_find(process->mappings, (uintptr_t)test_real);
+	assert_non_null(mapping);
+	assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
+	assert_string_equal(mapping->module->path, exe);
+	scratch_remove(&scratch);
+	scratch_remove(&proc);
 }
 
 int main(void)
@@ -417,8 +446,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_locked, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_locked_after_losses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
-		cmocka_unit_test(test_own_maps),
-		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_follow),
+		cmocka_unit_test(test_real),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

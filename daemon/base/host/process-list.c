@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "profiler/process/process-list.h"
+#include "base/host/process-list.h"
 
+#include "base/host/maps-reader.h"
 #include "base/util/buf.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/text.h"
-#include "profiler/process/maps-reader.h"
 
 #include <errno.h>
 #include <inttypes.h>

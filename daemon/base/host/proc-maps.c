@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "profiler/process/proc-maps.h"
+#include "base/host/proc-maps.h"
 
 #include "base/util/file.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "profiler/process/maps-reader.h"
+#include "base/host/maps-reader.h"
 
 #include "base/util/clock.h"
 #include "base/util/thread.h"
-#include "profiler/process/mappings.h"
 
 #include <errno.h>
 #include <stdatomic.h>

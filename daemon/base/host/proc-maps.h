@@ -11,6 +11,9 @@
 
 #include <stddef.h>
 
+/* Of a process. Compilers at run time and their like make thousands of mappings; those beyond are left out. */
+#define MAPPINGS_MAX 4096
+
 struct proc_mapping {
 	uint64_t start, size, offset;
 	struct module_key key;

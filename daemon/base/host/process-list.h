@@ -10,8 +10,8 @@
  * '?'.
  */
 
+#include "base/host/proc-maps.h"
 #include "base/util/reason.h"
-#include "profiler/process/proc-maps.h"
 
 /* Bytes of a list. Thousands of processes with dozens of mappings each have some MB. */
 #define PROCESS_LIST_MAX ((size_t)64 << 20)

@@ -10,7 +10,7 @@
  * time. A late answer is kept until it is asked for again. While all threads wait, other processes are refused.
  */
 
-#include "profiler/process/proc-maps.h"
+#include "base/host/proc-maps.h"
 
 /* Wait for as long as it takes. */
 #define MAPS_READER_FOREVER UINT64_MAX
