@@ -3,11 +3,8 @@
 #include "profiler/capturer.h"
 
 #include "base/util/clock.h"
-#include "counting/alarm/capture-rules.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* For this long a turn copies samples, for each capture. */
@@ -134,69 +131,10 @@ int capturer_keep(struct capturer *capturer, const struct capture_order *order, 
 		return -EACCES;
 	r = profiler_describe(world->profiler, order->event, &cause.measure, &cause.key, &ignored);
 	if (r == 0)
-		r = captures_add(&capturer->captures, &cause, &capture);
+		r = captures_add(&capturer->captures, order->id, &cause, &capture);
 	if (r == 0)
 		begin_capture(capturer, capture, order, world);
 	return r;
-}
-
-/* --- the counter's rates over the stretch */
-
-static bool is_row_of(const struct capture *capture, const struct history_row *row)
-{
-	if (!capture->cause.cgroup)
-		return row->scope == SCOPE_CPU;
-	return row->scope == SCOPE_CGROUP && strcmp(row->identity->label, capture->cause.cgroup) == 0;
-}
-
-/* What is known of any row is known. */
-static void add_points(double *sum, const struct capture *capture, const struct history *history,
-		       const struct history_row_list *rows, const struct rule_columns *columns,
-		       const struct history_slot *slot)
-{
-	const struct history_row *row;
-
-	TAILQ_FOREACH(row, rows, in_list) {
-		if (!is_row_of(capture, row))
-			continue;
-		for (size_t i = 0; i < columns->nr; i++) {
-			double point = (double)history_point(history, row, columns->items[i], slot);
-
-			if (!isnan(point))
-				*sum = isnan(*sum) ? point : *sum + point;
-		}
-	}
-}
-
-static void fill_points(struct capture *capture, const struct history *history)
-{
-	const struct capture_cause *cause = &capture->cause;
-	struct history_slot slots[HISTORY_SLOTS];
-	const struct scope_plan *plan;
-	struct rule_columns columns;
-	size_t nr;
-
-	if (!history->plan)
-		return;
-	plan = &history->plan->scope[cause->cgroup ? SCOPE_CGROUP : SCOPE_CPU];
-	if (!capture_rule_columns(&columns, cause->counter, plan))
-		return;
-	nr = history_slots(history, slots);
-	capture->points = calloc(nr + 1, sizeof(*capture->points));
-	for (size_t i = 0; i < nr && capture->points; i++) {
-		double sum = NAN;
-
-		if (slots[i].end.monotonic <= cause->from || slots[i].end.monotonic - slots[i].length >= cause->to)
-			continue;
-		add_points(&sum, capture, history, &history->there, &columns, &slots[i]);
-		add_points(&sum, capture, history, &history->gone, &columns, &slots[i]);
-		capture->points[capture->nr_points++] = (struct capture_point){
-			.end = slots[i].end.realtime,
-			.rate = slots[i].gap ? NAN :
-					       sum * plan->columns[columns.items[0]].event->scale /
-						       ((double)slots[i].length / NS_PER_S),
-		};
-	}
 }
 
 /* --- samples */
@@ -226,7 +164,6 @@ static void settle(struct capturer *capturer, struct capture *capture, const str
 {
 	if (extract_names(capture->archive, profiler_archive(world->profiler)) && now < capture->settle_until)
 		return;
-	fill_points(capture, world->history);
 	captures_settle(&capturer->captures, capture);
 }
 
@@ -271,7 +208,6 @@ void capturer_finish(struct capturer *capturer, const struct capturer_world *wor
 		if (capture->state == CAPTURE_RUNNING)
 			end_early(capture, world, now);
 		(void)extract_names(capture->archive, profiler_archive(world->profiler));
-		fill_points(capture, world->history);
 		captures_settle(&capturer->captures, capture);
 	}
 }

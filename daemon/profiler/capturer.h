@@ -12,7 +12,6 @@
  */
 
 #include "base/cgroup/tree.h"
-#include "counting/history/history.h"
 #include "counting/snapshot/self-stats.h"
 #include "profiler/capture/captures.h"
 #include "profiler/profiler.h"
@@ -23,7 +22,6 @@ struct capturer;
 /* Captures are made of these, as they are now. */
 struct capturer_world {
 	struct profiler *profiler; /* NULL: nothing is sampled */
-	const struct history *history;
 	const struct clock_steps *clock;
 	const struct cgroup_tree *tree; /* or NULL */
 };
@@ -38,8 +36,8 @@ void capturer_pause(struct capturer *capturer, struct profiler *profiler);
 /* After that, and at first: the bytes that captures may take in memory, and the profiler that there is now, or NULL. */
 void capturer_use(struct capturer *capturer, size_t limit, const struct profiler *profiler);
 
-/* Begins a capture, of a profiler that there is. -EACCES: the cgroup may not be seen; -EBUSY: there are too many, or
- * there is no room beside them; -ENOMEM; errors of profiler_describe(). */
+/* Begins a capture, of a profiler that there is. -EACCES: the cgroup may not be seen; -EEXIST: there is one with that
+ * id; -EBUSY: there are too many, or there is no room beside them; -ENOMEM; errors of profiler_describe(). */
 int capturer_keep(struct capturer *capturer, const struct capture_order *order, const struct capturer_world *world);
 /* Samples may have come. */
 void capturer_turn(struct capturer *capturer, const struct capturer_world *world);

@@ -35,7 +35,6 @@ static struct capturer_world captured_world(const struct world *world)
 {
 	return (struct capturer_world){
 		.profiler = world->profiler,
-		.history = &world->history,
 		.clock = &world->clock,
 		.tree = world->tree,
 	};
@@ -58,6 +57,21 @@ static const char *sampled_event_of(const struct config_capture *config)
 	return config->event.text && *config->event.text ? config->event.text : PROFILE_CPU_CLOCK;
 }
 
+/* The values of the capture's counter come from the history, which the profiler does not know. Without memory for them,
+ * the capture has none. */
+static void begin_values(struct world *world, const struct capture_order *order)
+{
+	const struct capture_values capture = {
+		.id = order->id,
+		.cgroup = order->cgroup,
+		.counter = order->counter,
+		.from = order->time > order->before ? order->time - order->before : 0,
+		.to = order->time + order->after,
+	};
+
+	(void)capture_values_add(&world->values, &capture);
+}
+
 /* Has the samples of a target kept. */
 static enum due_answer order_capture(void *userdata, const struct watched_rule *rule, const struct due_target *target)
 {
@@ -65,8 +79,11 @@ static enum due_answer order_capture(void *userdata, const struct watched_rule *
 	const struct capturer_world captured = captured_world(world);
 	const struct config_capture *config = rule->config;
 	const char *unit = event_unit_name(target->event->unit);
+	uint64_t shown = clock_steps_shown(&world->clock, clock_steps_moment(&world->clock, target->now));
+	_cleanup_(freep) char *id = capture_values_new_id(&world->values, rule->name, shown);
 	struct reason reason;
 	const struct capture_order order = {
+		.id = id,
 		.rule = rule->name,
 		.when = rule->when,
 		.cgroup = target->identity ? target->identity->label : NULL,
@@ -88,8 +105,15 @@ static enum due_answer order_capture(void *userdata, const struct watched_rule *
 	int r;
 
 	capture_rule_explain(&reason, rule, target);
-	r = capturer_keep(world->capturer, &order, &captured);
+	r = id ? capturer_keep(world->capturer, &order, &captured) : -ENOMEM;
+	if (r == 0)
+		begin_values(world, &order);
 	return r == 0 ? DUE_TAKEN : r == -EACCES ? DUE_IGNORED : DUE_NOT_NOW;
+}
+
+static bool is_kept(const void *userdata, const char *id)
+{
+	return captures_find(userdata, id);
 }
 
 void world_tick_captures(struct world *world)
@@ -97,6 +121,8 @@ void world_tick_captures(struct world *world)
 	if (world->rules.nr)
 		capture_rules_tick(&world->rules, world->session, clock_monotonic_ns(),
 				   world->profiler ? NULL : why_no_profiler(world), order_capture, world);
+	capture_values_trim(&world->values, is_kept, capturer_captures(world->capturer));
+	capture_values_take(&world->values, &world->history);
 }
 
 /* -ENOMEM: there are no rules any more. */
@@ -305,6 +331,11 @@ int world_list_captures(const struct world *world, struct buf *out)
 	if (r == 0)
 		capture_list_json(out, capturer_captures(world->capturer), files, nr_files);
 	return buf_finish(out, r);
+}
+
+const struct capture_values_list *world_capture_values(const struct world *world)
+{
+	return &world->values;
 }
 
 bool world_capture_rule(const struct world *world, size_t i, struct capture_rule_info *ret)

@@ -55,6 +55,7 @@ struct profile_question {
 
 /* A capture: samples that are to be kept, and why. Texts are borrowed. */
 struct capture_order {
+	const char *id;		 /* for users and files; no other capture has it */
 	const char *rule, *when; /* the name of the rule's section, and the rule */
 	const char *cgroup;	 /* label; NULL: all CPUs together */
 	uint64_t cgroup_id;

@@ -10,6 +10,7 @@
 #include "base/host/busy.h"
 #include "base/util/clock-steps.h"
 #include "counting/alarm/capture-rules.h"
+#include "counting/alarm/capture-values.h"
 #include "counting/history/history.h"
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
@@ -39,6 +40,7 @@ struct world {
 	struct reason profile_problem;	/* … it can't be on; "": nothing is wrong */
 	uint64_t sampled;		/* without a profiler: until when there was one that is missed; 0: none */
 	struct capture_rules rules;
+	struct capture_values_list values; /* of captures */
 	struct capturer *capturer;
 
 	/* Cgroups. */

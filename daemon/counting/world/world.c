@@ -56,6 +56,7 @@ struct world *world_free(struct world *world)
 	snapshot_unref(world->latest);
 	history_release(&world->history);
 	capture_rules_release(&world->rules);
+	capture_values_release(&world->values);
 	capturer_free(world->capturer);
 	profiler_free(world->profiler);
 	admission_release(&world->admission);

@@ -20,6 +20,7 @@
 #include "counting/world/machine.h"
 #include "profiler/protocol.h"
 
+struct capture_values_list;
 struct captures;
 struct world;
 
@@ -110,6 +111,8 @@ int world_answer(const struct world *world, const struct profile_question *quest
 /* Appends the captures in memory and on disk, as capture_list_json() does. It reads the disk. -ENOMEM, with out
  * released. */
 int world_list_captures(const struct world *world, struct buf *out);
+/* Of all captures, up to the end of the last interval. Stays at its place for the world's life. */
+const struct capture_values_list *world_capture_values(const struct world *world);
 /* Number i of the rules that make captures; false after the last. */
 bool world_capture_rule(const struct world *world, size_t i, struct capture_rule_info *ret);
 /* A sentence on captures that were made since the last call, or "". */

@@ -64,18 +64,6 @@ static void append_time(struct buf *out, const char *name, const struct capture_
 		buf_double(out, (double)capture_shown(cause, time) / NS_PER_S);
 }
 
-static void append_points(struct buf *out, const struct capture *capture)
-{
-	buf_str(out, ",\"values\":[");
-	for (size_t i = 0; i < capture->nr_points; i++) {
-		buf_str(out, i ? ",{\"time\":" : "{\"time\":");
-		buf_double(out, (double)capture->points[i].end / NS_PER_S);
-		append_measure(out, "rate", capture->points[i].rate);
-		buf_char(out, '}');
-	}
-	buf_char(out, ']');
-}
-
 static void append_capture(struct buf *out, const struct capture *capture)
 {
 	const struct capture_cause *cause = &capture->cause;
@@ -90,7 +78,6 @@ static void append_capture(struct buf *out, const struct capture *capture)
 	append_text(out, "unit", cause->unit);
 	append_measure(out, "value", cause->value);
 	append_measure(out, "threshold", cause->threshold);
-	append_points(out, capture);
 	append_time(out, "time", cause, cause->time);
 	append_time(out, "from", cause, cause->from);
 	append_time(out, "to", cause, cause->to);
@@ -111,7 +98,7 @@ void capture_list_json(struct buf *out, const struct captures *captures, const s
 {
 	const struct capture *capture;
 
-	buf_printf(out, "\"bytes\":%zu,\"limit\":%zu,\"dropped\":%" PRIu64 ",\"captures\":[", captures_bytes(captures),
+	buf_printf(out, "{\"bytes\":%zu,\"limit\":%zu,\"dropped\":%" PRIu64 ",\"captures\":[", captures_bytes(captures),
 		   captures->limit, captures->dropped);
 	TAILQ_FOREACH(capture, &captures->all, in_all) {
 		if (capture != TAILQ_FIRST(&captures->all))
@@ -125,5 +112,5 @@ void capture_list_json(struct buf *out, const struct captures *captures, const s
 		append_u64(out, "bytes", files[i].bytes);
 		buf_char(out, '}');
 	}
-	buf_char(out, ']');
+	buf_str(out, "]}");
 }

@@ -2,13 +2,10 @@
 
 #include "profiler/capture/captures.h"
 
-#include "base/util/clock.h"
 #include "profiler/answer/answer.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 void captures_init(struct captures *captures, size_t limit)
 {
@@ -61,7 +58,6 @@ static struct capture *capture_free(struct capture *capture)
 		return NULL;
 	archive_free(capture->archive);
 	texts_release(&capture->cause);
-	free(capture->points);
 	free(capture->id);
 	free(capture);
 	return NULL;
@@ -73,18 +69,7 @@ uint64_t capture_shown(const struct capture_cause *cause, uint64_t time)
 	return clock_steps_shown(&cause->clock, clock_steps_moment(&cause->clock, time));
 }
 
-static char *make_id(const struct capture_cause *cause, uint64_t number)
-{
-	time_t seconds = (time_t)(capture_shown(cause, cause->time) / NS_PER_S);
-	char when[32] = "", *id;
-	struct tm utc;
-
-	if (gmtime_r(&seconds, &utc))
-		(void)strftime(when, sizeof(when), "%Y%m%dT%H%M%SZ", &utc);
-	return asprintf(&id, "%s-%s-%" PRIu64, cause->rule, when, number) < 0 ? NULL : id;
-}
-
-static int capture_new(struct capture **ret, const struct capture_cause *cause, size_t limit, uint64_t number)
+static int capture_new(struct capture **ret, const char *id, const struct capture_cause *cause, size_t limit)
 {
 	_cleanup_(capture_freep) struct capture *capture = calloc(1, sizeof(*capture));
 	int r;
@@ -94,7 +79,7 @@ static int capture_new(struct capture **ret, const struct capture_cause *cause, 
 	r = copy_texts(&capture->cause, cause);
 	if (r == 0)
 		r = archive_new(&capture->archive, limit);
-	capture->id = make_id(cause, number);
+	capture->id = strdup(id);
 	capture->raised_number = -1;
 	capture->keep = UINT64_MAX;
 	if (r < 0 || !capture->id)
@@ -122,10 +107,9 @@ static size_t overhead_bytes(const struct capture *capture)
 {
 	const struct capture_cause *cause = &capture->cause;
 
-	return sizeof(*capture) + capture->nr_points * sizeof(*capture->points) + text_bytes(capture->id) +
-	       text_bytes(cause->rule) + text_bytes(cause->when) + text_bytes(cause->cgroup) +
-	       text_bytes(cause->counter) + text_bytes(cause->reason) + text_bytes(cause->measure.event) +
-	       text_bytes(cause->key);
+	return sizeof(*capture) + text_bytes(capture->id) + text_bytes(cause->rule) + text_bytes(cause->when) +
+	       text_bytes(cause->cgroup) + text_bytes(cause->counter) + text_bytes(cause->reason) +
+	       text_bytes(cause->measure.event) + text_bytes(cause->key);
 }
 
 size_t capture_bytes(const struct capture *capture)
@@ -136,7 +120,7 @@ size_t capture_bytes(const struct capture *capture)
 /* The most that one that has not settled may take. */
 static size_t reserved_bytes(const struct capture *capture)
 {
-	return overhead_bytes(capture) + capture->archive->limit + CAPTURE_POINTS_MAX * sizeof(*capture->points);
+	return overhead_bytes(capture) + capture->archive->limit;
 }
 
 size_t captures_bytes(const struct captures *captures)
@@ -196,22 +180,23 @@ void captures_set_limit(struct captures *captures, size_t limit)
 	(void)make_room(captures, 0);
 }
 
-int captures_add(struct captures *captures, const struct capture_cause *cause, struct capture **ret)
+int captures_add(struct captures *captures, const char *id, const struct capture_cause *cause, struct capture **ret)
 {
 	size_t limit = captures->limit / CAPTURE_SHARE;
 	struct capture *capture;
 	int r;
 
+	if (captures_find(captures, id))
+		return -EEXIST;
 	if (captures->nr_unsettled >= CAPTURES_RUNNING_MAX)
 		return -EBUSY;
-	r = capture_new(&capture, cause, limit, captures->ever + 1);
+	r = capture_new(&capture, id, cause, limit);
 	if (r < 0)
 		return r;
 	if (!make_room(captures, reserved_bytes(capture))) {
 		capture_free(capture);
 		return -EBUSY;
 	}
-	captures->ever++;
 	captures->nr++;
 	captures->nr_unsettled++;
 	TAILQ_INSERT_TAIL(&captures->all, capture, in_all);

@@ -20,8 +20,6 @@
 #define CAPTURES_RUNNING_MAX 4
 #define CAPTURE_SHARE 8
 
-#define CAPTURE_POINTS_MAX PROFILE_SLOTS_MAX
-
 enum capture_state {
 	CAPTURE_RUNNING,
 	CAPTURE_SETTLING, /* its stretch is over */
@@ -34,12 +32,6 @@ enum capture_disk {
 	CAPTURE_TO_BE_SAVED,
 	CAPTURE_SAVED,
 	CAPTURE_SAVE_FAILED,
-};
-
-/* A rate of the counter. */
-struct capture_point {
-	uint64_t end; /* CLOCK_REALTIME ns of its slot, as it was shown then */
-	double rate;  /* NAN: not known */
 };
 
 /* Why there is a capture, and of what. */
@@ -59,7 +51,7 @@ struct capture_cause {
 };
 
 struct capture {
-	char *id;		    /* for users and files: the section's name, the time, and a number */
+	char *id;		    /* the order's */
 	struct capture_cause cause; /* with texts of its own */
 	enum capture_state state;
 	enum capture_disk disk;
@@ -73,8 +65,6 @@ struct capture {
 	struct reason raise_problem;
 
 	uint64_t settle_until; /* CLOCK_MONOTONIC ns */
-	struct capture_point *points;
-	size_t nr_points;
 	TAILQ_ENTRY(capture) in_all;
 };
 
@@ -84,7 +74,7 @@ struct captures {
 	size_t limit;		 /* bytes */
 	struct capture_list all; /* oldest first */
 	size_t nr, nr_unsettled;
-	uint64_t ever, dropped;
+	uint64_t dropped;
 };
 
 void captures_init(struct captures *captures, size_t limit);
@@ -93,9 +83,9 @@ void captures_release(struct captures *captures);
 /* Another limit: what is too much is dropped. */
 void captures_set_limit(struct captures *captures, size_t limit);
 
-/* Adds one that runs. Its texts are copied; the oldest that have settled make room. -EBUSY: there are too many that
- * have not settled, or there is no room beside them; -ENOMEM. */
-int captures_add(struct captures *captures, const struct capture_cause *cause, struct capture **ret);
+/* Adds one that runs. Its texts are copied; the oldest that have settled make room. -EEXIST: there is one with that id;
+ * -EBUSY: there are too many that have not settled, or there is no room beside them; -ENOMEM. */
+int captures_add(struct captures *captures, const char *id, const struct capture_cause *cause, struct capture **ret);
 
 /* It will not grow any more. */
 void captures_settle(struct captures *captures, struct capture *capture);

@@ -260,6 +260,7 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 		.ready = source_ready,
 		.scraped = source_scraped,
 		.history = world_history(service->world),
+		.values = world_capture_values(service->world),
 		.clock = world_clock(service->world),
 		.info = world_info(service->world),
 		.stats = &service->self.web,

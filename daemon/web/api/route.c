@@ -3,10 +3,10 @@
 #include "web/api/route.h"
 
 #include "base/util/clock.h"
-#include "base/util/escape.h"
 #include "base/util/glob.h"
 #include "base/util/gzip.h"
 #include "web/api/accept.h"
+#include "web/api/captures-route.h"
 #include "web/api/openapi.h"
 #include "web/api/profile-route.h"
 #include "web/api/query.h"
@@ -15,7 +15,6 @@
 #include "web/page/page.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,38 +303,9 @@ static int capture_respond(struct response *ret, struct routed_request *request)
 	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_CAPTURE);
 }
 
-static void append_rule(struct buf *out, const struct capture_rule_info *rule)
-{
-	buf_str(out, "{\"name\":");
-	escape_json_string(out, rule->name);
-	buf_str(out, ",\"when\":");
-	escape_json_string(out, rule->when);
-	buf_str(out, ",\"problem\":");
-	if (*rule->problem)
-		escape_json_string(out, rule->problem);
-	else
-		buf_str(out, "null");
-	buf_printf(out, ",\"captures\":%" PRIu64 ",\"passed_over\":%" PRIu64 "}", rule->captures, rule->passed_over);
-}
-
-/* The rules, and the captures that the profiler has. */
 static int captures_respond(struct response *ret, struct routed_request *request)
 {
-	const struct web_source *source = request->source;
-	struct buf *out = &ret->body;
-	struct capture_rule_info rule;
-	int r;
-
-	buf_str(out, "{\"rules\":[");
-	for (size_t i = 0; source->rule(source->userdata, i, &rule); i++) {
-		if (i)
-			buf_char(out, ',');
-		append_rule(out, &rule);
-	}
-	buf_str(out, "],");
-	r = source->captures(source->userdata, out);
-	buf_str(out, "}\n");
-	return buf_finish(out, r);
+	return captures_route_respond(ret, request->source);
 }
 
 static int healthy_respond(struct response *ret, struct routed_request *request)

@@ -8,6 +8,7 @@
 
 #include "base/util/buf.h"
 #include "base/util/reason.h"
+#include "counting/alarm/capture-values.h"
 #include "counting/history/history.h"
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
@@ -21,8 +22,8 @@ struct web_source {
 	/* Appends the answer to a question about samples: see world_answer(). It may take long, and changes
 	 * nothing, so that it can be called in a child (work-child.h). */
 	int (*answer)(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why);
-	/* Appends the captures that there are: see world_list_captures(). It reads the disk, and is called in a child.
-	 * -ENOMEM. */
+	/* Appends the captures that there are, as a JSON object without rules and values: see world_list_captures(). It
+	 * reads the disk, and is called in a child. -ENOMEM. */
 	int (*captures)(void *userdata, struct buf *out);
 	/* Number i of the rules that make captures; false after the last. */
 	bool (*rule)(void *userdata, size_t i, struct capture_rule_info *ret);
@@ -30,9 +31,10 @@ struct web_source {
 	bool (*ready)(void *userdata, struct reason *why);
 	/* Called for each snapshot served. written: it was written for this response, and not found in the cache. */
 	void (*scraped)(void *userdata, bool written);
-	const struct history *history;	 /* borrowed */
-	const struct clock_steps *clock; /* borrowed */
-	const struct machine_info *info; /* borrowed; current when a snapshot has been taken */
-	struct web_stats *stats;	 /* borrowed; the web keeps them up to date */
+	const struct history *history;		  /* borrowed */
+	const struct capture_values_list *values; /* borrowed */
+	const struct clock_steps *clock;	  /* borrowed */
+	const struct machine_info *info;	  /* borrowed; current when a snapshot has been taken */
+	struct web_stats *stats;		  /* borrowed; the web keeps them up to date */
 	void *userdata;
 };

@@ -42,7 +42,7 @@ static void add_sample(struct archive *archive, uint64_t time, const char *funct
 }
 
 /* A capture whose trigger was a minute ago, with samples 10 s before and after. */
-static struct capture *add_capture(struct fake_source *fake, const char *cgroup)
+static struct capture *add_capture(struct fake_source *fake, const char *id, const char *cgroup)
 {
 	uint64_t time = clock_monotonic_ns() - 60 * SECOND;
 	const struct capture_cause cause = {
@@ -63,11 +63,25 @@ static struct capture *add_capture(struct fake_source *fake, const char *cgroup)
 	};
 	struct capture *capture;
 
-	assert_int_equal(captures_add(&fake->captures, &cause, &capture), 0);
+	assert_int_equal(captures_add(&fake->captures, id, &cause, &capture), 0);
 	add_sample(capture->archive, time - 10 * SECOND, "before");
 	add_sample(capture->archive, time + 10 * SECOND, "after");
 	add_sample(capture->archive, time + 11 * SECOND, "after");
 	return capture;
+}
+
+/* Two values: one that is not known, and the rate. */
+static void add_values(struct fake_source *fake, const char *id, double rate)
+{
+	const struct capture_values capture = { .id = id, .counter = "task-clock" };
+	struct capture_values *values = &fake->values.items[fake->values.nr];
+
+	assert_int_equal(capture_values_add(&fake->values, &capture), 0);
+	values->points = calloc(2, sizeof(*values->points));
+	assert_non_null(values->points);
+	values->points[0] = (struct capture_point){ .end = SECOND, .rate = NAN };
+	values->points[1] = (struct capture_point){ .end = 1700000000 * SECOND + SECOND / 8, .rate = rate };
+	values->nr_points = 2;
 }
 
 static int setup(void **state)
@@ -100,13 +114,11 @@ static void test_list(void **state)
 	fake->rules[0] = (struct capture_rule_info){ .name = "busy", .when = "w", .problem = "", .captures = 1 };
 	fake->rules[1] = (struct capture_rule_info){ .name = "b", .when = "w", .problem = "p", .passed_over = 2 };
 	fake->nr_rules = 2;
-	capture = add_capture(fake, "/a");
-	capture->points = calloc(2, sizeof(*capture->points));
-	capture->points[0] = (struct capture_point){ .end = SECOND, .rate = NAN };
-	capture->points[1] = (struct capture_point){ .end = 2 * SECOND, .rate = 0.5 };
-	capture->nr_points = 2;
+	capture = add_capture(fake, "busy-1", "/a");
+	add_values(fake, "other", 1);
+	add_values(fake, "busy-1", 0.1);
 	captures_settle(&fake->captures, capture);
-	(void)add_capture(fake, NULL);
+	(void)add_capture(fake, "busy-2", NULL);
 	json = ask_route_json(fake, "/api/v1/captures");
 	assert_true(json_is_null(json_object_get(json_array_get(json_object_get(json, "rules"), 0), "problem")));
 	assert_string_equal(
@@ -119,18 +131,22 @@ static void test_list(void **state)
 		    0.01);
 	assert_true(fabs(number_of(one, "to") - number_of(one, "from") - 35) < 0.01);
 	assert_int_equal(number_of(one, "samples"), 3);
+	assert_int_equal(json_array_size(json_object_get(one, "values")), 2);
 	assert_true(json_is_null(json_object_get(json_array_get(json_object_get(one, "values"), 0), "rate")));
+	assert_true(number_of(json_array_get(json_object_get(one, "values"), 1), "rate") == 0.1);
+	assert_true(number_of(json_array_get(json_object_get(one, "values"), 1), "time") == 1700000000.125);
 	assert_true(json_is_null(json_object_get(one, "raised_from")));
 	one = json_array_get(json_object_get(json, "captures"), 1);
 	assert_string_equal(json_string_value(json_object_get(one, "state")), "running");
 	assert_true(json_is_null(json_object_get(one, "cgroup")));
+	assert_int_equal(json_array_size(json_object_get(one, "values")), 0);
 	json_decref(json);
 }
 
 static void test_one(void **state)
 {
 	struct fake_source *fake = *state;
-	const struct capture *capture = add_capture(fake, "/a");
+	const struct capture *capture = add_capture(fake, "busy-1", "/a");
 	static const struct {
 		const char *query, *expected;
 	} cases[] = {
@@ -157,7 +173,7 @@ static void test_one(void **state)
 static void test_clock_is_set(void **state)
 {
 	struct fake_source *fake = *state;
-	struct capture *capture = add_capture(fake, "/a");
+	struct capture *capture = add_capture(fake, "busy-1", "/a");
 	_cleanup_(freep) char *body = NULL;
 	json_t *list, *tree;
 	char target[256];
@@ -195,7 +211,7 @@ static void test_saved(void **state)
 static void test_errors(void **state)
 {
 	struct fake_source *fake = *state;
-	const struct capture *capture = add_capture(fake, "/a");
+	const struct capture *capture = add_capture(fake, "busy-1", "/a");
 	static const struct {
 		const char *query, *expected;
 	} cases[] = {

@@ -235,12 +235,17 @@ static struct capture_cause cause_of(const char *rule)
 	};
 }
 
+/* Under an id of its own. */
 static struct capture *begin(struct captures *captures, const char *rule)
 {
 	const struct capture_cause cause = cause_of(rule);
 	struct capture *capture = NULL;
+	static unsigned number;
+	char id[64];
 
-	assert_int_equal(captures_add(captures, &cause, &capture), 0);
+	(void)snprintf(id, sizeof(id), "%s-%u", rule, ++number);
+	assert_int_equal(captures_add(captures, id, &cause, &capture), 0);
+	assert_string_equal(capture->id, id);
 	return capture;
 }
 
@@ -248,17 +253,18 @@ static void test_captures(void **state)
 {
 	struct archive *from = new_archive(1 << 20);
 	struct profile_query query = { .to = UINT64_MAX, .event = "any", .from = 95 * SECOND };
+	const struct capture_cause cause = cause_of("busy-one");
 	struct profile_measure measure;
 	struct captures captures;
-	struct capture *capture;
+	struct capture *capture, *other;
 	struct profile *profile;
 
 	(void)state;
 	captures_init(&captures, 8 << 20);
 	capture = begin(&captures, "busy-one");
-	assert_string_equal(capture->id, "busy-one-20231114T221320Z-1");
 	assert_ptr_equal(captures_find(&captures, capture->id), capture);
 	assert_null(captures_find(&captures, "busy-one"));
+	assert_int_equal(captures_add(&captures, capture->id, &cause, &other), -EEXIST);
 	for (uint64_t ms = 80000; ms < 120000; ms += 1000)
 		add(from, "e", ms, "/a", 0x100);
 	copy_all(&capture->extract, capture->archive, from);
@@ -296,7 +302,7 @@ static void test_young(void **state)
 	(void)state;
 	cause.measure.since = 97 * SECOND;
 	captures_init(&captures, 8 << 20);
-	assert_int_equal(captures_add(&captures, &cause, &capture), 0);
+	assert_int_equal(captures_add(&captures, "a-1", &cause, &capture), 0);
 	assert_int_equal(capture_ask(capture, &query, &profile, &measure), 0);
 	assert_int_equal(measure.since, 97 * SECOND);
 	assert_int_equal(profile->from, 97 * SECOND);
@@ -387,7 +393,7 @@ static void test_memory(void **state)
 	assert_ptr_equal(TAILQ_LAST(&captures.all, capture_list), capture);
 	for (int i = 0; i < CAPTURES_RUNNING_MAX; i++)
 		running[i] = begin(&captures, "b");
-	assert_int_equal(captures_add(&captures, &cause, &capture), -EBUSY);
+	assert_int_equal(captures_add(&captures, "a-1", &cause, &capture), -EBUSY);
 	captures_keep(&captures, "b", 1);
 	for (int i = 0; i < CAPTURES_RUNNING_MAX; i++)
 		assert_ptr_equal(captures_find(&captures, running[i]->id), running[i]);

@@ -164,6 +164,7 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 		.ready = fake_ready,
 		.scraped = fake_scraped,
 		.history = &fake->history,
+		.values = &fake->values,
 		.clock = &fake->clock,
 		.info = &fake->info,
 		.stats = &fake->stats,
@@ -177,6 +178,7 @@ void fake_source_free(struct fake_source *fake)
 	snapshot_unref(fake->snapshot);
 	archive_free(fake->archive);
 	captures_release(&fake->captures);
+	capture_values_release(&fake->values);
 	history_release(&fake->history);
 	free(fake);
 }

@@ -21,14 +21,15 @@ struct fake_gate {
 struct fake_source {
 	struct web_source source;
 	struct snapshot *snapshot;
-	int snapshot_error;	  /* what asking for it returns; 0: it is there */
-	struct archive *archive;  /* empty, for the test to fill */
-	int profile_error;	  /* what asking for a profile returns */
-	struct fake_gate *gate;	  /* NULL: there is none */
-	struct captures captures; /* none, for the test to add */
-	struct history history;	  /* empty */
-	struct clock_steps clock; /* read once */
-	const char *saved;	  /* the id of a capture on disk; NULL: there is none */
+	int snapshot_error;		   /* what asking for it returns; 0: it is there */
+	struct archive *archive;	   /* empty, for the test to fill */
+	int profile_error;		   /* what asking for a profile returns */
+	struct fake_gate *gate;		   /* NULL: there is none */
+	struct captures captures;	   /* none, for the test to add */
+	struct capture_values_list values; /* none */
+	struct history history;		   /* empty */
+	struct clock_steps clock;	   /* read once */
+	const char *saved;		   /* the id of a capture on disk; NULL: there is none */
 	struct capture_rule_info rules[2];
 	size_t nr_rules;
 	bool ready;
