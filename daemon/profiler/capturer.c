@@ -47,18 +47,14 @@ struct capturer *capturer_free(struct capturer *capturer)
 
 static void raise_rate(struct capture *capture, const struct capture_order *order, const struct capturer_world *world)
 {
-	const struct cgroup *cgroup = order->cgroup && world->tree ? cgroup_tree_find(world->tree, order->cgroup_id) :
-								     NULL;
-	_cleanup_(closep) int fd = -1;
-	int number = 0;
+	int number;
 
-	if (order->cgroup)
-		fd = cgroup ? cgroup_open(world->tree, cgroup) : -ENOENT;
-	if (order->cgroup && fd < 0)
-		number = reason_set(&capture->raise_problem, fd, "its directory can't be opened: %s", strerror(-fd));
-	if (number == 0)
-		number = profiler_raise(world->profiler, capture->cause.measure.event, order->rate, fd, capture->id,
-					&capture->raise_problem);
+	if (order->cgroup && order->cgroup_fd < 0) {
+		reason_set(&capture->raise_problem, 0, "its directory can't be opened: %s", order->cgroup_problem);
+		return;
+	}
+	number = profiler_raise(world->profiler, capture->cause.measure.event, order->rate, order->cgroup_fd,
+				capture->id, &capture->raise_problem);
 	if (number < 0)
 		return;
 	capture->raised_number = number;

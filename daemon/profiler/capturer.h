@@ -11,7 +11,6 @@
  * off, captures are dropped too.
  */
 
-#include "base/cgroup/tree.h"
 #include "counting/snapshot/self-stats.h"
 #include "profiler/capture/captures.h"
 #include "profiler/profiler.h"
@@ -23,7 +22,6 @@ struct capturer;
 struct capturer_world {
 	struct profiler *profiler; /* NULL: nothing is sampled */
 	const struct clock_steps *clock;
-	const struct cgroup_tree *tree; /* or NULL */
 };
 
 /* -ENOMEM. */

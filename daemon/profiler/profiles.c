@@ -36,7 +36,6 @@ static struct capturer_world captured_world(const struct world *world)
 	return (struct capturer_world){
 		.profiler = world->profiler,
 		.clock = &world->clock,
-		.tree = world->tree,
 	};
 }
 
@@ -72,6 +71,19 @@ static void begin_values(struct world *world, const struct capture_order *order)
 	(void)capture_values_add(&world->values, &capture);
 }
 
+/* Opens the directory of a cgroup, of which samples are to be taken at a higher rate. -1 with the reason: it can't be
+ * opened. */
+static int open_directory(const struct world *world, const struct cgroup_identity *identity, const char **ret_problem)
+{
+	const struct cgroup *cgroup = world->tree ? cgroup_tree_find(world->tree, identity->id) : NULL;
+	int fd = cgroup ? cgroup_open(world->tree, cgroup) : -ENOENT;
+
+	if (fd >= 0)
+		return fd;
+	*ret_problem = strerror(-fd);
+	return -1;
+}
+
 /* Has the samples of a target kept. */
 static enum due_answer order_capture(void *userdata, const struct watched_rule *rule, const struct due_target *target)
 {
@@ -81,13 +93,13 @@ static enum due_answer order_capture(void *userdata, const struct watched_rule *
 	const char *unit = event_unit_name(target->event->unit);
 	uint64_t shown = clock_steps_shown(&world->clock, clock_steps_moment(&world->clock, target->now));
 	_cleanup_(freep) char *id = capture_values_new_id(&world->values, rule->name, shown);
+	_cleanup_(closep) int fd = -1;
 	struct reason reason;
-	const struct capture_order order = {
+	struct capture_order order = {
 		.id = id,
 		.rule = rule->name,
 		.when = rule->when,
 		.cgroup = target->identity ? target->identity->label : NULL,
-		.cgroup_id = target->identity ? target->identity->id : 0,
 		.counter = rule->rule.event,
 		.unit = unit[0] ? unit : "count",
 		.reason = reason.text,
@@ -105,6 +117,9 @@ static enum due_answer order_capture(void *userdata, const struct watched_rule *
 	int r;
 
 	capture_rule_explain(&reason, rule, target);
+	if (config->rate && target->identity)
+		fd = open_directory(world, target->identity, &order.cgroup_problem);
+	order.cgroup_fd = fd;
 	r = id ? capturer_keep(world->capturer, &order, &captured) : -ENOMEM;
 	if (r == 0)
 		begin_values(world, &order);

@@ -55,13 +55,14 @@ struct profile_question {
 
 /* A capture: samples that are to be kept, and why. Texts are borrowed. */
 struct capture_order {
-	const char *id;		 /* for users and files; no other capture has it */
-	const char *rule, *when; /* the name of the rule's section, and the rule */
-	const char *cgroup;	 /* label; NULL: all CPUs together */
-	uint64_t cgroup_id;
-	const char *counter; /* the event of the rule */
-	const char *unit;    /* of its rate, per second */
-	const char *reason;  /* a sentence */
+	const char *id;		    /* for users and files; no other capture has it */
+	const char *rule, *when;    /* the name of the rule's section, and the rule */
+	const char *cgroup;	    /* label; NULL: all CPUs together */
+	int cgroup_fd;		    /* its directory, borrowed; -1: all CPUs, no rate, or it can't be opened */
+	const char *cgroup_problem; /* why it can't be opened; NULL: it is open, or not needed */
+	const char *counter;	    /* the event of the rule */
+	const char *unit;	    /* of its rate, per second */
+	const char *reason;	    /* a sentence */
 	double value, threshold;
 	uint64_t time;		  /* CLOCK_MONOTONIC ns */
 	uint64_t before, after;	  /* ns: the stretch is so much longer on both sides */
