@@ -233,7 +233,7 @@ struct captures *capturer_captures(struct capturer *capturer)
 	return &capturer->captures;
 }
 
-void capturer_stats(const struct capturer *capturer, struct profile_stats *ret)
+void capturer_stats(const struct capturer *capturer, struct profiler_stats *ret)
 {
 	ret->captures = capturer->captures.nr;
 	ret->capture_bytes = captures_bytes(&capturer->captures);

@@ -11,7 +11,6 @@
  * off, captures are dropped too.
  */
 
-#include "counting/snapshot/self-stats.h"
 #include "profiler/capture/captures.h"
 #include "profiler/profiler.h"
 #include "profiler/protocol.h"
@@ -50,4 +49,5 @@ void capturer_news(struct capturer *capturer, struct reason *news);
 
 /* They stay at their place for the capturer's life. */
 struct captures *capturer_captures(struct capturer *capturer);
-void capturer_stats(const struct capturer *capturer, struct profile_stats *ret);
+/* Those of captures; the others stay. */
+void capturer_stats(const struct capturer *capturer, struct profiler_stats *ret);

@@ -665,13 +665,12 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 	return 0;
 }
 
-void profiler_stats(const struct profiler *profiler, struct profile_stats *ret)
+void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 {
 	struct sampler_stats sampler = sampler_stats(profiler->sampler);
 	uint64_t oldest = archive_oldest(profiler->archive), now = clock_monotonic_ns();
 
-	*ret = (struct profile_stats){
-		.on = true,
+	*ret = (struct profiler_stats){
 		.samples = profiler->past.samples + sampler.samples,
 		.lost = profiler->past.lost + sampler.lost,
 		.unfollowed = profiler->past.lost_records + sampler.lost_records,
@@ -684,7 +683,6 @@ void profiler_stats(const struct profiler *profiler, struct profile_stats *ret)
 		.reach = oldest && now > oldest ? now - oldest : 0,
 		.cpu_ns = profiler->cpu_ns + resolver_cpu_ns(profiler->resolver),
 		.processes = processes_stats(profiler->processes).processes,
-		.fds = sampler.fds,
 	};
 }
 

@@ -22,8 +22,8 @@
 #include "base/util/async-close.h"
 #include "base/util/cpulist.h"
 #include "counting/event/env.h"
-#include "counting/snapshot/self-stats.h"
 #include "profiler/answer/query.h"
+#include "profiler/protocol.h"
 
 struct profile_event;
 struct profiler;
@@ -87,7 +87,8 @@ const struct profile_event *profiler_event(const struct profiler *profiler, cons
 int profiler_ask(const struct profiler *profiler, const char *event, const struct profile_query *query,
 		 struct profile **ret, struct profile_measure *ret_measure, struct reason *why);
 
-void profiler_stats(const struct profiler *profiler, struct profile_stats *ret);
+/* All but those of captures. */
+void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret);
 
 /* --- for captures (capturer.h) */
 

@@ -287,6 +287,32 @@ size_t world_nr_lost_profiles(const struct world *world)
 	return world->profiler ? profiler_nr_lost(world->profiler) : world->config->nr_profiles;
 }
 
+struct profile_stats world_profile_stats(const struct world *world)
+{
+	struct profiler_stats stats = {};
+
+	if (world->profiler)
+		profiler_stats(world->profiler, &stats);
+	capturer_stats(world->capturer, &stats);
+	return (struct profile_stats){
+		.samples = stats.samples,
+		.lost = stats.lost,
+		.unfollowed = stats.unfollowed,
+		.unsampled = stats.unsampled,
+		.throttled = stats.throttled,
+		.dropped = stats.dropped,
+		.bytes = stats.bytes,
+		.ring_bytes = stats.ring_bytes,
+		.gap_ns = stats.gap_ns,
+		.reach = stats.reach,
+		.cpu_ns = stats.cpu_ns,
+		.processes = stats.processes,
+		.captures = stats.captures,
+		.capture_bytes = stats.capture_bytes,
+		.captures_dropped = stats.captures_dropped,
+	};
+}
+
 /* --- questions */
 
 struct asked {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * All that the rest of the daemon knows of the profiler: the questions that it is asked, and the samples that it is
- * told to keep.
+ * All that the rest of the daemon knows of the profiler: the questions that it is asked, the samples that it is told to
+ * keep, and its statistics.
  */
 
 #include "base/util/clock-steps.h"
@@ -71,4 +71,21 @@ struct capture_order {
 	uint64_t rate;		  /* Hz at which it is sampled meanwhile; 0: as ever */
 	uint64_t keep;		  /* so many captures of the rule, with this one */
 	bool save;		  /* on disk, too */
+};
+
+/* Counters start at 0 with the profiler. */
+struct profiler_stats {
+	uint64_t samples;    /* taken */
+	uint64_t lost;	     /* samples that the kernel had no room for */
+	uint64_t unfollowed; /* records about processes and cgroups that it had no room for */
+	uint64_t unsampled;  /* periods that events have counted, and of which the kernel has made no sample */
+	uint64_t throttled;  /* times that the kernel paused sampling on a CPU */
+	uint64_t dropped;    /* samples that there was no memory for */
+	uint64_t bytes;	     /* memory of the samples, with stacks and names */
+	uint64_t ring_bytes; /* locked memory of the rings, which is not in the resident memory's bound */
+	uint64_t gap_ns;     /* in which nothing was sampled, since events were opened anew or no daemon ran */
+	uint64_t reach;	     /* ns: the age of the oldest sample */
+	uint64_t cpu_ns;     /* CPU time of the profiler and of children that name functions */
+	uint64_t processes;  /* whose mappings are known */
+	uint64_t captures, capture_bytes, captures_dropped; /* in memory; that went for others, or for the config */
 };

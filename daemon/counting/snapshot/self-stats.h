@@ -51,9 +51,8 @@ struct web_stats {
 	uint64_t answer_ns;	      /* CPU time of children that worked out responses, or saved captures */
 };
 
-/* Of continuous profiling; all 0 where it is off. */
+/* Of continuous profiling, as the profiler tells them; all 0 where it is off. */
 struct profile_stats {
-	bool on;
 	uint64_t samples;    /* taken */
 	uint64_t lost;	     /* samples that the kernel had no room for */
 	uint64_t unfollowed; /* records about processes and cgroups that it had no room for */
@@ -67,7 +66,6 @@ struct profile_stats {
 	uint64_t cpu_ns;     /* CPU time of the daemon and of children that name functions */
 	uint64_t processes;  /* whose mappings are known */
 	uint64_t captures, capture_bytes, captures_dropped; /* in memory; that went for others, or for the config */
-	uint64_t fds;
 };
 
 struct self_stats {

@@ -59,9 +59,7 @@ struct self_stats world_self_stats(const struct world *world, const struct self_
 	self.history_bytes = history_size(&world->history);
 	self.history_targets = world->history.nr_rows;
 	self.history_left_out = world->history.left_out;
-	if (world->profiler)
-		profiler_stats(world->profiler, &self.profile);
-	capturer_stats(world->capturer, &self.profile);
+	self.profile = world_profile_stats(world);
 	usage = process_usage_read(self.fds);
 	self.cpu_ns = usage.cpu_ns;
 	self.resident_bytes = usage.resident_bytes;

@@ -111,6 +111,9 @@ void world_follow_sample_rate(struct world *world, struct reason *news);
 /* Has it kept with the session until when samples were taken. */
 void world_note_sampled(struct world *world);
 
+/* The profiler's statistics, to be shown among the daemon's own. */
+struct profile_stats world_profile_stats(const struct world *world);
+
 /* The end of an interval, for captures. */
 void world_tick_captures(struct world *world);
 
