@@ -28,6 +28,7 @@ enum profile_form {
 	PROFILE_FORM_FOLDED,
 	PROFILE_FORM_PPROF,
 	PROFILE_FORM_SPEEDSCOPE,
+	PROFILE_FORM_CAPTURES, /* JSON: the captures that there are. Of the question, nothing but gzip counts */
 };
 
 /* A question about samples. Texts are borrowed. */
@@ -46,6 +47,7 @@ struct profile_question {
 	bool counted;		      /* weights of cgroups are to fit what their counters have counted */
 
 	enum profile_form form;
+	bool gzip;	      /* the document is to be compressed */
 	unsigned by;	      /* enum profile_by: of a tree */
 	double min;	      /* nodes of a tree with a smaller share of the whole are left out */
 	size_t limit;	      /* rows of the top; 0: all */

@@ -24,7 +24,6 @@ struct machine_info {
 	const char *part_of_tree;	   /* why the mount shows only a part of the tree; "": it shows all */
 	const char *no_crediting;   /* why cgroups are not counted by crediting, where that was asked for; or "" */
 	const char *cpus_problem;   /* why the CPUs may be incomplete: sysfs does not tell; "": they are not */
-	const char *no_profiles;    /* why profiles are asked for and can't be; or "" */
 	const char *no_names;	    /* why some containers have no names; or "" */
 	const struct cpulist *cpus; /* that are counted */
 };

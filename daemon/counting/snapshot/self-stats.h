@@ -48,7 +48,6 @@ struct web_stats {
 	uint64_t dropped_idle;	      /* idle for too long, or evicted for another */
 	uint64_t dropped_malformed;   /* the bytes received were no request */
 	uint64_t dropped_certificate; /* the client's certificate is not trusted, or there was none */
-	uint64_t answer_ns;	      /* CPU time of children that worked out responses, or saved captures */
 };
 
 /* Of continuous profiling, as the profiler tells them; all 0 where it is off. */
@@ -64,6 +63,7 @@ struct profile_stats {
 	uint64_t gap_ns;     /* in which nothing was sampled, since events were opened anew or no daemon ran */
 	uint64_t reach;	     /* ns: the age of the oldest sample */
 	uint64_t cpu_ns;     /* CPU time of the daemon and of children that name functions */
+	uint64_t answer_ns;  /* CPU time of working out answers and of saving captures */
 	uint64_t processes;  /* whose mappings are known */
 	uint64_t captures, capture_bytes, captures_dropped; /* in memory; that went for others, or for the config */
 };

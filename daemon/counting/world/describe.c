@@ -60,6 +60,7 @@ struct self_stats world_self_stats(const struct world *world, const struct self_
 	self.history_targets = world->history.nr_rows;
 	self.history_left_out = world->history.left_out;
 	self.profile = world_profile_stats(world);
+	self.profile.answer_ns = own ? own->profile.answer_ns : 0;
 	usage = process_usage_read(self.fds);
 	self.cpu_ns = usage.cpu_ns;
 	self.resident_bytes = usage.resident_bytes;

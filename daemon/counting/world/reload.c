@@ -94,7 +94,6 @@ void world_use(struct world *world, struct machine *machine, struct config *conf
 		.cpus_problem = machine->cpus_problem.text,
 		.no_names = container_finder_problem(world->finder),
 		.cpus = &machine->cpus,
-		.no_profiles = world->profile_problem.text,
 	};
 }
 

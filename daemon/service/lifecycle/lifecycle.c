@@ -4,6 +4,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/windowed-max.h"
+#include "service/lifecycle/answerer.h"
 #include "service/lifecycle/listener.h"
 #include "service/lifecycle/saver.h"
 #include "service/lifecycle/schedule.h"
@@ -26,6 +27,7 @@ struct service {
 	struct report *report;
 	struct saver *saver;
 	struct world *world;
+	struct answerer *answerer;
 	struct listener *listener;
 	struct schedule *schedule;
 	struct windowed_max lag; /* ns a turn of the loop */
@@ -35,6 +37,7 @@ struct service {
 static void release_service(struct service *service)
 {
 	listener_free(service->listener);
+	answerer_free(service->answerer);
 	schedule_free(service->schedule);
 	/* A restored session refers to the store. */
 	world_free(service->world);
@@ -86,25 +89,26 @@ static bool source_ready(void *userdata, struct reason *why)
 	return settled;
 }
 
-static void source_update_profiles(void *userdata)
+static int source_ask(void *userdata, const struct profile_question *question, web_answered_t answered, void *asker,
+		      struct reason *why)
 {
 	const struct service *service = userdata;
 
-	world_take_samples(service->world);
+	return answerer_ask(service->answerer, question, answered, asker, why);
 }
 
-static int source_answer(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why)
+static void source_cancel(void *userdata)
 {
 	const struct service *service = userdata;
 
-	return world_answer(service->world, question, out, why);
+	answerer_cancel(service->answerer);
 }
 
-static int source_captures(void *userdata, struct buf *out)
+static const char *source_no_profiles(void *userdata)
 {
 	const struct service *service = userdata;
 
-	return world_list_captures(service->world, out);
+	return world_profile_problem(service->world);
 }
 
 static bool source_rule(void *userdata, size_t i, struct capture_rule_info *ret)
@@ -253,9 +257,9 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 {
 	const struct web_source source = {
 		.snapshot = source_snapshot,
-		.update_profiles = source_update_profiles,
-		.answer = source_answer,
-		.captures = source_captures,
+		.ask = source_ask,
+		.cancel = source_cancel,
+		.no_profiles = source_no_profiles,
 		.rule = source_rule,
 		.ready = source_ready,
 		.scraped = source_scraped,
@@ -272,7 +276,8 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 
 	if (r < 0)
 		return r;
-	if (listener_new(&service->listener, service->loop, &source, passed) < 0)
+	if (answerer_new(&service->answerer, service->loop, service->world, &service->self.profile.answer_ns) < 0 ||
+	    listener_new(&service->listener, service->loop, &source, passed) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 	return listener_start(service->listener, config, options, why);
 }
@@ -288,7 +293,7 @@ static int start_counting(struct service *service, struct reason *why)
 	/* At the first cgroup an engine can have programs to load, which the loop is not to wait for. */
 	(void)world_admit(service->world, 0);
 	r = schedule_new(&service->schedule, service->loop, service->world, service->saver, service->report,
-			 &service->self.web.answer_ns);
+			 &service->self.profile.answer_ns);
 	if (r < 0)
 		return loop_error(why, r);
 	report_machine(service->world);

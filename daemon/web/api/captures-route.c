@@ -57,15 +57,10 @@ static bool add_values(json_t *captures, const struct capture_values_list *list)
 	return true;
 }
 
-int captures_route_respond(struct response *ret, const struct web_source *source)
+int captures_route_respond(struct response *ret, const struct web_source *source, const struct blob *list)
 {
-	_cleanup_(json_decref_pointer) json_t *root = NULL;
-	_cleanup_(buf_release) struct buf list = {};
-	int r = source->captures(source->userdata, &list);
+	_cleanup_(json_decref_pointer) json_t *root = json_loadb(list->data, list->len, 0, NULL);
 
-	if (r < 0)
-		return r;
-	root = json_loadb(list.data, list.len, 0, NULL);
 	if (!root || json_object_set_new(root, "rules", rules_json(source)) < 0 ||
 	    !add_values(json_object_get(root, "captures"), source->values))
 		return -ENOMEM;

@@ -6,8 +6,9 @@
  * and the values of each capture's counter.
  */
 
+#include "base/util/blob.h"
 #include "web/api/response.h"
 #include "web/api/source.h"
 
-/* Reads the disk. -ENOMEM, also if the list is not JSON. */
-int captures_route_respond(struct response *ret, const struct web_source *source);
+/* list: of the profiler (PROFILE_FORM_CAPTURES). -ENOMEM, also if it is not JSON. */
+int captures_route_respond(struct response *ret, const struct web_source *source, const struct blob *list);

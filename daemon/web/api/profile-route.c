@@ -5,11 +5,9 @@
 #include "base/util/clock.h"
 #include "base/util/text.h"
 #include "web/api/query.h"
-#include "web/api/request-target.h"
 
 #include <errno.h>
 #include <math.h>
-#include <microhttpd.h>
 #include <string.h>
 
 #define LAST_NS (300 * (uint64_t)NS_PER_S)
@@ -274,6 +272,16 @@ static void begin_question(struct profile_question *ret, const struct clock_step
 	}
 }
 
+int profile_route_question(struct profile_question *ret, struct parameters *ret_parameters, const char *target,
+			   const char *path, enum profile_route route, const struct clock_steps *clock,
+			   struct reason *why)
+{
+	int r = target_parameters(target, NULL, ret_parameters, why);
+
+	begin_question(ret, clock, route, path);
+	return r < 0 ? r : take_parameters(ret, ret_parameters, parameters_of_route[route], why);
+}
+
 /* --- the response */
 
 static const char *const types[] = {
@@ -282,30 +290,9 @@ static const char *const types[] = {
 	[PROFILE_FORM_PPROF] = "application/octet-stream", [PROFILE_FORM_SPEEDSCOPE] = RESPONSE_JSON_TYPE,
 };
 
-static unsigned error_status(int r, enum profile_route route, struct reason *why)
+void profile_route_respond(struct response *ret, const struct profile_question *question, struct blob *document)
 {
-	if (r == -ENOMEM)
-		reason_set(why, r, "out of memory");
-	if (r == -ENOENT && (route == PROFILE_ROUTE_PPROF || route == PROFILE_ROUTE_CAPTURE))
-		return MHD_HTTP_NOT_FOUND;
-	return r == -EINVAL || r == -E2BIG || r == -ENOENT ? MHD_HTTP_BAD_REQUEST : MHD_HTTP_SERVICE_UNAVAILABLE;
-}
-
-int profile_route_respond(struct response *ret, const struct web_source *source, const struct request_head *head,
-			  const char *path, enum profile_route route)
-{
-	_cleanup_(parameters_release) struct parameters parameters = {};
-	struct profile_question question;
-	struct reason why = {};
-	int r = target_parameters(head->target, NULL, &parameters, &why);
-
-	begin_question(&question, source->clock, route, path);
-	if (r == 0)
-		r = take_parameters(&question, &parameters, parameters_of_route[route], &why);
-	if (r == 0)
-		r = source->answer(source->userdata, &question, &ret->body, &why);
-	ret->type = types[question.form];
-	if (r < 0)
-		response_set_error(ret, path, error_status(r, route, &why), why.text);
-	return 0;
+	ret->type = types[question->form];
+	ret->encoding = question->gzip ? "gzip" : NULL;
+	ret->shared = blob_ref(document);
 }

@@ -18,7 +18,7 @@ void response_set_error(struct response *ret, const char *path, unsigned status,
 
 	response_release(ret);
 	ret->status = status;
-	ret->encoding = ret->vary = NULL;
+	ret->encoding = ret->vary = ret->retry_after = NULL;
 	ret->type = json ? RESPONSE_JSON_TYPE : RESPONSE_TEXT_TYPE;
 	buf_str(&ret->body, json ? "{\"error\":\"" : "");
 	/* The sentence may contain foreign text, cut in the middle of a character. */

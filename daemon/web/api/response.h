@@ -23,9 +23,14 @@ struct response {
 	const char *type;     /* Content-Type */
 	const char *encoding; /* Content-Encoding, or NULL */
 	const char *vary;     /* Vary, or NULL */
-	struct buf body;      /* of this response alone; empty where shared is set */
-	struct blob *shared;  /* a reference to a body from the cache, or NULL */
+	/* Retry-After, in seconds, if not that of all errors with its status; or NULL */
+	const char *retry_after;
+	struct buf body;     /* of this response alone; empty where shared is set */
+	struct blob *shared; /* a reference to a body from the cache, or NULL */
 };
+
+/* The Retry-After of an error that will be over in a moment. */
+#define RESPONSE_RETRY_SOON "1"
 
 /* Makes of a response an error below that path, in place of what it was. The sentence may contain foreign text. */
 void response_set_error(struct response *ret, const char *path, unsigned status, const char *sentence);

@@ -37,6 +37,9 @@ struct routed_request {
 	struct parameters parameters;
 	struct expose_query query; /* borrows from the parameters */
 	struct snapshot *snapshot; /* NULL where the route needs none */
+	/* Where the profiler is asked: the question, which borrows from path and parameters, and its answer. */
+	struct profile_question question;
+	struct blob *document; /* borrowed */
 };
 
 static void routed_request_release(struct routed_request *request)
@@ -262,8 +265,9 @@ static int cgroups_respond(struct response *ret, struct routed_request *request)
 static int status_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
 {
 	const struct routed_request *request = userdata;
+	const struct web_source *source = request->source;
 
-	return expose_json_status(out, snapshot, request->source->info);
+	return expose_json_status(out, snapshot, source->info, source->no_profiles(source->userdata));
 }
 
 static int status_respond(struct response *ret, struct routed_request *request)
@@ -275,37 +279,18 @@ static int status_respond(struct response *ret, struct routed_request *request)
 
 static int profile_respond(struct response *ret, struct routed_request *request)
 {
-	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_TREE);
+	profile_route_respond(ret, &request->question, request->document);
+	return 0;
 }
 
-static int profile_top_respond(struct response *ret, struct routed_request *request)
+static int captures_respond(struct response *ret, struct routed_request *request)
 {
-	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_TOP);
-}
-
-static int profile_heat_respond(struct response *ret, struct routed_request *request)
-{
-	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_HEAT);
-}
-
-static int pprof_respond(struct response *ret, struct routed_request *request)
-{
-	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_PPROF);
+	return captures_route_respond(ret, request->source, request->document);
 }
 
 static int openapi_respond(struct response *ret, struct routed_request *request)
 {
 	return response_set_constant(ret, request, openapi_json, openapi_json_size);
-}
-
-static int capture_respond(struct response *ret, struct routed_request *request)
-{
-	return profile_route_respond(ret, request->source, request->head, request->path, PROFILE_ROUTE_CAPTURE);
-}
-
-static int captures_respond(struct response *ret, struct routed_request *request)
-{
-	return captures_route_respond(ret, request->source);
 }
 
 static int healthy_respond(struct response *ret, struct routed_request *request)
@@ -335,29 +320,29 @@ struct route {
 	const char *type;
 	bool large; /* refused where too much waits to be sent */
 	bool needs_snapshot;
-	bool gzip;	 /* compressed for clients that accept that */
-	bool takes_long; /* a child works it out, which only reads memory, and files of captures */
+	bool gzip;				 /* compressed for clients that accept that */
+	enum profile_route asks;		 /* the profiler, before it responds; PROFILE_ROUTE_NONE: nobody */
 	const struct parameter_rule *parameters; /* NULL: a query is ignored, or the route's own matter */
 	int (*respond)(struct response *ret, struct routed_request *request);
 };
 
 static const struct route routes[] = {
-	{ "/", TYPE_HTML, false, false, true, false, NULL, page_respond },
-	{ "/metrics", TYPE_PROMETHEUS, true, true, true, false, metrics_parameters, metrics_respond },
-	{ "/api/v1/snapshot", TYPE_JSON, true, true, true, false, snapshot_parameters, snapshot_respond },
-	{ "/api/v1/events", TYPE_JSON, true, true, true, false, no_parameters, events_respond },
-	{ "/api/v1/cgroups", TYPE_JSON, true, true, true, false, no_parameters, cgroups_respond },
-	{ "/api/v1/history", TYPE_JSON, true, true, true, false, history_parameters, history_respond },
-	{ "/api/v1/status", TYPE_JSON, true, true, true, false, no_parameters, status_respond },
-	{ "/api/v1/profile", TYPE_JSON, true, false, true, true, NULL, profile_respond },
-	{ "/api/v1/profile/top", TYPE_JSON, true, false, true, true, NULL, profile_top_respond },
-	{ "/api/v1/profile/heat", TYPE_JSON, true, false, true, true, NULL, profile_heat_respond },
-	{ "/api/v1/captures", TYPE_JSON, true, false, true, true, no_parameters, captures_respond },
-	{ "/api/v1/captures/{id}", TYPE_JSON, true, false, true, true, NULL, capture_respond },
-	{ "/api/v1/openapi.json", TYPE_JSON, false, false, true, false, no_parameters, openapi_respond },
-	{ "/debug/pprof/{name}", TYPE_BYTES, true, false, false, true, NULL, pprof_respond },
-	{ "/-/healthy", TYPE_TEXT, false, false, false, false, NULL, healthy_respond },
-	{ "/-/ready", TYPE_TEXT, false, false, false, false, NULL, ready_respond },
+	{ "/", TYPE_HTML, false, false, true, PROFILE_ROUTE_NONE, NULL, page_respond },
+	{ "/metrics", TYPE_PROMETHEUS, true, true, true, PROFILE_ROUTE_NONE, metrics_parameters, metrics_respond },
+	{ "/api/v1/snapshot", TYPE_JSON, true, true, true, PROFILE_ROUTE_NONE, snapshot_parameters, snapshot_respond },
+	{ "/api/v1/events", TYPE_JSON, true, true, true, PROFILE_ROUTE_NONE, no_parameters, events_respond },
+	{ "/api/v1/cgroups", TYPE_JSON, true, true, true, PROFILE_ROUTE_NONE, no_parameters, cgroups_respond },
+	{ "/api/v1/history", TYPE_JSON, true, true, true, PROFILE_ROUTE_NONE, history_parameters, history_respond },
+	{ "/api/v1/status", TYPE_JSON, true, true, true, PROFILE_ROUTE_NONE, no_parameters, status_respond },
+	{ "/api/v1/profile", TYPE_JSON, true, false, true, PROFILE_ROUTE_TREE, NULL, profile_respond },
+	{ "/api/v1/profile/top", TYPE_JSON, true, false, true, PROFILE_ROUTE_TOP, NULL, profile_respond },
+	{ "/api/v1/profile/heat", TYPE_JSON, true, false, true, PROFILE_ROUTE_HEAT, NULL, profile_respond },
+	{ "/api/v1/captures", TYPE_JSON, true, false, true, PROFILE_ROUTE_CAPTURES, no_parameters, captures_respond },
+	{ "/api/v1/captures/{id}", TYPE_JSON, true, false, true, PROFILE_ROUTE_CAPTURE, NULL, profile_respond },
+	{ "/api/v1/openapi.json", TYPE_JSON, false, false, true, PROFILE_ROUTE_NONE, no_parameters, openapi_respond },
+	{ "/debug/pprof/{name}", TYPE_BYTES, true, false, false, PROFILE_ROUTE_PPROF, NULL, profile_respond },
+	{ "/-/healthy", TYPE_TEXT, false, false, false, PROFILE_ROUTE_NONE, NULL, healthy_respond },
+	{ "/-/ready", TYPE_TEXT, false, false, false, PROFILE_ROUTE_NONE, NULL, ready_respond },
 };
 
 static const struct route *route_find(const char *path)
@@ -412,6 +397,22 @@ static unsigned request_take_query(struct routed_request *request, const struct 
 
 	if (route->parameters)
 		r = query_take(&request->query, &request->parameters, request->head->target, route->parameters, why);
+	return r < 0 ? error_status(r, why) : 0;
+}
+
+/* The question to the profiler, if the route asks one. */
+static unsigned request_take_question(struct routed_request *request, const struct route *route, struct reason *why)
+{
+	struct profile_question *question = &request->question;
+	int r = 0;
+
+	if (route->asks == PROFILE_ROUTE_CAPTURES) {
+		*question = (struct profile_question){ .form = PROFILE_FORM_CAPTURES };
+	} else if (route->asks) {
+		r = profile_route_question(question, &request->parameters, request->head->target, request->path,
+					   route->asks, request->source->clock, why);
+		question->gzip = route->gzip && request_coding(request) == RESPONSE_GZIP;
+	}
 	return r < 0 ? error_status(r, why) : 0;
 }
 
@@ -470,8 +471,24 @@ static unsigned request_respond(struct response *ret, struct routed_request *req
 	return r < 0 || ret->body.failed ? error_status(-ENOMEM, why) : 0;
 }
 
-void route_respond(struct response *ret, const struct web_source *source, struct response_cache *cache,
-		   const struct request_head *head)
+/* The steps that need no data. */
+static unsigned request_parse(struct routed_request *request, const struct route **ret, struct reason *why)
+{
+	unsigned status = request_route(request, ret, why);
+
+	if (status == 0)
+		status = request_take_query(request, *ret, why);
+	return status ?: request_take_question(request, *ret, why);
+}
+
+void route_question_release(struct route_question *question)
+{
+	free(question->path);
+	parameters_release(&question->parameters);
+}
+
+bool route_respond(struct response *ret, const struct web_source *source, struct response_cache *cache,
+		   const struct request_head *head, struct route_question *ret_question)
 {
 	_cleanup_(routed_request_release) struct routed_request request = {
 		.source = source,
@@ -483,24 +500,57 @@ void route_respond(struct response *ret, const struct web_source *source, struct
 	unsigned status;
 
 	*ret = (struct response){};
-	status = request_route(&request, &route, &why);
-	if (status == 0)
-		status = request_take_query(&request, route, &why);
+	status = request_parse(&request, &route, &why);
 	if (status == 0)
 		status = request_check_room(&request, route, &why);
+	if (status == 0 && route->asks) {
+		*ret_question = (struct route_question){
+			.question = request.question,
+			.path = steal_ptr(request.path),
+			.parameters = steal_struct(request.parameters),
+		};
+		return false;
+	}
 	if (status == 0)
 		status = request_take_snapshot(&request, route, &why);
 	if (status == 0)
 		status = request_respond(ret, &request, route, &why);
 	if (status)
 		response_set_error(ret, request.path ?: head->target, status, why.text);
+	return true;
 }
 
-bool route_takes_long(const struct request_head *head)
+/* The status of an answer that is an error. */
+static unsigned answer_status(int error, enum profile_route route)
 {
-	_cleanup_(freep) char *path = NULL;
-	const struct route *route =
-		route_reads_only(head->method) && target_path(head->target, &path, NULL) == 0 ? route_find(path) : NULL;
+	if (error == -ENOENT && (route == PROFILE_ROUTE_PPROF || route == PROFILE_ROUTE_CAPTURE))
+		return MHD_HTTP_NOT_FOUND;
+	return error == -EINVAL || error == -E2BIG || error == -ENOENT ? MHD_HTTP_BAD_REQUEST :
+									 MHD_HTTP_SERVICE_UNAVAILABLE;
+}
 
-	return route && route->takes_long;
+void route_answer(struct response *ret, const struct web_source *source, const struct request_head *head,
+		  const struct route_answer *answer)
+{
+	_cleanup_(routed_request_release) struct routed_request request = {
+		.source = source,
+		.head = head,
+		.document = answer->document,
+	};
+	const struct route *route = NULL;
+	struct reason why = {};
+	unsigned status;
+
+	*ret = (struct response){};
+	status = request_parse(&request, &route, &why);
+	if (status == 0 && answer->error) {
+		status = answer_status(answer->error, route->asks);
+		reason_set(&why, 0, "%s", answer->why);
+	} else if (status == 0) {
+		status = request_respond(ret, &request, route, &why);
+	}
+	if (status)
+		response_set_error(ret, request.path ?: head->target, status, why.text);
+	if (answer->error == -EAGAIN)
+		ret->retry_after = RESPONSE_RETRY_SOON;
 }

@@ -5,20 +5,40 @@
  * From a request to its response, apart from connections and the syntax of HTTP.
  *
  * Routes are a const table of paths, with the query parameters that each takes and the function that fills in its
- * response. Below /api/, errors are JSON. There and at /metrics an unknown or malformed parameter is an error, since a
- * filter that is ignored would go unnoticed. Elsewhere errors are plain text and a query is ignored.
+ * response. Some need an answer of the profiler first: the request becomes a question, and the response is made when
+ * the answer is there. Below /api/, errors are JSON. There and at /metrics an unknown or malformed parameter is an
+ * error, since a filter that is ignored would go unnoticed. Elsewhere errors are plain text and a query is ignored.
  */
 
+#include "web/api/request-target.h"
 #include "web/api/response.h"
 #include "web/api/source.h"
 #include "web/expose/response-cache.h"
 
-/* Fills in the response to a request. Errors are responses too. Only when out of memory there is no body. */
-void route_respond(struct response *ret, const struct web_source *source, struct response_cache *cache,
-		   const struct request_head *head);
+/* A question to the profiler, and the texts that it borrows. */
+struct route_question {
+	struct profile_question question;
+	char *path;
+	struct parameters parameters;
+};
+
+void route_question_release(struct route_question *question);
+
+/* Fills in the response to a request. Errors are responses too. Only when out of memory there is no body. False: the
+ * profiler has to be asked first, *ret_question, and route_answer() makes the response of its answer. */
+bool route_respond(struct response *ret, const struct web_source *source, struct response_cache *cache,
+		   const struct request_head *head, struct route_question *ret_question);
+
+/* An answer as web_answered_t has it, or the error of ask(). */
+struct route_answer {
+	int error;
+	struct blob *document;
+	const char *why;
+};
+
+/* Fills in the response to a request for which route_respond() has returned false. It does not take long. */
+void route_answer(struct response *ret, const struct web_source *source, const struct request_head *head,
+		  const struct route_answer *answer);
 
 /* Other methods than GET and HEAD are refused. */
 bool route_reads_only(const char *method);
-
-/* Can the response take longer than a turn of the loop? Then it is for a child (work-child.h). */
-bool route_takes_long(const struct request_head *head);

@@ -4,9 +4,12 @@
 /*
  * The data that the web room serves, as an interface: whoever owns the loop fills it in, so that the web does not know
  * the world.
+ *
+ * Most of it is there when it is asked for. Answers about samples are not: the profiler works them out, one at a time,
+ * and the web has them later.
  */
 
-#include "base/util/buf.h"
+#include "base/util/blob.h"
 #include "base/util/reason.h"
 #include "counting/alarm/capture-values.h"
 #include "counting/history/history.h"
@@ -14,17 +17,28 @@
 #include "counting/snapshot/snapshot.h"
 #include "profiler/protocol.h"
 
+/*
+ * The answer to a question. error 0: the document, which is borrowed for the call (take a reference). Or negative errno
+ * with the sentence in why: -EINVAL and -E2BIG: the question is wrong; -ENOENT: there is no such event or capture;
+ * -EAGAIN: the profiler has ended, and is being started again; others: it can't be answered.
+ */
+typedef void (*web_answered_t)(void *asker, int error, struct blob *document, const char *why);
+
 struct web_source {
 	/* A snapshot no older than a scrape may be, with a reference for the caller; negative errno. */
 	int (*snapshot)(void *userdata, struct snapshot **ret);
-	/* Takes the samples that are due, before profiles are asked for. */
-	void (*update_profiles)(void *userdata);
-	/* Appends the answer to a question about samples: see world_answer(). It may take long, and changes
-	 * nothing, so that it can be called in a child (work-child.h). */
-	int (*answer)(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why);
-	/* Appends the captures that there are, as a JSON object without rules and values: see world_list_captures(). It
-	 * reads the disk, and is called in a child. -ENOMEM. */
-	int (*captures)(void *userdata, struct buf *out);
+	/*
+	 * Puts a question to the profiler, which works at one at a time. answered() is called once, later, on the loop,
+	 * and never from within ask(); after cancel() it is not called. The question is borrowed for the call. Negative
+	 * errno with the sentence in why: there will be no answer. -EAGAIN: there is no profiler right now, and it is
+	 * being started again.
+	 */
+	int (*ask)(void *userdata, const struct profile_question *question, web_answered_t answered, void *asker,
+		   struct reason *why);
+	/* The answer to the question that the profiler works at is not wanted any more: the next one may be put. */
+	void (*cancel)(void *userdata);
+	/* Why some events are not sampled although they should be; "": nothing is wrong. */
+	const char *(*no_profiles)(void *userdata);
 	/* Number i of the rules that make captures; false after the last. */
 	bool (*rule)(void *userdata, size_t i, struct capture_rule_info *ret);
 	/* Is everything counted that should be? False, with the sentence in why: not yet. */

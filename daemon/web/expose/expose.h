@@ -41,4 +41,6 @@ int expose_openmetrics(struct buf *out, const struct snapshot *snapshot, const s
 int expose_json_snapshot(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);
 int expose_json_events(struct buf *out, const struct snapshot *snapshot);
 int expose_json_cgroups(struct buf *out, const struct snapshot *snapshot);
-int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct machine_info *info);
+/* no_profiles: why some events are not sampled; "": nothing is wrong. */
+int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct machine_info *info,
+		       const char *no_profiles);

@@ -242,7 +242,7 @@ static bool problems_add_rules(json_t *problems, const struct snapshot *snapshot
 	return true;
 }
 
-static json_t *problems_json(const struct snapshot *snapshot, const struct machine_info *info)
+static json_t *problems_json(const struct snapshot *snapshot, const struct machine_info *info, const char *no_profiles)
 {
 	_cleanup_(json_decref_pointer) json_t *problems = json_array();
 	const struct pmu_catalogue *pmus = info->env->pmus;
@@ -251,8 +251,8 @@ static json_t *problems_json(const struct snapshot *snapshot, const struct machi
 		return NULL;
 	if (!problems_add_sentence(problems, info->cpus_problem) ||
 	    !problems_add_sentence(problems, info->part_of_tree) ||
-	    !problems_add_sentence(problems, info->no_crediting) ||
-	    !problems_add_sentence(problems, info->no_profiles) || !problems_add_sentence(problems, info->no_names) ||
+	    !problems_add_sentence(problems, info->no_crediting) || !problems_add_sentence(problems, no_profiles) ||
+	    !problems_add_sentence(problems, info->no_names) ||
 	    !problems_add(problems, info->mount ? NULL : info->no_cgroups) ||
 	    !problems_add(problems, info->env->tracefs ? NULL : info->env->tracefs_problem))
 		return NULL;
@@ -269,7 +269,8 @@ static json_t *problems_json(const struct snapshot *snapshot, const struct machi
 	return problems_add_cgroups(problems, &snapshot->self) ? json_incref(problems) : NULL;
 }
 
-int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct machine_info *info)
+int expose_json_status(struct buf *out, const struct snapshot *snapshot, const struct machine_info *info,
+		       const char *no_profiles)
 {
 	const struct self_stats *self = &snapshot->self;
 	json_t *files =
@@ -284,5 +285,5 @@ int expose_json_status(struct buf *out, const struct snapshot *snapshot, const s
 			       "cgroups", cgroups_json(self, info->mount), "pmus",
 			       pmus_json(info->env->pmus, &snapshot->plan->pmus), "libpfm",
 			       json_boolean(pfm_is_built_in()), "tracefs", document_text(info->env->tracefs),
-			       "problems", problems_json(snapshot, info), "cost", cost_json(self)));
+			       "problems", problems_json(snapshot, info, no_profiles), "cost", cost_json(self)));
 }

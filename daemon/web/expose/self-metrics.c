@@ -166,7 +166,7 @@ const struct self_metric self_metrics[] = {
 	SECONDS(FAMILY_GAUGE, "profile_reach", profile.reach, "Age of the oldest sample in memory."),
 	SECONDS(FAMILY_COUNTER, "profile_cpu", profile.cpu_ns,
 		"CPU time used to take samples and to name functions, without the kernel's at each sample."),
-	SECONDS(FAMILY_COUNTER, "profile_answer", web.answer_ns,
+	SECONDS(FAMILY_COUNTER, "profile_answer", profile.answer_ns,
 		"CPU time of the children that work out answers about profiles and save captures."),
 	GAUGE("profile_processes", profile.processes, "Processes whose commands and mappings are known."),
 	GAUGE("captures_kept", profile.captures, "Captures in memory, also those that run."),

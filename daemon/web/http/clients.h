@@ -29,7 +29,7 @@
 
 enum phase {
 	PHASE_REQUEST,
-	PHASE_WORK, /* its response is worked out by a child (work-child.h), or waits for its turn there */
+	PHASE_WORK, /* it waits for an answer of the profiler, or until it may ask for one */
 	PHASE_ANSWER,
 	PHASE_IDLE,
 	_PHASE_MAX,
@@ -44,8 +44,8 @@ enum client_wait {
 	WAITS_NOT,
 	WAITS_FOR_VERDICT, /* on a password, with the client's number */
 	WAITS_FOR_TURN,	   /* the next one of the loop */
-	WAITS_FOR_CHILD,   /* until it can have one */
-	WAITS_FOR_ANSWER,  /* of its child */
+	WAITS_TO_ASK,	   /* the profiler, until the questions before its own are answered */
+	WAITS_FOR_ANSWER,  /* of the profiler */
 };
 
 struct client {

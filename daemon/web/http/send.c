@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The Retry-After of 429 and 503, in seconds. */
+/* The Retry-After of 429 and 503, in seconds, unless the response has its own. */
 #define RETRY_AFTER_S "5"
 
 const char *request_header(struct MHD_Connection *connection, const char *name)
@@ -71,13 +71,14 @@ static bool add_security_headers(const struct web_options *options, struct MHD_C
 	return add_table(mhd_response, headers, ARRAY_SIZE(headers));
 }
 
-static bool add_status_headers(struct MHD_Response *mhd_response, unsigned status, bool last)
+static bool add_status_headers(struct MHD_Response *mhd_response, const struct response *response, bool last)
 {
+	unsigned status = response->status;
 	bool later = status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE;
 	const struct header headers[] = {
 		{ MHD_HTTP_HEADER_WWW_AUTHENTICATE,
 		  status == MHD_HTTP_UNAUTHORIZED ? "Basic realm=\"perfmond\", charset=\"UTF-8\"" : NULL },
-		{ MHD_HTTP_HEADER_RETRY_AFTER, later ? RETRY_AFTER_S : NULL },
+		{ MHD_HTTP_HEADER_RETRY_AFTER, later ? response->retry_after ?: RETRY_AFTER_S : NULL },
 		{ MHD_HTTP_HEADER_CONNECTION, last ? "close" : NULL },
 	};
 
@@ -145,7 +146,7 @@ enum MHD_Result send_response(struct MHD_Connection *connection, struct response
 		return MHD_NO;
 	count_response(stats, response->status);
 	if (add_headers(mhd_response, response) && add_security_headers(options, connection, mhd_response) &&
-	    add_status_headers(mhd_response, response->status, last))
+	    add_status_headers(mhd_response, response, last))
 		r = MHD_queue_response(connection, response->status, mhd_response);
 	MHD_destroy_response(mhd_response);
 	return r;

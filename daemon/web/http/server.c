@@ -10,7 +10,6 @@
 #include "web/http/host.h"
 #include "web/http/send.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <string.h>
@@ -20,8 +19,8 @@
  * between. */
 #define TURN_US 20000U
 
-/* Clients that can wait for a child. */
-#define CHILD_QUEUE 32
+/* Clients that can wait until they may ask the profiler. */
+#define ASK_QUEUE 32
 
 struct server {
 	struct server_shared *shared;
@@ -62,7 +61,7 @@ static void resume_request(struct client *client)
 {
 	const struct server *server = client->owner;
 
-	if (client->waits == WAITS_FOR_CHILD)
+	if (client->waits == WAITS_TO_ASK)
 		server->shared->nr_waiting--;
 	client->waits = WAITS_NOT;
 	MHD_resume_connection(client->connection);
@@ -70,18 +69,18 @@ static void resume_request(struct client *client)
 		(void)sd_event_source_set_enabled(server->timer, SD_EVENT_ONESHOT);
 }
 
-/* Of those that want the child, or have it, the one that came first; NULL: there is none. */
+/* Of the clients that ask the profiler, the one that came first; NULL: there is none. */
 static struct client *first_in_work(const struct server_shared *shared)
 {
 	return TAILQ_FIRST(&shared->clients.phases[PHASE_WORK]);
 }
 
-/* If the child is free, it is the turn of the first client that wants it. */
+/* If the profiler is free, it is the turn of the first client that waits to ask. */
 static void wake_next(const struct server_shared *shared)
 {
 	struct client *first = first_in_work(shared);
 
-	if (first && first->waits == WAITS_FOR_CHILD && !work_child_is_busy(shared->child))
+	if (first && first->waits == WAITS_TO_ASK && !shared->asker)
 		resume_request(first);
 }
 
@@ -182,13 +181,21 @@ static bool has_hung_up(const struct client *client)
 	return n == 0 || (n < 0 && errno != EAGAIN);
 }
 
-/* If the child works for the client, the response is not wanted any more. */
-static void give_up_child(struct server_shared *shared, const struct client *client)
+static void drop_answer(struct server_shared *shared)
+{
+	blob_unref(shared->answer.document);
+	shared->answer = (struct server_answer){};
+	shared->asker = NULL;
+}
+
+/* If the client has asked, the answer is not wanted any more. */
+static void give_up_answer(struct server_shared *shared, const struct client *client)
 {
 	if (shared->asker != client)
 		return;
-	shared->asker = NULL;
-	work_child_give_up(shared->child);
+	if (!shared->answer.is_there)
+		shared->source.cancel(shared->source.userdata);
+	drop_answer(shared);
 }
 
 /* libmicrohttpd itself responds to bytes that are no request, and closes the connection, without calling
@@ -199,7 +206,7 @@ static void end_client(struct server *server, struct client *client)
 
 	if (client->phase == PHASE_REQUEST && !client->is_refused && !server->stopping && !has_hung_up(client))
 		clients->stats->dropped_malformed++;
-	give_up_child(server->shared, client);
+	give_up_answer(server->shared, client);
 	clients_remove(clients, client);
 	server->nr--;
 }
@@ -228,7 +235,7 @@ void server_resume(struct client *client, enum auth_verdict verdict)
 {
 	const struct server *server = client->owner;
 
-	give_up_child(server->shared, client);
+	give_up_answer(server->shared, client);
 	client->has_verdict = verdict != AUTH_WAIT;
 	client->verdict = verdict;
 	resume_request(client);
@@ -246,15 +253,9 @@ void server_give_late(struct client *client)
 
 	client->late = true;
 	clients_enter(&shared->clients, client, PHASE_ANSWER);
-	give_up_child(shared, client);
+	give_up_answer(shared, client);
 	if (client->waits)
 		resume_request(client);
-}
-
-void server_child_ended(struct server_shared *shared)
-{
-	if (shared->asker)
-		resume_request(shared->asker);
 }
 
 /* --- requests */
@@ -398,7 +399,7 @@ static enum MHD_Result suspend_request(struct server *server, struct MHD_Connect
 				       enum client_wait wait)
 {
 	client->waits = wait;
-	if (wait == WAITS_FOR_CHILD)
+	if (wait == WAITS_TO_ASK)
 		server->shared->nr_waiting++;
 	MHD_suspend_connection(connection);
 	return MHD_YES;
@@ -423,96 +424,84 @@ static void cache_check_arm(struct server_shared *shared)
 		(void)sd_event_source_set_enabled(shared->cache_check, SD_EVENT_ONESHOT);
 }
 
-/* --- responses that take long */
-
-/* What the child responds to. */
-struct question {
-	const struct server_shared *shared;
-	const struct request_head *head;
-};
-
-/* The head is the response but for its body: its texts are constants. */
-static void respond_in_child(struct buf *out, void *head, const void *what)
-{
-	const struct question *question = what;
-	struct response *response = head;
-
-	route_respond(response, &question->shared->source, question->shared->cache, question->head);
-	assert(!response->shared); /* a response from the cache takes no time */
-	*out = response->body;
-	response->body = (struct buf){};
-}
+/* --- responses that need an answer of the profiler */
 
 static void set_unavailable(struct response *response, const char *target, const char *sentence)
 {
 	response_set_error(response, target, MHD_HTTP_SERVICE_UNAVAILABLE, sentence);
 }
 
-/* A newcomer comes after all that are in work, also while the child is free for the next of them. WAITS_NOT: there is a
- * response, an error. */
-static enum client_wait ask_child(struct server_shared *shared, struct client *client, const struct request_head *head,
-				  struct response *response)
+/* The asker takes the answer when it is resumed. */
+static void on_answer(void *asker, int error, struct blob *document, const char *why)
 {
-	const struct question question = { .shared = shared, .head = head };
+	struct client *client = asker;
+	const struct server *server = client->owner;
+	struct server_answer *answer = &server->shared->answer;
+
+	*answer = (struct server_answer){
+		.is_there = true,
+		.error = error,
+		.document = error ? NULL : blob_ref(document),
+	};
+	reason_set(&answer->why, 0, "%s", why);
+	resume_request(client);
+}
+
+/* A newcomer comes after all that are in work, also while the profiler is free for the next of them. WAITS_NOT: there
+ * is a response, an error. */
+static enum client_wait ask_profiler(struct server_shared *shared, struct client *client,
+				     const struct request_head *head, const struct profile_question *question,
+				     struct response *response)
+{
 	bool is_new = client->phase != PHASE_WORK;
 	struct reason why = {};
 	int r;
 
-	if (work_child_is_busy(shared->child) || (is_new && first_in_work(shared))) {
-		if (!is_new || shared->nr_waiting < CHILD_QUEUE)
-			return WAITS_FOR_CHILD;
+	if (shared->asker || (is_new && first_in_work(shared))) {
+		if (!is_new || shared->nr_waiting < ASK_QUEUE)
+			return WAITS_TO_ASK;
 		set_unavailable(response, head->target, "too many questions wait for their answers; try again later");
+		response->retry_after = RESPONSE_RETRY_SOON;
 		return WAITS_NOT;
 	}
-	shared->source.update_profiles(shared->source.userdata);
-	history_lend(shared->source.history);
-	r = work_child_start(shared->child, respond_in_child, &question);
-	history_take_back(shared->source.history);
+	r = shared->source.ask(shared->source.userdata, question, on_answer, client, &why);
 	if (r == 0) {
 		shared->asker = client;
 		return WAITS_FOR_ANSWER;
 	}
-	reason_set(&why, r, "no process can be started for the answer: %s", strerror(-r));
-	set_unavailable(response, head->target, why.text);
+	route_answer(response, &shared->source, head, &(struct route_answer){ .error = r, .why = why.text });
 	return WAITS_NOT;
 }
 
-/* The response that the child has made. */
-static void take_answer(struct server_shared *shared, const char *target, struct response *response)
+/* The response that is made of the answer. */
+static void take_answer(struct server_shared *shared, const struct request_head *head, struct response *response)
 {
-	_cleanup_(closep) int body = -1;
-	struct reason why;
-	size_t len;
-	int r = work_child_take(shared->child, response, &body, &len, &why);
+	const struct route_answer answer = {
+		.error = shared->answer.error,
+		.document = shared->answer.document,
+		.why = shared->answer.why.text,
+	};
 
-	if (r == -ECHILD)
-		log_warning("HTTP: the process for an answer %s", why.text);
-	if (r >= 0)
-		r = blob_new_mapped(&response->shared, body, len);
-	shared->asker = NULL;
-	if (r < 0)
-		set_unavailable(response, target,
-				r == -ETIME  ? "the answer took too long: ask for a shorter stretch" :
-				r == -ECHILD ? "the process for the answer crashed: perfmond's log has more" :
-					       "the answer took too much memory: ask for a shorter stretch");
+	route_answer(response, &shared->source, head, &answer);
+	drop_answer(shared);
 }
 
 /* False: the client has to wait, as it is told in *ret. */
 static bool fill_response(struct server *server, struct client *client, const struct request_head *head,
 			  struct response *response, enum client_wait *ret)
 {
+	_cleanup_(route_question_release) struct route_question asked = {};
 	struct server_shared *shared = server->shared;
 
 	if (shared->asker == client) {
-		take_answer(shared, head->target, response);
+		take_answer(shared, head, response);
 		return true;
 	}
-	if (head->crowded || !route_takes_long(head)) {
-		route_respond(response, &shared->source, shared->cache, head);
+	if (route_respond(response, &shared->source, shared->cache, head, &asked)) {
 		cache_check_arm(shared);
 		return true;
 	}
-	*ret = ask_child(shared, client, head, response);
+	*ret = ask_profiler(shared, client, head, &asked.question, response);
 	if (*ret == WAITS_NOT)
 		return true;
 	/* It need not be checked again. */

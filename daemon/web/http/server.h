@@ -7,12 +7,12 @@
  * It runs in external epoll mode, without threads: its epoll fd is an I/O source of the loop, its timeout a timer. It
  * does not listen, but is given connections. A request is checked in the order of cost: the size of its headers, its
  * Host, its password, which may suspend it for a while, and then its route. A request that would make a turn of the
- * loop too long waits for the next turn, so that counting goes on in between. One whose response takes longer than a
- * turn has it worked out by a child (work-child.h): it is suspended, too, and so are those that wait for the child,
- * in the order in which they came, up to a limit.
+ * loop too long waits for the next turn, so that counting goes on in between. One that needs an answer of the profiler
+ * is suspended until that is there. Questions are put one at a time, in the order in which they came: the requests that
+ * wait for theirs are suspended, too, up to a limit.
  */
 
-#include "base/util/work-child.h"
+#include "base/util/blob.h"
 #include "web/api/source.h"
 #include "web/expose/response-cache.h"
 #include "web/http/auth.h"
@@ -20,6 +20,14 @@
 #include "web/http/web-config.h"
 
 #include <sys/socket.h>
+
+/* An answer of the profiler, from when it comes until the asker takes it (web_answered_t). */
+struct server_answer {
+	bool is_there;
+	int error;
+	struct blob *document; /* a reference; NULL: an error */
+	struct reason why;
+};
 
 /* The state that all servers of a web share. */
 struct server_shared {
@@ -29,11 +37,11 @@ struct server_shared {
 	sd_event_source *cache_check; /* a timer, on while something is cached: drops stale responses */
 	struct clients clients;
 	struct auth *auth;
-	struct work_child *child;
-	struct client *asker; /* whose response the child works out; NULL: nobody's, or it went away */
-	size_t nr_waiting;    /* clients that wait for the child */
-	uint64_t turn;	      /* the loop's iteration */
-	uint64_t turn_end;    /* CLOCK_MONOTONIC µs at which this turn begins no more responses */
+	struct client *asker; /* whose question the profiler works at, or whose answer is not taken yet; or NULL */
+	struct server_answer answer;
+	size_t nr_waiting; /* clients that wait until they may ask */
+	uint64_t turn;	   /* the loop's iteration */
+	uint64_t turn_end; /* CLOCK_MONOTONIC µs at which this turn begins no more responses */
 };
 
 /* In µs: how often stale responses are looked for. */
@@ -59,7 +67,5 @@ void server_resume(struct client *client, enum auth_verdict verdict);
 void server_give_up(struct client *client);
 /* The phase of work has lasted too long: the client is told. */
 void server_give_late(struct client *client);
-/* The child has ended: resumes the client that waits for its answer. */
-void server_child_ended(struct server_shared *shared);
 /* Does all work that is due. */
 void server_run(struct server *server);

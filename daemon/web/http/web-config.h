@@ -27,7 +27,7 @@ struct web_options {
 	size_t max_header_bytes;				/* the request line included */
 	size_t max_unsent_bytes;				/* of the responses on all connections together */
 	uint64_t request_timeout, answer_timeout, idle_timeout; /* ns */
-	/* ns, and no key of the config: for a response that is worked out by a child, with those before it */
+	/* ns, and no key of the config: for an answer of the profiler, with those before it */
 	uint64_t work_timeout;
 };
 

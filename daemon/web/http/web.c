@@ -14,8 +14,6 @@
 #define ACCEPT_MAX 64
 /* When there was no file or no memory for a connection, accepting stops for so long, in µs. */
 #define RETRY_US 1000000U
-/* A child that works on a response for longer, in µs, is killed. */
-#define ANSWER_LIMIT_US 30000000U
 
 /* The kernel's buffers for a connection; it allocates up to twice as much (socket(7), SO_SNDBUF). They are bounded
  * because bytes in them count as received by the client, and the kernel's own choice can be megabytes. */
@@ -181,16 +179,7 @@ static void on_verdict(void *userdata, uint64_t number, enum auth_verdict verdic
 	run_servers(web);
 }
 
-/* --- responses that take long */
-
-static void on_answer(void *userdata)
-{
-	struct web *web = userdata;
-
-	web->shared.source.stats->answer_ns += work_child_cpu_ns(web->shared.child);
-	server_child_ended(&web->shared);
-	run_servers(web);
-}
+/* --- clients that wait for an answer */
 
 static void on_client_gone(void *userdata, struct client *client)
 {
@@ -204,7 +193,8 @@ static void on_client_late(void *userdata, struct client *client)
 	run_servers(userdata);
 }
 
-/* Suspended requests begin anew, with their password checked again, against the new users. */
+/* Suspended requests begin anew, in a later turn of the loop, when all else is reloaded, too: with their password
+ * checked again, against the new users, and with their question put again. */
 static void users_replace(struct web *web, const struct users *users)
 {
 	struct clients *clients = &web->shared.clients;
@@ -253,7 +243,6 @@ static void server_replace(struct web *web, struct server *server, struct web_op
 	web->options = web_options_ref(options);
 	name_listeners(web);
 	listeners_set_paused(web, false);
-	run_servers(web);
 }
 
 int web_set_options(struct web *web, struct web_options *options, struct reason *why)
@@ -299,7 +288,6 @@ struct web *web_free(struct web *web)
 	server_free(web->old);
 	server_free(web->server);
 	clients_release(&web->shared.clients);
-	work_child_free(web->shared.child);
 	auth_free(web->shared.auth);
 	response_cache_free(web->shared.cache);
 	sd_event_source_disable_unref(web->shared.cache_check);
@@ -323,8 +311,6 @@ static int web_init(struct web *web, struct web_options *options, struct reason 
 		r = response_cache_new(&web->shared.cache);
 	if (r >= 0)
 		r = auth_new(&web->shared.auth, loop, on_verdict, web);
-	if (r >= 0)
-		r = work_child_new(&web->shared.child, loop, sizeof(struct response), ANSWER_LIMIT_US, on_answer, web);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &web->retry, CLOCK_MONOTONIC, 0, 0, on_retry, web);
 	if (r >= 0)

@@ -102,10 +102,8 @@ static int teardown(void **state)
 static struct response get(struct fake_source *fake, const char *target, bool crowded)
 {
 	const struct request_head head = { .method = "GET", .target = target, .crowded = crowded };
-	struct response response;
 
-	route_respond(&response, &fake->source, NULL, &head);
-	return response;
+	return respond_to(fake, NULL, &head);
 }
 
 #define STACK "[kernel];libc.so.6+0x1b2c40;"
@@ -456,13 +454,14 @@ static void ask_pprof(struct fake_source *fake, const char *target, struct decod
 {
 	struct response response = get(fake, target, false);
 	static unsigned char plain[65536];
+	size_t len;
 	z_stream stream = { .next_out = plain, .avail_out = sizeof(plain) };
 
 	assert_int_equal(response.status, 200);
 	assert_string_equal(response.type, "application/octet-stream");
 	assert_null(response.encoding);
-	stream.next_in = (unsigned char *)response.body.data;
-	stream.avail_in = (unsigned)response.body.len;
+	stream.next_in = (unsigned char *)(uintptr_t)body_of(&response, &len);
+	stream.avail_in = (unsigned)len;
 	assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
 	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
 	decode(ret, plain, stream.total_out);
@@ -643,11 +642,53 @@ static void test_unavailable(void **state)
 	_cleanup_(freep) char *body = NULL;
 
 	assert_int_equal(response.status, 503);
-	assert_int_equal(fake->nr_profiles, 0);
+	assert_int_equal(fake->nr_asked, 0);
 	response_release(&response);
 	fake->profile_error = -EOPNOTSUPP;
 	body = ask_route(fake, "/api/v1/profile/top", 503, "application/json");
 	assert_string_equal(body, "{\"error\":\"nothing is profiled\"}\n");
+}
+
+static void check_compressed(struct fake_source *fake, const char *target)
+{
+	struct request_head head = { .method = "GET", .target = target };
+	_cleanup_(response_release) struct response plain = respond_to(fake, NULL, &head), compressed = {};
+	static unsigned char text[65536];
+	z_stream stream = { .next_out = text, .avail_out = sizeof(text) };
+	const char *body;
+	size_t len;
+
+	assert_null(plain.encoding);
+	head.accept_encoding = "gzip";
+	compressed = respond_to(fake, NULL, &head);
+	assert_string_equal(compressed.encoding, "gzip");
+	assert_string_equal(compressed.type, plain.type);
+	assert_string_equal(compressed.vary, plain.vary);
+	stream.next_in = (unsigned char *)(uintptr_t)body_of(&compressed, &len);
+	stream.avail_in = (unsigned)len;
+	assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
+	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
+	body = body_of(&plain, &len);
+	assert_int_equal(stream.total_out, len);
+	assert_memory_equal(text, body, len);
+	(void)inflateEnd(&stream);
+}
+
+/* Errors are not. */
+static void test_compressed(void **state)
+{
+	static const struct request_head wrong = {
+		.method = "GET",
+		.target = "/api/v1/profile?event=other",
+		.accept_encoding = "gzip",
+	};
+	_cleanup_(response_release) struct response error = respond_to(*state, NULL, &wrong);
+
+	check_compressed(*state, "/api/v1/profile?format=folded");
+	check_compressed(*state, "/api/v1/captures");
+	assert_int_equal(error.status, 400);
+	assert_null(error.encoding);
+	assert_null(error.vary);
 }
 
 int main(void)
@@ -664,6 +705,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_route, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pprof, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_compressed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_samples_without_a_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_types_have_no_dash, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_before_all, setup, teardown),

@@ -146,6 +146,7 @@ struct made_machine {
 	struct cgroup_mount mount;
 	struct host_identity identity;
 	struct machine_info info;
+	const char *no_profiles;
 };
 
 static void make_machine(struct made_machine *m)
@@ -163,6 +164,7 @@ static void make_machine(struct made_machine *m)
 		.problems = { problem },
 		.privilege = { .paranoid = 2, .cap_perfmon = true, .effective = 1ULL << CAP_PERFMON, .fd_limit = 1024 },
 		.mount = { .path = path, .version = 2, .top = 1 },
+		.no_profiles = "",
 		.identity = { .system = { .nodename = "alder", .release = "6.18.1" }, .cpu_model = "Fast \xff One" },
 	};
 	m->cpus = (struct cpulist){ m->cpu_numbers, 3 };
@@ -185,7 +187,7 @@ static json_t *status_json(const struct snapshot *s, const struct made_machine *
 {
 	struct buf b = {};
 
-	assert_int_equal(expose_json_status(&b, s, &m->info), 0);
+	assert_int_equal(expose_json_status(&b, s, &m->info, m->no_profiles), 0);
 	return parse(&b);
 }
 
@@ -320,6 +322,11 @@ static void test_status_of_a_part(void **state)
 	m.info.cpus_problem = "CPUs are guessed";
 	json = status_json(s, &m);
 	assert_text(json, "problems.0", "CPUs are guessed");
+	json_decref(json);
+	m.info.cpus_problem = "";
+	m.no_profiles = "nothing is sampled";
+	json = status_json(s, &m);
+	assert_text(json, "problems.0", "nothing is sampled");
 }
 
 static void test_status_of_the_unprivileged(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Responses that take long, worked out by a child: the loop goes on, whatever happens meanwhile. */
+/* Responses that need an answer of the profiler: the loop goes on, whatever happens meanwhile. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,16 +8,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "setup/limits.h"
 #include "setup/web-fixture.h"
 
 #include "base/util/clock.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #define QUEUE 32
 #define QUESTION "GET /api/v1/profile?format=folded HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -45,37 +42,32 @@ static void add_sample(struct fixture *f, const char *cgroup, uint64_t number)
 	assert_int_equal(archive_add(f->fake->archive, &sample), 0);
 }
 
-/* A gate that is closed, and a sample. */
+/* A sample, and answers that are held back. */
 static int setup(void **state)
 {
 	int r = fixture_setup(state);
 	struct fixture *f = *state;
 
-	f->fake->gate = mmap(NULL, sizeof(*f->fake->gate), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_true(f->fake->gate != MAP_FAILED);
+	f->holds_answers = true;
 	add_sample(f, "/a", 0);
 	return r;
 }
 
-/* No child is left, and neither is a connection. */
+/* No question is left, and neither is a connection. */
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
-	struct fake_gate *gate = f->fake->gate;
 
 	f->web = web_free(f->web);
 	assert_int_equal(f->fake->stats.connections, 0);
 	assert_int_equal(f->fake->stats.unsent, 0);
-	/* The end of one that was killed just now is waited for for a moment only. */
-	(void)waitpid(-1, NULL, 0);
-	assert_true(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
-	(void)munmap(gate, sizeof(*gate));
+	assert_null(f->fake->pending.answered);
 	return fixture_teardown(state);
 }
 
-static void until_entered(struct fixture *f, unsigned times)
+static void until_asked(struct fixture *f, unsigned times)
 {
-	turn_until(f, f->fake->gate->entered >= times);
+	turn_until(f, f->fake->nr_asked >= times);
 }
 
 static int ask(struct fixture *f)
@@ -103,30 +95,36 @@ static void expect(struct fixture *f, int fd, unsigned status, const char *says)
 	close(fd);
 }
 
-/* Others are answered before it, and the samples that it is about are dropped and replaced. */
+/* It is unavailable, but may be had again in a moment. */
+static void expect_soon(struct fixture *f, int fd, const char *says)
+{
+	_cleanup_(freep) char *reply = receive(f, fd, false);
+
+	if (status_of(reply) != 503 || !has_header(reply, "Retry-After: 1") || !strstr(reply, says))
+		fail_msg("%s", reply);
+	close(fd);
+}
+
+/* Others are answered before it, and it comes as it was worked out. */
 static void test_beside(void **state)
 {
 	struct fixture *f = *state;
 	int fd = ask(f);
 	_cleanup_(freep) char *metrics = NULL;
 
-	until_entered(f, 1);
+	until_asked(f, 1);
 	assert_works(f);
 	metrics = get(f, "GET", "/metrics");
 	assert_int_equal(status_of(metrics), 200);
-	for (uint64_t i = 1; i < 100000; i++)
-		add_sample(f, "/b", i);
-	assert_true(f->fake->archive->sweeps > 0);
+	add_sample(f, "/a", 1);
 	for (int i = 0; i < 20; i++)
 		turn(f);
 	assert_waits(fd);
-	assert_int_equal(f->fake->gate->entered, 1);
-	f->fake->gate->open = true;
+	assert_int_equal(f->fake->nr_asked, 1);
+	f->holds_answers = false;
 	expect(f, fd, 200, ANSWER);
-	assert_true(f->fake->stats.answer_ns > 0);
-	assert_int_equal(f->fake->nr_updates, 1);
 	/* The next one is of what is there now. */
-	expect(f, ask(f), 200, "\r\n\r\n/b;x;g ");
+	expect(f, ask(f), 200, "\r\n\r\n/a;x;f 1\n/a;x;g 1\n");
 }
 
 /* The same in other forms, with errors and without a body. */
@@ -146,7 +144,7 @@ static void test_forms(void **state)
 	};
 	struct fixture *f = *state;
 
-	f->fake->gate->open = true;
+	f->holds_answers = false;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_(closep) int fd = dial(f, 0);
 		_cleanup_(freep) char *reply = NULL;
@@ -168,13 +166,13 @@ static void test_pipeline(void **state)
 	int fd = dial(f, 0);
 
 	send_text(f, fd, QUESTION QUESTION);
-	until_entered(f, 1);
+	until_asked(f, 1);
 	for (int i = 0; i < 20; i++)
 		turn(f);
-	assert_int_equal(f->fake->gate->entered, 1);
+	assert_int_equal(f->fake->nr_asked, 1);
 	assert_waits(fd);
-	f->fake->gate->open = true;
-	until_entered(f, 2);
+	f->holds_answers = false;
+	until_asked(f, 2);
 	expect(f, fd, 200, ANSWER);
 }
 
@@ -186,36 +184,36 @@ static void test_queue(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fds[i] = ask(f);
-	until_entered(f, 1);
+	until_asked(f, 1);
 	for (int i = 0; i < 50; i++)
 		turn(f);
-	assert_int_equal(f->fake->gate->entered, 1);
+	assert_int_equal(f->fake->nr_asked, 1);
 	for (int i = 0; i < 3; i++)
-		expect(f, ask(f), 503, "{\"error\":\"too many questions wait for their answers; try again later\"}");
+		expect_soon(f, ask(f), "{\"error\":\"too many questions wait for their answers; try again later\"}");
 	assert_works(f);
-	f->fake->gate->open = true;
+	f->holds_answers = false;
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		expect(f, fds[i], 200, ANSWER);
-	assert_int_equal(f->fake->gate->entered, ARRAY_SIZE(fds));
+	assert_int_equal(f->fake->nr_asked, ARRAY_SIZE(fds));
 }
 
-/* Who asks again when the child is free comes after those that wait for it. */
+/* Who asks again when the profiler is free comes after those that wait for it. */
 static void test_order(void **state)
 {
 	struct fixture *f = *state;
 	int greedy = dial(f, 0), patient;
 
 	send_text(f, greedy, QUESTION QUESTION QUESTION);
-	until_entered(f, 1);
+	until_asked(f, 1);
 	patient = ask(f);
 	for (int i = 0; i < 20; i++)
 		turn(f);
-	f->fake->gate->through = 1;
-	until_entered(f, 2);
-	f->fake->gate->through = 2;
-	until_entered(f, 3);
+	assert_true(fake_source_deliver(f->fake));
+	until_asked(f, 2);
+	assert_true(fake_source_deliver(f->fake));
+	until_asked(f, 3);
 	expect(f, patient, 200, ANSWER);
-	f->fake->gate->open = true;
+	f->holds_answers = false;
 	expect(f, greedy, 200, ANSWER);
 }
 
@@ -229,16 +227,16 @@ static void test_late(void **state)
 	f->options->work_timeout = NS_PER_S;
 	fixture_restart(f);
 	first = ask(f);
-	until_entered(f, 1);
+	until_asked(f, 1);
 	second = ask(f);
 	expect(f, first, 503, says);
 	expect(f, second, 503, says);
 	assert_int_equal(f->fake->stats.dropped_answer, 0);
-	f->fake->gate->open = true;
+	f->holds_answers = false;
 	expect(f, ask(f), 200, ANSWER);
 }
 
-/* A client that goes away leaves its place to the next, whether it has the child or waits for it. */
+/* A client that goes away leaves its place to the next, whether it has asked or waits for that. */
 static void test_gone(void **state)
 {
 	struct fixture *f = *state;
@@ -246,19 +244,19 @@ static void test_gone(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fds[i] = ask(f);
-	until_entered(f, 1);
+	until_asked(f, 1);
 	close(fds[1]);
 	close(fds[0]);
-	until_entered(f, 2);
+	until_asked(f, 2);
 	assert_int_equal(f->fake->stats.connections, 2);
 	/* One that closes only its own direction is taken for gone, too. */
 	assert_int_equal(shutdown(fds[2], SHUT_WR), 0);
-	until_entered(f, 3);
-	f->fake->gate->open = true;
+	until_asked(f, 3);
+	f->holds_answers = false;
 	assert_null(receive(f, fds[2], false));
 	close(fds[2]);
 	expect(f, fds[3], 200, ANSWER);
-	assert_int_equal(f->fake->gate->entered, 3);
+	assert_int_equal(f->fake->nr_asked, 3);
 	assert_int_equal(f->fake->stats.dropped_malformed, 0);
 }
 
@@ -272,19 +270,21 @@ static void test_reload(void **state)
 	assert_non_null(options);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fds[i] = ask(f);
-	until_entered(f, 1);
+	until_asked(f, 1);
 	assert_int_equal(web_set_options(f->web, options, NULL), 0);
 	web_options_unref(options);
-	until_entered(f, 2);
+	/* Not before the reload is over. */
+	assert_null(f->fake->pending.answered);
+	until_asked(f, 2);
 	add_sample(f, "/a", 0);
 	assert_works(f);
-	f->fake->gate->open = true;
+	f->holds_answers = false;
 	expect(f, fds[0], 200, ANSWER);
 	for (size_t i = 1; i < ARRAY_SIZE(fds); i++)
 		expect(f, fds[i], 200, "\r\n\r\n/a;x;f 2\n");
 }
 
-/* A client that goes away while its password is checked again has no child any more. */
+/* A client that goes away while its password is checked again has asked nothing any more. */
 static void test_gone_after_reload(void **state)
 {
 	struct fixture *f = *state;
@@ -295,12 +295,12 @@ static void test_gone_after_reload(void **state)
 	options->users = users_new();
 	assert_int_equal(users_add(options->users, "ada", HASH_ENGINE, NULL), 0);
 	send_text(f, fd, "GET /api/v1/profile HTTP/1.1\r\nHost: localhost\r\n" ADA "\r\n");
-	until_entered(f, 1);
+	until_asked(f, 1);
 	assert_int_equal(web_set_options(f->web, options, NULL), 0);
 	web_options_unref(options);
 	close(fd);
 	turn_until(f, f->fake->stats.connections == 0);
-	assert_int_equal(f->fake->gate->entered, 1);
+	assert_int_equal(f->fake->nr_asked, 1);
 }
 
 /* The teardown frees the web, and looks for what is left. */
@@ -311,39 +311,68 @@ static void test_shutdown(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		fds[i] = ask(f);
-	until_entered(f, 1);
+	until_asked(f, 1);
 	f->web = web_free(f->web);
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		close(fds[i]);
 }
 
-/* A child that dies takes nothing with it. */
-static void test_death(void **state)
+/* The same when the answer is there, and the client has not been resumed yet. */
+static void test_shutdown_after_the_answer(void **state)
 {
 	struct fixture *f = *state;
-	int first = ask(f), second = ask(f);
+	int fd = ask(f);
 
-	until_entered(f, 1);
-	f->fake->gate->deadly = f->fake->gate->open = true;
-	expect(f, first, 503, "the answer took too much memory: ask for a shorter stretch");
-	f->fake->gate->deadly = false;
-	close(second);
+	until_asked(f, 1);
+	assert_true(fake_source_deliver(f->fake));
+	f->web = web_free(f->web);
+	close(fd);
+}
+
+/* An answer can be an error, with its sentence; and one can be had again soon where the profiler has ended. */
+static void test_errors(void **state)
+{
+	static const struct {
+		int error;
+		unsigned status;
+		const char *retry;
+	} cases[] = {
+		{ -EAGAIN, 503, "Retry-After: 1" },    { -ENOMEM, 503, "Retry-After: 5" },
+		{ -ETIME, 503, "Retry-After: 5" },     { -EOPNOTSUPP, 503, "Retry-After: 5" },
+		{ -EINVAL, 400, "Connection: close" }, { -ENOENT, 400, "Connection: close" },
+	};
+	struct fixture *f = *state;
+
+	f->holds_answers = false;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(freep) char *reply = NULL;
+
+		f->fake->answer_error = cases[i].error;
+		reply = get(f, "GET", "/api/v1/profile");
+		if (status_of(reply) != cases[i].status || !has_header(reply, cases[i].retry) ||
+		    !strstr(reply, "\r\n\r\n{\"error\":\"it is \\\"lost\\\"\"}\n"))
+			fail_msg("%d: %s", cases[i].error, reply);
+	}
+	f->fake->answer_error = 0;
 	expect(f, ask(f), 200, ANSWER);
 }
 
-/* Nothing is left for a child: it is said, and later all is well. */
-static void test_no_files(void **state)
+/* There is no profiler: all that wait are told, and later all is well. */
+static void test_no_profiler(void **state)
 {
 	struct fixture *f = *state;
-	int fd = dial(f, 0);
-	rlim_t before;
+	int fds[3];
 
-	f->fake->gate->open = true;
-	assert_works(f);
-	before = limit_files(next_file());
-	send_text(f, fd, QUESTION);
-	expect(f, fd, 503, "no process can be started for the answer: Too many open files");
-	(void)limit_files(before);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = ask(f);
+	until_asked(f, 1);
+	f->fake->ask_error = -EAGAIN;
+	f->fake->pending.error = reason_set(&f->fake->pending.why, -EAGAIN, "there is no profiler");
+	assert_true(fake_source_deliver(f->fake));
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		expect_soon(f, fds[i], "{\"error\":\"there is no profiler\"}");
+	f->fake->ask_error = 0;
+	f->holds_answers = false;
 	expect(f, ask(f), 200, ANSWER);
 }
 
@@ -352,10 +381,19 @@ static void test_no_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		answer_test(test_beside),   answer_test(test_forms),  answer_test(test_pipeline),
-		answer_test(test_queue),    answer_test(test_order),  answer_test(test_late),
-		answer_test(test_gone),	    answer_test(test_reload), answer_test(test_gone_after_reload),
-		answer_test(test_shutdown), answer_test(test_death),  answer_test(test_no_files),
+		answer_test(test_beside),
+		answer_test(test_forms),
+		answer_test(test_pipeline),
+		answer_test(test_queue),
+		answer_test(test_order),
+		answer_test(test_late),
+		answer_test(test_gone),
+		answer_test(test_reload),
+		answer_test(test_gone_after_reload),
+		answer_test(test_shutdown),
+		answer_test(test_shutdown_after_the_answer),
+		answer_test(test_errors),
+		answer_test(test_no_profiler),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

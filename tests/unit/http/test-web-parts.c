@@ -201,9 +201,9 @@ static int teardown(void **state)
 /* The body of the response, whose status must be the one given. */
 static char *ask(struct fake_source *fake, const char *method, const char *target, unsigned status, const char **type)
 {
-	struct response response;
+	struct response response =
+		respond_to(fake, cache, &(struct request_head){ .method = method, .target = target });
 
-	route_respond(&response, &fake->source, cache, &(struct request_head){ .method = method, .target = target });
 	if (response.shared) {
 		assert_null(response.body.data);
 		buf_add(&response.body, response.shared->data, response.shared->len);
@@ -375,9 +375,8 @@ static void test_crowded(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct request_head head = { .method = "GET", .target = cases[i].target, .crowded = true };
-		struct response response;
+		struct response response = respond_to(fake, cache, &head);
 
-		route_respond(&response, &fake->source, cache, &head);
 		if (response.status != cases[i].status)
 			fail_msg("%s: %u", cases[i].target, response.status);
 		response_release(&response);
@@ -483,9 +482,9 @@ static bool is_one_answer(struct fake_source *fake, const char *one, const char 
 	struct request_head head = { .method = "GET", .target = one, .accept_encoding = encoding };
 	_cleanup_(response_release) struct response first = {}, second = {};
 
-	route_respond(&first, &fake->source, cache, &head);
+	first = respond_to(fake, cache, &head);
 	head.target = other;
-	route_respond(&second, &fake->source, cache, &head);
+	second = respond_to(fake, cache, &head);
 	assert_int_equal(first.status, 200);
 	assert_non_null(first.shared);
 	assert_non_null(second.shared);

@@ -2,14 +2,13 @@
 
 #include "setup/fake-source.h"
 
+#include "base/util/gzip.h"
 #include "profiler/answer/answer.h"
 #include "profiler/capture/capture-list.h"
 #include "web/api/route.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,25 +26,6 @@ static int fake_snapshot(void *userdata, struct snapshot **ret)
 		return fake->snapshot_error;
 	*ret = snapshot_ref(fake->snapshot);
 	return 0;
-}
-
-static void fake_update_profiles(void *userdata)
-{
-	struct fake_source *fake = userdata;
-
-	fake->nr_updates++;
-}
-
-static void pass_gate(struct fake_gate *gate)
-{
-	const struct timespec pause = { .tv_nsec = 1000000 };
-
-	unsigned number = ++gate->entered;
-
-	while (!gate->open && number > gate->through)
-		(void)nanosleep(&pause, NULL);
-	if (gate->deadly)
-		(void)raise(SIGKILL);
 }
 
 struct asked {
@@ -79,16 +59,19 @@ static int ask_archive(const void *userdata, const struct profile_query *query, 
 	return profile_new(ret, asked->fake->archive, &whole);
 }
 
-static int fake_answer(void *userdata, const struct profile_question *question, struct buf *out, struct reason *why)
+static int answer_now(struct fake_source *fake, const struct profile_question *question, struct buf *out,
+		      struct reason *why)
 {
-	struct fake_source *fake = userdata;
 	const struct asked asked = { .fake = fake, .event = question->event, .counted = question->counted };
 	const struct answer_samples samples = { .ask = ask_archive, .userdata = &asked, .clock = &question->clock };
+	struct capture_saved file = { .bytes = 5 };
 	const struct capture *capture;
 
-	fake->nr_profiles++;
-	if (fake->gate)
-		pass_gate(fake->gate);
+	if (question->form == PROFILE_FORM_CAPTURES) {
+		(void)snprintf(file.id, sizeof(file.id), "%s", fake->saved ?: "");
+		capture_list_json(out, &fake->captures, &file, fake->saved ? 1 : 0);
+		return buf_finish(out, 0);
+	}
 	if (!question->capture)
 		return answer_question(out, question, &samples, why);
 	capture = captures_find(&fake->captures, question->capture);
@@ -96,14 +79,53 @@ static int fake_answer(void *userdata, const struct profile_question *question, 
 			 reason_set(why, -ENOENT, "there is no such capture");
 }
 
-static int fake_captures(void *userdata, struct buf *out)
+static int fake_ask(void *userdata, const struct profile_question *question, web_answered_t answered, void *asker,
+		    struct reason *why)
 {
-	const struct fake_source *fake = userdata;
-	struct capture_saved file = { .bytes = 5 };
+	struct fake_source *fake = userdata;
+	struct fake_answer *answer = &fake->pending;
+	_cleanup_(buf_release) struct buf plain = {}, compressed = {};
 
-	(void)snprintf(file.id, sizeof(file.id), "%s", fake->saved ?: "");
-	capture_list_json(out, &fake->captures, &file, fake->saved ? 1 : 0);
-	return buf_finish(out, 0);
+	/* One at a time. */
+	assert_null(answer->answered);
+	if (fake->ask_error)
+		return reason_set(why, fake->ask_error, "there is no profiler");
+	fake->nr_asked++;
+	*answer = (struct fake_answer){ .answered = answered, .asker = asker };
+	answer->error = fake->answer_error ? reason_set(&answer->why, fake->answer_error, "it is \"lost\"") :
+					     answer_now(fake, question, &plain, &answer->why);
+	if (answer->error)
+		return 0;
+	if (question->gzip)
+		assert_int_equal(gzip_add(&compressed, plain.data, plain.len), 0);
+	assert_int_equal(blob_new(&answer->document, question->gzip ? &compressed : &plain), 0);
+	return 0;
+}
+
+static void fake_cancel(void *userdata)
+{
+	struct fake_source *fake = userdata;
+
+	/* There is something to cancel. */
+	assert_non_null(fake->pending.answered);
+	blob_unref(fake->pending.document);
+	fake->pending = (struct fake_answer){};
+}
+
+bool fake_source_deliver(struct fake_source *fake)
+{
+	const struct fake_answer answer = steal_struct(fake->pending);
+
+	if (answer.answered)
+		answer.answered(answer.asker, answer.error, answer.document, answer.why.text);
+	blob_unref(answer.document);
+	return answer.answered;
+}
+
+static const char *fake_no_profiles(void *userdata)
+{
+	(void)userdata;
+	return "";
 }
 
 static bool fake_rule(void *userdata, size_t i, struct capture_rule_info *ret)
@@ -157,9 +179,9 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 	};
 	fake->source = (struct web_source){
 		.snapshot = fake_snapshot,
-		.update_profiles = fake_update_profiles,
-		.answer = fake_answer,
-		.captures = fake_captures,
+		.ask = fake_ask,
+		.cancel = fake_cancel,
+		.no_profiles = fake_no_profiles,
 		.rule = fake_rule,
 		.ready = fake_ready,
 		.scraped = fake_scraped,
@@ -175,6 +197,7 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 
 void fake_source_free(struct fake_source *fake)
 {
+	assert_null(fake->pending.answered);
 	snapshot_unref(fake->snapshot);
 	archive_free(fake->archive);
 	captures_release(&fake->captures);
@@ -183,17 +206,55 @@ void fake_source_free(struct fake_source *fake)
 	free(fake);
 }
 
+/* A request that waits for the answer to its question. */
+struct waiting {
+	struct fake_source *fake;
+	const struct request_head *head;
+	struct response response;
+};
+
+static void on_answered(void *asker, int error, struct blob *document, const char *why)
+{
+	struct waiting *waiting = asker;
+	const struct route_answer answer = { .error = error, .document = document, .why = why };
+
+	route_answer(&waiting->response, &waiting->fake->source, waiting->head, &answer);
+}
+
+struct response respond_to(struct fake_source *fake, struct response_cache *cache, const struct request_head *head)
+{
+	struct waiting waiting = { .fake = fake, .head = head };
+	_cleanup_(route_question_release) struct route_question asked = {};
+	struct reason why = {};
+
+	if (!route_respond(&waiting.response, &fake->source, cache, head, &asked)) {
+		assert_int_equal(fake_ask(fake, &asked.question, on_answered, &waiting, &why), 0);
+		assert_true(fake_source_deliver(fake));
+	}
+	return waiting.response;
+}
+
+const char *body_of(const struct response *response, size_t *ret_len)
+{
+	*ret_len = response->shared ? response->shared->len : response->body.len;
+	return response->shared ? response->shared->data : response->body.data;
+}
+
 char *ask_route(struct fake_source *fake, const char *target, unsigned status, const char *type)
 {
 	const struct request_head head = { .method = "GET", .target = target };
-	struct response response;
+	_cleanup_(response_release) struct response response = respond_to(fake, NULL, &head);
+	struct buf text = {};
+	const char *body;
+	size_t len;
 
-	route_respond(&response, &fake->source, NULL, &head);
+	body = body_of(&response, &len);
 	if (response.status != status)
-		fail_msg("%s: %u %.*s", target, response.status, (int)response.body.len, response.body.data);
+		fail_msg("%s: %u %.*s", target, response.status, (int)len, body);
 	if (type)
 		assert_string_equal(response.type, type);
-	return buf_steal(&response.body);
+	buf_add(&text, body, len);
+	return buf_steal(&text);
 }
 
 json_t *ask_route_json(struct fake_source *fake, const char *target)

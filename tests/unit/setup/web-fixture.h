@@ -20,6 +20,7 @@ struct fixture {
 	struct fake_source *fake;    /* context-switches on CPU 0 are 7, page-faults are counted for cgroups */
 	unsigned answer_ms;	     /* by so much the clock goes on with each answer that is written */
 	uint64_t stopped_ns;	     /* the clock stands at that; 0: it goes */
+	bool holds_answers;	     /* of the profiler; else they are delivered after each turn */
 	char folder[64];	     /* for Unix sockets; has to be empty in the end */
 };
 
