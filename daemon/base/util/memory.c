@@ -73,18 +73,6 @@ void *memory_map_own(size_t size)
 	return memory;
 }
 
-void memory_lend(void *memory, size_t size)
-{
-	if (memory)
-		(void)madvise(memory, size, MADV_DOFORK);
-}
-
-void memory_take_back(void *memory, size_t size)
-{
-	if (memory)
-		(void)madvise(memory, size, MADV_DONTFORK);
-}
-
 void memory_unmap(void *memory, size_t size)
 {
 	if (memory)

@@ -20,11 +20,9 @@ void memory_return_freed(void);
  * their files. Those that are needed are mapped again when they are. */
 void memory_forget_code(void);
 
-/* Memory with zeros that children of this process do not get (madvise(2), MADV_DONTFORK): they must not touch it. NULL:
- * there is none, or the size is 0. A page takes memory when it is first written to, and none is set aside for it before
- * that (mmap(2), MAP_NORESERVE). mremap(2) and munmap(2) do with it what they do with others. */
+/* Memory with zeros that children of this process do not get (madvise(2), MADV_DONTFORK): they must not touch it. After
+ * a fork, the first write to any other page costs microseconds. NULL: there is none, or the size is 0. A page takes
+ * memory when it is first written to, and none is set aside for it before that (mmap(2), MAP_NORESERVE). mremap(2) and
+ * munmap(2) do with it what they do with others. */
 void *memory_map_own(size_t size);
-/* A child that is made before it is taken back gets it, as it is then. */
-void memory_lend(void *memory, size_t size);
-void memory_take_back(void *memory, size_t size);
 void memory_unmap(void *memory, size_t size);

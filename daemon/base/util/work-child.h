@@ -3,7 +3,7 @@
 
 /*
  * Does work that takes long in a child of the daemon. The child has a copy of the daemon's memory as it was at the
- * fork(2), except memory that is not lent to children (memory.h). So changes in the daemon do not disturb the work, and
+ * fork(2), except memory that children do not get (memory.h). So changes in the daemon do not disturb the work, and
  * the loop does not wait for it.
  *
  * The result has two parts: a head of a fixed size, in memory that both processes share, and a body of any size, in a

@@ -7,8 +7,7 @@
  * has the capture.
  *
  * Values are worked out at each new slot of the history that the stretch reaches into, and stay as they are when the
- * history has passed the end of the stretch. They are plain memory, so that a child of the daemon has them, too, which
- * has no history (history_lend()).
+ * history has passed the end of the stretch.
  */
 
 #include "counting/history/history.h"

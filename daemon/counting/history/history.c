@@ -3,7 +3,6 @@
 #include "counting/history/history.h"
 
 #include "base/util/clock.h"
-#include "base/util/memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -62,16 +61,6 @@ static uint64_t row_size(const struct history_row *row, size_t columns)
 uint64_t history_size(const struct history *history)
 {
 	return history->pool.top * POOL_BLOCK_SIZE + history->heap_size;
-}
-
-void history_lend(const struct history *history)
-{
-	memory_lend(history->pool.base, history->pool.size);
-}
-
-void history_take_back(const struct history *history)
-{
-	memory_take_back(history->pool.base, history->pool.size);
 }
 
 /* Point number i of all [slot][column]. */

@@ -87,10 +87,6 @@ void history_set_max_size(struct history *history, uint64_t max_size);
 /* The memory that it takes, in bytes: at most max_size, but for the times of slots (10 KB). */
 uint64_t history_size(const struct history *history);
 
-/* The points are not for children of the process, unless these are made in between (base/util/memory.h). */
-void history_lend(const struct history *history);
-void history_take_back(const struct history *history);
-
 /* Is a column not to be believed for now, such as an event that stands still? Its points are not known then. */
 typedef bool (*history_doubt)(const void *userdata, enum scope scope, size_t column);
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* A child that works for longer, in µs, is killed. */
 #define ANSWER_LIMIT_US 30000000U
@@ -123,6 +124,13 @@ struct answerer *answerer_free(struct answerer *answerer)
 	return NULL;
 }
 
+/* Children do not get the history (block-pool.c), but the one that answers needs it for weights=counted. */
+static void advise_history(const struct history *history, int advice)
+{
+	if (history->pool.base)
+		(void)madvise(history->pool.base, history->pool.size, advice);
+}
+
 int answerer_ask(struct answerer *answerer, const struct profile_question *question, web_answered_t answered,
 		 void *asker, struct reason *why)
 {
@@ -136,10 +144,10 @@ int answerer_ask(struct answerer *answerer, const struct profile_question *quest
 	answerer->answered = answered;
 	answerer->asker = asker;
 	world_take_samples(answerer->world);
-	history_lend(history);
+	advise_history(history, MADV_DOFORK);
 	if (r == 0)
 		r = work_child_start(answerer->child, answer_in_child, &job);
-	history_take_back(history);
+	advise_history(history, MADV_DONTFORK);
 	return r < 0 ? reason_set(why, r, "no process can be started for the answer: %s", strerror(-r)) : 0;
 }
 
