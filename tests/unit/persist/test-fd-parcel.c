@@ -7,7 +7,6 @@
 #include "base/util/cleanup.h"
 #include "setup/limits.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -21,17 +20,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-
-static size_t nr_open_files(void)
-{
-	_cleanup_(closedirp) DIR *dir = opendir("/proc/self/fd");
-	size_t nr = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		nr++;
-	return nr;
-}
 
 static ino_t inode_of(int fd)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "setup/limits.h"
-#include "setup/needs.h"
 
-#include <stdio.h>
-#include <unistd.h>
+#include "base/util/cleanup.h"
+#include "setup/needs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,6 +33,17 @@ rlim_t next_file(void)
 	assert_true(fd >= 0);
 	close(fd);
 	return (rlim_t)fd;
+}
+
+size_t nr_open_files(void)
+{
+	_cleanup_(closedirp) DIR *dir = opendir("/proc/self/fd");
+	size_t nr = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		nr++;
+	return nr;
 }
 
 unsigned long queued_events_max(void)
