@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/capability.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -145,6 +146,52 @@ int privilege_open_event(struct perf_event_attr *attr, int pid, int cpu, int gro
 	return call_perf_event_open(attr, pid, cpu, group_fd, flags);
 }
 
+/* --- the profiler's capabilities */
+
+static const cap_value_t profilers_caps[] = { CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE };
+
+static bool has_profilers(cap_t caps, cap_flag_t set)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(profilers_caps); i++)
+		if (has_cap(caps, profilers_caps[i], set))
+			return true;
+	return false;
+}
+
+/* The kernel drops a capability from the ambient set with the permitted or inheritable one (capabilities(7)). */
+static int clear_profilers(cap_t caps)
+{
+	static const cap_flag_t sets[] = { CAP_EFFECTIVE, CAP_PERMITTED, CAP_INHERITABLE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
+		if (cap_set_flag(caps, sets[i], ARRAY_SIZE(profilers_caps), profilers_caps, CAP_CLEAR) < 0)
+			return -errno;
+	return cap_set_proc(caps) < 0 ? -errno : 0;
+}
+
+int privilege_give_up_profilers(struct reason *why)
+{
+	_cleanup_(free_caps) cap_t caps = cap_get_proc();
+	int r;
+
+	if (!caps)
+		return reason_set(why, -errno, "the capabilities can't be read: %s", strerror(errno));
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return reason_set(why, -errno, "PR_SET_NO_NEW_PRIVS: %s", strerror(errno));
+	/* Without CAP_SETPCAP, or on a kernel that lacks the capability, this fails. */
+	for (size_t i = 0; i < ARRAY_SIZE(profilers_caps); i++)
+		(void)cap_drop_bound(profilers_caps[i]);
+	if (!has_profilers(caps, CAP_PERMITTED) && !has_profilers(caps, CAP_INHERITABLE))
+		return 0;
+	r = clear_profilers(caps);
+	return r >= 0 ? 0 :
+			reason_set(
+				why, r,
+				"CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE stay with the whole daemon, not with the "
+				"profiler alone: capset: %s: let the seccomp filter pass it (SystemCallFilter=capset)",
+				strerror(-r));
+}
+
 /* --- reading */
 
 static int read_paranoid(int proc_fd)
@@ -205,6 +252,7 @@ static void read_capabilities(struct privilege *privilege)
 	if (!caps)
 		return;
 	privilege->effective = effective_set(caps);
+	privilege->keeps_profilers = has_profilers(caps, CAP_PERMITTED);
 	privilege->cap_perfmon = has_cap(caps, CAP_PERFMON, CAP_EFFECTIVE) && !privilege->user_namespace;
 	in_force = has_cap(caps, CAP_SYS_ADMIN, CAP_EFFECTIVE) && !privilege->user_namespace;
 	if (!in_force && has_cap(caps, CAP_SYS_ADMIN, CAP_PERMITTED) && !privilege->user_namespace) {

@@ -15,6 +15,9 @@
  * as by a file capability without the effective bit: the kernel starts such a program also where it may not have them
  * all.
  *
+ * Reading other processes is for the profiler alone: privilege_give_up_profilers() takes CAP_SYS_PTRACE and
+ * CAP_CHECKPOINT_RESTORE away from this process for good, once the profiler's keeper has been forked.
+ *
  * A process that has nothing to change never calls capset(2), which its seccomp filter may forbid.
  */
 
@@ -32,6 +35,7 @@ struct privilege {
 	int raise_error;       /* it is permitted, but can't be raised: negative errno of capset(2) */
 	bool wants_sys_admin;  /* this kernel needs it for every event, at this level, and it is not effective */
 	bool user_namespace;   /* the capabilities are those of a user namespace, and do not count for perf events */
+	bool keeps_profilers;  /* one of the profiler's two capabilities is permitted: they were not given up */
 	uint64_t effective;    /* the whole effective set, a bit for each capability */
 	uint64_t fd_limit;     /* RLIMIT_NOFILE's soft limit */
 };
@@ -45,6 +49,14 @@ int privilege_take_up(struct reason *why);
 /* Takes CAP_SYS_ADMIN out of the effective, inheritable and ambient sets; it stays permitted. On failure it stays
  * effective: negative errno, with a sentence in why. */
 int privilege_set_aside(struct reason *why);
+
+/*
+ * Takes CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE out of all sets of this process, and forbids that an exec gains
+ * privileges (PR_SET_NO_NEW_PRIVS); before threads are made, since both belong to a thread. Without CAP_SETPCAP they
+ * stay in the bounding set, from which an exec can't take them any more. On failure they stay permitted: negative
+ * errno, with a sentence in why; privilege_read() then tells so (keeps_profilers).
+ */
+int privilege_give_up_profilers(struct reason *why);
 
 /* procroot is "/proc" but in tests. Never fails: a level that can't be read is unknown, a capability is missing. */
 void privilege_read(struct privilege *ret, const char *procroot);
