@@ -3,12 +3,13 @@
 #include "profiler/capturer.h"
 
 #include "base/util/clock.h"
+#include "base/util/log.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* For this long a turn copies samples, for each capture. */
-#define COPY_NS (2 * NS_PER_MS)
+/* For this long a turn copies samples, for each capture: the rings are not to wait longer. */
+#define COPY_NS (20 * NS_PER_MS)
 
 /* Copying is worth while if it is not done all the time. */
 #define COPY_PAUSE_NS (NS_PER_S / 4)
@@ -18,18 +19,19 @@
 
 struct capturer {
 	struct captures captures;
+	struct profiler *profiler;
 	const struct archive *archive; /* the profiler's, of which the captures are; only to be compared */
 	uint64_t copied_at;	       /* CLOCK_MONOTONIC ns; 0: at once */
-	struct reason news;
 };
 
-int capturer_new(struct capturer **ret)
+int capturer_new(struct capturer **ret, struct profiler *profiler)
 {
 	struct capturer *capturer = calloc(1, sizeof(*capturer));
 
 	if (!capturer)
 		return -ENOMEM;
 	captures_init(&capturer->captures, 0);
+	capturer->profiler = profiler;
 	*ret = capturer;
 	return 0;
 }
@@ -45,7 +47,7 @@ struct capturer *capturer_free(struct capturer *capturer)
 
 /* --- a higher rate */
 
-static void raise_rate(struct capture *capture, const struct capture_order *order, const struct capturer_world *world)
+static void raise_rate(struct capture *capture, const struct capture_order *order, struct profiler *profiler)
 {
 	int number;
 
@@ -53,8 +55,8 @@ static void raise_rate(struct capture *capture, const struct capture_order *orde
 		reason_set(&capture->raise_problem, 0, "its directory can't be opened: %s", order->cgroup_problem);
 		return;
 	}
-	number = profiler_raise(world->profiler, capture->cause.measure.event, order->rate, order->cgroup_fd,
-				capture->id, &capture->raise_problem);
+	number = profiler_raise(profiler, capture->cause.measure.event, order->rate, order->cgroup_fd, capture->id,
+				&capture->raise_problem);
 	if (number < 0)
 		return;
 	capture->raised_number = number;
@@ -72,14 +74,14 @@ static void lower_rate(struct capture *capture, struct profiler *profiler)
 	capture->extract.finer_to = clock_monotonic_ns();
 }
 
-void capturer_pause(struct capturer *capturer, struct profiler *profiler)
+void capturer_pause(struct capturer *capturer)
 {
 	struct capture *capture;
 
 	TAILQ_FOREACH(capture, &capturer->captures.all, in_all) {
 		if (capture->raised_number < 0)
 			continue;
-		lower_rate(capture, profiler);
+		lower_rate(capture, capturer->profiler);
 		reason_set(&capture->raise_problem, 0, "events were opened anew meanwhile");
 	}
 	capturer->copied_at = 0;
@@ -87,22 +89,20 @@ void capturer_pause(struct capturer *capturer, struct profiler *profiler)
 
 /* --- beginning */
 
-static void begin_capture(struct capturer *capturer, struct capture *capture, const struct capture_order *order,
-			  const struct capturer_world *world)
+static void begin_capture(struct capturer *capturer, struct capture *capture, const struct capture_order *order)
 {
-	struct reason before = capturer->news;
+	const char *problem = capture->raise_problem.text;
 
 	capture->disk = order->save ? CAPTURE_TO_BE_SAVED : CAPTURE_NOT_SAVED;
 	if (order->rate)
-		raise_rate(capture, order, world);
+		raise_rate(capture, order, capturer->profiler);
 	captures_keep(&capturer->captures, order->rule, order->keep);
 	capturer->copied_at = 0;
-	reason_set(&capturer->news, 0, "%s%scapture %s: %s%s%s", before.text, before.text[0] ? "; " : "", capture->id,
-		   capture->cause.reason, capture->raise_problem.text[0] ? "; its rate is not raised: " : "",
-		   capture->raise_problem.text);
+	log_notice("capture %s: %s%s%s", capture->id, capture->cause.reason,
+		   problem[0] ? "; its rate is not raised: " : "", problem);
 }
 
-int capturer_keep(struct capturer *capturer, const struct capture_order *order, const struct capturer_world *world)
+int capturer_keep(struct capturer *capturer, const struct capture_order *order)
 {
 	uint64_t time = archive_moment(order->time);
 	struct capture_cause cause = {
@@ -123,13 +123,13 @@ int capturer_keep(struct capturer *capturer, const struct capture_order *order, 
 	struct reason ignored;
 	int r;
 
-	if (order->cgroup && !profiler_admits(world->profiler, order->cgroup))
+	if (order->cgroup && !profiler_admits(capturer->profiler, order->cgroup))
 		return -EACCES;
-	r = profiler_describe(world->profiler, order->event, &cause.measure, &cause.key, &ignored);
+	r = profiler_describe(capturer->profiler, order->event, &cause.measure, &cause.key, &ignored);
 	if (r == 0)
 		r = captures_add(&capturer->captures, order->id, &cause, &capture);
 	if (r == 0)
-		begin_capture(capturer, capture, order, world);
+		begin_capture(capturer, capture, order);
 	return r;
 }
 
@@ -143,90 +143,90 @@ static void end_stretch(struct capture *capture, struct profiler *profiler, uint
 }
 
 /* true: there are more samples. */
-static bool copy_samples(struct capture *capture, const struct capturer_world *world)
+static bool copy_samples(struct capture *capture, struct profiler *profiler)
 {
-	uint64_t drained = profiler_drained(world->profiler);
+	const struct clock_times times = clock_times_now();
+	bool is_over = profiler_drained(profiler) >= capture->cause.to ||
+		       (!profiler_is_on(profiler) && times.monotonic >= capture->cause.to);
 	struct capture_cause *cause = &capture->cause;
-	int r = extract_copy(&capture->extract, capture->archive, profiler_archive(world->profiler), COPY_NS);
+	int r = extract_copy(&capture->extract, capture->archive, profiler_archive(profiler), COPY_NS);
 
-	cause->clock = *world->clock;
-	cause->measure.gaps = profiler_gaps(world->profiler, cause->from, cause->to);
-	if (r == 0 && drained >= cause->to)
-		end_stretch(capture, world->profiler, drained);
+	clock_steps_note(&cause->clock, &times);
+	cause->measure.gaps = profiler_gaps(profiler, cause->from, cause->to);
+	if (r == 0 && is_over)
+		end_stretch(capture, profiler, times.monotonic);
 	return r > 0;
 }
 
-static void settle(struct capturer *capturer, struct capture *capture, const struct capturer_world *world, uint64_t now)
+static void settle(struct capturer *capturer, struct capture *capture, uint64_t now)
 {
-	if (extract_names(capture->archive, profiler_archive(world->profiler)) && now < capture->settle_until)
+	if (extract_names(capture->archive, profiler_archive(capturer->profiler)) && now < capture->settle_until)
 		return;
 	captures_settle(&capturer->captures, capture);
 }
 
-void capturer_turn(struct capturer *capturer, const struct capturer_world *world)
+bool capturer_turn(struct capturer *capturer)
 {
 	size_t unsettled = capturer->captures.nr_unsettled;
 	uint64_t now = clock_monotonic_ns();
 	struct capture *capture;
-	bool more = false;
 
-	if (!world->profiler || !unsettled || (capturer->copied_at && now - capturer->copied_at < COPY_PAUSE_NS))
-		return;
+	if (!unsettled || now - capturer->copied_at < COPY_PAUSE_NS)
+		return false;
 	TAILQ_FOREACH(capture, &capturer->captures.all, in_all)
 		if (capture->state == CAPTURE_RUNNING)
-			more |= copy_samples(capture, world);
+			copy_samples(capture, capturer->profiler);
 		else if (capture->state == CAPTURE_SETTLING)
-			settle(capturer, capture, world, now);
+			settle(capturer, capture, now);
 	if (capturer->captures.nr_unsettled < unsettled)
 		captures_trim(&capturer->captures);
-	capturer->copied_at = more ? 0 : now;
+	capturer->copied_at = now;
+	return capturer->captures.nr_unsettled < unsettled;
 }
 
 /* All that there is of a stretch that would go on. */
-static void end_early(struct capture *capture, const struct capturer_world *world, uint64_t now)
+static void end_early(struct capture *capture, struct profiler *profiler, uint64_t now)
 {
 	now = archive_moment(now);
 	if (capture->cause.to > now)
 		capture->cause.to = capture->extract.to = now;
-	while (copy_samples(capture, world))
+	while (copy_samples(capture, profiler))
 		;
-	lower_rate(capture, world->profiler);
+	lower_rate(capture, profiler);
 }
 
-void capturer_finish(struct capturer *capturer, const struct capturer_world *world)
+void capturer_finish(struct capturer *capturer)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct capture *capture;
 
 	TAILQ_FOREACH(capture, &capturer->captures.all, in_all) {
-		if (!world->profiler || capture->state == CAPTURE_KEPT)
+		if (capture->state == CAPTURE_KEPT)
 			continue;
 		if (capture->state == CAPTURE_RUNNING)
-			end_early(capture, world, now);
-		(void)extract_names(capture->archive, profiler_archive(world->profiler));
+			end_early(capture, capturer->profiler, now);
+		(void)extract_names(capture->archive, profiler_archive(capturer->profiler));
 		captures_settle(&capturer->captures, capture);
 	}
 }
 
-/* --- a reload */
+/* --- other settings */
 
-void capturer_use(struct capturer *capturer, size_t limit, const struct profiler *profiler)
+void capturer_use(struct capturer *capturer, const struct profiler_settings *settings)
 {
-	const struct archive *archive = profiler ? profiler_archive(profiler) : NULL;
+	const struct archive *archive = profiler_archive(capturer->profiler);
 
 	if (archive != capturer->archive)
 		captures_release(&capturer->captures);
 	capturer->archive = archive;
-	captures_set_limit(&capturer->captures, limit);
+	captures_set_limit(&capturer->captures, (size_t)settings->capture_memory);
+	/* Captures of a rule that is gone stay. */
+	captures_keep(&capturer->captures, NULL, UINT64_MAX);
+	for (size_t i = 0; i < settings->nr_keeps; i++)
+		captures_keep(&capturer->captures, settings->keeps[i].rule, settings->keeps[i].nr);
 }
 
 /* --- questions */
-
-void capturer_news(struct capturer *capturer, struct reason *news)
-{
-	*news = capturer->news;
-	capturer->news.text[0] = '\0';
-}
 
 struct captures *capturer_captures(struct capturer *capturer)
 {

@@ -17,33 +17,24 @@
 
 struct capturer;
 
-/* Captures are made of these, as they are now. */
-struct capturer_world {
-	struct profiler *profiler; /* NULL: nothing is sampled */
-	const struct clock_steps *clock;
-};
-
-/* -ENOMEM. */
-int capturer_new(struct capturer **ret);
+/* The profiler is borrowed for its life. -ENOMEM. */
+int capturer_new(struct capturer **ret, struct profiler *profiler);
 struct capturer *capturer_free(struct capturer *capturer);
 DEFINE_CLEANUP(struct capturer *, capturer_free)
 
-/* Before the profiler changes: events that are sampled for a while end. */
-void capturer_pause(struct capturer *capturer, struct profiler *profiler);
-/* After that, and at first: the bytes that captures may take in memory, and the profiler that there is now, or NULL. */
-void capturer_use(struct capturer *capturer, size_t limit, const struct profiler *profiler);
+/* Before the profiler's settings change, or its events are opened anew: events that are sampled for a while end. */
+void capturer_pause(struct capturer *capturer);
+/* After other settings, and at first: the bytes that captures may take in memory, and how many of each rule. */
+void capturer_use(struct capturer *capturer, const struct profiler_settings *settings);
 
-/* Begins a capture, of a profiler that there is. -EACCES: the cgroup may not be seen; -EEXIST: there is one with that
- * id; -EBUSY: there are too many, or there is no room beside them; -ENOMEM; errors of profiler_describe(). */
-int capturer_keep(struct capturer *capturer, const struct capture_order *order, const struct capturer_world *world);
-/* Samples may have come. */
-void capturer_turn(struct capturer *capturer, const struct capturer_world *world);
+/* Begins a capture. -EACCES: the cgroup may not be seen; -EEXIST: there is one with that id; -EBUSY: there are too
+ * many, or there is no room beside them; -ENOMEM; errors of profiler_describe(). */
+int capturer_keep(struct capturer *capturer, const struct capture_order *order);
+/* Samples may have come. True: a capture has changed its state. */
+bool capturer_turn(struct capturer *capturer);
 
 /* Nothing comes any more: captures that run end. */
-void capturer_finish(struct capturer *capturer, const struct capturer_world *world);
-
-/* A sentence for the log on a capture that was made since the last call, or "". */
-void capturer_news(struct capturer *capturer, struct reason *news);
+void capturer_finish(struct capturer *capturer);
 
 /* --- questions; answers are borrowed until the next call that is none */
 

@@ -2,14 +2,18 @@
 
 #include "profiler/profiler.h"
 
+#include "base/cgroup/filter.h"
+#include "base/host/privilege.h"
+#include "base/host/sample-rate.h"
 #include "base/host/unit-folders.h"
+#include "base/util/async-close.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/text.h"
 #include "profiler/cgroup-names.h"
-#include "profiler/naming/resolver.h"
+#include "profiler/namer.h"
 #include "profiler/process/processes.h"
-#include "profiler/profile-events.h"
+#include "profiler/sample/sampler.h"
 #include "profiler/stack/places.h"
 
 #include <errno.h>
@@ -18,26 +22,9 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-/* The resolver's CPU time: it begins with the most that it may have. */
-#define NAMING_BURST_NS (2 * (int64_t)NS_PER_S)
-#define NAMING_SHARE 1000
-
-/* The kernel's list is read as a whole, so a pause of so many times the CPU time of the last reading lets more places
- * come together for the next one. */
-#define NAMING_PAUSE 10
-
-/* Those that are polled, a child's, and the loop's. */
-#define OTHER_FILES 8
-
 #define TIDY_NS (5 * (uint64_t)NS_PER_S)
-
-/* For so much CPU time a turn takes records: one that is put off the CPU would get nothing done by the clock. It looks
- * at the time after each LOOK_AT_TIME records. */
-#define TURN_NS (3 * NS_PER_MS)
-#define LOOK_AT_TIME 16
 
 /* For how long a process that has its mappings locked is waited for. */
 #define LOOK_UP_NS (50 * (uint64_t)NS_PER_MS)
@@ -57,50 +44,42 @@ struct gap {
 };
 
 struct profiler {
-	const struct config *config;
+	struct profiler_settings settings;
+	struct sampled_event *events; /* those of the settings, with the periods and rates that are asked for here */
+	const char **names;	      /* of all of them, and NULL */
 	struct cgroup_filter filter;
-	struct profile_events events;
 	char *raised[SAMPLER_EXTRAS]; /* names in the archive of events that are sampled for a while; NULL: none */
 	struct reason problem;
-	uint64_t rate_limit; /* Hz: the highest that may be asked for */
-	struct sampler *sampler;
+	struct sample_rate rate;   /* as it was when the events were opened */
+	struct sampler *sampler;   /* NULL: nothing is sampled */
 	struct sampler_stats past; /* of samplers before it */
+	struct async_close *closer;
 	struct processes *processes;
 	struct cgroup_names *cgroups;
 	struct archive *archive;
-	struct resolver *resolver;
+	struct namer *namer;
 	struct kernel_functions kernel;
+	const char *procfs;	       /* borrowed */
 	char *kallsyms, *process_list; /* where root saves them for a service, or NULL */
-	int epoll_fd;		       /* of the sampler, the resolver's child, and … */
-	int again_fd;		       /* … an eventfd: records were left over */
-	uint64_t deadline;	       /* ns of the thread's CPU time: of this turn */
-	uint64_t taken;		       /* records */
-	uint64_t drained;	       /* CLOCK_MONOTONIC ns: the archive has all samples until then */
+	int epoll_fd;		       /* of the sampler, and of the namer's child */
+	uint64_t drained;	       /* CLOCK_MONOTONIC ns: the archive has all samples until then; 0: none yet */
 	uint64_t since;		       /* … when the archive was begun */
 	struct gap gaps[GAPS_MAX];
 	size_t nr_gaps; /* ever */
 	uint64_t gap_ns;
-	struct profiler_world world;
 
-	struct archive_request request; /* the resolver's work, if it is busy */
-	uint64_t offsets[RESOLVER_PLACES];
-	bool asked_kernel;
-	int64_t naming_ns;	       /* CPU time that the resolver may still take */
-	uint64_t naming_credited;      /* CLOCK_MONOTONIC ns: when it was last given more */
-	uint64_t kernel_due;	       /* the kernel's list is not read again before */
 	uint64_t tidied, lost_records; /* lost_records: of the sampler, then */
-	uint64_t cpu_ns;	       /* the daemon's, without children */
 };
 
 /* --- life */
 
-static struct cgroup_filter filter_of_config(const struct config *config)
+static struct cgroup_filter filter_of(const struct profiler_settings *settings)
 {
 	return (struct cgroup_filter){
-		.include = config->profiles_include.items,
-		.nr_include = config->profiles_include.nr,
-		.exclude = config->profiles_exclude.items,
-		.nr_exclude = config->profiles_exclude.nr,
+		.include = settings->include,
+		.nr_include = settings->nr_include,
+		.exclude = settings->exclude,
+		.nr_exclude = settings->nr_exclude,
 	};
 }
 
@@ -109,28 +88,6 @@ static int watch_fd(struct profiler *profiler, int fd)
 	struct epoll_event events = { .events = EPOLLIN, .data.fd = fd };
 
 	return epoll_ctl(profiler->epoll_fd, EPOLL_CTL_ADD, fd, &events) < 0 ? -errno : 0;
-}
-
-int profiler_check(const struct config *config, const struct event_env *env, struct reason *why)
-{
-	_cleanup_(profile_events_release) struct profile_events events = {};
-
-	return profile_events_parse(&events, config, env, UINT64_MAX, why);
-}
-
-size_t profiler_fds(const struct config *config, size_t cpus, uint64_t fd_limit)
-{
-	size_t events = config->nr_profiles + 2; /* cpu-clock, and what happens beside the samples */
-	size_t fds;
-
-	for (size_t i = 0; i < config->nr_captures; i++)
-		if (config->captures[i].rate) {
-			events += SAMPLER_EXTRAS;
-			break;
-		}
-	fds = OTHER_FILES + cpus * events;
-
-	return config->profiles_enabled && fds <= fd_limit / 4 ? fds : 0;
 }
 
 static void add_problem(struct profiler *profiler, const char *what, const char *problem)
@@ -153,100 +110,91 @@ static void note_pauses(struct profiler *profiler, size_t event)
 	reason_set(&text, 0,
 		   "%s lacks samples: the kernel has paused it within the last minute, since they come faster than "
 		   "kernel.perf_event_max_sample_rate",
-		   profiler->events.items[event].name);
+		   profiler->events[event].name);
 	add_problem(profiler, "", text.text);
 }
 
 static void note_problems(struct profiler *profiler)
 {
-	const struct config *config = profiler->config;
-	uint64_t rate = profiler->rate_limit;
 	struct reason text;
 
 	profiler->problem.text[0] = '\0';
-	for (size_t i = 0; i < profiler->events.nr; i++) {
-		const char *name = profiler->events.items[i].name;
+	for (size_t i = 0; i < profiler->settings.nr_events; i++) {
+		const struct sampled_event *wanted = &profiler->settings.events[i], *now = &profiler->events[i];
 
-		reason_set(&text, 0, "[profile \"%s\"]", name);
+		reason_set(&text, 0, "[profile \"%s\"]", wanted->name);
 		add_problem(profiler, text.text, sampler_problem(profiler->sampler, i));
-		reason_set(&text, 0, "%s is sampled at %" PRIu64 " Hz: kernel.perf_event_max_sample_rate", name, rate);
-		if ((i ? config->profiles[i - 1].rate : config->profiles_rate) > rate ||
-		    (i && profiler->events.items[i].what.period > config->profiles[i - 1].period))
+		reason_set(&text, 0, "%s is sampled at %" PRIu64 " Hz: kernel.perf_event_max_sample_rate", wanted->name,
+			   sample_rate_limit(&profiler->rate));
+		if (now->rate < wanted->rate || now->period > wanted->period)
 			add_problem(profiler, "", text.text);
 		note_pauses(profiler, i);
 	}
 	add_problem(profiler, "", sampler_memory_problem(profiler->sampler));
 }
 
-static int start_sampler(struct profiler *profiler, const struct profiler_setup *setup, struct reason *why)
+/* A clock's period is in ns. True: the pace has changed. */
+static bool set_pace(struct sampled_event *event, const struct sampled_event *wanted, uint64_t limit)
 {
-	uint64_t rate = sample_rate_limit(setup->rate);
-	_cleanup_(freep) struct sampled_event *events = NULL;
+	uint64_t shortest = sampled_event_is_clock(wanted) ? NS_PER_S / limit : 0;
+	uint64_t period = wanted->period && wanted->period < shortest ? shortest : wanted->period;
+	uint64_t rate = wanted->rate < limit ? wanted->rate : limit;
+	bool changes = event->period != period || event->rate != rate;
+
+	event->period = period;
+	event->rate = rate;
+	return changes;
+}
+
+/* Would any event have another period or rate? */
+static bool paces_change(const struct profiler *profiler, uint64_t limit)
+{
+	bool change = false;
+
+	for (size_t i = 0; i < profiler->settings.nr_events; i++) {
+		struct sampled_event event = profiler->events[i];
+
+		change |= set_pace(&event, &profiler->settings.events[i], limit);
+	}
+	return change;
+}
+
+static void set_paces(struct profiler *profiler)
+{
+	sample_rate_read(&profiler->rate, profiler->procfs);
+	for (size_t i = 0; i < profiler->settings.nr_events; i++)
+		(void)set_pace(&profiler->events[i], &profiler->settings.events[i], sample_rate_limit(&profiler->rate));
+}
+
+static void explain_refusal(const struct profiler *profiler, int error, struct reason *why)
+{
+	struct privilege privilege;
+
+	privilege_read(&privilege, profiler->procfs);
+	if (privilege_may_count_cpus(&privilege))
+		return;
+	privilege_explain(&privilege, why);
+	reason_prefix(why, 0, "not permitted (%s)", strerrorname_np(-error));
+}
+
+static int start_sampler(struct profiler *profiler, struct reason *why)
+{
 	int r;
 
-	if (!profiler_fds(setup->config, setup->cpus->nr, setup->fd_limit))
-		return reason_set(why, -EMFILE,
-				  "they would take more than a quarter of the limit of open files (LimitNOFILE=)");
-	r = sample_rate_check(setup->rate, why);
+	set_paces(profiler);
+	r = sample_rate_check(&profiler->rate, why);
+	if (r == 0)
+		r = sampler_new(&profiler->sampler, profiler->events, profiler->settings.nr_events,
+				&profiler->settings.cpus, profiler->closer, why);
+	if (r == -EACCES || r == -EPERM)
+		explain_refusal(profiler, r, why);
 	if (r < 0)
 		return r;
-	profile_events_release(&profiler->events);
-	r = profile_events_parse(&profiler->events, setup->config, setup->env, rate, why);
-	if (r < 0)
-		return r;
-	events = calloc(profiler->events.nr, sizeof(*events));
-	if (!events)
-		return reason_set(why, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < profiler->events.nr; i++)
-		events[i] = profiler->events.items[i].what;
-	r = sampler_new(&profiler->sampler, events, profiler->events.nr, setup->cpus, setup->closer, why);
-	if (r < 0)
-		return r;
-	profiler->rate_limit = rate;
-	note_problems(profiler);
 	r = watch_fd(profiler, sampler_fd(profiler->sampler));
-	return r < 0 ? reason_set(why, r, "rings can't be polled: %s", strerror(-r)) : 0;
-}
-
-/* Its fd is readable when a child has ended. */
-static int make_resolver(struct profiler *profiler)
-{
-	const struct resolver_roots roots = {
-		.proc = profiler->config->procfs.text,
-		.debug = "/usr/lib/debug",
-		.kallsyms = profiler->kallsyms,
-	};
-	int r = resolver_new(&profiler->resolver, &roots);
-
-	return r < 0 ? r : watch_fd(profiler, resolver_fd(profiler->resolver));
-}
-
-/* Would any event have another period or rate? True also where that can't be found out. */
-static bool paces_change(const struct profiler *profiler, const struct event_env *env, uint64_t rate)
-{
-	_cleanup_(profile_events_release) struct profile_events next = {};
-	struct reason ignored;
-
-	if (profile_events_parse(&next, profiler->config, env, rate, &ignored) < 0 || next.nr != profiler->events.nr)
-		return true;
-	for (size_t i = 0; i < next.nr; i++) {
-		const struct sampled_event *now = &profiler->events.items[i].what, *then = &next.items[i].what;
-
-		if (now->period != then->period || now->rate != then->rate)
-			return true;
-	}
-	return false;
-}
-
-bool profiler_follow_rate(struct profiler *profiler, const struct event_env *env, const struct sample_rate *rate)
-{
-	uint64_t limit = sample_rate_limit(rate);
-
-	if (limit != profiler->rate_limit && paces_change(profiler, env, limit))
-		return false;
-	profiler->rate_limit = limit;
-	note_problems(profiler);
-	return true;
+	if (r == 0)
+		return 0;
+	profiler->sampler = sampler_free(profiler->sampler);
+	return reason_set(why, r, "rings can't be polled: %s", strerror(-r));
 }
 
 const char *profiler_problem(const struct profiler *profiler)
@@ -254,14 +202,19 @@ const char *profiler_problem(const struct profiler *profiler)
 	return profiler->problem.text;
 }
 
-size_t profiler_nr_lost(const struct profiler *profiler)
+const struct profiler_settings *profiler_settings(const struct profiler *profiler)
 {
-	size_t nr = 0;
+	return &profiler->settings;
+}
 
-	/* The first one is that of no section. */
-	for (size_t i = 1; i < profiler->events.nr; i++)
-		nr += sampler_problem(profiler->sampler, i)[0] != '\0';
-	return nr;
+bool profiler_is_on(const struct profiler *profiler)
+{
+	return profiler->sampler;
+}
+
+const char *profiler_event_problem(const struct profiler *profiler, size_t event)
+{
+	return profiler->sampler ? sampler_problem(profiler->sampler, event) : profiler->problem.text;
 }
 
 /* Up to now. */
@@ -278,45 +231,36 @@ static void note_gap(struct profiler *profiler, uint64_t from)
 
 static int make_parts(struct profiler *profiler)
 {
-	const struct config *config = profiler->config;
-	int r = archive_new(&profiler->archive, (size_t)config->profiles_memory);
+	int r = archive_new(&profiler->archive, 0);
 
 	if (unit_saved_path("kallsyms", &profiler->kallsyms) == -ENOMEM ||
 	    unit_saved_path("processes", &profiler->process_list) == -ENOMEM)
 		return -ENOMEM;
 	if (r == 0)
-		r = processes_new(&profiler->processes, config->procfs.text, profiler->process_list, LOOK_UP_NS);
+		r = async_close_new(&profiler->closer);
+	if (r == 0)
+		r = processes_new(&profiler->processes, profiler->procfs, profiler->process_list, LOOK_UP_NS);
 	if (r == 0)
 		r = cgroup_names_new(&profiler->cgroups);
 	if (r == 0)
-		r = make_resolver(profiler);
+		r = namer_new(&profiler->namer, profiler->procfs, profiler->kallsyms);
+	if (r == 0)
+		r = watch_fd(profiler, namer_fd(profiler->namer));
 	return r;
 }
 
-int profiler_new(struct profiler **ret, const struct profiler_setup *setup, struct reason *why)
+int profiler_new(struct profiler **ret, const char *procfs, struct reason *why)
 {
 	_cleanup_(profiler_freep) struct profiler *profiler = calloc(1, sizeof(*profiler));
-	int r;
 
 	if (!profiler)
 		return reason_set(why, -ENOMEM, "out of memory");
-	profiler->config = setup->config;
-	profiler->filter = filter_of_config(setup->config);
-	profiler->naming_ns = NAMING_BURST_NS;
-	profiler->naming_credited = clock_monotonic_ns();
+	profiler->procfs = procfs;
 	profiler->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	profiler->again_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (profiler->epoll_fd < 0 || profiler->again_fd < 0 || watch_fd(profiler, profiler->again_fd) < 0)
+	if (profiler->epoll_fd < 0)
 		return reason_set(why, -errno, "rings can't be polled: %s", strerror(errno));
 	if (make_parts(profiler) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
-	r = start_sampler(profiler, setup, why);
-	if (r < 0)
-		return r;
-	profiler->drained = clock_monotonic_ns();
-	if (setup->sampled)
-		note_gap(profiler, setup->sampled);
-	profiler->since = archive_moment(profiler->drained); /* where the gap ends */
 	*ret = steal_ptr(profiler);
 	return 0;
 }
@@ -337,36 +281,47 @@ struct profiler *profiler_free(struct profiler *profiler)
 	forget_raised(profiler);
 	processes_free(profiler->processes);
 	cgroup_names_free(profiler->cgroups);
-	resolver_free(profiler->resolver);
+	namer_free(profiler->namer);
 	kernel_functions_forget(&profiler->kernel);
 	free(profiler->kallsyms);
 	free(profiler->process_list);
 	archive_free(profiler->archive);
-	profile_events_release(&profiler->events);
+	async_close_free(profiler->closer);
+	profiler_settings_release(&profiler->settings);
+	free(profiler->events);
+	free(profiler->names);
 	safe_close(profiler->epoll_fd);
-	safe_close(profiler->again_fd);
 	free(profiler);
 	return NULL;
 }
 
-/* What was visible before may not be any more. */
-static int follow_filter(struct profiler *profiler, const struct config *config)
+static bool equal_texts(char *const *a, size_t nr_a, char *const *b, size_t nr_b)
 {
-	const struct config *before = profiler->config;
-	struct archive *archive;
-	int r;
+	bool equal = nr_a == nr_b;
 
-	cgroup_names_forget(profiler->cgroups);
-	if (config_list_equal(&before->profiles_include, &config->profiles_include) &&
-	    config_list_equal(&before->profiles_exclude, &config->profiles_exclude))
+	for (size_t i = 0; equal && i < nr_a; i++)
+		equal = strcmp(a[i], b[i]) == 0;
+	return equal;
+}
+
+/* Samples that were visible before may not be any more. */
+static int follow_filter(struct profiler *profiler, const struct profiler_settings *next)
+{
+	const struct profiler_settings *now = &profiler->settings;
+	struct archive *archive;
+
+	cgroup_names_forget_verdicts(profiler->cgroups);
+	if (next->nr_events && equal_texts(now->include, now->nr_include, next->include, next->nr_include) &&
+	    equal_texts(now->exclude, now->nr_exclude, next->exclude, next->nr_exclude)) {
+		archive_set_limit(profiler->archive, (size_t)next->memory);
 		return 0;
-	r = archive_new(&archive, (size_t)config->profiles_memory);
-	if (r < 0)
-		return r;
+	}
+	if (archive_new(&archive, (size_t)next->memory) < 0)
+		return -ENOMEM;
 	archive_free(profiler->archive);
 	profiler->archive = archive;
 	profiler->since = archive_moment(clock_monotonic_ns());
-	profiler->request.nr = 0; /* its answers are of the other's */
+	namer_forget(profiler->namer);
 	return 0;
 }
 
@@ -394,25 +349,89 @@ uint64_t profiler_gaps(const struct profiler *profiler, uint64_t from, uint64_t 
 	return sum;
 }
 
-int profiler_use(struct profiler *profiler, const struct profiler_setup *setup, struct reason *why)
+/* The events of the settings, whose periods and rates may be changed. */
+static int copy_events(struct profiler *profiler)
 {
+	size_t nr = profiler->settings.nr_events;
+
+	free(profiler->events);
+	free(profiler->names);
+	profiler->events = calloc(nr + 1, sizeof(*profiler->events));
+	profiler->names = calloc(nr + 1, sizeof(*profiler->names));
+	if (!profiler->events || !profiler->names)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		profiler->events[i] = profiler->settings.events[i];
+		profiler->names[i] = profiler->events[i].name;
+	}
+	return 0;
+}
+
+void profiler_reopen(struct profiler *profiler)
+{
+	struct reason why = {};
 	int r;
 
-	if (follow_filter(profiler, setup->config) < 0)
-		return reason_set(why, -ENOMEM, "out of memory");
-	profiler->config = setup->config;
-	profiler->filter = filter_of_config(setup->config);
-	kernel_functions_forget(&profiler->kernel); /* modules may be others, and what is hidden too */
-	archive_set_limit(profiler->archive, (size_t)setup->config->profiles_memory);
-	/* Events of a CPU that was offline for a moment are dead: all are opened anew. */
-	note_past(profiler);
+	if (profiler->sampler)
+		note_past(profiler);
 	profiler->sampler = sampler_free(profiler->sampler);
 	forget_raised(profiler);
-	r = start_sampler(profiler, setup, why);
+	profiler->problem.text[0] = '\0';
+	if (!profiler->settings.nr_events) {
+		profiler->drained = profiler->since = 0; /* nobody misses samples */
+		return;
+	}
+	r = copy_events(profiler) < 0 ? reason_set(&why, -ENOMEM, "out of memory") : start_sampler(profiler, &why);
+	if (r < 0) {
+		reason_set(&profiler->problem, 0, "no profiles: %s", why.text);
+		return;
+	}
+	note_problems(profiler);
 	processes_note_lost(profiler->processes); /* those of the meantime */
-	if (r == 0)
-		note_gap(profiler, profiler->drained);
-	return r;
+	note_gap(profiler, profiler->drained ? profiler->drained : UINT64_MAX);
+	if (!profiler->since)
+		profiler->since = archive_moment(profiler->drained); /* where the gap ends */
+}
+
+int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
+{
+	if (follow_filter(profiler, settings) < 0)
+		return -ENOMEM;
+	profiler_settings_release(&profiler->settings);
+	profiler->settings = steal_struct(*settings);
+	profiler->filter = filter_of(&profiler->settings);
+	kernel_functions_forget(&profiler->kernel); /* modules may be others, and what is hidden too */
+	if (!profiler->drained)
+		profiler->drained = profiler->settings.sampled;
+	profiler_reopen(profiler);
+	return 0;
+}
+
+/* Can sampling go on as it is? */
+static bool goes_on(const struct profiler *profiler, const struct sample_rate *rate)
+{
+	bool is_safe = sample_rate_check(rate, NULL) == 0;
+
+	if (!profiler->sampler)
+		return !is_safe || sample_rate_check(&profiler->rate, NULL) == 0;
+	return is_safe && (sample_rate_limit(rate) == sample_rate_limit(&profiler->rate) ||
+			   !paces_change(profiler, sample_rate_limit(rate)));
+}
+
+bool profiler_follow_rate(struct profiler *profiler)
+{
+	struct sample_rate rate;
+
+	if (!profiler->settings.nr_events)
+		return true;
+	sample_rate_read(&rate, profiler->procfs);
+	if (!goes_on(profiler, &rate))
+		return false;
+	if (profiler->sampler) {
+		profiler->rate = rate;
+		note_problems(profiler);
+	}
+	return true;
 }
 
 int profiler_fd(const struct profiler *profiler)
@@ -437,8 +456,7 @@ static void take_sample(struct profiler *profiler, const char *event, const stru
 	};
 
 	/* One that is not known may be one of those that nobody is to see. */
-	if (!cgroup_names_find(profiler->cgroups, profiler->world.tree, &profiler->filter, record->sample.cgroup,
-			       &cgroup))
+	if (!cgroup_names_find(profiler->cgroups, &profiler->filter, record->sample.cgroup, &cgroup))
 		cgroup.hidden = !cgroup_filter_admits(&profiler->filter, CGROUP_UNKNOWN) ||
 				profiler->filter.nr_exclude > 0;
 	sample.cgroup = cgroup.path;
@@ -460,98 +478,22 @@ static void take_kernel_symbol(struct profiler *profiler, const struct record *r
 		kernel_functions_put(&profiler->kernel, start, end, record->ksymbol.name);
 }
 
-static bool take_record(void *userdata, size_t event, const struct record *record)
+static void take_record(void *userdata, size_t event, const struct record *record)
 {
 	struct profiler *profiler = userdata;
 
 	if (record->type == PERF_RECORD_SAMPLE)
 		take_sample(profiler,
-			    event < profiler->events.nr ? profiler->events.items[event].key :
-							  profiler->raised[event - profiler->events.nr],
+			    event < profiler->settings.nr_events ?
+				    profiler->events[event].key :
+				    profiler->raised[event - profiler->settings.nr_events],
 			    record);
-	else if (record->type == PERF_RECORD_CGROUP && !profiler->world.part)
+	else if (record->type == PERF_RECORD_CGROUP && !profiler->settings.part)
 		cgroup_names_note(profiler->cgroups, record->cgroup.id, record->cgroup.path);
 	else if (record->type == PERF_RECORD_KSYMBOL)
 		take_kernel_symbol(profiler, record);
 	else if (event == SAMPLER_SIDE_BAND)
 		processes_take(profiler->processes, record);
-	return ++profiler->taken % LOOK_AT_TIME != 0 || clock_thread_ns() < profiler->deadline;
-}
-
-/* --- names */
-
-static void credit_naming(struct profiler *profiler, uint64_t now)
-{
-	profiler->naming_ns += (int64_t)((now - profiler->naming_credited) / NAMING_SHARE);
-	profiler->naming_credited = now;
-	if (profiler->naming_ns > NAMING_BURST_NS)
-		profiler->naming_ns = NAMING_BURST_NS;
-}
-
-static void take_answers(struct profiler *profiler)
-{
-	for (size_t i = 0; i < profiler->request.nr; i++) {
-		struct resolver_answer answer;
-		enum naming naming = resolver_answer(profiler->resolver, i, &answer);
-
-		archive_answer(profiler->archive, &profiler->request, profiler->offsets[i], naming, answer.name,
-			       answer.end ? profiler->offsets[i] - answer.start : 0);
-		if (profiler->asked_kernel && answer.name)
-			kernel_functions_put(&profiler->kernel, answer.start, answer.end, answer.name);
-		if (naming == NAMING_KERNEL || naming == NAMING_NO_KALLSYMS)
-			profiler->kernel.hidden = naming;
-	}
-	profiler->request.nr = 0;
-	resolver_forget(profiler->resolver);
-}
-
-static int compare_offsets(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static void ask_next(struct profiler *profiler, uint64_t now)
-{
-	struct archive_request *request = &profiler->request;
-	const struct archive_module *module;
-	const char *path;
-	uint32_t user;
-	int r;
-
-	request->offsets = profiler->offsets;
-	if (!archive_ask(profiler->archive, request, RESOLVER_PLACES, now >= profiler->kernel_due))
-		return;
-	qsort(profiler->offsets, request->nr, sizeof(*profiler->offsets), compare_offsets);
-	module = table_at(&profiler->archive->modules, request->module);
-	path = archive_text(profiler->archive, module->path);
-	profiler->asked_kernel = strcmp(path, ARCHIVE_KERNEL) == 0;
-	user = profiler->asked_kernel ? 0 : processes_user_of(profiler->processes, &module->key, path);
-	r = resolver_start(profiler->resolver, path, profiler->asked_kernel ? NULL : &module->key, user,
-			   profiler->offsets, request->nr);
-	for (size_t i = 0; r < 0 && i < request->nr; i++)
-		archive_answer(profiler->archive, request, profiler->offsets[i], NAMING_FAILED, NULL, 0);
-}
-
-static void name_functions(struct profiler *profiler)
-{
-	uint64_t before = resolver_cpu_ns(profiler->resolver), now = clock_monotonic_ns(), cost, begun;
-
-	credit_naming(profiler, now);
-	if (resolver_finish(profiler->resolver)) {
-		cost = resolver_cpu_ns(profiler->resolver) - before;
-		profiler->naming_ns -= (int64_t)cost;
-		if (profiler->asked_kernel)
-			profiler->kernel_due = now + cost * NAMING_PAUSE;
-		take_answers(profiler);
-	}
-	if (resolver_is_busy(profiler->resolver) || profiler->naming_ns <= 0)
-		return;
-	/* To make a child takes time, too: the more, the more memory the daemon has. */
-	begun = clock_thread_ns();
-	ask_next(profiler, now);
-	profiler->naming_ns -= (int64_t)(clock_thread_ns() - begun);
 }
 
 /* --- all of it */
@@ -568,24 +510,40 @@ static void tidy(struct profiler *profiler, uint64_t now)
 	profiler->tidied = now;
 }
 
-void profiler_turn(struct profiler *profiler, const struct profiler_world *world)
+static void take_samples(struct profiler *profiler)
 {
-	uint64_t begun = clock_thread_ns(), now = clock_monotonic_ns(), until;
-	eventfd_t times;
+	uint64_t until;
 
-	profiler->world = *world;
 	processes_follow_list(profiler->processes);
-	profiler->deadline = begun + TURN_NS;
-	(void)eventfd_read(profiler->again_fd, &times);
-	if (!sampler_drain(profiler->sampler, take_record, profiler, &until))
-		(void)eventfd_write(profiler->again_fd, 1);
+	until = sampler_drain(profiler->sampler, take_record, profiler);
 	if (until > profiler->drained)
 		profiler->drained = until;
-	name_functions(profiler);
-	if (now - profiler->tidied > TIDY_NS)
+}
+
+void profiler_turn(struct profiler *profiler)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (profiler->sampler)
+		take_samples(profiler);
+	namer_turn(profiler->namer, profiler->archive, profiler->processes, &profiler->kernel);
+	if (profiler->sampler && now - profiler->tidied > TIDY_NS)
 		tidy(profiler, now);
-	profiler->world = (struct profiler_world){};
-	profiler->cpu_ns += clock_thread_ns() - begun;
+}
+
+void profiler_note_cgroup(struct profiler *profiler, uint64_t id, const char *label)
+{
+	cgroup_names_put(profiler->cgroups, id, label);
+}
+
+void profiler_note_cgroup_gone(struct profiler *profiler, uint64_t id)
+{
+	cgroup_names_end(profiler->cgroups, id);
+}
+
+void profiler_forget_cgroups(struct profiler *profiler)
+{
+	cgroup_names_forget(profiler->cgroups);
 }
 
 static int explain_unknown(const struct profiler *profiler, const char *name, struct reason *why)
@@ -593,26 +551,23 @@ static int explain_unknown(const struct profiler *profiler, const char *name, st
 	char excerpt[EXCERPT_MAX];
 	struct reason known = {};
 
-	for (size_t i = 0; i < profiler->events.nr; i++) {
+	for (size_t i = 0; i < profiler->settings.nr_events; i++) {
 		struct reason before = known;
 
-		reason_set(&known, 0, "%s%s%s", before.text, i ? ", " : "", profiler->events.items[i].name);
+		reason_set(&known, 0, "%s%s%s", before.text, i ? ", " : "", profiler->events[i].name);
 	}
 	return reason_set(why, -ENOENT, "no event '%s' is sampled; known: %s", text_excerpt(excerpt, name), known.text);
 }
 
 static void fill_measure(struct profile_measure *ret, const struct profiler *profiler,
-			 const struct profile_event *event)
+			 const struct sampled_event *event)
 {
-	const struct event *first = &event->events.events[0];
-	const char *unit = event_unit_name(first->unit);
-
 	*ret = (struct profile_measure){
 		.event = event->name,
-		.events = profiler->events.names,
-		.unit = unit[0] ? unit : "count",
-		.scale = first->scale,
-		.period = sampled_event_period(&event->what),
+		.events = profiler->names,
+		.unit = event->unit,
+		.scale = event->scale,
+		.period = sampled_event_period(event),
 		.since = profiler->since,
 		.problem = profiler->problem.text,
 	};
@@ -621,23 +576,16 @@ static void fill_measure(struct profile_measure *ret, const struct profiler *pro
 /* The number of the event of that name; negative errno with the sentence in why. */
 static int find_event(const struct profiler *profiler, const char *name, struct reason *why)
 {
-	size_t number = profile_events_find(&profiler->events, name);
+	for (size_t i = 0; i < profiler->settings.nr_events; i++) {
+		const char *problem = profiler_event_problem(profiler, i);
 
-	if (number == SIZE_MAX)
-		return explain_unknown(profiler, name, why);
-	if (sampler_problem(profiler->sampler, number)[0])
-		return reason_set(why, -EOPNOTSUPP, "[profile \"%s\"]: %s", name,
-				  sampler_problem(profiler->sampler, number));
-	return (int)number;
-}
-
-const struct profile_event *profiler_event(const struct profiler *profiler, const char *name)
-{
-	size_t number = profile_events_find(&profiler->events, name);
-
-	if (number == SIZE_MAX || sampler_problem(profiler->sampler, number)[0])
-		return NULL;
-	return &profiler->events.items[number];
+		if (strcmp(profiler->settings.events[i].name, name))
+			continue;
+		if (!profiler->sampler)
+			return reason_set(why, -EOPNOTSUPP, "%s", problem);
+		return problem[0] ? reason_set(why, -EOPNOTSUPP, "[profile \"%s\"]: %s", name, problem) : (int)i;
+	}
+	return explain_unknown(profiler, name, why);
 }
 
 int profiler_ask(const struct profiler *profiler, const char *event, const struct profile_query *query,
@@ -650,8 +598,8 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 
 	if (number < 0)
 		return number;
-	fill_measure(ret_measure, profiler, &profiler->events.items[number]);
-	whole.event = profiler->events.items[number].key;
+	fill_measure(ret_measure, profiler, &profiler->events[number]);
+	whole.event = profiler->events[number].key;
 	whole.since = profiler->since;
 	/* What is later may lack samples that are in the rings. Slots keep the width that was asked for. */
 	if (whole.to > drained && !query->nr_slots)
@@ -667,7 +615,7 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 
 void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 {
-	struct sampler_stats sampler = sampler_stats(profiler->sampler);
+	struct sampler_stats sampler = profiler->sampler ? sampler_stats(profiler->sampler) : (struct sampler_stats){};
 	uint64_t oldest = archive_oldest(profiler->archive), now = clock_monotonic_ns();
 
 	*ret = (struct profiler_stats){
@@ -681,8 +629,9 @@ void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 		.ring_bytes = sampler.ring_bytes,
 		.gap_ns = profiler->gap_ns,
 		.reach = oldest && now > oldest ? now - oldest : 0,
-		.cpu_ns = profiler->cpu_ns + resolver_cpu_ns(profiler->resolver),
+		.cpu_ns = namer_cpu_ns(profiler->namer),
 		.processes = processes_stats(profiler->processes).processes,
+		.fds = sampler.fds,
 	};
 }
 
@@ -695,8 +644,8 @@ int profiler_describe(const struct profiler *profiler, const char *event, struct
 
 	if (number < 0)
 		return number;
-	fill_measure(ret, profiler, &profiler->events.items[number]);
-	*ret_key = profiler->events.items[number].key;
+	fill_measure(ret, profiler, &profiler->events[number]);
+	*ret_key = profiler->events[number].key;
 	return 0;
 }
 
@@ -726,22 +675,22 @@ int profiler_raise(struct profiler *profiler, const char *event, uint64_t rate, 
 		return number;
 	if (!copy)
 		return reason_set(why, -ENOMEM, "out of memory");
-	what = profiler->events.items[number].what;
+	what = profiler->events[number];
 	/* Far from where the kernel would pause it. */
-	if (rate > profiler->rate_limit / 2)
-		rate = profiler->rate_limit / 2;
+	if (rate > sample_rate_limit(&profiler->rate) / 2)
+		rate = sample_rate_limit(&profiler->rate) / 2;
 	if (what.period || what.rate >= rate)
 		return reason_set(why, -EALREADY, "%s is sampled as often anyway, or may not be any more often", event);
 	what.rate = rate;
 	number = sampler_add(profiler->sampler, &what, cgroup, why);
 	if (number >= 0)
-		profiler->raised[(size_t)number - profiler->events.nr] = steal_ptr(copy);
+		profiler->raised[(size_t)number - profiler->settings.nr_events] = steal_ptr(copy);
 	return number;
 }
 
 void profiler_lower(struct profiler *profiler, int number)
 {
-	char **key = &profiler->raised[(size_t)number - profiler->events.nr];
+	char **key = &profiler->raised[(size_t)number - profiler->settings.nr_events];
 
 	sampler_remove(profiler->sampler, (size_t)number);
 	free(*key);

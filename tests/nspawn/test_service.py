@@ -57,8 +57,8 @@ def test_its_limits_are_in_force(service):
     files = re.search(r"Max open files\s+(\d+)\s+(\d+)", service.run("cat", f"/proc/{pid}/limits").stdout)
     assert files[1] == files[2] == str(min(1048576, hard_limit())), "what it may not have is cut to what there is"
     assert show(service, "MemoryMax", "OOMPolicy", "LimitMEMLOCK", "TasksMax", "CPUQuotaPerSecUSec") == \
-        {"MemoryMax": str(1 << 30), "OOMPolicy": "continue", "LimitMEMLOCK": str(1 << 30), "TasksMax": "16",
-         "CPUQuotaPerSecUSec": "1s"}
+        {"MemoryMax": str(1 << 30), "OOMPolicy": "continue", "LimitMEMLOCK": str(1 << 30), "TasksMax": "32",
+         "CPUQuotaPerSecUSec": "2s"}
 
 
 # What the unit asks for, by the controllers' files in version 2, and in version 1, where they are the host's.

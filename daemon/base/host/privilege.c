@@ -185,11 +185,10 @@ int privilege_give_up_profilers(struct reason *why)
 		return 0;
 	r = clear_profilers(caps);
 	return r >= 0 ? 0 :
-			reason_set(
-				why, r,
-				"CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE stay with the whole daemon, not with the "
-				"profiler alone: capset: %s: let the seccomp filter pass it (SystemCallFilter=capset)",
-				strerror(-r));
+			reason_set(why, r,
+				   PRIVILEGE_NOT_PARTED
+				   ": capset: %s: let the seccomp filter pass it (SystemCallFilter=capset)",
+				   strerror(-r));
 }
 
 /* --- reading */

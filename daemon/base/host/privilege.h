@@ -57,6 +57,9 @@ int privilege_set_aside(struct reason *why);
  * errno, with a sentence in why; privilege_read() then tells so (keeps_profilers).
  */
 int privilege_give_up_profilers(struct reason *why);
+/* What it means that they were not given up. */
+#define PRIVILEGE_NOT_PARTED                                                                                           \
+	"CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE stay with the whole daemon, not with the profiler alone"
 
 /* procroot is "/proc" but in tests. Never fails: a level that can't be read is unknown, a capability is missing. */
 void privilege_read(struct privilege *ret, const char *procroot);

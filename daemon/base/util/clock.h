@@ -29,6 +29,14 @@ struct clock_times clock_times_now(void);
 
 uint64_t clock_thread_ns(void); /* CLOCK_THREAD_CPUTIME_ID: what the calling thread has used of a CPU */
 
+/* A time in ns as whole milliseconds, to the nearest. */
+static inline uint64_t clock_whole_ms(uint64_t time)
+{
+	uint64_t whole = time - time % NS_PER_MS;
+
+	return time - whole < NS_PER_MS / 2 || whole > UINT64_MAX - NS_PER_MS ? whole : whole + NS_PER_MS;
+}
+
 /* As functions that wait take it. */
 struct timespec timespec_of_ns(uint64_t ns);
 

@@ -205,7 +205,7 @@ int work_child_start(struct work_child *child, work_child_work_t work, const voi
 
 	if (child->state != WORK_NONE)
 		return -EBUSY;
-	child->body = memfd_create("perfmond-work", MFD_CLOEXEC);
+	child->body = memfd_create("perfmond-work", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (child->body < 0)
 		return -errno;
 	memset(child->result, 0, result_size(child));

@@ -6,11 +6,11 @@
  * with the CPUs it can be counted on. parse.h makes events of texts.
  */
 
+#include "base/host/event-attr.h"
 #include "base/util/buf.h"
 #include "base/util/cpulist.h"
 #include "counting/event/unit.h"
 
-#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -56,15 +56,6 @@ struct event {
 struct event_list {
 	struct event *events;
 	size_t nr;
-};
-
-/* perf_event_attr as of Linux 6.3, which has config3; the kernel headers of the build may be older. */
-union event_attr {
-	struct perf_event_attr attr;
-	struct {
-		uint8_t before[128]; /* PERF_ATTR_SIZE_VER7 */
-		uint64_t config3;
-	};
 };
 
 /* Appends the name of its series: metric, with the unit as its last word, once ("task_clock_seconds"). */

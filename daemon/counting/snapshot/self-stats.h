@@ -52,6 +52,9 @@ struct web_stats {
 
 /* Of continuous profiling, as the profiler tells them; all 0 where it is off. */
 struct profile_stats {
+	uint64_t up;	     /* 1: there is a profiler */
+	uint64_t restarts;   /* times that another one was started */
+	uint64_t memory;     /* bytes: its resident memory */
 	uint64_t samples;    /* taken */
 	uint64_t lost;	     /* samples that the kernel had no room for */
 	uint64_t unfollowed; /* records about processes and cgroups that it had no room for */
@@ -118,5 +121,6 @@ struct self_stats {
 	uint64_t cpus_offline;	     /* counted before, now offline; their totals are kept */
 	struct web_stats web;
 	struct profile_stats profile;
-	uint64_t loop_lag; /* ns: the longest event-loop iteration in the last minute */
+	uint64_t loop_lag; /* ns: the longest event-loop iteration in the last minute, and … */
+	uint64_t loop_cpu; /* … the largest CPU time of one */
 };

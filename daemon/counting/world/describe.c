@@ -13,8 +13,7 @@
 
 size_t world_needed_fds(const struct world *world)
 {
-	return admission_needed_fds(&world->admission) + fd_budget_reserve(UINT64_MAX, world->config->max_connections) +
-	       profiler_fds(world->config, world->machine->cpus.nr, UINT64_MAX);
+	return admission_needed_fds(&world->admission) + fd_budget_reserve(UINT64_MAX, world->config->max_connections);
 }
 
 struct self_stats world_self_stats(const struct world *world, const struct self_stats *own)
@@ -59,8 +58,6 @@ struct self_stats world_self_stats(const struct world *world, const struct self_
 	self.history_bytes = history_size(&world->history);
 	self.history_targets = world->history.nr_rows;
 	self.history_left_out = world->history.left_out;
-	self.profile = world_profile_stats(world);
-	self.profile.answer_ns = own ? own->profile.answer_ns : 0;
 	usage = process_usage_read(self.fds);
 	self.cpu_ns = usage.cpu_ns;
 	self.resident_bytes = usage.resident_bytes;

@@ -113,8 +113,6 @@ void world_follow_machine(struct world *world, struct reason *news)
 		follow_sysctl(world, news);
 	if (!news->text[0])
 		follow_engine(world, news);
-	if (!news->text[0])
-		world_follow_sample_rate(world, news);
 }
 
 /* Events may have failed because the PMU was busy, or files or memory were short. Where one can be opened now, the

@@ -6,7 +6,6 @@
 #include "base/util/text.h"
 #include "counting/engine/bpf/bpf.h"
 #include "counting/session/planner.h"
-#include "profiler/profiler.h"
 
 #include <errno.h>
 #include <string.h>
@@ -127,8 +126,7 @@ int plan_config_session(struct session **ret, const struct config *config, const
 		.excluded = &machine->excluded,
 		.topology = &machine->topology,
 		.closer = closer,
-		.fd_reserve = fd_budget_reserve(machine->privilege.fd_limit, config->max_connections) +
-			      profiler_fds(config, machine->cpus.nr, machine->privilege.fd_limit),
+		.fd_reserve = fd_budget_reserve(machine->privilege.fd_limit, config->max_connections),
 	};
 	int r;
 

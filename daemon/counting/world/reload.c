@@ -4,6 +4,7 @@
 
 #include "counting/world/world.h"
 
+#include "counting/alarm/capture-rules.h"
 #include "counting/world/plan-config.h"
 #include "counting/world/world-internal.h"
 
@@ -35,8 +36,6 @@ static int prepare_count(struct reload **ret, const struct world *world, const s
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = machine_new(&reload->machine, config, &world->machine->topology, why);
 	if (r >= 0)
-		r = profiler_check(config, &reload->machine->env, why);
-	if (r >= 0)
 		r = capture_rules_check(config, &reload->machine->env, why);
 	if (r >= 0)
 		r = plan_config_session(&reload->session, config, reload->machine, world->session, world->closer, why);
@@ -52,6 +51,11 @@ int world_prepare(const struct world *world, struct config *config, struct reloa
 	if (r >= 0)
 		(*ret)->config = config;
 	return r;
+}
+
+const struct machine *reload_machine(const struct reload *reload)
+{
+	return reload->machine;
 }
 
 int world_reapply(struct world *world, struct reason *why)
@@ -180,7 +184,6 @@ void world_commit(struct world *world, struct reload *reload, struct reason *why
 
 	assert(reload->session);
 	why->text[0] = '\0';
-	world_finish_profiles(world);
 	world_keep_or_drop_tree(world, reload->machine);
 	world->session = steal_ptr(reload->session);
 	if (loses_cgroups(&world->machine->mount, &next->mount))
@@ -200,6 +203,6 @@ void world_commit(struct world *world, struct reload *reload, struct reason *why
 	if (!admission_is_waiting(&world->admission))
 		session_end_tries(world->session);
 	world->latest = snapshot_unref(world->latest);
-	world_follow_profiles(world);
+	world->generation++;
 	reload_free(reload);
 }

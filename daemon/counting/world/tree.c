@@ -59,9 +59,66 @@ int world_inotify_fd(const struct world *world, uint64_t *ret_tree)
 	return fd;
 }
 
+/* --- the tree's observer: admission, and whoever follows the changes */
+
+/* So many changes are remembered: with more of them, looking at the whole tree costs as little. */
+#define CHANGES_MAX 4096
+
+static void note_change(struct world *world, const struct cgroup *cgroup)
+{
+	if (!world->cgroup_changes)
+		world->cgroup_changes = calloc(CHANGES_MAX, sizeof(*world->cgroup_changes));
+	if (!world->cgroup_changes || world->nr_cgroup_changes == CHANGES_MAX)
+		world->lost_cgroup_changes = true;
+	else
+		world->cgroup_changes[world->nr_cgroup_changes++] = cgroup->identity->id;
+}
+
+static void on_added(void *userdata, struct cgroup *cgroup)
+{
+	struct world *world = userdata;
+	const struct cgroup_observer admission = admission_observer(&world->admission);
+
+	note_change(world, cgroup);
+	admission.added(admission.userdata, cgroup);
+}
+
+static void on_removed(void *userdata, struct cgroup *cgroup)
+{
+	struct world *world = userdata;
+	const struct cgroup_observer admission = admission_observer(&world->admission);
+
+	note_change(world, cgroup);
+	admission.removed(admission.userdata, cgroup);
+}
+
+static void on_changed(void *userdata, struct cgroup *cgroup)
+{
+	struct world *world = userdata;
+	const struct cgroup_observer admission = admission_observer(&world->admission);
+
+	admission.changed(admission.userdata, cgroup);
+}
+
+bool world_take_cgroup_changes(struct world *world, const uint64_t **ret, size_t *ret_nr)
+{
+	bool lost = world->lost_cgroup_changes;
+
+	*ret = world->cgroup_changes;
+	*ret_nr = world->nr_cgroup_changes;
+	world->nr_cgroup_changes = 0;
+	world->lost_cgroup_changes = false;
+	return !lost;
+}
+
 int world_start_tree(struct world *world, struct reason *why)
 {
-	const struct cgroup_observer observer = admission_observer(&world->admission);
+	const struct cgroup_observer observer = {
+		.added = on_added,
+		.removed = on_removed,
+		.changed = on_changed,
+		.userdata = world,
+	};
 	int r = cgroup_tree_new(&world->tree, world->machine->mount.path, &world->filter, &observer, why);
 
 	if (r < 0)
@@ -69,6 +126,7 @@ int world_start_tree(struct world *world, struct reason *why)
 	if (cgroup_mount_is_part(&world->machine->mount))
 		cgroup_tree_set_part(world->tree);
 	world->nr_trees++;
+	world->lost_cgroup_changes = true;
 	world->admission.tree = world->tree;
 	container_finder_note(world->finder);
 	world->retried_at = clock_monotonic_ns();
@@ -87,6 +145,7 @@ void world_keep_or_drop_tree(struct world *world, const struct machine *next)
 	if (next && !cgroup_mount_same_tree(before, &next->mount)) {
 		admission_forget_tree(&world->admission);
 		world->tree = cgroup_tree_free(world->tree);
+		world->lost_cgroup_changes = true;
 		world->mount_lost_at = 0;
 		return;
 	}

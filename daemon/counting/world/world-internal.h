@@ -10,14 +10,11 @@
 #include "base/host/busy.h"
 #include "base/util/clock-steps.h"
 #include "counting/alarm/capture-rules.h"
-#include "counting/alarm/capture-values.h"
 #include "counting/history/history.h"
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
 #include "counting/world/admission.h"
 #include "counting/world/machine.h"
-#include "profiler/capturer.h"
-#include "profiler/profiler.h"
 
 /* Times are CLOCK_MONOTONIC ns where nothing else is said. */
 struct world {
@@ -30,18 +27,12 @@ struct world {
 	struct session *restored; /* from before a restart, until the start */
 	struct clock_steps clock;
 	struct history history;
-	struct snapshot *latest; /* of the last reading; NULL: outdated, or not made yet */
-	uint64_t start_time;	 /* ns since the epoch */
+	const struct capture_rules *rules; /* that snapshots tell of, or NULL */
+	struct snapshot *latest;	   /* of the last reading; NULL: outdated, or not made yet */
+	uint64_t start_time;		   /* ns since the epoch */
 	uint64_t started_at;
 
-	uint64_t nr_profilers;		/* made or changed so far */
-	struct profiler *profiler;	/* NULL: off, or … */
-	struct sample_rate sample_rate; /* as it was when the profiler was set up */
-	struct reason profile_problem;	/* … it can't be on; "": nothing is wrong */
-	uint64_t sampled;		/* without a profiler: until when there was one that is missed; 0: none */
-	struct capture_rules rules;
-	struct capture_values_list values; /* of captures */
-	struct capturer *capturer;
+	uint64_t generation; /* world_generation() */
 
 	/* Cgroups. */
 	struct cgroup_filter filter;
@@ -49,6 +40,9 @@ struct world {
 	uint64_t nr_trees;	  /* made so far */
 	struct admission admission;
 	struct container_finder *finder; /* of names */
+	uint64_t *cgroup_changes;	 /* ids that have come or gone: nr_cgroup_changes, and … */
+	size_t nr_cgroup_changes;
+	bool lost_cgroup_changes; /* … there were more, or the tree is another */
 
 	/* The machine (follow.c). */
 	struct cpu_watch cpu_watch;
@@ -100,22 +94,6 @@ void world_take_over(struct world *world, struct session *from, struct reason *w
 
 /* Every ten seconds: tries again whatever could not be opened or watched, in case there is room by now. */
 void world_retry(struct world *world);
-
-/* Before the config, the CPUs or the tree change: takes what is there. */
-void world_finish_profiles(struct world *world);
-/* After that: begins, goes on or stops to profile, as the config has it. */
-void world_follow_profiles(struct world *world);
-/* Follows kernel.perf_event_max_sample_rate: lower rates where it is lower, none where samples could hang the kernel,
- * and those of the config when it allows them again. A sentence in news, also of events that the kernel has paused. */
-void world_follow_sample_rate(struct world *world, struct reason *news);
-/* Has it kept with the session until when samples were taken. */
-void world_note_sampled(struct world *world);
-
-/* The profiler's statistics, to be shown among the daemon's own. */
-struct profile_stats world_profile_stats(const struct world *world);
-
-/* The end of an interval, for captures. */
-void world_tick_captures(struct world *world);
 
 /* All figures: the caller's own (or NULL) and the world's. */
 struct self_stats world_self_stats(const struct world *world, const struct self_stats *own);

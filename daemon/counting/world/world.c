@@ -3,6 +3,7 @@
 #include "counting/world/world.h"
 
 #include "base/util/clock.h"
+#include "counting/alarm/capture-rules.h"
 #include "counting/world/plan-config.h"
 #include "counting/world/world-internal.h"
 
@@ -24,7 +25,7 @@ int world_new(struct world **ret, struct config *config, struct session *restore
 	history_init(&world->history, &world->clock, config->history_memory);
 	/* Before the CPUs are read, so that a change from then on is noticed. */
 	cpu_watch_open(&world->cpu_watch, config->sysfs.text);
-	if (async_close_new(&world->closer) < 0 || capturer_new(&world->capturer) < 0)
+	if (async_close_new(&world->closer) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 	r = container_finder_new(&world->finder);
 	if (r < 0)
@@ -32,18 +33,16 @@ int world_new(struct world **ret, struct config *config, struct session *restore
 	r = machine_new(&machine, config, restored ? session_topology(restored) : NULL, why);
 	if (r < 0)
 		return r;
-	r = profiler_check(config, &machine->env, why);
-	if (r >= 0)
-		r = capture_rules_check(config, &machine->env, why);
+	r = capture_rules_check(config, &machine->env, why);
 	if (r < 0)
 		return r;
 	r = plan_config_session(&world->session, config, machine, restored, world->closer, why);
 	if (r < 0)
 		return r;
 
+	world->generation = 1;
 	admission_init(&world->admission, world->session);
 	world->restored = restored;
-	world->sampled = restored ? session_sampled(restored) : 0;
 	world_use(world, steal_ptr(machine), config);
 	*ret = steal_ptr(world);
 	return 0;
@@ -55,10 +54,6 @@ struct world *world_free(struct world *world)
 		return NULL;
 	snapshot_unref(world->latest);
 	history_release(&world->history);
-	capture_rules_release(&world->rules);
-	capture_values_release(&world->values);
-	capturer_free(world->capturer);
-	profiler_free(world->profiler);
 	admission_release(&world->admission);
 	container_finder_free(world->finder);
 	cpu_watch_close(&world->cpu_watch);
@@ -66,6 +61,7 @@ struct world *world_free(struct world *world)
 	session_free(world->session);
 	async_close_free(world->closer);
 	cgroup_tree_free(world->tree);
+	free(world->cgroup_changes);
 	machine_free(world->machine);
 	config_free(world->config);
 	cpu_busy_release(&world->busy);
@@ -87,7 +83,6 @@ int world_start(struct world *world, struct reason *why)
 		session_hold_cgroups(world->session, world->restored);
 	if (r == 0 && world->restored)
 		world_take_over(world, steal_ptr(world->restored), why);
-	world_follow_profiles(world);
 	return r;
 }
 
@@ -154,8 +149,6 @@ void world_tick(struct world *world)
 	note_online(world, &online);
 	session_tick(world->session, busy);
 	take_history(world);
-	world_note_sampled(world);
-	world_tick_captures(world);
 	world->latest = snapshot_unref(world->latest);
 }
 
@@ -174,7 +167,7 @@ static void add_rules(const struct world *world, struct snapshot *snapshot)
 {
 	struct capture_rule_info rule;
 
-	for (size_t i = 0; capture_rules_info(&world->rules, i, &rule); i++)
+	for (size_t i = 0; world->rules && capture_rules_info(world->rules, i, &rule); i++)
 		if (snapshot_add_rule(snapshot, &rule) < 0)
 			return;
 }
@@ -209,6 +202,21 @@ int world_snapshot(struct world *world, uint64_t max_age, const struct self_stat
 }
 
 /* --- questions */
+
+void world_show_rules(struct world *world, const struct capture_rules *rules)
+{
+	world->rules = rules;
+}
+
+void world_set_sampled(struct world *world, uint64_t time)
+{
+	session_set_sampled(world->session, time);
+}
+
+uint64_t world_generation(const struct world *world)
+{
+	return world->generation;
+}
 
 const struct config *world_config(const struct world *world)
 {

@@ -18,10 +18,8 @@
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
 #include "counting/world/machine.h"
-#include "profiler/protocol.h"
 
-struct capture_values_list;
-struct captures;
+struct capture_rules;
 struct world;
 
 /* --- life */
@@ -46,6 +44,9 @@ void world_tick(struct world *world);
  * figures (scrapes, reloads, saves, web, loop_lag), to which the world adds all others; or NULL. 1: the snapshot was
  * made by this call; 0: by an earlier one; -ENOMEM. */
 int world_snapshot(struct world *world, uint64_t max_age, const struct self_stats *own, struct snapshot **ret);
+
+/* The rules of captures that snapshots tell of from now on, borrowed. */
+void world_show_rules(struct world *world, const struct capture_rules *rules);
 
 /* --- cgroups */
 
@@ -86,43 +87,17 @@ void world_follow_machine(struct world *world, struct reason *news);
  */
 void world_follow_mounts(struct world *world, bool notified, struct reason *news);
 
-/* --- profiles */
+/* --- changes, for whoever follows them */
 
-/* Readable when samples are due (world_take_samples()); it stays the world's. -1: nothing is sampled. *ret_number
- * numbers it: with another number, another fd has to be watched. */
-int world_profile_fd(const struct world *world, uint64_t *ret_number);
-void world_take_samples(struct world *world);
+/* Another number after each change of the config, or of the CPUs that are counted. */
+uint64_t world_generation(const struct world *world);
 
-/* Why some events are not sampled although they should be; "" or NULL: nothing is wrong. */
-const char *world_profile_problem(const struct world *world);
+/* The ids of cgroups that have come or gone since the last call, which the tree (world_tree()) has or has not; borrowed
+ * until the next call that is no question. False: the whole tree may be another. */
+bool world_take_cgroup_changes(struct world *world, const uint64_t **ret, size_t *ret_nr);
 
-/* [profile "NAME"] sections of which nothing is sampled although profiles are on. */
-size_t world_nr_lost_profiles(const struct world *world);
-
-/* Appends the answer to a question about samples that have been taken. It changes nothing, and may take long; a capture
- * that is on disk alone is read there. Errors come with the sentence in why: -EOPNOTSUPP: the event is not sampled;
- * -ENOENT: it is not known, or there is no such capture; -EINVAL: it is on disk alone, and has not this form; others as
- * of answer_question(). */
-int world_answer(const struct world *world, const struct profile_question *question, struct buf *out,
-		 struct reason *why);
-
-/* --- captures; the answers are borrowed, and valid until the next call that is no question */
-
-/* Appends the captures in memory and on disk, as capture_list_json() does. It reads the disk. -ENOMEM, with out
- * released. */
-int world_list_captures(const struct world *world, struct buf *out);
-/* Of all captures, up to the end of the last interval. Stays at its place for the world's life. */
-const struct capture_values_list *world_capture_values(const struct world *world);
-/* Number i of the rules that make captures; false after the last. */
-bool world_capture_rule(const struct world *world, size_t i, struct capture_rule_info *ret);
-/* A sentence on captures that were made since the last call, or "". */
-void world_capture_news(struct world *world, struct reason *news);
-
-/* At the stop: captures that run end now. */
-void world_finish_captures(struct world *world);
-
-/* Those in memory, for whoever saves them; they stay at their place for the world's life. */
-struct captures *world_captures(struct world *world);
+/* Until when samples were taken, CLOCK_MONOTONIC ns: kept with the totals, for the next start. */
+void world_set_sampled(struct world *world, uint64_t time);
 
 /* --- reload */
 
@@ -133,6 +108,9 @@ struct reload;
 int world_prepare(const struct world *world, struct config *config, struct reload **ret, struct reason *why);
 struct reload *reload_free(struct reload *reload);
 DEFINE_CLEANUP(struct reload *, reload_free)
+
+/* The machine that it was planned for, borrowed. */
+const struct machine *reload_machine(const struct reload *reload);
 
 /* Puts the reload in force and frees it. Whatever stays configured goes on counting. why: totals were lost for want of
  * memory, CPUs were offline, or nothing new can be opened. */

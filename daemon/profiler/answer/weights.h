@@ -11,24 +11,7 @@
  */
 
 #include "profiler/archive/archive.h"
-
-#define PROFILE_SLOTS_MAX 320
-
-/* What the counter of a cgroup has counted in each slot, with all below it; NAN: not known. */
-struct profile_count {
-	const char *cgroup; /* the label */
-	float *counted;	    /* nr_slots of them, in the unit of the samples' weights */
-};
-
-struct profile_counts {
-	const char *problem; /* why there are none, or NULL */
-	bool root_is_idle;   /* the root's counter goes on while CPUs are idle */
-	uint64_t begin;	     /* of the first slot, CLOCK_MONOTONIC ns */
-	uint64_t ends[PROFILE_SLOTS_MAX];
-	size_t nr_slots;
-	struct profile_count *cgroups; /* sorted by the label, each once */
-	size_t nr;
-};
+#include "profiler/protocol.h"
 
 /* Narrows the stretch to the whole slots in it; false: there is none. */
 bool profile_counts_narrow(const struct profile_counts *counts, uint64_t *from, uint64_t *to);

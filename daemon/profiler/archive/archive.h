@@ -130,9 +130,7 @@ int archive_add(struct archive *archive, const struct archive_sample *sample);
  * the beginning of the next one, also when it has been turned into the time of day and back. */
 static inline uint64_t archive_moment(uint64_t time)
 {
-	uint64_t moment = time - time % NS_PER_MS;
-
-	return time - moment < NS_PER_MS / 2 || moment > UINT64_MAX - NS_PER_MS ? moment : moment + NS_PER_MS;
+	return clock_whole_ms(time);
 }
 
 /* The weight of a sample: exact below 2^31, and to 1 in 2^21 up to 2^41, at which it ends. */

@@ -22,7 +22,9 @@ static void texts_release(struct capture_cause *cause)
 	free((char *)cause->cgroup);
 	free((char *)cause->counter);
 	free((char *)cause->reason);
+	free((char *)cause->unit);
 	free((char *)cause->measure.event);
+	free((char *)cause->measure.unit);
 	free((char *)cause->key);
 	*cause = (struct capture_cause){};
 }
@@ -35,7 +37,8 @@ static int copy_texts(struct capture_cause *ret, const struct capture_cause *cau
 		{ &ret->rule, cause->rule },	 { &ret->when, cause->when },
 		{ &ret->cgroup, cause->cgroup }, { &ret->counter, cause->counter },
 		{ &ret->reason, cause->reason }, { &ret->measure.event, cause->measure.event },
-		{ &ret->key, cause->key },
+		{ &ret->key, cause->key },	 { &ret->measure.unit, cause->measure.unit },
+		{ &ret->unit, cause->unit },
 	};
 	int r = 0;
 
@@ -109,7 +112,8 @@ static size_t overhead_bytes(const struct capture *capture)
 
 	return sizeof(*capture) + text_bytes(capture->id) + text_bytes(cause->rule) + text_bytes(cause->when) +
 	       text_bytes(cause->cgroup) + text_bytes(cause->counter) + text_bytes(cause->reason) +
-	       text_bytes(cause->measure.event) + text_bytes(cause->key);
+	       text_bytes(cause->unit) + text_bytes(cause->measure.event) + text_bytes(cause->measure.unit) +
+	       text_bytes(cause->key);
 }
 
 size_t capture_bytes(const struct capture *capture)
@@ -180,6 +184,11 @@ void captures_set_limit(struct captures *captures, size_t limit)
 	(void)make_room(captures, 0);
 }
 
+size_t captures_room(const struct captures *captures)
+{
+	return CAPTURES_RUNNING_MAX - captures->nr_unsettled;
+}
+
 int captures_add(struct captures *captures, const char *id, const struct capture_cause *cause, struct capture **ret)
 {
 	size_t limit = captures->limit / CAPTURE_SHARE;
@@ -188,7 +197,7 @@ int captures_add(struct captures *captures, const char *id, const struct capture
 
 	if (captures_find(captures, id))
 		return -EEXIST;
-	if (captures->nr_unsettled >= CAPTURES_RUNNING_MAX)
+	if (!captures_room(captures))
 		return -EBUSY;
 	r = capture_new(&capture, id, cause, limit);
 	if (r < 0)

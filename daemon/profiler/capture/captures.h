@@ -40,7 +40,7 @@ struct capture_cause {
 	const char *when;    /* the rule */
 	const char *cgroup;  /* label; NULL: all CPUs together */
 	const char *counter; /* the event of the rule */
-	const char *unit;    /* of its rate, per second; not copied */
+	const char *unit;    /* of its rate, per second */
 	const char *reason;  /* a sentence */
 	double value, threshold;
 	uint64_t time;			/* when it began, CLOCK_MONOTONIC ns */
@@ -86,6 +86,9 @@ void captures_set_limit(struct captures *captures, size_t limit);
 /* Adds one that runs. Its texts are copied; the oldest that have settled make room. -EEXIST: there is one with that id;
  * -EBUSY: there are too many that have not settled, or there is no room beside them; -ENOMEM. */
 int captures_add(struct captures *captures, const char *id, const struct capture_cause *cause, struct capture **ret);
+
+/* How many more could be added now, as far as their number goes. */
+size_t captures_room(const struct captures *captures);
 
 /* It will not grow any more. */
 void captures_settle(struct captures *captures, struct capture *capture);

@@ -3,7 +3,6 @@
 #include "profiler/sample/sampler.h"
 
 #include "base/host/privilege.h"
-#include "counting/event/firing.h"
 #include "profiler/sample/pause.h"
 #include "profiler/sample/ring.h"
 #include "profiler/sample/unsampled.h"
@@ -114,12 +113,6 @@ static void fill_side_band(union event_attr *ret, const struct sampler *sampler)
 	attr->build_id = !sampler->no_build_id;
 }
 
-static bool is_clock(const struct perf_event_attr *attr)
-{
-	return attr->type == PERF_TYPE_SOFTWARE &&
-	       (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
-}
-
 static void concede(struct perf_event_attr *attr, enum concession conceded)
 {
 	if (conceded >= CONCEDE_PRECISE)
@@ -128,11 +121,6 @@ static void concede(struct perf_event_attr *attr, enum concession conceded)
 		attr->exclude_guest = 0;
 	if (conceded >= CONCEDE_HV)
 		attr->exclude_hv = 0;
-}
-
-bool sampled_event_is_clock(const struct sampled_event *event)
-{
-	return event->nr && is_clock(&event->events[0].attr);
 }
 
 /* A clock's period is its rate, and all weights are the same then. */
@@ -144,15 +132,17 @@ uint64_t sampled_event_period(const struct sampled_event *event)
 }
 
 static void fill_event(union event_attr *ret, const struct sampler *sampler, const struct sampled *sampled,
-		       const struct event *event)
+		       const struct sampled_variant *variant)
 {
 	struct perf_event_attr *attr = &ret->attr;
 
-	event_attr(ret, event);
+	*ret = variant->attr;
+	if (variant->probe)
+		attr->config1 = (uintptr_t)variant->probe;
 	fill_common(attr, sampler, PAGES_OF_SAMPLES);
 	attr->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_CGROUP;
 	attr->exclude_callchain_kernel = sampler->no_kernel;
-	if (is_clock(attr))
+	if (sampled->is_clock)
 		attr->exclude_idle = 1;
 	/* With the period in its samples, the kernel makes one at every software event, whatever the period is. */
 	attr->sample_period = sampled->period;
@@ -203,19 +193,20 @@ static int open_side_band(struct sampler *sampler, int cpu)
 	return fd;
 }
 
-/* The one of the event's alternatives that the CPU has. */
-static const struct event *event_on(const struct sampled *sampled, int cpu)
+/* The one that the CPU has, or NULL. */
+static const struct sampled_variant *variant_on(const struct sampled *sampled, int cpu)
 {
 	for (size_t i = 0; i < sampled->what.nr; i++) {
-		const struct event *event = &sampled->what.events[i];
+		const struct sampled_variant *variant = &sampled->what.variants[i];
 
-		if (!event->absent && (!event->cpus.nr || cpulist_has(&event->cpus, cpu)))
-			return event;
+		if (!variant->cpus.nr || cpulist_has(&variant->cpus, cpu))
+			return variant;
 	}
 	return NULL;
 }
 
-static int open_event(const struct sampler *sampler, struct sampled *sampled, const struct event *event, int cpu)
+static int open_event(const struct sampler *sampler, struct sampled *sampled, const struct sampled_variant *variant,
+		      int cpu)
 {
 	unsigned long flags = PERF_FLAG_FD_CLOEXEC | (sampled->cgroup < 0 ? 0 : PERF_FLAG_PID_CGROUP);
 	enum concession before = sampled->conceded;
@@ -223,7 +214,7 @@ static int open_event(const struct sampler *sampler, struct sampled *sampled, co
 	union event_attr whole;
 
 	for (;; sampled->conceded++) {
-		fill_event(&whole, sampler, sampled, event);
+		fill_event(&whole, sampler, sampled, variant);
 		fd = privilege_open_event(&whole.attr, sampled->cgroup, cpu, -1, flags);
 		if ((fd != -EINVAL && fd != -EOPNOTSUPP) || sampled->conceded + 1 == _CONCEDE_MAX)
 			break;
@@ -233,20 +224,21 @@ static int open_event(const struct sampler *sampler, struct sampled *sampled, co
 		return steal_fd(&fd);
 	}
 	sampled->format = format_of(&whole.attr);
-	if (event->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, event->filter) < 0)
+	if (variant->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, variant->filter) < 0)
 		return -errno;
 	return steal_fd(&fd);
 }
 
-/* event: NULL for the side-band. A privilege is missing on all CPUs alike. */
-static int explain_open(int error, int cpu, const struct event *event, struct reason *why)
+/* variant: NULL for the side-band. A privilege is missing on all CPUs alike. */
+static int explain_open(int error, int cpu, const struct sampled *sampled, const struct sampled_variant *variant,
+			struct reason *why)
 {
-	const char *text = event ? event->text : "records of processes and their mappings";
+	const char *text = variant ? variant->text : "records of processes and their mappings";
 
 	if (error == -EACCES || error == -EPERM)
 		return reason_set(why, error, "%s%sCPUs can't be sampled (%s): give the process CAP_PERFMON%s",
-				  event ? event->text : "", event ? ": " : "", strerrorname_np(-error),
-				  event && !is_clock(&event->attr) ? ", and for some events CAP_SYS_ADMIN" : "");
+				  variant ? text : "", variant ? ": " : "", strerrorname_np(-error),
+				  sampled && !sampled->is_clock ? ", and for some events CAP_SYS_ADMIN" : "");
 	if (error == -EOPNOTSUPP || error == -ENOENT || error == -EINVAL)
 		return reason_set(why, error,
 				  "CPU %d has no samples of %s (%s): the kernel, or the PMU, can't take them", cpu,
@@ -299,8 +291,8 @@ static int source_start(struct sampler *sampler, struct source *source, struct r
 	if (r == 0 && epoll_ctl(sampler->epoll_fd, EPOLL_CTL_ADD, source->fd, &events) < 0)
 		r = reason_set(why, -errno, "rings can't be polled: %s", strerror(errno));
 	if (r == 0 && ioctl(source->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
-		r = explain_open(-errno, source->cpu, source->sampled ? event_on(source->sampled, source->cpu) : NULL,
-				 why);
+		r = explain_open(-errno, source->cpu, source->sampled,
+				 source->sampled ? variant_on(source->sampled, source->cpu) : NULL, why);
 	if (r < 0)
 		source_close(sampler, source);
 	return r;
@@ -308,44 +300,21 @@ static int source_start(struct sampler *sampler, struct source *source, struct r
 
 static int source_open(struct sampler *sampler, struct source *source, struct reason *why)
 {
-	const struct event *event = source->sampled ? event_on(source->sampled, source->cpu) : NULL;
+	const struct sampled_variant *variant = source->sampled ? variant_on(source->sampled, source->cpu) : NULL;
 
-	if (source->sampled && !event)
+	if (source->sampled && !variant)
 		return reason_set(why, -ENODEV, "CPU %d does not have this event", source->cpu);
-	source->fd = event ? open_event(sampler, source->sampled, event, source->cpu) :
-			     open_side_band(sampler, source->cpu);
+	source->fd = variant ? open_event(sampler, source->sampled, variant, source->cpu) :
+			       open_side_band(sampler, source->cpu);
 	if (source->fd < 0) {
-		int r = explain_open(source->fd, source->cpu, event, why);
+		int r = explain_open(source->fd, source->cpu, source->sampled, variant, why);
 
 		source->fd = -1;
 		return r;
 	}
-	if (event)
-		source->sampled->slow_to_close = event_is_slow_to_close(event);
+	if (variant)
+		source->sampled->slow_to_close = variant->is_slow_to_close;
 	return source_start(sampler, source, why);
-}
-
-/* Also an event that opens and does not count. */
-static int explain_absent(const struct sampler *sampler, const struct sampled_event *what, struct reason *why)
-{
-	struct reason missed = {};
-	int fd;
-
-	for (size_t i = 0; i < what->nr; i++)
-		if (what->events[i].uncore)
-			return reason_set(why, -EOPNOTSUPP, "%s is a device's event, and has no tasks to be sampled",
-					  what->events[i].text);
-	for (size_t i = 0; i < what->nr; i++)
-		if (!what->events[i].absent) {
-			bool fires = event_fires(&what->events[i], &fd, &missed);
-
-			async_close_submit(sampler->closer, fd);
-			if (fires)
-				return 0;
-		}
-	if (missed.text[0])
-		return reason_set(why, -EOPNOTSUPP, "%s", missed.text);
-	return reason_set(why, -ENOENT, "%s", what->nr && what->events[0].why_absent ? what->events[0].why_absent : "");
 }
 
 /* An event that can't be opened is tried on the other CPUs as well: they may be of another kind. */
@@ -429,7 +398,8 @@ int sampler_new(struct sampler **ret, const struct sampled_event *events, size_t
 		sampler->events[i].what = events[i];
 		sampler->events[i].cgroup = -1;
 		sampler->events[i].period = sampled_event_period(&events[i]);
-		sampler->events[i].absent = explain_absent(sampler, &events[i], &sampler->events[i].problem) < 0;
+		sampler->events[i].absent = events[i].problem;
+		reason_set(&sampler->events[i].problem, 0, "%s", events[i].problem ?: "");
 		sampler->events[i].is_clock = sampled_event_is_clock(&events[i]);
 	}
 	async_close_pause(closer);
@@ -640,32 +610,27 @@ static void fill_heap(struct sampler *sampler, uint64_t until)
 		sift_down(sampler, i);
 }
 
-bool sampler_drain(struct sampler *sampler, sampler_take take, void *userdata, uint64_t *ret_until)
+uint64_t sampler_drain(struct sampler *sampler, sampler_take take, void *userdata)
 {
 	uint64_t until = clock_monotonic_ns() - SAMPLER_SETTLE_NS;
-	bool more = true;
 
 	drop_hung_up(sampler);
 	look_at_rings(sampler);
 	fill_heap(sampler, until);
-	while (sampler->nr_heap && more) {
+	while (sampler->nr_heap) {
 		struct source *source = sampler->heap[0];
 
 		note_record(sampler, source);
-		more = take(userdata, source->sampled ? (size_t)(source->sampled - sampler->events) : SAMPLER_SIDE_BAND,
-			    &source->record);
+		take(userdata, source->sampled ? (size_t)(source->sampled - sampler->events) : SAMPLER_SIDE_BAND,
+		     &source->record);
 		ring_take(&source->ring, source->size);
 		if (!source_next(sampler, source, until))
 			sampler->heap[0] = sampler->heap[--sampler->nr_heap];
 		sift_down(sampler, 0);
 	}
-	/* Others of the same moment may have been handed over. */
-	if (sampler->nr_heap && until >= sampler->heap[0]->record.id.time)
-		until = sampler->heap[0]->record.id.time ? sampler->heap[0]->record.id.time - 1 : 0;
 	for (size_t i = 0; i < sampler->nr_sources; i++)
 		unsampled_compare(&sampler->sources[i].unsampled, until);
-	*ret_until = until;
-	return sampler->nr_heap == 0;
+	return until;
 }
 
 /* What the kernel counts of the source itself is exact. */
@@ -699,13 +664,13 @@ struct sampler_stats sampler_stats(const struct sampler *sampler)
 static int open_extra(struct sampler *sampler, struct sampled *sampled, struct reason *why)
 {
 	size_t nr = sampler->nr_sources;
-	int r = explain_absent(sampler, &sampled->what, why);
+	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < nr; i++) {
 		struct source *source = &sampler->sources[sampler->nr_sources];
 		int cpu = sampler->sources[i].cpu;
 
-		if (sampler->sources[i].sampled || !event_on(sampled, cpu))
+		if (sampler->sources[i].sampled || !variant_on(sampled, cpu))
 			continue;
 		*source = (struct source){ .fd = -1, .cpu = cpu, .sampled = sampled };
 		r = source_open(sampler, source, why);

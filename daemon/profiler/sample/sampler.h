@@ -19,21 +19,10 @@
 #include "base/util/clock.h"
 #include "base/util/cpulist.h"
 #include "base/util/reason.h"
-#include "counting/event/event.h"
+#include "profiler/protocol.h"
 #include "profiler/sample/record.h"
 
 struct sampler;
-
-/* What to sample. */
-struct sampled_event {
-	const struct event *events; /* each CPU has the first of them that can be counted there */
-	size_t nr;
-	uint64_t period; /* in the event's own counts, or 0: … */
-	uint64_t rate;	 /* … Hz, for which the kernel finds the periods */
-};
-
-/* Is it cpu-clock or task-clock, whose counts are ns? */
-bool sampled_event_is_clock(const struct sampled_event *event);
 
 /* The weight of each of its samples; 0: they differ. */
 uint64_t sampled_event_period(const struct sampled_event *event);
@@ -73,17 +62,15 @@ int sampler_fd(const struct sampler *sampler);
 /* In place of an event's number: of the side-band's rings. */
 #define SAMPLER_SIDE_BAND SIZE_MAX
 
-/* Takes a record. event: the number of the event whose ring it comes from. The record is valid during the call only.
- * False: no more for now. */
-typedef bool (*sampler_take)(void *userdata, size_t event, const struct record *record);
+/* Takes a record. event: the number of the event whose ring it comes from. The record is valid during the call only. */
+typedef void (*sampler_take)(void *userdata, size_t event, const struct record *record);
 
 /* A record with an earlier time may still be on its way into a ring when it is looked at: so young ones stay there. */
 #define SAMPLER_SETTLE_NS NS_PER_MS
 
-/* Hands over the records that are due, oldest first: all that are older than SAMPLER_SETTLE_NS at the call. False:
- * there are more, since take() did not want them now. ret_until: all records until then have been handed over,
- * CLOCK_MONOTONIC ns. */
-bool sampler_drain(struct sampler *sampler, sampler_take take, void *userdata, uint64_t *ret_until);
+/* Hands over the records that are due, oldest first: all that are older than SAMPLER_SETTLE_NS at the call. Returns the
+ * time until which that is, CLOCK_MONOTONIC ns. */
+uint64_t sampler_drain(struct sampler *sampler, sampler_take take, void *userdata);
 
 struct sampler_stats sampler_stats(const struct sampler *sampler);
 

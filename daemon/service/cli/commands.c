@@ -15,6 +15,7 @@
 #include "counting/world/world.h"
 #include "service/cli/counting.h"
 #include "service/cli/record.h"
+#include "service/profiles/profiles.h"
 #include "web/expose/expose.h"
 #include "web/http/web-config.h"
 
@@ -23,6 +24,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <systemd/sd-event.h>
 #include <time.h>
 
 /* A line on standard output. Names of cgroups and of much else are foreign text, which must not reach a terminal as
@@ -42,6 +44,9 @@ _printf_(1, 2) static void print_line(const char *format, ...)
 
 /* How long --check counts: long enough for groups that never run to be recognised. */
 #define CHECK_NS 200000000U
+
+/* How long it waits for the profiler. */
+#define PROFILES_NS (5 * (uint64_t)NS_PER_S)
 
 /* And for how long a cgroup that could not be opened may still go. */
 #define REMOVAL_NS 500000000U
@@ -130,22 +135,21 @@ static void print_cgroups(const struct world *world)
 		print_line("  %s%s", lacks_crediting(world) ? "problem: " : "", world_no_crediting(world));
 }
 
-static void print_profiles(const struct world *world)
+static void print_profiles(const struct world *world, const struct profiles *profiles)
 {
 	const struct config *config = world_config(world);
-	const char *problem = world_profile_problem(world);
-	uint64_t number;
+	const char *problem = profiles_problem(profiles);
 
 	if (!config->profiles_enabled)
 		print_line("profiles: off");
-	else if (world_profile_fd(world, &number) < 0)
+	else if (!profiles_are_on(profiles))
 		print_line("%s", problem);
 	else
 		print_line("profiles: each CPU is sampled %" PRIu64 " times per second%s%s", config->profiles_rate,
 			   problem[0] ? "; " : "", problem);
 }
 
-static void print_machine(const struct world *world)
+static void print_machine(const struct world *world, const struct profiles *profiles)
 {
 	const struct machine *machine = world_machine(world);
 	const struct session *session = world_session(world);
@@ -164,7 +168,7 @@ static void print_machine(const struct world *world)
 	print_pmus(machine, &session_plan(session)->pmus);
 	print_line("tracefs: %s", machine->tracefs ? machine->tracefs : machine->tracefs_problem.text);
 	print_cgroups(world);
-	print_profiles(world);
+	print_profiles(world, profiles);
 	print_line("open files: %zu for counting (%zu a cgroup); counting everything configured needs a limit of %zu; "
 		   "it is %" PRIu64,
 		   session_stats(session).fds, session_fds_per_cgroup(session), world_needed_fds(world),
@@ -234,12 +238,12 @@ static size_t print_events(const struct world *world, enum scope scope, struct r
 }
 
 /* Prints the rules that make captures; returns the number of those that are not evaluated. */
-static size_t print_captures(const struct world *world, struct reasons *reasons)
+static size_t print_captures(const struct profiles *profiles, struct reasons *reasons)
 {
 	struct capture_rule_info rule;
 	size_t lost = 0;
 
-	for (size_t i = 0; world_capture_rule(world, i, &rule); i++) {
+	for (size_t i = 0; profiles_rule(profiles, i, &rule); i++) {
 		struct reason number = {};
 
 		if (i == 0) {
@@ -327,31 +331,62 @@ static void print_unused(const struct config *config)
 		print_line("warning: %s", unused.text);
 }
 
-static int check_config(const struct options *options)
+/* Waits until it is known whether profiles can be had. */
+static int wait_for_profiles(sd_event *loop, const struct profiles *profiles)
 {
+	uint64_t end = clock_monotonic_ns() + PROFILES_NS;
+	int r = 0;
+
+	while (r >= 0 && !profiles_are_settled(profiles) && clock_monotonic_ns() < end)
+		r = sd_event_run(loop, PROFILES_NS / NS_PER_US / 10);
+	return r;
+}
+
+/* Profiles of the world, and the rules of captures after an interval. Errors are logged. */
+static int check_profiles(struct profiles **ret, sd_event *loop, struct world *world, struct profiler_keeper *keeper)
+{
+	_cleanup_(profiles_freep) struct profiles *profiles = NULL;
+	int r = profiles_new(&profiles, loop, world, keeper, 0);
+
+	if (r >= 0)
+		r = wait_for_profiles(loop, profiles);
+	if (r < 0) {
+		log_error("profiles can't be checked: %s", strerror(-r));
+		return r;
+	}
+	profiles_tick(profiles);
+	*ret = steal_ptr(profiles);
+	return 0;
+}
+
+static int check_config(const struct options *options, struct profiler_keeper *keeper)
+{
+	_cleanup_(sd_event_unrefp) sd_event *loop = NULL;
 	_cleanup_(world_freep) struct world *world = NULL;
 	_cleanup_(reasons_release) struct reasons reasons = {};
-	size_t events, captures, profiles, cgroups, incomplete;
+	_cleanup_(profiles_freep) struct profiles *profiles = NULL;
+	size_t events, captures, lost, cgroups, incomplete;
 
-	if (count_for(&world, options, CHECK_NS) < 0 || check_web_files(world) < 0)
+	if (sd_event_new(&loop) < 0 || count_for(&world, options, CHECK_NS) < 0 || check_web_files(world) < 0 ||
+	    check_profiles(&profiles, loop, world, keeper) < 0)
 		return EXIT_FAILURE;
 	forget_removed(world);
-	print_machine(world);
+	print_machine(world, profiles);
 	events = print_events(world, SCOPE_CPU, &reasons) + print_events(world, SCOPE_CGROUP, &reasons);
-	captures = print_captures(world, &reasons);
+	captures = print_captures(profiles, &reasons);
 	print_reasons(&reasons);
-	profiles = world_nr_lost_profiles(world);
+	lost = profiles_nr_lost(profiles);
 	cgroups = print_left_out(world);
 	incomplete = world_nr_incomplete(world);
 	print_unused(world_config(world));
-	if (events + captures + profiles + cgroups + incomplete == 0 && !lacks_crediting(world)) {
+	if (events + captures + lost + cgroups + incomplete == 0 && !lacks_crediting(world)) {
 		print_line("all that is configured can be counted");
 		return EXIT_SUCCESS;
 	}
 	if (events > 0)
 		print_line("%zu of the events above can't be counted", events);
-	if (profiles > 0)
-		print_line("%zu of the [profile] sections can't be sampled", profiles);
+	if (lost > 0)
+		print_line("%zu of the [profile] sections can't be sampled", lost);
 	if (captures > 0)
 		print_line("%zu of the captures above can't be made", captures);
 	if (cgroups > 0)
@@ -534,11 +569,11 @@ static int save_list(const struct options *options, const char *what, int (*save
 	return EXIT_SUCCESS;
 }
 
-static int run_command(const struct options *options)
+static int run_command(const struct options *options, struct profiler_keeper *keeper)
 {
 	switch (options->command) {
 	case COMMAND_CHECK:
-		return check_config(options);
+		return check_config(options, keeper);
 	case COMMAND_ONCE:
 		return print_once(options);
 	case COMMAND_RECORD:
@@ -552,15 +587,16 @@ static int run_command(const struct options *options)
 	case COMMAND_SAVE_PROCESSES:
 		return save_list(options, "processes", save_processes);
 	case COMMAND_RUN:
+	case COMMAND_PROFILER:
 	case COMMAND_EXIT:
 		break;
 	}
 	return EXIT_SUCCESS;
 }
 
-int command_run(const struct options *options)
+int command_run(const struct options *options, struct profiler_keeper *keeper)
 {
-	int status = run_command(options);
+	int status = run_command(options, keeper);
 	bool flushed = fflush(stdout) == 0;
 
 	if (flushed && !ferror(stdout))

@@ -4,6 +4,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/log.h"
+#include "service/profiles/profile-settings.h"
 
 #include <errno.h>
 #include <time.h>
@@ -24,7 +25,10 @@ int counting_start(struct world **ret, const struct options *options)
 		r = world_new(&world, config, NULL, &why);
 	}
 	if (r >= 0) {
+		r = profile_settings_check(config, &world_machine(world)->env, &why);
 		config = NULL; /* taken over */
+	}
+	if (r >= 0) {
 		r = world_start(world, &why);
 	}
 	if (r < 0) {

@@ -24,6 +24,7 @@ enum {
 	OPTION_SAVE_TRACEPOINTS,
 	OPTION_SAVE_KALLSYMS,
 	OPTION_SAVE_PROCESSES,
+	OPTION_PROFILER,
 	OPTION_LOG_LEVEL,
 	OPTION_VERSION,
 };
@@ -39,6 +40,7 @@ static const struct option long_options[] = {
 	{ "save-tracepoints", required_argument, NULL, OPTION_SAVE_TRACEPOINTS },
 	{ "save-kallsyms", required_argument, NULL, OPTION_SAVE_KALLSYMS },
 	{ "save-processes", required_argument, NULL, OPTION_SAVE_PROCESSES },
+	{ "profiler", no_argument, NULL, OPTION_PROFILER },
 	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
@@ -142,7 +144,11 @@ static int apply_option(struct options *options, int option)
 		return apply_saving(options, COMMAND_SAVE_KALLSYMS);
 	case OPTION_SAVE_PROCESSES:
 		return apply_saving(options, COMMAND_SAVE_PROCESSES);
+	case OPTION_PROFILER:
+		options->command = COMMAND_PROFILER;
+		return 0;
 	case OPTION_LOG_LEVEL:
+		options->log_level = optarg;
 		if (log_level_parse(optarg, &level) < 0)
 			return reject_value("log-level", optarg, "the levels are err, warning, notice, info and debug");
 		log_set_level(level);

@@ -13,6 +13,7 @@ enum command {
 	COMMAND_ONCE,
 	COMMAND_RECORD,
 	COMMAND_LIST_EVENTS,
+	COMMAND_PROFILER, /* for the keeper alone */
 	COMMAND_SAVE_TRACEPOINTS,
 	COMMAND_SAVE_KALLSYMS,
 	COMMAND_SAVE_PROCESSES,
@@ -32,9 +33,10 @@ struct options {
 	char **listen;		 /* borrowed from argv */
 	size_t nr_listen;
 	enum format format;
-	uint64_t duration; /* ns, of --once and --record; 0: the default */
-	const char *glob;  /* of --list-events, or NULL */
-	const char *file;  /* of --record and --save-… */
+	uint64_t duration;     /* ns, of --once and --record; 0: the default */
+	const char *glob;      /* of --list-events, or NULL */
+	const char *file;      /* of --record and --save-… */
+	const char *log_level; /* borrowed from argv, or NULL */
 };
 
 void options_release(struct options *options);

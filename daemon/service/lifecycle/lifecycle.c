@@ -4,12 +4,13 @@
 
 #include "base/util/clock.h"
 #include "base/util/windowed-max.h"
-#include "service/lifecycle/answerer.h"
 #include "service/lifecycle/listener.h"
 #include "service/lifecycle/saver.h"
 #include "service/lifecycle/schedule.h"
 #include "service/lifecycle/signals.h"
 #include "service/persist/listen-fds.h"
+#include "service/profiles/profile-settings.h"
+#include "service/profiles/profiles.h"
 #include "web/http/web-config.h"
 
 #include <errno.h>
@@ -21,24 +22,32 @@
 /* A scrape reads the counters again where the last reading is older than this. */
 #define SCRAPE_MAX_AGE_NS 100000000U
 
+/* For so long the profiler may take to open its rings before the daemon is ready without it, … */
+#define READY_NS (5 * (uint64_t)NS_PER_S)
+/* … and to save captures at the stop. */
+#define LEAVE_NS (5 * (uint64_t)NS_PER_S)
+
 struct service {
 	const struct options *options;
 	sd_event *loop;
 	struct report *report;
 	struct saver *saver;
 	struct world *world;
-	struct answerer *answerer;
+	struct profiler_keeper *keeper;
+	struct profiles *profiles;
+	bool is_ready;	   /* systemd knows it */
+	uint64_t ready_by; /* CLOCK_MONOTONIC ns: without the profiler, if need be */
 	struct listener *listener;
 	struct schedule *schedule;
-	struct windowed_max lag; /* ns a turn of the loop */
-	struct self_stats self;	 /* the service's own figures */
+	struct windowed_max lag, cpu; /* ns a turn of the loop; ns of its CPU time */
+	struct self_stats self;	      /* the service's own figures */
 };
 
 static void release_service(struct service *service)
 {
 	listener_free(service->listener);
-	answerer_free(service->answerer);
 	schedule_free(service->schedule);
+	profiles_free(service->profiles);
 	/* A restored session refers to the store. */
 	world_free(service->world);
 	saver_free(service->saver);
@@ -53,10 +62,12 @@ static void update_self(struct service *service)
 	struct store_stats stats = saver_stats(service->saver);
 
 	service->self.loop_lag = windowed_max_get(&service->lag, clock_monotonic_ns());
+	service->self.loop_cpu = windowed_max_get(&service->cpu, clock_monotonic_ns());
 	service->self.saves = stats.saves;
 	service->self.save_ns = stats.save_ns;
 	service->self.saved_bytes = stats.image_bytes;
 	service->self.kept_events = stats.kept;
+	profiles_stats(service->profiles, &service->self.profile);
 }
 
 static int source_snapshot(void *userdata, struct snapshot **ret)
@@ -69,7 +80,7 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 	/* Totals that are shown must not be lost: the image is written first. */
 	if (r > 0) {
 		saver_write_image(service->saver);
-		report_states(service->report, service->world);
+		report_states(service->report, service->world, service->profiles);
 	}
 	/* world_snapshot() may have begun to read the tree again. */
 	schedule_wake(service->schedule);
@@ -86,7 +97,9 @@ static bool source_ready(void *userdata, struct reason *why)
 		reason_set(why, 0, "%zu cgroups are still to be opened", waiting);
 	else if (!settled)
 		reason_set(why, 0, "cgroups are still to be found");
-	return settled;
+	else if (!service->is_ready)
+		reason_set(why, 0, "the profiler is being started");
+	return settled && service->is_ready;
 }
 
 static int source_ask(void *userdata, const struct profile_question *question, web_answered_t answered, void *asker,
@@ -94,28 +107,28 @@ static int source_ask(void *userdata, const struct profile_question *question, w
 {
 	const struct service *service = userdata;
 
-	return answerer_ask(service->answerer, question, answered, asker, why);
+	return profiles_ask(service->profiles, question, answered, asker, why);
 }
 
 static void source_cancel(void *userdata)
 {
 	const struct service *service = userdata;
 
-	answerer_cancel(service->answerer);
+	profiles_cancel(service->profiles);
 }
 
 static const char *source_no_profiles(void *userdata)
 {
 	const struct service *service = userdata;
 
-	return world_profile_problem(service->world);
+	return profiles_problem(service->profiles);
 }
 
 static bool source_rule(void *userdata, size_t i, struct capture_rule_info *ret)
 {
 	const struct service *service = userdata;
 
-	return world_capture_rule(service->world, i, ret);
+	return profiles_rule(service->profiles, i, ret);
 }
 
 static void source_scraped(void *userdata, bool written)
@@ -147,6 +160,8 @@ static int reload_config(struct service *service, struct reason *why)
 		r = load_web_options(&options, service, config, why);
 	if (r >= 0)
 		r = world_prepare(service->world, config, &prepared, why);
+	if (r >= 0)
+		r = profile_settings_check(config, &reload_machine(prepared)->env, why);
 	if (r < 0)
 		return r;
 	next = steal_ptr(config); /* taken over */
@@ -190,7 +205,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 	}
 	report_forget_status(service->report);
 	(void)sd_notify(0, "READY=1");
-	report_states(service->report, service->world);
+	report_states(service->report, service->world, service->profiles);
 	return 0;
 }
 
@@ -205,7 +220,7 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
 	world_tick(service->world);
 	saver_leave(service->saver);
-	schedule_leave(service->schedule);
+	profiles_leave(service->profiles, LEAVE_NS);
 	return sd_event_exit(service->loop, 0);
 }
 
@@ -238,6 +253,7 @@ static int make_world(struct service *service, struct listen_fds *passed, struct
 {
 	_cleanup_(session_freep) struct session *restored = NULL;
 	_cleanup_(config_freep) struct config *config = NULL;
+	uint64_t sampled;
 	int r = options_load_config(&config, service->options, why);
 
 	if (r >= 0)
@@ -245,12 +261,16 @@ static int make_world(struct service *service, struct listen_fds *passed, struct
 	if (r < 0)
 		return r;
 	restored = saver_restore(service->saver, config, passed);
+	sampled = restored ? session_sampled(restored) : 0;
 	r = world_new(&service->world, config, restored, why);
 	if (r < 0)
 		return r;
+	r = profile_settings_check(config, &world_machine(service->world)->env, why);
 	config = NULL; /* taken over, as is the session */
 	restored = NULL;
-	return 0;
+	if (r == 0 && profiles_new(&service->profiles, service->loop, service->world, service->keeper, sampled) < 0)
+		r = reason_set(why, -ENOMEM, "out of memory");
+	return r;
 }
 
 static int start_listener(struct service *service, const struct listen_fds *passed, struct reason *why)
@@ -264,7 +284,7 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 		.ready = source_ready,
 		.scraped = source_scraped,
 		.history = world_history(service->world),
-		.values = world_capture_values(service->world),
+		.values = profiles_values(service->profiles),
 		.clock = world_clock(service->world),
 		.info = world_info(service->world),
 		.stats = &service->self.web,
@@ -276,8 +296,7 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 
 	if (r < 0)
 		return r;
-	if (answerer_new(&service->answerer, service->loop, service->world, &service->self.profile.answer_ns) < 0 ||
-	    listener_new(&service->listener, service->loop, &source, passed) < 0)
+	if (listener_new(&service->listener, service->loop, &source, passed) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 	return listener_start(service->listener, config, options, why);
 }
@@ -292,8 +311,8 @@ static int start_counting(struct service *service, struct reason *why)
 		log_warning("%s", why->text);
 	/* At the first cgroup an engine can have programs to load, which the loop is not to wait for. */
 	(void)world_admit(service->world, 0);
-	r = schedule_new(&service->schedule, service->loop, service->world, service->saver, service->report,
-			 &service->self.profile.answer_ns);
+	r = schedule_new(&service->schedule, service->loop, service->world, service->profiles, service->saver,
+			 service->report);
 	if (r < 0)
 		return loop_error(why, r);
 	report_machine(service->world);
@@ -323,10 +342,24 @@ static int start_service(struct service *service, const struct options *options,
 
 /* --- the loop */
 
+/* Tells systemd that it is ready, when samples are taken as well. */
+static void note_ready(struct service *service)
+{
+	if (service->is_ready)
+		return;
+	if (!profiles_are_settled(service->profiles) && clock_monotonic_ns() < service->ready_by)
+		return;
+	if (!profiles_are_settled(service->profiles))
+		log_warning("ready without the profiler, which has not opened its rings: %s",
+			    profiles_problem(service->profiles));
+	service->is_ready = true;
+	(void)sd_notify(0, "READY=1");
+}
+
 /* Waits until something happens, and handles one event. */
 static int run_turn(struct service *service)
 {
-	uint64_t start;
+	uint64_t start, cpu;
 	int r = sd_event_prepare(service->loop);
 
 	if (r == 0)
@@ -334,8 +367,11 @@ static int run_turn(struct service *service)
 	if (r <= 0)
 		return r;
 	start = clock_monotonic_ns();
+	cpu = clock_thread_ns();
 	r = sd_event_dispatch(service->loop);
 	windowed_max_add(&service->lag, start, clock_monotonic_ns() - start);
+	windowed_max_add(&service->cpu, start, clock_thread_ns() - cpu);
+	note_ready(service);
 	return r;
 }
 
@@ -344,7 +380,8 @@ static int run_loop(struct service *service)
 {
 	int r = 0;
 
-	(void)sd_notify(0, "READY=1");
+	service->ready_by = clock_monotonic_ns() + READY_NS;
+	note_ready(service);
 	while (r >= 0 && sd_event_get_state(service->loop) != SD_EVENT_FINISHED)
 		r = run_turn(service);
 	if (r < 0)
@@ -352,10 +389,10 @@ static int run_loop(struct service *service)
 	return r;
 }
 
-int lifecycle_run(const struct options *options)
+int lifecycle_run(const struct options *options, struct profiler_keeper *keeper)
 {
 	_cleanup_(listen_fds_release) struct listen_fds passed = {};
-	_cleanup_(release_service) struct service service = {};
+	_cleanup_(release_service) struct service service = { .keeper = keeper };
 	struct reason why = {};
 	int r = listen_fds_read(&passed, &why);
 

@@ -15,6 +15,7 @@
  */
 
 #include "service/cli/options.h"
+#include "service/profiles/profiler-keeper.h"
 
-/* Starts, and runs until a signal ends it. Returns the exit status; errors are logged. */
-int lifecycle_run(const struct options *options);
+/* Starts, and runs until a signal ends it. The keeper is borrowed. Returns the exit status; errors are logged. */
+int lifecycle_run(const struct options *options, struct profiler_keeper *keeper);

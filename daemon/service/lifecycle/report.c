@@ -175,12 +175,12 @@ static int follow_plan(struct report *report, struct plan *plan)
 }
 
 /* Logs rules that are not evaluated, and when they are. */
-static void log_rules(struct report *report, const struct world *world)
+static void log_rules(struct report *report, const struct profiles *profiles)
 {
 	struct capture_rule_info rule;
 	struct reason text;
 
-	for (size_t i = 0; world_capture_rule(world, i, &rule); i++) {
+	for (size_t i = 0; profiles_rule(profiles, i, &rule); i++) {
 		reason_set(&text, 0, "[capture \"%s\"] is %sevaluated%s%s", rule.name, rule.problem[0] ? "not " : "",
 			   rule.problem[0] ? ": " : " now", rule.problem);
 		if (rule.problem[0])
@@ -190,7 +190,7 @@ static void log_rules(struct report *report, const struct world *world)
 	}
 }
 
-void report_states(struct report *report, const struct world *world)
+void report_states(struct report *report, const struct world *world, const struct profiles *profiles)
 {
 	struct reason status;
 	bool counting;
@@ -198,7 +198,7 @@ void report_states(struct report *report, const struct world *world)
 	if (follow_plan(report, session_plan(world_session(world))) == 0)
 		for (int scope = 0; scope < _SCOPE_MAX; scope++)
 			log_states(report, world, (enum scope)scope);
-	log_rules(report, world);
+	log_rules(report, profiles);
 
 	counting = world_describe(world, &status);
 	if (report->status && strcmp(report->status, status.text) == 0)
@@ -244,9 +244,6 @@ void report_machine(const struct world *world)
 		log_warning("%s", problem.text);
 	if (world_no_crediting(world)[0])
 		log_warning("%s", world_no_crediting(world));
-	/* By default profiles are taken where they can be: without them nothing is wrong. */
-	if (world_profile_problem(world)[0])
-		log_notice("%s", world_profile_problem(world));
 }
 
 static const struct cgroup *find_left_out(const struct cgroup_tree *tree, enum cgroup_status status)

@@ -11,6 +11,7 @@
 
 #include "base/util/log.h"
 #include "counting/world/world.h"
+#include "service/profiles/profiles.h"
 
 /* Recurring news, each remembered apart from the others. */
 enum report_topic {
@@ -34,7 +35,7 @@ void report_machine(const struct world *world);
 
 /* Logs events whose state has changed, and rules of captures that are not evaluated, and sends STATUS= where it has
  * changed. */
-void report_states(struct report *report, const struct world *world);
+void report_states(struct report *report, const struct world *world, const struct profiles *profiles);
 /* Logs the status for the first time, when all cgroups found at the start have been opened. */
 void report_settled(const struct report *report);
 

@@ -6,7 +6,6 @@
 #include "base/util/log.h"
 #include "base/util/memory.h"
 #include "base/util/mountinfo.h"
-#include "profiler/capture/capture-saver.h"
 #include "service/lifecycle/fd-watch.h"
 
 #include <errno.h>
@@ -29,14 +28,13 @@ struct schedule {
 	struct world *world;
 	struct saver *saver;
 	struct report *report;
-	struct capture_saver *captures;
+	struct profiles *profiles;
 
 	sd_event_source *tick, *check, *admit;
-	struct watch *cgroups, *mounts, *samples, *names;
-	uint64_t watched_tree;	  /* the number of the tree that `cgroups` watches, … */
-	uint64_t watched_samples; /* … and of the profiler that `samples` does */
-	uint64_t interval;	  /* ns */
-	uint64_t next_tick;	  /* CLOCK_MONOTONIC ns */
+	struct watch *cgroups, *mounts, *names;
+	uint64_t watched_tree; /* the number of the tree that `cgroups` watches */
+	uint64_t interval;     /* ns */
+	uint64_t next_tick;    /* CLOCK_MONOTONIC ns */
 	bool settled;
 };
 
@@ -44,14 +42,10 @@ struct schedule {
 
 static void end_interval(struct schedule *schedule)
 {
-	struct reason captured;
-
 	world_tick(schedule->world);
-	world_capture_news(schedule->world, &captured);
-	if (captured.text[0])
-		log_notice("%s", captured.text);
+	profiles_tick(schedule->profiles);
 	saver_write_image(schedule->saver);
-	report_states(schedule->report, schedule->world);
+	report_states(schedule->report, schedule->world, schedule->profiles);
 	saver_update_fds_soon(schedule->saver);
 }
 
@@ -109,6 +103,7 @@ static bool follow_cgroups(struct schedule *schedule)
 	bool more = world_follow_cgroups(schedule->world, FOLLOW_NS, &why);
 
 	report_news(schedule->report, REPORT_CGROUPS, LOG_WARNING, &why);
+	profiles_follow(schedule->profiles);
 	return more;
 }
 
@@ -190,29 +185,6 @@ static int watch_tree(struct schedule *schedule)
 	return watch_copy(&schedule->cgroups, schedule, fd, PRIORITY_CGROUPS, on_cgroups);
 }
 
-/* --- profiles */
-
-static void on_samples(void *userdata)
-{
-	struct schedule *schedule = userdata;
-
-	world_take_samples(schedule->world);
-}
-
-/* Those of the profiler there is now. */
-static int watch_samples(struct schedule *schedule)
-{
-	uint64_t number = 0;
-	int fd = world_profile_fd(schedule->world, &number);
-
-	if (fd < 0 || schedule->watched_samples != number)
-		schedule->samples = watch_free(schedule->samples);
-	if (fd < 0 || schedule->samples)
-		return 0;
-	schedule->watched_samples = number;
-	return watch_copy(&schedule->samples, schedule, fd, PRIORITY_SAMPLES, on_samples);
-}
-
 /* --- names of containers */
 
 static void on_names(void *userdata)
@@ -242,6 +214,7 @@ static int follow_mounts(struct schedule *schedule, bool notified)
 		    world_machine(schedule->world)->mount.path ? LOG_NOTICE : LOG_WARNING, &news);
 	saver_update_fds_soon(schedule->saver);
 	schedule_wake(schedule);
+	profiles_follow(schedule->profiles);
 	return watch_tree(schedule);
 }
 
@@ -264,12 +237,8 @@ static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
 	world_follow_machine(schedule->world, &news);
 	report_news(schedule->report, REPORT_CPUS, LOG_NOTICE, &news);
 	report_tree(schedule->report, schedule->world);
-	world_take_samples(schedule->world);
-	capture_saver_turn(schedule->captures);
 	on_names(schedule);
 	r = follow_mounts(schedule, false);
-	if (r >= 0)
-		r = watch_samples(schedule);
 	if (r >= 0)
 		r = watch_names(schedule);
 	return r < 0 ? r : check_later(schedule);
@@ -317,14 +286,12 @@ static int add_loop_sources(struct schedule *schedule)
 	if (r >= 0)
 		r = watch_mounts(schedule);
 	if (r >= 0)
-		r = watch_samples(schedule);
-	if (r >= 0)
 		r = watch_names(schedule);
 	return r < 0 ? r : watch_tree(schedule);
 }
 
-int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct saver *saver, struct report *report,
-		 uint64_t *capture_ns)
+int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct profiles *profiles,
+		 struct saver *saver, struct report *report)
 {
 	_cleanup_(schedule_freep) struct schedule *schedule = calloc(1, sizeof(*schedule));
 	int r;
@@ -334,13 +301,12 @@ int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, str
 	*schedule = (struct schedule){
 		.loop = loop,
 		.world = world,
+		.profiles = profiles,
 		.saver = saver,
 		.report = report,
 		.interval = world_config(world)->interval,
 	};
-	r = capture_saver_new(&schedule->captures, world_captures(world), loop, capture_ns);
-	if (r >= 0)
-		r = add_loop_sources(schedule);
+	r = add_loop_sources(schedule);
 	if (r < 0)
 		return r;
 	*ret = steal_ptr(schedule);
@@ -356,17 +322,9 @@ struct schedule *schedule_free(struct schedule *schedule)
 	sd_event_source_disable_unref(schedule->admit);
 	watch_free(schedule->cgroups);
 	watch_free(schedule->mounts);
-	watch_free(schedule->samples);
 	watch_free(schedule->names);
-	capture_saver_free(schedule->captures);
 	free(schedule);
 	return NULL;
-}
-
-void schedule_leave(struct schedule *schedule)
-{
-	world_finish_captures(schedule->world);
-	capture_saver_leave(schedule->captures);
 }
 
 int schedule_renew(struct schedule *schedule)
@@ -375,7 +333,6 @@ int schedule_renew(struct schedule *schedule)
 	int r = interval == schedule->interval ? 0 : change_interval(schedule, interval);
 
 	memory_forget_code();
-	if (r >= 0)
-		r = watch_samples(schedule);
+	profiles_follow(schedule->profiles);
 	return r < 0 ? r : watch_tree(schedule);
 }

@@ -8,7 +8,6 @@
  *   timer     every second, changes that nobody announces: CPUs, the sysctl, mounts
  *   poll      mounts have changed (proc(5), mountinfo)
  *   inotify   cgroups come and go
- *   poll      samples are to be taken (also every second)
  *   poll      names of containers are found (also every second)
  *   deferred  waiting cgroups are opened, a few milliseconds a turn of the loop, after everything else
  *
@@ -29,21 +28,16 @@ enum {
 	PRIORITY_TICK = -5,
 	PRIORITY_MOUNTS = -2, /* before inotify events of a tree whose mount has just gone */
 	PRIORITY_CGROUPS = 5, /* after HTTP; finding and opening have the same, so that neither starves the other */
-	PRIORITY_SAMPLES = PRIORITY_CGROUPS, /* for the same reason: crowds of cgroups, and storms of samples */
 };
 
-/* Begins to drive the world, which has started. All are borrowed. The CPU time of children that save captures
- * is added to *capture_ns. Negative errno. */
-int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct saver *saver, struct report *report,
-		 uint64_t *capture_ns);
+/* Begins to drive the world, which has started, and profiles of it. All are borrowed. Negative errno. */
+int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, struct profiles *profiles,
+		 struct saver *saver, struct report *report);
 struct schedule *schedule_free(struct schedule *schedule);
 DEFINE_CLEANUP(struct schedule *, schedule_free)
 
 /* After a reload: the interval and the tree may be others, and cgroups may wait. Negative errno. */
 int schedule_renew(struct schedule *schedule);
-
-/* At the stop: saves captures. */
-void schedule_leave(struct schedule *schedule);
 
 /* Call it when cgroups may wait, or the tree may be behind: the deferred source runs again. */
 void schedule_wake(struct schedule *schedule);

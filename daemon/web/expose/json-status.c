@@ -221,6 +221,8 @@ static bool problems_add_privilege(json_t *problems, const struct privilege *pri
 {
 	struct reason why;
 
+	if (privilege->keeps_profilers && !problems_add(problems, PRIVILEGE_NOT_PARTED))
+		return false;
 	if (privilege_may_count_cpus(privilege))
 		return true;
 	privilege_explain(privilege, &why);

@@ -69,6 +69,7 @@ const struct self_metric self_metrics[] = {
 	GAUGE("cpus", cpus, "CPUs that are online and counted."),
 	GAUGE("cpus_offline", cpus_offline, "CPUs that were counted and are now offline; their totals are kept."),
 	SECONDS(FAMILY_GAUGE, "loop_lag", loop_lag, "Longest event-loop iteration in the last minute."),
+	SECONDS(FAMILY_GAUGE, "loop_cpu", loop_cpu, "Largest CPU time of an event-loop iteration in the last minute."),
 
 	COUNTER("reads", reads, "Times that all counters were read."),
 	SECONDS(FAMILY_COUNTER, "read", read_ns, "Time spent reading counters."),

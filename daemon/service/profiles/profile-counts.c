@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "profiler/profile-counts.h"
+#include "service/profiles/profile-counts.h"
+
+#include "base/util/clock.h"
 
 #include <errno.h>
 #include <math.h>
@@ -21,32 +23,32 @@ static bool is_clock(const struct event *event, uint64_t config)
 }
 
 /* Does the column count what is sampled? */
-static bool counts_event(const struct column *column, const struct profile_event *event)
+static bool counts_event(const struct column *column, const struct event_list *list)
 {
-	const struct event *sampled = &event->events.events[0];
+	const struct event *sampled = &list->events[0];
 
-	if (column->set == NO_SET || event->events.nr != 1)
+	if (column->set == NO_SET || list->nr != 1)
 		return false;
 	if (is_clock(sampled, PERF_COUNT_SW_CPU_CLOCK) || is_clock(sampled, PERF_COUNT_SW_TASK_CLOCK))
 		return is_clock(column->event, PERF_COUNT_SW_TASK_CLOCK);
 	return event_equal(column->event, sampled);
 }
 
-static size_t find_column(const struct history *history, const struct profile_event *event)
+static size_t find_column(const struct history *history, const struct event_list *sampled)
 {
 	const struct scope_plan *plan = &history->plan->scope[SCOPE_CGROUP];
 
 	for (size_t i = 0; i < plan->nr_columns; i++)
-		if (counts_event(&plan->columns[i], event))
+		if (counts_event(&plan->columns[i], sampled))
 			return i;
 	return NO_COLUMN;
 }
 
 static void fill_times(struct profile_counts *ret, const struct history_slot *slots)
 {
-	ret->begin = archive_moment(slots[0].end.monotonic - slots[0].length);
+	ret->begin = clock_whole_ms(slots[0].end.monotonic - slots[0].length);
 	for (size_t i = 0; i < ret->nr_slots; i++)
-		ret->ends[i] = archive_moment(slots[i].end.monotonic);
+		ret->ends[i] = clock_whole_ms(slots[i].end.monotonic);
 }
 
 static int add_row(struct profile_counts *counts, const struct history *history, const struct history_row *row,
@@ -100,7 +102,7 @@ static void merge_equal(struct profile_counts *counts)
 	counts->nr = nr;
 }
 
-int profile_counts_read(struct profile_counts *ret, const struct history *history, const struct profile_event *event)
+int profile_counts_read(struct profile_counts *ret, const struct history *history, const struct event_list *sampled)
 {
 	struct history_slot slots[HISTORY_SLOTS];
 	const struct history_row *row;
@@ -110,7 +112,7 @@ int profile_counts_read(struct profile_counts *ret, const struct history *histor
 	_Static_assert(HISTORY_SLOTS <= PROFILE_SLOTS_MAX, "there is room for all slots");
 	*ret = (struct profile_counts){};
 	ret->nr_slots = history->plan ? history_slots(history, slots) : 0;
-	column = ret->nr_slots ? find_column(history, event) : NO_COLUMN;
+	column = ret->nr_slots ? find_column(history, sampled) : NO_COLUMN;
 	if (!ret->nr_slots)
 		ret->problem = "nothing is known of the counters' past: it has just begun, or history_memory is 0";
 	else if (column == NO_COLUMN)
@@ -118,8 +120,8 @@ int profile_counts_read(struct profile_counts *ret, const struct history *histor
 	if (ret->problem)
 		return 0;
 	fill_times(ret, slots);
-	ret->root_is_idle = is_clock(&event->events.events[0], PERF_COUNT_SW_CPU_CLOCK) ||
-			    is_clock(&event->events.events[0], PERF_COUNT_SW_TASK_CLOCK);
+	ret->root_is_idle = is_clock(&sampled->events[0], PERF_COUNT_SW_CPU_CLOCK) ||
+			    is_clock(&sampled->events[0], PERF_COUNT_SW_TASK_CLOCK);
 	ret->cgroups = calloc(history->nr_rows + 1, sizeof(*ret->cgroups));
 	if (!ret->cgroups)
 		return -ENOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "service/lifecycle/profiler-keeper.h"
+#include "service/profiles/profiler-keeper.h"
 
 #include "base/util/child.h"
 #include "base/util/clock.h"

@@ -7,7 +7,7 @@
 
 #include "base/util/clock.h"
 #include "profiler/protocol.h"
-#include "service/lifecycle/profiler-keeper.h"
+#include "service/profiles/profiler-keeper.h"
 #include "setup/limits.h"
 
 #include <dirent.h>

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The connection to the profiler that runs now. The keeper (profiler-keeper.h) starts one after another, and
+ * each has a fresh connection. One that says nonsense, or does not answer for half a minute, is killed.
+ */
+
+#include "base/util/channel.h"
+#include "profiler/protocol.h"
+#include "service/profiles/profiler-keeper.h"
+
+#include <systemd/sd-event.h>
+
+struct profiler_link;
+
+struct profiler_link_user {
+	/* There is a profiler that knows nothing yet. */
+	void (*begun)(void *userdata);
+	/* It is gone. */
+	void (*ended)(void *userdata);
+	/* -EPROTO: the message makes no sense; -ENOMEM. */
+	int (*take)(void *userdata, struct message *message);
+	void *userdata;
+};
+
+/* The keeper is borrowed. Negative errno. */
+int profiler_link_new(struct profiler_link **ret, sd_event *loop, struct profiler_keeper *keeper,
+		      const struct profiler_link_user *user);
+struct profiler_link *profiler_link_free(struct profiler_link *link);
+DEFINE_CLEANUP(struct profiler_link *, profiler_link_free)
+
+/* Is there a profiler? */
+bool profiler_link_is_up(const struct profiler_link *link);
+/* How often one was started again. */
+uint64_t profiler_link_restarts(const struct profiler_link *link);
+/* Why there is none, a sentence; "": there is one. */
+const char *profiler_link_problem(const struct profiler_link *link);
+
+/* number: of a question. fd: goes along, borrowed; or -1. -EAGAIN: there is no profiler; -ENOBUFS: it does not read;
+ * -ENOMEM. */
+int profiler_link_send(struct profiler_link *link, enum profiler_message kind, uint64_t number,
+		       const struct buf *content, int fd);
+
+/* At the stop: waits until the profiler has ended, for so long at most. */
+void profiler_link_wait(struct profiler_link *link, uint64_t ns);

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "service/profiles/profiles.h"
+
+#include "base/util/clock.h"
+#include "base/util/log.h"
+#include "counting/alarm/capture-rules.h"
+#include "service/profiles/profile-counts.h"
+#include "service/profiles/profile-settings.h"
+#include "service/profiles/profiler-link.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct profiles {
+	struct world *world;
+	struct profiler_link *link;
+	struct async_close *closer;
+
+	/* That the profiler was told. */
+	uint64_t generation; /* the world's, with its settings; 0: none */
+	uint64_t settings;   /* number of the message */
+	bool knows_cgroups;
+	uint64_t sampled; /* CLOCK_MONOTONIC ns: until when samples were taken; 0: none were, or nobody misses them */
+
+	struct profiler_state state; /* as it was told last; no problem: never */
+
+	/* The question that is asked. */
+	uint64_t asked, nr_asked; /* its number, or 0; of all so far */
+	web_answered_t answered;
+	void *asker;
+
+	struct capture_rules rules;
+	uint64_t rules_generation; /* the world's, whose rules they are */
+	const char *rules_problem; /* or NULL */
+	struct capture_values_list values;
+	uint64_t nr_orders; /* to this profiler */
+};
+
+static const char starting[] = "the profiler is being started";
+static const char no_profiles[] = "nothing is profiled: set \"enabled = yes\" in the section [profiles] of the config";
+
+/* --- what the profiler is told */
+
+static void send_settings(struct profiles *profiles)
+{
+	const struct config *config = world_config(profiles->world);
+	const struct machine *machine = world_machine(profiles->world);
+	_cleanup_(profiler_settings_release) struct profiler_settings settings = {};
+	_cleanup_(buf_release) struct buf content = {};
+	struct reason why = {};
+	int r = profile_settings_make(&settings, config, &machine->cpus, &machine->env, profiles->closer, &why);
+
+	if (r == 0) {
+		settings.part = machine->mount.path && cgroup_mount_is_part(&machine->mount);
+		settings.sampled = profiles->sampled;
+		write_settings(&content, &settings);
+		r = profiler_link_send(profiles->link, PROFILER_SETTINGS, profiles->settings + 1, &content, -1);
+	}
+	if (r == 0) {
+		profiles->generation = world_generation(profiles->world);
+		profiles->settings++;
+	} else if (r != -EAGAIN) {
+		log_warning("profiles: the settings can't be sent: %s", why.text[0] ? why.text : strerror(-r));
+	}
+	if (!config->profiles_enabled)
+		profiles->sampled = 0; /* nobody misses it */
+}
+
+/* NULL for all cgroups: -ENOMEM. */
+static int fill_all(struct told_cgroups *ret, const struct cgroup_tree *tree)
+{
+	const struct cgroup *cgroup;
+
+	ret->is_all = true;
+	ret->added = calloc(cgroup_tree_size(tree) + 1, sizeof(*ret->added));
+	if (!ret->added)
+		return -ENOMEM;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all) {
+		struct told_cgroup *told = &ret->added[ret->nr_added++];
+
+		told->id = cgroup->identity->id;
+		told->path = strdup(cgroup->path);
+		if (!told->path)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int fill_changes(struct told_cgroups *ret, const struct cgroup_tree *tree, const uint64_t *ids, size_t nr)
+{
+	ret->added = calloc(nr + 1, sizeof(*ret->added));
+	ret->removed = calloc(nr + 1, sizeof(*ret->removed));
+	if (!ret->added || !ret->removed)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		const struct cgroup *cgroup = cgroup_tree_find(tree, ids[i]);
+		struct told_cgroup *told = &ret->added[ret->nr_added];
+
+		if (!cgroup) {
+			ret->removed[ret->nr_removed++] = ids[i];
+			continue;
+		}
+		told->id = ids[i];
+		told->path = strdup(cgroup->path);
+		if (!told->path)
+			return -ENOMEM;
+		ret->nr_added++;
+	}
+	return 0;
+}
+
+static void send_cgroups(struct profiles *profiles)
+{
+	const struct cgroup_tree *tree = world_tree(profiles->world);
+	_cleanup_(told_cgroups_release) struct told_cgroups cgroups = { .is_all = true };
+	_cleanup_(buf_release) struct buf content = {};
+	const uint64_t *ids;
+	size_t nr;
+	bool is_known = world_take_cgroup_changes(profiles->world, &ids, &nr) && profiles->knows_cgroups;
+	int r = 0;
+
+	if (is_known && !nr)
+		return;
+	profiles->knows_cgroups = false; /* until it is told */
+	if (tree) {
+		cgroups.is_all = !is_known;
+		r = is_known ? fill_changes(&cgroups, tree, ids, nr) : fill_all(&cgroups, tree);
+	}
+	write_cgroups(&content, &cgroups);
+	if (r == 0)
+		r = profiler_link_send(profiles->link, PROFILER_CGROUPS, 0, &content, -1);
+	profiles->knows_cgroups = r == 0;
+}
+
+/* The rules of the config in force. */
+static void use_rules(struct profiles *profiles)
+{
+	bool is_done = capture_rules_use(&profiles->rules, world_config(profiles->world)) == 0;
+
+	profiles->rules_problem = is_done ? NULL : "no captures: out of memory";
+	profiles->rules_generation = world_generation(profiles->world);
+}
+
+void profiles_follow(struct profiles *profiles)
+{
+	bool is_wanted = world_config(profiles->world)->profiles_enabled || profiles->generation;
+
+	if (profiles->rules_generation != world_generation(profiles->world))
+		use_rules(profiles);
+	if (!profiler_link_is_up(profiles->link) || !is_wanted)
+		return;
+	if (profiles->generation != world_generation(profiles->world))
+		send_settings(profiles);
+	if (profiles->generation)
+		send_cgroups(profiles);
+}
+
+/* --- messages from the profiler */
+
+static void follow_rules(struct profiles *profiles);
+
+static void give_answer(struct profiles *profiles, int error, struct blob *document, const char *why)
+{
+	profiles->asked = 0;
+	profiles->answered(profiles->asker, error, document, why);
+}
+
+static void on_begun(void *userdata)
+{
+	profiles_follow(userdata);
+}
+
+static void on_ended(void *userdata)
+{
+	struct profiles *profiles = userdata;
+
+	profiles->generation = 0;
+	profiles->knows_cgroups = false;
+	profiles->nr_orders = 0;
+	profiler_state_release(&profiles->state);
+	if (profiles->asked)
+		give_answer(profiles, -EAGAIN, NULL,
+			    "the profiler has ended while it was at the answer; it is being started again");
+}
+
+static int take_state(struct profiles *profiles, const struct message *message)
+{
+	struct profiler_state state;
+	uint64_t unheard;
+	int r = read_state(&state, message->content, message->len);
+
+	if (r < 0)
+		return r;
+	profiler_state_release(&profiles->state);
+	profiles->state = state;
+	/* Orders on their way take room, too. */
+	unheard = profiles->nr_orders - state.orders;
+	profiles->state.room = state.room > unheard ? state.room - unheard : 0;
+	if (state.is_on)
+		profiles->sampled = state.drained;
+	follow_rules(profiles);
+	return 0;
+}
+
+static int take_refusal(struct profiles *profiles, const struct message *message)
+{
+	struct profiler_refusal refusal;
+	int r = read_refusal(&refusal, message->content, message->len);
+
+	if (r == 0 && message->number == profiles->asked && profiles->asked)
+		give_answer(profiles, refusal.error, NULL, refusal.why.text);
+	return r;
+}
+
+static int on_message(void *userdata, struct message *message)
+{
+	struct profiles *profiles = userdata;
+
+	switch ((enum profiler_message)message->kind) {
+	case PROFILER_STATE:
+		return take_state(profiles, message);
+	case PROFILER_ANSWER:
+		if (message->number == profiles->asked && profiles->asked)
+			give_answer(profiles, 0, message->blob, NULL);
+		return 0;
+	case PROFILER_REFUSAL:
+		return take_refusal(profiles, message);
+	default:
+		return -EPROTO;
+	}
+}
+
+/* --- questions */
+
+/* With the counts that weights are to fit. */
+static int add_counts(struct profile_counts *ret, const struct profiles *profiles, const char *event,
+		      struct reason *why)
+{
+	_cleanup_(event_list_release) struct event_list events = {};
+	int r = profile_settings_events(&events, world_config(profiles->world), &world_machine(profiles->world)->env,
+					event, why);
+
+	if (r < 0 || !events.nr)
+		return r;
+	return profile_counts_read(ret, world_history(profiles->world), &events);
+}
+
+int profiles_ask(struct profiles *profiles, const struct profile_question *question, web_answered_t answered,
+		 void *asker, struct reason *why)
+{
+	_cleanup_(profile_counts_release) struct profile_counts counts = {};
+	_cleanup_(buf_release) struct buf content = {};
+	struct profile_question whole = *question;
+	int r = 0;
+
+	if (!world_config(profiles->world)->profiles_enabled && question->form != PROFILE_FORM_CAPTURES &&
+	    !question->capture)
+		return reason_set(why, -EOPNOTSUPP, "%s", no_profiles);
+	if (question->counted)
+		r = add_counts(&counts, profiles, question->event, why);
+	if (r < 0)
+		return r;
+	whole.counts = counts;
+	write_question(&content, &whole);
+	r = profiler_link_send(profiles->link, PROFILER_QUESTION, profiles->nr_asked + 1, &content, -1);
+	if (r == -EAGAIN)
+		return reason_set(why, r, "%s", profiler_link_problem(profiles->link));
+	if (r < 0)
+		return reason_set(why, r, "the profiler can't be asked: %s", strerror(-r));
+	profiles->asked = ++profiles->nr_asked;
+	profiles->answered = answered;
+	profiles->asker = asker;
+	return 0;
+}
+
+void profiles_cancel(struct profiles *profiles)
+{
+	static const struct buf empty = {};
+
+	if (profiles->asked)
+		(void)profiler_link_send(profiles->link, PROFILER_CANCEL, profiles->asked, &empty, -1);
+	profiles->asked = 0;
+}
+
+/* --- captures */
+
+static const char *sampled_event_of(const struct config_capture *config)
+{
+	return config->event.text && *config->event.text ? config->event.text : PROFILE_CPU_CLOCK;
+}
+
+/* Why captures can't be made; NULL: they can. */
+static const char *why_no_captures(const struct profiles *profiles)
+{
+	if (!world_config(profiles->world)->profiles_enabled)
+		return no_profiles;
+	if (profiles->rules_problem)
+		return profiles->rules_problem;
+	if (!profiles->state.problem)
+		return profiler_link_is_up(profiles->link) ? starting : profiler_link_problem(profiles->link);
+	return profiles->state.is_on ? NULL : profiles->state.problem;
+}
+
+/* Notes which of the rules' events are not sampled. */
+static void follow_rules(struct profiles *profiles)
+{
+	const struct config *config = world_config(profiles->world);
+	const struct profiler_state *state = &profiles->state;
+
+	for (size_t i = 0; i < profiles->rules.nr; i++) {
+		struct watched_rule *rule = profiles->rules.items[i];
+		const char *event = sampled_event_of(rule->config);
+		const char *problem = NULL;
+
+		for (size_t k = 0; k <= config->nr_profiles && state->settings == profiles->settings; k++)
+			if (k < state->nr_problems &&
+			    strcmp(event, k ? config->profiles[k - 1].name : PROFILE_CPU_CLOCK) == 0)
+				problem = state->problems[k];
+		if (problem && problem[0])
+			reason_set(&rule->not_sampled, 0, "[profile \"%s\"]: %s", event, problem);
+		else
+			rule->not_sampled.text[0] = '\0';
+	}
+}
+
+/* The values of the capture's counter come from the history, which the profiler does not know. Without memory for them,
+ * the capture has none. */
+static void begin_values(struct profiles *profiles, const struct capture_order *order)
+{
+	const struct capture_values capture = {
+		.id = order->id,
+		.cgroup = order->cgroup,
+		.counter = order->counter,
+		.from = order->time > order->before ? order->time - order->before : 0,
+		.to = order->time + order->after,
+	};
+
+	(void)capture_values_add(&profiles->values, &capture);
+}
+
+/* Opens the directory of a cgroup, of which samples are to be taken at a higher rate. -1 with the reason: it can't be
+ * opened. */
+static int open_directory(const struct world *world, const struct cgroup_identity *identity, const char **ret_problem)
+{
+	const struct cgroup_tree *tree = world_tree(world);
+	const struct cgroup *cgroup = tree ? cgroup_tree_find(tree, identity->id) : NULL;
+	int fd = cgroup ? cgroup_open(tree, cgroup) : -ENOENT;
+
+	if (fd >= 0)
+		return fd;
+	*ret_problem = strerror(-fd);
+	return -1;
+}
+
+static int send_order(struct profiles *profiles, const struct capture_order *order)
+{
+	_cleanup_(buf_release) struct buf content = {};
+	int r;
+
+	write_order(&content, order);
+	r = profiler_link_send(profiles->link, PROFILER_KEEP, profiles->nr_orders + 1, &content, order->cgroup_fd);
+	if (r < 0)
+		return r;
+	profiles->nr_orders++;
+	profiles->state.room--;
+	begin_values(profiles, order);
+	return 0;
+}
+
+/* May samples of the cgroup be seen? */
+static bool is_visible(const struct config *config, const struct cgroup_identity *identity)
+{
+	const struct cgroup_filter filter = {
+		.include = config->profiles_include.items,
+		.nr_include = config->profiles_include.nr,
+		.exclude = config->profiles_exclude.items,
+		.nr_exclude = config->profiles_exclude.nr,
+	};
+
+	return !identity || cgroup_filter_admits(&filter, identity->label);
+}
+
+/* Has the samples of a target kept. */
+static enum due_answer order_capture(void *userdata, const struct watched_rule *rule, const struct due_target *target)
+{
+	struct profiles *profiles = userdata;
+	const struct config_capture *config = rule->config;
+	const struct clock_steps *clock = world_clock(profiles->world);
+	const char *unit = event_unit_name(target->event->unit);
+	uint64_t shown = clock_steps_shown(clock, clock_steps_moment(clock, target->now));
+	_cleanup_(freep) char *id = capture_values_new_id(&profiles->values, rule->name, shown);
+	_cleanup_(closep) int fd = -1;
+	struct reason reason;
+	struct capture_order order = {
+		.id = id,
+		.rule = rule->name,
+		.when = rule->when,
+		.cgroup = target->identity ? target->identity->label : NULL,
+		.counter = rule->rule.event,
+		.unit = unit[0] ? unit : "count",
+		.reason = reason.text,
+		.value = target->value,
+		.threshold = rule->rule.threshold,
+		.time = target->now,
+		.before = config->before,
+		.after = config->after,
+		.clock = *clock,
+		.event = sampled_event_of(config),
+		.rate = config->rate,
+		.keep = config->keep,
+		.save = config->save,
+	};
+
+	if (!is_visible(world_config(profiles->world), target->identity))
+		return DUE_IGNORED;
+	if (!id || !profiles->state.room)
+		return DUE_NOT_NOW;
+	capture_rule_explain(&reason, rule, target);
+	if (config->rate && target->identity)
+		fd = open_directory(profiles->world, target->identity, &order.cgroup_problem);
+	order.cgroup_fd = fd;
+	return send_order(profiles, &order) == 0 ? DUE_TAKEN : DUE_NOT_NOW;
+}
+
+static bool is_kept(const void *userdata, const char *id)
+{
+	const struct profiler_state *state = userdata;
+
+	for (size_t i = 0; i < state->nr_captures; i++)
+		if (strcmp(state->captures[i], id) == 0)
+			return true;
+	return false;
+}
+
+void profiles_tick(struct profiles *profiles)
+{
+	if (profiles->state.problem && profiles->state.orders == profiles->nr_orders)
+		capture_values_trim(&profiles->values, is_kept, &profiles->state);
+	if (profiles->rules.nr)
+		capture_rules_tick(&profiles->rules, world_session(profiles->world), clock_monotonic_ns(),
+				   why_no_captures(profiles), order_capture, profiles);
+	capture_values_take(&profiles->values, world_history(profiles->world));
+	world_set_sampled(profiles->world, profiles->sampled);
+}
+
+bool profiles_rule(const struct profiles *profiles, size_t i, struct capture_rule_info *ret)
+{
+	return capture_rules_info(&profiles->rules, i, ret);
+}
+
+const struct capture_values_list *profiles_values(const struct profiles *profiles)
+{
+	return &profiles->values;
+}
+
+/* --- how it is */
+
+bool profiles_are_settled(const struct profiles *profiles)
+{
+	if (!world_config(profiles->world)->profiles_enabled)
+		return true;
+	return profiles->settings && profiles->state.settings == profiles->settings;
+}
+
+bool profiles_are_on(const struct profiles *profiles)
+{
+	return profiles->state.is_on;
+}
+
+const char *profiles_problem(const struct profiles *profiles)
+{
+	if (!world_config(profiles->world)->profiles_enabled)
+		return "";
+	if (profiles->rules_problem)
+		return profiles->rules_problem;
+	return profiles->state.problem ?: profiler_link_problem(profiles->link);
+}
+
+size_t profiles_nr_lost(const struct profiles *profiles)
+{
+	const struct profiler_state *state = &profiles->state;
+	size_t nr = 0;
+
+	if (!world_config(profiles->world)->profiles_enabled)
+		return 0;
+	if (!state->is_on)
+		return world_config(profiles->world)->nr_profiles;
+	/* The first one is that of no section. */
+	for (size_t i = 1; i < state->nr_problems; i++)
+		nr += state->problems[i][0] != '\0';
+	return nr;
+}
+
+void profiles_stats(const struct profiles *profiles, struct profile_stats *ret)
+{
+	const struct profiler_stats *stats = &profiles->state.stats;
+
+	*ret = (struct profile_stats){
+		.up = profiler_link_is_up(profiles->link),
+		.restarts = profiler_link_restarts(profiles->link),
+		.memory = stats->memory,
+		.samples = stats->samples,
+		.lost = stats->lost,
+		.unfollowed = stats->unfollowed,
+		.unsampled = stats->unsampled,
+		.throttled = stats->throttled,
+		.dropped = stats->dropped,
+		.bytes = stats->bytes,
+		.ring_bytes = stats->ring_bytes,
+		.gap_ns = stats->gap_ns,
+		.reach = stats->reach,
+		.cpu_ns = stats->cpu_ns,
+		.answer_ns = stats->answer_ns,
+		.processes = stats->processes,
+		.captures = stats->captures,
+		.capture_bytes = stats->capture_bytes,
+		.captures_dropped = stats->captures_dropped,
+	};
+}
+
+/* --- life */
+
+int profiles_new(struct profiles **ret, sd_event *loop, struct world *world, struct profiler_keeper *keeper,
+		 uint64_t sampled)
+{
+	_cleanup_(profiles_freep) struct profiles *profiles = calloc(1, sizeof(*profiles));
+	const struct profiler_link_user user = {
+		.begun = on_begun,
+		.ended = on_ended,
+		.take = on_message,
+		.userdata = profiles,
+	};
+	int r;
+
+	if (!profiles)
+		return -ENOMEM;
+	profiles->world = world;
+	profiles->sampled = sampled;
+	r = async_close_new(&profiles->closer);
+	if (r == 0)
+		r = profiler_link_new(&profiles->link, loop, keeper, &user);
+	if (r < 0)
+		return r;
+	use_rules(profiles);
+	world_show_rules(world, &profiles->rules);
+	*ret = steal_ptr(profiles);
+	return 0;
+}
+
+struct profiles *profiles_free(struct profiles *profiles)
+{
+	if (!profiles)
+		return NULL;
+	if (profiles->world)
+		world_show_rules(profiles->world, NULL);
+	profiler_link_free(profiles->link);
+	async_close_free(profiles->closer);
+	profiler_state_release(&profiles->state);
+	capture_rules_release(&profiles->rules);
+	capture_values_release(&profiles->values);
+	free(profiles);
+	return NULL;
+}
+
+void profiles_leave(struct profiles *profiles, uint64_t ns)
+{
+	static const struct buf empty = {};
+
+	if (profiler_link_send(profiles->link, PROFILER_STOP, 0, &empty, -1) == 0)
+		profiler_link_wait(profiles->link, ns);
+}
