@@ -18,7 +18,6 @@
 struct wire {
 	struct buf *out; /* NULL: it reads */
 	struct unpack in;
-	bool no_memory;
 };
 
 static void pass_u64(struct wire *wire, uint64_t *value)
@@ -97,7 +96,7 @@ static void *pass_nr(struct wire *wire, size_t *nr, void *items, size_t size, si
 	*nr = unpack_nr(&wire->in, least * sizeof(uint64_t));
 	items = calloc(*nr + 1, size);
 	if (!items) {
-		wire->no_memory = wire->in.bad = true;
+		wire->in.no_memory = wire->in.bad = true;
 		*nr = 0;
 	}
 	return items;
@@ -125,7 +124,7 @@ static void pass_cpus(struct wire *wire, struct cpulist *cpus)
 	for (size_t i = 0; i < nr && !wire->in.bad; i++) {
 		cpu = unpack_at_most(&wire->in, CPULIST_MAX_CPU);
 		if (cpulist_add(cpus, (int)cpu) < 0)
-			wire->no_memory = wire->in.bad = true;
+			wire->in.no_memory = wire->in.bad = true;
 	}
 }
 
@@ -160,7 +159,7 @@ static int read_all(pass_t pass, void *ret, const void *bytes, size_t len)
 	struct wire wire = { .in = { .at = bytes, .left = len } };
 
 	pass(&wire, ret);
-	return wire.no_memory ? -ENOMEM : wire.in.bad || wire.in.left ? -EPROTO : 0;
+	return wire.in.no_memory ? -ENOMEM : wire.in.bad || wire.in.left ? -EPROTO : 0;
 }
 
 /* --- settings */
@@ -214,7 +213,8 @@ static void pass_event(struct wire *wire, struct sampled_event *event)
 	for (size_t i = 0; i < event->nr; i++)
 		pass_variant(wire, &event->variants[i]);
 	pass_u64(wire, &event->period);
-	pass_u64(wire, &event->rate);
+	/* A clock's period is 1 s by its rate. */
+	event->rate = pass_at_most(wire, event->rate, NS_PER_S);
 	need_text(wire, &event->unit);
 	pass_double(wire, &event->scale);
 	pass_text(wire, &event->problem);
@@ -362,7 +362,10 @@ static void pass_count(struct wire *wire, struct profile_count *count, size_t nr
 	if (count->counted)
 		unpack_bytes(&wire->in, count->counted, nr_slots * sizeof(*count->counted));
 	else
-		wire->no_memory = wire->in.bad = true;
+		wire->in.no_memory = wire->in.bad = true;
+	/* Sums of them are numbers. */
+	for (size_t i = 0; i < nr_slots && !wire->in.bad; i++)
+		wire->in.bad |= isinf(count->counted[i]) || count->counted[i] < 0;
 }
 
 static void pass_counts(struct wire *wire, struct profile_counts *counts)

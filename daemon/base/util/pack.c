@@ -112,7 +112,12 @@ char *unpack_text(struct unpack *u)
 		return NULL;
 	at = take_padded(u, length);
 	/* A NUL inside would cut it short. */
-	text = at && !memchr(at, 0, length) ? strndup((const char *)at, length) : NULL;
-	u->bad |= !text;
+	if (!at || memchr(at, 0, length)) {
+		u->bad = true;
+		return NULL;
+	}
+	text = strndup((const char *)at, length);
+	if (!text)
+		u->no_memory = u->bad = true;
 	return text;
 }

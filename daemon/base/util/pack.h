@@ -22,6 +22,7 @@ struct unpack {
 	const unsigned char *at;
 	size_t left;
 	bool bad;
+	bool no_memory; /* it is bad for want of memory alone: the bytes may be good */
 };
 
 uint64_t unpack_u64(struct unpack *u);
@@ -31,5 +32,5 @@ uint64_t unpack_at_most(struct unpack *u, uint64_t max);
 size_t unpack_nr(struct unpack *u, size_t size);
 /* The bytes written by pack_bytes(), filled up with zeroes to n; bytes beyond n that are not 0 are bad. */
 void unpack_bytes(struct unpack *u, void *bytes, size_t n);
-/* To be freed. NULL if NULL was written, if it is bad, and if there is no memory, which sets `bad` too. */
+/* To be freed. NULL if NULL was written, if it is bad, and if there is no memory, which sets `bad` and `no_memory`. */
 char *unpack_text(struct unpack *u);
