@@ -426,6 +426,7 @@ static void stop(struct process *process)
 {
 	if (process->profiler) {
 		take_samples(process);
+		send_state(process); /* until when there are samples */
 		capturer_finish(process->capturer);
 		capture_saver_leave(process->saver);
 	}

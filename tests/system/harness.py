@@ -162,6 +162,24 @@ def with_engine(text):
     return text if not Engine.name or "engine =" in text else f"{text}\n[cgroup]\nengine = {Engine.name}\n"
 
 
+def children(pid):
+    """The pids of a process's children; none of one that has ended."""
+    found = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return found
+
+
+def find_profiler(pid):
+    """The process that takes samples for the daemon: a child of its keeper, which is a child of its own; or None."""
+    for child in (child for keeper in children(pid) for child in children(keeper)):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if "--profiler" in Path(f"/proc/{child}/cmdline").read_text(errors="replace").split("\0"):
+                return child
+    return None
+
+
 class Daemon:
     """A running perfmond. Its standard error is read all the time and kept in `lines`."""
 
@@ -187,6 +205,11 @@ class Daemon:
     @property
     def pid(self):
         return self.process.pid
+
+    @property
+    def profiler(self):
+        """The pid of the process that takes samples, when there is one."""
+        return until(lambda: find_profiler(self.pid), "the profiler's process")
 
     @property
     def log(self):

@@ -125,6 +125,28 @@ def wait_taken(daemon):
     until(lambda: ask(daemon, "/api/v1/profile/top")["to"] > now, "samples until now", 4 * PATIENCE)
 
 
+def wait_told(daemon):
+    """A scrape whose figures of profiles are from after the call: the profiler tells all of them together, once a
+    second, and what comes first may have been on its way."""
+    def figure(metrics):
+        return metrics.value("perfmond_profile_cpu_seconds_total")
+    metrics = daemon.metrics()
+    for _ in range(2):
+        before = figure(metrics)
+        metrics = until(lambda before=before: figure(now := daemon.metrics()) != before and now,
+                        "the profiler tells its figures")
+    return metrics
+
+
+def check_nothing_is_sampled(daemon):
+    """There are no rings, and no more samples than there were, whose number is returned."""
+    metrics, later = wait_told(daemon), wait_told(daemon)
+    samples = metrics.value("perfmond_profile_samples_total")
+    assert metrics.value("perfmond_profile_ring_bytes") == 0
+    assert later.value("perfmond_profile_samples_total") == samples
+    return samples
+
+
 # --- pprof, read by a program of its own
 
 def varint(data, at):

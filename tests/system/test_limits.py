@@ -75,24 +75,14 @@ def counted(daemon, top):
 NO_PROFILES = "\n[profiles]\nenabled = no"
 
 
-def files_of_profiles(perfmond, top):
-    """How many more are needed with them."""
-    with_them, without = (perfmond(config(top, PERF + more)) for more in ("", NO_PROFILES))
-    needed = [int(daemon.metrics().value("perfmond_needed_fds")) for daemon in (with_them, without)]
-    for daemon in (with_them, without):
-        daemon.stop()
-    assert needed[0] > needed[1]
-    return needed[0] - needed[1]
-
-
 class Room:
-    """A daemon with room for `nr` cgroups and no more, by [cgroup] max or by files, with profiles or without, and how
-    it says so."""
+    """A daemon with room for `nr` cgroups and no more, by [cgroup] max or by files, and how it says so. Profiles take
+    nothing of that room: their files are another process's."""
 
     def __init__(self, perfmond, top, cpus, kind, nr):
-        self.top, self.status = top, "over_max" if kind == "max" else "over_fds"
+        self.kind, self.top, self.status = kind, top, "over_max" if kind == "max" else "over_fds"
         # A file for each CPU beside those of the cgroups: where nothing is counted per CPU, it tells whether it is up.
-        fds = (nr + 1) * len(cpus) + (files_of_profiles(perfmond, top) if kind == "profiles" else 0)
+        fds = (nr + 1) * len(cpus)
         # Half of few files is kept for other use than these, and no more than 256 of many.
         more, limits = (f"max = {nr}", None) if kind == "max" else (PERF, files(min(2 * fds, fds + 256)))
         self.daemon = perfmond(config(top, more + ("" if kind == "profiles" else NO_PROFILES)), limits=limits)
@@ -123,6 +113,8 @@ def test_what_fits_is_counted_and_the_rest_is_named(room, cgroups, work, cpus):
         cgroups.make(f"g{i}")
     room = room()
     assert len(room.counted()) == 12 and len(room.left_out()) == 8
+    if room.kind == "profiles":
+        until(lambda: room.daemon.metrics().value("perfmond_profile_samples_total") > 0, "samples")
     metrics = room.daemon.fresh()
     assert metrics.value("perfmond_cgroups", state="counted") == 12
     assert metrics.value("perfmond_cgroups", state=room.status) == 8

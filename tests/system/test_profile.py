@@ -24,7 +24,8 @@ from harness import PATIENCE, Delta, until
 from machine import needs
 from openapi import check
 from tree import BUILD, provide
-from profiling import Pprof, ask, folded, samples_with, start_daemon, wait_for_names, wait_named, wait_taken
+from profiling import (Pprof, ask, check_nothing_is_sampled, folded, samples_with, start_daemon, wait_for_names,
+                       wait_named, wait_taken, wait_told)
 
 # The schema of speedscope's files.
 SPEEDSCOPE = BUILD / "speedscope/dist/release/file-format-schema.json"
@@ -620,10 +621,10 @@ def test_lost_samples_are_counted(perfmond, cgroups, burner):
 
     def loses():
         """In one pause, unless the CPUs are taken away from the machine meanwhile."""
-        daemon.process.send_signal(signal.SIGSTOP)
+        os.kill(daemon.profiler, signal.SIGSTOP)
         time.sleep(3)  # 64 KiB hold less than a second at that rate
-        daemon.process.send_signal(signal.SIGCONT)
-        return daemon.metrics().value("perfmond_profile_lost_total") > before + 500
+        os.kill(daemon.profiler, signal.SIGCONT)
+        return wait_told(daemon).value("perfmond_profile_lost_total") > before + 500
     until(loses, "lost samples")
 
 
@@ -642,9 +643,10 @@ def test_samples_stay_over_a_reload(perfmond, cgroups, burner):
     daemon.reload(text.replace("enabled = yes", "enabled = no"))
     answer = requests.get(daemon.url + "/api/v1/profile", timeout=PATIENCE)
     assert answer.status_code == 503 and "[profiles]" in check(answer)["error"]
-    assert daemon.metrics().value("perfmond_profile_samples_total") == 0
+    samples = check_nothing_is_sampled(daemon)
     daemon.reload(text)
     wait_for_names(daemon, group, 50)
+    until(lambda: daemon.metrics().value("perfmond_profile_samples_total") >= samples + 50, "they are counted on")
 
 
 def test_profiles_that_are_off(shared_perfmond):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from harness import PATIENCE, until
+from harness import PATIENCE, children, until
 from openapi import check, check_json
 
 CONFIG = "[profiles]\nenabled = yes\nrate = 199\n"
@@ -29,13 +29,10 @@ def answer_child(daemon):
         links = [link for fd, link in links.items() if fd > 2]
         return len(links) == 1 and "perfmond-work" in links[0]
 
-    for task in Path(f"/proc/{daemon.process.pid}/task").iterdir():
-        for child in (task / "children").read_text(encoding="ascii").split():
-            try:
-                if is_it(child):
-                    return int(child)
-            except OSError:
-                pass
+    for child in children(daemon.profiler):
+        with contextlib.suppress(OSError):
+            if is_it(child):
+                return child
     return None
 
 
@@ -262,15 +259,16 @@ def test_a_killed_child_is_an_error_for_one_client(stopped):
 def test_a_child_that_crashes_is_told_and_logged(stopped):
     """The client is told, and the log has the signal."""
     daemon, child, first, ask = stopped
+    after = len(daemon.lines)
     os.kill(child, signal.SIGALRM)
     os.kill(child, signal.SIGCONT)
     assert first.result().status_code == 503 and "crashed" in check(first.result())["error"]
-    daemon.wait_log(r"the process for an answer crashed: signal 14 \(Alarm clock\)")
+    daemon.wait_log(r"the process for an answer crashed: signal 14 \(Alarm clock\)", after=after)
     assert ask().result().status_code == 200
 
 
 def test_without_memory_the_kernel_takes_the_child(stopped):
-    """The kernel would take the child, and not the daemon."""
+    """The kernel would take the child, then the profiler, and the daemon last."""
     daemon, child, _, ask = stopped
 
     def score(pid):
@@ -291,4 +289,4 @@ def test_without_memory_the_kernel_takes_the_child(stopped):
     if score(child) != 1000:
         os.kill(child, signal.SIGCONT)
         until(is_another_offered, "a child is offered")
-    assert score(daemon.process.pid) < 1000
+    assert score(daemon.pid) < score(daemon.profiler) < 1000

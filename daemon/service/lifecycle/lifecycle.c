@@ -22,9 +22,7 @@
 /* A scrape reads the counters again where the last reading is older than this. */
 #define SCRAPE_MAX_AGE_NS 100000000U
 
-/* For so long the profiler may take to open its rings before the daemon is ready without it, … */
-#define READY_NS (5 * (uint64_t)NS_PER_S)
-/* … and to save captures at the stop. */
+/* For so long the profiler may take to save captures at the stop. */
 #define LEAVE_NS (5 * (uint64_t)NS_PER_S)
 
 struct service {
@@ -218,9 +216,10 @@ static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info,
 	(void)source;
 	log_info("stopping on %s", strsignal((int)info->ssi_signo));
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
+	/* First, so that what is saved tells when sampling ended. */
+	profiles_leave(service->profiles, LEAVE_NS);
 	world_tick(service->world);
 	saver_leave(service->saver);
-	profiles_leave(service->profiles, LEAVE_NS);
 	return sd_event_exit(service->loop, 0);
 }
 
@@ -380,7 +379,7 @@ static int run_loop(struct service *service)
 {
 	int r = 0;
 
-	service->ready_by = clock_monotonic_ns() + READY_NS;
+	service->ready_by = clock_monotonic_ns() + PROFILES_START_NS;
 	note_ready(service);
 	while (r >= 0 && sd_event_get_state(service->loop) != SD_EVENT_FINISHED)
 		r = run_turn(service);

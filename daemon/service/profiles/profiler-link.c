@@ -242,7 +242,10 @@ int profiler_link_send(struct profiler_link *link, enum profiler_message kind, u
 void profiler_link_wait(struct profiler_link *link, uint64_t ns)
 {
 	struct pollfd end = { .fd = link->pidfd, .events = POLLIN };
+	struct reason why;
 
-	if (link->channel && channel_flush(link->channel) >= 0)
-		(void)poll(&end, 1, (int)(ns / NS_PER_MS));
+	if (!link->channel || channel_flush(link->channel) < 0)
+		return;
+	(void)poll(&end, 1, (int)(ns / NS_PER_MS));
+	(void)receive_all(link, &why);
 }

@@ -42,5 +42,5 @@ const char *profiler_link_problem(const struct profiler_link *link);
 int profiler_link_send(struct profiler_link *link, enum profiler_message kind, uint64_t number,
 		       const struct buf *content, int fd);
 
-/* At the stop: waits until the profiler has ended, for so long at most. */
+/* At the stop: waits until the profiler has ended, for so long at most, and takes what it has said until then. */
 void profiler_link_wait(struct profiler_link *link, uint64_t ns);

@@ -24,6 +24,8 @@ struct profiles {
 	uint64_t sampled; /* CLOCK_MONOTONIC ns: until when samples were taken; 0: none were, or nobody misses them */
 
 	struct profiler_state state; /* as it was told last; no problem: never */
+	bool is_started;	     /* the first profiler has settled, or … */
+	uint64_t start_by;	     /* … it is this time, CLOCK_MONOTONIC ns */
 
 	/* The question that is asked. */
 	uint64_t asked, nr_asked; /* its number, or 0; of all so far */
@@ -433,11 +435,19 @@ static bool is_kept(const void *userdata, const char *id)
 	return false;
 }
 
+/* What comes in the first moments of each start is not told of each rule. */
+static bool is_starting(struct profiles *profiles)
+{
+	if (!profiles->is_started)
+		profiles->is_started = profiles_are_settled(profiles) || clock_monotonic_ns() >= profiles->start_by;
+	return !profiles->is_started;
+}
+
 void profiles_tick(struct profiles *profiles)
 {
 	if (profiles->state.problem && profiles->state.orders == profiles->nr_orders)
 		capture_values_trim(&profiles->values, is_kept, &profiles->state);
-	if (profiles->rules.nr)
+	if (profiles->rules.nr && !is_starting(profiles))
 		capture_rules_tick(&profiles->rules, world_session(profiles->world), clock_monotonic_ns(),
 				   why_no_captures(profiles), order_capture, profiles);
 	capture_values_take(&profiles->values, world_history(profiles->world));
@@ -537,6 +547,7 @@ int profiles_new(struct profiles **ret, sd_event *loop, struct world *world, str
 		return -ENOMEM;
 	profiles->world = world;
 	profiles->sampled = sampled;
+	profiles->start_by = clock_monotonic_ns() + PROFILES_START_NS;
 	r = async_close_new(&profiles->closer);
 	if (r == 0)
 		r = profiler_link_new(&profiles->link, loop, keeper, &user);
@@ -567,6 +578,8 @@ void profiles_leave(struct profiles *profiles, uint64_t ns)
 {
 	static const struct buf empty = {};
 
+	profiles_cancel(profiles);
 	if (profiler_link_send(profiles->link, PROFILER_STOP, 0, &empty, -1) == 0)
 		profiler_link_wait(profiles->link, ns);
+	world_set_sampled(profiles->world, profiles->sampled);
 }

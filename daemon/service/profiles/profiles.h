@@ -7,6 +7,7 @@
  * there is no profiler, or it has just ended, everything is told again to the next one.
  */
 
+#include "base/util/clock.h"
 #include "counting/alarm/capture-values.h"
 #include "counting/world/world.h"
 #include "profiler/protocol.h"
@@ -14,6 +15,9 @@
 #include "web/api/source.h"
 
 #include <systemd/sd-event.h>
+
+/* So long the first profiler may take to open its rings: until then it is no news that it has not. */
+#define PROFILES_START_NS (5 * (uint64_t)NS_PER_S)
 
 struct profiles;
 
@@ -29,7 +33,7 @@ void profiles_follow(struct profiles *profiles);
 /* The end of an interval: evaluates rules. */
 void profiles_tick(struct profiles *profiles);
 
-/* At the stop: the profiler saves captures, for so many ns at most. */
+/* At the stop: the profiler saves captures, for so many ns at most, and the world is told until when it has sampled. */
 void profiles_leave(struct profiles *profiles, uint64_t ns);
 
 /* --- questions to the profiler, as of struct web_source */

@@ -37,10 +37,11 @@ static void test_low_limit(_unused_ void **state)
 /* Looking at the machine and answering comes before counting. */
 static void test_very_low_limit(_unused_ void **state)
 {
-	assert_int_equal(fd_budget_reserve(48, 64), 24);
-	assert_int_equal(fd_budget_reserve(40, 64), 24);
+	assert_int_equal(fd_budget_reserve(56, 64), 28);
+	assert_int_equal(fd_budget_reserve(40, 64), 28);
 	assert_int_equal(fd_budget_connections(40, 64), 4);
 	assert_int_equal(fd_budget_connections(40, 2), 2);
+	assert_int_equal(fd_budget_reserve(28, 64), 28);
 	assert_int_equal(fd_budget_reserve(24, 64), 24);
 	assert_int_equal(fd_budget_reserve(10, 64), 10);
 	assert_int_equal(fd_budget_connections(10, 64), 1);
