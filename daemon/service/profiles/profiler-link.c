@@ -35,10 +35,14 @@ static void kill_profiler(struct profiler_link *link)
 		(void)syscall(SYS_pidfd_send_signal, link->pidfd, SIGKILL, NULL, 0);
 }
 
-static void end_connection(struct profiler_link *link)
+static const char restarted[] = "the profiler has ended, and is being started again";
+
+/* why: a sentence on why there is no profiler now. */
+static void end_connection(struct profiler_link *link, const char *why)
 {
 	if (!link->channel)
 		return;
+	reason_set(&link->problem, 0, "%s", why);
 	link->messages = sd_event_source_disable_unref(link->messages);
 	link->channel = channel_free(link->channel);
 	link->pidfd = safe_close(link->pidfd);
@@ -81,8 +85,7 @@ static int on_messages(sd_event_source *source, int fd, uint32_t revents, void *
 		log_error("the profiler is started again: %s", why.text[0] ? why.text : strerror(-r));
 		kill_profiler(link);
 	}
-	reason_set(&link->problem, 0, "the profiler has ended, and is being started again");
-	end_connection(link);
+	end_connection(link, restarted);
 	return 0;
 }
 
@@ -95,7 +98,7 @@ static int on_ping(sd_event_source *source, uint64_t usec, void *userdata)
 	if (link->channel && clock_monotonic_ns() - link->heard > PATIENCE_NS) {
 		log_error("the profiler is started again: it has not answered for half a minute");
 		kill_profiler(link);
-		end_connection(link);
+		end_connection(link, restarted);
 	}
 	(void)profiler_link_send(link, PROFILER_PING, 0, &empty, -1);
 	(void)sd_event_source_set_time_relative(source, PING_US);
@@ -127,9 +130,13 @@ static int begin_connection(struct profiler_link *link, const struct profiler_st
 	link->heard = clock_monotonic_ns();
 	link->problem.text[0] = '\0';
 	r = sd_event_add_io(link->loop, &link->messages, channel_fd(link->channel), EPOLLIN, on_messages, link);
-	if (r >= 0)
-		link->user.begun(link->user.userdata);
-	return r;
+	if (r < 0) {
+		kill_profiler(link);
+		end_connection(link, restarted);
+		return r;
+	}
+	link->user.begun(link->user.userdata);
+	return 0;
 }
 
 static void take_start(struct profiler_link *link, const struct profiler_start *start)
@@ -141,7 +148,7 @@ static void take_start(struct profiler_link *link, const struct profiler_start *
 		explain_end(&end, start->last_status);
 		log_warning("the profiler has ended (%s), and is started again", end.text);
 	}
-	end_connection(link);
+	end_connection(link, restarted);
 	link->starts = start->number;
 	if (r == 0)
 		r = begin_connection(link, start);
@@ -167,8 +174,8 @@ static int on_start(sd_event_source *source, int fd, uint32_t revents, void *use
 	log_error("profiles: %s", why.text);
 	if (r == -EMFILE)
 		return 0;
+	end_connection(link, why.text);
 	reason_set(&link->problem, 0, "%s", why.text);
-	end_connection(link);
 	return sd_event_source_set_enabled(source, SD_EVENT_OFF);
 }
 

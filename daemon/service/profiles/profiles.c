@@ -192,6 +192,11 @@ static int take_state(struct profiles *profiles, const struct message *message)
 	uint64_t unheard;
 	int r = read_state(&state, message->content, message->len);
 
+	if (r == 0 && (state.settings > profiles->settings || state.orders > profiles->nr_orders)) {
+		/* It has what it was never sent. */
+		profiler_state_release(&state);
+		r = -EPROTO;
+	}
 	if (r < 0)
 		return r;
 	profiler_state_release(&profiles->state);
