@@ -132,14 +132,6 @@ int read_cgroups(struct told_cgroups *ret, const void *bytes, size_t len);
 
 /* --- questions */
 
-/* The descriptors with which the profiler starts, beside standard input, output and error. */
-#define PROFILER_FD_DAEMON 3 /* a SOCK_SEQPACKET to the daemon, non-blocking: the profiler ends when it does */
-#define PROFILER_FD_TABLE 4  /* two files in memory for the table of processes, which outlive a profiler */
-#define PROFILER_NR_TABLES 2
-#define PROFILER_FD_END (PROFILER_FD_TABLE + PROFILER_NR_TABLES)
-/* The size of each table's file, which is fixed. At first it is all zeros, and takes no memory. */
-#define PROFILER_TABLE_SIZE (1 << 20)
-
 /* Levels of the tree above the functions. */
 enum profile_by {
 	PROFILE_BY_CGROUP = 1 << 0,
