@@ -11,21 +11,19 @@
 
 #include <string.h>
 
-/* The keeper is forked first of all: it has what the daemon will have given up, and none of its memory. */
-static int start_keeper(struct profiler_keeper **ret, const struct options *options)
+/* The keeper is forked first of all: it has what the daemon will have given up, and none of its memory. Without it there
+ * are no profiles. */
+static void start_keeper(struct profiler_keeper **ret, const struct options *options)
 {
 	const char *const argv[] = {
 		"perfmond", "--profiler", options->log_level ? "--log-level" : NULL, options->log_level, NULL,
 	};
 	struct reason why;
-	int r;
 
 	if (options->command != COMMAND_RUN && options->command != COMMAND_CHECK)
-		return 0;
-	r = profiler_keeper_start(ret, argv, PROFILER_LONGEST_PAUSE_NS, &why);
-	if (r < 0)
+		return;
+	if (profiler_keeper_start(ret, argv, PROFILER_LONGEST_PAUSE_NS, &why) < 0)
 		log_error("%s", why.text);
-	return r;
 }
 
 /* is_parted: reading other processes is for the profiler, which the keeper can still start. */
@@ -52,9 +50,10 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	memory_return_freed();
-	if (options_parse(&options, argc, argv) < 0 || start_keeper(&keeper, &options) < 0)
+	if (options_parse(&options, argc, argv) < 0)
 		return EXIT_FAILURE;
-	take_up_privileges(keeper);
+	start_keeper(&keeper, &options);
+	take_up_privileges(options.command != COMMAND_PROFILER);
 	switch (options.command) {
 	case COMMAND_RUN:
 		return lifecycle_run(&options, keeper);

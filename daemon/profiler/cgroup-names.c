@@ -124,6 +124,15 @@ void cgroup_names_end(struct cgroup_names *names, uint64_t id)
 		join_others(names, known);
 }
 
+void cgroup_names_end_all(struct cgroup_names *names)
+{
+	struct known_name *known, *next;
+
+	HASH_ITER(hh, names->by_id, known, next)
+		if (known->in_tree)
+			join_others(names, known);
+}
+
 void cgroup_names_note(struct cgroup_names *names, uint64_t id, const char *path)
 {
 	struct known_name *known = find_known(names, id);

@@ -31,6 +31,7 @@ DEFINE_CLEANUP(struct cgroup_names *, cgroup_names_free)
 /* The tree has it; it has it no more. */
 void cgroup_names_put(struct cgroup_names *names, uint64_t id, const char *path);
 void cgroup_names_end(struct cgroup_names *names, uint64_t id);
+void cgroup_names_end_all(struct cgroup_names *names);
 
 /* Notes what the kernel's record tells: a path from the hierarchy's root. */
 void cgroup_names_note(struct cgroup_names *names, uint64_t id, const char *path);

@@ -2,6 +2,7 @@
 
 #include "profiler/main.h"
 
+#include "base/host/privilege.h"
 #include "base/host/process-usage.h"
 #include "base/util/channel.h"
 #include "base/util/clock.h"
@@ -50,6 +51,7 @@ struct process {
 	uint64_t answering; /* the number of the one that the child is at; 0: none, or nobody wants it any more */
 	sd_event_source *channel_source, *samples_source, *timer;
 	unsigned turns;
+	bool is_stopping;
 };
 
 static void release_process(struct process *process)
@@ -96,7 +98,7 @@ static void fill_stats(const struct process *process, struct profiler_stats *ret
 
 	profiler_stats(process->profiler, ret);
 	capturer_stats(process->capturer, ret);
-	usage = process_usage_read(ret->fds);
+	usage = process_usage_read(0);
 	ret->cpu_ns += usage.cpu_ns;
 	ret->answer_ns = process->answering_ns + process->saving_ns;
 	ret->memory = usage.resident_bytes;
@@ -299,7 +301,10 @@ static void on_answer(void *userdata)
 		refusal.error = reason_set(&refusal.why, -EBUSY, "the answer %s: ask for a shorter stretch", why.text);
 	if (number && !refusal.error) {
 		r = send_document(process, number, document);
-		if (r < 0)
+		if (r == -EMSGSIZE)
+			refusal.error =
+				reason_set(&refusal.why, -EBUSY, "the answer is too large: ask for a shorter stretch");
+		else if (r < 0)
 			refusal.error = reason_set(&refusal.why, -EBUSY, "the answer can't be sent: %s", strerror(-r));
 	}
 	if (number && refusal.error)
@@ -309,20 +314,18 @@ static void on_answer(void *userdata)
 
 /* --- messages from the daemon */
 
-static int bad_message(int r, const char *kind)
+static int bad_message(struct reason *why, int r, const char *kind)
 {
-	log_error("profiler: a message of the daemon (%s) can't be read: %s", kind, strerror(-r));
-	return r;
+	return reason_set(why, r, "a message of the daemon (%s) can't be read: %s", kind, strerror(-r));
 }
 
 /* With the first settings, there are a place for samples and a procfs. */
-static int make_profiler(struct process *process, const char *procfs)
+static int make_profiler(struct process *process, const char *procfs, struct reason *why)
 {
-	struct reason why = {};
 	int r = 0;
 
 	process->procfs = strdup(procfs);
-	if (!process->procfs || profiler_new(&process->profiler, process->procfs, &why) < 0 ||
+	if (!process->procfs || profiler_new(&process->profiler, process->procfs, why) < 0 ||
 	    capturer_new(&process->capturer, process->profiler) < 0 ||
 	    capture_saver_new(&process->saver, capturer_captures(process->capturer), process->loop,
 			      &process->saving_ns) < 0)
@@ -333,20 +336,18 @@ static int make_profiler(struct process *process, const char *procfs)
 	if (r >= 0)
 		r = sd_event_add_time_relative(process->loop, &process->timer, CLOCK_MONOTONIC, TURN_US, 0, on_timer,
 					       process);
-	if (r < 0)
-		log_error("profiler: %s", why.text[0] ? why.text : strerror(-r));
 	return r;
 }
 
-static int take_settings(struct process *process, const struct message *message)
+static int take_settings(struct process *process, const struct message *message, struct reason *why)
 {
 	_cleanup_(profiler_settings_release) struct profiler_settings settings = {};
 	int r = read_settings(&settings, message->content, message->len);
 
 	if (r < 0)
-		return bad_message(r, "settings");
+		return bad_message(why, r, "settings");
 	if (!process->profiler)
-		r = make_profiler(process, settings.procfs);
+		r = make_profiler(process, settings.procfs, why);
 	else
 		take_samples(process);
 	if (r < 0)
@@ -362,30 +363,31 @@ static int take_settings(struct process *process, const struct message *message)
 	return 0;
 }
 
-static int take_cgroups(struct process *process, const struct message *message)
+static int take_cgroups(struct process *process, const struct message *message, struct reason *why)
 {
 	_cleanup_(told_cgroups_release) struct told_cgroups cgroups = {};
 	int r = process->profiler ? read_cgroups(&cgroups, message->content, message->len) : -EPROTO;
 
 	if (r < 0)
-		return bad_message(r, "cgroups");
-	if (cgroups.is_all)
-		profiler_forget_cgroups(process->profiler);
-	for (size_t i = 0; i < cgroups.nr_removed; i++)
-		profiler_note_cgroup_gone(process->profiler, cgroups.removed[i]);
-	for (size_t i = 0; i < cgroups.nr_added; i++)
-		profiler_note_cgroup(process->profiler, cgroups.added[i].id, cgroups.added[i].path);
+		return bad_message(why, r, "cgroups");
+	/* Samples of before are of the cgroups of before. */
+	if (cgroups.is_all) {
+		take_samples(process);
+		profiler_end_cgroups(process->profiler, cgroups.is_new_tree);
+	}
+	for (size_t i = 0; i < cgroups.nr; i++)
+		profiler_note_cgroup(process->profiler, cgroups.items[i].id, cgroups.items[i].path);
 	return 0;
 }
 
-static int take_question(struct process *process, const struct message *message)
+static int take_question(struct process *process, const struct message *message, struct reason *why)
 {
 	struct profile_question question;
 	int r = process->profiler && message->number ? read_question(&question, message->content, message->len) :
 						       -EPROTO;
 
 	if (r < 0)
-		return bad_message(r, "question");
+		return bad_message(why, r, "question");
 	profile_question_release(&process->question);
 	process->question = question;
 	process->asked = message->number;
@@ -403,13 +405,13 @@ static void cancel_question(struct process *process, uint64_t number)
 	work_child_give_up(process->child);
 }
 
-static int take_order(struct process *process, const struct message *message)
+static int take_order(struct process *process, const struct message *message, struct reason *why)
 {
 	struct capture_order order;
 	int r = process->profiler ? read_order(&order, message->content, message->len) : -EPROTO;
 
 	if (r < 0)
-		return bad_message(r, "capture");
+		return bad_message(why, r, "capture");
 	order.cgroup_fd = message->fd;
 	process->orders = message->number;
 	r = capturer_keep(process->capturer, &order);
@@ -430,25 +432,26 @@ static void stop(struct process *process)
 		capturer_finish(process->capturer);
 		capture_saver_leave(process->saver);
 	}
+	process->is_stopping = true;
 	(void)sd_event_exit(process->loop, EXIT_SUCCESS);
 }
 
-static int take_message(struct process *process, const struct message *message)
+static int take_message(struct process *process, const struct message *message, struct reason *why)
 {
 	static const struct buf empty = {};
 
 	switch ((enum profiler_message)message->kind) {
 	case PROFILER_SETTINGS:
-		return take_settings(process, message);
+		return take_settings(process, message, why);
 	case PROFILER_CGROUPS:
-		return take_cgroups(process, message);
+		return take_cgroups(process, message, why);
 	case PROFILER_QUESTION:
-		return take_question(process, message);
+		return take_question(process, message, why);
 	case PROFILER_CANCEL:
 		cancel_question(process, message->number);
 		return 0;
 	case PROFILER_KEEP:
-		return take_order(process, message);
+		return take_order(process, message, why);
 	case PROFILER_PING:
 		(void)send_message(process, PROFILER_PONG, message->number, &empty);
 		return 0;
@@ -456,36 +459,41 @@ static int take_message(struct process *process, const struct message *message)
 		stop(process);
 		return 0;
 	default:
-		return bad_message(-EPROTO, "of no kind that it has");
+		return bad_message(why, -EPROTO, "of no kind that it has");
 	}
 }
 
 /* A daemon whose messages make no sense gets another profiler, which begins anew. */
+static int give_up(struct process *process, int r, const struct reason *why)
+{
+	log_error("profiler: %s", why->text[0] ? why->text : strerror(-r));
+	return sd_event_exit(process->loop, EXIT_FAILURE);
+}
+
 static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
 	struct process *process = userdata;
 	struct reason why = {};
-	int r;
+	int r = channel_flush(process->channel);
 
 	(void)fd;
 	(void)revents;
-	r = channel_flush(process->channel);
-	while (r >= 0) {
+	while (r >= 0 && !process->is_stopping) {
 		_cleanup_(message_release) struct message message = MESSAGE_EMPTY;
+		int taken;
 
 		r = channel_receive(process->channel, &message, &why);
 		if (r <= 0)
 			break;
-		r = take_message(process, &message);
-		if (sd_event_get_state(process->loop) == SD_EVENT_FINISHED)
-			return 0;
+		taken = take_message(process, &message, &why);
+		if (taken < 0)
+			return give_up(process, taken, &why);
 	}
 	if (r == -EPIPE)
 		return sd_event_exit(process->loop, EXIT_SUCCESS);
-	if (r < 0) {
-		log_error("profiler: %s", why.text[0] ? why.text : strerror(-r));
-		return sd_event_exit(process->loop, EXIT_FAILURE);
-	}
+	/* One of them is lost, for which there was no room. */
+	if (r < 0 && r != -ENOMEM && r != -EMFILE && r != -ENFILE && r != -ENOBUFS)
+		return give_up(process, r, &why);
 	return sd_event_source_set_io_events(source, channel_events(process->channel));
 }
 
@@ -511,11 +519,15 @@ static int start(struct process *process, int socket)
 int profiler_main(int socket)
 {
 	_cleanup_(release_process) struct process process = {};
+	struct privilege privilege;
 	int r;
 
 	(void)prctl(PR_SET_NAME, "perfmond-samples");
 	/* An exec with file capabilities has cleared what the keeper has set (prctl(2)). */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* A ring needs a file on each CPU. */
+	privilege_read(&privilege, "/proc");
+	(void)privilege_raise_fd_limit(&privilege);
 	r = start(&process, socket);
 	if (r >= 0) {
 		memory_forget_code();

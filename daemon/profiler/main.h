@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The profiler's process, which the keeper starts (service/lifecycle/keeper.h): perfmond --profiler. It speaks with the
+ * The profiler's process, which the keeper starts (service/profiles/profiler-keeper.h): perfmond --profiler. It speaks with the
  * daemon alone (protocol.h), and ends when that does.
  *
  * Its loop reads the rings five times a second, and whatever takes longer than that is done by children: names of

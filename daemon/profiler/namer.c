@@ -135,7 +135,7 @@ void namer_turn(struct namer *namer, struct archive *archive, const struct proce
 	}
 	if (resolver_is_busy(namer->resolver) || namer->left_ns <= 0)
 		return;
-	/* To make a child takes time, too: the more, the more memory the daemon has. */
+	/* To make a child takes time, too: the more, the more memory this process has. */
 	begun = clock_thread_ns();
 	ask_next(namer, archive, processes, now);
 	namer->left_ns -= (int64_t)(clock_thread_ns() - begun);

@@ -130,7 +130,7 @@ static void note_problems(struct profiler *profiler)
 			add_problem(profiler, "", text.text);
 		note_pauses(profiler, i);
 	}
-	add_problem(profiler, "", sampler_memory_problem(profiler->sampler));
+	add_problem(profiler, "", sampler_shortage(profiler->sampler));
 }
 
 /* A clock's period is in ns. True: the pace has changed. */
@@ -531,19 +531,20 @@ void profiler_turn(struct profiler *profiler)
 		tidy(profiler, now);
 }
 
-void profiler_note_cgroup(struct profiler *profiler, uint64_t id, const char *label)
+void profiler_note_cgroup(struct profiler *profiler, uint64_t id, const char *path)
 {
-	cgroup_names_put(profiler->cgroups, id, label);
+	if (path)
+		cgroup_names_put(profiler->cgroups, id, path);
+	else
+		cgroup_names_end(profiler->cgroups, id);
 }
 
-void profiler_note_cgroup_gone(struct profiler *profiler, uint64_t id)
+void profiler_end_cgroups(struct profiler *profiler, bool is_new_tree)
 {
-	cgroup_names_end(profiler->cgroups, id);
-}
-
-void profiler_forget_cgroups(struct profiler *profiler)
-{
-	cgroup_names_forget(profiler->cgroups);
+	if (is_new_tree)
+		cgroup_names_forget(profiler->cgroups);
+	else
+		cgroup_names_end_all(profiler->cgroups);
 }
 
 static int explain_unknown(const struct profiler *profiler, const char *name, struct reason *why)
@@ -631,7 +632,6 @@ void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 		.reach = oldest && now > oldest ? now - oldest : 0,
 		.cpu_ns = namer_cpu_ns(profiler->namer),
 		.processes = processes_stats(profiler->processes).processes,
-		.fds = sampler.fds,
 	};
 }
 

@@ -52,10 +52,10 @@ int profiler_fd(const struct profiler *profiler);
 /* Takes the samples that are due, and answers of the resolver. */
 void profiler_turn(struct profiler *profiler);
 
-/* Cgroups that have come, by id, with their labels; that are gone; and all of them, before they are told anew. */
-void profiler_note_cgroup(struct profiler *profiler, uint64_t id, const char *label);
-void profiler_note_cgroup_gone(struct profiler *profiler, uint64_t id);
-void profiler_forget_cgroups(struct profiler *profiler);
+/* A cgroup has come, by id; or has gone: path is NULL. */
+void profiler_note_cgroup(struct profiler *profiler, uint64_t id, const char *path);
+/* All have gone. is_new_tree: and their ids may be those of others. */
+void profiler_end_cgroups(struct profiler *profiler, bool is_new_tree);
 
 /* Answers the question about the event of that name, which query->event need not be, and fills in what its numbers are.
  * The stretch ends where the archive has all samples, if it was to end later and is not to be told in slots.

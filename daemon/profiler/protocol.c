@@ -306,22 +306,19 @@ static void pass_cgroups(struct wire *wire, void *what)
 	struct told_cgroups *cgroups = what;
 
 	pass_bool(wire, &cgroups->is_all);
-	cgroups->added = pass_nr(wire, &cgroups->nr_added, cgroups->added, sizeof(*cgroups->added), 2);
-	for (size_t i = 0; i < cgroups->nr_added; i++) {
-		pass_u64(wire, &cgroups->added[i].id);
-		need_text(wire, &cgroups->added[i].path);
+	pass_bool(wire, &cgroups->is_new_tree);
+	cgroups->items = pass_nr(wire, &cgroups->nr, cgroups->items, sizeof(*cgroups->items), 2);
+	for (size_t i = 0; i < cgroups->nr; i++) {
+		pass_u64(wire, &cgroups->items[i].id);
+		pass_text(wire, &cgroups->items[i].path);
 	}
-	cgroups->removed = pass_nr(wire, &cgroups->nr_removed, cgroups->removed, sizeof(*cgroups->removed), 1);
-	for (size_t i = 0; i < cgroups->nr_removed; i++)
-		pass_u64(wire, &cgroups->removed[i]);
 }
 
 void told_cgroups_release(struct told_cgroups *cgroups)
 {
-	for (size_t i = 0; i < cgroups->nr_added; i++)
-		free(cgroups->added[i].path);
-	free(cgroups->added);
-	free(cgroups->removed);
+	for (size_t i = 0; i < cgroups->nr; i++)
+		free(cgroups->items[i].path);
+	free(cgroups->items);
 	*cgroups = (struct told_cgroups){};
 }
 

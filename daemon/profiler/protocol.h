@@ -115,15 +115,14 @@ int read_settings(struct profiler_settings *ret, const void *bytes, size_t len);
 
 struct told_cgroup {
 	uint64_t id;
-	char *path; /* below the mount, as bytes */
+	char *path; /* below the mount, as bytes; NULL: it is gone */
 };
 
 struct told_cgroups {
-	bool is_all; /* the profiler forgets those that it was told of before */
-	struct told_cgroup *added;
-	size_t nr_added;
-	uint64_t *removed; /* ids */
-	size_t nr_removed;
+	bool is_all;		   /* none but these are there, … */
+	bool is_new_tree;	   /* … and those before were others */
+	struct told_cgroup *items; /* in the order of the changes */
+	size_t nr;
 };
 
 void told_cgroups_release(struct told_cgroups *cgroups);
@@ -265,7 +264,6 @@ struct profiler_stats {
 	uint64_t memory;     /* bytes: the process's resident memory */
 	uint64_t processes;  /* whose mappings are known */
 	uint64_t captures, capture_bytes, captures_dropped; /* in memory; that went for others, or for the config */
-	uint64_t fds;
 };
 
 struct profiler_state {

@@ -242,6 +242,8 @@ int channel_send_file(struct channel *channel, uint32_t kind, uint64_t number, i
 	if ((!is_sealed(file) && fcntl(file, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0) || fstat(file, &st) < 0)
 		return -errno;
 	out.header.len = (uint64_t)st.st_size;
+	if (out.header.len > channel->rules.content_max)
+		return -EMSGSIZE;
 	return send_or_enqueue(channel, &out, file, fd);
 }
 

@@ -4,6 +4,7 @@
 
 #include "counting/world/world.h"
 
+#include "base/config/list.h"
 #include "base/util/clock.h"
 #include "counting/world/world-internal.h"
 
@@ -64,14 +65,31 @@ int world_inotify_fd(const struct world *world, uint64_t *ret_tree)
 /* So many changes are remembered: with more of them, looking at the whole tree costs as little. */
 #define CHANGES_MAX 4096
 
-static void note_change(struct world *world, const struct cgroup *cgroup)
+void cgroup_changes_release(struct cgroup_changes *changes)
 {
-	if (!world->cgroup_changes)
-		world->cgroup_changes = calloc(CHANGES_MAX, sizeof(*world->cgroup_changes));
-	if (!world->cgroup_changes || world->nr_cgroup_changes == CHANGES_MAX)
-		world->lost_cgroup_changes = true;
-	else
-		world->cgroup_changes[world->nr_cgroup_changes++] = cgroup->identity->id;
+	for (size_t i = 0; i < changes->nr; i++)
+		free(changes->items[i].path);
+	free(changes->items);
+	*changes = (struct cgroup_changes){};
+}
+
+static void note_change(struct cgroup_changes *changes, uint64_t id, const char *path)
+{
+	struct cgroup_change change = { .id = id, .path = path ? strdup(path) : NULL };
+
+	if (changes->nr == CHANGES_MAX || (path && !change.path) ||
+	    !config_array_grow(&changes->items, changes->nr, sizeof(change))) {
+		changes->lost = true;
+		free(change.path);
+		return;
+	}
+	changes->items[changes->nr++] = change;
+}
+
+static void note_new_tree(struct cgroup_changes *changes)
+{
+	cgroup_changes_release(changes);
+	changes->is_new_tree = true;
 }
 
 static void on_added(void *userdata, struct cgroup *cgroup)
@@ -79,7 +97,7 @@ static void on_added(void *userdata, struct cgroup *cgroup)
 	struct world *world = userdata;
 	const struct cgroup_observer admission = admission_observer(&world->admission);
 
-	note_change(world, cgroup);
+	note_change(&world->changes, cgroup->identity->id, cgroup->path);
 	admission.added(admission.userdata, cgroup);
 }
 
@@ -88,7 +106,7 @@ static void on_removed(void *userdata, struct cgroup *cgroup)
 	struct world *world = userdata;
 	const struct cgroup_observer admission = admission_observer(&world->admission);
 
-	note_change(world, cgroup);
+	note_change(&world->changes, cgroup->identity->id, NULL);
 	admission.removed(admission.userdata, cgroup);
 }
 
@@ -100,15 +118,9 @@ static void on_changed(void *userdata, struct cgroup *cgroup)
 	admission.changed(admission.userdata, cgroup);
 }
 
-bool world_take_cgroup_changes(struct world *world, const uint64_t **ret, size_t *ret_nr)
+struct cgroup_changes world_take_cgroup_changes(struct world *world)
 {
-	bool lost = world->lost_cgroup_changes;
-
-	*ret = world->cgroup_changes;
-	*ret_nr = world->nr_cgroup_changes;
-	world->nr_cgroup_changes = 0;
-	world->lost_cgroup_changes = false;
-	return !lost;
+	return steal_struct(world->changes);
 }
 
 int world_start_tree(struct world *world, struct reason *why)
@@ -126,7 +138,7 @@ int world_start_tree(struct world *world, struct reason *why)
 	if (cgroup_mount_is_part(&world->machine->mount))
 		cgroup_tree_set_part(world->tree);
 	world->nr_trees++;
-	world->lost_cgroup_changes = true;
+	note_new_tree(&world->changes);
 	world->admission.tree = world->tree;
 	container_finder_note(world->finder);
 	world->retried_at = clock_monotonic_ns();
@@ -145,7 +157,7 @@ void world_keep_or_drop_tree(struct world *world, const struct machine *next)
 	if (next && !cgroup_mount_same_tree(before, &next->mount)) {
 		admission_forget_tree(&world->admission);
 		world->tree = cgroup_tree_free(world->tree);
-		world->lost_cgroup_changes = true;
+		note_new_tree(&world->changes);
 		world->mount_lost_at = 0;
 		return;
 	}

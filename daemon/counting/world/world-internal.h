@@ -40,9 +40,7 @@ struct world {
 	uint64_t nr_trees;	  /* made so far */
 	struct admission admission;
 	struct container_finder *finder; /* of names */
-	uint64_t *cgroup_changes;	 /* ids that have come or gone: nr_cgroup_changes, and … */
-	size_t nr_cgroup_changes;
-	bool lost_cgroup_changes; /* … there were more, or the tree is another */
+	struct cgroup_changes changes;
 
 	/* The machine (follow.c). */
 	struct cpu_watch cpu_watch;

@@ -61,7 +61,7 @@ struct world *world_free(struct world *world)
 	session_free(world->session);
 	async_close_free(world->closer);
 	cgroup_tree_free(world->tree);
-	free(world->cgroup_changes);
+	cgroup_changes_release(&world->changes);
 	machine_free(world->machine);
 	config_free(world->config);
 	cpu_busy_release(&world->busy);

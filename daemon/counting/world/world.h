@@ -92,9 +92,23 @@ void world_follow_mounts(struct world *world, bool notified, struct reason *news
 /* Another number after each change of the config, or of the CPUs that are counted. */
 uint64_t world_generation(const struct world *world);
 
-/* The ids of cgroups that have come or gone since the last call, which the tree (world_tree()) has or has not; borrowed
- * until the next call that is no question. False: the whole tree may be another. */
-bool world_take_cgroup_changes(struct world *world, const uint64_t **ret, size_t *ret_nr);
+/* A cgroup that has come; or gone: then its path is NULL. */
+struct cgroup_change {
+	uint64_t id;
+	char *path; /* below the mount, as bytes */
+};
+
+/* Changes of the tree, in their order. */
+struct cgroup_changes {
+	struct cgroup_change *items;
+	size_t nr;
+	bool is_new_tree; /* all of it is another */
+	bool lost;	  /* there were more: the tree has what there is now */
+};
+
+void cgroup_changes_release(struct cgroup_changes *changes);
+/* Those since the last call, for the caller to release. */
+struct cgroup_changes world_take_cgroup_changes(struct world *world);
 
 /* Until when samples were taken, CLOCK_MONOTONIC ns: kept with the totals, for the next start. */
 void world_set_sampled(struct world *world, uint64_t time);

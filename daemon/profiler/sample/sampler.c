@@ -78,7 +78,7 @@ struct sampler {
 	size_t nr_heap;
 	uint64_t looked; /* CLOCK_MONOTONIC ns: after the heads were read */
 	struct sampler_stats stats;
-	struct reason memory_problem;
+	struct reason shortage;
 
 	/* What the kernel accepts, as found out with the first event of all. */
 	bool no_lost, no_build_id, no_kernel, settled;
@@ -274,8 +274,8 @@ static int map_ring(struct sampler *sampler, struct source *source, struct reaso
 	while (r == -EPERM && (pages /= 2));
 	if (r < 0)
 		return reason_set(why, r, "no memory for ring buffers (%s): %s", strerror(-r), hint);
-	if (pages < wanted && !sampler->memory_problem.text[0])
-		reason_set(&sampler->memory_problem, 0,
+	if (pages < wanted && !sampler->shortage.text[0])
+		reason_set(&sampler->shortage, 0,
 			   "ring buffers are smaller than they should be (%zu instead of %zu pages), and lose samples "
 			   "sooner: this user may not lock more memory; %s",
 			   pages, wanted, hint);
@@ -306,6 +306,9 @@ static int source_open(struct sampler *sampler, struct source *source, struct re
 		return reason_set(why, -ENODEV, "CPU %d does not have this event", source->cpu);
 	source->fd = variant ? open_event(sampler, source->sampled, variant, source->cpu) :
 			       open_side_band(sampler, source->cpu);
+	if ((source->fd == -EMFILE || source->fd == -ENFILE) && !sampler->shortage.text[0])
+		reason_set(&sampler->shortage, 0,
+			   "some CPUs or events are not sampled: no more files can be opened; raise LimitNOFILE=");
 	if (source->fd < 0) {
 		int r = explain_open(source->fd, source->cpu, source->sampled, variant, why);
 
@@ -437,9 +440,9 @@ uint64_t sampler_paused_at(const struct sampler *sampler, size_t event)
 	return sampled->is_clock ? 0 : sampled->paused_at;
 }
 
-const char *sampler_memory_problem(const struct sampler *sampler)
+const char *sampler_shortage(const struct sampler *sampler)
 {
-	return sampler->memory_problem.text;
+	return sampler->shortage.text;
 }
 
 int sampler_fd(const struct sampler *sampler)

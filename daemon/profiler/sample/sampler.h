@@ -53,8 +53,8 @@ const char *sampler_problem(const struct sampler *sampler, size_t event);
 /* When the kernel has paused an event for the last time (CLOCK_MONOTONIC ns), so that its samples do not stand for all
  * of it; 0: it has not. Samples of a clock stand for the pauses too (pause.h), and its time is always 0. */
 uint64_t sampler_paused_at(const struct sampler *sampler, size_t event);
-/* Why rings are smaller than they should be, or "". */
-const char *sampler_memory_problem(const struct sampler *sampler);
+/* Why rings are smaller than they should be, or some of them missing; or "". */
+const char *sampler_shortage(const struct sampler *sampler);
 
 /* Readable when a ring is half full; it stays the sampler's. */
 int sampler_fd(const struct sampler *sampler);

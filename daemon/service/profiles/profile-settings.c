@@ -83,7 +83,9 @@ static int explain_absent(const struct event_list *list, struct async_close *clo
 		}
 	if (missed.text[0])
 		return reason_set(why, -EOPNOTSUPP, "%s", missed.text);
-	return reason_set(why, -ENOENT, "%s", list->nr && list->events[0].why_absent ? list->events[0].why_absent : "");
+	return reason_set(why, -ENOENT, "%s",
+			  list->nr && list->events[0].why_absent ? list->events[0].why_absent :
+								   "this machine does not have it");
 }
 
 /* -ENOMEM. */

@@ -224,6 +224,8 @@ _Noreturn static void run_keeper(int socket, const char *const argv[], uint64_t 
 
 	(void)prctl(PR_SET_NAME, "perfmond-keeper");
 	set_signals();
+	/* The profiler's children are waited for here when it ends before them. */
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (dup2(socket, KEEPER_FD_DAEMON) < 0)
 		_exit(EXIT_FAILURE);
 	child_close_files(KEEPER_FD_DAEMON + 1, -1);
@@ -232,6 +234,8 @@ _Noreturn static void run_keeper(int socket, const char *const argv[], uint64_t 
 	for (;;) {
 		uint64_t lived = run_profiler(&message, argv);
 
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
 		message.pause_ns = next_pause(message.pause_ns, lived, longest_pause_ns);
 		wait_or_end(-1, (int)(message.pause_ns / NS_PER_MS));
 	}

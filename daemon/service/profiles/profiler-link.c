@@ -14,8 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* How often it is asked whether it is there, and how many times in vain. */
 #define PING_US (5 * 1000 * 1000U)
-#define PATIENCE_NS (30 * (uint64_t)NS_PER_S)
+#define PINGS_MAX 6
+
+/* Messages that are taken at once: the rest of the loop has its turn. */
+#define MESSAGES_AT_ONCE 32
 
 struct profiler_link {
 	sd_event *loop;
@@ -23,7 +27,7 @@ struct profiler_link {
 	struct profiler_link_user user;
 	struct channel *channel; /* NULL: there is no profiler */
 	int pidfd;
-	uint64_t heard; /* CLOCK_MONOTONIC ns: the last pong */
+	unsigned pings; /* in vain so far */
 	uint64_t starts;
 	struct reason problem;
 	sd_event_source *starts_source, *messages, *ping;
@@ -51,23 +55,36 @@ static void end_connection(struct profiler_link *link, const char *why)
 
 /* --- messages */
 
-static int receive_all(struct profiler_link *link, struct reason *why)
+/* An error after which the messages go on: one of them is lost, for which there was no room. */
+static bool is_passing(int r)
+{
+	return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -ENOBUFS;
+}
+
+/* 1: a message was taken; 0: there is none. */
+static int receive_one(struct profiler_link *link, struct reason *why)
+{
+	_cleanup_(message_release) struct message message = MESSAGE_EMPTY;
+	int r = channel_receive(link->channel, &message, why);
+
+	if (r <= 0)
+		return r;
+	if (message.kind == PROFILER_PONG)
+		link->pings = 0;
+	else
+		r = link->user.take(link->user.userdata, &message);
+	if (r == -EPROTO)
+		reason_set(why, r, "its message of kind %u makes no sense", message.kind);
+	return r < 0 ? r : 1;
+}
+
+static int receive_some(struct profiler_link *link, struct reason *why)
 {
 	int r = channel_flush(link->channel);
 
-	while (r >= 0) {
-		_cleanup_(message_release) struct message message = MESSAGE_EMPTY;
-
-		r = channel_receive(link->channel, &message, why);
-		if (r <= 0)
-			return r;
-		if (message.kind == PROFILER_PONG)
-			link->heard = clock_monotonic_ns();
-		else
-			r = link->user.take(link->user.userdata, &message);
-		if (r == -EPROTO)
-			reason_set(why, r, "its message of kind %u makes no sense", message.kind);
-	}
+	r = r < 0 ? r : 1;
+	for (int i = 0; i < MESSAGES_AT_ONCE && r > 0; i++)
+		r = receive_one(link, why);
 	return r;
 }
 
@@ -75,11 +92,16 @@ static int on_messages(sd_event_source *source, int fd, uint32_t revents, void *
 {
 	struct profiler_link *link = userdata;
 	struct reason why = {};
-	int r = receive_all(link, &why);
+	int r = receive_some(link, &why);
 
 	(void)fd;
 	(void)revents;
-	if (r >= 0 || r == -ENOMEM)
+	if (is_passing(r)) {
+		link->user.missed(link->user.userdata, strerror(-r));
+		/* What is short may be so for a while: until the next ping. */
+		return sd_event_source_set_io_events(source, 0);
+	}
+	if (r >= 0)
 		return sd_event_source_set_io_events(source, channel_events(link->channel));
 	if (r != -EPIPE) {
 		log_error("the profiler is started again: %s", why.text[0] ? why.text : strerror(-r));
@@ -89,18 +111,22 @@ static int on_messages(sd_event_source *source, int fd, uint32_t revents, void *
 	return 0;
 }
 
+/* Judged by pings, and not by the time: the daemon may have been stopped itself. */
 static int on_ping(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	static const struct buf empty = {};
 	struct profiler_link *link = userdata;
 
 	(void)usec;
-	if (link->channel && clock_monotonic_ns() - link->heard > PATIENCE_NS) {
+	if (link->channel && link->pings == PINGS_MAX) {
 		log_error("the profiler is started again: it has not answered for half a minute");
 		kill_profiler(link);
 		end_connection(link, restarted);
 	}
-	(void)profiler_link_send(link, PROFILER_PING, 0, &empty, -1);
+	if (link->channel) {
+		link->pings++;
+		(void)profiler_link_send(link, PROFILER_PING, 0, &empty, -1);
+	}
 	(void)sd_event_source_set_time_relative(source, PING_US);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
@@ -127,7 +153,7 @@ static int begin_connection(struct profiler_link *link, const struct profiler_st
 		link->pidfd = safe_close(link->pidfd);
 		return r;
 	}
-	link->heard = clock_monotonic_ns();
+	link->pings = 0;
 	link->problem.text[0] = '\0';
 	r = sd_event_add_io(link->loop, &link->messages, channel_fd(link->channel), EPOLLIN, on_messages, link);
 	if (r < 0) {
@@ -193,8 +219,12 @@ int profiler_link_new(struct profiler_link **ret, sd_event *loop, struct profile
 	link->keeper = keeper;
 	link->user = *user;
 	link->pidfd = -1;
-	reason_set(&link->problem, 0, "the profiler is being started");
-	r = sd_event_add_io(loop, &link->starts_source, profiler_keeper_fd(keeper), EPOLLIN, on_start, link);
+	reason_set(
+		&link->problem, 0, "%s",
+		keeper ? "the profiler is being started" :
+			 "no process can be started for the profiler: the log has more; restart perfmond for profiles");
+	r = keeper ? sd_event_add_io(loop, &link->starts_source, profiler_keeper_fd(keeper), EPOLLIN, on_start, link) :
+		     0;
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &link->ping, CLOCK_MONOTONIC, PING_US, PING_US / 4, on_ping, link);
 	if (r < 0)
@@ -248,11 +278,17 @@ int profiler_link_send(struct profiler_link *link, enum profiler_message kind, u
 
 void profiler_link_wait(struct profiler_link *link, uint64_t ns)
 {
-	struct pollfd end = { .fd = link->pidfd, .events = POLLIN };
+	uint64_t now, end = clock_monotonic_ns() + ns;
 	struct reason why;
+	int r = 0;
 
-	if (!link->channel || channel_flush(link->channel) < 0)
-		return;
-	(void)poll(&end, 1, (int)(ns / NS_PER_MS));
-	(void)receive_all(link, &why);
+	while (link->channel && (r >= 0 || is_passing(r)) && (now = clock_monotonic_ns()) < end) {
+		struct pollfd file = {
+			.fd = channel_fd(link->channel),
+			.events = (short)(channel_events(link->channel) & EPOLLOUT ? POLLIN | POLLOUT : POLLIN),
+		};
+
+		(void)poll(&file, 1, (int)((end - now) / NS_PER_MS) + 1);
+		r = receive_some(link, &why);
+	}
 }

@@ -21,10 +21,12 @@ struct profiler_link_user {
 	void (*ended)(void *userdata);
 	/* -EPROTO: the message makes no sense; -ENOMEM. */
 	int (*take)(void *userdata, struct message *message);
+	/* A message is lost, for which there was no memory or no file. */
+	void (*missed)(void *userdata, const char *why);
 	void *userdata;
 };
 
-/* The keeper is borrowed. Negative errno. */
+/* The keeper is borrowed; NULL: there is none, and no profiler. Negative errno. */
 int profiler_link_new(struct profiler_link **ret, sd_event *loop, struct profiler_keeper *keeper,
 		      const struct profiler_link_user *user);
 struct profiler_link *profiler_link_free(struct profiler_link *link);

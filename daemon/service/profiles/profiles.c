@@ -3,6 +3,7 @@
 #include "service/profiles/profiles.h"
 
 #include "base/util/clock.h"
+#include "base/util/log-once.h"
 #include "base/util/log.h"
 #include "counting/alarm/capture-rules.h"
 #include "service/profiles/profile-counts.h"
@@ -12,18 +13,27 @@
 #include <errno.h>
 #include <string.h>
 
+/* Bytes of a state: far more than it takes. */
+#define STATE_MAX ((size_t)1 << 20)
+
 struct profiles {
 	struct world *world;
 	struct profiler_link *link;
 	struct async_close *closer;
 
 	/* That the profiler was told. */
-	uint64_t generation; /* the world's, with its settings; 0: none */
-	uint64_t settings;   /* number of the message */
+	struct profiler_settings settings;
+	uint64_t made;	      /* the world's generation of these; 0: there are none */
+	uint64_t generation;  /* the world's, with its settings; 0: none */
+	uint64_t nr_settings; /* number of the message */
 	bool knows_cgroups;
-	uint64_t sampled; /* CLOCK_MONOTONIC ns: until when samples were taken; 0: none were, or nobody misses them */
+	bool has_new_tree; /* and does not know it */
+	uint64_t sampled;  /* CLOCK_MONOTONIC ns: until when samples were taken; 0: none were, or nobody misses them */
+
+	struct log_once not_sent;
 
 	struct profiler_state state; /* as it was told last; no problem: never */
+	struct profiler_stats past;  /* the sums of profilers before: counters alone */
 	bool is_started;	     /* the first profiler has settled, or … */
 	uint64_t start_by;	     /* … it is this time, CLOCK_MONOTONIC ns */
 
@@ -44,42 +54,59 @@ static const char no_profiles[] = "nothing is profiled: set \"enabled = yes\" in
 
 /* --- what the profiler is told */
 
-static void send_settings(struct profiles *profiles)
+/* Made once for each generation: events are provoked for them, which takes a while. */
+static int make_settings(struct profiles *profiles, struct reason *why)
 {
 	const struct config *config = world_config(profiles->world);
 	const struct machine *machine = world_machine(profiles->world);
-	_cleanup_(profiler_settings_release) struct profiler_settings settings = {};
+	int r;
+
+	if (profiles->made == world_generation(profiles->world))
+		return 0;
+	profiler_settings_release(&profiles->settings);
+	profiles->made = 0;
+	r = profile_settings_make(&profiles->settings, config, &machine->cpus, &machine->env, profiles->closer, why);
+	if (r < 0)
+		return r;
+	profiles->settings.part = machine->mount.path && cgroup_mount_is_part(&machine->mount);
+	profiles->made = world_generation(profiles->world);
+	return 0;
+}
+
+static void send_settings(struct profiles *profiles)
+{
 	_cleanup_(buf_release) struct buf content = {};
 	struct reason why = {};
-	int r = profile_settings_make(&settings, config, &machine->cpus, &machine->env, profiles->closer, &why);
+	int r = make_settings(profiles, &why);
 
+	if (!world_config(profiles->world)->profiles_enabled)
+		profiles->sampled = 0; /* nobody misses it */
 	if (r == 0) {
-		settings.part = machine->mount.path && cgroup_mount_is_part(&machine->mount);
-		settings.sampled = profiles->sampled;
-		write_settings(&content, &settings);
-		r = profiler_link_send(profiles->link, PROFILER_SETTINGS, profiles->settings + 1, &content, -1);
+		profiles->settings.sampled = profiles->sampled;
+		write_settings(&content, &profiles->settings);
+		r = profiler_link_send(profiles->link, PROFILER_SETTINGS, profiles->nr_settings + 1, &content, -1);
 	}
 	if (r == 0) {
 		profiles->generation = world_generation(profiles->world);
-		profiles->settings++;
+		profiles->nr_settings++;
+		log_once_resolved(&profiles->not_sent, "profiles: the settings can be sent again");
 	} else if (r != -EAGAIN) {
-		log_warning("profiles: the settings can't be sent: %s", why.text[0] ? why.text : strerror(-r));
+		reason_prefix(&why, r, "profiles: the settings can't be sent (%s)", strerror(-r));
+		log_once_line(&profiles->not_sent, LOG_WARNING, why.text);
 	}
-	if (!config->profiles_enabled)
-		profiles->sampled = 0; /* nobody misses it */
 }
 
-/* NULL for all cgroups: -ENOMEM. */
+/* All of the tree. -ENOMEM. */
 static int fill_all(struct told_cgroups *ret, const struct cgroup_tree *tree)
 {
 	const struct cgroup *cgroup;
 
 	ret->is_all = true;
-	ret->added = calloc(cgroup_tree_size(tree) + 1, sizeof(*ret->added));
-	if (!ret->added)
+	ret->items = calloc(cgroup_tree_size(tree) + 1, sizeof(*ret->items));
+	if (!ret->items)
 		return -ENOMEM;
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(tree), in_all) {
-		struct told_cgroup *told = &ret->added[ret->nr_added++];
+		struct told_cgroup *told = &ret->items[ret->nr++];
 
 		told->id = cgroup->identity->id;
 		told->path = strdup(cgroup->path);
@@ -89,25 +116,16 @@ static int fill_all(struct told_cgroups *ret, const struct cgroup_tree *tree)
 	return 0;
 }
 
-static int fill_changes(struct told_cgroups *ret, const struct cgroup_tree *tree, const uint64_t *ids, size_t nr)
+/* The changes' paths become the message's. -ENOMEM. */
+static int fill_changes(struct told_cgroups *ret, struct cgroup_changes *changes)
 {
-	ret->added = calloc(nr + 1, sizeof(*ret->added));
-	ret->removed = calloc(nr + 1, sizeof(*ret->removed));
-	if (!ret->added || !ret->removed)
+	ret->items = calloc(changes->nr + 1, sizeof(*ret->items));
+	if (!ret->items)
 		return -ENOMEM;
-	for (size_t i = 0; i < nr; i++) {
-		const struct cgroup *cgroup = cgroup_tree_find(tree, ids[i]);
-		struct told_cgroup *told = &ret->added[ret->nr_added];
+	for (; ret->nr < changes->nr; ret->nr++) {
+		struct cgroup_change *change = &changes->items[ret->nr];
 
-		if (!cgroup) {
-			ret->removed[ret->nr_removed++] = ids[i];
-			continue;
-		}
-		told->id = ids[i];
-		told->path = strdup(cgroup->path);
-		if (!told->path)
-			return -ENOMEM;
-		ret->nr_added++;
+		ret->items[ret->nr] = (struct told_cgroup){ .id = change->id, .path = steal_ptr(change->path) };
 	}
 	return 0;
 }
@@ -115,24 +133,27 @@ static int fill_changes(struct told_cgroups *ret, const struct cgroup_tree *tree
 static void send_cgroups(struct profiles *profiles)
 {
 	const struct cgroup_tree *tree = world_tree(profiles->world);
-	_cleanup_(told_cgroups_release) struct told_cgroups cgroups = { .is_all = true };
+	_cleanup_(cgroup_changes_release) struct cgroup_changes changes = world_take_cgroup_changes(profiles->world);
+	bool is_all = changes.lost || changes.is_new_tree || !profiles->knows_cgroups;
+	_cleanup_(told_cgroups_release) struct told_cgroups cgroups = {};
 	_cleanup_(buf_release) struct buf content = {};
-	const uint64_t *ids;
-	size_t nr;
-	bool is_known = world_take_cgroup_changes(profiles->world, &ids, &nr) && profiles->knows_cgroups;
 	int r = 0;
 
-	if (is_known && !nr)
+	if (!is_all && !changes.nr)
 		return;
 	profiles->knows_cgroups = false; /* until it is told */
-	if (tree) {
-		cgroups.is_all = !is_known;
-		r = is_known ? fill_changes(&cgroups, tree, ids, nr) : fill_all(&cgroups, tree);
-	}
+	profiles->has_new_tree |= changes.is_new_tree;
+	cgroups.is_all = is_all;
+	cgroups.is_new_tree = profiles->has_new_tree;
+	if (!is_all)
+		r = fill_changes(&cgroups, &changes);
+	else if (tree)
+		r = fill_all(&cgroups, tree);
 	write_cgroups(&content, &cgroups);
 	if (r == 0)
 		r = profiler_link_send(profiles->link, PROFILER_CGROUPS, 0, &content, -1);
 	profiles->knows_cgroups = r == 0;
+	profiles->has_new_tree &= r < 0;
 }
 
 /* The rules of the config in force. */
@@ -146,11 +167,9 @@ static void use_rules(struct profiles *profiles)
 
 void profiles_follow(struct profiles *profiles)
 {
-	bool is_wanted = world_config(profiles->world)->profiles_enabled || profiles->generation;
-
 	if (profiles->rules_generation != world_generation(profiles->world))
 		use_rules(profiles);
-	if (!profiler_link_is_up(profiles->link) || !is_wanted)
+	if (!profiler_link_is_up(profiles->link))
 		return;
 	if (profiles->generation != world_generation(profiles->world))
 		send_settings(profiles);
@@ -173,10 +192,26 @@ static void on_begun(void *userdata)
 	profiles_follow(userdata);
 }
 
+/* Counters of profilers that have ended stay. */
+static void add_counters(struct profiler_stats *sum, const struct profiler_stats *stats)
+{
+	sum->samples += stats->samples;
+	sum->lost += stats->lost;
+	sum->unfollowed += stats->unfollowed;
+	sum->unsampled += stats->unsampled;
+	sum->throttled += stats->throttled;
+	sum->dropped += stats->dropped;
+	sum->gap_ns += stats->gap_ns;
+	sum->cpu_ns += stats->cpu_ns;
+	sum->answer_ns += stats->answer_ns;
+	sum->captures_dropped += stats->captures_dropped;
+}
+
 static void on_ended(void *userdata)
 {
 	struct profiles *profiles = userdata;
 
+	add_counters(&profiles->past, &profiles->state.stats);
 	profiles->generation = 0;
 	profiles->knows_cgroups = false;
 	profiles->nr_orders = 0;
@@ -190,9 +225,9 @@ static int take_state(struct profiles *profiles, const struct message *message)
 {
 	struct profiler_state state;
 	uint64_t unheard;
-	int r = read_state(&state, message->content, message->len);
+	int r = message->len <= STATE_MAX ? read_state(&state, message->content, message->len) : -EPROTO;
 
-	if (r == 0 && (state.settings > profiles->settings || state.orders > profiles->nr_orders)) {
+	if (r == 0 && (state.settings > profiles->nr_settings || state.orders > profiles->nr_orders)) {
 		/* It has what it was never sent. */
 		profiler_state_release(&state);
 		r = -EPROTO;
@@ -204,10 +239,21 @@ static int take_state(struct profiles *profiles, const struct message *message)
 	/* Orders on their way take room, too. */
 	unheard = profiles->nr_orders - state.orders;
 	profiles->state.room = state.room > unheard ? state.room - unheard : 0;
-	if (state.is_on)
+	if (state.is_on && state.settings == profiles->nr_settings)
 		profiles->sampled = state.drained;
 	follow_rules(profiles);
 	return 0;
+}
+
+static void on_missed(void *userdata, const char *why)
+{
+	struct profiles *profiles = userdata;
+	struct reason sentence;
+
+	if (!profiles->asked)
+		return;
+	reason_set(&sentence, 0, "the answer can't be taken: %s", why);
+	give_answer(profiles, -EBUSY, NULL, sentence.text);
 }
 
 static int take_refusal(struct profiles *profiles, const struct message *message)
@@ -320,7 +366,7 @@ static void follow_rules(struct profiles *profiles)
 		const char *event = sampled_event_of(rule->config);
 		const char *problem = NULL;
 
-		for (size_t k = 0; k <= config->nr_profiles && state->settings == profiles->settings; k++)
+		for (size_t k = 0; k <= config->nr_profiles && state->settings == profiles->nr_settings; k++)
 			if (k < state->nr_problems &&
 			    strcmp(event, k ? config->profiles[k - 1].name : PROFILE_CPU_CLOCK) == 0)
 				problem = state->problems[k];
@@ -475,7 +521,7 @@ bool profiles_are_settled(const struct profiles *profiles)
 {
 	if (!world_config(profiles->world)->profiles_enabled)
 		return true;
-	return profiles->settings && profiles->state.settings == profiles->settings;
+	return profiles->nr_settings && profiles->state.settings == profiles->nr_settings;
 }
 
 bool profiles_are_on(const struct profiles *profiles)
@@ -509,28 +555,29 @@ size_t profiles_nr_lost(const struct profiles *profiles)
 
 void profiles_stats(const struct profiles *profiles, struct profile_stats *ret)
 {
-	const struct profiler_stats *stats = &profiles->state.stats;
+	struct profiler_stats stats = profiles->state.stats;
 
+	add_counters(&stats, &profiles->past);
 	*ret = (struct profile_stats){
 		.up = profiler_link_is_up(profiles->link),
 		.restarts = profiler_link_restarts(profiles->link),
-		.memory = stats->memory,
-		.samples = stats->samples,
-		.lost = stats->lost,
-		.unfollowed = stats->unfollowed,
-		.unsampled = stats->unsampled,
-		.throttled = stats->throttled,
-		.dropped = stats->dropped,
-		.bytes = stats->bytes,
-		.ring_bytes = stats->ring_bytes,
-		.gap_ns = stats->gap_ns,
-		.reach = stats->reach,
-		.cpu_ns = stats->cpu_ns,
-		.answer_ns = stats->answer_ns,
-		.processes = stats->processes,
-		.captures = stats->captures,
-		.capture_bytes = stats->capture_bytes,
-		.captures_dropped = stats->captures_dropped,
+		.memory = stats.memory,
+		.samples = stats.samples,
+		.lost = stats.lost,
+		.unfollowed = stats.unfollowed,
+		.unsampled = stats.unsampled,
+		.throttled = stats.throttled,
+		.dropped = stats.dropped,
+		.bytes = stats.bytes,
+		.ring_bytes = stats.ring_bytes,
+		.gap_ns = stats.gap_ns,
+		.reach = stats.reach,
+		.cpu_ns = stats.cpu_ns,
+		.answer_ns = stats.answer_ns,
+		.processes = stats.processes,
+		.captures = stats.captures,
+		.capture_bytes = stats.capture_bytes,
+		.captures_dropped = stats.captures_dropped,
 	};
 }
 
@@ -544,6 +591,7 @@ int profiles_new(struct profiles **ret, sd_event *loop, struct world *world, str
 		.begun = on_begun,
 		.ended = on_ended,
 		.take = on_message,
+		.missed = on_missed,
 		.userdata = profiles,
 	};
 	int r;
@@ -572,6 +620,8 @@ struct profiles *profiles_free(struct profiles *profiles)
 		world_show_rules(profiles->world, NULL);
 	profiler_link_free(profiles->link);
 	async_close_free(profiles->closer);
+	profiler_settings_release(&profiles->settings);
+	log_once_release(&profiles->not_sent);
 	profiler_state_release(&profiles->state);
 	capture_rules_release(&profiles->rules);
 	capture_values_release(&profiles->values);

@@ -118,14 +118,12 @@ static void same_cgroups(const union content *content, const union content *befo
 	const struct told_cgroups *is = &content->cgroups, *was = &before->cgroups;
 
 	assert_int_equal(is->is_all, was->is_all);
-	assert_int_equal(is->nr_added, was->nr_added);
-	for (size_t i = 0; i < is->nr_added; i++) {
-		assert_int_equal(is->added[i].id, was->added[i].id);
-		expect_text(is->added[i].path, was->added[i].path);
+	assert_int_equal(is->is_new_tree, was->is_new_tree);
+	assert_int_equal(is->nr, was->nr);
+	for (size_t i = 0; i < is->nr; i++) {
+		assert_int_equal(is->items[i].id, was->items[i].id);
+		expect_text(is->items[i].path, was->items[i].path);
 	}
-	assert_int_equal(is->nr_removed, was->nr_removed);
-	for (size_t i = 0; i < is->nr_removed; i++)
-		assert_int_equal(is->removed[i], was->removed[i]);
 }
 
 static void expect_clock(const struct clock_steps *is, const struct clock_steps *was)
@@ -289,13 +287,10 @@ static void use_settings(const union content *content)
 static void use_cgroups(const union content *content)
 {
 	const struct told_cgroups *cgroups = &content->cgroups;
-	uint64_t bits = 0;
 
-	for (size_t i = 0; i < cgroups->nr_added; i++)
-		use_text(cgroups->added[i].path);
-	for (size_t i = 0; i < cgroups->nr_removed; i++)
-		bits |= cgroups->removed[i];
-	assert_true(!bits || cgroups->nr_removed);
+	for (size_t i = 0; i < cgroups->nr; i++)
+		if (cgroups->items[i].path)
+			use_text(cgroups->items[i].path);
 }
 
 static void use_counts(const struct profile_counts *counts)

@@ -90,12 +90,9 @@ const struct profiler_settings *made_settings(void)
 	return &settings;
 }
 
-const struct told_cgroups made_cgroups = { .is_all = true,
-					   .added = (struct told_cgroup[]){ { 1, TEXT("") },
-									    { UINT64_MAX, TEXT("a\n/\xc3") } },
-					   .nr_added = 2,
-					   .removed = (uint64_t[]){ 0, 5, 5 },
-					   .nr_removed = 3 };
+static struct told_cgroup told[] = { { 1, TEXT("") }, { UINT64_MAX, TEXT("a\n/\xc3") }, { 5, NULL } };
+
+const struct told_cgroups made_cgroups = { .is_all = true, .is_new_tree = true, .items = told, .nr = ARRAY_SIZE(told) };
 
 const struct profile_question made_question = { .event = "faults",
 						.capture = "busy-1",
@@ -156,5 +153,5 @@ const struct profiler_state made_state = { .settings = 1,
 					   .nr_captures = 1,
 					   .orders = 3,
 					   .room = 4,
-					   .stats = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17,
+					   .stats = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 						      UINT64_MAX } };
