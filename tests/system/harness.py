@@ -276,26 +276,27 @@ class Daemon:
         self.process.send_signal(signal.SIGHUP)
         return self.wait_log(expect, after=after)
 
-    def files(self):
-        """{fd: what it is} of its open files, without those that are closed while one looks."""
-        found = {}
-        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+    def files(self, pid=None):
+        """{fd: what it is} of its open files, or those of another process of it, without those that are closed while
+        one looks."""
+        folder, found = f"/proc/{pid or self.pid}/fd", {}
+        for fd in os.listdir(folder):
             with contextlib.suppress(FileNotFoundError):
-                found[int(fd)] = os.readlink(f"/proc/{self.pid}/fd/{fd}")
+                found[int(fd)] = os.readlink(f"{folder}/{fd}")
         return found
 
-    def fds(self):
+    def fds(self, pid=None):
         """What its open files are, as many as there are of each kind."""
-        return collections.Counter(re.sub(r"\d+", "", file) for file in self.files().values())
+        return collections.Counter(re.sub(r"\d+", "", file) for file in self.files(pid).values())
 
     def mappings(self):
         """What it has mapped that has no path (rings, maps of BPF, memory files), as many as there are of each kind."""
         names = re.findall(r"(?:anon_inode:|/memfd:).*", Path(f"/proc/{self.pid}/maps").read_text())
         return collections.Counter(re.sub(r"\d+", "", name) for name in names)
 
-    def resident(self):
-        """In bytes."""
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+    def resident(self, pid=None):
+        """In bytes; of another process of it, too."""
+        return int(Path(f"/proc/{pid or self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
     def anonymous(self):
         """What of it is its own, in bytes: without files, and without maps of BPF, whose size is the config's."""

@@ -297,7 +297,7 @@ def test_a_raised_rate_weighs_the_cpu_time(perfmond, cgroups, load):
                                                  extra="rate = 999"), rate=99))
     load(other)
     process = load(group)
-    events = daemon.fds()["anon_inode:[perf_event]"]
+    events = daemon.fds(daemon.profiler)["anon_inode:[perf_event]"]
     make_busy(daemon, process)
     capture = kept(daemon)[0]
     assert capture["raise_problem"] is None
@@ -317,7 +317,7 @@ def test_a_raised_rate_weighs_the_cpu_time(perfmond, cgroups, load):
     assert capture["id"] not in text
     tree = daemon.json("/api/v1/profile", **{"from": "-1h", "cgroup": f"{cgroups.label}/**"})
     assert tree["total"] == pytest.approx(tree["samples"] / 99, rel=1e-3)
-    assert daemon.fds()["anon_inode:[perf_event]"] == events
+    assert daemon.fds(daemon.profiler)["anon_inode:[perf_event]"] == events
 
 
 def test_one_capture_for_each_episode(perfmond, cgroups, load):

@@ -83,8 +83,9 @@ class Room:
         self.kind, self.top, self.status = kind, top, "over_max" if kind == "max" else "over_fds"
         # A file for each CPU beside those of the cgroups: where nothing is counted per CPU, it tells whether it is up.
         fds = (nr + 1) * len(cpus)
-        # Half of few files is kept for other use than these, and no more than 256 of many.
-        more, limits = (f"max = {nr}", None) if kind == "max" else (PERF, files(min(2 * fds, fds + 256)))
+        # Half of few files is kept for other use than these, but no fewer than 28, and no more than 256 of many.
+        limit = fds + min(max(fds, 28), 256)
+        more, limits = (f"max = {nr}", None) if kind == "max" else (PERF, files(limit))
         self.daemon = perfmond(config(top, more + ("" if kind == "profiles" else NO_PROFILES)), limits=limits)
         self.word = "[cgroup] max" if kind == "max" else "LimitNOFILE"
 
