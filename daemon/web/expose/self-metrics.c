@@ -149,6 +149,9 @@ const struct self_metric self_metrics[] = {
 	GAUGE("kept_events", kept_events,
 	      "Perf events in systemd's fd store, which go on counting without the daemon."),
 
+	GAUGE("profiler_up", profile.up, "1: there is a process that takes samples."),
+	COUNTER("profiler_restarts", profile.restarts, "Times that the process that takes samples was started again."),
+	BYTES("profiler_memory", profile.memory, "Resident memory of the process that takes samples."),
 	COUNTER("profile_samples", profile.samples, "Samples taken for profiles."),
 	COUNTER("profile_lost", profile.lost,
 		"Samples that the kernel had no room for in a ring buffer, or that made no sense."),
