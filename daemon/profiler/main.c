@@ -522,7 +522,7 @@ int profiler_main(int socket)
 	struct privilege privilege;
 	int r;
 
-	(void)prctl(PR_SET_NAME, "perfmond-samples");
+	(void)prctl(PR_SET_NAME, "perfmond-sample");
 	/* An exec with file capabilities has cleared what the keeper has set (prctl(2)). */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* A ring needs a file on each CPU. */
