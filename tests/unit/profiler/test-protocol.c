@@ -636,9 +636,9 @@ static void test_events(_unused_ void **state)
 	expect_refused(&kinds[SETTINGS], &content);
 
 	event = made_settings()->events[0];
-	event.scale = NAN;
+	event.scale = (double)NAN;
 	expect_refused(&kinds[SETTINGS], &content);
-	event.scale = INFINITY;
+	event.scale = (double)INFINITY;
 	expect_refused(&kinds[SETTINGS], &content);
 	event.scale = 0;
 	event.nr = 0;
@@ -699,7 +699,7 @@ static void test_questions(_unused_ void **state)
 	REFUSED(QUESTION, is.question.form = _PROFILE_FORM_MAX);
 	REFUSED(QUESTION, is.question.top_by = _PROFILE_TOP_MAX);
 	REFUSED(QUESTION, is.question.from.kind = (enum moment_kind)(MOMENT_SINCE_EPOCH + 1));
-	REFUSED(QUESTION, is.question.min = NAN);
+	REFUSED(QUESTION, is.question.min = (double)NAN);
 }
 
 static void test_others(_unused_ void **state)
@@ -707,8 +707,8 @@ static void test_others(_unused_ void **state)
 	REFUSED(REFUSAL, is.refusal.error = 0);
 	REFUSED(REFUSAL, is.refusal.error = -4096);
 	REFUSED(REFUSAL, is.refusal.error = 1);
-	REFUSED(ORDER, is.order.value = -INFINITY);
-	REFUSED(ORDER, is.order.threshold = NAN);
+	REFUSED(ORDER, is.order.value = -(double)INFINITY);
+	REFUSED(ORDER, is.order.threshold = (double)NAN);
 	REFUSED(ORDER, is.order.event = NULL);
 	REFUSED(ORDER, is.order.id = NULL);
 	REFUSED(STATE, is.state.problem = NULL);
