@@ -322,6 +322,7 @@ static int bad_message(struct reason *why, int r, const char *kind)
 /* With the first settings, there are a place for samples and a procfs. */
 static int make_profiler(struct process *process, const char *procfs, struct reason *why)
 {
+	static const int tables[PROFILER_NR_TABLES] = { PROFILER_FD_TABLE, PROFILER_FD_TABLE + 1 };
 	int r = 0;
 
 	process->procfs = strdup(procfs);
@@ -330,9 +331,11 @@ static int make_profiler(struct process *process, const char *procfs, struct rea
 	    capture_saver_new(&process->saver, capturer_captures(process->capturer), process->loop,
 			      &process->saving_ns) < 0)
 		r = -ENOMEM;
-	if (r == 0)
-		r = sd_event_add_io(process->loop, &process->samples_source, profiler_fd(process->profiler), EPOLLIN,
-				    on_samples, process);
+	if (r < 0)
+		return r;
+	profiler_keep_processes(process->profiler, tables);
+	r = sd_event_add_io(process->loop, &process->samples_source, profiler_fd(process->profiler), EPOLLIN,
+			    on_samples, process);
 	if (r >= 0)
 		r = sd_event_add_time_relative(process->loop, &process->timer, CLOCK_MONOTONIC, TURN_US, 0, on_timer,
 					       process);

@@ -9,9 +9,11 @@
 #include "base/util/async-close.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
+#include "base/util/log.h"
 #include "base/util/text.h"
 #include "profiler/cgroup-names.h"
 #include "profiler/namer.h"
+#include "profiler/process/process-table.h"
 #include "profiler/process/processes.h"
 #include "profiler/sample/sampler.h"
 #include "profiler/stack/places.h"
@@ -25,6 +27,7 @@
 #include <unistd.h>
 
 #define TIDY_NS (5 * (uint64_t)NS_PER_S)
+#define SAVE_NS (10 * (uint64_t)NS_PER_S)
 
 /* For how long a process that has its mappings locked is waited for. */
 #define LOOK_UP_NS (50 * (uint64_t)NS_PER_MS)
@@ -55,6 +58,7 @@ struct profiler {
 	struct sampler_stats past; /* of samplers before it */
 	struct async_close *closer;
 	struct processes *processes;
+	struct process_table *table; /* or NULL */
 	struct cgroup_names *cgroups;
 	struct archive *archive;
 	struct namer *namer;
@@ -68,7 +72,7 @@ struct profiler {
 	size_t nr_gaps; /* ever */
 	uint64_t gap_ns;
 
-	uint64_t tidied, lost_records; /* lost_records: of the sampler, then */
+	uint64_t tidied, saved, lost_records; /* lost_records: of the sampler, then */
 };
 
 /* --- life */
@@ -265,6 +269,18 @@ int profiler_new(struct profiler **ret, const char *procfs, struct reason *why)
 	return 0;
 }
 
+void profiler_keep_processes(struct profiler *profiler, const int files[static PROFILER_NR_TABLES])
+{
+	int r = process_table_new(&profiler->table, files, PROFILER_TABLE_SIZE);
+
+	if (r == 0)
+		r = processes_take_table(profiler->processes, profiler->table);
+	if (r >= 0)
+		log_info("profiler: %d processes are known from the profiler before", r);
+	else if (r != -ENOENT)
+		log_warning("profiler: what the one before knew of processes is lost: %s", strerror(-r));
+}
+
 static void forget_raised(struct profiler *profiler)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(profiler->raised); i++) {
@@ -280,6 +296,7 @@ struct profiler *profiler_free(struct profiler *profiler)
 	sampler_free(profiler->sampler);
 	forget_raised(profiler);
 	processes_free(profiler->processes);
+	process_table_free(profiler->table);
 	cgroup_names_free(profiler->cgroups);
 	namer_free(profiler->namer);
 	kernel_functions_forget(&profiler->kernel);
@@ -510,6 +527,14 @@ static void tidy(struct profiler *profiler, uint64_t now)
 	profiler->tidied = now;
 }
 
+/* One that could not be written is written the next time; the one before counts until then. */
+static void save_processes(struct profiler *profiler, uint64_t now)
+{
+	if (profiler->table)
+		(void)processes_save_table(profiler->processes, profiler->table);
+	profiler->saved = now;
+}
+
 static void take_samples(struct profiler *profiler)
 {
 	uint64_t until;
@@ -529,6 +554,8 @@ void profiler_turn(struct profiler *profiler)
 	namer_turn(profiler->namer, profiler->archive, profiler->processes, &profiler->kernel);
 	if (profiler->sampler && now - profiler->tidied > TIDY_NS)
 		tidy(profiler, now);
+	if (profiler->sampler && now - profiler->saved > SAVE_NS)
+		save_processes(profiler, now);
 }
 
 void profiler_note_cgroup(struct profiler *profiler, uint64_t id, const char *path)

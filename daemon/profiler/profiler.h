@@ -24,6 +24,10 @@ int profiler_new(struct profiler **ret, const char *procfs, struct reason *why);
 struct profiler *profiler_free(struct profiler *profiler);
 DEFINE_CLEANUP(struct profiler *, profiler_free)
 
+/* What a profiler before knew of processes is known from now on, and what is known is written every 10 s. To be called
+ * before profiler_use(). files: as of PROFILER_FD_TABLE; borrowed. */
+void profiler_keep_processes(struct profiler *profiler, const int files[static PROFILER_NR_TABLES]);
+
 /* Takes the settings over, and samples as they have it from now on. To be called, as profiler_reopen() is, after a last
  * turn, and when no event is raised any more. -ENOMEM. */
 int profiler_use(struct profiler *profiler, struct profiler_settings *settings);

@@ -184,3 +184,8 @@ size_t mappings_nr(const struct mappings *mappings)
 {
 	return mappings->nr;
 }
+
+const struct mapping *mappings_get(const struct mappings *mappings, size_t i)
+{
+	return &mappings->items[i];
+}

@@ -35,3 +35,5 @@ const struct mapping *mappings_find(const struct mappings *mappings, uint64_t ad
 bool mappings_have(const struct mappings *mappings, const struct module_key *key, const char *path);
 
 size_t mappings_nr(const struct mappings *mappings);
+/* One of them, by its number in the order of addresses. */
+const struct mapping *mappings_get(const struct mappings *mappings, size_t i);

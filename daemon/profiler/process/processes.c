@@ -3,10 +3,12 @@
 #include "profiler/process/processes.h"
 
 #include "base/host/maps-reader.h"
+#include "base/host/process-identity.h"
 #include "base/host/process-list.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/hash.h"
+#include "profiler/process/process-table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +27,8 @@ struct tracked {
 	uint64_t losses; /* those before it was known; more since: it may be another */
 	bool awaited;	 /* its mappings are being read … */
 	uint64_t asked;	 /* … with so many losses before */
+	bool identified;
+	uint64_t identity; /* as of process_identity(), if it was asked for */
 	UT_hash_handle hh;
 };
 
@@ -41,7 +45,8 @@ struct processes {
 	struct tracked *by_pid; /* in the order in which they were met */
 	struct known_module *modules;
 	size_t mappings;
-	uint64_t losses; /* of records, ever */
+	uint64_t losses;	 /* of records, ever */
+	uint64_t changes, saved; /* of what is in a table, ever; those that are in it */
 	struct processes_stats stats;
 };
 
@@ -61,6 +66,7 @@ int processes_new(struct processes **ret, const char *procroot, const char *list
 
 static void forget_process(struct processes *processes, struct tracked *tracked)
 {
+	processes->changes++;
 	HASH_DEL(processes->by_pid, tracked);
 	mappings_unref(tracked->process.mappings);
 	free(tracked);
@@ -145,6 +151,7 @@ static struct tracked *add_process(struct processes *processes, uint32_t pid, st
 	if (tracked)
 		forget_process(processes, tracked);
 	keep_bounds(processes);
+	processes->changes++;
 	tracked = calloc(1, sizeof(*tracked));
 	if (!tracked) {
 		mappings_unref(mappings);
@@ -168,6 +175,7 @@ static int put_mapping(struct processes *processes, struct process *process, uin
 {
 	_cleanup_(module_unrefp) struct module *module = find_module(processes, key, path);
 
+	processes->changes++;
 	return module ? mappings_put(&process->mappings, start, size, offset, module) : -ENOMEM;
 }
 
@@ -262,6 +270,7 @@ static void look_again(struct processes *processes, struct tracked *tracked)
 		mappings_unref(found.mappings);
 		return;
 	}
+	processes->changes++;
 	mappings_unref(process->mappings);
 	*process = found;
 	tracked->ended = 0;
@@ -358,6 +367,82 @@ void processes_follow_list(struct processes *processes)
 		(void)process_list_read(text, &reader);
 }
 
+/* --- the table */
+
+/* One that has ended is left out, and so is one whose pid another has by now. */
+static int take_saved(void *userdata, const struct process *process, uint64_t identity)
+{
+	struct look_up *look_up = userdata;
+	struct tracked *tracked;
+	uint64_t now;
+
+	look_up->process = NULL;
+	if (process_identity(process->pid, &now) < 0 || (identity && now && identity != now) ||
+	    find_tracked(look_up->processes, process->pid))
+		return 0;
+	tracked = add_process(look_up->processes, process->pid, NULL);
+	if (!tracked)
+		return 0;
+	look_up->process = &tracked->process;
+	memcpy(tracked->process.comm, process->comm, sizeof(process->comm));
+	tracked->process.mappings_error = process->mappings_error;
+	tracked->identified = true;
+	tracked->identity = now;
+	return 0;
+}
+
+int processes_take_table(struct processes *processes, struct process_table *table)
+{
+	struct look_up look_up = { .processes = processes };
+	const struct process_table_reader reader = { take_saved, take_listed_mapping, &look_up };
+	struct process_table_list list;
+	int r = process_table_load(table, &reader, &list);
+
+	if (r < 0)
+		return r;
+	/* In an old list, pids may be those of others by now. */
+	processes->list_seen = (struct stat){
+		.st_ino = list.inode,
+		.st_mtim = { .tv_sec = (time_t)list.seconds, .tv_nsec = (long)list.nanoseconds },
+	};
+	return (int)HASH_COUNT(processes->by_pid);
+}
+
+static int save_process(struct process_table_image *image, struct tracked *tracked)
+{
+	if (tracked->ended || (!tracked->identified && process_identity(tracked->process.pid, &tracked->identity) < 0))
+		return 0;
+	tracked->identified = true;
+	return process_table_image_add(image, &tracked->process, tracked->identity);
+}
+
+int processes_save_table(struct processes *processes, struct process_table *table)
+{
+	_cleanup_(process_table_image_release) struct process_table_image image = {};
+	struct tracked *tracked =
+		processes->by_pid ? ELMT_FROM_HH(processes->by_pid->hh.tbl, processes->by_pid->hh.tbl->tail) : NULL;
+	struct process_table_list list = {
+		.inode = processes->list_seen.st_ino,
+		.seconds = (uint64_t)processes->list_seen.st_mtim.tv_sec,
+		.nanoseconds = (uint64_t)processes->list_seen.st_mtim.tv_nsec,
+	};
+	int r = 0;
+
+	if (processes->changes == processes->saved)
+		return 0;
+	process_table_image_begin(&image, process_table_size(table));
+	for (; tracked && r != -ENOMEM; tracked = tracked->hh.prev) {
+		r = save_process(&image, tracked);
+		if (r == -E2BIG)
+			list = (struct process_table_list){};
+	}
+	if (r != -ENOMEM)
+		r = process_table_save(table, &image, &list);
+	if (r == 0)
+		processes->saved = processes->changes;
+	return r;
+}
+
 /* --- records */
 
 /* Pids of tasks that are not in this process's namespace of pids, or are gone already. */
@@ -394,8 +479,10 @@ static void take_comm(struct processes *processes, const struct record *record)
 	if (is_nobody(record->comm.pid) || record->comm.pid != record->comm.tid)
 		return;
 	tracked = exec ? add_process(processes, record->comm.pid, NULL) : find_tracked(processes, record->comm.pid);
-	if (tracked)
-		(void)snprintf(tracked->process.comm, sizeof(tracked->process.comm), "%s", record->comm.name);
+	if (!tracked)
+		return;
+	processes->changes++;
+	(void)snprintf(tracked->process.comm, sizeof(tracked->process.comm), "%s", record->comm.name);
 }
 
 static void take_mapping(struct processes *processes, const struct record_mapping *mapping)
@@ -421,8 +508,10 @@ static void take_exit(struct processes *processes, const struct record_task *tas
 {
 	struct tracked *tracked = find_tracked(processes, task->pid);
 
-	if (tracked && task->pid == task->tid)
-		tracked->ended = task->time ?: 1;
+	if (!tracked || task->pid != task->tid)
+		return;
+	processes->changes++;
+	tracked->ended = task->time ?: 1;
 }
 
 void processes_note_lost(struct processes *processes)

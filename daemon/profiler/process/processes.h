@@ -12,6 +12,10 @@
  * A process that has ended is kept for a while, since records of other threads may follow the end of the first one.
  * The number of processes and of mappings is bounded: those met first are forgotten first, and looked up again if
  * they are still there.
+ *
+ * What is known outlives a crash in a table (process-table.h). The next profiler takes those processes that still run,
+ * and looks at each in /proc when a sample meets it, as after a loss of records. Where /proc hides it, it stays as it
+ * was: what it has executed or mapped between the last writing and the next profiler's first record is not known.
  */
 
 #include "base/host/proc-maps.h"
@@ -32,6 +36,7 @@ struct process {
 bool process_is_locked(const struct process *process);
 
 struct processes;
+struct process_table;
 
 struct processes_stats {
 	size_t processes, mappings;    /* now; mappings: that there is room for */
@@ -47,6 +52,13 @@ DEFINE_CLEANUP(struct processes *, processes_free)
 /* Takes the list, if it is another than the last time; those in it that are known are left as they are. To be called
  * before the records of the meantime are taken. */
 void processes_follow_list(struct processes *processes);
+
+/* Takes the table's processes, and with them the list of root's that is in it, if all of that is. To be called first,
+ * before processes_note_lost(). Returns their number; -ENOENT: there is no whole one; others as of
+ * process_table_load(). */
+int processes_take_table(struct processes *processes, struct process_table *table);
+/* Writes the table, if anything has changed since. -ENOMEM; negative errno of pwrite(2). */
+int processes_save_table(struct processes *processes, struct process_table *table);
 
 /* A side-band record; those of other types are ignored. */
 void processes_take(struct processes *processes, const struct record *record);
