@@ -104,7 +104,8 @@ static void begin_capture(struct capturer *capturer, struct capture *capture, co
 
 int capturer_keep(struct capturer *capturer, const struct capture_order *order)
 {
-	uint64_t time = archive_moment(order->time);
+	/* Whole ms, and no later than it was: a step of the wall clock may come next. */
+	uint64_t time = order->time - order->time % NS_PER_MS;
 	struct capture_cause cause = {
 		.rule = order->rule,
 		.when = order->when,
