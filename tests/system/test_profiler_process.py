@@ -237,8 +237,8 @@ DAEMONS, DEATHS = 5, 10
 @pytest.mark.alone
 @pytest.mark.one_engine
 def test_many_deaths_under_load(perfmond, cgroups, work):
-    """The pause before a start doubles with each death: so there are several daemons, each with a few deaths. The first
-    start comes within two seconds."""
+    """The pause before a start doubles with each death: so there are several daemons, each with a few deaths. After the
+    first one a profiler is there within two seconds: so long each daemon has."""
     group = cgroups.make("a")
     helper = work(group)
     daemons = [start(perfmond, group) for _ in range(DAEMONS)]
