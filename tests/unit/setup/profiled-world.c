@@ -24,10 +24,11 @@ struct keeper_news keeper_news;
 
 static struct cgroup_tree *tree;
 
-static struct {
-	uint64_t ids[8];
-	size_t nr;
-} changes;
+static struct cgroup_changes changes;
+
+/* In place of the keeper, which is never looked at. */
+static char keeper_memory;
+#define KEEPER ((struct profiler_keeper *)&keeper_memory)
 
 struct due_rule due_rule;
 
@@ -36,7 +37,7 @@ bool cgroup_changes_lost;
 int __wrap_profiler_keeper_fd(const struct profiler_keeper *keeper);
 int __wrap_profiler_keeper_fd(const struct profiler_keeper *keeper)
 {
-	assert_null(keeper);
+	assert_ptr_equal(keeper, KEEPER);
 	return keeper_news.fd;
 }
 
@@ -45,7 +46,7 @@ int __wrap_profiler_keeper_receive(struct profiler_keeper *keeper, struct profil
 {
 	uint64_t nr;
 
-	assert_null(keeper);
+	assert_ptr_equal(keeper, KEEPER);
 	if (!keeper_news.is_there)
 		return -EAGAIN;
 	keeper_news.is_there = false;
@@ -63,17 +64,13 @@ const struct cgroup_tree *__wrap_world_tree(const struct world *world)
 	return tree;
 }
 
-bool __wrap_world_take_cgroup_changes(struct world *world, const uint64_t **ret, size_t *ret_nr);
-bool __wrap_world_take_cgroup_changes(struct world *world, const uint64_t **ret, size_t *ret_nr)
+struct cgroup_changes __wrap_world_take_cgroup_changes(struct world *world);
+struct cgroup_changes __wrap_world_take_cgroup_changes(struct world *world)
 {
-	bool lost = cgroup_changes_lost;
-
 	assert_non_null(world);
-	*ret = changes.ids;
-	*ret_nr = changes.nr;
-	changes.nr = 0;
+	changes.lost = cgroup_changes_lost;
 	cgroup_changes_lost = false;
-	return !lost;
+	return steal_struct(changes);
 }
 
 void __wrap_capture_rules_tick(struct capture_rules *watched, const struct session *session, uint64_t now,
@@ -90,10 +87,25 @@ void __wrap_capture_rules_tick(struct capture_rules *watched, const struct sessi
 	due_rule.is_due = false;
 }
 
-static void note_change(_unused_ void *userdata, struct cgroup *cgroup)
+static void note_change(uint64_t id, const char *path)
 {
-	assert_true(changes.nr < sizeof(changes.ids) / sizeof(*changes.ids));
-	changes.ids[changes.nr++] = cgroup->identity->id;
+	changes.items = reallocarray(changes.items, changes.nr + 1, sizeof(*changes.items));
+	assert_non_null(changes.items);
+	changes.items[changes.nr++] = (struct cgroup_change){ .id = id, .path = path ? strdup(path) : NULL };
+}
+
+static void note_added(_unused_ void *userdata, struct cgroup *cgroup)
+{
+	note_change(cgroup->identity->id, cgroup->path);
+}
+
+static void note_removed(_unused_ void *userdata, struct cgroup *cgroup)
+{
+	note_change(cgroup->identity->id, NULL);
+}
+
+static void note_nothing(_unused_ void *userdata, _unused_ struct cgroup *cgroup)
+{
 }
 
 /* --- the world */
@@ -119,13 +131,13 @@ static void make_tree(const struct profiled_world *f)
 {
 	static char *globs[] = { (char *)"**" };
 	static const struct cgroup_filter all = { .include = globs, .nr_include = 1 };
-	static const struct cgroup_observer observer = { note_change, note_change, note_change, NULL };
+	static const struct cgroup_observer observer = { note_added, note_removed, note_nothing, NULL };
 	struct reason why = {};
 
 	scratch_mkdir(&f->scratch, "cgroups/a/b");
 	assert_int_equal(cgroup_tree_new(&tree, scratch_path(&f->scratch, "cgroups"), &all, &observer, &why), 0);
 	assert_int_equal(cgroup_tree_start(tree, &why), 0);
-	changes.nr = 0;
+	cgroup_changes_release(&changes);
 }
 
 void follow_tree(void)
@@ -169,7 +181,7 @@ static int begin(void **state, const char *more)
 	assert_non_null(f);
 	*state = f;
 	memset(&keeper_news, 0, sizeof(keeper_news));
-	memset(&changes, 0, sizeof(changes));
+	cgroup_changes_release(&changes);
 	cgroup_changes_lost = false;
 	memset(&due_rule, 0, sizeof(due_rule));
 	keeper_news.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -182,7 +194,7 @@ static int begin(void **state, const char *more)
 	if (world_new(&f->world, make_config(f, more), NULL, &why) < 0)
 		fail_msg("%s", why.text);
 	assert_int_equal(world_start(f->world, &why), 0);
-	assert_int_equal(profiles_new(&f->profiles, f->loop, f->world, NULL, 77), 0);
+	assert_int_equal(profiles_new(&f->profiles, f->loop, f->world, KEEPER, 77), 0);
 	return 0;
 }
 
@@ -324,9 +336,12 @@ void expect_settings(const struct profiled_world *f, uint64_t number, uint64_t r
 	assert_int_equal(settings.keeps[0].nr, 3);
 }
 
+/* Those that are gone are the last. */
 static int compare(const void *a, const void *b)
 {
-	return strcmp(((const struct told_cgroup *)a)->path, ((const struct told_cgroup *)b)->path);
+	const char *x = ((const struct told_cgroup *)a)->path, *y = ((const struct told_cgroup *)b)->path;
+
+	return x && y ? strcmp(x, y) : !x - !y;
 }
 
 /* The paths that have come, sorted, and how many have gone. */
@@ -335,15 +350,16 @@ void expect_cgroups(const struct profiled_world *f, bool is_all, const char *add
 	_cleanup_(message_release) struct message message = next_message(f, PROFILER_CGROUPS);
 	_cleanup_(told_cgroups_release) struct told_cgroups cgroups = {};
 	_cleanup_(buf_release) struct buf paths = {};
+	size_t nr = 0;
 
 	assert_int_equal(read_cgroups(&cgroups, message.content, message.len), 0);
 	assert_int_equal(cgroups.is_all, is_all);
-	assert_int_equal(cgroups.nr_removed, nr_removed);
-	qsort(cgroups.added, cgroups.nr_added, sizeof(*cgroups.added), compare);
-	for (size_t i = 0; i < cgroups.nr_added; i++) {
-		buf_printf(&paths, "%s|", cgroups.added[i].path);
-		assert_int_equal(cgroups.added[i].id, cgroup_of(cgroups.added[i].path)->identity->id);
+	qsort(cgroups.items, cgroups.nr, sizeof(*cgroups.items), compare);
+	for (; nr < cgroups.nr && cgroups.items[nr].path; nr++) {
+		buf_printf(&paths, "%s|", cgroups.items[nr].path);
+		assert_int_equal(cgroups.items[nr].id, cgroup_of(cgroups.items[nr].path)->identity->id);
 	}
+	assert_int_equal(cgroups.nr - nr, nr_removed);
 	buf_char(&paths, '\0');
 	assert_string_equal(paths.data, added);
 }
