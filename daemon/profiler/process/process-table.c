@@ -116,7 +116,7 @@ static void add_mapping(struct process_table_image *image, const struct mapping 
 	pack_u64(&image->bytes, find_module(image, mapping->module)->number);
 }
 
-int process_table_image_add(struct process_table_image *image, const struct process *process, uint64_t identity)
+int process_table_image_add(struct process_table_image *image, const struct saved_process *process)
 {
 	size_t nr = mappings_nr(process->mappings);
 
@@ -131,7 +131,7 @@ int process_table_image_add(struct process_table_image *image, const struct proc
 		return -E2BIG;
 	pack_u64(&image->bytes, RECORD_PROCESS);
 	pack_u64(&image->bytes, process->pid);
-	pack_u64(&image->bytes, identity);
+	pack_u64(&image->bytes, process->identity);
 	pack_u64(&image->bytes, (uint64_t)-process->mappings_error);
 	pack_bytes(&image->bytes, process->comm, sizeof(process->comm));
 	pack_u64(&image->bytes, nr);
@@ -227,10 +227,10 @@ static void read_module(struct unpack *u, struct reading *reading)
 }
 
 /* Returns the number of mappings that follow. */
-static size_t read_process(struct unpack *u, struct process *ret, uint64_t *ret_identity)
+static size_t read_process(struct unpack *u, struct saved_process *ret)
 {
-	*ret = (struct process){ .pid = (uint32_t)unpack_at_most(u, INT_MAX) };
-	*ret_identity = unpack_u64(u);
+	*ret = (struct saved_process){ .pid = (uint32_t)unpack_at_most(u, INT_MAX) };
+	ret->identity = unpack_u64(u);
 	ret->mappings_error = -(int)unpack_at_most(u, ERRNO_MAX);
 	unpack_bytes(u, ret->comm, sizeof(ret->comm));
 	if (ret->pid == 0 || ret->comm[sizeof(ret->comm) - 1])
@@ -256,12 +256,11 @@ static void read_mapping(struct unpack *u, const struct reading *reading, struct
 static void check_process(struct unpack *u, struct reading *reading)
 {
 	struct proc_mapping mapping;
-	struct process process;
-	uint64_t identity;
+	struct saved_process process;
 	size_t nr;
 
 	reading->processes[reading->nr_processes++] = *u;
-	nr = read_process(u, &process, &identity);
+	nr = read_process(u, &process);
 	for (size_t i = 0; i < nr && !u->bad; i++)
 		read_mapping(u, reading, &mapping);
 }
@@ -270,10 +269,9 @@ static int tell_process(const struct unpack *where, const struct reading *readin
 			const struct process_table_reader *reader)
 {
 	struct unpack u = *where;
-	struct process process;
-	uint64_t identity;
-	size_t nr = read_process(&u, &process, &identity);
-	int r = reader->process(reader->userdata, &process, identity);
+	struct saved_process process;
+	size_t nr = read_process(&u, &process);
+	int r = reader->process(reader->userdata, &process);
 
 	for (size_t i = 0; i < nr && r >= 0; i++) {
 		struct proc_mapping mapping;

@@ -6,9 +6,9 @@
  * the next profiler could learn it nowhere else. The files are written by turns, and whatever was being written at a
  * crash does not count: the newest whole one does. A profiler is the same program as the one before.
  *
- * It is no text as process-list.h has it: with a file's build id and path in each line, 1 MiB has room for fewer than
- * 10,000 mappings, and to print these takes ten times as long as what is done here. A file is told once, and a mapping
- * is four numbers.
+ * It is no text as process-list.h has it: with a file's build id and path in each line of some 110 bytes, 1 MiB has
+ * room for fewer than 10,000 mappings, and there is no place for what tells a process from others that had its pid.
+ * Here a file is told once, and a mapping is four numbers.
  *
  * Processes are added from the one that was met last. What there is no room for was met first: root's list
  * (process-list.h) has most of these, and it is read again then.
@@ -16,13 +16,21 @@
 
 #include "base/host/proc-maps.h"
 #include "base/util/buf.h"
-#include "profiler/process/processes.h"
+#include "profiler/process/mappings.h"
 
 #define PROCESS_TABLE_FILES 2
 
 /* Which list of root's is in it; all 0: none, or not all of it is. */
 struct process_table_list {
 	uint64_t inode, seconds, nanoseconds;
+};
+
+struct saved_process {
+	uint32_t pid;
+	uint64_t identity;	   /* as of process_identity() */
+	char comm[PROC_COMM_SIZE]; /* bytes; "": not known */
+	struct mappings *mappings; /* borrowed; NULL in one that was read */
+	int mappings_error;	   /* as of maps_reader_read(); 0: they are known */
 };
 
 /* --- what is in a file */
@@ -35,16 +43,15 @@ struct process_table_image {
 };
 
 void process_table_image_begin(struct process_table_image *image, size_t limit);
-/* identity: as of process_identity(). -E2BIG: there is no room for it, but there may be for a smaller one. -ENOMEM. */
-int process_table_image_add(struct process_table_image *image, const struct process *process, uint64_t identity);
+/* -E2BIG: there is no room for it, but there may be for a smaller one. -ENOMEM. */
+int process_table_image_add(struct process_table_image *image, const struct saved_process *process);
 /* number: the higher one is newer. -ENOMEM. */
 int process_table_image_end(struct process_table_image *image, uint64_t number, const struct process_table_list *list);
 void process_table_image_release(struct process_table_image *image);
 
 /* What reads it. An error of these ends the reading, and is returned. */
 struct process_table_reader {
-	/* process->mappings is NULL. */
-	int (*process)(void *userdata, const struct process *process, uint64_t identity);
+	int (*process)(void *userdata, const struct saved_process *process);
 	int (*mapping)(void *userdata, const struct proc_mapping *mapping); /* of the last process */
 	void *userdata;
 };

@@ -370,14 +370,14 @@ void processes_follow_list(struct processes *processes)
 /* --- the table */
 
 /* One that has ended is left out, and so is one whose pid another has by now. */
-static int take_saved(void *userdata, const struct process *process, uint64_t identity)
+static int take_saved(void *userdata, const struct saved_process *process)
 {
 	struct look_up *look_up = userdata;
 	struct tracked *tracked;
 	uint64_t now;
 
 	look_up->process = NULL;
-	if (process_identity(process->pid, &now) < 0 || (identity && now && identity != now) ||
+	if (process_identity(process->pid, &now) < 0 || (process->identity && now && process->identity != now) ||
 	    find_tracked(look_up->processes, process->pid))
 		return 0;
 	tracked = add_process(look_up->processes, process->pid, NULL);
@@ -410,10 +410,19 @@ int processes_take_table(struct processes *processes, struct process_table *tabl
 
 static int save_process(struct process_table_image *image, struct tracked *tracked)
 {
-	if (tracked->ended || (!tracked->identified && process_identity(tracked->process.pid, &tracked->identity) < 0))
+	const struct process *process = &tracked->process;
+	struct saved_process saved = {
+		.pid = process->pid,
+		.mappings = process->mappings,
+		.mappings_error = process->mappings_error,
+	};
+
+	if (tracked->ended || (!tracked->identified && process_identity(process->pid, &tracked->identity) < 0))
 		return 0;
 	tracked->identified = true;
-	return process_table_image_add(image, &tracked->process, tracked->identity);
+	saved.identity = tracked->identity;
+	memcpy(saved.comm, process->comm, sizeof(saved.comm));
+	return process_table_image_add(image, &saved);
 }
 
 int processes_save_table(struct processes *processes, struct process_table *table)

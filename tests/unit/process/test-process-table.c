@@ -6,6 +6,7 @@
 #include "base/host/process-identity.h"
 #include "base/util/file.h"
 #include "profiler/process/process-table.h"
+#include "profiler/process/processes.h"
 #include "setup/scratch.h"
 
 #include <errno.h>
@@ -34,10 +35,10 @@ static const struct process_table_list some_list = { .inode = 5, .seconds = 6, .
 
 /* --- what is told, as text */
 
-static int tell_process(void *userdata, const struct process *process, uint64_t identity)
+static int tell_process(void *userdata, const struct saved_process *process)
 {
 	buf_printf(userdata, "p %u %s %d %llu\n", process->pid, process->comm, process->mappings_error,
-		   (unsigned long long)identity);
+		   (unsigned long long)process->identity);
 	return 0;
 }
 
@@ -70,10 +71,10 @@ static void check_told(struct buf *told, const char *text)
 struct world {
 	size_t account;
 	struct module *named, *unnamed;
-	struct process first, second;
+	struct saved_process first, second;
 };
 
-static void fill(struct process *process, uint32_t pid, const char *comm, size_t *account)
+static void fill(struct saved_process *process, uint32_t pid, const char *comm, size_t *account)
 {
 	process->pid = pid;
 	(void)snprintf(process->comm, sizeof(process->comm), "%s", comm);
@@ -92,6 +93,7 @@ static int setup(void **state)
 	world->unnamed = module_new(&by_inode, "/bin/a \n\xff");
 	fill(&world->first, 10, "first one", &world->account);
 	fill(&world->second, 20, "", &world->account);
+	world->first.identity = 1234567890123;
 	world->second.mappings_error = -EACCES;
 	assert_int_equal(mappings_put(&world->first.mappings, 0x1000, 0x800, 0x10, world->named), 0);
 	assert_int_equal(mappings_put(&world->first.mappings, 0x2000, 0x1000, 0, world->unnamed), 0);
@@ -116,8 +118,8 @@ static int teardown(void **state)
 static void begin_image(struct process_table_image *image, const struct world *world)
 {
 	process_table_image_begin(image, SIZE);
-	assert_int_equal(process_table_image_add(image, &world->second, 0), 0);
-	assert_int_equal(process_table_image_add(image, &world->first, 1234567890123), 0);
+	assert_int_equal(process_table_image_add(image, &world->second), 0);
+	assert_int_equal(process_table_image_add(image, &world->first), 0);
 }
 
 #define TEXT                                                                                                           \
@@ -234,8 +236,8 @@ static void test_full(void **state)
 		int r;
 
 		process_table_image_begin(&image, limit);
-		assert_int_equal(process_table_image_add(&image, &world->first, 1), 0);
-		r = process_table_image_add(&image, &world->second, 2);
+		assert_int_equal(process_table_image_add(&image, &world->first), 0);
+		r = process_table_image_add(&image, &world->second);
 		assert_true(image.bytes.len <= limit);
 		whole = image.bytes.len;
 		assert_int_equal(process_table_image_end(&image, 1, &some_list), 0);
@@ -245,8 +247,8 @@ static void test_full(void **state)
 			continue;
 		}
 		assert_int_equal(r, -E2BIG);
-		check_told(&told,
-			   "p 10 first one 0 1\nm 1000 800 10 10:0 /lib/a.so\nm 2000 1000 0 0:77 /bin/a \n\xff\n");
+		check_told(&told, "p 10 first one 0 1234567890123\nm 1000 800 10 10:0 /lib/a.so\nm 2000 1000 0 0:77 "
+				  "/bin/a \n\xff\n");
 		break;
 	}
 }
@@ -268,12 +270,14 @@ static void close_files(const int files[static PROCESS_TABLE_FILES])
 		close(files[i]);
 }
 
-static void save(struct process_table *table, const struct process *process, uint64_t identity)
+static void save(struct process_table *table, const struct saved_process *process, uint64_t identity)
 {
+	struct saved_process saved = *process;
 	_cleanup_(process_table_image_release) struct process_table_image image = {};
 
+	saved.identity = identity;
 	process_table_image_begin(&image, process_table_size(table));
-	assert_int_equal(process_table_image_add(&image, process, identity), 0);
+	assert_int_equal(process_table_image_add(&image, &saved), 0);
 	assert_int_equal(process_table_save(table, &image, &some_list), 0);
 }
 
@@ -481,7 +485,7 @@ static void test_proc_is_newer(void **state)
 static void test_another_identity(void **state)
 {
 	const struct world *world = *state;
-	struct process process = world->first;
+	struct saved_process process = world->first;
 	struct pair pair;
 	uint64_t identity;
 
