@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-/* The keeper is forked first of all: it has what the daemon will have given up, and none of its memory. Without it there
- * are no profiles. */
+/* The keeper is forked first of all: it has what the daemon will have given up, and none of its memory. Without it
+ * there are no profiles. */
 static void start_keeper(struct profiler_keeper **ret, const struct options *options)
 {
 	const char *const argv[] = {

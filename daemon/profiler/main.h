@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The profiler's process, which the keeper starts (service/profiles/profiler-keeper.h): perfmond --profiler. It speaks with the
- * daemon alone (protocol.h), and ends when that does.
+ * The profiler's process, perfmond --profiler, which the keeper starts (service/profiles/profiler-keeper.h). It speaks
+ * with the daemon alone (protocol.h), and ends when that does.
  *
  * Its loop reads the rings five times a second, and whatever takes longer than that is done by children: names of
  * functions, answers, captures that are saved. So a question waits for the one before it, and samples for none.

@@ -96,8 +96,11 @@ class Faults:
 def check_slots(daemon):
     """Until now, each slot of the history begins where the one before has ended: in ms, as both are told."""
     now = time.time()
-    history = until(lambda: (found := daemon.json("/api/v1/history"))["times"][2:] and found["times"][-1] > now and found,
-                    "slots until now")
+
+    def is_long():
+        found = daemon.json("/api/v1/history")
+        return found["times"][2:] and found["times"][-1] > now and found
+    history = until(is_long, "slots until now")
     times, seconds = history["times"], history["seconds"]
     for before, end, length in zip(times, times[1:], seconds[1:]):
         assert abs(end - length - before) < 0.003, f"a gap before {end}: {times}, {seconds}"

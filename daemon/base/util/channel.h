@@ -65,8 +65,9 @@ uint32_t channel_events(const struct channel *channel);
 /*
  * Sends a message with len bytes of content, and a copy of the descriptor fd (-1: none). Both stay the caller's.
  * Returns 0 if it is sent or waits. On a negative errno it is not sent. -EPIPE: the other end is closed; messages that
- * it sent before can still be received. -ENOBUFS: too much waits. -EMSGSIZE: it is larger than content_max. After any other error the channel can be used on:
- * -ENOMEM, -ENOSPC, -EMFILE and others of memfd_create(2), write(2), fcntl(2) and sendmsg(2).
+ * it sent before can still be received. After any other error the channel can be used on: -ENOBUFS: too much waits;
+ * -EMSGSIZE: it is larger than content_max; -ENOMEM, -ENOSPC, -EMFILE and others of memfd_create(2), write(2), fcntl(2)
+ * and sendmsg(2).
  */
 int channel_send(struct channel *channel, uint32_t kind, uint64_t number, const void *content, size_t len, int fd);
 
