@@ -18,6 +18,7 @@
 #include "profiler/profiler.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,11 @@
 #define TURN_US (200 * 1000U)
 /* … every fifth time the daemon is told how things are. */
 #define TURNS_OF_STATE 5
+
+/* At the stop: samples are written for so long at most, … */
+#define SAVE_NS (2 * (uint64_t)NS_PER_S)
+/* … and the daemon may take so long to read them. */
+#define SEND_MS 1000
 
 #define ANSWER_LIMIT_US (30 * 1000 * 1000U)
 
@@ -52,6 +58,7 @@ struct process {
 	sd_event_source *channel_source, *samples_source, *timer;
 	unsigned turns;
 	bool is_stopping;
+	struct blob *archive; /* samples of before, for the first settings; NULL: none */
 };
 
 static void release_process(struct process *process)
@@ -67,6 +74,7 @@ static void release_process(struct process *process)
 	channel_free(process->channel);
 	free(process->procfs);
 	free(process->captures_folder);
+	blob_unref(process->archive);
 	sd_event_unref(process->loop);
 }
 
@@ -342,6 +350,20 @@ static int make_profiler(struct process *process, const char *procfs, struct rea
 	return r;
 }
 
+/* Those of before, if there are any. */
+static void take_up(struct process *process, const struct profiler_settings *settings)
+{
+	_cleanup_(blob_unrefp) struct blob *archive = steal_ptr(process->archive);
+	struct reason why = {};
+
+	if (!archive || !settings->nr_events)
+		return;
+	if (profiler_take_up(process->profiler, settings, archive->data, archive->len, &why) < 0)
+		log_notice("samples of before are dropped: %s", why.text);
+	else
+		log_info("samples of before go on");
+}
+
 static int take_settings(struct process *process, const struct message *message, struct reason *why)
 {
 	_cleanup_(profiler_settings_release) struct profiler_settings settings = {};
@@ -356,6 +378,7 @@ static int take_settings(struct process *process, const struct message *message,
 	if (r < 0)
 		return r;
 	capturer_pause(process->capturer);
+	take_up(process, &settings);
 	r = profiler_use(process->profiler, &settings);
 	if (r < 0)
 		return r;
@@ -363,6 +386,14 @@ static int take_settings(struct process *process, const struct message *message,
 	process->settings = message->number;
 	log_problem(process);
 	send_state(process);
+	return 0;
+}
+
+static int take_archive(struct process *process, const struct message *message, struct reason *why)
+{
+	if (process->profiler || process->archive)
+		return bad_message(why, -EPROTO, "archive");
+	process->archive = blob_ref(message->blob);
 	return 0;
 }
 
@@ -427,6 +458,27 @@ static int take_order(struct process *process, const struct message *message, st
 	return 0;
 }
 
+/* As the last message. */
+static void send_archive(struct process *process)
+{
+	_cleanup_(buf_release) struct buf content = {};
+	struct reason why = {};
+	struct pollfd fd = { .fd = channel_fd(process->channel), .events = POLLOUT };
+	int r = profiler_save(process->profiler, PROFILER_CONTENT_MAX, clock_monotonic_ns() + SAVE_NS, &content, &why);
+
+	if (r == -ENODATA)
+		return;
+	if (r == 0) {
+		r = send_message(process, PROFILER_ARCHIVE, 0, &content);
+		reason_set(&why, 0, "they can't be sent: %s", strerror(-r));
+	}
+	/* What waits is dropped with the channel. */
+	while (r >= 0 && (channel_events(process->channel) & EPOLLOUT))
+		r = poll(&fd, 1, SEND_MS) > 0 ? channel_flush(process->channel) : -ETIMEDOUT;
+	if (r < 0)
+		log_notice("samples are not kept for the next start: %s", why.text);
+}
+
 static void stop(struct process *process)
 {
 	if (process->profiler) {
@@ -434,6 +486,7 @@ static void stop(struct process *process)
 		send_state(process); /* until when there are samples */
 		capturer_finish(process->capturer);
 		capture_saver_leave(process->saver);
+		send_archive(process);
 	}
 	process->is_stopping = true;
 	(void)sd_event_exit(process->loop, EXIT_SUCCESS);
@@ -461,6 +514,8 @@ static int take_message(struct process *process, const struct message *message, 
 	case PROFILER_STOP:
 		stop(process);
 		return 0;
+	case PROFILER_ARCHIVE:
+		return take_archive(process, message, why);
 	default:
 		return bad_message(why, -EPROTO, "of no kind that it has");
 	}

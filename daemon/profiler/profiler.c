@@ -11,8 +11,10 @@
 #include "base/util/file.h"
 #include "base/util/log.h"
 #include "base/util/text.h"
+#include "profiler/archive/archive-image.h"
 #include "profiler/cgroup-names.h"
 #include "profiler/namer.h"
+#include "profiler/origin.h"
 #include "profiler/process/process-table.h"
 #include "profiler/process/processes.h"
 #include "profiler/sample/sampler.h"
@@ -35,16 +37,8 @@
 /* For so long after it a pause is told. */
 #define PAUSED_NS (60 * (uint64_t)NS_PER_S)
 
-/* Gaps that are remembered with their times. */
-#define GAPS_MAX 64
-
 #define CGROUP_UNKNOWN "(unknown)"
 #define COMMAND_UNKNOWN "(unknown)"
-
-/* A stretch in which nothing was sampled, CLOCK_MONOTONIC ns. */
-struct gap {
-	uint64_t from, to;
-};
 
 struct profiler {
 	struct profiler_settings settings;
@@ -68,9 +62,10 @@ struct profiler {
 	int epoll_fd;		       /* of the sampler, and of the namer's child */
 	uint64_t drained;	       /* CLOCK_MONOTONIC ns: the archive has all samples until then; 0: none yet */
 	uint64_t since;		       /* … when the archive was begun */
-	struct gap gaps[GAPS_MAX];
-	size_t nr_gaps; /* ever */
+	struct archive_gap gaps[ARCHIVE_GAPS_MAX]; /* the latest */
+	size_t nr_gaps;				   /* ever */
 	uint64_t gap_ns;
+	bool is_taken_up; /* the archive is of the settings that come first */
 
 	uint64_t tidied, saved, lost_records; /* lost_records: of the sampler, then */
 };
@@ -224,12 +219,12 @@ const char *profiler_event_problem(const struct profiler *profiler, size_t event
 /* Up to now. */
 static void note_gap(struct profiler *profiler, uint64_t from)
 {
-	const struct gap gap = { .from = from, .to = clock_monotonic_ns() };
+	const struct archive_gap gap = { .from = from, .to = clock_monotonic_ns() };
 
 	profiler->drained = gap.to;
 	if (gap.from >= gap.to)
 		return;
-	profiler->gaps[profiler->nr_gaps++ % GAPS_MAX] = gap;
+	profiler->gaps[profiler->nr_gaps++ % ARCHIVE_GAPS_MAX] = gap;
 	profiler->gap_ns += gap.to - gap.from;
 }
 
@@ -328,6 +323,10 @@ static int follow_filter(struct profiler *profiler, const struct profiler_settin
 	struct archive *archive;
 
 	cgroup_names_forget_verdicts(profiler->cgroups);
+	if (profiler->is_taken_up) {
+		profiler->is_taken_up = false;
+		return 0;
+	}
 	if (next->nr_events && equal_texts(now->include, now->nr_include, next->include, next->nr_include) &&
 	    equal_texts(now->exclude, now->nr_exclude, next->exclude, next->nr_exclude)) {
 		archive_set_limit(profiler->archive, (size_t)next->memory);
@@ -357,8 +356,8 @@ uint64_t profiler_gaps(const struct profiler *profiler, uint64_t from, uint64_t 
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < profiler->nr_gaps && i < GAPS_MAX; i++) {
-		const struct gap *gap = &profiler->gaps[i];
+	for (size_t i = 0; i < profiler->nr_gaps && i < ARCHIVE_GAPS_MAX; i++) {
+		const struct archive_gap *gap = &profiler->gaps[i];
 		uint64_t begin = gap->from > from ? gap->from : from, end = gap->to < to ? gap->to : to;
 
 		sum += end > begin ? end - begin : 0;
@@ -421,6 +420,69 @@ int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 	if (!profiler->drained)
 		profiler->drained = profiler->settings.sampled;
 	profiler_reopen(profiler);
+	return 0;
+}
+
+/* --- over a restart */
+
+int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline, struct buf *out, struct reason *why)
+{
+	_cleanup_(origin_release) struct origin origin = {};
+	const struct sampler_stats stats = profiler->sampler ? sampler_stats(profiler->sampler) :
+							       (struct sampler_stats){};
+	struct archive_past past = {
+		.since = profiler->since,
+		.drained = profiler->drained,
+		.gap_ns = profiler->gap_ns,
+		.nr_gaps = profiler->nr_gaps < ARCHIVE_GAPS_MAX ? profiler->nr_gaps : ARCHIVE_GAPS_MAX,
+		.samples = profiler->past.samples + stats.samples,
+		.lost = profiler->past.lost + stats.lost,
+		.unfollowed = profiler->past.lost_records + stats.lost_records,
+		.unsampled = profiler->past.unsampled + stats.unsampled,
+		.throttled = profiler->past.throttled + stats.throttled,
+	};
+	int r;
+
+	if (!profiler->since)
+		return -ENODATA;
+	for (size_t i = 0; i < past.nr_gaps; i++)
+		past.gaps[i] = profiler->gaps[(profiler->nr_gaps - past.nr_gaps + i) % ARCHIVE_GAPS_MAX];
+	r = origin_make(&origin, &profiler->settings, profiler->procfs);
+	if (r == 0)
+		r = archive_write(profiler->archive, &past, &origin.is, max, deadline, out);
+	if (r == -EFBIG)
+		return reason_set(why, r, "their stacks and names alone have more than %zu MiB", max >> 20);
+	return r < 0 ? reason_set(why, r, "%s", r == -ETIME ? "it takes too long" : strerror(-r)) : 0;
+}
+
+int profiler_take_up(struct profiler *profiler, const struct profiler_settings *settings, const void *bytes, size_t len,
+		     struct reason *why)
+{
+	_cleanup_(origin_release) struct origin origin = {};
+	struct archive_past past;
+	struct archive *archive;
+	int r = origin_make(&origin, settings, profiler->procfs);
+
+	if (r < 0)
+		return reason_set(why, r, "out of memory");
+	r = archive_read(&archive, &past, &origin.is, bytes, len, (size_t)settings->memory, why);
+	if (r < 0)
+		return r;
+	archive_free(profiler->archive);
+	profiler->archive = archive;
+	profiler->is_taken_up = true;
+	profiler->since = past.since;
+	profiler->drained = past.drained;
+	profiler->gap_ns = past.gap_ns;
+	profiler->nr_gaps = past.nr_gaps;
+	memcpy(profiler->gaps, past.gaps, sizeof(profiler->gaps));
+	profiler->past = (struct sampler_stats){
+		.samples = past.samples,
+		.lost = past.lost,
+		.lost_records = past.unfollowed,
+		.unsampled = past.unsampled,
+		.throttled = past.throttled,
+	};
 	return 0;
 }
 

@@ -28,6 +28,15 @@ DEFINE_CLEANUP(struct profiler *, profiler_free)
  * before profiler_use(). files: as of PROFILER_FD_TABLE; borrowed. */
 void profiler_keep_processes(struct profiler *profiler, const int files[static PROFILER_NR_TABLES]);
 
+/*
+ * The samples, with how they came about, as bytes (archive/archive-image.h), to be taken up by the profiler of the next
+ * daemon before its profiler_use() with those settings, which become the gap's end. -ENODATA: there are none to be
+ * kept; with the sentence in why: errors as of archive_write() and archive_read(), whose bounds are the same.
+ */
+int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline, struct buf *out, struct reason *why);
+int profiler_take_up(struct profiler *profiler, const struct profiler_settings *settings, const void *bytes, size_t len,
+		     struct reason *why);
+
 /* Takes the settings over, and samples as they have it from now on. To be called, as profiler_reopen() is, after a last
  * turn, and when no event is raised any more. -ENOMEM. */
 int profiler_use(struct profiler *profiler, struct profiler_settings *settings);

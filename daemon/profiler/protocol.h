@@ -11,9 +11,11 @@
  *                      keep        a capture: samples that are to be kept, and why
  *                      ping        answered by `pong`
  *                      stop        what is still to be saved is saved, and the profiler ends
+ *                      archive     samples of the profiler of a daemon before, once, before the first settings
  *   to the daemon      state       after settings, once a second, and when captures come or go
  *                      answer      the document as it is
  *                      refusal     why there is none
+ *                      archive     its samples, as bytes (archive/archive-image.h), last of all before it ends
  *
  * A channel (base/util/channel.h) carries them. Each side takes the other's for foreign bytes: read_…() returns -EPROTO
  * where a message is not whole and sound, and -ENOMEM; what was read is released then. write_…() appends to a buffer,
@@ -46,6 +48,7 @@ enum profiler_message {
 	PROFILER_ANSWER,
 	PROFILER_REFUSAL,
 	PROFILER_PONG,
+	PROFILER_ARCHIVE,
 	_PROFILER_MESSAGE_MAX,
 };
 

@@ -15,6 +15,8 @@ import re
 import socket
 import struct
 import threading
+import zlib
+from pathlib import Path
 
 import harness
 from harness import passing, until, with_engine
@@ -22,6 +24,9 @@ from harness import passing, until, with_engine
 FAULTS, SWITCHES = "perf_cgroup_page_faults_total", "perf_cgroup_context_switches_total"
 WENT_ON = r"totals go on from systemd's fd store, with all of \d+ perf events"
 MEMORY, EVENTS = "perfmond-memory-", "perfmond-events-"
+
+# Of an image: magic, version, size, checksum of all that follows.
+HEADER = struct.Struct("=4Q")
 
 SCM_MAX_FD = 253
 SYS_KCMP = {"x86_64": 312, "aarch64": 272}[platform.machine()]
@@ -125,6 +130,43 @@ class FdStore:
         self.thread.join()
         self.empty()
         self.socket.close()
+
+
+class Image:
+    """What a daemon has kept for the next one, by its fd: totals, or samples."""
+
+    def __init__(self, fd):
+        self.fd = fd
+        data = os.pread(fd, os.fstat(fd).st_size, 0)
+        self.data = bytearray(data[:HEADER.unpack_from(data)[2]])
+
+    @property
+    def saved_at(self):
+        length = struct.unpack_from("=Q", self.data, HEADER.size)[0]
+        return struct.unpack_from("=Q", self.data, HEADER.size + 8 + (length + 7) // 8 * 8)[0]
+
+    def write(self, sign=True):
+        if sign:
+            struct.pack_into("=Q", self.data, 24, zlib.crc32(self.data[HEADER.size:]))
+        os.ftruncate(self.fd, 0)
+        os.pwrite(self.fd, self.data, 0)
+
+
+def flip(image):
+    image.data[len(image.data) // 2] ^= 1
+    image.write(sign=False)
+
+
+def other_boot(image):
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip().encode()
+    at = image.data.index(boot_id)
+    image.data[at:at + 8] = b"00000000" if boot_id[:8] != b"00000000" else b"11111111"
+    image.write()
+
+
+def saved(state):
+    """The files in a state directory, but for samples, of which there may be none yet."""
+    return sorted(set(os.listdir(state)) - {"samples"})
 
 
 def config(top, events="page-faults, context-switches", more="", cpu="", interval="1s", listen="127.0.0.1:0"):

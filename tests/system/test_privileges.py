@@ -16,7 +16,7 @@ from harness import WORK, as_user, until
 from machine import needs
 from test_probes import Counted, config
 
-CAP_SYS_ADMIN, CAP_PERFMON = 1 << 21, 1 << 38
+CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON, CAP_CHECKPOINT_RESTORE = 1 << 19, 1 << 21, 1 << 38, 1 << 40
 
 # Runs a command under a seccomp filter that does this at each capset(2).
 FILTERED = f"""
@@ -37,9 +37,9 @@ def filtered(action):
     return ["/usr/bin/python3", "-c", FILTERED, action]
 
 
-def sets(daemon):
-    """Of all its threads."""
-    texts = [(task / "status").read_text() for task in Path(f"/proc/{daemon.pid}/task").iterdir()]
+def sets(daemon, pid=None):
+    """Of all its threads, or those of another process of it."""
+    texts = [(task / "status").read_text() for task in Path(f"/proc/{pid or daemon.pid}/task").iterdir()]
     return {name: {int(re.search(rf"^{name}:\s+(\w+)$", text, re.M)[1], 16) for text in texts}
             for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
 
@@ -83,7 +83,10 @@ def test_root_has_cap_sys_admin_in_force_for_nothing(perfmond, probed):
     counted = Counted(daemon, "probed")
     helper.do("probed 321")
     assert counted.now(group) == (321, 321)
-    assert sets(daemon)["CapPrm"] == {mine} and sets(daemon)["CapEff"] == {mine & ~CAP_SYS_ADMIN}
+    parted = mine & ~CAP_SYS_PTRACE & ~CAP_CHECKPOINT_RESTORE
+    assert sets(daemon)["CapPrm"] == {parted} and sets(daemon)["CapEff"] == {parted & ~CAP_SYS_ADMIN}
+    assert sets(daemon, daemon.profiler)["CapPrm"] == {mine}, "other processes are read by the profiler alone"
+    assert sets(daemon, daemon.profiler)["CapEff"] == {mine & ~CAP_SYS_ADMIN}
     answer = daemon.json("/api/v1/status")["privileges"]
     assert answer["raises_sys_admin"] and "CAP_SYS_ADMIN" not in answer["capabilities"]
 

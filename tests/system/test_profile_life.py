@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The life of profiles: on by default, exact where they can be, and what is lost is told: while the daemon is stopped,
-over a restart, and where the kernel pauses an event."""
+over a restart, which samples survive, and where the kernel pauses an event."""
 
+import contextlib
 import fcntl
 import os
 import re
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -17,8 +19,10 @@ import requests
 import fdstore
 from machine import needs
 from harness import Delta, Metrics, PATIENCE, SANITIZED, leeway, readable, until
-from profiling import ask, check_nothing_is_sampled, folded, start_daemon, wait_for_names, wait_taken, wait_told
+from profiling import (ask, check_nothing_is_sampled, folded, start_daemon, wait_for_names, wait_named, wait_taken,
+                       wait_told)
 
+KEPT = "perfmond-samples"
 SAMPLES, LOST = "perfmond_profile_samples_total", "perfmond_profile_lost_total"
 GAP, THROTTLED = "perfmond_profile_gap_seconds_total", "perfmond_profile_throttled_total"
 
@@ -211,16 +215,13 @@ def wait_saved(daemon):
     return begun
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_gap_of_a_restart(service, cgroups, end):
+def test_gap_of_a_kill(service, cgroups):
     """Samples are lost, and the answer says since when there are any, and for how long nobody took some."""
     service.start(fdstore.config(cgroups, interval="200ms") + PROFILES)
     service.wait_kept()
     assert gap_of(service.daemon) == 0
     begun, saved = time.time(), wait_saved(service.daemon)
-    if end == "stop":
-        saved = time.monotonic()  # there are samples up to an ordered stop
-    getattr(service, end)()
+    service.kill()
     time.sleep(0.5)
     service.start()
     gap = gap_of(service.daemon)
@@ -229,11 +230,97 @@ def test_gap_of_a_restart(service, cgroups, end):
     assert begun < answer["since"] <= answer["from"] and answer["gap_seconds"] == pytest.approx(gap, abs=0.01)
     later = ask(service.daemon, **{"from": str(answer["since"] + 0.001)})
     assert later["gap_seconds"] == 0
-    # Each restart is told once.
+    # Each gap is told once, also over an ordered stop.
     stopped = time.monotonic()
     service.stop()
     service.start()
-    assert 0 < gap_of(service.daemon) <= time.monotonic() - stopped
+    assert gap < gap_of(service.daemon) <= gap + time.monotonic() - stopped + 0.01
+
+
+def sampled_service(service, cgroups, burner, extra=""):
+    """It has samples with names of the returned cgroup."""
+    group = cgroups.make("sampled")
+    service.start(fdstore.config(cgroups) + PROFILES + extra)
+    service.daemon.fresh()
+    program = burner("burn", group)
+    wait_for_names(service.daemon, group, 20)
+    program.kill()
+    wait_taken(service.daemon)
+    wait_named(service.daemon, **{"from": "-1h"}, cgroup=group.label)
+    return group
+
+
+@pytest.mark.parametrize("place", ["fd store", "state directory"])
+def test_samples_survive_a_restart(new_service, new_store, state, cgroups, burner, place):
+    """The same stacks, before as after it; it is a gap that is told, and counters go on. Stacks and commands say much:
+    only the owner may read them where they are on disk, and they are gone as soon as they are taken."""
+    service = new_service(new_store() if place == "fd store" else None, state)
+    group = sampled_service(service, cgroups, burner)
+    stretch = {"from": f"{time.time() - 1000:.3f}", "to": f"{time.time():.3f}"}
+    before, taken = folded(service.daemon, cgroup=group.label, **stretch), service.daemon.metrics().value(SAMPLES)
+    since, stopped = ask(service.daemon, **stretch)["since"], time.monotonic()
+    service.stop()
+    file = state / "samples"
+    if service.store:
+        assert KEPT in service.store.names() and not file.exists()
+    else:
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600 and b"warm_function_of_test" in file.read_bytes()
+    begun = time.monotonic()
+    service.start()
+    down = time.monotonic() - begun
+    if service.store:
+        service.store.settle()
+        assert KEPT not in service.store.names()
+    assert not file.exists()
+    assert sum(before.values()) >= 20 and folded(service.daemon, cgroup=group.label, **stretch) == before
+    gap, now = gap_of(service.daemon), ask(service.daemon, **{"from": "-1h"})
+    assert 0 < gap <= time.monotonic() - stopped and gap <= down + begun - stopped
+    assert now["since"] == pytest.approx(since, abs=0.01) and now["gap_seconds"] == pytest.approx(gap, abs=0.01)
+    assert service.daemon.metrics().value(SAMPLES) >= taken
+    # And once more.
+    service.stop()
+    service.start()
+    assert folded(service.daemon, cgroup=group.label, **stretch) == before
+    assert ask(service.daemon, **{"from": "-1h"})["gap_seconds"] == pytest.approx(gap_of(service.daemon), abs=0.01)
+    assert gap_of(service.daemon) > gap
+
+
+def change_nothing(_):
+    pass
+
+
+DROPS = {"damaged": (fdstore.flip, "", "they are damaged"),
+         "boot": (fdstore.other_boot, "", "before the machine was started"),
+         "include": (change_nothing, "include = /other/**\n", "include or exclude of [profiles] were others"),
+         "off": (change_nothing, "enabled = no\n", "profiles are off")}
+
+
+@pytest.mark.parametrize("drop", DROPS)
+def test_samples_that_are_dropped_at_a_restart(service, cgroups, burner, drop):
+    """Those that can't be trusted, or may not be seen any more: a line in the log says why, and all begins anew."""
+    damage, extra, says = DROPS[drop]
+    group = sampled_service(service, cgroups, burner)
+    service.stop()
+    damage(fdstore.Image(service.store.fd(KEPT)))
+    service.start(fdstore.config(cgroups) + PROFILES + extra)
+    service.daemon.wait_log("samples of before are dropped: .*" + re.escape(says))
+    service.store.settle()
+    assert KEPT not in service.store.names()
+    if drop != "off":
+        assert not folded(service.daemon, cgroup=group.label, **{"from": "-1h"})
+
+
+def test_samples_are_not_taken_up_by_a_profiler_that_follows_a_crash(service, cgroups, burner):
+    """They may be what it has crashed of."""
+    group = sampled_service(service, cgroups, burner)
+    service.stop()
+    service.start()
+    assert folded(service.daemon, cgroup=group.label, **{"from": "-1h"})
+    profiler = service.daemon.profiler
+    os.kill(profiler, signal.SIGKILL)
+    until(lambda: service.daemon.profiler != profiler, "it is started again")
+    until(lambda: service.daemon.get("/api/v1/profile").status_code == 200, "it answers", 4 * PATIENCE)
+    assert not folded(service.daemon, cgroup=group.label, **{"from": "-1h"})
 
 
 def test_no_gap_where_nothing_was_to_be_sampled(service, cgroups):
@@ -366,12 +453,12 @@ def test_a_limit_of_samples_is_followed(perfmond, privileged, tmp_path):
     until(lambda: periods() == (pytest.approx(1 / 999), None), "samples as configured")
     limit.write_text("300\n")
     daemon.wait_log(problem)
-    assert problem in daemon.json("/api/v1/status")["problems"]
+    until(lambda: problem in daemon.json("/api/v1/status")["problems"], "the status tells it")
     until(lambda: periods() == (pytest.approx(1 / 300), problem), "fewer samples")
     assert ask(daemon, **{"from": "-1h"})["period"] is None, "there are samples of both rates"
     limit.write_text("50000\n")
     daemon.wait_log("profiles have no problem any more")
-    assert problem not in daemon.json("/api/v1/status")["problems"]
+    until(lambda: problem not in daemon.json("/api/v1/status")["problems"], "the status tells it no more")
     until(lambda: periods() == (pytest.approx(1 / 999), None), "samples as configured again")
 
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from fdstore import saved
 from harness import run, until
 
 CONFIG = """
@@ -60,7 +61,7 @@ def test_a_second_daemon_with_the_same_state_directory_is_refused(perfmond, new_
         daemon = perfmond(CONFIG, env=own)
         daemon.stop()
     first.stop()
-    assert [file.name for file in state.iterdir()] == ["totals"]
+    assert saved(state) == ["totals"]
 
 
 def test_check_and_once_leave_the_state_directory_alone(perfmond, env, tmp_path):
@@ -148,7 +149,7 @@ def test_the_log_says_that_totals_begin_at_zero(perfmond, new_service, env, stat
     assert "totals begin at zero: the perfmond before this one was killed, or crashed, before it could save them in " \
         f"{state}" in second.log
     second.stop()
-    assert [file.name for file in state.iterdir()] == ["totals"]
+    assert saved(state) == ["totals"]
     third.start(CONFIG)
     assert "totals go on from" in third.daemon.log and "zero" not in third.daemon.log
     third.kill()

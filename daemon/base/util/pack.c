@@ -102,6 +102,15 @@ void unpack_bytes(struct unpack *u, void *bytes, size_t n)
 		memcpy(bytes, at, length < n ? (size_t)length : n);
 }
 
+const unsigned char *unpack_view(struct unpack *u, size_t *ret_n)
+{
+	uint64_t length = unpack_u64(u);
+	const unsigned char *at = take_padded(u, length);
+
+	*ret_n = at ? (size_t)length : 0;
+	return at;
+}
+
 char *unpack_text(struct unpack *u)
 {
 	uint64_t length = unpack_u64(u);

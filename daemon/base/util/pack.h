@@ -32,5 +32,7 @@ uint64_t unpack_at_most(struct unpack *u, uint64_t max);
 size_t unpack_nr(struct unpack *u, size_t size);
 /* The bytes written by pack_bytes(), filled up with zeroes to n; bytes beyond n that are not 0 are bad. */
 void unpack_bytes(struct unpack *u, void *bytes, size_t n);
+/* The bytes written by pack_bytes(), where they stand, and their number; NULL if they are bad. */
+const unsigned char *unpack_view(struct unpack *u, size_t *ret_n);
 /* To be freed. NULL if NULL was written, if it is bad, and if there is no memory, which sets `bad` and `no_memory`. */
 char *unpack_text(struct unpack *u);

@@ -22,7 +22,7 @@
 /* A scrape reads the counters again where the last reading is older than this. */
 #define SCRAPE_MAX_AGE_NS 100000000U
 
-/* For so long the profiler may take to save captures at the stop. */
+/* For so long the profiler may take at the stop to save captures, and to hand over its samples. */
 #define LEAVE_NS (5 * (uint64_t)NS_PER_S)
 
 struct service {
@@ -212,14 +212,16 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 static int on_stop(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
 	struct service *service = userdata;
+	_cleanup_(blob_unrefp) struct blob *samples = NULL;
 
 	(void)source;
 	log_info("stopping on %s", strsignal((int)info->ssi_signo));
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
 	/* First, so that what is saved tells when sampling ended. */
-	profiles_leave(service->profiles, LEAVE_NS);
+	samples = profiles_leave(service->profiles, LEAVE_NS);
 	world_tick(service->world);
 	saver_leave(service->saver);
+	saver_leave_samples(service->saver, samples);
 	return sd_event_exit(service->loop, 0);
 }
 
@@ -317,7 +319,11 @@ static int start_counting(struct service *service, struct reason *why)
 	report_machine(service->world);
 	report_tree(service->report, service->world);
 	r = saver_start(service->saver, service->loop, service->world);
-	return r < 0 ? loop_error(why, r) : 0;
+	if (r < 0)
+		return loop_error(why, r);
+	/* Last: a start that fails leaves them to the next one. */
+	profiles_go_on(service->profiles, saver_take_samples(service->saver));
+	return 0;
 }
 
 /* Loads the config and starts everything but the loop. options and passed are borrowed for the service's life.

@@ -133,6 +133,26 @@ void saver_leave(struct saver *saver)
 		log_warning("%s", why.text);
 }
 
+void saver_leave_samples(struct saver *saver, const struct blob *image)
+{
+	struct reason why;
+
+	if (image && store_keep_samples(saver->store, image, &why) < 0)
+		log_warning("samples are not kept for the next start: %s", why.text);
+	store_release(saver->store);
+}
+
+struct blob *saver_take_samples(struct saver *saver)
+{
+	struct blob *image;
+	struct reason why;
+
+	if (store_take_samples(saver->store, &image, &why) == 0)
+		return image;
+	log_warning("samples of before are dropped: %s", why.text);
+	return NULL;
+}
+
 struct store_stats saver_stats(const struct saver *saver)
 {
 	return store_stats(saver->store);

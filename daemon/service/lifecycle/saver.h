@@ -37,7 +37,11 @@ void saver_write_image(struct saver *saver);
 void saver_update_fds(struct saver *saver);
 void saver_update_fds_soon(struct saver *saver);
 
-/* At the stop: saves everything. */
+/* At the stop: saves everything, … */
 void saver_leave(struct saver *saver);
+/* … and last the profiler's samples (or NULL). The state directory is then free. */
+void saver_leave_samples(struct saver *saver, const struct blob *image);
+/* Those of the instance before, which are kept no more; NULL: none. */
+struct blob *saver_take_samples(struct saver *saver);
 
 struct store_stats saver_stats(const struct saver *saver);

@@ -16,7 +16,7 @@
 #define RETRY_NS 20000000U
 
 /* Removes temporary files of replace_file(). The folder is locked, so whoever wrote them was killed. */
-static void remove_leftovers(int folder, const char *file)
+void state_folder_tidy(int folder, const char *file)
 {
 	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -58,6 +58,6 @@ int state_folder_claim(const char *folder, const char *file, uint64_t patience, 
 				  folder);
 	if (r < 0)
 		return reason_set(why, r, "the state directory %s can't be claimed: %s", folder, strerror(-r));
-	remove_leftovers(fd, file);
+	state_folder_tidy(fd, file);
 	return steal_fd(&fd);
 }

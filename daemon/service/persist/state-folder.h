@@ -17,3 +17,6 @@
  * it; other errors: the folder, or its file system, does not allow it. why is set with each.
  */
 int state_folder_claim(const char *folder, const char *file, uint64_t patience, struct reason *why);
+
+/* In a folder that is claimed: removes temporary files of another file than that one. */
+void state_folder_tidy(int folder, const char *file);

@@ -8,6 +8,7 @@
 #include "base/util/file.h"
 #include "counting/session/session-image.h"
 #include "service/persist/fd-store.h"
+#include "service/persist/kept-samples.h"
 #include "service/persist/state-folder.h"
 
 #include <errno.h>
@@ -28,8 +29,8 @@
 #define IMAGE_MAX ((off_t)1024 * 1024 * 1024)
 
 struct store {
-	char *state_folder, *state_file, *running_file; /* NULL: no state directory */
-	int claim;					/* the fd that locks it; -1: none */
+	char *state_folder, *state_file, *running_file, *samples_file; /* NULL: no state directory */
+	int claim;						       /* the fd that locks it; -1: none */
 	char *boot_id;
 	struct privilege privilege; /* for restored sessions to refer to */
 
@@ -38,6 +39,7 @@ struct store {
 	int memory[2]; /* memory files; -1: not made yet */
 	bool is_stored[2];
 	unsigned next; /* the one to be written next */
+	int samples;   /* of the daemon before, until they are taken; -1: none */
 	struct fd_store *events;
 	bool is_kept;	  /* image and perf events are up to date, as of … */
 	uint64_t changes; /* … this many opened and closed (struct session_stats) */
@@ -52,7 +54,7 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 
 	if (!store)
 		return -ENOMEM;
-	store->memory[0] = store->memory[1] = store->claim = -1;
+	store->memory[0] = store->memory[1] = store->claim = store->samples = -1;
 	store->has_fd_store = has_fd_store;
 	store->boot_id = image_boot_id(OWN_PROCFS);
 	if (!store->boot_id || fd_store_new(&store->events) < 0)
@@ -62,7 +64,10 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 		store->state_file = NULL;
 	if (state_directory && asprintf(&store->running_file, "%s/" RUNNING_FILE, state_directory) < 0)
 		store->running_file = NULL;
-	if (state_directory && (!store->state_folder || !store->state_file || !store->running_file))
+	if (state_directory && asprintf(&store->samples_file, "%s/" KEPT_SAMPLES_FILE, state_directory) < 0)
+		store->samples_file = NULL;
+	if (state_directory &&
+	    (!store->state_folder || !store->state_file || !store->running_file || !store->samples_file))
 		return -ENOMEM;
 	*ret = steal_ptr(store);
 	return 0;
@@ -77,6 +82,7 @@ int store_claim(struct store *store, struct reason *why)
 	r = state_folder_claim(store->state_folder, STATE_FILE, CLAIM_PATIENCE_NS, why);
 	if (r < 0)
 		return r;
+	state_folder_tidy(r, KEPT_SAMPLES_FILE);
 	store->claim = r;
 	return 0;
 }
@@ -87,6 +93,7 @@ struct store *store_free(struct store *store)
 		return NULL;
 	for (int i = 0; i < 2; i++)
 		safe_close(store->memory[i]);
+	safe_close(store->samples);
 	fd_store_free(store->events);
 	buf_release(&store->image);
 	safe_close(store->claim);
@@ -94,6 +101,7 @@ struct store *store_free(struct store *store)
 	free(store->state_folder);
 	free(store->state_file);
 	free(store->running_file);
+	free(store->samples_file);
 	free(store);
 	return NULL;
 }
@@ -229,14 +237,22 @@ int store_leave(struct store *store, const struct session *session, struct reaso
 
 	if (store->running_file && saved == 0)
 		(void)unlink(store->running_file);
-	/* The next daemon can start while this one is still closing its files. */
-	store->claim = safe_close(store->claim);
 	if (saved < 0)
 		return reason_set(why, saved, "totals could not be saved in %s: %s", store->state_file,
 				  strerror(-saved));
 	if (kept < 0)
 		reason_set(why, kept, "not all counters could be given to systemd's fd store: %s", strerror(-kept));
 	return kept;
+}
+
+void store_release(struct store *store)
+{
+	store->claim = safe_close(store->claim);
+}
+
+int store_keep_samples(struct store *store, const struct blob *image, struct reason *why)
+{
+	return kept_samples_put(image, store->has_fd_store, store->samples_file, why);
 }
 
 /* --- restoring */
@@ -280,6 +296,10 @@ static void adopt_file(struct store *store, struct listen_fd *file)
 	if (is_memory && store->memory[number] < 0) {
 		store->memory[number] = steal_fd(&fd);
 		store->is_stored[number] = true;
+		return;
+	}
+	if (strcmp(file->name, KEPT_SAMPLES_NAME) == 0 && store->samples < 0) {
+		store->samples = steal_fd(&fd);
 		return;
 	}
 	fd_store_remove(file->name);
@@ -428,4 +448,12 @@ struct session *store_restore(struct store *store, struct listen_fds *passed, ui
 		lost |= explain_none_saved(store, news);
 	*ret_lost = pool.nr_missed || (!session && (lost || pool.nr));
 	return session;
+}
+
+int store_take_samples(struct store *store, struct blob **ret, struct reason *why)
+{
+	int r = kept_samples_take(ret, store->samples, store->samples_file, why);
+
+	store->samples = safe_close(store->samples);
+	return r;
 }

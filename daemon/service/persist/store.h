@@ -11,6 +11,7 @@
  *                           (counting/session/session-image.h). One that was being written when the daemon was killed
  *                           is damaged, which its checksum shows; the other is whole.
  *   perfmond-events-N       the perf events, in parcels.
+ *   perfmond-samples        the profiler's samples, from a stop to the next start (kept-samples.h).
  *
  * The image is written after counters were read and before anybody is shown them: no total that was seen is ever lost.
  * Perf events go on counting by themselves. Each has in the image the value at which it stood, so the difference is
@@ -22,6 +23,7 @@
  * start can tell that the daemon before it has not saved anything.
  */
 
+#include "base/util/blob.h"
 #include "counting/session/session.h"
 #include "service/persist/listen-fds.h"
 
@@ -33,7 +35,7 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 struct store *store_free(struct store *store);
 DEFINE_CLEANUP(struct store *, store_free)
 
-/* Claims the state directory, if there is one, until store_leave(); waits some seconds for another daemon that is
+/* Claims the state directory, if there is one, until store_release(); waits some seconds for another daemon that is
  * stopping. -EBUSY: it stays another's, and the store may not be used; other errors: it can't be locked, and is used
  * all the same. why is set with each. */
 int store_claim(struct store *store, struct reason *why);
@@ -59,9 +61,16 @@ bool store_is_behind(const struct store *store, const struct session *session);
  * still be behind. Negative errno: some of it could not be kept. */
 int store_keep(struct store *store, const struct session *session);
 
-/* At the stop: keeps all and writes the state directory, which is then free for another daemon. Negative errno with the
- * sentence in why. */
+/* At the stop: keeps all and writes the state directory. Negative errno with the sentence in why. */
 int store_leave(struct store *store, const struct session *session, struct reason *why);
+/* After it: the profiler's samples, in one of the two places. Negative errno with the sentence in why. */
+int store_keep_samples(struct store *store, const struct blob *image, struct reason *why);
+/* The state directory is free for another daemon, which can start while this one is still closing its files. */
+void store_release(struct store *store);
+
+/* The samples that the daemon before has kept, which are kept no more; NULL: there are none. Negative errno with the
+ * sentence in why. */
+int store_take_samples(struct store *store, struct blob **ret, struct reason *why);
 
 struct store_stats {
 	uint64_t saves, save_ns; /* images written; time spent on that and on parcels */

@@ -47,6 +47,9 @@ struct profiles {
 	const char *rules_problem; /* or NULL */
 	struct capture_values_list values;
 	uint64_t nr_orders; /* to this profiler */
+
+	struct blob *samples; /* for the first profiler, or of the last one; NULL: none */
+	bool is_leaving;
 };
 
 static const char starting[] = "the profiler is being started";
@@ -94,6 +97,23 @@ static void send_settings(struct profiles *profiles)
 		reason_prefix(&why, r, "profiles: the settings can't be sent (%s)", strerror(-r));
 		log_once_line(&profiles->not_sent, LOG_WARNING, why.text);
 	}
+}
+
+/* Before its first settings. After a profiler that has crashed there are none. */
+static void send_samples(struct profiles *profiles)
+{
+	_cleanup_(blob_unrefp) struct blob *samples = steal_ptr(profiles->samples);
+	int r = -EAGAIN;
+
+	if (!samples)
+		return;
+	if (world_config(profiles->world)->profiles_enabled) {
+		const struct buf content = { .data = samples->data, .len = samples->len };
+
+		r = profiler_link_send(profiles->link, PROFILER_ARCHIVE, 0, &content, -1);
+	}
+	if (r < 0)
+		log_notice("samples of before are dropped: %s", r == -EAGAIN ? "profiles are off" : strerror(-r));
 }
 
 /* All of the tree. -ENOMEM. */
@@ -169,6 +189,8 @@ void profiles_follow(struct profiles *profiles)
 {
 	if (profiles->rules_generation != world_generation(profiles->world))
 		use_rules(profiles);
+	if (!world_config(profiles->world)->profiles_enabled || profiler_link_is_up(profiles->link))
+		send_samples(profiles);
 	if (!profiler_link_is_up(profiles->link))
 		return;
 	if (profiles->generation != world_generation(profiles->world))
@@ -266,6 +288,14 @@ static int take_refusal(struct profiles *profiles, const struct message *message
 	return r;
 }
 
+static int take_samples(struct profiles *profiles, struct message *message)
+{
+	if (!profiles->is_leaving || profiles->samples)
+		return -EPROTO;
+	profiles->samples = steal_ptr(message->blob);
+	return 0;
+}
+
 static int on_message(void *userdata, struct message *message)
 {
 	struct profiles *profiles = userdata;
@@ -279,6 +309,8 @@ static int on_message(void *userdata, struct message *message)
 		return 0;
 	case PROFILER_REFUSAL:
 		return take_refusal(profiles, message);
+	case PROFILER_ARCHIVE:
+		return take_samples(profiles, message);
 	default:
 		return -EPROTO;
 	}
@@ -625,16 +657,25 @@ struct profiles *profiles_free(struct profiles *profiles)
 	profiler_state_release(&profiles->state);
 	capture_rules_release(&profiles->rules);
 	capture_values_release(&profiles->values);
+	blob_unref(profiles->samples);
 	free(profiles);
 	return NULL;
 }
 
-void profiles_leave(struct profiles *profiles, uint64_t ns)
+void profiles_go_on(struct profiles *profiles, struct blob *samples)
+{
+	profiles->samples = samples;
+}
+
+struct blob *profiles_leave(struct profiles *profiles, uint64_t ns)
 {
 	static const struct buf empty = {};
 
+	profiles->samples = blob_unref(profiles->samples);
+	profiles->is_leaving = true;
 	profiles_cancel(profiles);
 	if (profiler_link_send(profiles->link, PROFILER_STOP, 0, &empty, -1) == 0)
 		profiler_link_wait(profiles->link, ns);
 	world_set_sampled(profiles->world, profiles->sampled);
+	return steal_ptr(profiles->samples);
 }

@@ -33,8 +33,12 @@ void profiles_follow(struct profiles *profiles);
 /* The end of an interval: evaluates rules. */
 void profiles_tick(struct profiles *profiles);
 
-/* At the stop: the profiler saves captures, for so many ns at most, and the world is told until when it has sampled. */
-void profiles_leave(struct profiles *profiles, uint64_t ns);
+/* Before the loop runs: the first profiler is to go on with these samples (or NULL), which are taken over. */
+void profiles_go_on(struct profiles *profiles, struct blob *samples);
+
+/* At the stop: the profiler saves captures, and hands over its samples, which are returned; for so many ns at most.
+ * NULL: it did not. The world is told until when was sampled. */
+struct blob *profiles_leave(struct profiles *profiles, uint64_t ns);
 
 /* --- questions to the profiler, as of struct web_source */
 

@@ -142,7 +142,7 @@ static void test_a_state_file_that_is_none_does_no_harm(void **state)
 	scratch_remove(&scratch);
 }
 
-static void test_the_directory_is_claimed_until_the_store_leaves(void **state)
+static void test_the_directory_is_claimed_until_it_is_released(void **state)
 {
 	_cleanup_(store_freep) struct store *first = NULL, *second = NULL, *none = NULL;
 	struct count_world *w = *state;
@@ -161,12 +161,15 @@ static void test_the_directory_is_claimed_until_the_store_leaves(void **state)
 	assert_int_equal(store_claim(second, &why), -EBUSY);
 	assert_non_null(strstr(why.text, "in use by another perfmond"));
 	assert_int_equal(store_leave(first, w->session, &why), 0);
+	assert_int_equal(store_claim(second, &why), -EBUSY);
+	store_release(first);
 	assert_int_equal(store_claim(second, &why), 0);
 	assert_int_equal(store_claim(first, &why), -EBUSY);
 	/* As it is where it can't save. */
 	assert_int_equal(unlink(scratch_path(&scratch, "totals")), 0);
 	scratch_mkdir(&scratch, "totals/in-the-way");
 	assert_int_equal(store_leave(second, w->session, &why), -EISDIR);
+	store_release(second);
 	assert_int_equal(store_claim(first, &why), 0);
 	scratch_remove(&scratch);
 }
@@ -214,6 +217,96 @@ static void test_leaving_tells_what_could_not_be_kept(void **state)
 	scratch_remove(&scratch);
 }
 
+static void keep_samples(struct store *store, const char *text)
+{
+	struct blob image = { .refs = 1, .data = (char *)(uintptr_t)text, .len = strlen(text) };
+	struct reason why;
+
+	assert_int_equal(store_keep_samples(store, &image, &why), 0);
+}
+
+/* NULL: there are none. */
+static void expect_samples(struct store *store, const char *text)
+{
+	_cleanup_(blob_unrefp) struct blob *image = NULL;
+	struct reason why;
+
+	assert_int_equal(store_take_samples(store, &image, &why), 0);
+	assert_int_equal(image != NULL, text != NULL);
+	if (!text)
+		return;
+	assert_int_equal(image->len, strlen(text));
+	assert_memory_equal(image->data, text, image->len);
+}
+
+/* In the fd store alone, where there is one: until they are taken, also over a start that does not come so far. */
+static void test_samples_in_the_fd_store(void **state)
+{
+	struct count_world *w = *state;
+	struct scratch scratch;
+	struct start start;
+
+	scratch_make(&scratch);
+	start.store = first_start(w, scratch.path);
+	expect_samples(start.store, NULL);
+	keep_samples(start.store, "first");
+	end_store(w, start.store);
+	assert_false(is_there(&scratch, "samples"));
+	assert_int_equal(nr_entries("perfmond-samples"), 1);
+	for (int i = 0; i < 2; i++) {
+		next_start(w, scratch.path, 10, &start);
+		assert_int_equal(nr_entries("perfmond-samples"), 1);
+		if (i == 0)
+			end_store(w, start.store);
+	}
+	expect_samples(start.store, "first");
+	assert_int_equal(nr_entries("perfmond-samples"), 0);
+	expect_samples(start.store, NULL);
+	leave_store(w, start.store);
+	scratch_remove(&scratch);
+}
+
+/* Only their owner may read them; a link, or what is no file, is not followed. A write that was killed is tidied up. */
+static void test_samples_in_the_state_directory(void **state)
+{
+	_cleanup_(store_freep) struct store *store = NULL, *none = NULL;
+	struct count_world *w = *state;
+	struct scratch scratch;
+	struct reason why;
+	struct blob *image;
+	struct stat st;
+	char path[256];
+
+	scratch_make(&scratch);
+	end_store(w, first_start(w, NULL));
+	scratch_text(&scratch, "samples.perfmond-abcdef", "half");
+	assert_int_equal(store_new(&store, scratch.path, false), 0);
+	assert_int_equal(store_claim(store, &why), 0);
+	assert_false(is_there(&scratch, "samples.perfmond-abcdef"));
+	keep_samples(store, "second");
+	assert_int_equal(stat(scratch_path(&scratch, "samples"), &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0600);
+	expect_samples(store, "second");
+	assert_false(is_there(&scratch, "samples"));
+	expect_samples(store, NULL);
+
+	scratch_text(&scratch, "target", "not ours");
+	(void)snprintf(path, sizeof(path), "%s", scratch_path(&scratch, "target"));
+	assert_int_equal(symlink(path, scratch_path(&scratch, "samples")), 0);
+	assert_int_equal(store_take_samples(store, &image, &why), -ELOOP);
+	assert_null(image);
+	keep_samples(store, "third");
+	expect_samples(store, "third");
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, strlen("not ours"));
+
+	assert_int_equal(store_new(&none, NULL, false), 0);
+	image = &(struct blob){ .refs = 1, .data = path, .len = 1 };
+	assert_int_equal(store_keep_samples(none, image, &why), -ENOENT);
+	expect_samples(none, NULL);
+	scratch_remove(&scratch);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
@@ -221,7 +314,9 @@ int main(void)
 		TEST(test_the_state_file_is_used_once),
 		TEST(test_a_start_tells_why_no_totals_were_saved),
 		TEST(test_a_state_file_that_is_none_does_no_harm),
-		TEST(test_the_directory_is_claimed_until_the_store_leaves),
+		TEST(test_the_directory_is_claimed_until_it_is_released),
+		TEST(test_samples_in_the_fd_store),
+		TEST(test_samples_in_the_state_directory),
 		TEST(test_leaving_tells_what_could_not_be_kept),
 	};
 
