@@ -276,6 +276,9 @@ class Daemon:
         # Cgroups are opened one after the other, between requests.
         until(lambda: all(cgroup["status"] != "waiting" for cgroup in self.json("/api/v1/cgroups")["cgroups"]),
               "no cgroup waits", PATIENCE)
+        # An emulated machine can take longer than the five seconds after which the daemon is ready in any case.
+        until(lambda: not any("being started" in problem for problem in self.json("/api/v1/status")["problems"]),
+              "the profiler samples", PATIENCE)
 
     @property
     def log(self):

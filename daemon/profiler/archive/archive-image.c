@@ -114,7 +114,27 @@ static uint32_t write_module(struct writing *writing, uint32_t module)
 	return *number;
 }
 
-/* Nobody works any more at the name of one that was asked for. */
+/* Nobody works any more at the name of one that was asked for. And the next profiler may see what this one did not: a
+ * file, debug symbols, the kernel's list. */
+static bool is_tried_again(const struct archive_frame *frame)
+{
+	switch ((enum naming)frame->naming) {
+	case NAMING_NAMED:
+		return !frame->name;
+	case NAMING_ASKED:
+	case NAMING_NO_FILE:
+	case NAMING_OTHER_FILE:
+	case NAMING_STRIPPED:
+	case NAMING_COMPRESSED:
+	case NAMING_KERNEL:
+	case NAMING_NO_KALLSYMS:
+	case NAMING_FAILED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static uint32_t write_frame(struct writing *writing, uint32_t frame)
 {
 	const struct archive_frame *entry = table_at(&writing->archive->frames, frame);
@@ -124,7 +144,7 @@ static uint32_t write_frame(struct writing *writing, uint32_t frame)
 	if (!*number) {
 		written.module = write_module(writing, entry->module);
 		written.name = entry->name ? write_text(writing, entry->name) : 0;
-		if (entry->naming == NAMING_ASKED || (entry->naming == NAMING_NAMED && !entry->name))
+		if (is_tried_again(entry))
 			written.naming = NAMING_UNTRIED;
 		add_entry(&writing->frame_bytes, &written, sizeof(written));
 		*number = ++writing->nr_frames;

@@ -375,6 +375,12 @@ static const char *sampled_event_of(const struct config_capture *config)
 	return config->event.text && *config->event.text ? config->event.text : PROFILE_CPU_CLOCK;
 }
 
+/* Why there is no state of the profiler's. */
+static const char *why_no_state(const struct profiles *profiles)
+{
+	return profiler_link_is_up(profiles->link) ? starting : profiler_link_problem(profiles->link);
+}
+
 /* Why captures can't be made; NULL: they can. */
 static const char *why_no_captures(const struct profiles *profiles)
 {
@@ -383,7 +389,7 @@ static const char *why_no_captures(const struct profiles *profiles)
 	if (profiles->rules_problem)
 		return profiles->rules_problem;
 	if (!profiles->state.problem)
-		return profiler_link_is_up(profiles->link) ? starting : profiler_link_problem(profiles->link);
+		return why_no_state(profiles);
 	return profiles->state.is_on ? NULL : profiles->state.problem;
 }
 
@@ -567,7 +573,7 @@ const char *profiles_problem(const struct profiles *profiles)
 		return "";
 	if (profiles->rules_problem)
 		return profiles->rules_problem;
-	return profiles->state.problem ?: profiler_link_problem(profiles->link);
+	return profiles->state.problem ?: why_no_state(profiles);
 }
 
 size_t profiles_nr_lost(const struct profiles *profiles)

@@ -75,7 +75,7 @@ static void add_sample(struct archive *archive, uint64_t ms, unsigned seed)
 		places[i].offset = 0x1000 * (seed % 13) + 16 * i;
 	}
 	if (sample.nr > 2)
-		places[1].naming = NAMING_NO_FILE;
+		places[1].naming = NAMING_NO_SYMBOL;
 	if (sample.nr > 3) {
 		places[0].naming = NAMING_NAMED;
 		places[0].name = name;
@@ -219,15 +219,27 @@ static size_t nr_asked(struct archive *archive)
 	return nr;
 }
 
-/* Places whose names are asked for when the image is written are asked for again. */
+/* Places whose names are asked for when the image is written are asked for again, and those of files that could not be
+ * opened: the next profiler may see them. */
 static void test_names_are_asked_for_again(void **state)
 {
 	struct archive *archive = small_archive(), *copy;
-	size_t nr = nr_asked(archive);
+	struct archive_place hidden = { .path = "/hidden", .key = &key_a, .naming = NAMING_NO_FILE };
+	const struct archive_sample sample = {
+		.time = 20000 * (uint64_t)NS_PER_MS,
+		.event = EVENT,
+		.cgroup = "/",
+		.command = "c",
+		.weight = 1,
+		.places = &hidden,
+		.nr = 1,
+	};
+	size_t nr = nr_asked(archive) + 1;
 	struct buf image;
 
 	(void)state;
 	assert_true(nr > 10);
+	assert_int_equal(archive_add(archive, &sample), 0);
 	write_image(&image, archive);
 	copy = read_image(&image, 1 << 20);
 	assert_int_equal(nr_asked(copy), nr);

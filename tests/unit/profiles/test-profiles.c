@@ -91,7 +91,7 @@ static void test_start(void **state)
 	assert_false(profiles_are_settled(f->profiles));
 	start_profiler(f);
 	expect_everything(f, 1, 77);
-	assert_string_equal(profiles_problem(f->profiles), "");
+	assert_string_equal(profiles_problem(f->profiles), "the profiler is being started");
 	say_state(f, &early);
 	assert_false(profiles_are_settled(f->profiles));
 	say_state(f, &on);
@@ -285,7 +285,7 @@ static void test_failed_start(void **state)
 	assert_string_equal(profiles_problem(f->profiles), "the profiler can't be started: Cannot allocate memory");
 	start_profiler(f);
 	expect_everything(f, 1, 77);
-	assert_string_equal(profiles_problem(f->profiles), "");
+	assert_string_equal(profiles_problem(f->profiles), "the profiler is being started");
 }
 
 static void test_keeper_gone(void **state)
@@ -297,7 +297,7 @@ static void test_keeper_gone(void **state)
 	expect_everything(f, 1, 77);
 	/* One profiler is missed, and then there are none any more. */
 	tell_news(f, -EMFILE);
-	assert_string_equal(profiles_problem(f->profiles), "");
+	assert_string_equal(profiles_problem(f->profiles), "the profiler is being started");
 	ask(f, 1);
 	tell_news(f, -EPIPE);
 	assert_int_equal(answer.error, -EAGAIN);
