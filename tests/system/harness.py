@@ -172,12 +172,14 @@ def children(pid):
 
 
 def find_profiler(pid):
-    """The process that takes samples for the daemon: a child of its keeper, which is a child of its own; or None."""
+    """The process that takes samples for the daemon: a child of its keeper, which is a child of its own; or None, also
+    while children of one that has died are still there."""
+    found = []
     for child in (child for keeper in children(pid) for child in children(keeper)):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if "--profiler" in Path(f"/proc/{child}/cmdline").read_text(errors="replace").split("\0"):
-                return child
-    return None
+                found.append(child)
+    return found[0] if len(found) == 1 else None
 
 
 class Daemon:

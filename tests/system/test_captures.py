@@ -363,6 +363,8 @@ def test_a_rule_that_is_not_evaluated_says_why(perfmond, cgroups, load):
     assert problems == [
         '[capture "absent"] is not evaluated: no group of [cgroup] groups counts \'major-faults\'',
         '[capture "cpus"] is not evaluated: no group of [cpu] groups counts \'task-clock\'']
+    for problem in problems:
+        daemon.wait_log(re.escape(problem))
     assert [sum(problem in line for line in daemon.lines) for problem in problems] == [1, 1], "each is logged once"
     rules = {rule["name"]: rule for rule in daemon.json("/api/v1/captures")["rules"]}
     assert rules["absent"]["problem"] in problems[0] and rules["event"]["problem"] is None

@@ -56,10 +56,11 @@ def keeper_of(daemon):
 
 
 def profiler_of(daemon):
-    """Once there is one, which has its name."""
-    profilers = until(lambda: children(keeper_of(daemon), PROFILER), "there is a profiler")
-    assert len(profilers) == 1
-    return profilers[0]
+    """Once there is one, which has its name, and children of the one before, which have it too, have ended."""
+    def the_only():
+        profilers = children(keeper_of(daemon), PROFILER)
+        return profilers if len(profilers) == 1 else None
+    return until(the_only, "there is one profiler")[0]
 
 
 def has_ended(pid):

@@ -234,10 +234,10 @@ _Noreturn static void run_keeper(int socket, const char *const argv[], uint64_t 
 	for (;;) {
 		uint64_t lived = run_profiler(&message, argv);
 
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
 		message.pause_ns = next_pause(message.pause_ns, lived, longest_pause_ns);
 		wait_or_end(-1, (int)(message.pause_ns / NS_PER_MS));
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
 	}
 }
 
