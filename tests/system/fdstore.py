@@ -133,7 +133,7 @@ class FdStore:
 
 
 class Image:
-    """What a daemon has kept for the next one, by its fd: totals, or samples."""
+    """Totals or samples that a daemon has kept for the next one, by their fd."""
 
     def __init__(self, fd):
         self.fd = fd

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is known of processes outlives a crash of the profiler: the daemon is another user, to whom /proc shows none but
+"""Known processes outlive a crash of the profiler: the daemon is another user, to whom /proc shows none but
 its own, as in the shipped unit."""
 
 import os

@@ -22,7 +22,7 @@ enum job_state {
 	JOB_DONE,
 };
 
-/* A thread's. What belongs to the answer is the thread's own while it reads. */
+/* A thread's. The answer's members are the thread's own while it reads. */
 struct job {
 	struct maps_reader *reader;
 	bool has_thread;

@@ -57,7 +57,7 @@ int privilege_set_aside(struct reason *why);
  * errno, with a sentence in why; privilege_read() then tells so (keeps_profilers).
  */
 int privilege_give_up_profilers(struct reason *why);
-/* What it means that they were not given up. */
+/* The sentence for people where they were not given up. */
 #define PRIVILEGE_NOT_PARTED                                                                                           \
 	"CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE stay with the whole daemon, not with the profiler alone"
 

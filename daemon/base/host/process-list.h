@@ -22,7 +22,7 @@
  */
 int process_list_save(const char *procroot, const char *file, struct reason *why);
 
-/* What reads a list. An error of these ends the reading, and is returned. */
+/* The reader of a list. An error of these ends the reading, and is returned. */
 struct process_list_reader {
 	int (*process)(void *userdata, uint32_t pid, const char *comm);
 	int (*mapping)(void *userdata, const struct proc_mapping *mapping); /* of the last process */

@@ -115,7 +115,7 @@ static bool is_row_of(const struct capture_values *values, const struct history_
 	return row->scope == SCOPE_CGROUP && strcmp(row->identity->label, values->cgroup) == 0;
 }
 
-/* What is known of any column is known, and so of any row. */
+/* A count of one column is enough, and so is one of one row. */
 static void add_count(double *sum, double count)
 {
 	if (!isnan(count))

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * What a profiler knows of processes, in two files in memory that outlive it: where /proc hides other users' processes,
- * the next profiler could learn it nowhere else. The files are written by turns, and whatever was being written at a
- * crash does not count: the newest whole one does. A profiler is the same program as the one before.
+ * A profiler's knowledge of processes, in two files in memory that outlive it: where /proc hides other users'
+ * processes, the next profiler could learn it nowhere else. The files are written by turns, and whatever was being
+ * written at a crash does not count: the newest whole one does. A profiler is the same program as the one before.
  *
  * It is no text as process-list.h has it: with a file's build id and path in each line of some 110 bytes, 1 MiB has
  * room for fewer than 10,000 mappings, and there is no place for what tells a process from others that had its pid.
  * Here a file is told once, and a mapping is four numbers.
  *
- * Processes are added from the one that was met last. What there is no room for was met first: root's list
+ * Processes are added from the one that was met last. Those without room were met first: root's list
  * (process-list.h) has most of these, and it is read again then.
  */
 
@@ -49,7 +49,7 @@ int process_table_image_add(struct process_table_image *image, const struct save
 int process_table_image_end(struct process_table_image *image, uint64_t number, const struct process_table_list *list);
 void process_table_image_release(struct process_table_image *image);
 
-/* What reads it. An error of these ends the reading, and is returned. */
+/* The reader of it. An error of these ends the reading, and is returned. */
 struct process_table_reader {
 	int (*process)(void *userdata, const struct saved_process *process);
 	int (*mapping)(void *userdata, const struct proc_mapping *mapping); /* of the last process */

@@ -13,7 +13,7 @@
  * The number of processes and of mappings is bounded: those met first are forgotten first, and looked up again if
  * they are still there.
  *
- * What is known outlives a crash in a table (process-table.h). The next profiler takes those processes that still run,
+ * Known processes outlive a crash in a table (process-table.h). The next profiler takes those processes that still run,
  * and looks at each in /proc when a sample meets it, as after a loss of records. Where /proc hides it, it stays as it
  * was: what it has executed or mapped between the last writing and the next profiler's first record is not known.
  */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the counters of cgroups have counted of a sampled event, from the past that is kept of all numbers
+ * The counts of a sampled event by the counters of cgroups, from the past that is kept of all numbers
  * (counting/history/history.h): for CPU time it is task-clock, and else the same event.
  */
 

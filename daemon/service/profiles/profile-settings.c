@@ -139,7 +139,7 @@ static int make_texts(struct sampled_event *ret, const char *name, const char *t
 	return r < 0 ? r : copy_text(&ret->problem, problem[0] ? problem : NULL);
 }
 
-/* What has been made stays in ret on failure. */
+/* On failure, ret has the parts that were made. */
 static int make_event(struct sampled_event *ret, const struct config_profile *profile, const struct event_env *env,
 		      struct async_close *closer, struct reason *why)
 {

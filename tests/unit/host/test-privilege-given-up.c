@@ -117,7 +117,7 @@ static int check_given_up(bool with_bound)
 			return 11;
 	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		return 12;
-	/* What was given up does not come back. */
+	/* Capabilities that were given up do not come back. */
 	return change(CAP_PERMITTED, profilers, 1, CAP_SET) || tells_that_it_keeps_them() ? 13 : 0;
 }
 

@@ -281,7 +281,7 @@ static void save(struct process_table *table, const struct saved_process *proces
 	assert_int_equal(process_table_save(table, &image, &some_list), 0);
 }
 
-/* What the next profiler finds: the identity of the one process in it, or 0. */
+/* The next profiler finds this: the identity of the one process in it, or 0. */
 static uint64_t load(struct process_table **ret, const int files[static PROCESS_TABLE_FILES])
 {
 	_cleanup_(buf_release) struct buf told = {};

@@ -396,7 +396,7 @@ static void test_follow(void **state)
 	assert_int_equal(processes_user_of(processes, &mapping->module->key, "/usr/bin/other"), 0);
 	assert_string_equal(processes_find(processes, 13)->comm, "kthread");
 
-	/* What is followed is newer than another list. */
+	/* Processes that are followed are newer than another list. */
 	fork_of(processes, 14, 12);
 	assert_string_equal(processes_find(processes, 14)->comm, "a name");
 	scratch_text(&scratch, "new", "p 14 older\np 12 older\np 15 other\n");

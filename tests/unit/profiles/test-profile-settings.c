@@ -214,7 +214,7 @@ static void test_not_counting(_unused_ void **state)
 	assert_int_equal(nr_provoked, 2);
 	assert_string_equal(settings.events[0].problem, "cpu-clock does not count: nobody knows why");
 	assert_string_equal(settings.events[1].problem, "sched:sched_switch does not count: nobody knows why");
-	/* What is slow to close was handed over. */
+	/* Files that are slow to close were handed over. */
 	assert_true(left_open >= 0);
 	assert_int_equal(fcntl(left_open, F_GETFD), -1);
 	expect_tellable(&settings);
@@ -265,7 +265,7 @@ static void test_check(_unused_ void **state)
 		"[profile \"a\"]\nevent = sched:gone\nperiod = 10\n[profile \"b\"]\nevent = cycles\nrate = 10\n");
 	struct reason why = {};
 
-	/* What another machine has is no mistake. */
+	/* An event of another machine is no mistake. */
 	assert_int_equal(profile_settings_check(config, &machine.env, &why), 0);
 	assert_string_equal(why.text, "");
 	machine_release(&machine);

@@ -4,8 +4,8 @@
 /*
  * The daemon's side of profiles (service/profiles) with a keeper and a profiler that the test plays, at the other end
  * of the channel. The profiler's process only waits for its end. The tree of cgroups is one of plain directories (/, /a
- * and /a/b), and a rule is due when the test has it so. What takes the place of the world's and the keeper's functions
- * is in the .c file (tests/lib/link-options).
+ * and /a/b), and a rule is due when the test has it so. The functions in place of the world's and the keeper's are in
+ * the .c file (tests/lib/link-options).
  */
 
 #include "base/util/channel.h"
@@ -28,7 +28,7 @@ struct profiled_world {
 	pid_t pid;
 };
 
-/* What the keeper has to tell; it is told by tell_news(). */
+/* The keeper's news; they are told by tell_news(). */
 struct keeper_news {
 	int fd; /* readable then */
 	bool is_there;

@@ -204,7 +204,7 @@ static void test_descriptor(_unused_ void **state)
 	close_ends(&ends);
 }
 
-/* What a message has can outlive it. */
+/* The content and the descriptor of a message can outlive it. */
 static void test_taking(_unused_ void **state)
 {
 	_cleanup_(freep) unsigned char *content = make_content(LARGE);
