@@ -49,7 +49,6 @@ struct process {
 	struct capturer *capturer;
 	struct capture_saver *saver;
 	uint64_t orders;		  /* number of the last one */
-	char *captures_folder;		  /* or NULL: captures are not saved */
 	uint64_t saving_ns, answering_ns; /* CPU time of children */
 	struct work_child *child;	  /* that works out an answer */
 	struct profile_question question; /* that is answered next, and … */
@@ -73,7 +72,6 @@ static void release_process(struct process *process)
 	profile_question_release(&process->question);
 	channel_free(process->channel);
 	free(process->procfs);
-	free(process->captures_folder);
 	blob_unref(process->archive);
 	sd_event_unref(process->loop);
 }
@@ -106,7 +104,7 @@ static void fill_stats(const struct process *process, struct profiler_stats *ret
 
 	profiler_stats(process->profiler, ret);
 	capturer_stats(process->capturer, ret);
-	usage = process_usage_read(0);
+	usage = process_usage_read(USAGE_UNKNOWN);
 	ret->cpu_ns += usage.cpu_ns;
 	ret->answer_ns = process->answering_ns + process->saving_ns;
 	ret->memory = usage.resident_bytes;
@@ -213,7 +211,7 @@ static int list_captures(const struct process *process, struct buf *out)
 {
 	_cleanup_(freep) struct capture_saved *files = NULL;
 	size_t nr_files = 0;
-	int r = capture_folder_list(process->captures_folder, &files, &nr_files);
+	int r = capture_folder_list(capture_saver_folder(process->saver), &files, &nr_files);
 
 	if (r == 0)
 		capture_list_json(out, capturer_captures(process->capturer), files, nr_files);
@@ -233,7 +231,7 @@ static int write_document(const struct process *process, const struct profile_qu
 		return answer_question(out, question, &samples, why);
 	capture = captures_find(capturer_captures(process->capturer), question->capture);
 	return capture ? capture_answer(out, capture, question, why) :
-			 capture_folder_answer(out, process->captures_folder, question, why);
+			 capture_folder_answer(out, capture_saver_folder(process->saver), question, why);
 }
 
 /* The head is the refusal, if its error is not 0; else the body is the document. */
@@ -468,13 +466,13 @@ static void send_archive(struct process *process)
 
 	if (r == -ENODATA)
 		return;
-	if (r == 0) {
+	if (r == 0)
 		r = send_message(process, PROFILER_ARCHIVE, 0, &content);
-		reason_set(&why, 0, "they can't be sent: %s", strerror(-r));
-	}
-	/* What waits is dropped with the channel. */
+	/* Messages that wait are dropped with the channel. */
 	while (r >= 0 && (channel_events(process->channel) & EPOLLOUT))
 		r = poll(&fd, 1, SEND_MS) > 0 ? channel_flush(process->channel) : -ETIMEDOUT;
+	if (r < 0 && !why.text[0])
+		reason_set(&why, 0, "they can't be sent: %s", strerror(-r));
 	if (r < 0)
 		log_notice("samples are not kept for the next start: %s", why.text);
 }
@@ -564,8 +562,6 @@ static int start(struct process *process, int socket)
 
 	if (r < 0)
 		return r;
-	if (capture_saver_folder(&process->captures_folder) < 0)
-		return -ENOMEM;
 	r = sd_event_new(&process->loop);
 	if (r >= 0)
 		r = sd_event_add_io(process->loop, &process->channel_source, socket, EPOLLIN, on_channel, process);

@@ -13,4 +13,4 @@ struct origin {
 
 void origin_release(struct origin *origin);
 /* -ENOMEM. */
-int origin_make(struct origin *ret, const struct profiler_settings *settings, const char *procfs);
+int origin_make(struct origin *ret, const struct profiler_settings *settings);

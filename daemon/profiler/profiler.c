@@ -447,7 +447,7 @@ int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline
 		return -ENODATA;
 	for (size_t i = 0; i < past.nr_gaps; i++)
 		past.gaps[i] = profiler->gaps[(profiler->nr_gaps - past.nr_gaps + i) % ARCHIVE_GAPS_MAX];
-	r = origin_make(&origin, &profiler->settings, profiler->procfs);
+	r = origin_make(&origin, &profiler->settings);
 	if (r == 0)
 		r = archive_write(profiler->archive, &past, &origin.is, max, deadline, out);
 	if (r == -EFBIG)
@@ -461,7 +461,7 @@ int profiler_take_up(struct profiler *profiler, const struct profiler_settings *
 	_cleanup_(origin_release) struct origin origin = {};
 	struct archive_past past;
 	struct archive *archive;
-	int r = origin_make(&origin, settings, profiler->procfs);
+	int r = origin_make(&origin, settings);
 
 	if (r < 0)
 		return reason_set(why, r, "out of memory");

@@ -24,8 +24,8 @@ int profiler_new(struct profiler **ret, const char *procfs, struct reason *why);
 struct profiler *profiler_free(struct profiler *profiler);
 DEFINE_CLEANUP(struct profiler *, profiler_free)
 
-/* What a profiler before knew of processes is known from now on, and what is known is written every 10 s. To be called
- * before profiler_use(). files: as of PROFILER_FD_TABLE; borrowed. */
+/* Takes the processes that the profiler before has left in these files, and writes its own there every 10 s. To be
+ * called before profiler_use(). files: as of PROFILER_FD_TABLE; borrowed. */
 void profiler_keep_processes(struct profiler *profiler, const int files[static PROFILER_NR_TABLES]);
 
 /*

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
-
 /*
  * Each struct has one function that goes through its members, for both directions: with `out` it writes them, and else
  * it reads them. While it writes it changes nothing.
@@ -162,6 +160,27 @@ static int read_all(pass_t pass, void *ret, const void *bytes, size_t len)
 	return wire.in.no_memory ? -ENOMEM : wire.in.bad || wire.in.left ? -EPROTO : 0;
 }
 
+static void release_nothing(_unused_ void *what)
+{
+}
+
+/* write_NAME() and read_NAME(), by pass_NAME(). */
+#define DEFINE_MESSAGE(name, type, release)                                                                            \
+	void write_##name(struct buf *out, const type *what)                                                           \
+	{                                                                                                              \
+		type copy = *what;                                                                                     \
+		pass_##name(&(struct wire){ .out = out }, &copy);                                                      \
+	}                                                                                                              \
+	int read_##name(type *ret, const void *bytes, size_t len)                                                      \
+	{                                                                                                              \
+		int r;                                                                                                 \
+		*ret = (type){};                                                                                       \
+		r = read_all(pass_##name, ret, bytes, len);                                                            \
+		if (r < 0)                                                                                             \
+			release(ret);                                                                                  \
+		return r;                                                                                              \
+	}
+
 /* --- settings */
 
 static void pass_attr(struct wire *wire, union event_attr *attr)
@@ -273,23 +292,7 @@ void profiler_settings_release(struct profiler_settings *settings)
 	*settings = (struct profiler_settings){};
 }
 
-void write_settings(struct buf *out, const struct profiler_settings *settings)
-{
-	struct profiler_settings copy = *settings;
-
-	pass_settings(&(struct wire){ .out = out }, &copy);
-}
-
-int read_settings(struct profiler_settings *ret, const void *bytes, size_t len)
-{
-	int r;
-
-	*ret = (struct profiler_settings){};
-	r = read_all(pass_settings, ret, bytes, len);
-	if (r < 0)
-		profiler_settings_release(ret);
-	return r;
-}
+DEFINE_MESSAGE(settings, struct profiler_settings, profiler_settings_release)
 
 bool sampled_event_is_clock(const struct sampled_event *event)
 {
@@ -322,23 +325,7 @@ void told_cgroups_release(struct told_cgroups *cgroups)
 	*cgroups = (struct told_cgroups){};
 }
 
-void write_cgroups(struct buf *out, const struct told_cgroups *cgroups)
-{
-	struct told_cgroups copy = *cgroups;
-
-	pass_cgroups(&(struct wire){ .out = out }, &copy);
-}
-
-int read_cgroups(struct told_cgroups *ret, const void *bytes, size_t len)
-{
-	int r;
-
-	*ret = (struct told_cgroups){};
-	r = read_all(pass_cgroups, ret, bytes, len);
-	if (r < 0)
-		told_cgroups_release(ret);
-	return r;
-}
+DEFINE_MESSAGE(cgroups, struct told_cgroups, told_cgroups_release)
 
 /* --- questions */
 
@@ -429,23 +416,7 @@ void profile_question_release(struct profile_question *question)
 	*question = (struct profile_question){};
 }
 
-void write_question(struct buf *out, const struct profile_question *question)
-{
-	struct profile_question copy = *question;
-
-	pass_question(&(struct wire){ .out = out }, &copy);
-}
-
-int read_question(struct profile_question *ret, const void *bytes, size_t len)
-{
-	int r;
-
-	*ret = (struct profile_question){};
-	r = read_all(pass_question, ret, bytes, len);
-	if (r < 0)
-		profile_question_release(ret);
-	return r;
-}
+DEFINE_MESSAGE(question, struct profile_question, profile_question_release)
 
 /* --- refusals */
 
@@ -463,18 +434,7 @@ static void pass_refusal(struct wire *wire, void *what)
 	free(why);
 }
 
-void write_refusal(struct buf *out, const struct profiler_refusal *refusal)
-{
-	struct profiler_refusal copy = *refusal;
-
-	pass_refusal(&(struct wire){ .out = out }, &copy);
-}
-
-int read_refusal(struct profiler_refusal *ret, const void *bytes, size_t len)
-{
-	*ret = (struct profiler_refusal){};
-	return read_all(pass_refusal, ret, bytes, len);
-}
+DEFINE_MESSAGE(refusal, struct profiler_refusal, release_nothing)
 
 /* --- captures */
 
@@ -482,6 +442,8 @@ static void pass_order(struct wire *wire, void *what)
 {
 	struct capture_order *order = what;
 
+	if (!wire->out)
+		order->cgroup_fd = -1;
 	need_borrowed(wire, &order->id);
 	need_borrowed(wire, &order->rule);
 	need_borrowed(wire, &order->when);
@@ -516,23 +478,7 @@ void capture_order_release(struct capture_order *order)
 	*order = (struct capture_order){};
 }
 
-void write_order(struct buf *out, const struct capture_order *order)
-{
-	struct capture_order copy = *order;
-
-	pass_order(&(struct wire){ .out = out }, &copy);
-}
-
-int read_order(struct capture_order *ret, const void *bytes, size_t len)
-{
-	int r;
-
-	*ret = (struct capture_order){ .cgroup_fd = -1 };
-	r = read_all(pass_order, ret, bytes, len);
-	if (r < 0)
-		capture_order_release(ret);
-	return r;
-}
+DEFINE_MESSAGE(order, struct capture_order, capture_order_release)
 
 /* --- state */
 
@@ -564,20 +510,4 @@ void profiler_state_release(struct profiler_state *state)
 	*state = (struct profiler_state){};
 }
 
-void write_state(struct buf *out, const struct profiler_state *state)
-{
-	struct profiler_state copy = *state;
-
-	pass_state(&(struct wire){ .out = out }, &copy);
-}
-
-int read_state(struct profiler_state *ret, const void *bytes, size_t len)
-{
-	int r;
-
-	*ret = (struct profiler_state){};
-	r = read_all(pass_state, ret, bytes, len);
-	if (r < 0)
-		profiler_state_release(ret);
-	return r;
-}
+DEFINE_MESSAGE(state, struct profiler_state, profiler_state_release)

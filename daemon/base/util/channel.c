@@ -3,10 +3,10 @@
 #include "base/util/channel.h"
 
 #include "base/util/file.h"
+#include "base/util/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdalign.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -32,7 +32,7 @@ struct header {
 };
 
 union control {
-	alignas(struct cmsghdr) char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	RIGHTS_ROOM(FDS_MAX);
 };
 
 struct fds {
@@ -148,17 +148,9 @@ static int transmit(int socket, struct outgoing *out)
 	union control control = {};
 	struct iovec parts[] = { { &out->header, sizeof(out->header) }, { (void *)out->content, out->len } };
 	struct msghdr packet = { .msg_iov = parts, .msg_iovlen = ARRAY_SIZE(parts) };
-	struct cmsghdr *rights;
 
-	if (out->fds.nr) {
-		packet.msg_control = &control;
-		packet.msg_controllen = CMSG_SPACE(out->fds.nr * sizeof(int));
-		rights = CMSG_FIRSTHDR(&packet);
-		rights->cmsg_level = SOL_SOCKET;
-		rights->cmsg_type = SCM_RIGHTS;
-		rights->cmsg_len = CMSG_LEN(out->fds.nr * sizeof(int));
-		memcpy(CMSG_DATA(rights), out->fds.fd, out->fds.nr * sizeof(int));
-	}
+	if (out->fds.nr)
+		rights_put(&packet, control.room, out->fds.fd, out->fds.nr);
 	if (sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
 	/* The first call after the other end was closed tells with ECONNRESET that messages to it were unread. */
@@ -264,16 +256,6 @@ int channel_send(struct channel *channel, uint32_t kind, uint64_t number, const 
 
 /* --- receiving */
 
-static void take_fds(struct fds *fds, struct msghdr *packet)
-{
-	struct cmsghdr *rights = CMSG_FIRSTHDR(packet);
-
-	if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS)
-		return;
-	fds->nr = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(fds->fd, CMSG_DATA(rights), fds->nr * sizeof(int));
-}
-
 /* n: bytes of the packet; flags: of recvmsg(2). */
 static int check_packet(const struct channel_rules *rules, const struct header *header, size_t n, int flags,
 			size_t nr_fds, struct reason *why)
@@ -345,7 +327,7 @@ int channel_receive(struct channel *channel, struct message *ret, struct reason 
 	while (n < 0 && errno == ECONNRESET);
 	if (n < 0)
 		return errno == EAGAIN ? 0 : -errno;
-	take_fds(&fds, &packet);
+	fds.nr = rights_take(&packet, fds.fd);
 	/* An empty packet, which no channel sends, can't be told from the end. */
 	if (n == 0)
 		return -EPIPE;

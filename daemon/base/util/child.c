@@ -2,9 +2,14 @@
 
 #include "base/util/child.h"
 
+#include "base/util/cleanup.h"
+#include "base/util/file.h"
+
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -52,6 +57,14 @@ void child_close_files(int first, int but)
 	nr = (int)(limit.rlim_cur < FILES_MAX ? limit.rlim_cur : FILES_MAX);
 	for (; first < nr; first += FILES_AT_ONCE)
 		close_open_ones(first, nr - first < FILES_AT_ONCE ? nr : first + FILES_AT_ONCE, but);
+}
+
+void child_offer_to_oom_killer(const char *score)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	(void)write_all(fd, score, strlen(score));
+	(void)safe_close(fd);
 }
 
 void child_kill(pid_t pid, int pidfd)

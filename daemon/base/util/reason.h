@@ -14,6 +14,8 @@
 
 #define REASON_MAX 512
 
+#define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
+
 struct reason {
 	char text[REASON_MAX];
 };

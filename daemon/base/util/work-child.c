@@ -51,16 +51,6 @@ struct work_child {
 
 /* --- in the child */
 
-/* Where memory is short, the kernel ends the child, and not the daemon. A process may always raise this of its own; it
- * fails where the daemon is not dumpable. */
-static void offer_to_oom_killer(void)
-{
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	(void)write_all(fd, "1000", 4);
-	(void)safe_close(fd);
-}
-
 _Noreturn static void work_in_child(const struct work_child *child, work_child_work_t work, const void *what)
 {
 	struct result *result = child->result;
@@ -70,7 +60,7 @@ _Noreturn static void work_in_child(const struct work_child *child, work_child_w
 	/* So a client that goes away does not wait for a copy of its connection to be closed. Standard input and output
 	 * stay: a sanitizer reports there. */
 	child_close_files(STDERR_FILENO + 1, child->body);
-	offer_to_oom_killer();
+	child_offer_to_oom_killer("1000");
 	work(&out, result->head, what);
 	result->len = out.len;
 	/* Out of memory, there is no body. */

@@ -2,14 +2,12 @@
 
 #include "counting/session/session-image.h"
 
-#include "base/util/file.h"
 #include "counting/engine/perf/perf.h"
 #include "counting/plan/build.h"
 #include "counting/totals/tick.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -24,20 +22,6 @@
 
 /* The header of an image: magic, version, size of the whole, checksum of the rest. */
 #define HEADER (4 * sizeof(uint64_t))
-
-char *image_boot_id(const char *procroot)
-{
-	_cleanup_(freep) char *path = NULL;
-	char *id;
-	int r;
-
-	if (asprintf(&path, "%s/sys/kernel/random/boot_id", procroot) < 0) {
-		path = NULL;
-		return NULL;
-	}
-	r = read_text_file(AT_FDCWD, path, FILE_MAX_SYSFS, &id);
-	return r == 0 ? id : r == -ENOMEM ? NULL : strdup("");
-}
 
 static uint64_t image_checksum(const void *bytes, size_t size)
 {

@@ -27,10 +27,6 @@ struct image_info {
 	bool names_engines; /* false: the perf engine has counted all */
 };
 
-/* The id of the machine's boot, from PROCROOT/sys/kernel/random/boot_id; "" where that can't be read. The caller
- * frees it. NULL: no memory. */
-char *image_boot_id(const char *procroot);
-
 /* Begins an image in out, which is empty. image_end() completes it; false: no memory. sampled (session_sampled()) comes
  * last, where daemons that do not know it read no further. */
 void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_engines);

@@ -90,7 +90,8 @@ static void on_end(void *userdata)
 	capture_saver_turn(saver);
 }
 
-int capture_saver_folder(char **ret)
+/* To be freed; NULL: there is no state directory. -ENOMEM. */
+static int find_folder(char **ret)
 {
 	_cleanup_(freep) char *folder = NULL;
 
@@ -108,7 +109,7 @@ int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_
 	_cleanup_(capture_saver_freep) struct capture_saver *saver = calloc(1, sizeof(*saver));
 	int r;
 
-	if (!saver || capture_saver_folder(&saver->folder) < 0)
+	if (!saver || find_folder(&saver->folder) < 0)
 		return -ENOMEM;
 	saver->captures = captures;
 	saver->cpu_ns = cpu_ns;
@@ -129,6 +130,11 @@ struct capture_saver *capture_saver_free(struct capture_saver *saver)
 	free(saver->id);
 	free(saver);
 	return NULL;
+}
+
+const char *capture_saver_folder(const struct capture_saver *saver)
+{
+	return saver->folder;
 }
 
 void capture_saver_turn(struct capture_saver *saver)

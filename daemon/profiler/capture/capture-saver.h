@@ -13,14 +13,14 @@
 
 struct capture_saver;
 
-/* The folder of saved captures, to be freed; NULL: there is no state directory. -ENOMEM. */
-int capture_saver_folder(char **ret);
-
 /* The captures and cpu_ns are borrowed. The CPU time of children is added to *cpu_ns. Negative errno. */
 int capture_saver_new(struct capture_saver **ret, struct captures *captures, sd_event *loop, uint64_t *cpu_ns);
 /* Ends a child that is at work. */
 struct capture_saver *capture_saver_free(struct capture_saver *saver);
 DEFINE_CLEANUP(struct capture_saver *, capture_saver_free)
+
+/* Where captures are saved; NULL: there is no state directory. It stays the saver's. */
+const char *capture_saver_folder(const struct capture_saver *saver);
 
 /* Captures may have settled. */
 void capture_saver_turn(struct capture_saver *saver);

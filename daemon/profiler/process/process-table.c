@@ -5,6 +5,7 @@
 #include "base/util/file.h"
 #include "base/util/hash.h"
 #include "base/util/pack.h"
+#include "base/util/reason.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,6 @@
 #define MAGIC 0x636f727066726570U
 /* No profiler comes near, and the next number is always higher. */
 #define NUMBER_MAX (UINT64_MAX / 2)
-#define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
 
 struct head {
 	uint64_t magic;
@@ -204,7 +204,7 @@ static void release_reading(struct reading *reading)
 	free(reading->processes);
 }
 
-/* What is behind the build id is compared, too. */
+/* Bytes behind the build id are compared, too. */
 static bool is_clean(const struct module_key *key)
 {
 	if (key->build_id_size > sizeof(key->build_id))

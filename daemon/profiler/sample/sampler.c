@@ -513,12 +513,9 @@ static void note_record(struct sampler *sampler, struct source *source)
 {
 	const struct record *record = &source->record;
 
-	if (record->type == PERF_RECORD_SAMPLE)
-		sampler->stats.samples++;
-	else
-		sampler->stats.records++;
 	switch (record->type) {
 	case PERF_RECORD_SAMPLE:
+		sampler->stats.samples++;
 		weigh(source);
 		unsampled_sample(&source->unsampled, record->id.time);
 		break;
@@ -646,14 +643,11 @@ struct sampler_stats sampler_stats(const struct sampler *sampler)
 {
 	struct sampler_stats stats = sampler->stats;
 
-	stats.cpus = sampler->nr_cpus;
-	stats.has_kernel = !sampler->no_kernel;
 	for (size_t i = 0; i < sampler->nr_sources; i++) {
 		const struct source *source = &sampler->sources[i];
 
 		if (source->fd < 0)
 			continue;
-		stats.fds++;
 		stats.ring_bytes += source->ring.size;
 		*(source->sampled ? &stats.lost : &stats.lost_records) += source_lost(sampler, source);
 		stats.unsampled += source->unsampled.nr;

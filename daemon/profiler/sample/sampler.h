@@ -28,13 +28,12 @@ struct sampler;
 uint64_t sampled_event_period(const struct sampled_event *event);
 
 struct sampler_stats {
-	uint64_t samples, records; /* taken from the rings; records: side-band */
-	uint64_t lost;		   /* samples that the kernel had no room for, or that made no sense */
-	uint64_t lost_records;	   /* the same of side-band */
-	uint64_t unsampled;	   /* counted by events with a period, and in no sample (unsampled.h); Linux 6.0 */
-	uint64_t throttled;	   /* times that the kernel paused an event */
-	size_t cpus, fds, ring_bytes;
-	bool has_kernel; /* call chains go into the kernel: not without CAP_PERFMON and a paranoid level above 1 */
+	uint64_t samples;      /* taken from the rings */
+	uint64_t lost;	       /* samples that the kernel had no room for, or that made no sense */
+	uint64_t lost_records; /* the same of side-band */
+	uint64_t unsampled;    /* counted by events with a period, and in no sample (unsampled.h); Linux 6.0 */
+	uint64_t throttled;    /* times that the kernel paused an event */
+	size_t ring_bytes;
 };
 
 /*

@@ -45,8 +45,8 @@ _printf_(1, 2) static void print_line(const char *format, ...)
 /* How long --check counts: long enough for groups that never run to be recognised. */
 #define CHECK_NS 200000000U
 
-/* How long it waits for the profiler. */
-#define PROFILES_NS (5 * (uint64_t)NS_PER_S)
+/* In µs: how long the loop may wait for something to happen before the time is looked at. */
+#define LOOK_AGAIN_US 500000U
 
 /* And for how long a cgroup that could not be opened may still go. */
 #define REMOVAL_NS 500000000U
@@ -332,13 +332,12 @@ static void print_unused(const struct config *config)
 }
 
 /* Waits until it is known whether profiles can be had. */
-static int wait_for_profiles(sd_event *loop, const struct profiles *profiles)
+static int wait_for_profiles(sd_event *loop, struct profiles *profiles)
 {
-	uint64_t end = clock_monotonic_ns() + PROFILES_NS;
 	int r = 0;
 
-	while (r >= 0 && !profiles_are_settled(profiles) && clock_monotonic_ns() < end)
-		r = sd_event_run(loop, PROFILES_NS / NS_PER_US / 10);
+	while (r >= 0 && !profiles_have_started(profiles))
+		r = sd_event_run(loop, LOOK_AGAIN_US);
 	return r;
 }
 

@@ -33,8 +33,7 @@ struct service {
 	struct world *world;
 	struct profiler_keeper *keeper;
 	struct profiles *profiles;
-	bool is_ready;	   /* systemd knows it */
-	uint64_t ready_by; /* CLOCK_MONOTONIC ns: without the profiler, if need be */
+	bool is_ready; /* systemd knows it */
 	struct listener *listener;
 	struct schedule *schedule;
 	struct windowed_max lag, cpu; /* ns a turn of the loop; ns of its CPU time */
@@ -350,9 +349,7 @@ static int start_service(struct service *service, const struct options *options,
 /* Tells systemd that it is ready, when samples are taken as well. */
 static void note_ready(struct service *service)
 {
-	if (service->is_ready)
-		return;
-	if (!profiles_are_settled(service->profiles) && clock_monotonic_ns() < service->ready_by)
+	if (service->is_ready || !profiles_have_started(service->profiles))
 		return;
 	if (!profiles_are_settled(service->profiles))
 		log_warning("ready without the profiler, which has not opened its rings: %s",
@@ -385,7 +382,6 @@ static int run_loop(struct service *service)
 {
 	int r = 0;
 
-	service->ready_by = clock_monotonic_ns() + PROFILES_START_NS;
 	note_ready(service);
 	while (r >= 0 && sd_event_get_state(service->loop) != SD_EVENT_FINISHED)
 		r = run_turn(service);

@@ -3,15 +3,13 @@
 #include "service/persist/fd-parcel.h"
 
 #include "base/util/cleanup.h"
+#include "base/util/rights.h"
 
 #include <errno.h>
-#include <stdalign.h>
-#include <string.h>
-#include <sys/socket.h>
 
 /* The message has one byte of data: an empty one could not be told from the end of file. */
 union control {
-	alignas(struct cmsghdr) char room[CMSG_SPACE(FD_PARCEL_MAX * sizeof(int))];
+	RIGHTS_ROOM(FD_PARCEL_MAX);
 };
 
 int fd_parcel_new(const int *fds, size_t nr)
@@ -20,13 +18,7 @@ int fd_parcel_new(const int *fds, size_t nr)
 	union control control = {};
 	char byte = 0;
 	struct iovec data = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov = &data,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = CMSG_SPACE(nr * sizeof(int)),
-	};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
 	int pair[2];
 
 	if (nr == 0 || nr > FD_PARCEL_MAX)
@@ -35,10 +27,7 @@ int fd_parcel_new(const int *fds, size_t nr)
 		return -errno;
 	to = pair[0];
 	from = pair[1];
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(nr * sizeof(int));
-	memcpy(CMSG_DATA(header), fds, nr * sizeof(int));
+	rights_put(&message, control.room, fds, nr);
 	if (sendmsg(to, &message, MSG_NOSIGNAL) < 0)
 		return -errno;
 	return steal_fd(&from);
@@ -55,17 +44,9 @@ int fd_parcel_peek(int socket, int fds[static FD_PARCEL_MAX], bool *ret_whole)
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
-	struct cmsghdr *header;
-	size_t nr = 0;
 
 	if (recvmsg(socket, &message, MSG_PEEK | MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
 		return -errno;
 	*ret_whole = !(message.msg_flags & MSG_CTRUNC);
-	for (header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
-		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-			continue;
-		nr = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(header), nr * sizeof(int));
-	}
-	return (int)nr;
+	return (int)rights_take(&message, fds);
 }

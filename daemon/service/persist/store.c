@@ -2,6 +2,7 @@
 
 #include "service/persist/store.h"
 
+#include "base/host/boot-id.h"
 #include "base/host/privilege.h"
 #include "base/host/procfs.h"
 #include "base/util/clock.h"
@@ -56,7 +57,7 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 		return -ENOMEM;
 	store->memory[0] = store->memory[1] = store->claim = store->samples = -1;
 	store->has_fd_store = has_fd_store;
-	store->boot_id = image_boot_id(OWN_PROCFS);
+	store->boot_id = boot_id_read();
 	if (!store->boot_id || fd_store_new(&store->events) < 0)
 		return -ENOMEM;
 	store->state_folder = state_directory ? strdup(state_directory) : NULL;

@@ -2,16 +2,17 @@
 
 #include "service/profiles/profiler-keeper.h"
 
+#include "base/util/channel.h"
 #include "base/util/child.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
+#include "base/util/rights.h"
 #include "profiler/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdalign.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,8 +27,6 @@
 
 /* The keeper's socket to the daemon has the number that the profiler's will have. */
 #define KEEPER_FD_DAEMON PROFILER_FD_DAEMON
-
-#define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
 
 struct start_message {
 	uint64_t number;
@@ -44,7 +43,7 @@ enum {
 };
 
 union control {
-	alignas(struct cmsghdr) char room[CMSG_SPACE(NR_SENT * sizeof(int))];
+	RIGHTS_ROOM(NR_SENT);
 };
 
 struct profiler_keeper {
@@ -55,16 +54,6 @@ struct profiler_keeper {
 
 /* --- in the profiler, up to its exec */
 
-/* Where memory is short, the kernel ends the profiler rather than the daemon. A process may always raise this of its
- * own; it fails where the process is not dumpable. */
-static void offer_to_oom_killer(void)
-{
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	(void)write_all(fd, "500", 3);
-	(void)safe_close(fd);
-}
-
 _Noreturn static void become_profiler(pid_t keeper, int socket, int error_pipe, const char *const argv[])
 {
 	int error;
@@ -73,7 +62,7 @@ _Noreturn static void become_profiler(pid_t keeper, int socket, int error_pipe, 
 	/* The keeper may have ended before that. */
 	if (getppid() != keeper)
 		_exit(EXIT_FAILURE);
-	offer_to_oom_killer();
+	child_offer_to_oom_killer("500");
 	if (dup2(socket, PROFILER_FD_DAEMON) >= 0) {
 		child_close_files(PROFILER_FD_END, error_pipe);
 		(void)execve("/proc/self/exe", (char *const *)argv, environ);
@@ -112,11 +101,11 @@ static pid_t fork_profiler(int socket, const char *const argv[])
 static pid_t start_profiler(int ret_fds[static NR_SENT], const char *const argv[])
 {
 	_cleanup_(closep) int socket = -1, other = -1;
-	int pair[2], pidfd;
+	int pair[2], pidfd, r = channel_pair(pair);
 	pid_t pid;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	socket = pair[0];
 	other = pair[1];
 	pid = fork_profiler(other, argv);
@@ -141,17 +130,9 @@ static void send_message(struct start_message message, const int fds[static NR_S
 	union control control = {};
 	struct iovec data = { .iov_base = &message, .iov_len = sizeof(message) };
 	struct msghdr packet = { .msg_iov = &data, .msg_iovlen = 1 };
-	struct cmsghdr *header;
 
-	if (message.error == 0) {
-		packet.msg_control = &control;
-		packet.msg_controllen = sizeof(control);
-		header = CMSG_FIRSTHDR(&packet);
-		header->cmsg_level = SOL_SOCKET;
-		header->cmsg_type = SCM_RIGHTS;
-		header->cmsg_len = CMSG_LEN(NR_SENT * sizeof(int));
-		memcpy(CMSG_DATA(header), fds, NR_SENT * sizeof(int));
-	}
+	if (message.error == 0)
+		rights_put(&packet, control.room, fds, NR_SENT);
 	(void)sendmsg(KEEPER_FD_DAEMON, &packet, MSG_NOSIGNAL);
 }
 
@@ -248,13 +229,14 @@ int profiler_keeper_start(struct profiler_keeper **ret, const char *const argv[]
 {
 	_cleanup_(profiler_keeper_freep) struct profiler_keeper *keeper = calloc(1, sizeof(*keeper));
 	_cleanup_(closep) int other = -1;
-	int pair[2];
+	int pair[2], r;
 
 	if (!keeper)
 		return reason_set(why, -ENOMEM, "there is no memory for the profiler's keeper");
 	keeper->socket = keeper->pidfd = -1;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-		return reason_set(why, -errno, "the profiler's keeper gets no socket: %s", strerror(errno));
+	r = channel_pair(pair);
+	if (r < 0)
+		return reason_set(why, r, "the profiler's keeper gets no socket: %s", strerror(-r));
 	keeper->socket = pair[0];
 	other = pair[1];
 	/* The keeper waits until the daemon takes a message. */
@@ -293,19 +275,6 @@ int profiler_keeper_fd(const struct profiler_keeper *keeper)
 	return keeper->socket;
 }
 
-/* Takes the descriptors of a message; at most NR_SENT have room. Returns their number. */
-static size_t take_descriptors(struct msghdr *packet, int fds[static NR_SENT])
-{
-	const struct cmsghdr *header = CMSG_FIRSTHDR(packet);
-	size_t nr;
-
-	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-		return 0;
-	nr = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(fds, CMSG_DATA(header), nr * sizeof(int));
-	return nr;
-}
-
 int profiler_keeper_receive(struct profiler_keeper *keeper, struct profiler_start *ret, struct reason *why)
 {
 	_cleanup_(closep) int socket = -1, pidfd = -1;
@@ -325,7 +294,7 @@ int profiler_keeper_receive(struct profiler_keeper *keeper, struct profiler_star
 	if (n < 0)
 		return errno == EAGAIN ? -EAGAIN :
 					 reason_set(why, -errno, "the profiler's keeper: %s", strerror(errno));
-	nr = take_descriptors(&packet, fds);
+	nr = rights_take(&packet, fds);
 	socket = fds[SENT_SOCKET];
 	pidfd = fds[SENT_PIDFD];
 	if (n == 0)

@@ -39,6 +39,7 @@ static void kill_profiler(struct profiler_link *link)
 		(void)syscall(SYS_pidfd_send_signal, link->pidfd, SIGKILL, NULL, 0);
 }
 
+static const char started[] = "the profiler is being started";
 static const char restarted[] = "the profiler has ended, and is being started again";
 
 /* why: a sentence on why there is no profiler now. */
@@ -98,7 +99,7 @@ static int on_messages(sd_event_source *source, int fd, uint32_t revents, void *
 	(void)revents;
 	if (is_passing(r)) {
 		link->user.missed(link->user.userdata, strerror(-r));
-		/* What is short may be so for a while: until the next ping. */
+		/* Memory or files may be short for a while: the next ping begins again. */
 		return sd_event_source_set_io_events(source, 0);
 	}
 	if (r >= 0)
@@ -154,7 +155,7 @@ static int begin_connection(struct profiler_link *link, const struct profiler_st
 		return r;
 	}
 	link->pings = 0;
-	link->problem.text[0] = '\0';
+	reason_set(&link->problem, 0, "%s", started);
 	r = sd_event_add_io(link->loop, &link->messages, channel_fd(link->channel), EPOLLIN, on_messages, link);
 	if (r < 0) {
 		kill_profiler(link);
@@ -221,7 +222,7 @@ int profiler_link_new(struct profiler_link **ret, sd_event *loop, struct profile
 	link->pidfd = -1;
 	reason_set(
 		&link->problem, 0, "%s",
-		keeper ? "the profiler is being started" :
+		keeper ? started :
 			 "no process can be started for the profiler: the log has more; restart perfmond for profiles");
 	r = keeper ? sd_event_add_io(loop, &link->starts_source, profiler_keeper_fd(keeper), EPOLLIN, on_start, link) :
 		     0;

@@ -36,7 +36,7 @@ DEFINE_CLEANUP(struct profiler_link *, profiler_link_free)
 bool profiler_link_is_up(const struct profiler_link *link);
 /* How often one was started again. */
 uint64_t profiler_link_restarts(const struct profiler_link *link);
-/* Why there is none, a sentence; "": there is one. */
+/* Why there is none, or, as long as it has said nothing, that it is being started. */
 const char *profiler_link_problem(const struct profiler_link *link);
 
 /* number: of a question. fd: goes along, borrowed; or -1. -EAGAIN: there is no profiler; -ENOBUFS: it does not read;

@@ -13,6 +13,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* So long the first profiler may take to open its rings. */
+#define START_NS (5 * (uint64_t)NS_PER_S)
+
 /* Bytes of a state: far more than it takes. */
 #define STATE_MAX ((size_t)1 << 20)
 
@@ -35,7 +38,7 @@ struct profiles {
 	struct profiler_state state; /* as it was told last; no problem: never */
 	struct profiler_stats past;  /* the sums of profilers before: counters alone */
 	bool is_started;	     /* the first profiler has settled, or … */
-	uint64_t start_by;	     /* … it is this time, CLOCK_MONOTONIC ns */
+	uint64_t start_by;	     /* … it is this time, CLOCK_MONOTONIC ns; 0: nobody has waited for it */
 
 	/* The question that is asked. */
 	uint64_t asked, nr_asked; /* its number, or 0; of all so far */
@@ -52,7 +55,6 @@ struct profiles {
 	bool is_leaving;
 };
 
-static const char starting[] = "the profiler is being started";
 static const char no_profiles[] = "nothing is profiled: set \"enabled = yes\" in the section [profiles] of the config";
 
 /* --- what the profiler is told */
@@ -375,12 +377,6 @@ static const char *sampled_event_of(const struct config_capture *config)
 	return config->event.text && *config->event.text ? config->event.text : PROFILE_CPU_CLOCK;
 }
 
-/* Why there is no state of the profiler's. */
-static const char *why_no_state(const struct profiles *profiles)
-{
-	return profiler_link_is_up(profiles->link) ? starting : profiler_link_problem(profiles->link);
-}
-
 /* Why captures can't be made; NULL: they can. */
 static const char *why_no_captures(const struct profiles *profiles)
 {
@@ -389,7 +385,7 @@ static const char *why_no_captures(const struct profiles *profiles)
 	if (profiles->rules_problem)
 		return profiles->rules_problem;
 	if (!profiles->state.problem)
-		return why_no_state(profiles);
+		return profiler_link_problem(profiles->link);
 	return profiles->state.is_on ? NULL : profiles->state.problem;
 }
 
@@ -524,19 +520,22 @@ static bool is_kept(const void *userdata, const char *id)
 	return false;
 }
 
-/* What comes in the first moments of each start is not told of each rule. */
-static bool is_starting(struct profiles *profiles)
+bool profiles_have_started(struct profiles *profiles)
 {
-	if (!profiles->is_started)
-		profiles->is_started = profiles_are_settled(profiles) || clock_monotonic_ns() >= profiles->start_by;
-	return !profiles->is_started;
+	uint64_t now = clock_monotonic_ns();
+
+	if (!profiles->start_by)
+		profiles->start_by = now + START_NS;
+	profiles->is_started |= profiles_are_settled(profiles) || now >= profiles->start_by;
+	return profiles->is_started;
 }
 
 void profiles_tick(struct profiles *profiles)
 {
 	if (profiles->state.problem && profiles->state.orders == profiles->nr_orders)
 		capture_values_trim(&profiles->values, is_kept, &profiles->state);
-	if (profiles->rules.nr && !is_starting(profiles))
+	/* The first moments of each start are not told of each rule. */
+	if (profiles->rules.nr && profiles_have_started(profiles))
 		capture_rules_tick(&profiles->rules, world_session(profiles->world), clock_monotonic_ns(),
 				   why_no_captures(profiles), order_capture, profiles);
 	capture_values_take(&profiles->values, world_history(profiles->world));
@@ -573,7 +572,7 @@ const char *profiles_problem(const struct profiles *profiles)
 		return "";
 	if (profiles->rules_problem)
 		return profiles->rules_problem;
-	return profiles->state.problem ?: why_no_state(profiles);
+	return profiles->state.problem ?: profiler_link_problem(profiles->link);
 }
 
 size_t profiles_nr_lost(const struct profiles *profiles)
@@ -638,7 +637,6 @@ int profiles_new(struct profiles **ret, sd_event *loop, struct world *world, str
 		return -ENOMEM;
 	profiles->world = world;
 	profiles->sampled = sampled;
-	profiles->start_by = clock_monotonic_ns() + PROFILES_START_NS;
 	r = async_close_new(&profiles->closer);
 	if (r == 0)
 		r = profiler_link_new(&profiles->link, loop, keeper, &user);

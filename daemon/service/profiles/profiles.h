@@ -7,7 +7,6 @@
  * there is no profiler, or it has just ended, everything is told again to the next one.
  */
 
-#include "base/util/clock.h"
 #include "counting/alarm/capture-values.h"
 #include "counting/world/world.h"
 #include "profiler/protocol.h"
@@ -15,9 +14,6 @@
 #include "web/api/source.h"
 
 #include <systemd/sd-event.h>
-
-/* So long the first profiler may take to open its rings: until then it is no news that it has not. */
-#define PROFILES_START_NS (5 * (uint64_t)NS_PER_S)
 
 struct profiles;
 
@@ -50,6 +46,8 @@ void profiles_cancel(struct profiles *profiles);
 
 /* Has the profiler opened its rings, or found out that it can't; or are profiles off? */
 bool profiles_are_settled(const struct profiles *profiles);
+/* The same, or has the first profiler had five seconds for it since this was first asked? Others do without it then. */
+bool profiles_have_started(struct profiles *profiles);
 /* Is something sampled? */
 bool profiles_are_on(const struct profiles *profiles);
 /* Why events are not sampled although they should be, or there is no profiler; "": nothing is wrong. */
