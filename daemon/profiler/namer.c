@@ -12,23 +12,17 @@
 #define NAMING_BURST_NS (2 * (int64_t)NS_PER_S)
 #define NAMING_SHARE 1000
 
-/* The kernel's list is read as a whole, so a pause of so many times the CPU time of the last reading lets more places
- * come together for the next one. */
-#define NAMING_PAUSE 10
-
 struct namer {
 	struct resolver *resolver;
 	struct archive_request request; /* the resolver's work, if it is busy */
 	uint64_t offsets[RESOLVER_PLACES];
-	bool asked_kernel;
-	int64_t left_ns;     /* CPU time that may still be taken */
-	uint64_t credited;   /* CLOCK_MONOTONIC ns: when it was last given more */
-	uint64_t kernel_due; /* the kernel's list is not read again before */
+	int64_t left_ns;   /* CPU time that may still be taken */
+	uint64_t credited; /* CLOCK_MONOTONIC ns: when it was last given more */
 };
 
-int namer_new(struct namer **ret, const char *procfs, const char *kallsyms)
+int namer_new(struct namer **ret, const char *procfs)
 {
-	const struct resolver_roots roots = { .proc = procfs, .debug = "/usr/lib/debug", .kallsyms = kallsyms };
+	const struct resolver_roots roots = { .proc = procfs, .debug = "/usr/lib/debug" };
 	_cleanup_(namer_freep) struct namer *namer = calloc(1, sizeof(*namer));
 	int r;
 
@@ -74,7 +68,7 @@ static void credit_naming(struct namer *namer, uint64_t now)
 		namer->left_ns = NAMING_BURST_NS;
 }
 
-static void take_answers(struct namer *namer, struct archive *archive, struct kernel_functions *kernel)
+static void take_answers(struct namer *namer, struct archive *archive)
 {
 	for (size_t i = 0; i < namer->request.nr; i++) {
 		struct resolver_answer answer;
@@ -82,10 +76,6 @@ static void take_answers(struct namer *namer, struct archive *archive, struct ke
 
 		archive_answer(archive, &namer->request, namer->offsets[i], naming, answer.name,
 			       answer.end ? namer->offsets[i] - answer.start : 0);
-		if (namer->asked_kernel && answer.name)
-			kernel_functions_put(kernel, answer.start, answer.end, answer.name);
-		if (naming == NAMING_KERNEL || naming == NAMING_NO_KALLSYMS)
-			kernel->hidden = naming;
 	}
 	namer->request.nr = 0;
 	resolver_forget(namer->resolver);
@@ -98,24 +88,44 @@ static int compare_offsets(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void ask_next(struct namer *namer, struct archive *archive, const struct processes *processes, uint64_t now)
+/* Those of samples are named when they are taken (profiler/stack/places.h). Others come with the samples over a
+ * restart. */
+static void name_in_kernel(struct namer *namer, struct archive *archive, struct kernel_functions *kernel)
+{
+	for (size_t i = 0; i < namer->request.nr; i++) {
+		uint64_t address = namer->offsets[i];
+		const struct kernel_function *function = kernel_functions_find(kernel, address);
+
+		if (function)
+			archive_answer(archive, &namer->request, address, NAMING_NAMED, function->name,
+				       address - function->start);
+		else
+			archive_answer(archive, &namer->request, address,
+				       kernel->list ? NAMING_NO_SYMBOL : kernel->hidden, NULL, 0);
+	}
+	namer->request.nr = 0;
+}
+
+static void ask_next(struct namer *namer, struct archive *archive, const struct processes *processes,
+		     struct kernel_functions *kernel)
 {
 	struct archive_request *request = &namer->request;
 	const struct archive_module *module;
 	const char *path;
-	uint32_t user;
 	int r;
 
 	request->offsets = namer->offsets;
-	if (!archive_ask(archive, request, RESOLVER_PLACES, now >= namer->kernel_due))
+	if (!archive_ask(archive, request, RESOLVER_PLACES))
 		return;
 	qsort(namer->offsets, request->nr, sizeof(*namer->offsets), compare_offsets);
 	module = table_at(&archive->modules, request->module);
 	path = archive_text(archive, module->path);
-	namer->asked_kernel = strcmp(path, ARCHIVE_KERNEL) == 0;
-	user = namer->asked_kernel ? 0 : processes_user_of(processes, &module->key, path);
-	r = resolver_start(namer->resolver, path, namer->asked_kernel ? NULL : &module->key, user, namer->offsets,
-			   request->nr);
+	if (strcmp(path, ARCHIVE_KERNEL) == 0) {
+		name_in_kernel(namer, archive, kernel);
+		return;
+	}
+	r = resolver_start(namer->resolver, path, &module->key, processes_user_of(processes, &module->key, path),
+			   namer->offsets, request->nr);
 	for (size_t i = 0; r < 0 && i < request->nr; i++)
 		archive_answer(archive, request, namer->offsets[i], NAMING_FAILED, NULL, 0);
 }
@@ -123,20 +133,17 @@ static void ask_next(struct namer *namer, struct archive *archive, const struct 
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,
 		struct kernel_functions *kernel)
 {
-	uint64_t before = resolver_cpu_ns(namer->resolver), now = clock_monotonic_ns(), cost, begun;
+	uint64_t before = resolver_cpu_ns(namer->resolver), now = clock_monotonic_ns(), begun;
 
 	credit_naming(namer, now);
 	if (resolver_finish(namer->resolver)) {
-		cost = resolver_cpu_ns(namer->resolver) - before;
-		namer->left_ns -= (int64_t)cost;
-		if (namer->asked_kernel)
-			namer->kernel_due = now + cost * NAMING_PAUSE;
-		take_answers(namer, archive, kernel);
+		namer->left_ns -= (int64_t)(resolver_cpu_ns(namer->resolver) - before);
+		take_answers(namer, archive);
 	}
 	if (resolver_is_busy(namer->resolver) || namer->left_ns <= 0)
 		return;
 	/* To make a child takes time, too: the more, the more memory this process has. */
 	begun = clock_thread_ns();
-	ask_next(namer, archive, processes, now);
+	ask_next(namer, archive, processes, kernel);
 	namer->left_ns -= (int64_t)(clock_thread_ns() - begun);
 }

@@ -13,16 +13,15 @@
 
 struct namer;
 
-/* kallsyms: a list of the kernel's symbols that root has saved, or NULL; both are copied or borrowed as of
- * resolver_new(). -ENOMEM, or the error of epoll_create(2). */
-int namer_new(struct namer **ret, const char *procfs, const char *kallsyms);
+/* procfs is "/proc" but in tests. -ENOMEM, or the error of epoll_create(2). */
+int namer_new(struct namer **ret, const char *procfs);
 struct namer *namer_free(struct namer *namer);
 DEFINE_CLEANUP(struct namer *, namer_free)
 
 /* Readable when a child has ended. It stays the namer's. */
 int namer_fd(const struct namer *namer);
 
-/* Takes names that were found, also into the kernel's functions, and looks for others. */
+/* Takes names that were found, and looks for others: the kernel's at once. */
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,
 		struct kernel_functions *kernel);
 

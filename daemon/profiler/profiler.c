@@ -242,7 +242,7 @@ static int make_parts(struct profiler *profiler)
 	if (r == 0)
 		r = cgroup_names_new(&profiler->cgroups);
 	if (r == 0)
-		r = namer_new(&profiler->namer, profiler->procfs, profiler->kallsyms);
+		r = namer_new(&profiler->namer, profiler->procfs);
 	if (r == 0)
 		r = watch_fd(profiler, namer_fd(profiler->namer));
 	return r;
@@ -416,10 +416,14 @@ int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 	profiler_settings_release(&profiler->settings);
 	profiler->settings = steal_struct(*settings);
 	profiler->filter = filter_of(&profiler->settings);
-	kernel_functions_forget(&profiler->kernel); /* modules may be others, and what is hidden too */
 	if (!profiler->drained)
 		profiler->drained = profiler->settings.sampled;
 	profiler_reopen(profiler);
+	/* Permission to read the list may have come or gone. It takes long: the rings are open again. */
+	if (profiler->settings.nr_events)
+		kernel_functions_read(&profiler->kernel, profiler->procfs, profiler->kallsyms);
+	else
+		kernel_functions_forget(&profiler->kernel);
 	return 0;
 }
 
@@ -586,6 +590,7 @@ static void tidy(struct profiler *profiler, uint64_t now)
 		processes_note_lost(profiler->processes);
 	profiler->lost_records = lost;
 	processes_tidy(profiler->processes, now);
+	kernel_functions_follow(&profiler->kernel, profiler->procfs, profiler->kallsyms);
 	profiler->tidied = now;
 }
 

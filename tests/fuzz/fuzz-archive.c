@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	ask(archive, "clock");
 	repeat(archive, &past);
-	while (archive_ask(archive, &request, 16, true))
+	while (archive_ask(archive, &request, 16))
 		;
 	while (archive_drop_oldest(archive))
 		ask(archive, "clock");

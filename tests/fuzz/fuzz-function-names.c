@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* ELF files, and lists of the kernel's symbols: whatever is in one, each place has a name or a reason. */
+/* ELF files: whatever is in one, each place has a name or a reason. */
 
 #include "fuzz.h"
 
 #include "base/util/cleanup.h"
-#include "profiler/naming/kernel-names.h"
+#include "profiler/naming/function-names.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -47,36 +47,8 @@ static void fuzz_file(const uint8_t *data, size_t size)
 		CHECK(places[i].naming != NAMING_OTHER_FILE);
 }
 
-static void fuzz_list(const uint8_t *data, size_t size)
-{
-	static char room[4][FUNCTION_NAME_MAX];
-	struct function_place places[4] = {
-		{ .offset = 0 }, { .offset = 5 }, { .offset = 0x1000 }, { .offset = UINT64_MAX }
-	};
-	const char *text = (const char *)data;
-
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-		places[i].naming = NAMING_NO_SYMBOL;
-	while (size) {
-		const char *end = memchr(text, '\n', size);
-		size_t length = end ? (size_t)(end - text) + 1 : size;
-
-		(void)kernel_names_take(places, ARRAY_SIZE(places), room, text, length);
-		text += length;
-		size -= length;
-	}
-	kernel_names_settle(places, ARRAY_SIZE(places), room);
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		CHECK(places[i].start <= places[i].offset);
-		CHECK(!places[i].name || strlen(places[i].name) < FUNCTION_NAME_MAX);
-	}
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (size && data[0] == 0x7f)
-		fuzz_file(data, size);
-	else
-		fuzz_list(data, size);
+	fuzz_file(data, size);
 	return 0;
 }

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* KSYM_NAME_LEN of Linux 6.1, with the NUL; a line has an address and a module's name besides. */
-#define SYMBOL_MAX 512
-#define LINE_SIZE 1024
+/* A line has an address and a module's name besides. */
+#define LINE_SIZE (2 * KALLSYMS_NAME_MAX)
+#define READ_SIZE (64 << 10)
 
 struct symbol {
 	const char *name;
@@ -32,67 +32,70 @@ bool kallsyms_is_name(const char *name)
 
 	while (isalnum((unsigned char)name[n]) || (name[n] && strchr("_.$", name[n])))
 		n++;
-	return n > 0 && n < SYMBOL_MAX && !name[n] && !isdigit((unsigned char)name[0]);
+	return n > 0 && n < KALLSYMS_NAME_MAX && !name[n] && !isdigit((unsigned char)name[0]);
 }
 
-/* Hands over each line. */
-static int read_lines(const char *path, void (*take)(void *userdata, const char *line), void *userdata)
+/* False: the line is malformed. */
+static bool parse_line(const char *text, struct kallsyms_line *ret)
+{
+	char *end;
+
+	*ret = (struct kallsyms_line){ .text = text, .address = strtoull(text, &end, 16) };
+	if (end == text || end[0] != ' ' || !isalpha((unsigned char)end[1]) || end[2] != ' ')
+		return false;
+	ret->type = end[1];
+	ret->name = end + strlen(" T ");
+	ret->name_length = strcspn(ret->name, " \t\n");
+	ret->module = ret->name + ret->name_length;
+	ret->module += strspn(ret->module, " \t\n");
+	return true;
+}
+
+int kallsyms_each(const char *path, void (*take)(void *userdata, const struct kallsyms_line *line), void *userdata)
 {
 	_cleanup_(closefilep) FILE *file = fopen(path, "re");
-	char line[LINE_SIZE];
+	char text[LINE_SIZE];
 	bool begins = true; /* a line, rather than the rest of one that was too long */
 
 	if (!file)
 		return -errno;
-	while (fgets(line, sizeof(line), file)) {
-		bool ends = strchr(line, '\n');
+	(void)setvbuf(file, NULL, _IOFBF, READ_SIZE);
+	while (fgets(text, sizeof(text), file)) {
+		bool ends = strchr(text, '\n');
+		struct kallsyms_line line;
 
-		if (begins && ends)
-			take(userdata, line);
+		if (begins && ends && parse_line(text, &line))
+			take(userdata, &line);
 		begins = ends;
 	}
 	return ferror(file) ? -EIO : 0;
 }
 
-/* Address and type of a line; returns the name, which ends before white space, or NULL: it is malformed. */
-static const char *parse_line(const char *line, uint64_t *ret_address, char *ret_type)
+bool kallsyms_is_code(const struct kallsyms_line *line)
 {
-	char *end;
-
-	*ret_address = strtoull(line, &end, 16);
-	if (end == line || end[0] != ' ' || !isalpha((unsigned char)end[1]) || end[2] != ' ')
-		return NULL;
-	*ret_type = end[1];
-	return end + strlen(" T ");
+	return strchr("tTwW", line->type);
 }
 
 /* --- finding a symbol */
 
-static void note_address(struct symbol *symbol, const char *name, size_t length, uint64_t address)
+static void note_address(struct symbol *symbol, const struct kallsyms_line *line)
 {
-	if (strncmp(symbol->name, name, length) || symbol->name[length])
+	if (strncmp(symbol->name, line->name, line->name_length) || symbol->name[line->name_length])
 		return;
-	symbol->several |= symbol->found && symbol->address != address;
+	symbol->several |= symbol->found && symbol->address != line->address;
 	symbol->found = true;
-	symbol->address = address;
+	symbol->address = line->address;
 }
 
-static void read_symbol(void *userdata, const char *line)
+static void read_symbol(void *userdata, const struct kallsyms_line *line)
 {
 	struct search *search = userdata;
-	uint64_t address;
-	char type;
-	const char *name = parse_line(line, &address, &type);
-	size_t length;
 
-	if (!name)
-		return;
-	length = strcspn(name, " \t\n");
 	search->any = true;
-	search->shown |= address != 0;
-	note_address(&search->sought, name, length, address);
-	note_address(&search->per_cpu_start, name, length, address);
-	note_address(&search->per_cpu_end, name, length, address);
+	search->shown |= line->address != 0;
+	note_address(&search->sought, line);
+	note_address(&search->per_cpu_start, line);
+	note_address(&search->per_cpu_end, line);
 }
 
 static bool is_per_cpu(const struct search *search)
@@ -109,7 +112,7 @@ int kallsyms_find(const char *path, const char *name, uint64_t *ret, struct reas
 		.per_cpu_start.name = "__per_cpu_start",
 		.per_cpu_end.name = "__per_cpu_end",
 	};
-	int r = path ? read_lines(path, read_symbol, &search) : -ENOENT;
+	int r = path ? kallsyms_each(path, read_symbol, &search) : -ENOENT;
 
 	if (r == -ENOMEM)
 		return r;
@@ -157,23 +160,21 @@ static void saving_release(struct saving *saving)
 	buf_release(&saving->list);
 }
 
-static void save_line(void *userdata, const char *line)
+static void save_line(void *userdata, const struct kallsyms_line *line)
 {
 	struct saving *saving = userdata;
-	uint64_t address;
-	char type;
 
-	if (!parse_line(line, &address, &type) || !strchr("tTwW", type))
+	if (!kallsyms_is_code(line))
 		return;
-	buf_str(&saving->list, line);
+	buf_str(&saving->list, line->text);
 	saving->nr++;
-	saving->shown |= address != 0;
+	saving->shown |= line->address != 0;
 }
 
 int kallsyms_save(const char *path, const char *file, struct reason *why)
 {
 	_cleanup_(saving_release) struct saving saving = {};
-	int r = read_lines(path, save_line, &saving);
+	int r = kallsyms_each(path, save_line, &saving);
 
 	if (r < 0)
 		return reason_set(why, r, "%s: %s", path, strerror(-r));

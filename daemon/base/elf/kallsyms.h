@@ -9,7 +9,26 @@
 #include "base/util/reason.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* KSYM_NAME_LEN of Linux 6.1, with the NUL. */
+#define KALLSYMS_NAME_MAX 512
+
+/* A line. Name and module end before white space. */
+struct kallsyms_line {
+	uint64_t address;
+	char type;
+	const char *name, *module; /* module "": the kernel itself, or no module */
+	size_t name_length;
+	const char *text; /* all of it, with its '\n' */
+};
+
+/* Hands over the lines of the file at path, but for malformed ones. The error of opening, or -EIO. */
+int kallsyms_each(const char *path, void (*take)(void *userdata, const struct kallsyms_line *line), void *userdata);
+
+/* Is the symbol code: a function, or a label in one? */
+bool kallsyms_is_code(const struct kallsyms_line *line);
 
 /* Can a function or variable of the kernel be called so? */
 bool kallsyms_is_name(const char *name);

@@ -313,10 +313,8 @@ static int put_frame(struct archive *archive, const struct archive_place *place,
 	bool new;
 	int r = table_put(&archive->frames, &frame, archive->age, budget, ret, &new);
 
-	if (r == 0 && new && place->naming == NAMING_UNTRIED) {
+	if (r == 0 && new && place->naming == NAMING_UNTRIED)
 		archive->nr_untried++;
-		archive->only_kernel = false;
-	}
 	if (r == 0 && place->name)
 		r = name_frame(archive, *ret, place->name, budget);
 	return r;
@@ -508,15 +506,8 @@ static bool is_untried(const struct archive_frame *frame)
 	return frame->last && frame->naming == NAMING_UNTRIED;
 }
 
-static bool is_of_kernel(const struct archive *archive, const struct archive_frame *frame)
-{
-	const struct archive_module *module = table_at(&archive->modules, frame->module);
-
-	return strcmp(archive_text(archive, module->path), ARCHIVE_KERNEL) == 0;
-}
-
 /* The module whose turn it is: of those with untried frames, the next one by its number. 0: none. */
-static uint32_t next_module(const struct archive *archive, bool kernel)
+static uint32_t next_module(const struct archive *archive)
 {
 	uint32_t best = 0;
 
@@ -524,25 +515,21 @@ static uint32_t next_module(const struct archive *archive, bool kernel)
 		const struct archive_frame *frame = table_at(&archive->frames, i);
 
 		/* Numbers up to the last one go behind all others. */
-		if (is_untried(frame) && (kernel || !is_of_kernel(archive, frame)) &&
-		    (!best || frame->module - archive->turn - 1 < best - archive->turn - 1))
+		if (is_untried(frame) && (!best || frame->module - archive->turn - 1 < best - archive->turn - 1))
 			best = frame->module;
 	}
 	return best;
 }
 
-bool archive_ask(struct archive *archive, struct archive_request *ret, size_t max, bool kernel)
+bool archive_ask(struct archive *archive, struct archive_request *ret, size_t max)
 {
 	bool others = false;
 
 	ret->nr = 0;
 	ret->module = archive->asked = 0;
-	if (!archive->nr_untried || (archive->only_kernel && !kernel))
+	if (!archive->nr_untried)
 		return false;
-	ret->module = archive->asked = next_module(archive, kernel);
-	archive->only_kernel = !ret->module && !kernel;
-	if (archive->only_kernel)
-		return false;
+	ret->module = archive->asked = next_module(archive);
 	if (ret->module)
 		archive->turn = ret->module;
 	for (uint32_t i = 1; i < archive->frames.nr; i++) {

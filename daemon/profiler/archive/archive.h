@@ -89,7 +89,6 @@ struct archive {
 	size_t text_bytes, sample_bytes;
 	uint64_t keys[2];    /* of the texts' hashes */
 	uint32_t nr_untried; /* frames that were added since all were looked through */
-	bool only_kernel;    /* … of which none but the kernel's are untried */
 	uint32_t asked;	     /* module of the last request, which keeps its number; 0: none */
 	uint32_t turn;	     /* module of the last request that there was */
 	uint64_t sweeps;     /* times that numbers of entries were given up */
@@ -167,8 +166,8 @@ struct archive_request {
 };
 
 /* Fills in the frames of a module that are untried, at most max of them, and marks them as asked; false: there are
- * none. Modules take turns. The request before it is over. kernel: those of the kernel may be asked for. */
-bool archive_ask(struct archive *archive, struct archive_request *ret, size_t max, bool kernel);
+ * none. Modules take turns. The request before it is over. */
+bool archive_ask(struct archive *archive, struct archive_request *ret, size_t max);
 
 /* A frame gets its name: NULL, or a text that is valid UTF-8; behind: bytes from the start of its function to the
  * offset, or 0. */

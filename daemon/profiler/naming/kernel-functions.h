@@ -2,17 +2,19 @@
 #pragma once
 
 /*
- * Functions of the kernel that were looked up, by address, so that other places in them need not be: the kernel's list
- * has a hundred thousand symbols, and reading it takes tens of milliseconds. Bounded: when it is full, it begins anew.
+ * Which function of the kernel is at an address: those that were asked for before, and code that the kernel has made or
+ * loaded since (BPF programs), then the list of all (kernel-list.h). The list is read again when modules have come or
+ * gone.
  */
 
 #include "base/util/cleanup.h"
-#include "profiler/naming/naming.h"
+#include "profiler/naming/kernel-list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* When there are so many, they are forgotten. */
 #define KERNEL_FUNCTIONS_MAX 8192
 
 struct kernel_function {
@@ -23,14 +25,23 @@ struct kernel_function {
 struct kernel_functions {
 	struct kernel_function *items; /* by start; none overlaps another */
 	size_t nr, cap;
-	enum naming hidden; /* why the kernel's list can't be used; 0: it can */
+	struct kernel_list *list; /* or NULL */
+	enum naming hidden;	  /* why there is no list; NAMING_NAMED: there is one */
+	unsigned long modules;	  /* a checksum of the modules that were loaded then */
+	bool is_stale;		  /* code that was loaded since is missing */
 };
 
 /* Zeroed, it is empty. */
 void kernel_functions_forget(struct kernel_functions *functions);
 
-/* The function at an address, or NULL. */
-const struct kernel_function *kernel_functions_find(const struct kernel_functions *functions, uint64_t address);
+/* Reads the list anew, and forgets all others. procfs: "/proc" but in tests; saved: a list that root has saved, which
+ * counts where that of procfs shows no addresses, or NULL. */
+void kernel_functions_read(struct kernel_functions *functions, const char *procfs, const char *saved);
+/* The same, if modules have come or gone. */
+void kernel_functions_follow(struct kernel_functions *functions, const char *procfs, const char *saved);
+
+/* The function at an address, until the next call; NULL: there is none. */
+const struct kernel_function *kernel_functions_find(struct kernel_functions *functions, uint64_t address);
 
 /* Takes the place of those it overlaps. Without memory, or with an end before its start, it is left out. */
 void kernel_functions_put(struct kernel_functions *functions, uint64_t start, uint64_t end, const char *name);

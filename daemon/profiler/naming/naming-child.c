@@ -3,7 +3,6 @@
 #include "profiler/naming/naming-child.h"
 
 #include "base/util/helper.h"
-#include "profiler/naming/kernel-names.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -183,64 +182,6 @@ _Noreturn static void name_in_vdso(struct child *child)
 	helper_exit();
 }
 
-/* --- the kernel */
-
-/* Hands over the whole lines of `text`, and moves the rest to its front; returns the rest's length. */
-static size_t take_lines(struct child *child, char *text, size_t length, bool *shown)
-{
-	size_t at = 0;
-	char *end;
-
-	while ((end = memchr(text + at, '\n', length - at))) {
-		*shown |= kernel_names_take(child->places, child->nr, child->answers->names, text + at,
-					    (size_t)(end - text) - at + 1);
-		at = (size_t)(end - text) + 1;
-	}
-	memmove(text, text + at, length - at);
-	return length - at;
-}
-
-/* False: it shows no addresses, which the first lines tell. */
-static bool take_list(struct child *child, int fd)
-{
-	bool shown = false;
-	char text[8192];
-	size_t length = 0;
-	ssize_t n;
-
-	while ((n = read(fd, text + length, sizeof(text) - length)) > 0) {
-		length = take_lines(child, text, length + (size_t)n, &shown);
-		if (!shown)
-			return false;
-		if (length == sizeof(text)) /* no line is that long */
-			length = 0;
-	}
-	return shown;
-}
-
-_Noreturn static void name_in_kernel(struct child *child)
-{
-	int fds[ARRAY_SIZE(child->files->kernel)];
-	bool any = false, shown = false;
-
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = child->files->kernel[i][0] ? open(child->files->kernel[i], O_RDONLY | O_CLOEXEC) : -1;
-		any |= fds[i] >= 0;
-	}
-	if (!any)
-		end_with(child, NAMING_NO_KALLSYMS);
-	helper_seal();
-	for (size_t i = 0; i < child->nr; i++)
-		child->places[i].naming = NAMING_NO_SYMBOL;
-	for (size_t i = 0; i < ARRAY_SIZE(fds) && !shown; i++)
-		shown = fds[i] >= 0 && take_list(child, fds[i]);
-	if (!shown)
-		end_with(child, NAMING_KERNEL);
-	kernel_names_settle(child->places, child->nr, child->answers->names);
-	write_answers(child);
-	helper_exit();
-}
-
 _Noreturn void naming_child_run(struct naming_answers *answers, const struct naming_files *files,
 				const struct module_key *key, const uint64_t *offsets, size_t nr)
 {
@@ -248,8 +189,6 @@ _Noreturn void naming_child_run(struct naming_answers *answers, const struct nam
 
 	for (size_t i = 0; i < nr; i++)
 		child.places[i].offset = offsets[i];
-	if (!key)
-		name_in_kernel(&child);
 	if (files->vdso)
 		name_in_vdso(&child);
 	name_in_file(&child);

@@ -23,9 +23,8 @@ struct naming_files {
 	char files[NAMING_FILES][PATH_MAX];
 	char by_build_id[PATH_MAX];
 	char by_link[NAMING_LINK_FILES][PATH_MAX];
-	bool linked;		  /* by_link are known; without any of them there is nothing to do */
-	bool vdso;		  /* in place of all files: MODULE_VDSO */
-	char kernel[2][PATH_MAX]; /* lists of the kernel's symbols, by preference */
+	bool linked; /* by_link are known; without any of them there is nothing to do */
+	bool vdso;   /* in place of all files: MODULE_VDSO */
 };
 
 /* Shared by the two: the child writes, the daemon reads when the child has ended. */
@@ -36,6 +35,6 @@ struct naming_answers {
 	char link[NAME_MAX + 1]; /* a file of debug symbols, of this name, might have more; "": none */
 };
 
-/* Names the places of a file, or of the kernel (key == NULL). */
+/* Names the places of a file. */
 _Noreturn void naming_child_run(struct naming_answers *answers, const struct naming_files *files,
 				const struct module_key *key, const uint64_t *offsets, size_t nr);

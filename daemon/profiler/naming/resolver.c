@@ -15,14 +15,13 @@
 _Static_assert(NAMING_LINK_FILES == DEBUG_LINK_PATHS, "the child is given all of them");
 
 struct resolver {
-	char *proc, *debug, *kallsyms;
+	char *proc, *debug;
 	struct helper helper;
 	struct naming_answers *answers;
 
 	/* The question. */
 	struct naming_files files;
 	struct module_key key;
-	bool of_kernel;
 	uint64_t offsets[RESOLVER_PLACES];
 	size_t nr;
 };
@@ -40,11 +39,10 @@ int resolver_new(struct resolver **ret, const struct resolver_roots *roots)
 		return r;
 	resolver->proc = strdup(roots->proc);
 	resolver->debug = strdup(roots->debug);
-	resolver->kallsyms = strdup(roots->kallsyms ? roots->kallsyms : "");
 	memory = mmap(NULL, sizeof(*resolver->answers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory != MAP_FAILED)
 		resolver->answers = memory;
-	if (!resolver->answers || !resolver->proc || !resolver->debug || !resolver->kallsyms)
+	if (!resolver->answers || !resolver->proc || !resolver->debug)
 		return -ENOMEM;
 	*ret = steal_ptr(resolver);
 	return 0;
@@ -59,7 +57,6 @@ struct resolver *resolver_free(struct resolver *resolver)
 		(void)munmap(resolver->answers, sizeof(*resolver->answers));
 	free(resolver->proc);
 	free(resolver->debug);
-	free(resolver->kallsyms);
 	free(resolver);
 	return NULL;
 }
@@ -99,11 +96,6 @@ static void find_files(struct resolver *resolver, const char *path, uint32_t use
 	struct naming_files *files = &resolver->files;
 
 	memset(files, 0, sizeof(*files));
-	if (resolver->of_kernel) {
-		set_path(files->kernel[0], "%s/kallsyms", resolver->proc);
-		set_path(files->kernel[1], "%s", resolver->kallsyms);
-		return;
-	}
 	files->vdso = strcmp(path, MODULE_VDSO) == 0;
 	set_path(files->files[0], "%s", path);
 	if (user && path[0] == '/')
@@ -115,8 +107,7 @@ static void run_child(void *userdata)
 {
 	const struct resolver *resolver = userdata;
 
-	naming_child_run(resolver->answers, &resolver->files, resolver->of_kernel ? NULL : &resolver->key,
-			 resolver->offsets, resolver->nr);
+	naming_child_run(resolver->answers, &resolver->files, &resolver->key, resolver->offsets, resolver->nr);
 }
 
 static int start_child(struct resolver *resolver)
@@ -132,8 +123,7 @@ int resolver_start(struct resolver *resolver, const char *path, const struct mod
 		return -EBUSY;
 	resolver->nr = nr < RESOLVER_PLACES ? nr : RESOLVER_PLACES;
 	memcpy(resolver->offsets, offsets, resolver->nr * sizeof(*offsets));
-	resolver->of_kernel = !key;
-	resolver->key = key ? *key : (struct module_key){};
+	resolver->key = *key;
 	find_files(resolver, path, user);
 	resolver_forget(resolver);
 	/* As a child that dies leaves it. */

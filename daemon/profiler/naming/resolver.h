@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Names places in a file, or in the kernel, in a child process: the file may be hostile, and opening it may hang.
+ * Names places in a file in a child process: the file may be hostile, and opening it may hang.
  *
  * The child (naming-child.h) opens the file and its files of debug symbols, and gives up nearly all system calls before
  * it looks at them. Only one kind of file can't be opened before: that of debug symbols by a name in the file itself.
@@ -18,10 +18,9 @@
 
 struct resolver;
 
-/* Where things are: "/proc" and "/usr/lib/debug" but in tests; kallsyms: a list of the kernel's symbols that root has
- * saved, which is read where that of /proc shows none; NULL: there is none. */
+/* Where things are: "/proc" and "/usr/lib/debug" but in tests. */
 struct resolver_roots {
-	const char *proc, *debug, *kallsyms;
+	const char *proc, *debug;
 };
 
 /* -ENOMEM, or the error of epoll_create(2). */
@@ -33,9 +32,8 @@ DEFINE_CLEANUP(struct resolver *, resolver_free)
 bool resolver_is_busy(const struct resolver *resolver);
 
 /*
- * Begins with the places at these offsets, sorted, of the file at path, which must be the one of the key; key == NULL:
- * of the kernel. user: a process that has the file mapped, since the path may be one in its mount namespace; 0: none.
- * Negative errno.
+ * Begins with the places at these offsets, sorted, of the file at path, which must be the one of the key. user: a
+ * process that has the file mapped, since the path may be one in its mount namespace; 0: none. Negative errno.
  */
 int resolver_start(struct resolver *resolver, const char *path, const struct module_key *key, uint32_t user,
 		   const uint64_t *offsets, size_t nr);

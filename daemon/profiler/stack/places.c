@@ -54,7 +54,7 @@ static struct archive_place place_of_user(uint64_t address, const struct process
 	return place;
 }
 
-static struct archive_place place_of_kernel(uint64_t address, const struct kernel_functions *kernel)
+static struct archive_place place_of_kernel(uint64_t address, struct kernel_functions *kernel)
 {
 	const struct kernel_function *function = kernel_functions_find(kernel, address);
 	struct archive_place place = { .path = ARCHIVE_KERNEL, .offset = address };
@@ -63,7 +63,9 @@ static struct archive_place place_of_kernel(uint64_t address, const struct kerne
 		place.offset = function->start;
 		place.name = function->name;
 		place.naming = NAMING_NAMED;
-	} else if (kernel->hidden) {
+	} else if (kernel->list) {
+		place.naming = NAMING_NO_SYMBOL;
+	} else {
 		place.offset = 0;
 		place.naming = kernel->hidden;
 	}
@@ -77,7 +79,7 @@ static bool is_marker(uint64_t address)
 }
 
 size_t places_of_sample(struct archive_place *places, const struct record_sample *sample, const struct process *process,
-			const struct kernel_functions *kernel)
+			struct kernel_functions *kernel)
 {
 	uint64_t mode = 0;
 	bool first = true; /* of its mode: where it was interrupted; the others are return addresses */

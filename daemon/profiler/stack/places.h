@@ -14,4 +14,4 @@
  * known. Paths, keys and names are borrowed from the two. A place in a function of the kernel that is known is the
  * function's beginning: no others are told apart. */
 size_t places_of_sample(struct archive_place *places, const struct record_sample *sample, const struct process *process,
-			const struct kernel_functions *kernel);
+			struct kernel_functions *kernel);

@@ -214,7 +214,7 @@ static size_t nr_asked(struct archive *archive)
 	struct archive_request request = { .offsets = offsets };
 	size_t nr = 0;
 
-	while (archive_ask(archive, &request, ARRAY_SIZE(offsets), true))
+	while (archive_ask(archive, &request, ARRAY_SIZE(offsets)))
 		nr += request.nr;
 	return nr;
 }

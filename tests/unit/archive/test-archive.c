@@ -60,7 +60,7 @@ static void name_all(struct archive *archive)
 	uint64_t offsets[8];
 	struct archive_request request = { .offsets = offsets };
 
-	while (archive_ask(archive, &request, ARRAY_SIZE(offsets), true)) {
+	while (archive_ask(archive, &request, ARRAY_SIZE(offsets))) {
 		for (size_t i = 0; i < request.nr; i++) {
 			char name[32];
 
@@ -311,9 +311,9 @@ static void test_late_answer(void **state)
 
 	(void)state;
 	ADD(archive, 1, "/a", "x", 0x150);
-	assert_true(archive_ask(archive, &request, 8, true));
+	assert_true(archive_ask(archive, &request, 8));
 	assert_int_equal(request.nr, 1);
-	assert_false(archive_ask(archive, &(struct archive_request){ .offsets = offsets }, 8, true));
+	assert_false(archive_ask(archive, &(struct archive_request){ .offsets = offsets }, 8));
 	archive_set_limit(archive, 0);
 	archive_set_limit(archive, 1 << 20);
 	ADD(archive, 2, "/a", "x", 0x150);
@@ -338,7 +338,7 @@ static void test_answer_after_drops(void **state)
 
 	(void)state;
 	ADD(archive, 1, "/a", "x", 0x150);
-	assert_true(archive_ask(archive, &request, 8, true));
+	assert_true(archive_ask(archive, &request, 8));
 	assert_int_equal(request.nr, 1);
 	for (uint64_t i = 0; i < 50000; i++) {
 		const struct archive_place place = { .path = "/b", .offset = i };
@@ -382,7 +382,7 @@ static void test_modules_take_turns(void **state)
 		assert_int_equal(archive_add(archive, &sample), 0);
 		if (i % 5)
 			continue;
-		assert_true(archive_ask(archive, &request, 8, true));
+		assert_true(archive_ask(archive, &request, 8));
 		module = table_at(&archive->modules, request.module);
 		asked[strcmp(archive_text(archive, module->path), "/other") == 0]++;
 		for (size_t k = 0; k < request.nr; k++)
@@ -414,7 +414,6 @@ static void test_kernel(void **state)
 
 	(void)state;
 	assert_int_equal(archive_add(archive, &sample), 0);
-	assert_false(archive_ask(archive, &request, 8, false));
 	profile = ask(archive, 0, 10, PROFILE_BY_COMMAND, NULL, NULL);
 	/* No address, and valid UTF-8. */
 	check_node(profile,
@@ -422,7 +421,7 @@ static void test_kernel(void **state)
 		   "ff/+0/do_it/+0",
 		   1, 1);
 	profile_free(profile);
-	assert_true(archive_ask(archive, &request, 8, true));
+	assert_true(archive_ask(archive, &request, 8));
 	assert_int_equal(request.nr, 1);
 	assert_int_equal(offsets[0], 0xffffffff81000010);
 	archive_free(archive);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The list of the kernel's functions that root saves, and names by it where /proc/kallsyms has none. */
+/* The list of the kernel's functions that root saves. */
 
 #include "base/elf/kallsyms.h"
 #include "base/util/file.h"
-#include "setup/own-file.h"
 #include "setup/scratch.h"
 
 #include <errno.h>
@@ -63,51 +62,10 @@ static void test_save(void **state)
 	scratch_remove(&scratch);
 }
 
-/* The answer for an address in `first`. */
-static void check_answer(struct scratch *scratch, bool saved, enum naming expected)
-{
-	_cleanup_(freep) char *list = strdup(scratch_path(scratch, "saved"));
-	const struct resolver_roots roots = { scratch->path, "/nowhere", saved ? list : NULL };
-	const uint64_t address = 0xffffffff81000110;
-	_cleanup_(resolver_freep) struct resolver *resolver = NULL;
-	struct resolver_answer answer;
-
-	assert_int_equal(resolver_new(&resolver, &roots), 0);
-	assert_int_equal(resolver_start(resolver, "", NULL, 0, &address, 1), 0);
-	resolver_wait(resolver);
-	assert_string_equal(naming_text(resolver_answer(resolver, 0, &answer)), naming_text(expected));
-	if (expected == NAMING_NAMED)
-		assert_string_equal(answer.name, "first");
-}
-
-static void test_names(void **state)
-{
-	struct scratch scratch;
-
-	(void)state;
-	scratch_make(&scratch);
-	check_answer(&scratch, true, NAMING_NO_KALLSYMS);
-	scratch_text(&scratch, "kallsyms", HIDDEN);
-	check_answer(&scratch, true, NAMING_KERNEL);
-	check_answer(&scratch, false, NAMING_KERNEL);
-	scratch_text(&scratch, "saved", all);
-	check_answer(&scratch, true, NAMING_NAMED);
-	scratch_text(&scratch, "kallsyms", all);
-	check_answer(&scratch, false, NAMING_NAMED);
-	scratch_remove(&scratch);
-	scratch_make(&scratch);
-	scratch_text(&scratch, "saved", all);
-	check_answer(&scratch, true, NAMING_NAMED);
-	scratch_text(&scratch, "saved", HIDDEN);
-	check_answer(&scratch, true, NAMING_KERNEL);
-	scratch_remove(&scratch);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_save),
-		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

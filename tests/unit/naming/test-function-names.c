@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Names of functions: of this program, also by the child; of broken files; of the kernel. */
+/* Names of functions: of this program, also by the child; of broken files. */
 
-#include "profiler/naming/kernel-functions.h"
-#include "profiler/naming/kernel-names.h"
 #include "profiler/naming/resolver.h"
 #include "setup/own-file.h"
-#include "setup/scratch.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -168,100 +165,9 @@ static void test_child(void **state)
 	assert_int_equal(ask_child(resolver, "/dev/zero", &own.key, at, &answer), NAMING_NO_FILE);
 	assert_int_equal(ask_child(resolver, "/", &own.key, at, &answer), NAMING_NO_FILE);
 	assert_int_equal(ask_child(resolver, "/proc/self/status", &own.key, at, &answer), NAMING_NO_FILE);
-	resolver_free(resolver);
-	own_file_close(&own);
-}
-
-static void test_child_kernel(void **state)
-{
-	static const char symbols[] = "ffffffff81000000 T _stext\n"
-				      "ffffffff81000100 t first\n"
-				      "ffffffff81000200 D data\n"
-				      "ffffffff81000300 T last\n"
-				      "ffffffffc0000000 t of_module\t[module]\n"
-				      "ffffffffc0001000 t end\n";
-	const uint64_t offsets[] = { 0xffffffff80000000, 0xffffffff81000100, 0xffffffff810001ff,
-				     0xffffffff81000210, 0xffffffff81000500, 0xffffffffc0000010 };
-	static const char *const names[] = { NULL, "first", "first", NULL, "last", "of_module" };
-	struct resolver_answer answer;
-	struct scratch scratch;
-	struct resolver *resolver;
-
-	(void)state;
-	scratch_make(&scratch);
-	scratch_text(&scratch, "kallsyms", symbols);
-	assert_int_equal(resolver_new(&resolver, &(struct resolver_roots){ .proc = scratch.path, .debug = "/none" }),
-			 0);
-	assert_int_equal(resolver_start(resolver, "", NULL, 0, offsets, ARRAY_SIZE(offsets)), 0);
-	resolver_wait(resolver);
-	for (size_t i = 0; i < ARRAY_SIZE(offsets); i++) {
-		enum naming naming = resolver_answer(resolver, i, &answer);
-
-		assert_int_equal(naming, names[i] ? NAMING_NAMED : NAMING_NO_SYMBOL);
-		if (names[i])
-			assert_string_equal(answer.name, names[i]);
-	}
-	(void)resolver_answer(resolver, 2, &answer);
-	assert_int_equal(answer.start, 0xffffffff81000100);
-	assert_int_equal(answer.end, 0xffffffff81000200);
-	/* As the kernel shows it without privilege. */
-	scratch_text(&scratch, "kallsyms", "0000000000000000 T _stext\n0000000000000000 t first\n");
-	assert_int_equal(ask_child(resolver, "", NULL, offsets[1], &answer), NAMING_KERNEL);
 	assert_true(resolver_cpu_ns(resolver) > 0);
 	resolver_free(resolver);
-	scratch_remove(&scratch);
-}
-
-/* Many places, in a list whose lines are longer than the child's buffer can hold at once. */
-static void test_kernel_list(void **state)
-{
-	static char text[400000];
-	static char room[RESOLVER_PLACES][FUNCTION_NAME_MAX];
-	struct function_place places[RESOLVER_PLACES] = {};
-	size_t length = 0;
-
-	(void)state;
-	for (unsigned i = 0; i < 9000; i++)
-		length += (size_t)snprintf(text + length, sizeof(text) - length, "%016x t function_%u\n",
-					   0x1000 + i * 0x10, i);
-	for (unsigned i = 0; i < RESOLVER_PLACES; i++)
-		places[i] = (struct function_place){ .offset = 0x1004 + (uint64_t)i * 350, .naming = NAMING_NO_SYMBOL };
-	for (char *line = text; *line; line = strchr(line, '\n') + 1)
-		assert_true(kernel_names_take(places, RESOLVER_PLACES, room, line, strcspn(line, "\n") + 1));
-	kernel_names_settle(places, RESOLVER_PLACES, room);
-	for (unsigned i = 0; i < RESOLVER_PLACES; i++) {
-		uint64_t start = places[i].offset / 0x10 * 0x10;
-		char expected[64];
-
-		(void)snprintf(expected, sizeof(expected), "function_%u", (unsigned)((start - 0x1000) / 0x10));
-		assert_string_equal(places[i].name, expected);
-		assert_int_equal(places[i].start, start);
-		assert_int_equal(places[i].end, start + 0x10);
-	}
-}
-
-static void test_kernel_functions(void **state)
-{
-	struct kernel_functions functions = {};
-
-	(void)state;
-	assert_null(kernel_functions_find(&functions, 5));
-	kernel_functions_put(&functions, 100, 200, "b");
-	kernel_functions_put(&functions, 50, 100, "a");
-	kernel_functions_put(&functions, 300, 250, "backwards");
-	assert_string_equal(kernel_functions_find(&functions, 99)->name, "a");
-	assert_string_equal(kernel_functions_find(&functions, 100)->name, "b");
-	assert_null(kernel_functions_find(&functions, 200));
-	assert_null(kernel_functions_find(&functions, 49));
-	/* It takes the place of all that it overlaps. */
-	kernel_functions_put(&functions, 90, 110, "c");
-	assert_int_equal(functions.nr, 1);
-	kernel_functions_remove(&functions, 0, 91);
-	assert_int_equal(functions.nr, 0);
-	for (uint64_t i = 0; i < 3 * KERNEL_FUNCTIONS_MAX; i++)
-		kernel_functions_put(&functions, i * 10, i * 10 + 5, "many");
-	assert_true(functions.nr <= KERNEL_FUNCTIONS_MAX && functions.nr > 0);
-	kernel_functions_forget(&functions);
+	own_file_close(&own);
 }
 
 int main(void)
@@ -271,9 +177,6 @@ int main(void)
 		cmocka_unit_test(test_other_build_id),
 		cmocka_unit_test(test_broken),
 		cmocka_unit_test(test_child),
-		cmocka_unit_test(test_child_kernel),
-		cmocka_unit_test(test_kernel_list),
-		cmocka_unit_test(test_kernel_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Functions of the kernel, by the list of /proc or a saved one; modules and BPF programs that come and go. */
+
+#include "base/util/buf.h"
+#include "profiler/naming/kernel-functions.h"
+#include "setup/scratch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define HIDDEN "0000000000000000 T _stext\n0000000000000000 t first\n"
+
+static const char all[] = "0000000000000000 A fixed_percpu_data\n"
+			  "ffffffffc0000000 t of_module\t[module]\n"
+			  "ffffffff81000000 T _stext\n"
+			  "ffffffff81000100 t first\n"
+			  "ffffffff81000100 t alias\n"
+			  "not a line\n"
+			  "ffffffff81000200 D data\n"
+			  "ffffffff81000300 W last\n"
+			  "ffffffffc0001fff t end\t[module]\n"
+			  "ffffffffc0100000 t of_other\t[other]\n";
+
+/* name NULL: there is none. */
+static void check_function(struct kernel_functions *functions, uint64_t address, const char *name, uint64_t start,
+			   uint64_t end)
+{
+	const struct kernel_function *found = kernel_functions_find(functions, address);
+
+	if (!name) {
+		assert_null(found);
+		return;
+	}
+	assert_non_null(found);
+	assert_string_equal(found->name, name);
+	assert_int_equal(found->start, start);
+	assert_int_equal(found->end, end);
+}
+
+static void test_list(void **state)
+{
+	struct kernel_functions functions = {};
+	struct scratch scratch;
+
+	(void)state;
+	scratch_make(&scratch);
+	scratch_text(&scratch, "kallsyms", all);
+	kernel_functions_read(&functions, scratch.path, NULL);
+	assert_int_equal(functions.hidden, NAMING_NAMED);
+	check_function(&functions, 0, NULL, 0, 0);
+	check_function(&functions, 0xffffffff80000000, NULL, 0, 0);
+	check_function(&functions, 0xffffffff81000100, "first", 0xffffffff81000100, 0xffffffff81000200);
+	check_function(&functions, 0xffffffff810001ff, "first", 0xffffffff81000100, 0xffffffff81000200);
+	check_function(&functions, 0xffffffff81000210, NULL, 0, 0);
+	/* The last ones of the kernel and of a module end with their second page. */
+	check_function(&functions, 0xffffffff81001fff, "last", 0xffffffff81000300, 0xffffffff81002000);
+	check_function(&functions, 0xffffffff81002000, NULL, 0, 0);
+	check_function(&functions, 0xffffffffc0001ffe, "of_module", 0xffffffffc0000000, 0xffffffffc0001fff);
+	check_function(&functions, 0xffffffffc0002fff, "end", 0xffffffffc0001fff, 0xffffffffc0003000);
+	check_function(&functions, 0xffffffffc0003000, NULL, 0, 0);
+	check_function(&functions, 0xffffffffc0101fff, "of_other", 0xffffffffc0100000, 0xffffffffc0102000);
+	check_function(&functions, UINT64_MAX, NULL, 0, 0);
+	kernel_functions_forget(&functions);
+	scratch_remove(&scratch);
+}
+
+/* More than a block, names as long as they may be, and distances that need more than 32 bits. */
+static void test_blocks(void **state)
+{
+	struct kernel_functions functions = {};
+	_cleanup_(buf_release) struct buf text = {};
+	char longest[KALLSYMS_NAME_MAX];
+	struct scratch scratch;
+
+	(void)state;
+	memset(longest, 'x', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	scratch_make(&scratch);
+	for (unsigned i = 0; i < 9000; i++)
+		buf_printf(&text, "%016x t function_%u\n", 0x1000 + i * 0x10, i);
+	buf_printf(&text, "8000000000000000 t %s\n", longest);
+	buf_printf(&text, "8000000000000010 t %sx\n", longest);
+	for (unsigned i = 0; i < 300; i++)
+		buf_printf(&text, "9000000000%06x t %.500s_%u\n", i * 0x10, longest, i);
+	buf_add(&text, "", 1);
+	scratch_text(&scratch, "kallsyms", text.data);
+	kernel_functions_read(&functions, scratch.path, NULL);
+	for (unsigned i = 0; i < 9000; i += 7) {
+		char expected[64];
+		uint64_t start = 0x1000 + i * 0x10;
+
+		(void)snprintf(expected, sizeof(expected), "function_%u", i);
+		check_function(&functions, start + i % 16, expected, start,
+			       i + 1 < 9000 ? start + 0x10 : 0x8000000000000000);
+	}
+	check_function(&functions, 0x8000000000000000, longest, 0x8000000000000000, 0x9000000000000000);
+	assert_int_equal(strlen(kernel_functions_find(&functions, 0x9000000000001000)->name), 504);
+	kernel_functions_forget(&functions);
+	scratch_remove(&scratch);
+}
+
+/* In `first`. */
+static void check_hidden(struct scratch *scratch, const char *saved, enum naming expected)
+{
+	_cleanup_(freep) char *path = strdup(scratch_path(scratch, "saved"));
+	struct kernel_functions functions = {};
+
+	kernel_functions_read(&functions, scratch->path, saved ? path : NULL);
+	assert_string_equal(naming_text(functions.hidden), naming_text(expected));
+	assert_int_equal(kernel_functions_find(&functions, 0xffffffff81000110) != NULL, expected == NAMING_NAMED);
+	kernel_functions_forget(&functions);
+}
+
+static void test_hidden(void **state)
+{
+	struct scratch scratch;
+
+	(void)state;
+	scratch_make(&scratch);
+	check_hidden(&scratch, "saved", NAMING_NO_KALLSYMS);
+	scratch_text(&scratch, "kallsyms", HIDDEN);
+	check_hidden(&scratch, "saved", NAMING_KERNEL);
+	check_hidden(&scratch, NULL, NAMING_KERNEL);
+	scratch_text(&scratch, "saved", all);
+	check_hidden(&scratch, "saved", NAMING_NAMED);
+	scratch_text(&scratch, "kallsyms", all);
+	check_hidden(&scratch, NULL, NAMING_NAMED);
+	scratch_remove(&scratch);
+	scratch_make(&scratch);
+	scratch_text(&scratch, "saved", all);
+	check_hidden(&scratch, "saved", NAMING_NAMED);
+	scratch_text(&scratch, "saved", HIDDEN);
+	check_hidden(&scratch, "saved", NAMING_KERNEL);
+	scratch_remove(&scratch);
+}
+
+static void test_modules(void **state)
+{
+	struct kernel_functions functions = {};
+	struct scratch scratch;
+
+	(void)state;
+	scratch_make(&scratch);
+	scratch_text(&scratch, "kallsyms", all);
+	scratch_text(&scratch, "modules",
+		     "other 4096 0 - Live 0xffffffffc0100000 (OE)\n"
+		     "module 8192 2 other, Live 0xffffffffc0000000\n");
+	kernel_functions_read(&functions, scratch.path, NULL);
+	check_function(&functions, 0xffffffffc0100000, "of_other", 0xffffffffc0100000, 0xffffffffc0102000);
+	/* More users are no other module. */
+	scratch_text(&scratch, "kallsyms", "ffffffffc0100000 t of_next\t[next]\n");
+	scratch_text(&scratch, "modules",
+		     "other 4096 1 x, Live 0xffffffffc0100000 (OE)\n"
+		     "module 8192 0 - Live 0xffffffffc0000000\n");
+	kernel_functions_follow(&functions, scratch.path, NULL);
+	check_function(&functions, 0xffffffffc0100000, "of_other", 0xffffffffc0100000, 0xffffffffc0102000);
+	scratch_text(&scratch, "modules", "next 4096 0 - Live 0xffffffffc0100000\n");
+	kernel_functions_follow(&functions, scratch.path, NULL);
+	check_function(&functions, 0xffffffffc0100000, "of_next", 0xffffffffc0100000, 0xffffffffc0102000);
+	kernel_functions_forget(&functions);
+	scratch_remove(&scratch);
+}
+
+static void test_loaded_code(void **state)
+{
+	struct kernel_functions functions = {};
+	struct scratch scratch;
+
+	(void)state;
+	scratch_make(&scratch);
+	scratch_text(&scratch, "kallsyms", "0000000000000001 t low\n0000000000000030 t high\n");
+	kernel_functions_read(&functions, scratch.path, NULL);
+	check_function(&functions, 5, "low", 1, 48);
+	kernel_functions_put(&functions, 100, 200, "b");
+	kernel_functions_put(&functions, 50, 100, "a");
+	kernel_functions_put(&functions, 300, 250, "backwards");
+	check_function(&functions, 99, "a", 50, 100);
+	check_function(&functions, 100, "b", 100, 200);
+	/* Code takes the place of all that it overlaps. */
+	kernel_functions_put(&functions, 90, 110, "c");
+	assert_int_equal(functions.nr, 2);
+	kernel_functions_remove(&functions, 0, 91);
+	assert_int_equal(functions.nr, 0);
+	check_function(&functions, 99, "high", 48, 8192);
+	/* Too much code: the list is read again. */
+	for (uint64_t i = 0; i < 3 * KERNEL_FUNCTIONS_MAX; i++)
+		kernel_functions_put(&functions, 10000 + i * 10, 10000 + i * 10 + 5, "many");
+	assert_true(functions.nr <= KERNEL_FUNCTIONS_MAX && functions.nr > 0);
+	scratch_text(&scratch, "kallsyms", "0000000000000001 t new\n");
+	kernel_functions_follow(&functions, scratch.path, NULL);
+	check_function(&functions, 5, "new", 1, 8192);
+	kernel_functions_forget(&functions);
+	scratch_remove(&scratch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_list),	cmocka_unit_test(test_blocks),	    cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_modules), cmocka_unit_test(test_loaded_code),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
