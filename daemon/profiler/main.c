@@ -207,14 +207,14 @@ static int ask_profiler(const void *userdata, const struct profile_query *query,
 	return profiler_ask(asked->process->profiler, asked->question->event, &whole, ret, ret_measure, why);
 }
 
-static int list_captures(const struct process *process, struct buf *out)
+static int list_captures(const struct process *process, const struct told_captures *told, struct buf *out)
 {
 	_cleanup_(freep) struct capture_saved *files = NULL;
 	size_t nr_files = 0;
 	int r = capture_folder_list(capture_saver_folder(process->saver), &files, &nr_files);
 
 	if (r == 0)
-		capture_list_json(out, capturer_captures(process->capturer), files, nr_files);
+		capture_list_json(out, capturer_captures(process->capturer), files, nr_files, told);
 	return r;
 }
 
@@ -226,7 +226,7 @@ static int write_document(const struct process *process, const struct profile_qu
 	const struct capture *capture;
 
 	if (question->form == PROFILE_FORM_CAPTURES)
-		return list_captures(process, out);
+		return list_captures(process, &question->told, out);
 	if (!question->capture)
 		return answer_question(out, question, &samples, why);
 	capture = captures_find(capturer_captures(process->capturer), question->capture);

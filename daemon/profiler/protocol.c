@@ -369,6 +369,35 @@ static void pass_counts(struct wire *wire, struct profile_counts *counts)
 		wire->in.bad |= strcmp(counts->cgroups[i - 1].cgroup, counts->cgroups[i].cgroup) >= 0;
 }
 
+static void pass_rule(struct wire *wire, struct told_rule *rule)
+{
+	need_borrowed(wire, &rule->name);
+	need_borrowed(wire, &rule->when);
+	need_borrowed(wire, &rule->problem);
+	pass_u64(wire, &rule->captures);
+	pass_u64(wire, &rule->passed_over);
+}
+
+static void pass_values(struct wire *wire, struct told_values *values)
+{
+	need_borrowed(wire, &values->capture);
+	values->rates = pass_nr(wire, &values->nr, values->rates, sizeof(*values->rates), 2);
+	if (wire->out)
+		pack_bytes(wire->out, values->rates, values->nr * sizeof(*values->rates));
+	else if (values->rates)
+		unpack_bytes(&wire->in, values->rates, values->nr * sizeof(*values->rates));
+}
+
+static void pass_told(struct wire *wire, struct told_captures *told)
+{
+	told->rules = pass_nr(wire, &told->nr_rules, told->rules, sizeof(*told->rules), 5);
+	for (size_t i = 0; i < told->nr_rules; i++)
+		pass_rule(wire, &told->rules[i]);
+	told->values = pass_nr(wire, &told->nr_values, told->values, sizeof(*told->values), 3);
+	for (size_t i = 0; i < told->nr_values; i++)
+		pass_values(wire, &told->values[i]);
+}
+
 static void pass_question(struct wire *wire, void *what)
 {
 	struct profile_question *question = what;
@@ -385,6 +414,7 @@ static void pass_question(struct wire *wire, void *what)
 	pass_bool(wire, &question->below);
 	pass_bool(wire, &question->counted);
 	pass_counts(wire, &question->counts);
+	pass_told(wire, &question->told);
 	question->form = (enum profile_form)pass_at_most(wire, question->form, _PROFILE_FORM_MAX - 1);
 	pass_bool(wire, &question->gzip);
 	question->by = (unsigned)pass_at_most(wire, question->by, PROFILE_BY_CGROUP | PROFILE_BY_COMMAND);
@@ -399,6 +429,21 @@ static void pass_question(struct wire *wire, void *what)
 		wire->in.bad |= !question->columns || !question->rows;
 }
 
+static void release_told(struct told_captures *told)
+{
+	for (size_t i = 0; i < told->nr_rules; i++) {
+		free_borrowed(told->rules[i].name);
+		free_borrowed(told->rules[i].when);
+		free_borrowed(told->rules[i].problem);
+	}
+	for (size_t i = 0; i < told->nr_values; i++) {
+		free_borrowed(told->values[i].capture);
+		free(told->values[i].rates);
+	}
+	free(told->rules);
+	free(told->values);
+}
+
 void profile_question_release(struct profile_question *question)
 {
 	struct profile_counts *counts = &question->counts;
@@ -409,6 +454,7 @@ void profile_question_release(struct profile_question *question)
 	}
 	free(counts->cgroups);
 	free_borrowed(counts->problem);
+	release_told(&question->told);
 	free_borrowed(question->event);
 	free_borrowed(question->capture);
 	free_borrowed(question->cgroup);

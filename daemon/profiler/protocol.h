@@ -155,7 +155,7 @@ enum profile_form {
 	PROFILE_FORM_FOLDED,
 	PROFILE_FORM_PPROF,
 	PROFILE_FORM_SPEEDSCOPE,
-	PROFILE_FORM_CAPTURES, /* the captures in memory and on disk (capture-list.h); nothing else of it counts */
+	PROFILE_FORM_CAPTURES, /* the captures in memory and on disk (capture-list.h), with what `told` has of them */
 	_PROFILE_FORM_MAX,
 };
 
@@ -181,6 +181,33 @@ struct profile_counts {
 	size_t nr;
 };
 
+/* A rule that makes captures, as it stands. */
+struct told_rule {
+	const char *name, *when;
+	const char *problem; /* why it is not evaluated; "": it is */
+	uint64_t captures, passed_over;
+};
+
+/* A rate of a capture's counter. */
+struct told_rate {
+	uint64_t end; /* of the time that it is of: CLOCK_REALTIME ns, as it was shown then */
+	double rate;  /* per second; not finite: not known */
+};
+
+struct told_values {
+	const char *capture; /* its id */
+	struct told_rate *rates;
+	size_t nr;
+};
+
+/* That counting alone knows of captures. */
+struct told_captures {
+	struct told_rule *rules;
+	size_t nr_rules;
+	struct told_values *values;
+	size_t nr_values;
+};
+
 /* A question about samples. Texts are borrowed by whoever asks; read_question() makes its own. */
 struct profile_question {
 	const char *event;   /* "cpu-clock", or the name of a [profile "NAME"] */
@@ -196,6 +223,7 @@ struct profile_question {
 	bool below;		      /* with the cgroups below those that match */
 	bool counted;		      /* weights of cgroups are to fit what their counters have counted, … */
 	struct profile_counts counts; /* … which is this */
+	struct told_captures told;    /* of PROFILE_FORM_CAPTURES */
 
 	enum profile_form form;
 	bool gzip;	      /* the document is to be compressed */

@@ -76,12 +76,9 @@ void capture_values_trim(struct capture_values_list *list, bool (*is_there)(cons
 			drop_values(list, i - 1);
 }
 
-const struct capture_values *capture_values_find(const struct capture_values_list *list, const char *id)
+const struct capture_values *capture_values_at(const struct capture_values_list *list, size_t i)
 {
-	for (size_t i = 0; i < list->nr; i++)
-		if (strcmp(list->items[i].id, id) == 0)
-			return &list->items[i];
-	return NULL;
+	return i < list->nr ? &list->items[i] : NULL;
 }
 
 /* --- points */

@@ -56,5 +56,5 @@ void capture_values_take(struct capture_values_list *list, const struct history 
 void capture_values_trim(struct capture_values_list *list, bool (*is_there)(const void *userdata, const char *id),
 			 const void *userdata);
 
-/* Of the capture with that id, valid until the next call that changes the list; NULL: none are kept. */
-const struct capture_values *capture_values_find(const struct capture_values_list *list, const char *id);
+/* Number i, valid until the next call that changes the list; NULL after the last. */
+const struct capture_values *capture_values_at(const struct capture_values_list *list, size_t i);

@@ -7,6 +7,7 @@
 #include "base/util/number.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const char *const states[] = {
 	[CAPTURE_RUNNING] = "running",
@@ -64,7 +65,45 @@ static void append_time(struct buf *out, const char *name, const struct capture_
 		buf_double(out, (double)capture_shown(cause, time) / NS_PER_S);
 }
 
-static void append_capture(struct buf *out, const struct capture *capture)
+static const struct told_values *find_values(const struct told_captures *told, const char *id)
+{
+	for (size_t i = 0; i < told->nr_values; i++)
+		if (strcmp(told->values[i].capture, id) == 0)
+			return &told->values[i];
+	return NULL;
+}
+
+/* Without values, an empty list. */
+static void append_values(struct buf *out, const struct told_values *values)
+{
+	buf_str(out, ",\"values\":[");
+	for (size_t i = 0; values && i < values->nr; i++) {
+		buf_str(out, i ? ",{\"time\":" : "{\"time\":");
+		number_add(out, values->rates[i].end, &SCALE_NS);
+		append_measure(out, "rate", values->rates[i].rate);
+		buf_char(out, '}');
+	}
+	buf_char(out, ']');
+}
+
+static void append_rules(struct buf *out, const struct told_captures *told)
+{
+	buf_str(out, ",\"rules\":[");
+	for (size_t i = 0; i < told->nr_rules; i++) {
+		const struct told_rule *rule = &told->rules[i];
+
+		buf_str(out, i ? ",{\"name\":" : "{\"name\":");
+		escape_json_string(out, rule->name);
+		append_text(out, "when", rule->when);
+		append_sentence(out, "problem", rule->problem);
+		append_u64(out, "captures", rule->captures);
+		append_u64(out, "passed_over", rule->passed_over);
+		buf_char(out, '}');
+	}
+	buf_char(out, ']');
+}
+
+static void append_capture(struct buf *out, const struct capture *capture, const struct told_captures *told)
 {
 	const struct capture_cause *cause = &capture->cause;
 
@@ -90,11 +129,12 @@ static void append_capture(struct buf *out, const struct capture *capture)
 	append_sentence(out, "raise_problem", capture->raise_problem.text);
 	append_text(out, "saved", disk_states[capture->disk]);
 	append_sentence(out, "save_problem", capture->disk_problem.text);
+	append_values(out, find_values(told, capture->id));
 	buf_char(out, '}');
 }
 
 void capture_list_json(struct buf *out, const struct captures *captures, const struct capture_saved *files,
-		       size_t nr_files)
+		       size_t nr_files, const struct told_captures *told)
 {
 	const struct capture *capture;
 
@@ -103,7 +143,7 @@ void capture_list_json(struct buf *out, const struct captures *captures, const s
 	TAILQ_FOREACH(capture, &captures->all, in_all) {
 		if (capture != TAILQ_FIRST(&captures->all))
 			buf_char(out, ',');
-		append_capture(out, capture);
+		append_capture(out, capture, told);
 	}
 	buf_str(out, "],\"files\":[");
 	for (size_t i = 0; i < nr_files; i++) {
@@ -112,5 +152,7 @@ void capture_list_json(struct buf *out, const struct captures *captures, const s
 		append_u64(out, "bytes", files[i].bytes);
 		buf_char(out, '}');
 	}
-	buf_str(out, "]}");
+	buf_char(out, ']');
+	append_rules(out, told);
+	buf_str(out, "}\n");
 }

@@ -121,13 +121,6 @@ static const char *source_no_profiles(void *userdata)
 	return profiles_problem(service->profiles);
 }
 
-static bool source_rule(void *userdata, size_t i, struct capture_rule_info *ret)
-{
-	const struct service *service = userdata;
-
-	return profiles_rule(service->profiles, i, ret);
-}
-
 static void source_scraped(void *userdata, bool written)
 {
 	struct service *service = userdata;
@@ -280,11 +273,9 @@ static int start_listener(struct service *service, const struct listen_fds *pass
 		.ask = source_ask,
 		.cancel = source_cancel,
 		.no_profiles = source_no_profiles,
-		.rule = source_rule,
 		.ready = source_ready,
 		.scraped = source_scraped,
 		.history = world_history(service->world),
-		.values = profiles_values(service->profiles),
 		.clock = world_clock(service->world),
 		.info = world_info(service->world),
 		.stats = &service->self.web,

@@ -6,6 +6,7 @@
 #include "base/util/log-once.h"
 #include "base/util/log.h"
 #include "counting/alarm/capture-rules.h"
+#include "service/profiles/captures-told.h"
 #include "service/profiles/profile-counts.h"
 #include "service/profiles/profile-settings.h"
 #include "service/profiles/profiler-link.h"
@@ -337,6 +338,7 @@ int profiles_ask(struct profiles *profiles, const struct profile_question *quest
 		 void *asker, struct reason *why)
 {
 	_cleanup_(profile_counts_release) struct profile_counts counts = {};
+	_cleanup_(captures_told_release) struct told_captures told = {};
 	_cleanup_(buf_release) struct buf content = {};
 	struct profile_question whole = *question;
 	int r = 0;
@@ -346,9 +348,12 @@ int profiles_ask(struct profiles *profiles, const struct profile_question *quest
 		return reason_set(why, -EOPNOTSUPP, "%s", no_profiles);
 	if (question->counted)
 		r = add_counts(&counts, profiles, question->event, why);
+	if (question->form == PROFILE_FORM_CAPTURES)
+		r = captures_told_make(&told, &profiles->rules, &profiles->values);
 	if (r < 0)
 		return r;
 	whole.counts = counts;
+	whole.told = told;
 	write_question(&content, &whole);
 	r = profiler_link_send(profiles->link, PROFILER_QUESTION, profiles->nr_asked + 1, &content, -1);
 	if (r == -EAGAIN)
@@ -545,11 +550,6 @@ void profiles_tick(struct profiles *profiles)
 bool profiles_rule(const struct profiles *profiles, size_t i, struct capture_rule_info *ret)
 {
 	return capture_rules_info(&profiles->rules, i, ret);
-}
-
-const struct capture_values_list *profiles_values(const struct profiles *profiles)
-{
-	return &profiles->values;
 }
 
 /* --- how it is */

@@ -58,5 +58,3 @@ void profiles_stats(const struct profiles *profiles, struct profile_stats *ret);
 
 /* Number i of the rules that make captures; false after the last. */
 bool profiles_rule(const struct profiles *profiles, size_t i, struct capture_rule_info *ret);
-/* Of all captures, up to the end of the last interval. They stay at their place. */
-const struct capture_values_list *profiles_values(const struct profiles *profiles);

@@ -288,6 +288,7 @@ static const char *const types[] = {
 	[PROFILE_FORM_TREE] = RESPONSE_JSON_TYPE,	   [PROFILE_FORM_TOP] = RESPONSE_JSON_TYPE,
 	[PROFILE_FORM_HEAT] = RESPONSE_JSON_TYPE,	   [PROFILE_FORM_FOLDED] = RESPONSE_TEXT_TYPE,
 	[PROFILE_FORM_PPROF] = "application/octet-stream", [PROFILE_FORM_SPEEDSCOPE] = RESPONSE_JSON_TYPE,
+	[PROFILE_FORM_CAPTURES] = RESPONSE_JSON_TYPE,
 };
 
 void profile_route_respond(struct response *ret, const struct profile_question *question, struct blob *document)

@@ -24,7 +24,7 @@ enum profile_route {
 	PROFILE_ROUTE_HEAT,
 	PROFILE_ROUTE_PPROF,
 	PROFILE_ROUTE_CAPTURE,
-	PROFILE_ROUTE_CAPTURES, /* the list, whose document is made elsewhere (captures-route.h) */
+	PROFILE_ROUTE_CAPTURES, /* the list */
 };
 
 /* Makes a question of a request for that path. It borrows texts from path and from the parameters, which are the

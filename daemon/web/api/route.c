@@ -6,7 +6,6 @@
 #include "base/util/glob.h"
 #include "base/util/gzip.h"
 #include "web/api/accept.h"
-#include "web/api/captures-route.h"
 #include "web/api/openapi.h"
 #include "web/api/profile-route.h"
 #include "web/api/query.h"
@@ -283,11 +282,6 @@ static int profile_respond(struct response *ret, struct routed_request *request)
 	return 0;
 }
 
-static int captures_respond(struct response *ret, struct routed_request *request)
-{
-	return captures_route_respond(ret, request->source, request->document);
-}
-
 static int openapi_respond(struct response *ret, struct routed_request *request)
 {
 	return response_set_constant(ret, request, openapi_json, openapi_json_size);
@@ -337,7 +331,7 @@ static const struct route routes[] = {
 	{ "/api/v1/profile", TYPE_JSON, true, false, true, PROFILE_ROUTE_TREE, NULL, profile_respond },
 	{ "/api/v1/profile/top", TYPE_JSON, true, false, true, PROFILE_ROUTE_TOP, NULL, profile_respond },
 	{ "/api/v1/profile/heat", TYPE_JSON, true, false, true, PROFILE_ROUTE_HEAT, NULL, profile_respond },
-	{ "/api/v1/captures", TYPE_JSON, true, false, true, PROFILE_ROUTE_CAPTURES, no_parameters, captures_respond },
+	{ "/api/v1/captures", TYPE_JSON, true, false, true, PROFILE_ROUTE_CAPTURES, no_parameters, profile_respond },
 	{ "/api/v1/captures/{id}", TYPE_JSON, true, false, true, PROFILE_ROUTE_CAPTURE, NULL, profile_respond },
 	{ "/api/v1/openapi.json", TYPE_JSON, false, false, true, PROFILE_ROUTE_NONE, no_parameters, openapi_respond },
 	{ "/debug/pprof/{name}", TYPE_BYTES, true, false, false, PROFILE_ROUTE_PPROF, NULL, profile_respond },
@@ -406,13 +400,12 @@ static unsigned request_take_question(struct routed_request *request, const stru
 	struct profile_question *question = &request->question;
 	int r = 0;
 
-	if (route->asks == PROFILE_ROUTE_CAPTURES) {
+	if (route->asks == PROFILE_ROUTE_CAPTURES)
 		*question = (struct profile_question){ .form = PROFILE_FORM_CAPTURES };
-	} else if (route->asks) {
+	else if (route->asks)
 		r = profile_route_question(question, &request->parameters, request->head->target, request->path,
 					   route->asks, request->source->clock, why);
-		question->gzip = route->gzip && request_coding(request) == RESPONSE_GZIP;
-	}
+	question->gzip = route->gzip && request_coding(request) == RESPONSE_GZIP;
 	return r < 0 ? error_status(r, why) : 0;
 }
 

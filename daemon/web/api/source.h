@@ -11,7 +11,6 @@
 
 #include "base/util/blob.h"
 #include "base/util/reason.h"
-#include "counting/alarm/capture-values.h"
 #include "counting/history/history.h"
 #include "counting/snapshot/machine-info.h"
 #include "counting/snapshot/snapshot.h"
@@ -39,16 +38,13 @@ struct web_source {
 	void (*cancel)(void *userdata);
 	/* Why some events are not sampled although they should be; "": nothing is wrong. */
 	const char *(*no_profiles)(void *userdata);
-	/* Number i of the rules that make captures; false after the last. */
-	bool (*rule)(void *userdata, size_t i, struct capture_rule_info *ret);
 	/* Is everything counted that should be? False, with the sentence in why: not yet. */
 	bool (*ready)(void *userdata, struct reason *why);
 	/* Called for each snapshot served. written: it was written for this response, and not found in the cache. */
 	void (*scraped)(void *userdata, bool written);
-	const struct history *history;		  /* borrowed */
-	const struct capture_values_list *values; /* borrowed */
-	const struct clock_steps *clock;	  /* borrowed */
-	const struct machine_info *info;	  /* borrowed; current when a snapshot has been taken */
-	struct web_stats *stats;		  /* borrowed; the web keeps them up to date */
+	const struct history *history;	 /* borrowed */
+	const struct clock_steps *clock; /* borrowed */
+	const struct machine_info *info; /* borrowed; current when a snapshot has been taken */
+	struct web_stats *stats;	 /* borrowed; the web keeps them up to date */
 	void *userdata;
 };

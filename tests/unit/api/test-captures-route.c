@@ -70,20 +70,6 @@ static struct capture *add_capture(struct fake_source *fake, const char *id, con
 	return capture;
 }
 
-/* Two values: one that is not known, and the rate. */
-static void add_values(struct fake_source *fake, const char *id, double rate)
-{
-	const struct capture_values capture = { .id = id, .counter = "task-clock" };
-	struct capture_values *values = &fake->values.items[fake->values.nr];
-
-	assert_int_equal(capture_values_add(&fake->values, &capture), 0);
-	values->points = calloc(2, sizeof(*values->points));
-	assert_non_null(values->points);
-	values->points[0] = (struct capture_point){ .end = SECOND, .rate = NAN };
-	values->points[1] = (struct capture_point){ .end = 1700000000 * SECOND + SECOND / 8, .rate = rate };
-	values->nr_points = 2;
-}
-
 static int setup(void **state)
 {
 	*state = fake_source_new(NULL);
@@ -103,6 +89,12 @@ static double number_of(const json_t *json, const char *name)
 
 static void test_list(void **state)
 {
+	static struct told_rule rules[] = {
+		{ .name = "busy", .when = "w", .problem = "", .captures = 1 },
+		{ .name = "b", .when = "w", .problem = "p", .passed_over = 2 },
+	};
+	static struct told_rate rates[] = { { SECOND, NAN }, { 1700000000 * SECOND + SECOND / 8, 0.1 } };
+	static struct told_values values[] = { { "other", &rates[1], 1 }, { "busy-1", rates, 2 } };
 	struct fake_source *fake = *state;
 	struct capture *capture;
 	json_t *json = ask_route_json(fake, "/api/v1/captures"), *one;
@@ -111,12 +103,8 @@ static void test_list(void **state)
 	assert_int_equal(json_array_size(json_object_get(json, "rules")), 0);
 	json_decref(json);
 
-	fake->rules[0] = (struct capture_rule_info){ .name = "busy", .when = "w", .problem = "", .captures = 1 };
-	fake->rules[1] = (struct capture_rule_info){ .name = "b", .when = "w", .problem = "p", .passed_over = 2 };
-	fake->nr_rules = 2;
+	fake->told = (struct told_captures){ rules, ARRAY_SIZE(rules), values, ARRAY_SIZE(values) };
 	capture = add_capture(fake, "busy-1", "/a");
-	add_values(fake, "other", 1);
-	add_values(fake, "busy-1", 0.1);
 	captures_settle(&fake->captures, capture);
 	(void)add_capture(fake, "busy-2", NULL);
 	json = ask_route_json(fake, "/api/v1/captures");

@@ -154,6 +154,26 @@ static void expect_counts(const struct profile_counts *is, const struct profile_
 	}
 }
 
+static void expect_told(const struct told_captures *is, const struct told_captures *was)
+{
+	assert_int_equal(is->nr_rules, was->nr_rules);
+	for (size_t i = 0; i < is->nr_rules; i++) {
+		expect_text(is->rules[i].name, was->rules[i].name);
+		expect_text(is->rules[i].when, was->rules[i].when);
+		expect_text(is->rules[i].problem, was->rules[i].problem);
+		assert_int_equal(is->rules[i].captures, was->rules[i].captures);
+		assert_int_equal(is->rules[i].passed_over, was->rules[i].passed_over);
+	}
+	assert_int_equal(is->nr_values, was->nr_values);
+	for (size_t i = 0; i < is->nr_values; i++) {
+		const struct told_values *values = &is->values[i];
+
+		expect_text(values->capture, was->values[i].capture);
+		assert_int_equal(values->nr, was->values[i].nr);
+		assert_memory_equal(values->rates, was->values[i].rates, values->nr * sizeof(*values->rates));
+	}
+}
+
 static void same_question(const union content *content, const union content *before)
 {
 	const struct profile_question *is = &content->question, *was = &before->question;
@@ -170,6 +190,7 @@ static void same_question(const union content *content, const union content *bef
 	assert_int_equal(is->below, was->below);
 	assert_int_equal(is->counted, was->counted);
 	expect_counts(&is->counts, &was->counts);
+	expect_told(&is->told, &was->told);
 	assert_int_equal(is->form, was->form);
 	assert_int_equal(is->gzip, was->gzip);
 	assert_int_equal(is->by, was->by);
@@ -308,6 +329,17 @@ static void use_counts(const struct profile_counts *counts)
 	}
 }
 
+static void use_told(const struct told_captures *told)
+{
+	for (size_t i = 0; i < told->nr_rules; i++) {
+		use_text(told->rules[i].name);
+		use_text(told->rules[i].when);
+		use_text(told->rules[i].problem);
+	}
+	for (size_t i = 0; i < told->nr_values; i++)
+		use_text(told->values[i].capture);
+}
+
 static void use_question(const union content *content)
 {
 	const struct profile_question *question = &content->question;
@@ -316,6 +348,7 @@ static void use_question(const union content *content)
 	assert_true(question->from.kind <= MOMENT_SINCE_EPOCH && question->to.kind <= MOMENT_SINCE_EPOCH);
 	use_clock(&question->clock, question->now);
 	use_counts(&question->counts);
+	use_told(&question->told);
 	assert_true(question->form < _PROFILE_FORM_MAX && question->top_by < _PROFILE_TOP_MAX);
 	assert_true(question->by <= (PROFILE_BY_CGROUP | PROFILE_BY_COMMAND));
 	assert_true(isfinite(question->min));

@@ -476,6 +476,33 @@ static void test_orders(void **state)
 	expect_silence(f);
 }
 
+/* The question of the list of captures has the rules, and the values of the capture that was ordered. */
+static void test_list(void **state)
+{
+	struct profiled_world *f = *state;
+	struct profiler_state on = a_state(1, "");
+	struct profile_question question;
+	struct message message;
+	struct reason why;
+
+	start_profiler(f);
+	expect_everything(f, 1, 77);
+	on.room = 1;
+	say_state(f, &on);
+	assert_int_equal(tick(f, NULL), DUE_TAKEN);
+	message = next_message(f, PROFILER_KEEP);
+	message_release(&message);
+	assert_int_equal(try_ask(f, PROFILE_FORM_CAPTURES, &why), 0);
+	message = next_message(f, PROFILER_QUESTION);
+	assert_int_equal(read_question(&question, message.content, message.len), 0);
+	assert_int_equal(question.told.nr_rules, 1);
+	assert_string_equal(question.told.rules[0].name, "busy");
+	assert_int_equal(question.told.nr_values, 1);
+	assert_memory_equal(question.told.values[0].capture, "busy-", 5);
+	profile_question_release(&question);
+	message_release(&message);
+}
+
 /* Numbers of orders begin anew with each profiler. */
 static void test_orders_anew(void **state)
 {
@@ -533,6 +560,7 @@ int main(void)
 		TEST(leave),
 		TEST(nonsense),
 		TEST(orders),
+		TEST(list),
 		TEST(orders_anew),
 		TEST(hidden),
 	};

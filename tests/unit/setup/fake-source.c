@@ -69,7 +69,7 @@ static int answer_now(struct fake_source *fake, const struct profile_question *q
 
 	if (question->form == PROFILE_FORM_CAPTURES) {
 		(void)snprintf(file.id, sizeof(file.id), "%s", fake->saved ?: "");
-		capture_list_json(out, &fake->captures, &file, fake->saved ? 1 : 0);
+		capture_list_json(out, &fake->captures, &file, fake->saved ? 1 : 0, &fake->told);
 		return buf_finish(out, 0);
 	}
 	if (!question->capture)
@@ -128,15 +128,6 @@ static const char *fake_no_profiles(void *userdata)
 	return "";
 }
 
-static bool fake_rule(void *userdata, size_t i, struct capture_rule_info *ret)
-{
-	const struct fake_source *fake = userdata;
-
-	if (i < fake->nr_rules)
-		*ret = fake->rules[i];
-	return i < fake->nr_rules;
-}
-
 static bool fake_ready(void *userdata, struct reason *why)
 {
 	struct fake_source *fake = userdata;
@@ -182,11 +173,9 @@ struct fake_source *fake_source_new(struct snapshot *snapshot)
 		.ask = fake_ask,
 		.cancel = fake_cancel,
 		.no_profiles = fake_no_profiles,
-		.rule = fake_rule,
 		.ready = fake_ready,
 		.scraped = fake_scraped,
 		.history = &fake->history,
-		.values = &fake->values,
 		.clock = &fake->clock,
 		.info = &fake->info,
 		.stats = &fake->stats,
@@ -201,7 +190,6 @@ void fake_source_free(struct fake_source *fake)
 	snapshot_unref(fake->snapshot);
 	archive_free(fake->archive);
 	captures_release(&fake->captures);
-	capture_values_release(&fake->values);
 	history_release(&fake->history);
 	free(fake);
 }

@@ -32,13 +32,11 @@ struct fake_source {
 	int ask_error;		 /* what asking the profiler returns; 0: it is there */
 	int answer_error;	 /* of its next answers; 0: they are right */
 	struct fake_answer pending;
-	struct captures captures;	   /* none, for the test to add */
-	struct capture_values_list values; /* none */
-	struct history history;		   /* empty */
-	struct clock_steps clock;	   /* read once */
-	const char *saved;		   /* the id of a capture on disk; NULL: there is none */
-	struct capture_rule_info rules[2];
-	size_t nr_rules;
+	struct captures captures;  /* none, for the test to add */
+	struct told_captures told; /* nothing; borrowed */
+	struct history history;	   /* empty */
+	struct clock_steps clock;  /* read once */
+	const char *saved;	   /* the id of a capture on disk; NULL: there is none */
 	bool ready;
 	unsigned nr_snapshots, nr_scraped, nr_written, nr_asked; /* calls */
 

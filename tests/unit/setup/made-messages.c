@@ -94,6 +94,10 @@ static struct told_cgroup told[] = { { 1, TEXT("") }, { UINT64_MAX, TEXT("a\n/\x
 
 const struct told_cgroups made_cgroups = { .is_all = true, .is_new_tree = true, .items = told, .nr = ARRAY_SIZE(told) };
 
+static struct told_rule rules[] = { { "busy", "task-clock > 1", "", 1, 2 }, { "b", "", "no group", 0, UINT64_MAX } };
+static struct told_rate rates[] = { { 1, NAN }, { UINT64_MAX, -1.5 } };
+static struct told_values values[] = { { "busy-1", rates, 2 }, { "b-2", rates, 0 } };
+
 const struct profile_question made_question = { .event = "faults",
 						.capture = "busy-1",
 						.from = { MOMENT_AGO, 3 },
@@ -112,6 +116,7 @@ const struct profile_question made_question = { .event = "faults",
 							    .nr_slots = 3,
 							    .cgroups = profile_counts,
 							    .nr = 3 },
+						.told = { rules, 2, values, 2 },
 						.form = PROFILE_FORM_HEAT,
 						.gzip = true,
 						.by = PROFILE_BY_CGROUP | PROFILE_BY_COMMAND,
