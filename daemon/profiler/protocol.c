@@ -352,6 +352,7 @@ static void pass_count(struct wire *wire, struct profile_count *count, size_t nr
 		wire->in.bad |= isinf(count->counted[i]) || count->counted[i] < 0;
 }
 
+/* All but the cgroups themselves. */
 static void pass_counts(struct wire *wire, struct profile_counts *counts)
 {
 	pass_borrowed(wire, &counts->problem);
@@ -363,6 +364,10 @@ static void pass_counts(struct wire *wire, struct profile_counts *counts)
 		wire->in.bad |= counts->ends[i] < (i ? counts->ends[i - 1] : counts->begin);
 	}
 	counts->cgroups = pass_nr(wire, &counts->nr, counts->cgroups, sizeof(*counts->cgroups), 2);
+}
+
+static void pass_cgroup_counts(struct wire *wire, struct profile_counts *counts)
+{
 	for (size_t i = 0; i < counts->nr; i++)
 		pass_count(wire, &counts->cgroups[i], counts->nr_slots);
 	for (size_t i = 1; i < counts->nr && !wire->in.bad; i++)
@@ -398,10 +403,8 @@ static void pass_told(struct wire *wire, struct told_captures *told)
 		pass_values(wire, &told->values[i]);
 }
 
-static void pass_question(struct wire *wire, void *what)
+static void pass_asked(struct wire *wire, struct profile_question *question)
 {
-	struct profile_question *question = what;
-
 	pass_borrowed(wire, &question->event);
 	pass_borrowed(wire, &question->capture);
 	pass_moment(wire, &question->from);
@@ -413,7 +416,6 @@ static void pass_question(struct wire *wire, void *what)
 	pass_borrowed(wire, &question->command);
 	pass_bool(wire, &question->below);
 	pass_bool(wire, &question->counted);
-	pass_counts(wire, &question->counts);
 	pass_told(wire, &question->told);
 	question->form = (enum profile_form)pass_at_most(wire, question->form, _PROFILE_FORM_MAX - 1);
 	pass_bool(wire, &question->gzip);
@@ -427,6 +429,15 @@ static void pass_question(struct wire *wire, void *what)
 	wire->in.bad |= !question->event && question->form != PROFILE_FORM_CAPTURES;
 	if (question->form == PROFILE_FORM_HEAT)
 		wire->in.bad |= !question->columns || !question->rows;
+}
+
+static void pass_question(struct wire *wire, void *what)
+{
+	struct profile_question *question = what;
+
+	pass_asked(wire, question);
+	pass_counts(wire, &question->counts);
+	pass_cgroup_counts(wire, &question->counts);
 }
 
 static void release_told(struct told_captures *told)
@@ -463,6 +474,53 @@ void profile_question_release(struct profile_question *question)
 }
 
 DEFINE_MESSAGE(question, struct profile_question, profile_question_release)
+
+void write_asked(struct buf *out, const struct profile_question *question)
+{
+	struct profile_question copy = *question;
+
+	pass_asked(&(struct wire){ .out = out }, &copy);
+}
+
+void write_counts(struct buf *out, const struct profile_counts *counts)
+{
+	struct profile_counts copy = *counts;
+
+	pass_counts(&(struct wire){ .out = out }, &copy);
+}
+
+void write_count(struct buf *out, const struct profile_count *count, size_t nr_slots)
+{
+	struct profile_count copy = *count;
+
+	pass_count(&(struct wire){ .out = out }, &copy, nr_slots);
+}
+
+/* Nothing is later than now. */
+static uint64_t monotonic_of(const struct profile_question *question, const struct clock_steps *clock, uint64_t moment)
+{
+	uint64_t time = clock_steps_monotonic(clock, moment);
+
+	return time < question->now ? time : question->now;
+}
+
+int profile_question_stretch(const struct profile_question *question, const struct clock_steps *clock,
+			     uint64_t *ret_from, uint64_t *ret_to)
+{
+	uint64_t first = question->now > question->last ? question->now - question->last : 0, last = question->now;
+	uint64_t from, to;
+	int r = clock_steps_stretch(clock, &question->from, &question->to, &from, &to);
+
+	if (r == 0 && question->from.kind)
+		first = monotonic_of(question, clock, from);
+	if (r == 0 && question->to.kind)
+		last = monotonic_of(question, clock, to);
+	if (r < 0 || first > last)
+		return -EINVAL;
+	*ret_from = first;
+	*ret_to = last;
+	return 0;
+}
 
 /* --- refusals */
 

@@ -237,7 +237,16 @@ struct profile_question {
 /* Of one that was read. */
 void profile_question_release(struct profile_question *question);
 void write_question(struct buf *out, const struct profile_question *question);
+/* The same in parts, for one who reads counts meanwhile: the question without its counts, then counts.nr and all but
+ * the cgroups, then so many cgroups. */
+void write_asked(struct buf *out, const struct profile_question *question);
+void write_counts(struct buf *out, const struct profile_counts *counts);
+void write_count(struct buf *out, const struct profile_count *count, size_t nr_slots);
 int read_question(struct profile_question *ret, const void *bytes, size_t len);
+
+/* The stretch in CLOCK_MONOTONIC ns, by these clocks. -EINVAL: CLOCK_STEPS_REVERSED. */
+int profile_question_stretch(const struct profile_question *question, const struct clock_steps *clock,
+			     uint64_t *ret_from, uint64_t *ret_to);
 
 /* --- refusals */
 

@@ -88,6 +88,7 @@ static void row_drop(struct history *history, struct history_row_list *list, str
 {
 	size_t columns = nr_columns(history->plan, row->scope);
 
+	history->changes++;
 	TAILQ_REMOVE(list, row, in_list);
 	HASH_DELETE(by_target, history->by_target, row);
 	history->heap_size -= row_size(row, columns);
@@ -521,6 +522,7 @@ void history_take(struct history *history, const struct totals *totals, const st
 
 	if (history->max_size == 0)
 		return;
+	history->changes++;
 	history_use_plan(history, totals->plan);
 	due = begin_slots(history, now, totals->gap_at);
 	if (!due)

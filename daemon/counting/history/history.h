@@ -73,6 +73,7 @@ struct history {
 	size_t left_out;		 /* targets of the last reading for which there is no room */
 	uint64_t max_size;		 /* bytes */
 	uint64_t takes;			 /* readings */
+	uint64_t changes;		 /* of slots, and of the rows that there are */
 	uint64_t taken;			 /* CLOCK_MONOTONIC ns, the last reading; 0: none yet */
 	const struct clock_steps *clock; /* borrowed */
 };

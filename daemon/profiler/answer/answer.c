@@ -7,29 +7,6 @@
 
 #include <errno.h>
 
-/* Nothing is later than now. */
-static uint64_t monotonic_of(const struct profile_question *question, const struct clock_steps *clock, uint64_t moment)
-{
-	uint64_t time = clock_steps_monotonic(clock, moment);
-
-	return time < question->now ? time : question->now;
-}
-
-static int take_stretch(struct profile_query *query, const struct profile_question *question,
-			const struct clock_steps *clock, struct reason *why)
-{
-	uint64_t from, to;
-	int r = clock_steps_stretch(clock, &question->from, &question->to, &from, &to);
-
-	query->from = question->now > question->last ? question->now - question->last : 0;
-	query->to = question->now;
-	if (r == 0 && question->from.kind)
-		query->from = monotonic_of(question, clock, from);
-	if (r == 0 && question->to.kind)
-		query->to = monotonic_of(question, clock, to);
-	return r < 0 || query->from > query->to ? reason_set(why, -EINVAL, CLOCK_STEPS_REVERSED) : 0;
-}
-
 static int write_document(struct buf *out, enum profile_form form, const struct expose_profile *what)
 {
 	static int (*const writers[])(struct buf * out, const struct expose_profile *what) = {
@@ -64,9 +41,9 @@ int answer_question(struct buf *out, const struct profile_question *question, co
 	int r;
 
 	clock.now = question->clock.now;
-	r = take_stretch(&query, question, &clock, why);
-	if (r == 0)
-		r = samples->ask(samples->userdata, &query, &profile, &what.measure, why);
+	if (profile_question_stretch(question, &clock, &query.from, &query.to) < 0)
+		return reason_set(why, -EINVAL, CLOCK_STEPS_REVERSED);
+	r = samples->ask(samples->userdata, &query, &profile, &what.measure, why);
 	if (r == 0) {
 		what.profile = profile;
 		what.reach = profile->oldest && profile->oldest < question->now ? question->now - profile->oldest : 0;

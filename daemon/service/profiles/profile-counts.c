@@ -8,13 +8,30 @@
 #include <math.h>
 #include <string.h>
 
-void profile_counts_release(struct profile_counts *counts)
-{
-	for (size_t i = 0; i < counts->nr; i++)
-		free(counts->cgroups[i].counted);
-	free(counts->cgroups);
-	*counts = (struct profile_counts){};
-}
+/* Points in a step: less than 10 ms on a slow machine, and 500 cgroups of the whole past. */
+#define STEP_POINTS 150000
+
+struct counts_row {
+	const char *label;
+	const struct history_row *row;
+};
+
+struct counts_reader {
+	struct buf *out;
+	size_t begin; /* bytes of the message before the counts */
+	const struct history *history;
+	struct event_list sampled;
+	uint64_t from, to; /* CLOCK_MONOTONIC ns */
+	char *prefix;	   /* of the labels */
+
+	/* Of the history after so many changes: */
+	bool has_begun;
+	uint64_t changes;
+	struct history_slot slots[HISTORY_SLOTS];
+	size_t nr_slots, column;
+	struct counts_row *rows; /* sorted by the label */
+	size_t nr, at;
+};
 
 static bool is_clock(const struct event *event, uint64_t config)
 {
@@ -44,94 +61,172 @@ static size_t find_column(const struct history *history, const struct event_list
 	return NO_COLUMN;
 }
 
-static void fill_times(struct profile_counts *ret, const struct history_slot *slots)
+/* The slots that the stretch reaches into. */
+static void find_slots(struct counts_reader *reader, struct profile_counts *counts)
 {
-	ret->begin = clock_whole_ms(slots[0].end.monotonic - slots[0].length);
-	for (size_t i = 0; i < ret->nr_slots; i++)
-		ret->ends[i] = clock_whole_ms(slots[i].end.monotonic);
+	size_t nr = history_slots(reader->history, reader->slots);
+
+	reader->nr_slots = 0;
+	for (size_t i = 0; i < nr; i++) {
+		const struct history_slot slot = reader->slots[i];
+		uint64_t begin = clock_whole_ms(slot.end.monotonic - slot.length);
+
+		if (slot.end.monotonic <= reader->from || begin >= reader->to)
+			continue;
+		if (!reader->nr_slots)
+			counts->begin = begin;
+		counts->ends[reader->nr_slots] = clock_whole_ms(slot.end.monotonic);
+		reader->slots[reader->nr_slots++] = slot;
+	}
+	counts->nr_slots = reader->nr_slots;
+	if (!nr)
+		counts->problem = "nothing is known of the counters' past: it has just begun, or history_memory is 0";
 }
 
-static int add_row(struct profile_counts *counts, const struct history *history, const struct history_row *row,
-		   size_t column, const struct history_slot *slots)
+static void add_rows(struct counts_reader *reader, const struct history_row_list *list, struct profile_counts *counts)
 {
-	struct profile_count *count;
+	const struct history_row *row;
 
-	if (row->scope != SCOPE_CGROUP)
-		return 0;
-	if (row->cpu != ROW_ALL_CPUS && history->left_out) {
-		counts->problem = "the history has no room for all CPUs of all cgroups: raise history_memory";
-		return 0;
+	TAILQ_FOREACH(row, list, in_list) {
+		if (row->scope != SCOPE_CGROUP ||
+		    strncmp(row->identity->label, reader->prefix, strlen(reader->prefix)) != 0)
+			continue;
+		if (row->cpu != ROW_ALL_CPUS && reader->history->left_out)
+			counts->problem = "the history has no room for all CPUs of all cgroups: raise history_memory";
+		reader->rows[reader->nr++] = (struct counts_row){ row->identity->label, row };
 	}
-	count = &counts->cgroups[counts->nr];
-	*count = (struct profile_count){ .cgroup = row->identity->label };
-	count->counted = calloc(counts->nr_slots, sizeof(*count->counted));
-	if (!count->counted)
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	return strcmp(((const struct counts_row *)a)->label, ((const struct counts_row *)b)->label);
+}
+
+/* Is it of the same label as the one before it? */
+static bool is_more(const struct counts_reader *reader, size_t i)
+{
+	return i > 0 && strcmp(reader->rows[i - 1].label, reader->rows[i].label) == 0;
+}
+
+static int find_rows(struct counts_reader *reader, struct profile_counts *counts)
+{
+	reader->rows = calloc(reader->history->nr_rows + 1, sizeof(*reader->rows));
+	if (!reader->rows)
 		return -ENOMEM;
-	counts->nr++;
-	/* The samples of a CPU that was not counted are there. */
-	for (size_t i = 0; i < counts->nr_slots; i++)
-		count->counted[i] = slots[i].gap ? NAN : history_point(history, row, column, &slots[i]);
+	add_rows(reader, &reader->history->there, counts);
+	add_rows(reader, &reader->history->gone, counts);
+	qsort(reader->rows, reader->nr, sizeof(*reader->rows), compare_rows);
+	for (size_t i = 0; i < reader->nr; i++)
+		counts->nr += !is_more(reader, i);
 	return 0;
 }
 
-static int compare_counts(const void *a, const void *b)
+/* Or begins again. */
+static int begin_reading(struct counts_reader *reader)
 {
-	return strcmp(((const struct profile_count *)a)->cgroup, ((const struct profile_count *)b)->cgroup);
-}
-
-/* Cgroups of one label, one after the other, and one on several CPUs: what is known of any is known. */
-static void merge_equal(struct profile_counts *counts)
-{
-	size_t nr = 0;
-
-	qsort(counts->cgroups, counts->nr, sizeof(*counts->cgroups), compare_counts);
-	for (size_t i = 0; i < counts->nr; i++) {
-		struct profile_count *last = nr ? &counts->cgroups[nr - 1] : NULL, *count = &counts->cgroups[i];
-
-		if (!last || strcmp(last->cgroup, count->cgroup)) {
-			counts->cgroups[nr++] = *count;
-			continue;
-		}
-		for (size_t slot = 0; slot < counts->nr_slots; slot++)
-			if (isnan(last->counted[slot]))
-				last->counted[slot] = count->counted[slot];
-			else if (!isnan(count->counted[slot]))
-				last->counted[slot] += count->counted[slot];
-		free(count->counted);
-	}
-	counts->nr = nr;
-}
-
-int profile_counts_read(struct profile_counts *ret, const struct history *history, const struct event_list *sampled)
-{
-	struct history_slot slots[HISTORY_SLOTS];
-	const struct history_row *row;
-	size_t column;
+	const struct event *sampled = &reader->sampled.events[0];
+	struct profile_counts counts = {
+		.root_is_idle = is_clock(sampled, PERF_COUNT_SW_CPU_CLOCK) ||
+				is_clock(sampled, PERF_COUNT_SW_TASK_CLOCK),
+	};
 	int r = 0;
 
 	_Static_assert(HISTORY_SLOTS <= PROFILE_SLOTS_MAX, "there is room for all slots");
-	*ret = (struct profile_counts){};
-	ret->nr_slots = history->plan ? history_slots(history, slots) : 0;
-	column = ret->nr_slots ? find_column(history, sampled) : NO_COLUMN;
-	if (!ret->nr_slots)
-		ret->problem = "nothing is known of the counters' past: it has just begun, or history_memory is 0";
-	else if (column == NO_COLUMN)
-		ret->problem = "no group of [cgroup] counts this event; CPU time is counted by task-clock";
-	if (ret->problem)
-		return 0;
-	fill_times(ret, slots);
-	ret->root_is_idle = is_clock(&sampled->events[0], PERF_COUNT_SW_CPU_CLOCK) ||
-			    is_clock(&sampled->events[0], PERF_COUNT_SW_TASK_CLOCK);
-	ret->cgroups = calloc(history->nr_rows + 1, sizeof(*ret->cgroups));
-	if (!ret->cgroups)
-		return -ENOMEM;
-	TAILQ_FOREACH(row, &history->there, in_list)
-		r = r < 0 ? r : add_row(ret, history, row, column, slots);
-	TAILQ_FOREACH(row, &history->gone, in_list)
-		r = r < 0 ? r : add_row(ret, history, row, column, slots);
-	if (r < 0)
-		profile_counts_release(ret);
-	else
-		merge_equal(ret);
+	free(steal_ptr(reader->rows));
+	reader->nr = reader->at = 0;
+	reader->changes = reader->history->changes;
+	find_slots(reader, &counts);
+	reader->column = counts.problem ? NO_COLUMN : find_column(reader->history, &reader->sampled);
+	if (!counts.problem && reader->column == NO_COLUMN)
+		counts.problem = "no group of [cgroup] counts this event; CPU time is counted by task-clock";
+	if (!counts.problem && reader->nr_slots)
+		r = find_rows(reader, &counts);
+	if (counts.problem)
+		reader->nr = counts.nr = 0;
+	reader->out->len = reader->begin;
+	write_counts(reader->out, &counts);
 	return r;
+}
+
+static void add_points(const struct counts_reader *reader, float *sums, const struct history_row *row)
+{
+	for (size_t i = 0; i < reader->nr_slots; i++) {
+		float count = history_point(reader->history, row, reader->column, &reader->slots[i]);
+
+		/* The samples of a CPU that was not counted are there. */
+		if (!reader->slots[i].gap && !isnan(count))
+			sums[i] = isnan(sums[i]) ? count : sums[i] + count;
+	}
+}
+
+/* The next label: of cgroups one after the other, or of one on several CPUs. What is known of any of them is known. */
+static void read_label(struct counts_reader *reader)
+{
+	float sums[HISTORY_SLOTS];
+	const struct profile_count count = { reader->rows[reader->at].label, sums };
+
+	for (size_t i = 0; i < reader->nr_slots; i++)
+		sums[i] = NAN;
+	do
+		add_points(reader, sums, reader->rows[reader->at++].row);
+	while (reader->at < reader->nr && is_more(reader, reader->at));
+	write_count(reader->out, &count, reader->nr_slots);
+}
+
+int counts_reader_step(struct counts_reader *reader)
+{
+	size_t end;
+
+	if (reader->changes != reader->history->changes || !reader->has_begun) {
+		int r = begin_reading(reader);
+
+		reader->has_begun = r == 0;
+		return r < 0 ? r : reader->nr > 0;
+	}
+	end = reader->at + STEP_POINTS / reader->nr_slots;
+	while (reader->at < reader->nr && reader->at < end)
+		read_label(reader);
+	return reader->at < reader->nr;
+}
+
+/* --- life */
+
+/* The part of all labels that the question's glob can match, and of those below them. */
+static char *common_prefix(const struct profile_question *question)
+{
+	const char *glob = question->cgroup ?: "";
+
+	return strndup(glob, strcspn(glob, "*?["));
+}
+
+int counts_reader_new(struct counts_reader **ret, struct buf *out, const struct history *history,
+		      struct event_list *sampled, const struct profile_question *question, struct reason *why)
+{
+	_cleanup_(counts_reader_freep) struct counts_reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return reason_set(why, -ENOMEM, "out of memory");
+	reader->prefix = common_prefix(question);
+	if (!reader->prefix)
+		return reason_set(why, -ENOMEM, "out of memory");
+	if (profile_question_stretch(question, &question->clock, &reader->from, &reader->to) < 0)
+		return reason_set(why, -EINVAL, CLOCK_STEPS_REVERSED);
+	write_asked(out, question);
+	reader->out = out;
+	reader->begin = out->len;
+	reader->history = history;
+	reader->sampled = steal_struct(*sampled);
+	*ret = steal_ptr(reader);
+	return 0;
+}
+
+struct counts_reader *counts_reader_free(struct counts_reader *reader)
+{
+	if (!reader)
+		return NULL;
+	event_list_release(&reader->sampled);
+	free(reader->prefix);
+	free(reader->rows);
+	free(reader);
+	return NULL;
 }

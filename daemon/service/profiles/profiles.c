@@ -21,6 +21,7 @@
 #define STATE_MAX ((size_t)1 << 20)
 
 struct profiles {
+	sd_event *loop; /* borrowed */
 	struct world *world;
 	struct profiler_link *link;
 	struct async_close *closer;
@@ -45,6 +46,9 @@ struct profiles {
 	uint64_t asked, nr_asked; /* its number, or 0; of all so far */
 	web_answered_t answered;
 	void *asker;
+	struct counts_reader *reader; /* of its counts, before it is sent; or NULL */
+	struct buf question;	      /* the message so far */
+	sd_event_source *reading;
 
 	struct capture_rules rules;
 	uint64_t rules_generation; /* the world's, whose rules they are */
@@ -206,9 +210,17 @@ void profiles_follow(struct profiles *profiles)
 
 static void follow_rules(struct profiles *profiles);
 
+static void end_reading(struct profiles *profiles)
+{
+	profiles->reading = sd_event_source_disable_unref(profiles->reading);
+	profiles->reader = counts_reader_free(profiles->reader);
+	buf_release(&profiles->question);
+}
+
 static void give_answer(struct profiles *profiles, int error, struct blob *document, const char *why)
 {
 	profiles->asked = 0;
+	end_reading(profiles);
 	profiles->answered(profiles->asker, error, document, why);
 }
 
@@ -321,45 +333,83 @@ static int on_message(void *userdata, struct message *message)
 
 /* --- questions */
 
+static int send_question(struct profiles *profiles, uint64_t number, const struct buf *content, struct reason *why)
+{
+	int r = profiler_link_send(profiles->link, PROFILER_QUESTION, number, content, -1);
+
+	if (r == -EAGAIN)
+		return reason_set(why, r, "%s", profiler_link_problem(profiles->link));
+	return r < 0 ? reason_set(why, r, "the profiler can't be asked: %s", strerror(-r)) : 0;
+}
+
+static int ask_now(struct profiles *profiles, const struct profile_question *question, struct reason *why)
+{
+	_cleanup_(captures_told_release) struct told_captures told = {};
+	_cleanup_(buf_release) struct buf content = {};
+	struct profile_question whole = *question;
+
+	if (question->form == PROFILE_FORM_CAPTURES &&
+	    captures_told_make(&told, &profiles->rules, &profiles->values) < 0)
+		return reason_set(why, -ENOMEM, "out of memory");
+	whole.told = told;
+	write_question(&content, &whole);
+	return send_question(profiles, profiles->nr_asked + 1, &content, why);
+}
+
+/* Reads counts for the question, a few ms at each turn of the loop, and sends it. */
+static int on_reading(_unused_ sd_event_source *source, void *userdata)
+{
+	struct profiles *profiles = userdata;
+	struct reason why;
+	int r = counts_reader_step(profiles->reader);
+
+	if (r > 0)
+		return 0;
+	if (r == 0)
+		r = send_question(profiles, profiles->asked, &profiles->question, &why);
+	else
+		reason_set(&why, r, "out of memory");
+	end_reading(profiles);
+	if (r < 0)
+		give_answer(profiles, r, NULL, why.text);
+	return 0;
+}
+
 /* With the counts that weights are to fit. */
-static int add_counts(struct profile_counts *ret, const struct profiles *profiles, const char *event,
-		      struct reason *why)
+static int begin_reading(struct profiles *profiles, const struct profile_question *question, struct reason *why)
 {
 	_cleanup_(event_list_release) struct event_list events = {};
-	int r = profile_settings_events(&events, world_config(profiles->world), &world_machine(profiles->world)->env,
-					event, why);
+	const struct event_env *env = &world_machine(profiles->world)->env;
+	int r = profile_settings_events(&events, world_config(profiles->world), env, question->event, why);
 
-	if (r < 0 || !events.nr)
+	if (r == 0 && !events.nr)
+		return ask_now(profiles, question, why);
+	if (r == 0)
+		r = counts_reader_new(&profiles->reader, &profiles->question, world_history(profiles->world), &events,
+				      question, why);
+	if (r < 0)
 		return r;
-	return profile_counts_read(ret, world_history(profiles->world), &events);
+	r = sd_event_add_defer(profiles->loop, &profiles->reading, on_reading, profiles);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(profiles->reading, SD_EVENT_ON);
+	if (r < 0)
+		end_reading(profiles);
+	return r < 0 ? reason_set(why, r, "the counters can't be read: %s", strerror(-r)) : 0;
 }
 
 int profiles_ask(struct profiles *profiles, const struct profile_question *question, web_answered_t answered,
 		 void *asker, struct reason *why)
 {
-	_cleanup_(profile_counts_release) struct profile_counts counts = {};
-	_cleanup_(captures_told_release) struct told_captures told = {};
-	_cleanup_(buf_release) struct buf content = {};
-	struct profile_question whole = *question;
-	int r = 0;
+	int r;
 
 	if (!world_config(profiles->world)->profiles_enabled && question->form != PROFILE_FORM_CAPTURES &&
 	    !question->capture)
 		return reason_set(why, -EOPNOTSUPP, "%s", no_profiles);
-	if (question->counted)
-		r = add_counts(&counts, profiles, question->event, why);
-	if (question->form == PROFILE_FORM_CAPTURES)
-		r = captures_told_make(&told, &profiles->rules, &profiles->values);
+	if (!profiler_link_is_up(profiles->link))
+		return reason_set(why, -EAGAIN, "%s", profiler_link_problem(profiles->link));
+	r = question->counted ? begin_reading(profiles, question, why) : ask_now(profiles, question, why);
 	if (r < 0)
 		return r;
-	whole.counts = counts;
-	whole.told = told;
-	write_question(&content, &whole);
-	r = profiler_link_send(profiles->link, PROFILER_QUESTION, profiles->nr_asked + 1, &content, -1);
-	if (r == -EAGAIN)
-		return reason_set(why, r, "%s", profiler_link_problem(profiles->link));
-	if (r < 0)
-		return reason_set(why, r, "the profiler can't be asked: %s", strerror(-r));
 	profiles->asked = ++profiles->nr_asked;
 	profiles->answered = answered;
 	profiles->asker = asker;
@@ -370,8 +420,9 @@ void profiles_cancel(struct profiles *profiles)
 {
 	static const struct buf empty = {};
 
-	if (profiles->asked)
+	if (profiles->asked && !profiles->reader)
 		(void)profiler_link_send(profiles->link, PROFILER_CANCEL, profiles->asked, &empty, -1);
+	end_reading(profiles);
 	profiles->asked = 0;
 }
 
@@ -635,6 +686,7 @@ int profiles_new(struct profiles **ret, sd_event *loop, struct world *world, str
 
 	if (!profiles)
 		return -ENOMEM;
+	profiles->loop = loop;
 	profiles->world = world;
 	profiles->sampled = sampled;
 	r = async_close_new(&profiles->closer);
@@ -654,6 +706,7 @@ struct profiles *profiles_free(struct profiles *profiles)
 		return NULL;
 	if (profiles->world)
 		world_show_rules(profiles->world, NULL);
+	end_reading(profiles);
 	profiler_link_free(profiles->link);
 	async_close_free(profiles->closer);
 	profiler_settings_release(&profiles->settings);

@@ -44,7 +44,11 @@ static void take_answer(void *asker, int error, struct blob *document, const cha
 
 static int try_ask(struct profiled_world *f, enum profile_form form, struct reason *why)
 {
-	const struct profile_question question = { .event = PROFILE_CPU_CLOCK, .form = form, .counted = true };
+	const struct profile_question question = {
+		.event = PROFILE_CPU_CLOCK,
+		.form = form,
+		.counted = form != PROFILE_FORM_CAPTURES,
+	};
 
 	answer = (struct answer){};
 	why->text[0] = '\0';

@@ -20,7 +20,8 @@ struct plan *plan_of(const struct made_event *events)
 const struct made_event two_events[4] = {
 	{ SCOPE_CPU, "a", .text = "cycles", .set = 0 },
 	{ SCOPE_CGROUP, "a", .text = "cycles", .set = 0 },
-	{ SCOPE_CGROUP, "a", .text = "task-clock", .set = 0, .scale = 1e-9, .unit = EVENT_UNIT_SECONDS },
+	{ SCOPE_CGROUP, "a", .text = "task-clock", .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_TASK_CLOCK,
+	  .set = 0, .scale = 1e-9, .unit = EVENT_UNIT_SECONDS },
 	{},
 };
 
