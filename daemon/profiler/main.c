@@ -448,7 +448,9 @@ static int take_order(struct process *process, const struct message *message, st
 	process->orders = message->number;
 	r = capturer_keep(process->capturer, &order);
 	if (r < 0)
-		log_warning("capture %s can't be made: %s", order.id, strerror(-r));
+		log_warning("capture %s can't be made: %s", order.id,
+			    r == -EBUSY ? "those that run leave no room: raise [profiles] capture_memory" :
+					  strerror(-r));
 	capture_order_release(&order);
 	/* Those from before are there. */
 	take_samples(process);

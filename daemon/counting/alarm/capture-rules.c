@@ -237,10 +237,8 @@ static void offer(const struct evaluation *round, const struct cgroup_identity *
 		watched->passed_over += trigger_pass_over(watched->trigger, label);
 	else
 		trigger_take(watched->trigger, label);
-	if (answer != DUE_TAKEN)
-		return;
-	watched->taken_at = round->now;
-	watched->captures++;
+	if (answer == DUE_TAKEN)
+		watched->taken_at = round->now;
 }
 
 static void see_target(const struct evaluation *round, struct target_rate *target)
@@ -315,6 +313,18 @@ void capture_rules_tick(struct capture_rules *rules, const struct session *sessi
 			evaluate(&round, session, &columns);
 		}
 		trigger_end_round(watched->trigger, now);
+	}
+}
+
+void capture_rules_note(struct capture_rules *rules, const char *rule, bool is_made)
+{
+	for (size_t i = 0; i < rules->nr; i++) {
+		struct watched_rule *watched = rules->items[i];
+
+		if (strcmp(watched->name, rule) != 0)
+			continue;
+		watched->captures += is_made;
+		watched->passed_over += !is_made;
 	}
 }
 

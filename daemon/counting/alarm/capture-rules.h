@@ -26,7 +26,7 @@ struct watched_rule {
 	size_t literal;
 	struct reason problem;
 	struct reason not_sampled; /* why its event is not; "": it is. Set by whoever samples */
-	uint64_t taken_at;	   /* CLOCK_MONOTONIC ns, the last capture; 0: none */
+	uint64_t taken_at;	   /* CLOCK_MONOTONIC ns, the last order; 0: none */
 	uint64_t captures, passed_over;
 };
 
@@ -52,7 +52,7 @@ struct due_target {
 };
 
 enum due_answer {
-	DUE_TAKEN,
+	DUE_TAKEN,   /* ordered; capture_rules_note() is told later whether the capture was made */
 	DUE_NOT_NOW, /* asked again at the next interval */
 	DUE_IGNORED, /* not asked again in this episode */
 };
@@ -62,6 +62,9 @@ typedef enum due_answer (*due_take_t)(void *userdata, const struct watched_rule 
 /* Evaluates all rules, after session_tick(). now: CLOCK_MONOTONIC ns. problem: why none can be evaluated, or NULL. */
 void capture_rules_tick(struct capture_rules *rules, const struct session *session, uint64_t now, const char *problem,
 			due_take_t take, void *userdata);
+
+/* The capture that the rule ordered was made, or was not: then its episode counts as passed over. */
+void capture_rules_note(struct capture_rules *rules, const char *rule, bool is_made);
 
 /* Number i of the rules; false after the last. */
 bool capture_rules_info(const struct capture_rules *rules, size_t i, struct capture_rule_info *ret);

@@ -20,6 +20,14 @@
 /* Bytes of a state: far more than it takes. */
 #define STATE_MAX ((size_t)1 << 20)
 
+/* Orders of captures on their way. */
+#define ORDERS_MAX 16
+
+struct sent_order {
+	uint64_t number;
+	char *id, *rule;
+};
+
 struct profiles {
 	sd_event *loop; /* borrowed */
 	struct world *world;
@@ -54,7 +62,9 @@ struct profiles {
 	uint64_t rules_generation; /* the world's, whose rules they are */
 	const char *rules_problem; /* or NULL */
 	struct capture_values_list values;
-	uint64_t nr_orders; /* to this profiler */
+	uint64_t nr_orders; /* to this profiler, and those of them that it has not answered: */
+	struct sent_order sent[ORDERS_MAX];
+	size_t nr_sent;
 
 	struct blob *samples; /* for the first profiler, or of the last one; NULL: none */
 	bool is_leaving;
@@ -244,6 +254,40 @@ static void add_counters(struct profiler_stats *sum, const struct profiler_stats
 	sum->captures_dropped += stats->captures_dropped;
 }
 
+static bool is_kept(const void *userdata, const char *id)
+{
+	const struct profiler_state *state = userdata;
+
+	for (size_t i = 0; i < state->nr_captures; i++)
+		if (strcmp(state->captures[i], id) == 0)
+			return true;
+	return false;
+}
+
+static void release_order(struct sent_order *sent)
+{
+	free(sent->id);
+	free(sent->rule);
+}
+
+/* An order that the profiler has heard, or the orders after it, is a capture now, or was refused or lost. */
+static void judge_orders(struct profiles *profiles, uint64_t heard)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < profiles->nr_sent; i++) {
+		struct sent_order *sent = &profiles->sent[i];
+
+		if (sent->number > heard) {
+			profiles->sent[nr++] = *sent;
+			continue;
+		}
+		capture_rules_note(&profiles->rules, sent->rule, is_kept(&profiles->state, sent->id));
+		release_order(sent);
+	}
+	profiles->nr_sent = nr;
+}
+
 static void on_ended(void *userdata)
 {
 	struct profiles *profiles = userdata;
@@ -253,6 +297,7 @@ static void on_ended(void *userdata)
 	profiles->knows_cgroups = false;
 	profiles->nr_orders = 0;
 	profiler_state_release(&profiles->state);
+	judge_orders(profiles, UINT64_MAX);
 	if (profiles->asked)
 		give_answer(profiles, -EAGAIN, NULL,
 			    "the profiler has ended while it was at the answer; it is being started again");
@@ -273,6 +318,7 @@ static int take_state(struct profiles *profiles, const struct message *message)
 		return r;
 	profiler_state_release(&profiles->state);
 	profiles->state = state;
+	judge_orders(profiles, state.orders);
 	/* Orders on their way take room, too. */
 	unheard = profiles->nr_orders - state.orders;
 	profiles->state.room = state.room > unheard ? state.room - unheard : 0;
@@ -499,12 +545,21 @@ static int open_directory(const struct world *world, const struct cgroup_identit
 static int send_order(struct profiles *profiles, const struct capture_order *order)
 {
 	_cleanup_(buf_release) struct buf content = {};
-	int r;
+	struct sent_order sent = { .number = profiles->nr_orders + 1,
+				   .id = strdup(order->id),
+				   .rule = strdup(order->rule) };
+	int r = sent.id && sent.rule ? 0 : -ENOMEM;
 
+	if (profiles->nr_sent == ORDERS_MAX)
+		r = -EBUSY;
 	write_order(&content, order);
-	r = profiler_link_send(profiles->link, PROFILER_KEEP, profiles->nr_orders + 1, &content, order->cgroup_fd);
-	if (r < 0)
+	if (r == 0)
+		r = profiler_link_send(profiles->link, PROFILER_KEEP, sent.number, &content, order->cgroup_fd);
+	if (r < 0) {
+		release_order(&sent);
 		return r;
+	}
+	profiles->sent[profiles->nr_sent++] = sent;
 	profiles->nr_orders++;
 	profiles->state.room--;
 	begin_values(profiles, order);
@@ -564,16 +619,6 @@ static enum due_answer order_capture(void *userdata, const struct watched_rule *
 		fd = open_directory(profiles->world, target->identity, &order.cgroup_problem);
 	order.cgroup_fd = fd;
 	return send_order(profiles, &order) == 0 ? DUE_TAKEN : DUE_NOT_NOW;
-}
-
-static bool is_kept(const void *userdata, const char *id)
-{
-	const struct profiler_state *state = userdata;
-
-	for (size_t i = 0; i < state->nr_captures; i++)
-		if (strcmp(state->captures[i], id) == 0)
-			return true;
-	return false;
 }
 
 bool profiles_have_started(struct profiles *profiles)
@@ -712,6 +757,7 @@ struct profiles *profiles_free(struct profiles *profiles)
 	profiler_settings_release(&profiles->settings);
 	log_once_release(&profiles->not_sent);
 	profiler_state_release(&profiles->state);
+	judge_orders(profiles, UINT64_MAX);
 	capture_rules_release(&profiles->rules);
 	capture_values_release(&profiles->values);
 	blob_unref(profiles->samples);

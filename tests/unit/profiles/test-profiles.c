@@ -3,6 +3,7 @@
 /* The daemon's side of profiles: what the profiler is told, and what becomes of what it says. */
 
 #include "base/util/clock.h"
+#include "setup/no-memory.h"
 #include "setup/profiled-world.h"
 
 #include <errno.h>
@@ -507,6 +508,89 @@ static void test_list(void **state)
 	message_release(&message);
 }
 
+static void expect_rule(const struct profiled_world *f, uint64_t captures, uint64_t passed_over)
+{
+	struct capture_rule_info info;
+
+	assert_true(profiles_rule(f->profiles, 0, &info));
+	assert_int_equal(info.captures, captures);
+	assert_int_equal(info.passed_over, passed_over);
+}
+
+/* A capture counts when the profiler has it. An order that was refused, that was lost on its way, or that the profiler
+ * took with it, is passed over. */
+static void test_refused_orders(void **state)
+{
+	struct profiled_world *f = *state;
+	struct profiler_state on = a_state(1, "");
+	struct capture_order orders[4];
+	char *ids[1];
+	int fd;
+
+	start_profiler(f);
+	expect_everything(f, 1, 77);
+	on.room = 4;
+	say_state(f, &on);
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		assert_int_equal(tick(f, NULL), DUE_TAKEN);
+		orders[i] = next_order(f, i + 1, &fd);
+	}
+	expect_rule(f, 0, 0);
+	ids[0] = (char *)(uintptr_t)orders[0].id;
+	on.captures = ids;
+	on.nr_captures = 1;
+	on.orders = 1;
+	say_state(f, &on);
+	expect_rule(f, 1, 0);
+	/* It has heard of the third alone, and has none of both. */
+	on.orders = 3;
+	say_state(f, &on);
+	expect_rule(f, 1, 2);
+	start_profiler(f);
+	expect_rule(f, 1, 3);
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
+		capture_order_release(&orders[i]);
+}
+
+/* Allocations that go well before one that fails. */
+static long allocations_left;
+
+static bool next_fails(void)
+{
+	return allocations_left-- == 0;
+}
+
+/* Without memory an order is asked for again, or is sent as a whole. */
+static void test_order_without_memory(void **state)
+{
+	struct profiled_world *f = *state;
+	struct profiler_state on = a_state(1, "");
+	enum due_answer result = DUE_NOT_NOW;
+	struct capture_order order;
+	size_t nr_refused = 0;
+	int fd;
+
+	start_profiler(f);
+	expect_everything(f, 1, 77);
+	on.room = 1;
+	say_state(f, &on);
+	for (long i = 0; result == DUE_NOT_NOW; i++) {
+		allocations_left = i;
+		memory_fails = next_fails;
+		result = tick(f, NULL);
+		memory_fails = NULL;
+		nr_refused += result == DUE_NOT_NOW;
+		if (result == DUE_NOT_NOW)
+			expect_silence(f);
+	}
+	assert_int_equal(result, DUE_TAKEN);
+	/* The id, the two texts and the message. */
+	assert_true(nr_refused >= 4);
+	order = next_order(f, 1, &fd);
+	capture_order_release(&order);
+	expect_rule(f, 0, 0);
+}
+
 /* Numbers of orders begin anew with each profiler. */
 static void test_orders_anew(void **state)
 {
@@ -566,6 +650,8 @@ int main(void)
 		TEST(orders),
 		TEST(list),
 		TEST(orders_anew),
+		TEST(refused_orders),
+		TEST(order_without_memory),
 		TEST(hidden),
 	};
 
