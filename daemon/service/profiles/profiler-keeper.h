@@ -29,12 +29,13 @@ struct profiler_keeper;
 
 /* A start of the profiler, or one that failed. */
 struct profiler_start {
-	uint64_t number;   /* of the start, from 1 on; those that failed count */
-	uint64_t pause_ns; /* that came before it */
-	int last_status;   /* how the profiler before it ended (wait(2)); -1: there was none */
-	int error;	   /* errno of a start that failed, which is tried again; 0: the profiler runs */
-	int socket;	   /* SOCK_SEQPACKET to the profiler, non-blocking, close-on-exec; -1 on error */
-	int pidfd;	   /* of the profiler, close-on-exec; -1 on error */
+	uint64_t number;     /* of the start, from 1 on; those that failed count */
+	uint64_t pause_ns;   /* that came before it */
+	int last_status;     /* how the profiler before it ended (wait(2)); -1: there was none */
+	int error;	     /* errno of a start that failed, which is tried again; 0: the profiler runs */
+	const char *failure; /* and a sentence on which of its steps failed, or NULL */
+	int socket;	     /* SOCK_SEQPACKET to the profiler, non-blocking, close-on-exec; -1 on error */
+	int pidfd;	     /* of the profiler, close-on-exec; -1 on error */
 };
 
 /* Forks the keeper, which starts the profiler at once. To be called before there are threads. argv ends with NULL.

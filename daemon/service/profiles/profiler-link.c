@@ -180,7 +180,8 @@ static void take_start(struct profiler_link *link, const struct profiler_start *
 	if (r == 0)
 		r = begin_connection(link, start);
 	if (r < 0) {
-		reason_set(&link->problem, 0, "the profiler can't be started: %s", strerror(-r));
+		reason_set(&link->problem, 0, "the profiler can't be started: %s (%s); it is tried again",
+			   start->failure ?: "there is no connection to it", strerror(-r));
 		log_warning("%s", link->problem.text);
 	}
 }
