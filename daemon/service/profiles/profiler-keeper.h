@@ -11,7 +11,7 @@
  *
  * A profiler that ends is started again after 0.1 s. The pause doubles with each profiler that lived less than the
  * longest pause, up to that; it is 0.1 s again after one that lived longer. A start that fails counts as a profiler
- * that did not live.
+ * that did not live, and the files for the table are made by the first start that can.
  *
  * Lives are tied together. The keeper ends when its socket to the daemon does. The profiler gets SIGKILL when the
  * keeper ends (PR_SET_PDEATHSIG); where the program has file capabilities, the exec clears that (prctl(2)), and the

@@ -85,16 +85,16 @@ static int make_settings(struct profiles *profiles, struct reason *why)
 }
 
 /* r: of the sending; what has not been sent is sent again later. */
-static void note_sent(struct log_once *once, const char *what, int r, struct reason *why)
+static void note_sent(struct log_once *once, const char *what, int r, const struct reason *why)
 {
-	struct reason again;
+	struct reason text;
 
 	if (r == 0) {
-		reason_set(&again, 0, "profiles: %s can be sent again", what);
-		log_once_resolved(once, again.text);
+		reason_set(&text, 0, "profiles: %s can be sent again", what);
+		log_once_resolved(once, text.text);
 	} else if (r != -EAGAIN) {
-		reason_prefix(why, r, "profiles: %s can't be sent (%s)", what, strerror(-r));
-		log_once_line(once, LOG_WARNING, why->text);
+		reason_set(&text, 0, "profiles: %s can't be sent: %s", what, why->text[0] ? why->text : strerror(-r));
+		log_once_line(once, LOG_WARNING, text.text);
 	}
 }
 

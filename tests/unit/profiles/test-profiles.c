@@ -220,6 +220,71 @@ static void test_cancel(void **state)
 	expect_answer(0, "in time");
 }
 
+/* --- tests: no memory for a file */
+
+static bool no_memfd;
+
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	if (!no_memfd)
+		return __real_memfd_create(name, flags);
+	errno = ENOMEM;
+	return -1;
+}
+
+/* More bytes than a packet has. */
+#define LARGE 900
+#define NAME "cgroup-%090d"
+
+/* They are sent when there is memory again. */
+static void test_no_memfd_for_settings(void **state)
+{
+	struct profiled_world *f = *state;
+	_cleanup_(buf_release) struct buf config = {};
+
+	start_profiler(f);
+	expect_everything(f, 1, 77);
+	buf_str(&config, RULE "[profiles]\nrate = 99\n");
+	for (int i = 0; i < LARGE; i++)
+		buf_printf(&config, "include = /" NAME "\n", i);
+	buf_char(&config, '\0');
+	no_memfd = true;
+	reload_world(f, config.data);
+	expect_silence(f);
+	assert_false(profiles_are_settled(f->profiles) && profiles_are_on(f->profiles));
+	no_memfd = false;
+	profiles_follow(f->profiles);
+	expect_settings(f, 2, 99, 77);
+	expect_silence(f);
+}
+
+static void test_no_memfd_for_cgroups(void **state)
+{
+	struct profiled_world *f = *state;
+	struct message message;
+
+	start_profiler(f);
+	expect_everything(f, 1, 77);
+	for (int i = 0; i < LARGE; i++) {
+		char name[128];
+
+		(void)snprintf(name, sizeof(name), "cgroups/" NAME, i);
+		scratch_mkdir(&f->scratch, name);
+	}
+	follow_tree();
+	no_memfd = true;
+	profiles_follow(f->profiles);
+	expect_silence(f);
+	no_memfd = false;
+	profiles_follow(f->profiles);
+	message = next_message(f, PROFILER_CGROUPS);
+	assert_true(message.len > CHANNEL_PACKET_MAX);
+	message_release(&message);
+	expect_silence(f);
+}
+
 /* --- tests: ends */
 
 static void test_end(void **state)
@@ -568,6 +633,8 @@ int main(void)
 		TEST(problems),
 		TEST(answers),
 		TEST(cancel),
+		TEST(no_memfd_for_settings),
+		TEST(no_memfd_for_cgroups),
 		TEST(end),
 		TEST(next_start),
 		TEST(failed_start),
