@@ -263,18 +263,19 @@ static void begin_answer(struct process *process)
 {
 	uint64_t number = process->asked;
 	struct profiler_refusal refusal;
+	struct reason why;
 	int r;
 
 	if (!number || work_child_is_busy(process->child))
 		return;
 	take_samples(process);
-	r = work_child_start(process->child, answer_in_child, process);
+	r = work_child_start(process->child, answer_in_child, process, &why);
 	process->answering = r == 0 ? number : 0;
 	process->asked = 0;
 	profile_question_release(&process->question);
 	if (r == 0)
 		return;
-	refusal.error = reason_set(&refusal.why, -EBUSY, "no process can be started for the answer: %s", strerror(-r));
+	refusal.error = reason_set(&refusal.why, -EBUSY, "the answer can't be worked out: %s", why.text);
 	refuse(process, number, &refusal);
 }
 

@@ -14,7 +14,7 @@
 
 struct namer {
 	struct resolver *resolver;
-	struct archive_request request; /* the resolver's work, if it is busy */
+	struct archive_request request; /* the resolver's work; one that is not busy could not begin, and tries again */
 	uint64_t offsets[RESOLVER_PLACES];
 	int64_t left_ns;   /* CPU time that may still be taken */
 	uint64_t credited; /* CLOCK_MONOTONIC ns: when it was last given more */
@@ -112,10 +112,9 @@ static void ask_next(struct namer *namer, struct archive *archive, const struct 
 	struct archive_request *request = &namer->request;
 	const struct archive_module *module;
 	const char *path;
-	int r;
 
 	request->offsets = namer->offsets;
-	if (!archive_ask(archive, request, RESOLVER_PLACES))
+	if (!request->nr && !archive_ask(archive, request, RESOLVER_PLACES))
 		return;
 	qsort(namer->offsets, request->nr, sizeof(*namer->offsets), compare_offsets);
 	module = table_at(&archive->modules, request->module);
@@ -124,10 +123,9 @@ static void ask_next(struct namer *namer, struct archive *archive, const struct 
 		name_in_kernel(namer, archive, kernel);
 		return;
 	}
-	r = resolver_start(namer->resolver, path, &module->key, processes_user_of(processes, &module->key, path),
-			   namer->offsets, request->nr);
-	for (size_t i = 0; r < 0 && i < request->nr; i++)
-		archive_answer(archive, request, namer->offsets[i], NAMING_FAILED, NULL, 0);
+	/* Without a process for it now, the next turn tries again. */
+	(void)resolver_start(namer->resolver, path, &module->key, processes_user_of(processes, &module->key, path),
+			     namer->offsets, request->nr);
 }
 
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -133,6 +134,13 @@ def test_the_pod_counts_the_machine(pod, container, cgroups, work):
     told = daemon.json("/api/v1/status")
     assert told["cgroups"]["mount"]["path"].startswith("/host/cgroup") and told["cgroups"]["mount"]["whole"]
     assert {"CAP_PERFMON", "CAP_BPF"} == set(told["privileges"]["capabilities"])
+    # The three processes of the program, in the pod's root: samples are taken too.
+    [program] = harness.children(daemon.pid)
+    [keeper] = harness.children(program)
+    profiler = until(lambda: harness.find_profiler(program), "the profiler")
+    for pid in (program, keeper, profiler):
+        assert "CapPrm:\t000000c000000000" in Path(f"/proc/{pid}/status").read_text()
+    until(lambda: daemon.metrics().value("perfmond_profile_samples_total") > 0, "samples")
     metrics = daemon.fresh()
     assert metrics.get("perf_cgroup_info", cgroup="/", id="1") == 1 and metrics.state("context_switches") == "ok"
     before = metrics.value(FAULTS, cgroup=inside.label)

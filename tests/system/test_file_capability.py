@@ -6,6 +6,7 @@ documents name, as =p, with what they promise of it.
 
 import json
 import os
+import re
 import secrets
 import struct
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from container_names import CONFIG as NAMES
-from harness import PATIENCE, as_user, readable, until
+from harness import PATIENCE, as_user, children, readable, until
 from machine import needs
 from profiling import start_daemon
 from test_profile_names import FUNCTIONS, burn_inside, wait_for
@@ -155,6 +156,33 @@ def test_cap_dac_read_search_finds_names_of_containers(perfmond, permit, cgroups
           "it may not read the files")
     daemon = perfmond(config, **permit("perfmon", "dac_read_search"))
     until(lambda: daemon.metrics().all("perf_cgroup_info", cgroup=group.label, container="web"), "the name")
+
+
+def states(daemon):
+    """{process: {field: what it is}} of the daemon, its keeper and its profiler."""
+    [keeper] = children(daemon.pid)
+    texts = {name: Path(f"/proc/{pid}/status").read_text() for name, pid in
+             (("daemon", daemon.pid), ("keeper", keeper), ("profiler", daemon.profiler))}
+    return {name: dict(re.findall(r"^(Cap\w+|NoNewPrivs):\s+(\w+)$", text, re.M)) for name, text in texts.items()}
+
+
+@pytest.mark.parametrize("given", [("perfmon",), ("perfmon", "sys_ptrace")], ids="+".join)
+@pytest.mark.parametrize("no_new_privs", [False, True], ids=["plain", "no_new_privs"])
+def test_cap_sys_ptrace_is_the_profiler_s_alone(perfmond, permit, given, no_new_privs):
+    """As the image is started: another user, file capabilities without the effective bit, no CAP_SETPCAP. What only the
+    profiler needs is in no set of the daemon's, and in its bounding set, which it can't change, it is worth nothing."""
+    options = permit(*given)
+    if no_new_privs:
+        options["prefix"] = [*as_user(UID, " ".join(f"+{name}" for name in given)), *NO_NEW_PRIVS]
+    daemon = perfmond("", **options)
+    all_given, perfmon = (sum(1 << NUMBERS[name] for name in names) for names in (given, ("perfmon",)))
+    found = states(daemon)
+    for process, has in ("daemon", perfmon), ("keeper", all_given), ("profiler", all_given):
+        assert int(found[process]["CapPrm"], 16) == has, found
+    assert int(found["daemon"]["CapEff"], 16) == perfmon and found["daemon"]["NoNewPrivs"] == "1"
+    assert int(found["profiler"]["CapEff"], 16) == all_given
+    assert daemon.metrics().value("perfmond_profiler_up") == 1
+    assert not [text for text in daemon.json("/api/v1/status")["problems"] if "SYS_PTRACE" in text]
 
 
 @needs("mount-namespace", "objcopy", "strip", "nm")

@@ -136,6 +136,16 @@ def test_where_capset_is_forbidden_cap_sys_admin_stays_in_force(as_nobody, probe
 
 
 @needs("cap-perfmon")
+def test_where_capset_is_forbidden_the_daemon_keeps_what_the_profiler_needs(as_nobody):
+    """It can't be given up then, which is said."""
+    daemon = as_nobody("", "+perfmon +sys_ptrace", *filtered(EPERM))
+    assert sets(daemon)["CapPrm"] == {CAP_PERFMON | CAP_SYS_PTRACE}
+    sentence = "CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE stay with the whole daemon, not with the profiler alone"
+    daemon.wait_log(f"{sentence}: capset: .*SystemCallFilter=capset")
+    assert sentence in daemon.json("/api/v1/status")["problems"]
+
+
+@needs("cap-perfmon")
 def test_without_cap_sys_admin_capset_is_not_called(as_nobody, probed):
     """As the unit forbids it: a process without CAP_SYS_ADMIN, to which some events are denied, never calls it."""
     _, _, text = probed

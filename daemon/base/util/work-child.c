@@ -51,12 +51,16 @@ struct work_child {
 
 /* --- in the child */
 
-_Noreturn static void work_in_child(const struct work_child *child, work_child_work_t work, const void *what)
+_Noreturn static void work_in_child(const struct work_child *child, pid_t parent, work_child_work_t work,
+				    const void *what)
 {
 	struct result *result = child->result;
 	struct buf out = {};
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* The parent may have ended before that. */
+	if (getppid() != parent)
+		_exit(EXIT_FAILURE);
 	/* So a client that goes away does not wait for a copy of its connection to be closed. Standard input and output
 	 * stay: a sanitizer reports there. */
 	child_close_files(STDERR_FILENO + 1, child->body);
@@ -189,24 +193,30 @@ static int watch_child(struct work_child *child)
 	return r < 0 ? r : sd_event_source_set_enabled(child->timer, SD_EVENT_ONESHOT);
 }
 
-int work_child_start(struct work_child *child, work_child_work_t work, const void *what)
+int work_child_start(struct work_child *child, work_child_work_t work, const void *what, struct reason *why)
 {
+	const pid_t parent = getpid();
 	int r;
 
 	if (child->state != WORK_NONE)
-		return -EBUSY;
+		return reason_set(why, -EBUSY, "another child is at work");
 	child->body = memfd_create("perfmond-work", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (child->body < 0)
-		return -errno;
+		return reason_set(why, -errno, "there is no memory for a file: %s", strerror(errno));
 	memset(child->result, 0, result_size(child));
 	child->is_late = false;
 	child->status = 0;
 	child->pid = fork();
 	if (child->pid == 0)
-		work_in_child(child, work, what);
-	r = child->pid < 0 ? -errno : watch_child(child);
-	if (child->pid < 0)
+		work_in_child(child, parent, work, what);
+	if (child->pid < 0) {
+		r = reason_set(why, -errno, "no process can be started: %s", strerror(errno));
 		child->pid = 0;
+	} else {
+		r = watch_child(child);
+		if (r < 0)
+			reason_set(why, r, "a process can't be waited for: %s", strerror(-r));
+	}
 	if (r < 0) {
 		kill_child(child);
 		drop_result(child);

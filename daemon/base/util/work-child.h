@@ -36,8 +36,9 @@ DEFINE_CLEANUP(struct work_child *, work_child_free)
 /* Is a child at work, or its result not taken yet? */
 bool work_child_is_busy(const struct work_child *child);
 
-/* Begins to work. Negative errno: there is no room for a process, a file or memory; -EBUSY. */
-int work_child_start(struct work_child *child, work_child_work_t work, const void *what);
+/* Begins to work. Negative errno, with the sentence on what there is no room for: a file in memory, a process, or what
+ * is needed to wait for it; -EBUSY. */
+int work_child_start(struct work_child *child, work_child_work_t work, const void *what, struct reason *why);
 
 /*
  * Takes the result of a child that has ended: copies its head, and returns its body as a file of ret_len bytes, which

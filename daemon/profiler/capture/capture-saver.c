@@ -141,16 +141,17 @@ void capture_saver_turn(struct capture_saver *saver)
 {
 	const struct capture *capture = captures_to_save(saver->captures);
 	const struct work work = { .saver = saver, .capture = capture };
-	struct reason why;
+	struct reason why, start;
 	int r;
 
 	if (!capture || work_child_is_busy(saver->child))
 		return;
 	saver->id = strdup(capture->id);
-	r = saver->id ? work_child_start(saver->child, save_in_child, &work) : -ENOMEM;
+	r = saver->id ? work_child_start(saver->child, save_in_child, &work, &start) :
+			reason_set(&start, -ENOMEM, "out of memory");
 	if (r == 0)
 		return;
-	reason_set(&why, r, "captures can't be saved: %s", strerror(-r));
+	reason_set(&why, r, "captures can't be saved: %s", start.text);
 	note_result(saver, capture->id, why.text);
 	free(saver->id);
 	saver->id = NULL;

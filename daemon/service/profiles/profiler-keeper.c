@@ -28,11 +28,32 @@
 /* The keeper's socket to the daemon has the number that the profiler's will have. */
 #define KEEPER_FD_DAEMON PROFILER_FD_DAEMON
 
+/* The steps of a start, and why one that has failed does. */
+enum start_step {
+	STEP_TABLES,
+	STEP_SOCKET,
+	STEP_PIPE,
+	STEP_PROCESS,
+	STEP_PROGRAM,
+	STEP_PIDFD,
+	_STEP_MAX,
+};
+
+static const char *const step_failures[_STEP_MAX] = {
+	[STEP_TABLES] = "there is no memory for its table of processes",
+	[STEP_SOCKET] = "there is no socket for it",
+	[STEP_PIPE] = "there is no pipe for its start",
+	[STEP_PROCESS] = "there is no process for it",
+	[STEP_PROGRAM] = "its program can't be executed",
+	[STEP_PIDFD] = "its process can't be watched",
+};
+
 struct start_message {
 	uint64_t number;
 	uint64_t pause_ns;
 	int32_t last_status;
 	int32_t error;
+	uint64_t step; /* that has failed: enum start_step */
 };
 
 /* A message has these descriptors, or none if the start failed. */
@@ -75,16 +96,18 @@ _Noreturn static void become_profiler(pid_t keeper, int socket, int error_pipe, 
 /* --- in the keeper */
 
 /* The pid of a child that has become the profiler, or negative errno. The pipe is closed by the exec. */
-static pid_t fork_profiler(int socket, const char *const argv[])
+static pid_t fork_profiler(int socket, const char *const argv[], uint64_t *step)
 {
 	_cleanup_(closep) int from = -1, to = -1;
 	pid_t keeper = getpid(), pid;
 	int pair[2], error;
 
+	*step = STEP_PIPE;
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return -errno;
 	from = pair[0];
 	to = pair[1];
+	*step = STEP_PROCESS;
 	pid = fork();
 	if (pid < 0)
 		return -errno;
@@ -94,23 +117,50 @@ static pid_t fork_profiler(int socket, const char *const argv[])
 	if (read(from, &error, sizeof(error)) != sizeof(error))
 		return pid;
 	(void)waitpid(pid, NULL, 0);
+	*step = STEP_PROGRAM;
 	return -error;
 }
 
-/* Starts the profiler. Its pid, with the two descriptors that the daemon gets, or negative errno. */
-static pid_t start_profiler(int ret_fds[static NR_SENT], const char *const argv[])
+/* Once. The files have the lowest free numbers, those of PROFILER_FD_TABLE, and stay open over an exec. */
+static int make_tables(void)
+{
+	int r = 0;
+
+	if (fcntl(PROFILER_FD_TABLE, F_GETFD) >= 0)
+		return 0;
+	for (int i = 0; i < PROFILER_NR_TABLES && r == 0; i++) {
+		int fd = memfd_create("perfmond-processes", MFD_ALLOW_SEALING);
+
+		if (fd < 0 || ftruncate(fd, PROFILER_TABLE_SIZE) < 0 ||
+		    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+			r = -errno;
+	}
+	if (r < 0)
+		child_close_files(PROFILER_FD_TABLE, -1);
+	return r;
+}
+
+/* Starts the profiler. Its pid, with the two descriptors that the daemon gets, or negative errno with the step. */
+static pid_t start_profiler(int ret_fds[static NR_SENT], const char *const argv[], uint64_t *step)
 {
 	_cleanup_(closep) int socket = -1, other = -1;
-	int pair[2], pidfd, r = channel_pair(pair);
+	int pair[2], pidfd, r;
 	pid_t pid;
 
+	*step = STEP_TABLES;
+	r = make_tables();
+	if (r < 0)
+		return r;
+	*step = STEP_SOCKET;
+	r = channel_pair(pair);
 	if (r < 0)
 		return r;
 	socket = pair[0];
 	other = pair[1];
-	pid = fork_profiler(other, argv);
+	pid = fork_profiler(other, argv, step);
 	if (pid < 0)
 		return pid;
+	*step = STEP_PIDFD;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0) {
 		int error = errno;
@@ -152,7 +202,7 @@ static uint64_t run_profiler(struct start_message *message, const char *const ar
 {
 	uint64_t start = clock_monotonic_ns();
 	int fds[NR_SENT] = { -1, -1 };
-	pid_t pid = start_profiler(fds, argv);
+	pid_t pid = start_profiler(fds, argv, &message->step);
 
 	message->number++;
 	message->error = pid < 0 ? -pid : 0;
@@ -171,19 +221,6 @@ static uint64_t next_pause(uint64_t pause, uint64_t lived, uint64_t longest)
 	if (pause == 0 || lived >= longest)
 		return FIRST_PAUSE_NS;
 	return pause * 2 < longest ? pause * 2 : longest;
-}
-
-/* The files have the lowest free numbers, those of PROFILER_FD_TABLE, and stay open over an exec. */
-static bool make_tables(void)
-{
-	for (int i = 0; i < PROFILER_NR_TABLES; i++) {
-		int fd = memfd_create("perfmond-processes", MFD_ALLOW_SEALING);
-
-		if (fd < 0 || ftruncate(fd, PROFILER_TABLE_SIZE) < 0 ||
-		    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
-			return false;
-	}
-	return true;
 }
 
 /* A parent that ignores SIGCHLD passes that on, and then no status could be waited for. */
@@ -210,8 +247,6 @@ _Noreturn static void run_keeper(int socket, const char *const argv[], uint64_t 
 	if (dup2(socket, KEEPER_FD_DAEMON) < 0)
 		_exit(EXIT_FAILURE);
 	child_close_files(KEEPER_FD_DAEMON + 1, -1);
-	if (!make_tables())
-		_exit(EXIT_FAILURE);
 	for (;;) {
 		uint64_t lived = run_profiler(&message, argv);
 
@@ -300,7 +335,8 @@ int profiler_keeper_receive(struct profiler_keeper *keeper, struct profiler_star
 	if (n == 0)
 		return reason_set(why, -EPIPE,
 				  "the process that starts the profiler has ended: restart perfmond for new profiles");
-	if (n != sizeof(message) || packet.msg_flags & MSG_TRUNC || message.error < 0 || message.error > ERRNO_MAX)
+	if (n != sizeof(message) || packet.msg_flags & MSG_TRUNC || message.error < 0 || message.error > ERRNO_MAX ||
+	    message.step >= _STEP_MAX)
 		return reason_set(why, -EBADMSG, "the profiler's keeper sent a message that is none of its own");
 	if (packet.msg_flags & MSG_CTRUNC && nr < NR_SENT)
 		return reason_set(why, -EMFILE, "the limit of open files (LimitNOFILE=) leaves none for the profiler");
@@ -311,6 +347,7 @@ int profiler_keeper_receive(struct profiler_keeper *keeper, struct profiler_star
 		.pause_ns = message.pause_ns,
 		.last_status = message.last_status,
 		.error = message.error,
+		.failure = message.error ? step_failures[message.step] : NULL,
 		.socket = steal_fd(&socket),
 		.pidfd = steal_fd(&pidfd),
 	};

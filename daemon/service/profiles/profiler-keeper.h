@@ -11,7 +11,7 @@
  *
  * A profiler that ends is started again after 0.1 s. The pause doubles with each profiler that lived less than the
  * longest pause, up to that; it is 0.1 s again after one that lived longer. A start that fails counts as a profiler
- * that did not live.
+ * that did not live, and the files for the table are made by the first start that can.
  *
  * Lives are tied together. The keeper ends when its socket to the daemon does. The profiler gets SIGKILL when the
  * keeper ends (PR_SET_PDEATHSIG); where the program has file capabilities, the exec clears that (prctl(2)), and the
@@ -29,12 +29,13 @@ struct profiler_keeper;
 
 /* A start of the profiler, or one that failed. */
 struct profiler_start {
-	uint64_t number;   /* of the start, from 1 on; those that failed count */
-	uint64_t pause_ns; /* that came before it */
-	int last_status;   /* how the profiler before it ended (wait(2)); -1: there was none */
-	int error;	   /* errno of a start that failed, which is tried again; 0: the profiler runs */
-	int socket;	   /* SOCK_SEQPACKET to the profiler, non-blocking, close-on-exec; -1 on error */
-	int pidfd;	   /* of the profiler, close-on-exec; -1 on error */
+	uint64_t number;     /* of the start, from 1 on; those that failed count */
+	uint64_t pause_ns;   /* that came before it */
+	int last_status;     /* how the profiler before it ended (wait(2)); -1: there was none */
+	int error;	     /* errno of a start that failed, which is tried again; 0: the profiler runs */
+	const char *failure; /* and a sentence on which of its steps failed, or NULL */
+	int socket;	     /* SOCK_SEQPACKET to the profiler, non-blocking, close-on-exec; -1 on error */
+	int pidfd;	     /* of the profiler, close-on-exec; -1 on error */
 };
 
 /* Forks the keeper, which starts the profiler at once. To be called before there are threads. argv ends with NULL.

@@ -30,6 +30,7 @@ struct profiler_link {
 	unsigned pings; /* in vain so far */
 	uint64_t starts;
 	struct reason problem;
+	bool is_replaced; /* the problem is why the profiler was killed */
 	sd_event_source *starts_source, *messages, *ping;
 };
 
@@ -54,6 +55,18 @@ static void end_connection(struct profiler_link *link, const char *why)
 	link->user.ended(link->user.userdata);
 }
 
+/* Kills it: the keeper starts another one. */
+static void replace_profiler(struct profiler_link *link, const char *why)
+{
+	struct reason told;
+
+	reason_set(&told, 0, "the profiler is started again: %s", why);
+	log_error("%s", told.text);
+	kill_profiler(link);
+	end_connection(link, told.text);
+	link->is_replaced = true;
+}
+
 /* --- messages */
 
 /* An error after which the messages go on: one of them is lost, for which there was no room. */
@@ -73,7 +86,7 @@ static int receive_one(struct profiler_link *link, struct reason *why)
 	if (message.kind == PROFILER_PONG)
 		link->pings = 0;
 	else
-		r = link->user.take(link->user.userdata, &message);
+		r = link->user.take(link->user.userdata, &message, why);
 	if (r == -EPROTO)
 		reason_set(why, r, "its message of kind %u makes no sense", message.kind);
 	return r < 0 ? r : 1;
@@ -104,11 +117,10 @@ static int on_messages(sd_event_source *source, int fd, uint32_t revents, void *
 	}
 	if (r >= 0)
 		return sd_event_source_set_io_events(source, channel_events(link->channel));
-	if (r != -EPIPE) {
-		log_error("the profiler is started again: %s", why.text[0] ? why.text : strerror(-r));
-		kill_profiler(link);
-	}
-	end_connection(link, restarted);
+	if (r == -EPIPE)
+		end_connection(link, restarted);
+	else
+		replace_profiler(link, why.text[0] ? why.text : strerror(-r));
 	return 0;
 }
 
@@ -119,11 +131,8 @@ static int on_ping(sd_event_source *source, uint64_t usec, void *userdata)
 	struct profiler_link *link = userdata;
 
 	(void)usec;
-	if (link->channel && link->pings == PINGS_MAX) {
-		log_error("the profiler is started again: it has not answered for half a minute");
-		kill_profiler(link);
-		end_connection(link, restarted);
-	}
+	if (link->channel && link->pings == PINGS_MAX)
+		replace_profiler(link, "it has not answered for half a minute");
 	if (link->channel) {
 		link->pings++;
 		(void)profiler_link_send(link, PROFILER_PING, 0, &empty, -1);
@@ -155,7 +164,10 @@ static int begin_connection(struct profiler_link *link, const struct profiler_st
 		return r;
 	}
 	link->pings = 0;
-	reason_set(&link->problem, 0, "%s", started);
+	/* Why the one before was killed is told until this one has said how it is. */
+	if (!link->is_replaced)
+		reason_set(&link->problem, 0, "%s", started);
+	link->is_replaced = false;
 	r = sd_event_add_io(link->loop, &link->messages, channel_fd(link->channel), EPOLLIN, on_messages, link);
 	if (r < 0) {
 		kill_profiler(link);
@@ -180,7 +192,8 @@ static void take_start(struct profiler_link *link, const struct profiler_start *
 	if (r == 0)
 		r = begin_connection(link, start);
 	if (r < 0) {
-		reason_set(&link->problem, 0, "the profiler can't be started: %s", strerror(-r));
+		reason_set(&link->problem, 0, "the profiler can't be started: %s (%s); it is tried again",
+			   start->failure ?: "there is no connection to it", strerror(-r));
 		log_warning("%s", link->problem.text);
 	}
 }

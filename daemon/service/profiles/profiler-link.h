@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The connection to the profiler that runs now. The keeper (profiler-keeper.h) starts one after another, and
- * each has a fresh connection. One that says nonsense, or does not answer for half a minute, is killed.
+ * The connection to the profiler that runs now. The keeper (profiler-keeper.h) starts one after another, and each has a
+ * fresh connection. One that says nonsense, does not answer for half a minute, or is too large for its user, is killed.
  */
 
 #include "base/util/channel.h"
@@ -19,8 +19,8 @@ struct profiler_link_user {
 	void (*begun)(void *userdata);
 	/* It is gone. */
 	void (*ended)(void *userdata);
-	/* -EPROTO: the message makes no sense; -ENOMEM. */
-	int (*take)(void *userdata, struct message *message);
+	/* -EPROTO: the message makes no sense; -ENOMEM. Any other error ends the profiler, with the reason in why. */
+	int (*take)(void *userdata, struct message *message, struct reason *why);
 	/* A message is lost, for which there was no memory or no file. */
 	void (*missed)(void *userdata, const char *why);
 	void *userdata;
@@ -36,7 +36,7 @@ DEFINE_CLEANUP(struct profiler_link *, profiler_link_free)
 bool profiler_link_is_up(const struct profiler_link *link);
 /* How often one was started again. */
 uint64_t profiler_link_restarts(const struct profiler_link *link);
-/* Why there is none, or, as long as it has said nothing, that it is being started. */
+/* Why there is none, or, as long as it has said nothing, that it is being started, or why the one before was killed. */
 const char *profiler_link_problem(const struct profiler_link *link);
 
 /* number: of a question. fd: goes along, borrowed; or -1. -EAGAIN: there is no profiler; -ENOBUFS: it does not read;

@@ -177,7 +177,8 @@ const struct self_metric self_metrics[] = {
 	BYTES("captures", profile.capture_bytes,
 	      "Memory of captures ([profiles] capture_memory); those that run count as the most that they may take."),
 	COUNTER("captures_dropped", profile.captures_dropped,
-		"Captures that made room for others, or of which a rule keeps fewer now."),
+		"Captures that made room for others, of which a rule keeps fewer now, or that were lost with the "
+		"profiler."),
 
 	SECONDS(FAMILY_COUNTER, "cpu", cpu_ns, "CPU time used by the daemon, user and system."),
 	BYTES("resident_memory", resident_bytes, "Resident memory of the daemon."),

@@ -37,6 +37,65 @@
 static const char *const serving[] = { "perfmond", "--as-profiler", "serve", NULL };
 static const char *const exiting[] = { "perfmond", "--as-profiler", "exit", NULL };
 
+/* --- system calls that fail */
+
+/* The number of the call that fails, counted from now on in this process and in its keepers: 1 is the next; 0: none. */
+struct refused {
+	int memfd, fork, pidfd;
+};
+static struct refused *refused;
+
+static void refuse_nothing(void)
+{
+	refused = mmap(NULL, sizeof(*refused), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(refused, MAP_FAILED);
+}
+
+static void refuse_end(void)
+{
+	(void)munmap(refused, sizeof(*refused));
+	refused = NULL;
+}
+
+static bool is_refused(int *at, int error)
+{
+	if (*at == 0 || --*at > 0)
+		return false;
+	errno = error;
+	return true;
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_memfd_create(const char *name, unsigned flags);
+pid_t __wrap_fork(void);
+pid_t __real_fork(void);
+long __wrap_syscall(long number, ...);
+long __real_syscall(long number, ...);
+
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	return refused && is_refused(&refused->memfd, ENOMEM) ? -1 : __real_memfd_create(name, flags);
+}
+
+pid_t __wrap_fork(void)
+{
+	return refused && is_refused(&refused->fork, EAGAIN) ? -1 : __real_fork();
+}
+
+long __wrap_syscall(long number, ...)
+{
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (size_t i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_pidfd_open && refused && is_refused(&refused->pidfd, EMFILE))
+		return -1;
+	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
 /* --- the profiler */
 
 static void reply(const char *text)
@@ -381,6 +440,71 @@ static void test_exec_fails(_unused_ void **state)
 	profiler_keeper_free(keeper);
 }
 
+/* Each step that can fail is told, leaves nothing behind, and is tried again. */
+static void test_no_memory_or_process_for_the_keeper(_unused_ void **state)
+{
+	static const struct {
+		struct refused refused;
+		int error;
+		const char *failure;
+	} cases[] = {
+		{ { .memfd = 2 }, ENOMEM, "table of processes" }, /* the second one: the first start has both then */
+		{ { .fork = 1 }, EAGAIN, "no process for it" },
+		{ { .pidfd = 1 }, EMFILE, "can't be watched" },
+	};
+	struct profiler_keeper *keeper;
+	struct profiler_start start;
+	pid_t pid = 0;
+
+	refuse_nothing();
+	/* Before the first start there are no files in memory; that pidfd is the keeper's own. */
+	*refused = cases[0].refused;
+	keeper = start_keeper(serving, NS_PER_S);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		start = await_start(keeper);
+		assert_int_equal(start.error, cases[i].error);
+		assert_non_null(strstr(start.failure, cases[i].failure));
+		assert_true(start.socket < 0 && start.pidfd < 0);
+		start = await_start(keeper);
+		assert_int_equal(start.number, 2 + 2 * i);
+		assert_null(start.failure);
+		assert_answer(&start, "files", "0 1 2 3 4 5 ");
+		assert_true(pid == 0 || pid == keeper_pid(&start));
+		pid = keeper_pid(&start);
+		if (i + 1 == ARRAY_SIZE(cases))
+			break;
+		tell(&start, "exit");
+		await(start.pidfd);
+		release_start(&start);
+		*refused = cases[i + 1].refused;
+	}
+	release_start(&start);
+	profiler_keeper_free(keeper);
+	refuse_end();
+}
+
+/* There are no profiles then, and the sentence says why. */
+static void test_no_keeper(_unused_ void **state)
+{
+	static const struct refused cases[] = { { .fork = 1 }, { .pidfd = 1 } };
+	static const int errors[] = { EAGAIN, EMFILE };
+	rlim_t next = next_file();
+
+	refuse_nothing();
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct profiler_keeper *keeper = NULL;
+		struct reason why = {};
+
+		*refused = cases[i];
+		assert_int_equal(profiler_keeper_start(&keeper, serving, NS_PER_S, &why), -errors[i]);
+		assert_null(keeper);
+		assert_non_null(strstr(why.text, strerror(errors[i])));
+		assert_int_equal(next_file(), next);
+		assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	}
+	refuse_end();
+}
+
 /* The daemon has no room for the two descriptors: that profiler ends by its socket, and the next is received. */
 static void test_no_files_for_the_daemon(_unused_ void **state)
 {
@@ -525,10 +649,11 @@ static void test_signals_of_the_group(_unused_ void **state)
 
 /* --- foreign bytes */
 
-#define MESSAGE_SIZE 24
-#define MESSAGE_ERROR 20 /* where its error is */
+#define MESSAGE_SIZE 32
+#define MESSAGE_ERROR 20 /* where its error is, … */
+#define MESSAGE_STEP 24	 /* … and the step that failed */
 
-static void send_foreign(int to, size_t size, int32_t error, size_t nr_fds)
+static void send_foreign(int to, size_t size, int32_t error, uint64_t step, size_t nr_fds)
 {
 	alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = "";
 	char bytes[MESSAGE_SIZE + 8] = "";
@@ -536,6 +661,7 @@ static void send_foreign(int to, size_t size, int32_t error, size_t nr_fds)
 	struct msghdr packet = { .msg_iov = &data, .msg_iovlen = 1 };
 
 	memcpy(bytes + MESSAGE_ERROR, &error, sizeof(error));
+	memcpy(bytes + MESSAGE_STEP, &step, sizeof(step));
 	if (nr_fds) {
 		struct cmsghdr *header = (struct cmsghdr *)(void *)control;
 
@@ -555,21 +681,23 @@ static void test_foreign_messages(_unused_ void **state)
 	static const struct {
 		size_t size, nr_fds;
 		int32_t error;
+		uint64_t step;
 		int r;
 	} cases[] = {
-		{ MESSAGE_SIZE, 2, 0, 0 },
-		{ MESSAGE_SIZE, 0, ENOMEM, 0 },
-		{ MESSAGE_SIZE - 1, 2, 0, -EBADMSG },
-		{ MESSAGE_SIZE + 1, 2, 0, -EBADMSG },
-		{ 1, 0, 0, -EBADMSG },
-		{ MESSAGE_SIZE, 0, 0, -EBADMSG },
-		{ MESSAGE_SIZE, 1, 0, -EBADMSG },
-		{ MESSAGE_SIZE, 3, 0, -EBADMSG },
-		{ MESSAGE_SIZE, 8, 0, -EBADMSG },
-		{ MESSAGE_SIZE, 1, ENOMEM, -EBADMSG },
-		{ MESSAGE_SIZE, 2, ENOMEM, -EBADMSG },
-		{ MESSAGE_SIZE, 0, -1, -EBADMSG },
-		{ MESSAGE_SIZE, 0, 4096, -EBADMSG },
+		{ MESSAGE_SIZE, 2, 0, 0, 0 },
+		{ MESSAGE_SIZE, 0, ENOMEM, 0, 0 },
+		{ MESSAGE_SIZE - 1, 2, 0, 0, -EBADMSG },
+		{ MESSAGE_SIZE + 1, 2, 0, 0, -EBADMSG },
+		{ 1, 0, 0, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 0, 0, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 1, 0, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 3, 0, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 8, 0, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 1, ENOMEM, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 2, ENOMEM, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 0, -1, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 0, 4096, 0, -EBADMSG },
+		{ MESSAGE_SIZE, 0, ENOMEM, 6, -EBADMSG },
 	};
 	struct profiler_keeper *keeper = start_keeper(serving, PROFILER_LONGEST_PAUSE_NS);
 	struct profiler_start start = await_start(keeper), foreign;
@@ -581,7 +709,7 @@ static void test_foreign_messages(_unused_ void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct reason why = {};
 
-		send_foreign(to, cases[i].size, cases[i].error, cases[i].nr_fds);
+		send_foreign(to, cases[i].size, cases[i].error, cases[i].step, cases[i].nr_fds);
 		if (profiler_keeper_receive(keeper, &foreign, &why) != cases[i].r)
 			fail_msg("case %zu: %s", i, why.text);
 		if (cases[i].r == 0) {
@@ -608,6 +736,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_pause_after_a_long_life),
 		cmocka_unit_test(test_no_files_for_the_keeper),
 		cmocka_unit_test(test_exec_fails),
+		cmocka_unit_test(test_no_memory_or_process_for_the_keeper),
+		cmocka_unit_test(test_no_keeper),
 		cmocka_unit_test(test_no_files_for_the_daemon),
 		cmocka_unit_test(test_keeper_is_killed),
 		cmocka_unit_test(test_free_ends_both),

@@ -225,6 +225,71 @@ static void test_cancel(void **state)
 	expect_answer(0, "in time");
 }
 
+/* --- tests: no memory for a file */
+
+static bool no_memfd;
+
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	if (!no_memfd)
+		return __real_memfd_create(name, flags);
+	errno = ENOMEM;
+	return -1;
+}
+
+/* More bytes than a packet has. */
+#define LARGE 900
+#define NAME "cgroup-%090d"
+
+/* They are sent when there is memory again. */
+static void test_no_memfd_for_settings(void **state)
+{
+	struct profiled_world *f = *state;
+	_cleanup_(buf_release) struct buf config = {};
+
+	start_profiler(f);
+	expect_everything(f, 1, 77);
+	buf_str(&config, RULE "[profiles]\nrate = 99\n");
+	for (int i = 0; i < LARGE; i++)
+		buf_printf(&config, "include = /" NAME "\n", i);
+	buf_char(&config, '\0');
+	no_memfd = true;
+	reload_world(f, config.data);
+	expect_silence(f);
+	assert_false(profiles_are_settled(f->profiles) && profiles_are_on(f->profiles));
+	no_memfd = false;
+	profiles_follow(f->profiles);
+	expect_settings(f, 2, 99, 77);
+	expect_silence(f);
+}
+
+static void test_no_memfd_for_cgroups(void **state)
+{
+	struct profiled_world *f = *state;
+	struct message message;
+
+	start_profiler(f);
+	expect_everything(f, 1, 77);
+	for (int i = 0; i < LARGE; i++) {
+		char name[128];
+
+		(void)snprintf(name, sizeof(name), "cgroups/" NAME, i);
+		scratch_mkdir(&f->scratch, name);
+	}
+	follow_tree();
+	no_memfd = true;
+	profiles_follow(f->profiles);
+	expect_silence(f);
+	no_memfd = false;
+	profiles_follow(f->profiles);
+	message = next_message(f, PROFILER_CGROUPS);
+	assert_true(message.len > CHANNEL_PACKET_MAX);
+	message_release(&message);
+	expect_silence(f);
+}
+
 /* --- tests: ends */
 
 static void test_end(void **state)
@@ -284,10 +349,17 @@ static void test_failed_start(void **state)
 	struct profiled_world *f = *state;
 
 	keeper_news.start = (struct profiler_start){
-		.number = ++keeper_news.starts, .last_status = -1, .error = ENOMEM, .socket = -1, .pidfd = -1
+		.number = ++keeper_news.starts,
+		.last_status = -1,
+		.error = ENOMEM,
+		.failure = "there is no table",
+		.socket = -1,
+		.pidfd = -1,
 	};
 	tell_news(f, 0);
-	assert_string_equal(profiles_problem(f->profiles), "the profiler can't be started: Cannot allocate memory");
+	assert_string_equal(
+		profiles_problem(f->profiles),
+		"the profiler can't be started: there is no table (Cannot allocate memory); it is tried again");
 	start_profiler(f);
 	expect_everything(f, 1, 77);
 	assert_string_equal(profiles_problem(f->profiles), "the profiler is being started");
@@ -375,24 +447,50 @@ static void say_other_orders(struct profiled_world *f)
 	say_state(f, &other);
 }
 
-/* It is killed, and the next one is told everything. */
+static void say_too_large(struct profiled_world *f)
+{
+	struct profiler_state large = a_state(1, "");
+
+	/* 8 MiB for samples and 8 MiB for captures, the rings, and what else it may have. */
+	large.stats.ring_bytes = 1 << 20;
+	large.stats.memory = (uint64_t)(8 + 8 + 1 + 128) << 20;
+	say_state(f, &large);
+	assert_true(profiles_are_on(f->profiles));
+	large.stats.memory++;
+	say_state(f, &large);
+}
+
+/* It is killed, why is told until the next one tells something else, and that one is told everything. */
 static void test_nonsense(void **state)
 {
-	static void (*const all[])(struct profiled_world * f) = {
-		say_cut, say_no_refusal, say_stop, say_garbage, say_other_settings, say_other_orders,
+	static const struct {
+		void (*say)(struct profiled_world *f);
+		const char *why;
+	} all[] = {
+		{ say_too_large, "it was too large: 145 MiB, bound 145 MiB" },
+		{ say_cut, "its message of kind 7 makes no sense" },
+		{ say_no_refusal, "its message of kind 9 makes no sense" },
+		{ say_stop, "its message of kind 6 makes no sense" },
+		{ say_garbage, "a packet of 7 bytes is shorter than a header" },
+		{ say_other_settings, "its message of kind 7 makes no sense" },
+		{ say_other_orders, "its message of kind 7 makes no sense" },
 	};
 	struct profiled_world *f = *state;
 	struct profile_stats stats;
+	struct reason told;
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		start_profiler(f);
-		expect_everything(f, i + 1, 77);
+		expect_everything(f, i + 1, i ? 1234 : 77);
+		if (i)
+			assert_string_equal(profiles_problem(f->profiles), told.text);
 		ask(f, i + 1);
-		all[i](f);
+		all[i].say(f);
+		reason_set(&told, 0, "the profiler is started again: %s", all[i].why);
 		assert_int_equal(reap_profiler(f, true), SIGKILL);
 		assert_int_equal(answer.nr, 1);
 		assert_int_equal(answer.error, -EAGAIN);
-		assert_string_equal(profiles_problem(f->profiles), RESTARTED);
+		assert_string_equal(profiles_problem(f->profiles), told.text);
 		profiles_stats(f->profiles, &stats);
 		assert_int_equal(stats.up, 0);
 	}
@@ -596,15 +694,24 @@ static void test_orders_anew(void **state)
 {
 	struct profiled_world *f = *state;
 	struct profiler_state on = a_state(1, "");
+	char *ids[] = { (char *)(uintptr_t) "one" };
 	struct capture_order order;
+	struct profile_stats stats;
 	int fd;
 
 	on.room = 1;
 	start_profiler(f);
 	expect_everything(f, 1, 77);
+	on.nr_captures = 1;
+	on.captures = ids;
 	say_state(f, &on);
 	assert_int_equal(tick(f, NULL), DUE_TAKEN);
+	profiles_stats(f->profiles, &stats);
+	assert_int_equal(stats.captures_dropped, 0);
 	start_profiler(f);
+	/* The one in memory; the one that was ordered was passed over. */
+	profiles_stats(f->profiles, &stats);
+	assert_int_equal(stats.captures_dropped, 1);
 	assert_int_equal(tick(f, NULL), NOT_ASKED);
 	expect_everything(f, 2, 1234);
 	on.settings = 2;
@@ -641,6 +748,8 @@ int main(void)
 		TEST(problems),
 		TEST(answers),
 		TEST(cancel),
+		TEST(no_memfd_for_settings),
+		TEST(no_memfd_for_cgroups),
 		TEST(end),
 		TEST(next_start),
 		TEST(failed_start),

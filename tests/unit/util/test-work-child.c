@@ -12,6 +12,7 @@
 
 #include "base/util/blob.h"
 #include "base/util/clock.h"
+#include "setup/limits.h"
 #include "setup/needs.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* No child that ends takes longer, however busy the machine is. */
@@ -88,7 +90,7 @@ static void run_until_end(struct fixture *f, work_child_work_t work)
 	uint64_t end = clock_monotonic_ns() + 120 * (uint64_t)NS_PER_S;
 
 	f->nr_done = 0;
-	assert_int_equal(work_child_start(f->child, work, f->shared), 0);
+	assert_int_equal(work_child_start(f->child, work, f->shared, NULL), 0);
 	while (f->nr_done == 0) {
 		assert_true(sd_event_run(f->loop, 2000) >= 0);
 		if (clock_monotonic_ns() > end)
@@ -162,7 +164,7 @@ static void test_result(void **state)
 
 	assert_int_equal(work_child_take(f->child, &head, &body, &len, &why), -EAGAIN);
 	run_until_end(f, tell_score);
-	assert_int_equal(work_child_start(f->child, tell_score, NULL), -EBUSY);
+	assert_int_equal(work_child_start(f->child, tell_score, NULL, &why), -EBUSY);
 	assert_int_equal(work_child_take(f->child, &head, &body, &len, &why), 0);
 	/* No file is open but the first three and its own. */
 	assert_true(head.lowest_fd <= STDERR_FILENO + 2);
@@ -261,7 +263,7 @@ static void test_end_of_hanging(void **state)
 
 	needs("ptrace");
 
-	assert_int_equal(work_child_start(f->child, hang, f->shared), 0);
+	assert_int_equal(work_child_start(f->child, hang, f->shared, NULL), 0);
 	tracer = fork();
 	if (tracer == 0)
 		trace(f->shared);
@@ -279,6 +281,66 @@ static void test_end_of_hanging(void **state)
 	assert_int_equal(waitpid(f->shared->child, NULL, 0), f->shared->child);
 }
 
+/* The call that fails, once: none, memfd_create(2), fork(2) or pidfd_open(2). */
+static enum { NOTHING_FAILS, MEMFD_FAILS, FORK_FAILS, PIDFD_FAILS } failing;
+
+static bool is_failing(int call)
+{
+	if ((int)failing != call)
+		return false;
+	failing = NOTHING_FAILS;
+	errno = EAGAIN;
+	return true;
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_memfd_create(const char *name, unsigned flags);
+pid_t __wrap_fork(void);
+pid_t __real_fork(void);
+long __wrap_syscall(long number, long a, long b, long c, long d);
+long __real_syscall(long number, ...);
+
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	return is_failing(MEMFD_FAILS) ? -1 : __real_memfd_create(name, flags);
+}
+
+pid_t __wrap_fork(void)
+{
+	return is_failing(FORK_FAILS) ? -1 : __real_fork();
+}
+
+long __wrap_syscall(long number, long a, long b, long c, long d)
+{
+	return number == SYS_pidfd_open && is_failing(PIDFD_FAILS) ? -1 : __real_syscall(number, a, b, c, d);
+}
+
+/* The sentence says which; the next child works. */
+static void test_no_child(void **state)
+{
+	static const char *const sentences[] = {
+		[MEMFD_FAILS] = "there is no memory for a file: ",
+		[FORK_FAILS] = "no process can be started: ",
+		[PIDFD_FAILS] = "a process can't be waited for: ",
+	};
+	struct fixture *f = *state;
+	rlim_t next = next_file();
+
+	for (int call = MEMFD_FAILS; call <= PIDFD_FAILS; call++) {
+		struct reason why = {};
+		struct head head;
+
+		failing = call;
+		assert_int_equal(work_child_start(f->child, tell_score, NULL, &why), -EAGAIN);
+		assert_int_equal(failing, NOTHING_FAILS);
+		assert_ptr_equal(strstr(why.text, sentences[call]), why.text);
+		assert_false(work_child_is_busy(f->child));
+		run_until_end(f, tell_score);
+		assert_int_equal(work_child_take(f->child, &head, NULL, NULL, &why), 0);
+		assert_int_equal(next_file(), next);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +348,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cpu_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end_of_hanging, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_child, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
