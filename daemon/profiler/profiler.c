@@ -336,7 +336,7 @@ static int follow_filter(struct profiler *profiler, const struct profiler_settin
 		return -ENOMEM;
 	archive_free(profiler->archive);
 	profiler->archive = archive;
-	profiler->since = archive_moment(clock_monotonic_ns());
+	profiler->since = 0; /* until the rings are open */
 	namer_forget(profiler->namer);
 	return 0;
 }
