@@ -169,8 +169,9 @@ def states(daemon):
 @pytest.mark.parametrize("given", [("perfmon",), ("perfmon", "sys_ptrace")], ids="+".join)
 @pytest.mark.parametrize("no_new_privs", [False, True], ids=["plain", "no_new_privs"])
 def test_cap_sys_ptrace_is_the_profiler_s_alone(perfmond, permit, given, no_new_privs):
-    """As the image is started: another user, file capabilities without the effective bit, no CAP_SETPCAP. What only the
-    profiler needs is in no set of the daemon's, and in its bounding set, which it can't change, it is worth nothing."""
+    """As the image is started: another user, file capabilities without the effective bit, no CAP_SETPCAP. The
+    profiler's capabilities are in no set of the daemon's, and in its bounding set, which it can't change, they are
+    worth nothing."""
     options = permit(*given)
     if no_new_privs:
         options["prefix"] = [*as_user(UID, " ".join(f"+{name}" for name in given)), *NO_NEW_PRIVS]

@@ -295,7 +295,7 @@ def test_no_memory_or_process_for_the_keeper(watched, faults, point, why):
 
 
 def test_no_process_for_the_keeper_itself(watched, faults):
-    """There are no profiles, and all is counted. What to do is told."""
+    """There are no profiles, and all is counted. The remedy is told."""
     faults.arm("fork", DAEMON)
     here = watched()
     counted = Counted(here.daemon, here.group)

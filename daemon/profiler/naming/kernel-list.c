@@ -23,7 +23,7 @@ struct block {
 
 struct kernel_list {
 	struct block *blocks; /* by first */
-	size_t nr, bytes;
+	size_t nr;
 };
 
 /* --- reading */
@@ -139,7 +139,6 @@ static bool add_block(struct packing *packing, struct block block)
 		packing->cap = cap;
 	}
 	list->blocks[list->nr++] = block;
-	list->bytes += sizeof(block) + block.size;
 	return true;
 }
 
@@ -325,9 +324,4 @@ bool kernel_list_find(const struct kernel_list *list, uint64_t address, struct k
 		return false;
 	ret->end = block + 1 < list->blocks + list->nr ? block[1].first : UINT64_MAX;
 	return find_in_block(block, raw, address, ret);
-}
-
-size_t kernel_list_bytes(const struct kernel_list *list)
-{
-	return list ? sizeof(*list) + list->bytes : 0;
 }

@@ -33,6 +33,3 @@ struct kernel_symbol {
 
 /* The function at an address; false: there is none. */
 bool kernel_list_find(const struct kernel_list *list, uint64_t address, struct kernel_symbol *ret);
-
-/* Bytes of memory. */
-size_t kernel_list_bytes(const struct kernel_list *list);

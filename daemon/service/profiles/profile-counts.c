@@ -159,7 +159,7 @@ static void add_points(const struct counts_reader *reader, float *sums, const st
 	}
 }
 
-/* The next label: of cgroups one after the other, or of one on several CPUs. What is known of any of them is known. */
+/* The next label: of cgroups one after the other, or of one on several CPUs. A count of one of them is enough. */
 static void read_label(struct counts_reader *reader)
 {
 	float sums[HISTORY_SLOTS];

@@ -276,9 +276,7 @@ static void note_lost_captures(struct profiles *profiles)
 	if ((!nr && !profiles->sent.nr) || profiles->is_leaving)
 		return;
 	profiles->past.captures_dropped += nr;
-	log_warning("captures are lost with the profiler: %" PRIu64
-		    " in memory, %zu that were ordered; saved ones stay on "
-		    "disk",
+	log_warning("captures are lost with the profiler: %" PRIu64 " in memory, %zu ordered; saved ones stay on disk",
 		    nr, profiles->sent.nr);
 }
 

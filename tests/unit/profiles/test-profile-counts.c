@@ -85,7 +85,7 @@ static struct counts_reader *begin(const struct fixture *f, const struct profile
 	return reader;
 }
 
-/* What the profiler reads, to be released. */
+/* As the profiler reads it, to be released. */
 static struct profile_question finish(struct counts_reader *reader, struct buf *out)
 {
 	struct profile_question question;
