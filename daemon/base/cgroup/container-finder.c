@@ -355,7 +355,7 @@ static void ask(struct container_finder *finder)
 	finder->question.nr_folders = finder->nr_folders;
 	memset(finder->answers, 0, sizeof(*finder->answers));
 	finder->answers->at = CONTAINER_BATCH;
-	if (helper_start(&finder->helper, container_child_run, &work) < 0)
+	if (helper_start(&finder->helper, -1, container_child_run, &work) < 0)
 		take_answers(finder);
 }
 

@@ -3,6 +3,7 @@
 #include "base/elf/elf-image.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 
 typedef ElfW(Nhdr) elf_note;
 
@@ -41,6 +42,22 @@ bool elf_image_section(const struct elf_image *image, unsigned i, elf_section *r
 	       elf_image_read(image, (uint64_t)image->header.e_shoff + (uint64_t)i * sizeof(*ret), ret, sizeof(*ret));
 }
 
+/* The kernel maps whole pages. */
+struct elf_bytes elf_vdso(void)
+{
+	uintptr_t at = getauxval(AT_SYSINFO_EHDR), page = getauxval(AT_PAGESZ);
+	struct elf_image image;
+	elf_segment segment;
+	uint64_t size = 0;
+
+	if (!at || !page || !elf_image_open(&image, (struct elf_bytes){ (const unsigned char *)at, page }))
+		return (struct elf_bytes){};
+	for (unsigned i = 0; elf_image_segment(&image, i, &segment); i++)
+		if (segment.p_type == PT_LOAD && segment.p_offset + segment.p_filesz > size)
+			size = segment.p_offset + segment.p_filesz;
+	return (struct elf_bytes){ (const unsigned char *)at, (size + page - 1) & ~(page - 1) };
+}
+
 /* Is there this text, with its NUL, at an offset of a section? */
 static bool has_text(const struct elf_image *image, const elf_section *section, uint64_t at, const char *text)
 {
@@ -51,7 +68,7 @@ static bool has_text(const struct elf_image *image, const elf_section *section, 
 	       memcmp(image->bytes.data + section->sh_offset + at, text, size) == 0;
 }
 
-bool elf_image_find(const struct elf_image *image, const char *name, struct elf_bytes *ret)
+bool elf_image_find_section(const struct elf_image *image, const char *name, elf_section *ret)
 {
 	elf_section names, section;
 
@@ -61,10 +78,20 @@ bool elf_image_find(const struct elf_image *image, const char *name, struct elf_
 		if (section.sh_type == SHT_NOBITS || !has_text(image, &names, section.sh_name, name) ||
 		    section.sh_offset > image->bytes.size || section.sh_size > image->bytes.size - section.sh_offset)
 			continue;
-		*ret = (struct elf_bytes){ image->bytes.data + section.sh_offset, (size_t)section.sh_size };
+		*ret = section;
 		return true;
 	}
 	return false;
+}
+
+bool elf_image_find(const struct elf_image *image, const char *name, struct elf_bytes *ret)
+{
+	elf_section section;
+
+	if (!elf_image_find_section(image, name, &section))
+		return false;
+	*ret = (struct elf_bytes){ image->bytes.data + section.sh_offset, (size_t)section.sh_size };
+	return true;
 }
 
 bool elf_image_address(const struct elf_image *image, uint64_t offset, uint64_t *ret)

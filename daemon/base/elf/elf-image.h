@@ -32,6 +32,10 @@ struct elf_image {
 /* False: it is no program, library or file of debug symbols for this machine. */
 bool elf_image_open(struct elf_image *ret, struct elf_bytes bytes);
 
+/* The code that the kernel maps into each process (MODULE_VDSO): this process's own, which is that of all of its kind.
+ * Of no size: there is none. */
+struct elf_bytes elf_vdso(void);
+
 /* Copies n bytes at an offset, which may be anywhere. False: they are not in the file. */
 bool elf_image_read(const struct elf_image *image, uint64_t offset, void *ret, size_t n);
 
@@ -39,7 +43,8 @@ bool elf_image_read(const struct elf_image *image, uint64_t offset, void *ret, s
 bool elf_image_segment(const struct elf_image *image, unsigned i, elf_segment *ret);
 bool elf_image_section(const struct elf_image *image, unsigned i, elf_section *ret);
 
-/* The section of a name, with its bytes; false: there is none with bytes in the file. */
+/* The section of a name, or its bytes; false: there is none with bytes in the file. */
+bool elf_image_find_section(const struct elf_image *image, const char *name, elf_section *ret);
 bool elf_image_find(const struct elf_image *image, const char *name, struct elf_bytes *ret);
 
 /* From an offset in the file to the address that symbols have, in code; and from an address, also of data, to an

@@ -3,6 +3,12 @@
 #include "base/elf/module.h"
 
 #include <string.h>
+#include <sys/sysmacros.h>
+
+bool module_key_is_inode(const struct module_key *key, const struct stat *st)
+{
+	return st->st_ino == key->inode && major(st->st_dev) == key->major && minor(st->st_dev) == key->minor;
+}
 
 struct module *module_new(const struct module_key *key, const char *path)
 {

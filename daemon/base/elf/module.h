@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #define MODULE_BUILD_ID_MAX 20
 
@@ -19,6 +20,9 @@ struct module_key {
 	uint32_t major, minor;	/* of the device; with inode 0, none is known */
 	uint64_t inode;
 };
+
+/* Is that the file, by device and inode? */
+bool module_key_is_inode(const struct module_key *key, const struct stat *st);
 
 /* The path of the code that the kernel maps into each process. It is the same for all programs of this machine's own
  * kind, not for those of others (32 bits). */

@@ -6,12 +6,15 @@
 #include "base/util/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -36,8 +39,8 @@
 
 /* --- in the child */
 
-/* Sets limits, and closes all files. */
-static void limit_child(void)
+/* Sets limits, and closes all files but one. */
+static void limit_child(int file)
 {
 	const struct rlimit cpu = { CHILD_CPU_S, CHILD_CPU_S }, none = {};
 
@@ -45,7 +48,7 @@ static void limit_child(void)
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	(void)setrlimit(RLIMIT_CPU, &cpu);
 	(void)setrlimit(RLIMIT_CORE, &none);
-	child_close_files(0, -1);
+	child_close_files(0, file);
 }
 
 /* --- in the daemon */
@@ -77,7 +80,7 @@ bool helper_is_busy(const struct helper *helper)
 	return helper->pid != 0;
 }
 
-int helper_start(struct helper *helper, void (*run)(void *userdata), void *userdata)
+int helper_start(struct helper *helper, int file, void (*run)(void *userdata), void *userdata)
 {
 	struct epoll_event events = { .events = EPOLLIN };
 	pid_t pid;
@@ -88,7 +91,7 @@ int helper_start(struct helper *helper, void (*run)(void *userdata), void *userd
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {
-		limit_child();
+		limit_child(file);
 		run(userdata);
 		helper_exit();
 	}
@@ -130,6 +133,31 @@ void helper_exit(void)
 		(void)syscall(SYS_exit_group, 0);
 }
 
+int helper_open_regular(const char *path, struct stat *ret)
+{
+	int place = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	char again[32];
+
+	if (place >= 0 && fstat(place, ret) == 0 && S_ISREG(ret->st_mode)) {
+		(void)snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
+		fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		/* In a sandbox without /proc/self, by the path again. */
+		if (fd < 0)
+			fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	}
+	safe_close(place);
+	return fd;
+}
+
+static void apply_filter(struct sock_filter *filter, size_t nr)
+{
+	const struct sock_fprog program = { .len = (unsigned short)nr, .filter = filter };
+
+	if (NATIVE_ARCH == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+		helper_exit();
+}
+
 void helper_seal(void)
 {
 	struct sock_filter filter[] = {
@@ -142,9 +170,53 @@ void helper_seal(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
-	const struct sock_fprog program = { .len = ARRAY_SIZE(filter), .filter = filter };
 
-	if (NATIVE_ARCH == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
-		helper_exit();
+	apply_filter(filter, ARRAY_SIZE(filter));
+}
+
+/* The low half of a system call's argument. */
+#define LOW_HALF(i)                                                                                                    \
+	(offsetof(struct seccomp_data, args[i]) + (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof(uint32_t)))
+
+/* Returns the verdict if the loaded word is the number. */
+#define RETURN_FOR(number, verdict)                                                                                    \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, verdict)
+
+/* Returns the verdict if an argument has the bit. */
+#define RETURN_FOR_BIT(argument, bit, verdict)                                                                         \
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, LOW_HALF(argument)), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bit, 0, 1),       \
+		BPF_STMT(BPF_RET | BPF_K, verdict)
+
+/* qsort(3) asks for the size of memory, and libdw for the path of a file that it was given as bytes. */
+void helper_seal_with_memory(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		RETURN_FOR(SYS_read, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_write, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_pread64, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_pwrite64, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_brk, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_munmap, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_mremap, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_madvise, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_futex, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_sysinfo, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_rt_sigreturn, SECCOMP_RET_ALLOW),
+		RETURN_FOR(SYS_exit_group, SECCOMP_RET_ALLOW),
+#ifdef SYS_readlink
+		RETURN_FOR(SYS_readlink, SECCOMP_RET_ERRNO | EACCES),
+#endif
+		RETURN_FOR(SYS_readlinkat, SECCOMP_RET_ERRNO | EACCES),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		RETURN_FOR_BIT(2, PROT_EXEC, SECCOMP_RET_KILL_PROCESS),
+		RETURN_FOR_BIT(3, MAP_SHARED, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	apply_filter(filter, ARRAY_SIZE(filter));
 }

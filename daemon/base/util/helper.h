@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct helper {
@@ -35,8 +36,9 @@ void helper_release(struct helper *helper);
 /* Does a child run? */
 bool helper_is_busy(const struct helper *helper);
 
-/* Forks a child that calls run(), and ends when that returns. One child at a time: -EBUSY; the error of fork(2). */
-int helper_start(struct helper *helper, void (*run)(void *userdata), void *userdata);
+/* Forks a child that calls run(), and ends when that returns. The child has no open file but `file` (-1: none). One
+ * child at a time: -EBUSY; the error of fork(2). */
+int helper_start(struct helper *helper, int file, void (*run)(void *userdata), void *userdata);
 
 /* Readable when helper_has_ended() has something to do. It stays the helper's. */
 int helper_fd(const struct helper *helper);
@@ -46,8 +48,15 @@ bool helper_has_ended(struct helper *helper);
 
 /* --- in the child, which may allocate nothing: other threads may have held any lock at the fork */
 
+/* Opens a regular file only: opening a device can do something. -1: there is none. */
+int helper_open_regular(const char *path, struct stat *ret);
+
 /* From now on everything but read(2), rt_sigreturn(2) and exit_group(2) kills it (seccomp). A child that can't be
  * sealed ends. */
 void helper_seal(void);
+
+/* The same for a child that was executed anew, so that it may allocate: it may also map memory of its own that is no
+ * code, and read and write files that are open. */
+void helper_seal_with_memory(void);
 
 _Noreturn void helper_exit(void);

@@ -4,12 +4,9 @@
 
 #include "base/util/helper.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 struct child {
 	struct naming_answers *answers;
@@ -49,35 +46,13 @@ static void write_answers(const struct child *child)
 
 /* --- files */
 
-/* Opens a regular file only: opening a device can do something. */
-static int open_regular(const char *path, struct stat *ret)
-{
-	/* Nothing else is open: the first one is 0. */
-	static const char again[] = "/proc/self/fd/0";
-	int place = open(path, O_PATH | O_CLOEXEC), fd = -1;
-
-	if (place == 0 && fstat(place, ret) == 0 && S_ISREG(ret->st_mode)) {
-		fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-		/* In a sandbox without /proc/self, by the path again. */
-		if (fd < 0)
-			fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	}
-	safe_close(place);
-	return fd;
-}
-
 static struct elf_bytes map_file(const char *path, struct stat *ret)
 {
-	_cleanup_(closep) int fd = path[0] ? open_regular(path, ret) : -1;
+	_cleanup_(closep) int fd = path[0] ? helper_open_regular(path, ret) : -1;
 	void *data = fd < 0 || ret->st_size <= 0 ? MAP_FAILED :
 						   mmap(NULL, (size_t)ret->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 
 	return data == MAP_FAILED ? (struct elf_bytes){} : (struct elf_bytes){ data, (size_t)ret->st_size };
-}
-
-static bool is_same_inode(const struct stat *st, const struct module_key *key)
-{
-	return st->st_ino == key->inode && major(st->st_dev) == key->major && minor(st->st_dev) == key->minor;
 }
 
 /* Maps the files that may be the one; by its inode, if it has no build id, which is only known when it is read. */
@@ -90,7 +65,7 @@ static void map_candidates(const struct child *child, struct elf_bytes ret[stati
 
 		ret[i] = map_file(child->files->files[i], &st);
 		any |= ret[i].size > 0;
-		if (ret[i].size && !child->key->build_id_size && !is_same_inode(&st, child->key))
+		if (ret[i].size && !child->key->build_id_size && !module_key_is_inode(child->key, &st))
 			ret[i].size = 0;
 	}
 	if (!any)
@@ -161,22 +136,13 @@ _Noreturn static void name_in_file(struct child *child)
 	helper_exit();
 }
 
-/* Its own is the one of all processes of its kind. The kernel maps whole pages. */
 _Noreturn static void name_in_vdso(struct child *child)
 {
-	uintptr_t at = getauxval(AT_SYSINFO_EHDR), page = getauxval(AT_PAGESZ);
-	struct function_sources sources = {};
-	struct elf_image image;
-	elf_segment segment;
-	uint64_t size = 0;
+	struct function_sources sources = { .file = elf_vdso() };
 
 	helper_seal();
-	if (!at || !page || !elf_image_open(&image, (struct elf_bytes){ (const unsigned char *)at, page }))
+	if (!sources.file.size)
 		end_with(child, NAMING_GENERATED);
-	for (unsigned i = 0; elf_image_segment(&image, i, &segment); i++)
-		if (segment.p_type == PT_LOAD && segment.p_offset + segment.p_filesz > size)
-			size = segment.p_offset + segment.p_filesz;
-	sources.file = (struct elf_bytes){ (const unsigned char *)at, (size + page - 1) & ~(page - 1) };
 	(void)function_names_find(child->places, child->nr, &sources, child->key);
 	write_answers(child);
 	helper_exit();

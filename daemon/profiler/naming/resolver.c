@@ -113,7 +113,7 @@ static void run_child(void *userdata)
 static int start_child(struct resolver *resolver)
 {
 	resolver->answers->link[0] = '\0';
-	return helper_start(&resolver->helper, run_child, resolver);
+	return helper_start(&resolver->helper, -1, run_child, resolver);
 }
 
 int resolver_start(struct resolver *resolver, const char *path, const struct module_key *key, uint32_t user,
