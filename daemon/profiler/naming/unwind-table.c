@@ -119,12 +119,13 @@ static uint64_t read_pointer(struct cursor *cursor, unsigned encoding, uint64_t 
 
 /* --- a function's entry (FDE), and what it shares with others (CIE) */
 
-/* A record's length, and the offset where it ends. */
-static uint64_t read_length(struct cursor *cursor)
+/* The length of what follows of a record. is_wide: it has 64 bits. */
+static uint64_t read_length(struct cursor *cursor, bool *ret_is_wide)
 {
 	uint64_t length = read_number(cursor, 4);
 
-	if (length == UINT32_MAX)
+	*ret_is_wide = length == UINT32_MAX;
+	if (*ret_is_wide)
 		length = read_number(cursor, 8);
 	cursor->failed |= length == 0 || length > cursor->image->bytes.size;
 	return length;
@@ -155,21 +156,36 @@ static void skip_in_augmentation(struct cursor *cursor, char what, unsigned *enc
 	}
 }
 
+/* The id of a record is 0 in a CIE of .eh_frame, and all ones in one of .debug_frame. */
+static uint64_t read_id(struct cursor *cursor, bool is_debug, bool is_wide)
+{
+	uint64_t id = read_number(cursor, is_debug && is_wide ? 8 : 4);
+
+	return is_debug && id == (is_wide ? UINT64_MAX : UINT32_MAX) ? 0 : id + is_debug;
+}
+
 /* How pointers to code are written, by the CIE at an offset. False: it is malformed, or says what is not known. */
-static bool read_cie(const struct elf_image *image, uint64_t at, unsigned *ret)
+static bool read_cie(const struct elf_image *image, uint64_t at, bool is_debug, unsigned *ret)
 {
 	struct cursor cursor = { .image = image, .at = at };
 	char augmentation[AUGMENTATION_MAX] = "";
 	uint64_t id, version;
 	size_t nr = 0;
+	bool is_wide;
 
-	(void)read_length(&cursor);
-	id = read_number(&cursor, 4);
+	(void)read_length(&cursor, &is_wide);
+	id = read_id(&cursor, is_debug, is_wide);
 	version = read_number(&cursor, 1);
 	while (nr < sizeof(augmentation) && (augmentation[nr] = (char)read_number(&cursor, 1)))
 		nr++;
-	if (cursor.failed || id != 0 || (version != 1 && version != 3) || nr == sizeof(augmentation))
+	if (cursor.failed || id != 0 || (version != 1 && version != 3 && version != 4) || nr == sizeof(augmentation))
 		return false;
+	if (version == 4) {
+		uint64_t address = read_number(&cursor, 1), segment = read_number(&cursor, 1);
+
+		if (address != sizeof(void *) || segment != 0) /* sizes */
+			return false;
+	}
 	(void)read_leb128(&cursor); /* the code's alignment */
 	(void)read_leb128(&cursor); /* the data's */
 	if (version == 1)
@@ -185,23 +201,39 @@ static bool read_cie(const struct elf_image *image, uint64_t at, unsigned *ret)
 	return !cursor.failed;
 }
 
-static bool read_fde(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+/* The FDE at the cursor. base: the address of the image's offset 0. */
+static bool read_fde(struct cursor cursor, bool is_debug, uint64_t base, uint64_t *ret_start, uint64_t *ret_end)
 {
-	struct cursor cursor = { .image = image };
-	uint64_t base, pointer, back;
+	uint64_t pointer, id;
 	unsigned encoding;
+	bool is_wide;
 
-	if (!elf_image_offset(image, address, &cursor.at))
-		return false;
-	base = address - cursor.at;
-	(void)read_length(&cursor);
+	(void)read_length(&cursor, &is_wide);
 	pointer = cursor.at;
-	back = read_number(&cursor, 4);
-	if (cursor.failed || back == 0 || back > pointer || !read_cie(image, pointer - back, &encoding))
+	id = read_id(&cursor, is_debug, is_wide);
+	if (cursor.failed || id == 0 || (!is_debug && id > pointer) ||
+	    !read_cie(cursor.image, is_debug ? id - 1 : pointer - id, is_debug, &encoding))
 		return false;
 	*ret_start = read_pointer(&cursor, encoding, base, 0);
 	*ret_end = *ret_start + read_format(&cursor, encoding);
 	return !cursor.failed && *ret_end > *ret_start;
+}
+
+bool unwind_section_next(const struct unwind_section *section, uint64_t *offset, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const struct elf_image image = { .bytes = section->bytes };
+	bool is_wide;
+
+	for (;;) {
+		struct cursor record = { .image = &image, .at = *offset }, cursor = record;
+		uint64_t length = read_length(&cursor, &is_wide);
+
+		if (cursor.failed)
+			return false;
+		*offset = cursor.at + length;
+		if (read_fde(record, section->is_debug, section->address, ret_start, ret_end))
+			return true;
+	}
 }
 
 /* --- the table, by address */
@@ -209,6 +241,7 @@ static bool read_fde(const struct elf_image *image, uint64_t address, uint64_t *
 struct unwind_table {
 	struct cursor cursor; /* at its first entry */
 	uint64_t address;     /* of the header */
+	uint64_t frames;      /* the address of .eh_frame */
 	uint64_t nr;
 };
 
@@ -230,9 +263,10 @@ static bool open_table(struct unwind_table *ret, const struct elf_image *image)
 	of_table = (unsigned)read_number(&cursor, 1);
 	if (cursor.failed || version != 1 || of_count == PTR_NONE || of_table != TABLE_ENCODING)
 		return false;
-	if (of_frame != PTR_NONE)
-		(void)read_format(&cursor, of_frame);
 	ret->address = segment.p_vaddr;
+	ret->frames = of_frame == PTR_NONE ?
+			      0 :
+			      read_pointer(&cursor, of_frame, segment.p_vaddr - segment.p_offset, segment.p_vaddr);
 	ret->nr = read_format(&cursor, of_count);
 	ret->cursor = cursor;
 	return !cursor.failed && ret->nr <= image->bytes.size / TABLE_ENTRY;
@@ -251,6 +285,7 @@ static bool read_entry(const struct unwind_table *table, uint64_t i, uint64_t *r
 bool unwind_table_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
 {
 	uint64_t low = 0, high, start, end, fde = 0;
+	struct cursor cursor = { .image = image };
 	struct unwind_table table;
 
 	if (!open_table(&table, image))
@@ -266,10 +301,43 @@ bool unwind_table_find(const struct elf_image *image, uint64_t address, uint64_t
 		else
 			high = middle;
 	}
-	if (low == 0 || !read_entry(&table, low - 1, &start, &fde) || !read_fde(image, fde, &start, &end) ||
-	    address < start || address >= end)
+	if (low == 0 || !read_entry(&table, low - 1, &start, &fde) || !elf_image_offset(image, fde, &cursor.at) ||
+	    !read_fde(cursor, false, fde - cursor.at, &start, &end) || address < start || address >= end)
 		return false;
 	*ret_start = start;
 	*ret_end = end;
+	return true;
+}
+
+/* --- the section */
+
+/* Without sections: from where the table says that it begins. */
+static bool find_by_table(const struct elf_image *image, struct unwind_section *ret)
+{
+	struct unwind_table table;
+	uint64_t offset;
+
+	if (!open_table(&table, image) || !table.frames || !elf_image_offset(image, table.frames, &offset) ||
+	    offset >= image->bytes.size)
+		return false;
+	*ret = (struct unwind_section){
+		.bytes = { image->bytes.data + offset, image->bytes.size - (size_t)offset },
+		.address = table.frames,
+	};
+	return true;
+}
+
+bool unwind_section_find(const struct elf_image *image, bool is_debug, struct unwind_section *ret)
+{
+	elf_section section;
+
+	if (!elf_image_find_section(image, is_debug ? ".debug_frame" : ".eh_frame", &section))
+		return !is_debug && find_by_table(image, ret);
+	*ret = (struct unwind_section){
+		.bytes = { image->bytes.data + section.sh_offset, (size_t)section.sh_size },
+		.address = section.sh_addr,
+		.flags = section.sh_flags,
+		.is_debug = is_debug,
+	};
 	return true;
 }

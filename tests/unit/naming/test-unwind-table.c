@@ -88,6 +88,22 @@ static void test_own(void **state)
 	own_file_close(&own);
 }
 
+static unsigned count_functions(const struct elf_image *image)
+{
+	unsigned nr = 0;
+
+	for (int is_debug = 0; is_debug < 2; is_debug++) {
+		struct unwind_section section;
+		uint64_t at = 0, start, end;
+
+		if (!unwind_section_find(image, is_debug, &section))
+			continue;
+		while (unwind_section_next(&section, &at, &start, &end))
+			nr++;
+	}
+	return nr;
+}
+
 /* Each function that `readelf` finds in the table is found, from its first to its last byte. */
 static unsigned check_frames(const char *path)
 {
@@ -109,6 +125,8 @@ static unsigned check_frames(const char *path)
 		nr++;
 	}
 	(void)pclose(output);
+	if (nr)
+		assert_int_equal(count_functions(&image), nr);
 	close_file(&image);
 	return nr;
 }
@@ -222,9 +240,11 @@ static void check_any(const unsigned char *bytes, size_t size, uint64_t address)
 	struct elf_image image;
 	uint64_t start, end;
 
-	if (elf_image_open(&image, (struct elf_bytes){ bytes, size }) &&
-	    unwind_table_find(&image, address, &start, &end))
+	if (!elf_image_open(&image, (struct elf_bytes){ bytes, size }))
+		return;
+	if (unwind_table_find(&image, address, &start, &end))
 		assert_true(start <= address && address < end);
+	(void)count_functions(&image);
 }
 
 /* The header, the table, and the entries, with any byte changed, and cut anywhere. */
