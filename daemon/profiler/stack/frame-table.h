@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * How to get from a frame to its caller's, for each place in a file.
+ *
+ * A table has rows, sorted by offset in the file; a row holds until the next one, and names a rule by its number: files
+ * have many rows and few rules. A rule says where the canonical frame address is (CFA: the caller's stack pointer), and
+ * where the caller's registers are. Registers have their numbers of DWARF.
+ *
+ * Tables are made from call-frame information (.eh_frame, .debug_frame) by a sealed child (frame-table-child.h), which
+ * writes them into a file in memory. The file is foreign bytes: frame_table_read() checks each row and each rule.
+ */
+
+#include "base/util/cleanup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* x86-64: 0 to 15, and 16 the return address. arm64: 0 to 30 (30: the return address), 31 the stack pointer. */
+#define FRAME_REGISTERS 32
+
+enum frame_kind {
+	FRAME_UNKNOWN,	  /* no call-frame information, or none that is understood */
+	FRAME_OUTERMOST,  /* no caller: the return address is undefined */
+	FRAME_CFA,	  /* the CFA is the register + offset */
+	FRAME_CFA_LOADED, /* … the number in memory at the register + offset (realigned stacks, signal frames) */
+	FRAME_PLT,	  /* … the stack pointer + 8, + 8 more if the last 4 bits of the address are `offset` or more */
+	_FRAME_KIND_MAX,
+};
+
+/* Where the caller's register is. Others than these: in memory, so many words of 8 bytes from the CFA, or from the
+ * register of the rule if that has FRAME_FROM_REGISTER. */
+#define FRAME_SAME INT16_MIN		 /* where it was */
+#define FRAME_UNDEFINED (INT16_MIN + 1)	 /* nowhere */
+#define FRAME_REGISTER_0 (INT16_MIN + 2) /* in another register: + its number */
+#define FRAME_SAVED_MIN (FRAME_REGISTER_0 + FRAME_REGISTERS)
+
+#define FRAME_SIGNAL 1	      /* it was interrupted: its caller's address is no return address */
+#define FRAME_FROM_REGISTER 2 /* saved registers are told from the rule's register, not from the CFA */
+#define FRAME_SIGNED 4	      /* arm64: the return address is signed */
+
+struct frame_rule {
+	uint8_t kind; /* enum frame_kind */
+	uint8_t reg;
+	uint8_t flags;
+	uint8_t zero;
+	int32_t offset;
+	int16_t saved[FRAME_REGISTERS];
+};
+
+#define FRAME_RULES_MAX 65535
+#define FRAME_ROWS_MAX ((uint32_t)4 << 20)
+
+struct frame_table {
+	uint32_t nr_rows, nr_rules;
+	size_t bytes; /* of memory, all of it */
+	struct frame_rule *rules;
+	uint32_t *offsets; /* of the rows, in the file */
+	uint16_t *numbers; /* … and their rules */
+};
+
+/* Reads a table from a file in memory. -EBADMSG: it is malformed; -EFBIG: it takes more than max bytes; -ENOMEM;
+ * negative errno of pread(2). */
+int frame_table_read(struct frame_table **ret, int fd, size_t max);
+struct frame_table *frame_table_free(struct frame_table *table);
+DEFINE_CLEANUP(struct frame_table *, frame_table_free)
+
+/* The rule at an offset in the file; NULL: below the first row, or FRAME_UNKNOWN. */
+const struct frame_rule *frame_table_find(const struct frame_table *table, uint64_t offset);
+
+/* --- the file in memory: for who writes it */
+
+#define FRAME_TABLE_MAGIC 0x31544650 /* "PFT1" */
+
+/* Then rules, offsets and numbers, one after the other. */
+struct frame_table_header {
+	uint32_t magic, nr_rows, nr_rules, zero;
+};

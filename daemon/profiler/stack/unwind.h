@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Callers of a sampled frame, from its registers and a copy of its stack (perf_event_open(2), PERF_SAMPLE_REGS_USER and
+ * PERF_SAMPLE_STACK_USER), by the rules of the files that are mapped (frame-table.h).
+ *
+ * Code without rules (JIT, assembler) is stepped over by its frame pointer, and rules go on behind it. Nothing is
+ * believed: each step has to move up the copy, reads stay in it, and there are at most UNWIND_FRAMES_MAX. It is pure, and
+ * takes the architecture at run time.
+ */
+
+#include "profiler/stack/frame-table.h"
+
+#define UNWIND_FRAMES_MAX 256
+
+enum unwind_machine {
+	UNWIND_X86_64,
+	UNWIND_ARM64,
+};
+
+struct unwind_registers {
+	enum unwind_machine machine;
+	uint64_t values[FRAME_REGISTERS]; /* by DWARF's number */
+	uint64_t address;		  /* of the instruction */
+	uint64_t known;			  /* bits: those that have a value */
+};
+
+/* A copy of the stack, from the stack pointer on. */
+struct unwind_copy {
+	uint64_t start;
+	const unsigned char *bytes;
+	size_t size;
+};
+
+/* Where a stack ends. */
+enum unwind_end {
+	UNWIND_WHOLE,	       /* at the entry of the program or the thread */
+	UNWIND_CUT,	       /* the copy ends, or there are too many frames */
+	UNWIND_NO_TABLE,       /* in code without rules whose frame pointer leads nowhere */
+	UNWIND_LOST,	       /* a rule led nowhere */
+	UNWIND_FRAME_POINTERS, /* no copy was taken, or it had no room: the kernel's chain */
+	_UNWIND_END_MAX,
+};
+
+enum unwind_code {
+	UNWIND_RULE,	/* there is a rule */
+	UNWIND_NO_RULE, /* code without rules */
+	UNWIND_NO_CODE, /* no code is there */
+};
+
+/* Tells what is at an address. */
+typedef enum unwind_code (*unwind_find)(void *userdata, uint64_t address, const struct frame_rule **ret);
+
+struct unwind_frame {
+	uint64_t address;
+	bool is_return; /* a return address: the call is the instruction before */
+};
+
+/* The frames, the innermost first; its address is the registers'. */
+enum unwind_end unwind(const struct unwind_registers *registers, const struct unwind_copy *copy, unwind_find find,
+		       void *userdata, struct unwind_frame frames[static UNWIND_FRAMES_MAX], size_t *ret_nr);
