@@ -25,28 +25,30 @@ enum frame_kind {
 	FRAME_UNKNOWN,	  /* no call-frame information, or none that is understood */
 	FRAME_OUTERMOST,  /* no caller: the return address is undefined */
 	FRAME_CFA,	  /* the CFA is the register + offset */
-	FRAME_CFA_LOADED, /* … the number in memory at the register + offset (realigned stacks, signal frames) */
-	FRAME_PLT,	  /* … the stack pointer + 8, + 8 more if the last 4 bits of the address are `offset` or more */
+	FRAME_CFA_LOADED, /* … the number in memory there, + added (realigned stacks, signal frames, assembler) */
+	FRAME_PLT, /* … the stack pointer + 8, + 8 more if the last 4 bits of the address are `offset` or more */
 	_FRAME_KIND_MAX,
 };
 
 /* Where the caller's register is. Others than these: in memory, so many words of 8 bytes from the CFA, or from the
- * register of the rule if that has FRAME_FROM_REGISTER. */
-#define FRAME_SAME INT16_MIN		 /* where it was */
+ * value of the rule's base where from_base has the register's bit. */
+#define FRAME_SAME INT16_MIN		 /* where it was; the stack pointer: it is the CFA */
 #define FRAME_UNDEFINED (INT16_MIN + 1)	 /* nowhere */
 #define FRAME_REGISTER_0 (INT16_MIN + 2) /* in another register: + its number */
 #define FRAME_SAVED_MIN (FRAME_REGISTER_0 + FRAME_REGISTERS)
 
-#define FRAME_SIGNAL 1	      /* it was interrupted: its caller's address is no return address */
-#define FRAME_FROM_REGISTER 2 /* saved registers are told from the rule's register, not from the CFA */
-#define FRAME_SIGNED 4	      /* arm64: the return address is signed */
+#define FRAME_SIGNAL 1 /* its caller was interrupted: the address there is no return address */
+#define FRAME_SIGNED 2 /* arm64: the return address is signed */
 
+/* It has no padding: rules are compared by their bytes. FRAME_UNKNOWN and FRAME_OUTERMOST have nothing but flags. */
 struct frame_rule {
 	uint8_t kind; /* enum frame_kind */
-	uint8_t reg;
+	uint8_t reg;  /* of the CFA */
+	uint8_t base; /* a register as it is in the frame itself */
 	uint8_t flags;
-	uint8_t zero;
 	int32_t offset;
+	int32_t added;	    /* of FRAME_CFA_LOADED; else 0 */
+	uint32_t from_base; /* bits: the caller's registers that are told from the base, not from the CFA */
 	int16_t saved[FRAME_REGISTERS];
 };
 
@@ -74,7 +76,8 @@ const struct frame_rule *frame_table_find(const struct frame_table *table, uint6
 
 #define FRAME_TABLE_MAGIC 0x31544650 /* "PFT1" */
 
-/* Then rules, offsets and numbers, one after the other. */
+/* Then rules, offsets and numbers, one after the other, and nothing else. With a problem (enum frame_problem,
+ * frame-table-child.h) there is no table. */
 struct frame_table_header {
-	uint32_t magic, nr_rows, nr_rules, zero;
+	uint32_t magic, nr_rows, nr_rules, problem;
 };

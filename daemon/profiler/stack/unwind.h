@@ -6,8 +6,8 @@
  * PERF_SAMPLE_STACK_USER), by the rules of the files that are mapped (frame-table.h).
  *
  * Code without rules (JIT, assembler) is stepped over by its frame pointer, and rules go on behind it. Nothing is
- * believed: each step has to move up the copy, reads stay in it, and there are at most UNWIND_FRAMES_MAX. It is pure, and
- * takes the architecture at run time.
+ * believed: each step has to move up the copy, reads stay in it, and there are at most UNWIND_FRAMES_MAX. It is pure,
+ * and takes the architecture at run time.
  */
 
 #include "profiler/stack/frame-table.h"
