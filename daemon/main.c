@@ -6,6 +6,7 @@
 #include "base/util/memory.h"
 #include "profiler/main.h"
 #include "profiler/protocol.h"
+#include "profiler/stack/frame-table-child.h"
 #include "service/cli/commands.h"
 #include "service/lifecycle/lifecycle.h"
 
@@ -52,6 +53,8 @@ int main(int argc, char **argv)
 	memory_return_freed();
 	if (options_parse(&options, argc, argv) < 0)
 		return EXIT_FAILURE;
+	if (options.command == COMMAND_MAKE_FRAME_TABLE)
+		frame_table_child_run();
 	start_keeper(&keeper, &options);
 	take_up_privileges(options.command != COMMAND_PROFILER);
 	switch (options.command) {

@@ -7,8 +7,8 @@
 # other systems than Debian need() takes it that everything is there.
 # shellcheck shell=bash
 
-packages_build=(autoconf automake bpftool clang gcc libbpf-dev libc6-dev libcap-dev libcrypt-dev libelf-dev
-	libgnutls28-dev libinih-dev libjansson-dev liblzma-dev libmicrohttpd-dev libmount-dev libpfm4-dev
+packages_build=(autoconf automake bpftool clang gcc libbpf-dev libc6-dev libcap-dev libcrypt-dev libdw-dev
+	libelf-dev libgnutls28-dev libinih-dev libjansson-dev liblzma-dev libmicrohttpd-dev libmount-dev libpfm4-dev
 	libsystemd-dev libyaml-dev make pkg-config python3-markdown-it uthash-dev zlib1g-dev)
 # The gate's.
 packages_test=("${packages_build[@]}" chromium chromium-driver clang-format clang-tidy curl fonts-inter groff-base
@@ -28,8 +28,8 @@ packages_package=(debhelper dpkg-dev)
 packages_package_test=("${packages_package[@]}" lintian mmdebstrap rpm rpmlint)
 # Of the system in which packages are installed: the ones that are there, and the libraries of perfmond.
 packages_bare=(autopkgtest curl dbus man-db systemd-sysv)
-packages_runtime=(libbpf1 libcap2 libcrypt1 libelf1 libgnutls30 libinih1 libjansson4 liblzma5 libmicrohttpd12 libmount1
-	libpfm4 libsystemd0 libyaml-0-2 zlib1g)
+packages_runtime=(libbpf1 libcap2 libcrypt1 libdw1 libelf1 libgnutls30 libinih1 libjansson4 liblzma5 libmicrohttpd12
+	libmount1 libpfm4 libsystemd0 libyaml-0-2 zlib1g)
 
 # --- `./dev provide THING`: a function for each thing that tests want; `all` is all of them
 

@@ -50,7 +50,7 @@ ROOMS = {name: Room(name, sentence, set(apart.split())) for name, sentence, apar
     ("profiler/process", "processes and their mappings", "base/config base/cgroup"),
     ("profiler/naming", "names of functions, found by a child", "base/config base/cgroup profiler/sample"),
     ("profiler/archive", "samples in memory, by time", "base/config base/host profiler/sample profiler/process"),
-    ("profiler/stack", "addresses of a call chain become places", "base/config base/cgroup"),
+    ("profiler/stack", "tables for unwinding, made by a child; addresses become places", "base/config base/cgroup"),
     ("profiler/answer", "questions to samples, and the formats of answers",
      "base/config profiler/sample profiler/process"),
     ("profiler/capture", "samples that are kept when a rate was unusual", "profiler/sample profiler/process"),

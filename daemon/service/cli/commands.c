@@ -587,6 +587,7 @@ static int run_command(const struct options *options, struct profiler_keeper *ke
 		return save_list(options, "processes", save_processes);
 	case COMMAND_RUN:
 	case COMMAND_PROFILER:
+	case COMMAND_MAKE_FRAME_TABLE:
 	case COMMAND_EXIT:
 		break;
 	}

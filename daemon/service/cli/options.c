@@ -25,6 +25,7 @@ enum {
 	OPTION_SAVE_KALLSYMS,
 	OPTION_SAVE_PROCESSES,
 	OPTION_PROFILER,
+	OPTION_MAKE_FRAME_TABLE,
 	OPTION_LOG_LEVEL,
 	OPTION_VERSION,
 };
@@ -41,6 +42,7 @@ static const struct option long_options[] = {
 	{ "save-kallsyms", required_argument, NULL, OPTION_SAVE_KALLSYMS },
 	{ "save-processes", required_argument, NULL, OPTION_SAVE_PROCESSES },
 	{ "profiler", no_argument, NULL, OPTION_PROFILER },
+	{ "make-frame-table", no_argument, NULL, OPTION_MAKE_FRAME_TABLE },
 	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
@@ -101,7 +103,7 @@ static int parse_format(struct options *options, const char *text)
 	return reject_value("once", text, "the formats are prometheus, openmetrics and json");
 }
 
-static int apply_saving(struct options *options, enum command command)
+static int apply_file(struct options *options, enum command command)
 {
 	options->command = command;
 	options->file = optarg;
@@ -127,9 +129,7 @@ static int apply_option(struct options *options, int option)
 		options->command = COMMAND_ONCE;
 		return parse_format(options, optarg);
 	case OPTION_RECORD:
-		options->command = COMMAND_RECORD;
-		options->file = optarg;
-		return 0;
+		return apply_file(options, COMMAND_RECORD);
 	case OPTION_DURATION:
 		if (parse_duration(optarg, &options->duration) < 0 || options->duration == 0)
 			return reject_value("duration", optarg, "not a duration (such as 500ms, 10s, 1min)");
@@ -139,13 +139,16 @@ static int apply_option(struct options *options, int option)
 		options->glob = optarg;
 		return 0;
 	case OPTION_SAVE_TRACEPOINTS:
-		return apply_saving(options, COMMAND_SAVE_TRACEPOINTS);
+		return apply_file(options, COMMAND_SAVE_TRACEPOINTS);
 	case OPTION_SAVE_KALLSYMS:
-		return apply_saving(options, COMMAND_SAVE_KALLSYMS);
+		return apply_file(options, COMMAND_SAVE_KALLSYMS);
 	case OPTION_SAVE_PROCESSES:
-		return apply_saving(options, COMMAND_SAVE_PROCESSES);
+		return apply_file(options, COMMAND_SAVE_PROCESSES);
 	case OPTION_PROFILER:
 		options->command = COMMAND_PROFILER;
+		return 0;
+	case OPTION_MAKE_FRAME_TABLE:
+		options->command = COMMAND_MAKE_FRAME_TABLE;
 		return 0;
 	case OPTION_LOG_LEVEL:
 		options->log_level = optarg;

@@ -13,7 +13,8 @@ enum command {
 	COMMAND_ONCE,
 	COMMAND_RECORD,
 	COMMAND_LIST_EVENTS,
-	COMMAND_PROFILER, /* for the keeper alone */
+	COMMAND_PROFILER,	  /* for the keeper alone */
+	COMMAND_MAKE_FRAME_TABLE, /* for the profiler alone */
 	COMMAND_SAVE_TRACEPOINTS,
 	COMMAND_SAVE_KALLSYMS,
 	COMMAND_SAVE_PROCESSES,

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/stack/frame-table-child.h"
+
+#include "base/util/child.h"
+#include "base/util/file.h"
+#include "base/util/helper.h"
+#include "profiler/naming/function-names.h"
+#include "profiler/stack/frame-rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/capability.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+/* Bytes of memory, besides what the process has at its start and the file, which is mapped and is only cache: 1.4
+ * million rows took less than 60 MiB, and there are at most FRAME_ROWS_MAX. */
+#define MEMORY_MAX ((uint64_t)384 << 20)
+
+/* Bytes of the largest table. */
+#define TABLE_MAX                                                                                                      \
+	(sizeof(struct frame_table_header) + FRAME_RULES_MAX * sizeof(struct frame_rule) +                             \
+	 FRAME_ROWS_MAX * (sizeof(uint32_t) + sizeof(uint16_t)))
+
+const char *frame_problem_text(enum frame_problem problem)
+{
+	static const char *const texts[_FRAME_PROBLEM_MAX] = {
+		[FRAME_NO_PROBLEM] = "has a table",
+		[FRAME_FAILED] = "takes too long to read, too much memory, or has crashed libdw",
+		[FRAME_NO_FILE] = "can't be opened",
+		[FRAME_OTHER_FILE] = "is another file now",
+		[FRAME_MALFORMED] = "is no ELF file of this machine's kind",
+		[FRAME_NO_RULES] = "has no call-frame information",
+		[FRAME_TOO_LARGE] = "has more call-frame information than there is room for",
+		[FRAME_NO_LIBDW] = "can't be read: perfmond is built without libdw",
+	};
+
+	return texts[problem];
+}
+
+void frame_problem_write(int fd, enum frame_problem problem)
+{
+	const struct frame_table_header header = { .magic = FRAME_TABLE_MAGIC, .problem = problem };
+
+	/* Without it the table is malformed, which is a problem too. */
+	if (pwrite(fd, &header, sizeof(header), 0) < 0)
+		return;
+}
+
+/* --- the sandbox */
+
+static bool set_limit(__rlimit_resource_t resource, uint64_t limit)
+{
+	const struct rlimit both = { limit, limit };
+
+	return setrlimit(resource, &both) == 0;
+}
+
+/* Bytes that RLIMIT_DATA counts now: with AddressSanitizer there are TiB. A stack is among them. */
+static uint64_t count_data(void)
+{
+	_cleanup_(freep) char *text = NULL;
+	unsigned long pages = 0;
+
+	if (read_text_file(AT_FDCWD, "/proc/self/statm", FILE_MAX_SYSFS, &text) < 0 ||
+	    sscanf(text, "%*u %*u %*u %*u %*u %lu", &pages) != 1)
+		return 0;
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Only root has any here (table-maker.c). Where a sandbox refuses capset(2) they stay; the seal makes them useless. */
+static void give_up_capabilities(void)
+{
+	cap_t none = cap_init();
+
+	if (none)
+		(void)cap_set_proc(none);
+	cap_free(none);
+}
+
+/* RLIMIT_CPU is that of the helper that has started it. RLIMIT_AS would count the file, which may be large. */
+static bool limit_itself(void)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_close_files(FRAME_FD_TABLE + 1, -1);
+	give_up_capabilities();
+	return set_limit(RLIMIT_DATA, count_data() + MEMORY_MAX) && set_limit(RLIMIT_FSIZE, TABLE_MAX) &&
+	       set_limit(RLIMIT_CORE, 0) && prctl(PR_SET_DUMPABLE, 0) == 0;
+}
+
+/* --- the table */
+
+static enum frame_problem map_file(struct elf_bytes *ret)
+{
+	struct stat st;
+	void *data;
+
+	if (fstat(FRAME_FD_FILE, &st) < 0 || st.st_size <= 0)
+		return FRAME_MALFORMED;
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, FRAME_FD_FILE, 0);
+	if (data == MAP_FAILED)
+		return FRAME_NO_FILE;
+	*ret = (struct elf_bytes){ data, (size_t)st.st_size };
+	return FRAME_NO_PROBLEM;
+}
+
+static enum frame_problem make_table(struct elf_bytes bytes, const struct module_key *key)
+{
+	_cleanup_(frame_builder_freep) struct frame_builder *builder = NULL;
+	struct elf_image image;
+	int r;
+
+	if (!elf_image_open(&image, bytes))
+		return FRAME_MALFORMED;
+	if (!function_names_is_file(bytes, key))
+		return FRAME_OTHER_FILE;
+	if (frame_builder_new(&builder) < 0)
+		return FRAME_FAILED;
+	r = frame_rules_add(builder, &image);
+	/* A table that is full has the first part. */
+	if (r == 0 || r == -EFBIG)
+		r = frame_builder_write(builder, FRAME_FD_TABLE);
+	if (r < 0)
+		return r == -ENODATA ? FRAME_NO_RULES : FRAME_FAILED;
+	return FRAME_NO_PROBLEM;
+}
+
+static enum frame_problem do_all(void)
+{
+	struct module_key key = {};
+	struct elf_bytes bytes;
+	enum frame_problem problem;
+
+	if (!limit_itself() || pread(FRAME_FD_TABLE, &key, sizeof(key), 0) != sizeof(key) ||
+	    key.build_id_size > MODULE_BUILD_ID_MAX)
+		return FRAME_FAILED;
+	if (!frame_rules_are_built_in())
+		return FRAME_NO_LIBDW;
+	problem = map_file(&bytes);
+	if (problem != FRAME_NO_PROBLEM)
+		return problem;
+	helper_seal_with_memory();
+	return make_table(bytes, &key);
+}
+
+/* Nothing before the problem is written is said not to return: AddressSanitizer makes system calls there. */
+void frame_table_child_run(void)
+{
+	enum frame_problem problem = do_all();
+
+	if (problem != FRAME_NO_PROBLEM)
+		frame_problem_write(FRAME_FD_TABLE, problem);
+	helper_exit();
+}

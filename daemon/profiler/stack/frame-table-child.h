@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The process that makes the table of one file (frame-table.h): `perfmond --make-frame-table`, which a table maker
+ * starts (table-maker.h). It is executed anew, since libdw allocates memory.
+ *
+ * It has two open files: the program, library or image of the vdso, and a file in memory, which has the key of the file
+ * at first (struct module_key) and the table in the end, or a header with the problem. It gives up all capabilities,
+ * bounds its memory, and is sealed (base/util/helper.h) before it looks at a byte of the file.
+ */
+
+#define FRAME_FD_FILE 0
+#define FRAME_FD_TABLE 1
+
+/* Why there is no table. */
+enum frame_problem {
+	FRAME_NO_PROBLEM,
+	FRAME_FAILED,	  /* the child did not come to an end: it took too long or too much, or crashed */
+	FRAME_NO_FILE,	  /* it can't be opened, or is no regular file */
+	FRAME_OTHER_FILE, /* it is another one now */
+	FRAME_MALFORMED,  /* it is no ELF file of this machine's kind */
+	FRAME_NO_RULES,	  /* it has no call-frame information */
+	FRAME_TOO_LARGE,
+	FRAME_NO_LIBDW, /* perfmond is built without it */
+	_FRAME_PROBLEM_MAX,
+};
+
+/* As a predicate about a file: "has no call-frame information". */
+const char *frame_problem_text(enum frame_problem problem);
+
+/* Writes a header with a problem. */
+void frame_problem_write(int fd, enum frame_problem problem);
+
+_Noreturn void frame_table_child_run(void);

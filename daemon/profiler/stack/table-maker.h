@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Makes tables of frames (frame-table.h), a file at a time, in a child process: the file may be hostile, and opening it
+ * may hang.
+ *
+ * The child opens the file as the profiler itself might, and executes perfmond anew for the rest (frame-table-child.h).
+ * A path may be one in the mount namespace of a process: where it does not lead to the file, another child looks in
+ * that process's own tree of files. The table is foreign bytes, and is checked when it is taken.
+ */
+
+#include "base/elf/module.h"
+#include "profiler/stack/frame-table-child.h"
+#include "profiler/stack/frame-table.h"
+
+struct table_maker;
+
+/* proc: "/proc" but in tests. -ENOMEM, or the error of epoll_create(2). */
+int table_maker_new(struct table_maker **ret, const char *proc);
+struct table_maker *table_maker_free(struct table_maker *maker);
+DEFINE_CLEANUP(struct table_maker *, table_maker_free)
+
+/* Does a child run? */
+bool table_maker_is_busy(const struct table_maker *maker);
+
+/*
+ * Begins with the file at path, an absolute one or MODULE_VDSO, which must be the file of the key. user: a process that
+ * has it mapped; 0: none. A table that was not taken is dropped. -EBUSY; negative errno of memfd_create(2) or fork(2).
+ */
+int table_maker_start(struct table_maker *maker, const char *path, const struct module_key *key, uint32_t user);
+
+/* Readable when table_maker_finish() has something to do. It stays the maker's. */
+int table_maker_fd(const struct table_maker *maker);
+
+/* Is all done? True once. A child that has run for too long is killed. */
+bool table_maker_finish(struct table_maker *maker);
+
+/* The table, of at most max bytes, when all is done, once; it is the caller's. Or why there is none. */
+enum frame_problem table_maker_take(struct table_maker *maker, struct frame_table **ret, size_t max);
+
+/* CPU time of all children that have ended. */
+uint64_t table_maker_cpu_ns(const struct table_maker *maker);
