@@ -234,9 +234,12 @@ static void pass_event(struct wire *wire, struct sampled_event *event)
 	pass_u64(wire, &event->period);
 	/* A clock's period is 1 s by its rate. */
 	event->rate = pass_at_most(wire, event->rate, NS_PER_S);
+	event->stack_bytes = pass_at_most(wire, event->stack_bytes, SAMPLED_STACK_MAX);
 	need_text(wire, &event->unit);
 	pass_double(wire, &event->scale);
 	pass_text(wire, &event->problem);
+	/* The kernel takes no others. */
+	wire->in.bad |= event->stack_bytes % sizeof(uint64_t) != 0;
 	wire->in.bad |= (!event->period && !event->rate) || (!event->nr && !event->problem);
 }
 
@@ -244,7 +247,7 @@ static void pass_settings(struct wire *wire, void *what)
 {
 	struct profiler_settings *settings = what;
 
-	settings->events = pass_nr(wire, &settings->nr_events, settings->events, sizeof(*settings->events), 8);
+	settings->events = pass_nr(wire, &settings->nr_events, settings->events, sizeof(*settings->events), 9);
 	for (size_t i = 0; i < settings->nr_events; i++)
 		pass_event(wire, &settings->events[i]);
 	pass_cpus(wire, &settings->cpus);

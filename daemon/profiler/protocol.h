@@ -53,7 +53,7 @@ enum profiler_message {
 };
 
 /* "PfM", and the version: a message of another one is refused (channel.h). */
-#define PROFILER_PROTOCOL 0x50664d01
+#define PROFILER_PROTOCOL 0x50664d02
 
 /* Bytes of a message's content. */
 #define PROFILER_CONTENT_MAX ((size_t)64 << 20)
@@ -73,17 +73,21 @@ struct sampled_variant {
 	bool is_slow_to_close;
 };
 
+/* At most so many bytes of a stack: the kernel limits a record to 64 KiB, and it has other fields, too. */
+#define SAMPLED_STACK_MAX (62 * 1024)
+
 /* An event that is sampled. */
 struct sampled_event {
 	char *name;			  /* "cpu-clock", or that of a [profile "NAME"] */
 	char *key;			  /* in the archive: another event of the same name has another */
 	struct sampled_variant *variants; /* each CPU has the first of them that fits it */
 	size_t nr;
-	uint64_t period; /* in the event's own counts, or 0: … */
-	uint64_t rate;	 /* … Hz, for which the kernel finds the periods */
-	char *unit;	 /* of its weights, times … */
-	double scale;	 /* … this: "seconds", … or "count" */
-	char *problem;	 /* why it can't be sampled on this machine; NULL: it can */
+	uint64_t period;      /* in the event's own counts, or 0: … */
+	uint64_t rate;	      /* … Hz, for which the kernel finds the periods */
+	uint64_t stack_bytes; /* of the user's stack that each sample copies, with its registers; 0: none */
+	char *unit;	      /* of its weights, times … */
+	double scale;	      /* … this: "seconds", … or "count" */
+	char *problem;	      /* why it can't be sampled on this machine; NULL: it can */
 };
 
 /* Is it cpu-clock or task-clock, whose counts are ns? */

@@ -63,6 +63,7 @@ static const char default_text[] =
 	"rate = 19\n"
 	"memory = 8MiB\n"
 	"capture_memory = 8MiB\n"
+	"stack_bytes = 32KiB\n"
 	"include = **\n"
 	"exclude =\n"
 	"[group \"core\"]\n"

@@ -52,6 +52,7 @@ struct config_key {
 	size_t offset;	    /* of the member */
 	uint64_t min, max;  /* both are allowed */
 	const char *bounds; /* the same in words */
+	uint64_t step;	    /* the value is a multiple of it; 0: any */
 };
 
 extern const char *const config_sections[_SECTION_MAX];

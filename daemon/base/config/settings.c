@@ -155,7 +155,11 @@ static void profile_release(struct config_profile *profile)
 
 static int profile_copy(struct config_profile *ret, const struct config_profile *profile)
 {
-	_cleanup_(profile_release) struct config_profile copy = { .rate = profile->rate, .period = profile->period };
+	_cleanup_(profile_release) struct config_profile copy = {
+		.rate = profile->rate,
+		.period = profile->period,
+		.stack_bytes = profile->stack_bytes,
+	};
 	int r = named_copy((struct named *)&copy, (const struct named *)profile);
 
 	if (r == 0 && profile->event.text)

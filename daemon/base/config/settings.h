@@ -28,9 +28,13 @@ struct config_profile {
 	char *name;
 	struct config_place place; /* of the section */
 	struct config_text event;
-	uint64_t rate;	 /* Hz, or 0: … */
-	uint64_t period; /* … events from one sample to the next */
+	uint64_t rate;	      /* Hz, or 0: … */
+	uint64_t period;      /* … events from one sample to the next */
+	uint64_t stack_bytes; /* of the stack that each sample copies */
 };
+
+/* Of a record of 64 KiB, what its other fields leave. */
+#define CONFIG_MAX_STACK_BYTES (62 * 1024)
 
 /* What a profile is kept of, and when. */
 struct config_capture {
@@ -94,6 +98,7 @@ struct config {
 	bool profiles_enabled;
 	uint64_t profiles_rate; /* Hz */
 	uint64_t profiles_memory, capture_memory;
+	uint64_t profiles_stack_bytes; /* of the stack that each sample of cpu-clock copies; 0: none */
 	struct config_list profiles_include, profiles_exclude;
 
 	/* [group "…"] */

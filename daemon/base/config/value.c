@@ -47,6 +47,9 @@ static int set_bounded(uint64_t *ret, const struct config_key *key, const char *
 	if (r < 0 || v < key->min || v > key->max)
 		return reason_set(why, -EINVAL, "%s is out of bounds; %s is allowed", text_excerpt(excerpt, text),
 				  key->bounds);
+	if (key->step && v % key->step)
+		return reason_set(why, -EINVAL, "%s is not a multiple of %u", text_excerpt(excerpt, text),
+				  (unsigned)key->step);
 	*ret = v;
 	return 0;
 }

@@ -8,6 +8,11 @@
 #include <errno.h>
 #include <string.h>
 
+/* cpu-clock's samples have copies of stacks up to this rate, so that their rings stay small. */
+#define COPIED_RATE_MAX 99
+
+_Static_assert(CONFIG_MAX_STACK_BYTES == SAMPLED_STACK_MAX, "the config has the bounds of what is sampled");
+
 /* --- texts */
 
 /* One text, of an event that may be several on this machine. */
@@ -201,6 +206,10 @@ static int make_events(struct profiler_settings *ret, const struct config *confi
 
 		event->period = profile ? profile->period : 0;
 		event->rate = profile ? profile->rate : config->profiles_rate;
+		if (profile)
+			event->stack_bytes = profile->stack_bytes;
+		else if (event->rate <= COPIED_RATE_MAX)
+			event->stack_bytes = config->profiles_stack_bytes;
 		r = make_event(event, profile, env, closer, why);
 	}
 	return r;

@@ -77,6 +77,7 @@ static void test_defaults(_unused_ void **state)
 	assert_int_equal(config->profiles_rate, 19);
 	assert_int_equal(config->profiles_memory, 8 * 1024 * 1024);
 	assert_int_equal(config->capture_memory, 8 * 1024 * 1024);
+	assert_int_equal(config->profiles_stack_bytes, 32 * 1024);
 	expect_list(&config->profiles_include, "**");
 	expect_list(&config->profiles_exclude, "");
 	assert_int_equal(config->nr_groups, 3);
@@ -127,7 +128,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, one of them in three lines, and the headers of the groups. */
-	assert_int_equal(settings, 42 + 2 + 3 * 2);
+	assert_int_equal(settings, 43 + 2 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
@@ -329,6 +330,20 @@ static void test_bounds(_unused_ void **state)
 	assert_int_equal(high->linger, 24 * 3600 * SECOND);
 }
 
+/* cpu-clock has a default; a section has to ask. */
+static void test_stack_bytes(_unused_ void **state)
+{
+	static const char sections[] = "[profile \"a\"]\nevent=cycles\nrate=99\n"
+				       "[profile \"b\"]\nevent=cycles\nrate=99\nstack_bytes=62KiB\n";
+	_cleanup_(config_freep) struct config *config = parsed(sections);
+	_cleanup_(config_freep) struct config *off = parsed("[profiles]\nstack_bytes=0");
+
+	assert_int_equal(config->profiles_stack_bytes, 32768);
+	assert_int_equal(config->profiles[0].stack_bytes, 0);
+	assert_int_equal(config->profiles[1].stack_bytes, 63488);
+	assert_int_equal(off->profiles_stack_bytes, 0);
+}
+
 static void test_comments(_unused_ void **state)
 {
 	_cleanup_(config_freep) struct config *config =
@@ -522,6 +537,9 @@ static const struct wrong {
 	{ "[daemon]\ninterval = 9ms\n", "f:2: interval: 9ms is out of bounds; 10ms to 1h is allowed", NULL },
 	{ "[daemon]\ninterval = 61min\n", "f:2: interval: 61min is out of bounds", NULL },
 	{ "[daemon]\ninterval = 999999999999d\n", "f:2: interval: 999999999999d is out of bounds", NULL },
+	{ "[profiles]\nstack_bytes = 65536\n", "f:2: stack_bytes: 65536 is out of bounds; 0 to 62KiB", NULL },
+	{ "[profiles]\nstack_bytes = 4100\n", "f:2: stack_bytes: 4100 is not a multiple of 8", NULL },
+	{ "[profile \"a\"]\nstack_bytes = 7\n", "f:2: stack_bytes: 7 is not a multiple of 8", NULL },
 	{ "[daemon]\nhistory_memory = 17GiB\n", "f:2: history_memory: 17GiB is out of bounds; 0 to 16GiB", NULL },
 	{ "[web]\nmax_header_bytes = 1TiB\n", "f:2: max_header_bytes: '1TiB' is not a size; write for example", NULL },
 	{ "[web]\nmax_header_bytes = 1023\n", "f:2: max_header_bytes: 1023 is out of bounds; 1KiB to 1MiB", NULL },
@@ -660,6 +678,7 @@ int main(void)
 		cmocka_unit_test(test_web_keys),
 		cmocka_unit_test(test_halves_of_a_pair),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_stack_bytes),
 		cmocka_unit_test(test_comments),
 		cmocka_unit_test(test_lines_that_go_on),
 		cmocka_unit_test(test_indented_keys),

@@ -86,6 +86,7 @@ static void expect_event(const struct sampled_event *is, const struct sampled_ev
 	}
 	assert_int_equal(is->period, was->period);
 	assert_int_equal(is->rate, was->rate);
+	assert_int_equal(is->stack_bytes, was->stack_bytes);
 	expect_text(is->unit, was->unit);
 	assert_true(is->scale == was->scale);
 	expect_text(is->problem, was->problem);

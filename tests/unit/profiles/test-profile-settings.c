@@ -87,6 +87,7 @@ static void test_default(_unused_ void **state)
 	assert_string_equal(event->key, "cpu-clock=cpu-clock");
 	assert_int_equal(event->rate, 19);
 	assert_int_equal(event->period, 0);
+	assert_int_equal(event->stack_bytes, 32 * 1024);
 	assert_string_equal(event->unit, "seconds");
 	assert_true(event->scale > 0.9e-9 && event->scale < 1.1e-9);
 	assert_null(event->problem);
@@ -110,26 +111,29 @@ static void test_all(_unused_ void **state)
 {
 	_cleanup_(profiler_settings_release) struct profiler_settings settings =
 		settings_of("[daemon]\nprocfs = /p\n"
-			    "[profiles]\nrate = 99\nmemory = 16MiB\ncapture_memory = 4MiB\n"
+			    "[profiles]\nrate = 100\nmemory = 16MiB\ncapture_memory = 4MiB\n"
 			    "include = /a/* /b\nexclude = /a/x\n"
 			    "[profile \"faults\"]\nevent = page-faults\nperiod = 1000\n"
-			    "[profile \"switches\"]\nevent = sched:sched_switch\nrate = 7\n"
+			    "[profile \"switches\"]\nevent = sched:sched_switch\nrate = 7\nstack_bytes = 8KiB\n"
 			    "[capture \"busy\"]\nwhen = task-clock > 1\nkeep = 4\n"
 			    "[capture \"idle\"]\nwhen = page-faults > 9\nkeep = 1000\n",
 			    machine_intel);
 	const struct sampled_event *faults = &settings.events[1], *switches = &settings.events[2];
 
 	assert_int_equal(settings.nr_events, 3);
-	assert_int_equal(settings.events[0].rate, 99);
+	assert_int_equal(settings.events[0].rate, 100);
+	assert_int_equal(settings.events[0].stack_bytes, 0);
 	assert_string_equal(faults->name, "faults");
 	assert_string_equal(faults->key, "faults=page-faults");
 	assert_int_equal(faults->period, 1000);
 	assert_int_equal(faults->rate, 0);
+	assert_int_equal(faults->stack_bytes, 0);
 	assert_string_equal(faults->unit, "count");
 	assert_true(faults->scale == 1);
 	assert_false(faults->variants[0].is_slow_to_close);
 	assert_string_equal(switches->key, "switches=sched:sched_switch");
 	assert_int_equal(switches->rate, 7);
+	assert_int_equal(switches->stack_bytes, 8 * 1024);
 	assert_int_equal(switches->period, 0);
 	assert_int_equal(switches->variants[0].attr.attr.type, PERF_TYPE_TRACEPOINT);
 	assert_int_equal(switches->variants[0].attr.attr.config, 372);

@@ -48,6 +48,7 @@ static struct sampled_event events[] = {
 	  .variants = variants,
 	  .nr = 2,
 	  .rate = 19,
+	  .stack_bytes = SAMPLED_STACK_MAX,
 	  .unit = TEXT("seconds"),
 	  .scale = 1e-9 },
 	{ .name = TEXT("absent"),
