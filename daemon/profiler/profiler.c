@@ -17,6 +17,7 @@
 #include "profiler/origin.h"
 #include "profiler/process/process-table.h"
 #include "profiler/process/processes.h"
+#include "profiler/sample/sample-attr.h"
 #include "profiler/sample/sampler.h"
 #include "profiler/stack/places.h"
 
@@ -776,6 +777,7 @@ int profiler_raise(struct profiler *profiler, const char *event, uint64_t rate, 
 	if (what.period || what.rate >= rate)
 		return reason_set(why, -EALREADY, "%s is sampled as often anyway, or may not be any more often", event);
 	what.rate = rate;
+	what.stack_bytes = 0;
 	number = sampler_add(profiler->sampler, &what, cgroup, why);
 	if (number >= 0)
 		profiler->raised[(size_t)number - profiler->settings.nr_events] = steal_ptr(copy);

@@ -31,8 +31,16 @@ int ring_map(struct ring *ret, int fd, size_t pages)
 	return 0;
 }
 
+void ring_leave(struct ring *ring)
+{
+	if (ring->copied)
+		explicit_bzero(ring->copy, ring->copied);
+	ring->copied = 0;
+}
+
 void ring_unmap(struct ring *ring)
 {
+	ring_leave(ring);
 	if (ring->page)
 		(void)munmap(ring->page, (size_t)ring->size + page_size());
 	free(ring->copy);
@@ -46,6 +54,7 @@ void ring_look(struct ring *ring)
 
 static void move_tail(struct ring *ring, uint64_t tail)
 {
+	ring_leave(ring);
 	ring->tail = tail;
 	__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
 }
@@ -61,6 +70,7 @@ static const void *copy_record(struct ring *ring, uint64_t at, size_t size)
 		return NULL;
 	memcpy(ring->copy, ring->data + at, first);
 	memcpy(ring->copy + first, ring->data, size - first);
+	ring->copied = size;
 	return ring->copy;
 }
 

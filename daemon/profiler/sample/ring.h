@@ -10,6 +10,9 @@
  *
  * A reader looks at the head once (ring_look()), and then takes the records up to it, so that a busy kernel can't keep
  * it for ever. The oldest record can be looked at without being taken: records of several rings are merged by time.
+ *
+ * The bytes of a record stay in the ring until others are written over them: the kernel does not let the reader write to
+ * the data. The copy of a record that goes round the end is zeroed when the record is taken or left.
  */
 
 #include <stdbool.h>
@@ -24,6 +27,7 @@ struct ring {
 	uint64_t size;	     /* of the data: a power of two */
 	uint64_t head, tail; /* as of the last look; what was taken */
 	unsigned char *copy; /* RING_RECORD_MAX bytes for a record that goes round the end; allocated when needed */
+	size_t copied;	     /* bytes of it */
 	uint64_t broken;     /* times that the records made no sense, and all were dropped */
 };
 
@@ -39,5 +43,7 @@ void ring_look(struct ring *ring);
 /* The oldest record up to the head, whole and in one piece, or NULL. It is valid until it is taken. A size that no
  * record can have drops everything up to the head. Without memory for a record that goes round, it is dropped too. */
 const void *ring_peek(struct ring *ring, size_t *ret_size);
+/* Leaves the record that was looked at for the next time: no copy of it stays in this process's memory. */
+void ring_leave(struct ring *ring);
 /* Gives the room of a record of that size back to the kernel. */
 void ring_take(struct ring *ring, size_t size);

@@ -4,7 +4,9 @@
 
 #include "base/host/privilege.h"
 #include "profiler/sample/pause.h"
+#include "profiler/sample/ring-size.h"
 #include "profiler/sample/ring.h"
+#include "profiler/sample/sample-attr.h"
 #include "profiler/sample/unsampled.h"
 
 #include <errno.h>
@@ -14,34 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Pages of data. 16 hold about 7 s of samples at 19 Hz with 40 frames each. */
-#define PAGES_OF_SAMPLES ((size_t)16)
-#define PAGES_OF_SIDE_BAND ((size_t)32)
-
-/* A ring with less room, or one of four pages and less with a quarter of it, may have lost records, which are seldom
- * larger: 127 frames and the rest take 1.1 KB. */
-#define FULL_BYTES 4096
-
-/* As of <linux/perf_event.h> of Linux 6.0. */
-#define READ_LOST (UINT64_C(1) << 4)
-
-/* Parts of an attribute that some PMUs refuse, and without which an event is the same. */
-enum concession {
-	CONCEDE_NOTHING,
-	CONCEDE_PRECISE,
-	CONCEDE_GUEST,
-	CONCEDE_HV,
-	_CONCEDE_MAX,
-};
-
 /* An event on its CPUs. */
 struct sampled {
 	struct sampled_event what; /* while it is opened */
 	uint64_t period;	   /* of each sample; 0: the sample has it */
 	bool is_clock;
-	uint64_t paused_at; /* CLOCK_MONOTONIC ns: when the kernel has paused it for the last time; 0: never */
-	int cgroup;	    /* then: a directory's fd; -1: all tasks */
-	struct record_format format;
+	uint64_t paused_at;	  /* CLOCK_MONOTONIC ns: when the kernel has paused it for the last time; 0: never */
+	int cgroup;		  /* then: a directory's fd; -1: all tasks */
 	enum concession conceded; /* up to this */
 	size_t nr_open;
 	bool absent; /* on all CPUs, for the reason in problem */
@@ -54,6 +35,8 @@ struct source {
 	int fd; /* -1: not open */
 	int cpu;
 	struct sampled *sampled; /* NULL: side-band */
+	struct record_format format;
+	struct ring_size room;
 	struct ring ring;
 	uint64_t lost_heard;	    /* by records, each written when there is room again */
 	uint64_t lost_read;	    /* by read(2), where the kernel counts it there: exact, and of this event alone */
@@ -71,7 +54,6 @@ struct sampler {
 	struct async_close *closer;
 	struct sampled *events; /* nr_events, and then room for those that come and go */
 	size_t nr_events;
-	struct record_format side_band;
 	struct source *sources; /* of a CPU: side-band, then one for each event; those that come and go are the last */
 	size_t nr_sources, nr_cpus;
 	struct source **heap; /* room for all sources; the one with the oldest record is the first */
@@ -81,115 +63,62 @@ struct sampler {
 	struct reason shortage;
 
 	/* What the kernel accepts, as found out with the first event of all. */
-	bool no_lost, no_build_id, no_kernel, settled;
+	struct sample_lacks lacks;
+	bool settled;
+
+	unsigned halvings; /* of copies of stacks (ring-size.h) */
+	bool may_halve;	   /* while all rings are mapped, some with copies: they can be smaller … */
+	int short_error;   /* … and have to be, for this error */
 };
 
+/* The first one stays. */
+static _printf_(2, 3) void note_shortage(struct sampler *sampler, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	if (!sampler->shortage.text[0])
+		(void)vsnprintf(sampler->shortage.text, sizeof(sampler->shortage.text), format, args);
+	va_end(args);
+}
+
 /* --- events */
-
-/* What all events have. */
-static void fill_common(struct perf_event_attr *attr, const struct sampler *sampler, size_t pages)
-{
-	attr->sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
-	attr->read_format = sampler->no_lost ? 0 : READ_LOST;
-	attr->disabled = 1;
-	attr->sample_id_all = 1;
-	attr->use_clockid = 1;
-	attr->clockid = CLOCK_MONOTONIC;
-	attr->watermark = 1;
-	attr->wakeup_watermark = (uint32_t)(pages / 2 * (size_t)sysconf(_SC_PAGESIZE));
-	attr->exclude_kernel |= sampler->no_kernel;
-}
-
-static void fill_side_band(union event_attr *ret, const struct sampler *sampler)
-{
-	struct perf_event_attr *attr = &ret->attr;
-
-	*ret = (union event_attr){
-		.attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(*attr), .config = PERF_COUNT_SW_DUMMY },
-	};
-	fill_common(attr, sampler, PAGES_OF_SIDE_BAND);
-	attr->exclude_hv = 1;
-	attr->mmap = attr->mmap2 = attr->comm = attr->comm_exec = attr->task = attr->cgroup = attr->ksymbol = 1;
-	attr->build_id = !sampler->no_build_id;
-}
-
-static void concede(struct perf_event_attr *attr, enum concession conceded)
-{
-	if (conceded >= CONCEDE_PRECISE)
-		attr->precise_ip = 0;
-	if (conceded >= CONCEDE_GUEST)
-		attr->exclude_guest = 0;
-	if (conceded >= CONCEDE_HV)
-		attr->exclude_hv = 0;
-}
-
-/* A clock's period is its rate, and all weights are the same then. */
-uint64_t sampled_event_period(const struct sampled_event *event)
-{
-	if (event->period)
-		return event->period;
-	return sampled_event_is_clock(event) ? NS_PER_S / event->rate : 0;
-}
-
-static void fill_event(union event_attr *ret, const struct sampler *sampler, const struct sampled *sampled,
-		       const struct sampled_variant *variant)
-{
-	struct perf_event_attr *attr = &ret->attr;
-
-	*ret = variant->attr;
-	if (variant->probe)
-		attr->config1 = (uintptr_t)variant->probe;
-	fill_common(attr, sampler, PAGES_OF_SAMPLES);
-	attr->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_CGROUP;
-	attr->exclude_callchain_kernel = sampler->no_kernel;
-	if (sampled->is_clock)
-		attr->exclude_idle = 1;
-	/* With the period in its samples, the kernel makes one at every software event, whatever the period is. */
-	attr->sample_period = sampled->period;
-	if (!attr->sample_period) {
-		attr->sample_type |= PERF_SAMPLE_PERIOD;
-		attr->freq = 1;
-		attr->sample_freq = sampled->what.rate;
-	}
-	concede(attr, sampled->conceded);
-}
-
-static struct record_format format_of(const struct perf_event_attr *attr)
-{
-	return (struct record_format){
-		.sample_type = attr->sample_type,
-		.read_format = attr->read_format,
-		.sample_id_all = true,
-	};
-}
 
 /* Leaves out something newer, or more than it may see; false: nothing is left to be left out. */
 static bool ask_for_less(struct sampler *sampler, int error)
 {
+	struct sample_lacks *lacks = &sampler->lacks;
+
 	if (sampler->settled)
 		return false;
-	if ((error == -EACCES || error == -EPERM) && !sampler->no_kernel)
-		return sampler->no_kernel = true;
+	if ((error == -EACCES || error == -EPERM) && !lacks->kernel)
+		return lacks->kernel = true;
 	if (error != -EINVAL && error != -E2BIG)
 		return false;
-	if (!sampler->no_lost)
-		return sampler->no_lost = true;
-	if (!sampler->no_build_id)
-		return sampler->no_build_id = true;
+	if (!lacks->lost)
+		return lacks->lost = true;
+	if (!lacks->build_id)
+		return lacks->build_id = true;
 	return false;
 }
 
-static int open_side_band(struct sampler *sampler, int cpu)
+static int open_side_band(struct sampler *sampler, struct source *source)
 {
 	union event_attr whole;
 	int fd;
 
+	source->room = ring_size_of(NULL, 0);
 	do {
-		fill_side_band(&whole, sampler);
-		fd = privilege_open_event(&whole.attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+		const struct sample_request request = {
+			.lacks = sampler->lacks,
+			.watermark = source->room.watermark,
+		};
+
+		sample_attr_side_band(&whole, &request);
+		fd = privilege_open_event(&whole.attr, -1, source->cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	} while (fd < 0 && ask_for_less(sampler, fd));
 	sampler->settled |= fd >= 0;
-	sampler->side_band = format_of(&whole.attr);
+	source->format = sample_attr_format(&whole);
 	return fd;
 }
 
@@ -205,26 +134,57 @@ static const struct sampled_variant *variant_on(const struct sampled *sampled, i
 	return NULL;
 }
 
-static int open_event(const struct sampler *sampler, struct sampled *sampled, const struct sampled_variant *variant,
-		      int cpu)
+static bool is_refused(int error)
 {
+	return error == -EINVAL || error == -EOPNOTSUPP || error == -ENOSYS;
+}
+
+/* With a copy of that size. */
+static int try_event(const struct sampler *sampler, struct source *source, const struct sampled_variant *variant,
+		     size_t copy)
+{
+	struct sampled *sampled = source->sampled;
 	unsigned long flags = PERF_FLAG_FD_CLOEXEC | (sampled->cgroup < 0 ? 0 : PERF_FLAG_PID_CGROUP);
 	enum concession before = sampled->conceded;
-	_cleanup_(closep) int fd = -1;
 	union event_attr whole;
+	int fd;
 
+	source->room = ring_size_of(&sampled->what, copy);
 	for (;; sampled->conceded++) {
-		fill_event(&whole, sampler, sampled, variant);
-		fd = privilege_open_event(&whole.attr, sampled->cgroup, cpu, -1, flags);
-		if ((fd != -EINVAL && fd != -EOPNOTSUPP) || sampled->conceded + 1 == _CONCEDE_MAX)
+		const struct sample_request request = {
+			.lacks = sampler->lacks,
+			.conceded = sampled->conceded,
+			.copy = copy,
+			.watermark = source->room.watermark,
+		};
+
+		sample_attr_event(&whole, &sampled->what, variant, &request);
+		fd = privilege_open_event(&whole.attr, sampled->cgroup, source->cpu, -1, flags);
+		if (!is_refused(fd) || sampled->conceded + 1 == _CONCEDE_MAX)
 			break;
 	}
-	if (fd < 0) {
+	source->format = sample_attr_format(&whole);
+	if (fd < 0)
 		sampled->conceded = before; /* it was not for that */
-		return steal_fd(&fd);
+	return fd;
+}
+
+/* A copy of the stack is conceded last, and on this CPU alone: others may have another PMU. */
+static int open_event(struct sampler *sampler, struct source *source, const struct sampled_variant *variant)
+{
+	size_t copy = ring_copy(source->sampled->what.stack_bytes, sampler->halvings);
+	_cleanup_(closep) int fd = try_event(sampler, source, variant, copy);
+	int error = fd;
+
+	if (copy && is_refused(error)) {
+		fd = try_event(sampler, source, variant, 0);
+		if (fd >= 0)
+			note_shortage(
+				sampler,
+				"samples of %s have no copies of stacks: the kernel, or the PMU, can't take them (%s)",
+				variant->text, strerrorname_np(-error));
 	}
-	sampled->format = format_of(&whole.attr);
-	if (variant->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, variant->filter) < 0)
+	if (fd >= 0 && variant->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, variant->filter) < 0)
 		return -errno;
 	return steal_fd(&fd);
 }
@@ -262,23 +222,26 @@ static void source_close(struct sampler *sampler, struct source *source)
 		source->fd = safe_close(source->fd);
 }
 
-/* Of less memory, if this user may not lock so much. */
+#define MORE_MEMORY "raise kernel.perf_event_mlock_kb, or LimitMEMLOCK="
+
+/* Of less memory, if this user may not lock so much and no copies can be halved. */
 static int map_ring(struct sampler *sampler, struct source *source, struct reason *why)
 {
-	static const char hint[] = "raise kernel.perf_event_mlock_kb, or LimitMEMLOCK=";
-	size_t wanted = source->sampled ? PAGES_OF_SAMPLES : PAGES_OF_SIDE_BAND, pages = wanted;
+	size_t wanted = source->room.pages, pages = wanted;
 	int r;
 
 	do
 		r = ring_map(&source->ring, source->fd, pages);
-	while (r == -EPERM && (pages /= 2));
+	while (r == -EPERM && !sampler->may_halve && (pages /= 2));
+	if (r < 0 && sampler->may_halve)
+		sampler->short_error = r;
 	if (r < 0)
-		return reason_set(why, r, "no memory for ring buffers (%s): %s", strerror(-r), hint);
-	if (pages < wanted && !sampler->shortage.text[0])
-		reason_set(&sampler->shortage, 0,
-			   "ring buffers are smaller than they should be (%zu instead of %zu pages), and lose samples "
-			   "sooner: this user may not lock more memory; %s",
-			   pages, wanted, hint);
+		return reason_set(why, r, "no memory for ring buffers (%s): " MORE_MEMORY, strerror(-r));
+	if (pages < wanted)
+		note_shortage(sampler,
+			      "ring buffers are smaller than they should be (%zu instead of %zu pages), and lose "
+			      "samples sooner: this user may not lock more memory; " MORE_MEMORY,
+			      pages, wanted);
 	return 0;
 }
 
@@ -304,11 +267,10 @@ static int source_open(struct sampler *sampler, struct source *source, struct re
 
 	if (source->sampled && !variant)
 		return reason_set(why, -ENODEV, "CPU %d does not have this event", source->cpu);
-	source->fd = variant ? open_event(sampler, source->sampled, variant, source->cpu) :
-			       open_side_band(sampler, source->cpu);
-	if ((source->fd == -EMFILE || source->fd == -ENFILE) && !sampler->shortage.text[0])
-		reason_set(&sampler->shortage, 0,
-			   "some CPUs or events are not sampled: no more files can be opened; raise LimitNOFILE=");
+	source->fd = variant ? open_event(sampler, source, variant) : open_side_band(sampler, source);
+	if (source->fd == -EMFILE || source->fd == -ENFILE)
+		note_shortage(sampler,
+			      "some CPUs or events are not sampled: no more files can be opened; raise LimitNOFILE=");
 	if (source->fd < 0) {
 		int r = explain_open(source->fd, source->cpu, source->sampled, variant, why);
 
@@ -359,32 +321,92 @@ static int cpu_open(struct sampler *sampler, int cpu, struct reason *why)
 	return 0;
 }
 
+/* Ends when there is no room for rings with such copies, too. */
 static int open_cpus(struct sampler *sampler, const struct cpulist *cpus, struct reason *why)
 {
-	size_t nr = (cpus->nr + 1) * (sampler->nr_events + 1 + SAMPLER_EXTRAS);
 	int r = reason_set(why, -ENODEV, "there is no CPU to be sampled");
 
-	sampler->sources = calloc(nr, sizeof(*sampler->sources));
-	sampler->heap = calloc(nr, sizeof(struct source *));
-	if (!sampler->sources || !sampler->heap)
-		return reason_set(why, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < cpus->nr; i++)
+	for (size_t i = 0; i < cpus->nr && !sampler->short_error; i++)
 		r = cpu_open(sampler, cpus->cpu[i], why);
 	if (sampler->nr_cpus == 0)
 		return r;
 	why->text[0] = '\0';
-	for (size_t i = 0; i < sampler->nr_events; i++) {
-		sampler->events[i].what = (struct sampled_event){};
+	for (size_t i = 0; i < sampler->nr_events; i++)
 		if (sampler->events[i].nr_open)
 			sampler->events[i].problem.text[0] = '\0';
-	}
 	return 0;
+}
+
+static void close_sources(struct sampler *sampler)
+{
+	for (size_t i = 0; i < sampler->nr_sources; i++)
+		source_close(sampler, &sampler->sources[i]);
+	sampler->nr_sources = sampler->nr_cpus = 0;
+}
+
+/* At the beginning, and once more for each time that copies are halved. */
+static void begin_events(struct sampler *sampler, const struct sampled_event *events)
+{
+	for (size_t i = 0; i < sampler->nr_events; i++) {
+		sampler->events[i] = (struct sampled){
+			.what = events[i],
+			.cgroup = -1,
+			.period = sampled_event_period(&events[i]),
+			.absent = events[i].problem,
+			.is_clock = sampled_event_is_clock(&events[i]),
+		};
+		reason_set(&sampler->events[i].problem, 0, "%s", events[i].problem ?: "");
+	}
+	sampler->may_halve = ring_copy_max(events, sampler->nr_events, sampler->halvings);
+	sampler->short_error = 0;
+	sampler->shortage.text[0] = '\0';
+}
+
+/* fits: the halvings after which the rings were small enough. */
+static void note_halvings(struct sampler *sampler, const struct sampled_event *events, unsigned fits)
+{
+	struct reason before = sampler->shortage, text = {};
+	size_t copy = ring_copy_max(events, sampler->nr_events, sampler->halvings);
+	size_t wanted = ring_copy_max(events, sampler->nr_events, 0);
+
+	if (!sampler->halvings || !wanted)
+		return;
+	if (copy)
+		reason_set(&text, 0, "copies of stacks have %zu bytes instead of %zu", copy, wanted);
+	else
+		reason_set(&text, 0, "samples have no copies of stacks, which should have %zu bytes", wanted);
+	reason_set(&sampler->shortage, 0, "%s: %s%s%s", text.text,
+		   sampler->halvings > fits ? "this user may not lock more memory; " MORE_MEMORY :
+					      "the ring buffers of all CPUs would take more than 64 MiB otherwise",
+		   before.text[0] ? "; " : "", before.text);
+}
+
+static int open_all(struct sampler *sampler, const struct sampled_event *events, const struct cpulist *cpus,
+		    struct reason *why)
+{
+	unsigned fits = ring_halvings(events, sampler->nr_events, cpus->nr);
+	int r;
+
+	for (sampler->halvings = fits;; sampler->halvings++) {
+		begin_events(sampler, events);
+		r = open_cpus(sampler, cpus, why);
+		if (!sampler->short_error)
+			break;
+		close_sources(sampler);
+	}
+	sampler->may_halve = false;
+	for (size_t i = 0; i < sampler->nr_events; i++)
+		sampler->events[i].what = (struct sampled_event){};
+	if (r == 0)
+		note_halvings(sampler, events, fits);
+	return r;
 }
 
 int sampler_new(struct sampler **ret, const struct sampled_event *events, size_t nr, const struct cpulist *cpus,
 		struct async_close *closer, struct reason *why)
 {
 	_cleanup_(sampler_freep) struct sampler *sampler = calloc(1, sizeof(*sampler));
+	size_t nr_sources = (cpus->nr + 1) * (nr + 1 + SAMPLER_EXTRAS);
 	int r;
 
 	if (!sampler)
@@ -394,19 +416,13 @@ int sampler_new(struct sampler **ret, const struct sampled_event *events, size_t
 	if (sampler->epoll_fd < 0)
 		return reason_set(why, -errno, "rings can't be polled: %s", strerror(errno));
 	sampler->events = calloc(nr + SAMPLER_EXTRAS, sizeof(*sampler->events));
-	if (!sampler->events)
+	sampler->sources = calloc(nr_sources, sizeof(*sampler->sources));
+	sampler->heap = calloc(nr_sources, sizeof(struct source *));
+	if (!sampler->events || !sampler->sources || !sampler->heap)
 		return reason_set(why, -ENOMEM, "out of memory");
 	sampler->nr_events = nr;
-	for (size_t i = 0; i < nr; i++) {
-		sampler->events[i].what = events[i];
-		sampler->events[i].cgroup = -1;
-		sampler->events[i].period = sampled_event_period(&events[i]);
-		sampler->events[i].absent = events[i].problem;
-		reason_set(&sampler->events[i].problem, 0, "%s", events[i].problem ?: "");
-		sampler->events[i].is_clock = sampled_event_is_clock(&events[i]);
-	}
 	async_close_pause(closer);
-	r = open_cpus(sampler, cpus, why);
+	r = open_all(sampler, events, cpus, why);
 	async_close_resume(closer);
 	if (r < 0)
 		return r;
@@ -418,8 +434,7 @@ struct sampler *sampler_free(struct sampler *sampler)
 {
 	if (!sampler)
 		return NULL;
-	for (size_t i = 0; i < sampler->nr_sources; i++)
-		source_close(sampler, &sampler->sources[i]);
+	close_sources(sampler);
 	safe_close(sampler->epoll_fd);
 	free(sampler->sources);
 	free(sampler->events);
@@ -456,14 +471,18 @@ int sampler_fd(const struct sampler *sampler)
  * be true: such a record is due at once, since a ring that waits for it would stand still. */
 static bool source_next(const struct sampler *sampler, struct source *source, uint64_t until)
 {
-	const struct record_format *format = source->sampled ? &source->sampled->format : &sampler->side_band;
 	const void *data;
 
 	while ((data = ring_peek(&source->ring, &source->size))) {
-		if (record_parse(&source->record, format, data, source->size) == 0) {
+		if (source->size > source->room.record_max)
+			source->room.record_max = source->size;
+		if (record_parse(&source->record, &source->format, data, source->size) == 0) {
 			if (source->record.id.time > sampler->looked)
 				source->record.id.time = until;
-			return source->record.id.time <= until;
+			if (source->record.id.time <= until)
+				return true;
+			ring_leave(&source->ring);
+			return false;
 		}
 		source->ring.broken++;
 		ring_take(&source->ring, source->size);
@@ -545,11 +564,13 @@ static void drop_hung_up(struct sampler *sampler)
 			(void)epoll_ctl(sampler->epoll_fd, EPOLL_CTL_DEL, events[i].data.fd, NULL);
 }
 
-/* Could a record have been too large for the room that is left? The kernel tells what it has lost in the next record
- * that fits: after the last event of a storm that may never come. */
-static bool was_full(const struct ring *ring)
+/* Could a record have been too large for the room that is left (for a quarter of a ring of one page)? The kernel tells
+ * what it has lost in the next record that fits: after the last event of a storm that may never come. */
+static bool was_full(const struct source *source)
 {
-	uint64_t least = ring->size / 4 < FULL_BYTES ? ring->size / 4 : FULL_BYTES;
+	const struct ring *ring = &source->ring;
+	uint64_t quarter = ring->size / 4,
+		 least = quarter < source->room.record_max ? quarter : source->room.record_max;
 
 	return ring->size - (ring->head - ring->tail) < least;
 }
@@ -568,7 +589,7 @@ static void read_lost(struct source *source)
 	uint64_t values[2], now = clock_monotonic_ns();
 	bool compare = is_to_be_compared(source, now);
 
-	if (source->read_at == source->lost_heard && !was_full(&source->ring) && !compare)
+	if (source->read_at == source->lost_heard && !was_full(source) && !compare)
 		return;
 	source->read_at = source->lost_heard;
 	if (read(source->fd, values, sizeof(values)) != sizeof(values))
@@ -589,7 +610,7 @@ static void look_at_rings(struct sampler *sampler)
 		if (source->fd < 0)
 			continue;
 		ring_look(&source->ring);
-		if (!sampler->no_lost)
+		if (!sampler->lacks.lost)
 			read_lost(source);
 	}
 	sampler->looked = clock_monotonic_ns();
@@ -636,7 +657,7 @@ uint64_t sampler_drain(struct sampler *sampler, sampler_take take, void *userdat
 /* What the kernel counts of the source itself is exact. */
 static uint64_t source_lost(const struct sampler *sampler, const struct source *source)
 {
-	return source->ring.broken + (sampler->no_lost ? source->lost_heard : source->lost_read);
+	return source->ring.broken + (sampler->lacks.lost ? source->lost_heard : source->lost_read);
 }
 
 struct sampler_stats sampler_stats(const struct sampler *sampler)

@@ -12,7 +12,11 @@
  * So records are merged by time, up to a moment shortly before the heads were read; later ones stay for the next time.
  *
  * Fields that a kernel lacks are left out: build ids (Linux 5.12), the exact number of lost records (6.0). A user that
- * may not lock so much memory gets smaller rings.
+ * may not lock so much memory gets smaller copies of stacks, together with their rings (ring-size.h), or else smaller
+ * rings.
+ *
+ * Where an event asks for it (stack_bytes), a sample has the user's registers and a copy of the user's stack. They are
+ * foreign secrets.
  */
 
 #include "base/util/async-close.h"
@@ -23,9 +27,6 @@
 #include "profiler/sample/record.h"
 
 struct sampler;
-
-/* The weight of each of its samples; 0: they differ. */
-uint64_t sampled_event_period(const struct sampled_event *event);
 
 struct sampler_stats {
 	uint64_t samples;      /* taken from the rings */
@@ -52,10 +53,10 @@ const char *sampler_problem(const struct sampler *sampler, size_t event);
 /* When the kernel has paused an event for the last time (CLOCK_MONOTONIC ns), so that its samples do not stand for all
  * of it; 0: it has not. Samples of a clock stand for the pauses too (pause.h), and its time is always 0. */
 uint64_t sampler_paused_at(const struct sampler *sampler, size_t event);
-/* Why rings are smaller than they should be, or some of them missing; or "". */
+/* Why rings or copies of stacks are smaller than they should be, or some of them missing; or "". */
 const char *sampler_shortage(const struct sampler *sampler);
 
-/* Readable when a ring is half full; it stays the sampler's. */
+/* Readable when a ring is half full, or has a few copies of stacks; it stays the sampler's. */
 int sampler_fd(const struct sampler *sampler);
 
 /* In place of an event's number: of the side-band's rings. */
