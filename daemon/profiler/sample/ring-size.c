@@ -77,13 +77,19 @@ size_t ring_copy_max(const struct sampled_event *events, size_t nr, unsigned hal
 	return most;
 }
 
+/* With copies, there are two rings by turns. */
+static uint64_t event_pages(const struct sampled_event *event, size_t copy)
+{
+	return ring_size_of(event, copy).pages * (copy ? 2 : 1);
+}
+
 static uint64_t rings_bytes(const struct sampled_event *events, size_t nr, unsigned halvings)
 {
 	uint64_t pages = ring_size_of(NULL, 0).pages;
 
 	for (size_t i = 0; i < nr; i++)
 		if (!events[i].problem)
-			pages += ring_size_of(&events[i], ring_copy(events[i].stack_bytes, halvings)).pages;
+			pages += event_pages(&events[i], ring_copy(events[i].stack_bytes, halvings));
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 

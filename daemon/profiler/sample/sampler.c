@@ -5,8 +5,8 @@
 #include "base/host/privilege.h"
 #include "profiler/sample/pause.h"
 #include "profiler/sample/ring-size.h"
-#include "profiler/sample/ring.h"
 #include "profiler/sample/sample-attr.h"
+#include "profiler/sample/turned-ring.h"
 #include "profiler/sample/unsampled.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ struct source {
 	struct sampled *sampled; /* NULL: side-band */
 	struct record_format format;
 	struct ring_size room;
-	struct ring ring;
+	struct turned_ring ring;
 	uint64_t lost_heard;	    /* by records, each written when there is room again */
 	uint64_t lost_read;	    /* by read(2), where the kernel counts it there: exact, and of this event alone */
 	uint64_t read_at;	    /* lost_heard, then */
@@ -56,6 +56,7 @@ struct sampler {
 	size_t nr_events;
 	struct source *sources; /* of a CPU: side-band, then one for each event; those that come and go are the last */
 	size_t nr_sources, nr_cpus;
+	struct ring_turns *turns;
 	struct source **heap; /* room for all sources; the one with the oldest record is the first */
 	size_t nr_heap;
 	uint64_t looked; /* CLOCK_MONOTONIC ns: after the heads were read */
@@ -213,9 +214,7 @@ static void source_close(struct sampler *sampler, struct source *source)
 {
 	if (source->fd < 0)
 		return;
-	/* First, since an event without its ring hangs up for ever. */
-	(void)epoll_ctl(sampler->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
-	ring_unmap(&source->ring);
+	turned_ring_close(&source->ring);
 	if (source->sampled && source->sampled->slow_to_close)
 		async_close_submit(sampler->closer, steal_fd(&source->fd));
 	else
@@ -231,7 +230,7 @@ static int map_ring(struct sampler *sampler, struct source *source, struct reaso
 	int r;
 
 	do
-		r = ring_map(&source->ring, source->fd, pages);
+		r = turned_ring_open(&source->ring, sampler->epoll_fd, source->fd, source->cpu, &source->room, pages);
 	while (r == -EPERM && !sampler->may_halve && (pages /= 2));
 	if (r < 0 && sampler->may_halve)
 		sampler->short_error = r;
@@ -248,11 +247,8 @@ static int map_ring(struct sampler *sampler, struct source *source, struct reaso
 /* Starts the event, whose fd is the source's already. */
 static int source_start(struct sampler *sampler, struct source *source, struct reason *why)
 {
-	struct epoll_event events = { .events = EPOLLIN, .data.fd = source->fd };
 	int r = map_ring(sampler, source, why);
 
-	if (r == 0 && epoll_ctl(sampler->epoll_fd, EPOLL_CTL_ADD, source->fd, &events) < 0)
-		r = reason_set(why, -errno, "rings can't be polled: %s", strerror(errno));
 	if (r == 0 && ioctl(source->fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
 		r = explain_open(-errno, source->cpu, source->sampled,
 				 source->sampled ? variant_on(source->sampled, source->cpu) : NULL, why);
@@ -418,7 +414,7 @@ int sampler_new(struct sampler **ret, const struct sampled_event *events, size_t
 	sampler->events = calloc(nr + SAMPLER_EXTRAS, sizeof(*sampler->events));
 	sampler->sources = calloc(nr_sources, sizeof(*sampler->sources));
 	sampler->heap = calloc(nr_sources, sizeof(struct source *));
-	if (!sampler->events || !sampler->sources || !sampler->heap)
+	if (!sampler->events || !sampler->sources || !sampler->heap || ring_turns_new(&sampler->turns, nr_sources) < 0)
 		return reason_set(why, -ENOMEM, "out of memory");
 	sampler->nr_events = nr;
 	async_close_pause(closer);
@@ -434,6 +430,7 @@ struct sampler *sampler_free(struct sampler *sampler)
 {
 	if (!sampler)
 		return NULL;
+	ring_turns_free(sampler->turns);
 	close_sources(sampler);
 	safe_close(sampler->epoll_fd);
 	free(sampler->sources);
@@ -473,7 +470,7 @@ static bool source_next(const struct sampler *sampler, struct source *source, ui
 {
 	const void *data;
 
-	while ((data = ring_peek(&source->ring, &source->size))) {
+	while ((data = turned_ring_peek(&source->ring, &source->size))) {
 		if (source->size > source->room.record_max)
 			source->room.record_max = source->size;
 		if (record_parse(&source->record, &source->format, data, source->size) == 0) {
@@ -481,11 +478,11 @@ static bool source_next(const struct sampler *sampler, struct source *source, ui
 				source->record.id.time = until;
 			if (source->record.id.time <= until)
 				return true;
-			ring_leave(&source->ring);
+			turned_ring_leave(&source->ring);
 			return false;
 		}
 		source->ring.broken++;
-		ring_take(&source->ring, source->size);
+		turned_ring_take(&source->ring, source->size);
 	}
 	return false;
 }
@@ -564,17 +561,6 @@ static void drop_hung_up(struct sampler *sampler)
 			(void)epoll_ctl(sampler->epoll_fd, EPOLL_CTL_DEL, events[i].data.fd, NULL);
 }
 
-/* Could a record have been too large for the room that is left (for a quarter of a ring of one page)? The kernel tells
- * what it has lost in the next record that fits: after the last event of a storm that may never come. */
-static bool was_full(const struct source *source)
-{
-	const struct ring *ring = &source->ring;
-	uint64_t quarter = ring->size / 4,
-		 least = quarter < source->room.record_max ? quarter : source->room.record_max;
-
-	return ring->size - (ring->head - ring->tail) < least;
-}
-
 /* Is it time to compare the event's count with its samples? */
 static bool is_to_be_compared(const struct source *source, uint64_t now)
 {
@@ -589,7 +575,10 @@ static void read_lost(struct source *source)
 	uint64_t values[2], now = clock_monotonic_ns();
 	bool compare = is_to_be_compared(source, now);
 
-	if (source->read_at == source->lost_heard && !was_full(source) && !compare)
+	/* The kernel tells what it has lost in the next record that fits: after the last event of a storm that may never
+	 * come. */
+	if (source->read_at == source->lost_heard && !compare &&
+	    !turned_ring_was_full(&source->ring, source->room.record_max))
 		return;
 	source->read_at = source->lost_heard;
 	if (read(source->fd, values, sizeof(values)) != sizeof(values))
@@ -598,8 +587,8 @@ static void read_lost(struct source *source)
 	if (!compare)
 		return;
 	source->compared_at = now;
-	unsampled_expect(&source->unsampled, values[0] / source->sampled->period, values[1] + source->ring.broken,
-			 clock_monotonic_ns());
+	unsampled_expect(&source->unsampled, values[0] / source->sampled->period,
+			 values[1] + turned_ring_broken(&source->ring), clock_monotonic_ns());
 }
 
 static void look_at_rings(struct sampler *sampler)
@@ -609,7 +598,7 @@ static void look_at_rings(struct sampler *sampler)
 
 		if (source->fd < 0)
 			continue;
-		ring_look(&source->ring);
+		turned_ring_look(&source->ring);
 		if (!sampler->lacks.lost)
 			read_lost(source);
 	}
@@ -631,6 +620,17 @@ static void fill_heap(struct sampler *sampler, uint64_t until)
 		sift_down(sampler, i);
 }
 
+/* Sources with copies stay where they are in the array: only those that come and go are moved. */
+static void turn_rings(struct sampler *sampler)
+{
+	bool adds = ring_turns_begin(sampler->turns);
+
+	for (size_t i = 0; i < sampler->nr_sources; i++)
+		if (sampler->sources[i].fd >= 0)
+			ring_turns_step(sampler->turns, &sampler->sources[i].ring, sampler->looked, adds);
+	ring_turns_end(sampler->turns);
+}
+
 uint64_t sampler_drain(struct sampler *sampler, sampler_take take, void *userdata)
 {
 	uint64_t until = clock_monotonic_ns() - SAMPLER_SETTLE_NS;
@@ -644,20 +644,21 @@ uint64_t sampler_drain(struct sampler *sampler, sampler_take take, void *userdat
 		note_record(sampler, source);
 		take(userdata, source->sampled ? (size_t)(source->sampled - sampler->events) : SAMPLER_SIDE_BAND,
 		     &source->record);
-		ring_take(&source->ring, source->size);
+		turned_ring_take(&source->ring, source->size);
 		if (!source_next(sampler, source, until))
 			sampler->heap[0] = sampler->heap[--sampler->nr_heap];
 		sift_down(sampler, 0);
 	}
 	for (size_t i = 0; i < sampler->nr_sources; i++)
 		unsampled_compare(&sampler->sources[i].unsampled, until);
+	turn_rings(sampler);
 	return until;
 }
 
 /* What the kernel counts of the source itself is exact. */
 static uint64_t source_lost(const struct sampler *sampler, const struct source *source)
 {
-	return source->ring.broken + (sampler->lacks.lost ? source->lost_heard : source->lost_read);
+	return turned_ring_broken(&source->ring) + (sampler->lacks.lost ? source->lost_heard : source->lost_read);
 }
 
 struct sampler_stats sampler_stats(const struct sampler *sampler)
@@ -669,7 +670,7 @@ struct sampler_stats sampler_stats(const struct sampler *sampler)
 
 		if (source->fd < 0)
 			continue;
-		stats.ring_bytes += source->ring.size;
+		stats.ring_bytes += turned_ring_bytes(&source->ring);
 		*(source->sampled ? &stats.lost : &stats.lost_records) += source_lost(sampler, source);
 		stats.unsampled += source->unsampled.nr;
 	}

@@ -16,7 +16,7 @@
  * rings.
  *
  * Where an event asks for it (stack_bytes), a sample has the user's registers and a copy of the user's stack. They are
- * foreign secrets.
+ * foreign secrets, and gone from the rings within a second (turned-ring.h).
  */
 
 #include "base/util/async-close.h"

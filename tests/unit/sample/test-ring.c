@@ -132,6 +132,35 @@ static void test_full(void **state)
 	release_ring(&made);
 }
 
+/* The copy of a record that goes round the end is zeroed when the record is taken, left for later, or dropped. */
+static void test_copy_is_erased(void **state)
+{
+	struct made_ring made;
+	const void *record;
+	size_t size;
+
+	(void)state;
+	make_ring(&made);
+	for (int turn = 0; turn < 3; turn++) {
+		set_position(&made, made.size - 16);
+		put_record(&made, 7, 64);
+		ring_look(&made.ring);
+		record = ring_peek(&made.ring, &size);
+		assert_ptr_equal(record, made.ring.copy);
+		assert_int_equal(made.ring.copy[63], 7);
+		if (turn == 0)
+			ring_take(&made.ring, size);
+		else
+			ring_leave(&made.ring);
+		for (size_t i = 0; i < size; i++)
+			assert_int_equal(made.ring.copy[i], 0);
+		/* It is still in the ring. */
+		if (turn)
+			take_record(&made, 7, 64);
+	}
+	release_ring(&made);
+}
+
 /* All that is there is dropped, and the ring goes on. */
 static void check_broken(struct made_ring *made, uint16_t size, size_t written)
 {
@@ -267,8 +296,9 @@ static void test_map_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_place), cmocka_unit_test(test_full),      cmocka_unit_test(test_broken),
-		cmocka_unit_test(test_kernel_ring), cmocka_unit_test(test_map_error),
+		cmocka_unit_test(test_every_place),    cmocka_unit_test(test_full),
+		cmocka_unit_test(test_copy_is_erased), cmocka_unit_test(test_broken),
+		cmocka_unit_test(test_kernel_ring),    cmocka_unit_test(test_map_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

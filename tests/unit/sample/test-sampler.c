@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The stream of records from the kernel's rings on all CPUs: in the order of time, also where it is taken in parts. */
+/* The stream of records from the kernel's rings on all CPUs: in the order of time, also where it is taken in parts; and
+ * copies of stacks, where there is little memory for them, or none can be had. */
 
+#include "base/host/privilege.h"
+#include "profiler/sample/ring-size.h"
 #include "profiler/sample/sampler.h"
 #include "setup/needs.h"
 
+#include <errno.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -190,11 +195,176 @@ static void test_counted_and_not_sampled(void **state)
 	assert_true(unsampled_now(world) - before >= told);
 }
 
+/* --- copies of stacks */
+
+/* Bytes of rings that may be locked; 0: as the kernel says. */
+static size_t may_lock, locked;
+/* An event with copies is refused. */
+static int refused;
+
+void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+int __real_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size);
+int __real_privilege_open_event(struct perf_event_attr *attr, int pid, int cpu, int group_fd, unsigned long flags);
+int __wrap_privilege_open_event(struct perf_event_attr *attr, int pid, int cpu, int group_fd, unsigned long flags);
+
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	bool counts = may_lock && flags & MAP_SHARED && fd >= 0;
+
+	if (counts && locked + size > may_lock) {
+		errno = EPERM;
+		return MAP_FAILED;
+	}
+	locked += counts ? size : 0;
+	return __real_mmap(at, size, prot, flags, fd, offset);
+}
+
+int __wrap_munmap(void *at, size_t size)
+{
+	locked -= may_lock && size <= locked ? size : 0;
+	return __real_munmap(at, size);
+}
+
+int __wrap_privilege_open_event(struct perf_event_attr *attr, int pid, int cpu, int group_fd, unsigned long flags)
+{
+	if (refused && attr->sample_stack_user)
+		return refused;
+	return __real_privilege_open_event(attr, pid, cpu, group_fd, flags);
+}
+
+/* The largest copy in samples of a clock, whose CPUs are busy, and whether they have registers. */
+struct copies {
+	size_t samples, with_registers;
+};
+
+static void take_copy(void *userdata, size_t event, const struct record *record)
+{
+	struct copies *copies = userdata;
+
+	if (event == SAMPLER_SIDE_BAND || record->type != PERF_RECORD_SAMPLE || record->id.pid != (uint32_t)getpid())
+		return;
+	copies->samples++;
+	copies->with_registers += record->sample.regs_user.nr && record->sample.stack_user.nr;
+}
+
+/* Samples of this process, which is busy until it has some. */
+static struct copies sample_self(struct sampler *sampler)
+{
+	uint64_t end = clock_monotonic_ns() + 60 * (uint64_t)NS_PER_S;
+	struct copies copies = {};
+
+	while (copies.samples < 10 && clock_monotonic_ns() < end)
+		sampler_drain(sampler, take_copy, &copies);
+	assert_true(copies.samples >= 10);
+	return copies;
+}
+
+static struct sampler *clock_sampler(uint64_t stack_bytes)
+{
+	char text[] = "cpu-clock";
+	struct sampled_variant variant = {
+		.text = text,
+		.attr.attr = {
+			.type = PERF_TYPE_SOFTWARE,
+			.size = sizeof(struct perf_event_attr),
+			.config = PERF_COUNT_SW_CPU_CLOCK,
+		},
+	};
+	const struct sampled_event event = { .variants = &variant, .nr = 1, .rate = 99, .stack_bytes = stack_bytes };
+	_cleanup_(cpulist_release) struct cpulist cpus = {};
+	struct sampler *sampler = NULL;
+	struct reason why = {};
+
+	find_cpus(&cpus);
+	if (sampler_new(&sampler, &event, 1, &cpus, NULL, &why) < 0)
+		fail_msg("%s", why.text);
+	return sampler;
+}
+
+static void test_copies(_unused_ void **state)
+{
+	struct sampler *sampler;
+	struct copies copies;
+
+	needs("perf-cpus");
+	sampler = clock_sampler(32768);
+	assert_string_equal(sampler_shortage(sampler), "");
+	copies = sample_self(sampler);
+	assert_int_equal(copies.samples, copies.with_registers);
+	sampler_free(sampler);
+	sampler = clock_sampler(0);
+	copies = sample_self(sampler);
+	assert_int_equal(copies.with_registers, 0);
+	sampler_free(sampler);
+}
+
+/* All rings are halved alike, which is told with the sizes; below the smallest copy there is none. */
+static void test_little_locked_memory(_unused_ void **state)
+{
+	_cleanup_(cpulist_release) struct cpulist cpus = {};
+	struct sampler *sampler;
+	size_t most;
+
+	needs("perf-cpus");
+	find_cpus(&cpus);
+	sampler = clock_sampler(32768);
+	most = sampler_stats(sampler).ring_bytes;
+	sampler_free(sampler);
+	may_lock = most * 3 / 4;
+	locked = 0;
+	sampler = clock_sampler(32768);
+	assert_non_null(
+		strstr(sampler_shortage(sampler), "copies of stacks have 16384 bytes instead of 32768: this user"));
+	assert_true(sampler_stats(sampler).ring_bytes <= may_lock);
+	assert_string_equal(sampler_problem(sampler, 0), "");
+	assert_true(sample_self(sampler).with_registers >= 10);
+	sampler_free(sampler);
+	assert_int_equal(locked, 0);
+	may_lock = 60 * (size_t)sysconf(_SC_PAGESIZE) * cpus.nr;
+	sampler = clock_sampler(32768);
+	assert_non_null(
+		strstr(sampler_shortage(sampler), "no copies of stacks, which should have 32768 bytes: this user"));
+	assert_int_equal(sample_self(sampler).with_registers, 0);
+	sampler_free(sampler);
+	assert_int_equal(locked, 0);
+	/* Then rings without copies are smaller. */
+	may_lock = 45 * (size_t)sysconf(_SC_PAGESIZE) * cpus.nr;
+	sampler = clock_sampler(32768);
+	assert_non_null(strstr(sampler_shortage(sampler), "no copies of stacks"));
+	assert_non_null(strstr(sampler_shortage(sampler), "ring buffers are smaller"));
+	sampler_free(sampler);
+	may_lock = 0;
+}
+
+static void test_refused_copies(_unused_ void **state)
+{
+	static const int errors[] = { -EINVAL, -EOPNOTSUPP, -ENOSYS };
+
+	needs("perf-cpus");
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
+		struct sampler *sampler;
+
+		refused = errors[i];
+		sampler = clock_sampler(32768);
+		assert_non_null(
+			strstr(sampler_shortage(sampler), "samples of cpu-clock have no copies of stacks: the kernel"));
+		assert_string_equal(sampler_problem(sampler, 0), "");
+		assert_int_equal(sample_self(sampler).with_registers, 0);
+		sampler_free(sampler);
+	}
+	refused = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_counted_and_not_sampled, setup, teardown),
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_little_locked_memory),
+		cmocka_unit_test(test_refused_copies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
