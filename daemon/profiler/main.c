@@ -241,7 +241,10 @@ static void answer_in_child(struct buf *out, void *head, const void *what)
 	_cleanup_(buf_release) struct buf document = {};
 	struct profiler_refusal *refusal = head;
 	bool gzip = process->question.gzip;
-	int r = write_document(process, &process->question, gzip ? &document : out, &refusal->why);
+	int r;
+
+	profiler_add_waiting(process->profiler);
+	r = write_document(process, &process->question, gzip ? &document : out, &refusal->why);
 
 	if (r == 0 && gzip)
 		r = document.failed ? -ENOMEM : gzip_add(out, document.data, document.len);

@@ -15,11 +15,13 @@
 #include "profiler/cgroup-names.h"
 #include "profiler/namer.h"
 #include "profiler/origin.h"
+#include "profiler/pace.h"
 #include "profiler/process/process-table.h"
 #include "profiler/process/processes.h"
 #include "profiler/sample/sample-attr.h"
 #include "profiler/sample/sampler.h"
-#include "profiler/stack/places.h"
+#include "profiler/stack/unwind-sample.h"
+#include "profiler/stacks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +60,7 @@ struct profiler {
 	struct archive *archive;
 	struct namer *namer;
 	struct kernel_functions kernel;
+	struct stacks stacks;
 	const char *procfs;	       /* borrowed */
 	char *kallsyms, *process_list; /* where root saves them for a service, or NULL */
 	int epoll_fd;		       /* of the sampler, and of the namer's child */
@@ -133,37 +136,11 @@ static void note_problems(struct profiler *profiler)
 	add_problem(profiler, "", sampler_shortage(profiler->sampler));
 }
 
-/* A clock's period is in ns. True: the pace has changed. */
-static bool set_pace(struct sampled_event *event, const struct sampled_event *wanted, uint64_t limit)
-{
-	uint64_t shortest = sampled_event_is_clock(wanted) ? NS_PER_S / limit : 0;
-	uint64_t period = wanted->period && wanted->period < shortest ? shortest : wanted->period;
-	uint64_t rate = wanted->rate < limit ? wanted->rate : limit;
-	bool changes = event->period != period || event->rate != rate;
-
-	event->period = period;
-	event->rate = rate;
-	return changes;
-}
-
-/* Would any event have another period or rate? */
-static bool paces_change(const struct profiler *profiler, uint64_t limit)
-{
-	bool change = false;
-
-	for (size_t i = 0; i < profiler->settings.nr_events; i++) {
-		struct sampled_event event = profiler->events[i];
-
-		change |= set_pace(&event, &profiler->settings.events[i], limit);
-	}
-	return change;
-}
-
 static void set_paces(struct profiler *profiler)
 {
 	sample_rate_read(&profiler->rate, profiler->procfs);
 	for (size_t i = 0; i < profiler->settings.nr_events; i++)
-		(void)set_pace(&profiler->events[i], &profiler->settings.events[i], sample_rate_limit(&profiler->rate));
+		(void)pace_set(&profiler->events[i], &profiler->settings.events[i], sample_rate_limit(&profiler->rate));
 }
 
 static void explain_refusal(const struct profiler *profiler, int error, struct reason *why)
@@ -246,6 +223,10 @@ static int make_parts(struct profiler *profiler)
 		r = namer_new(&profiler->namer, profiler->procfs);
 	if (r == 0)
 		r = watch_fd(profiler, namer_fd(profiler->namer));
+	if (r == 0)
+		r = stacks_init(&profiler->stacks, profiler->procfs);
+	if (r == 0)
+		r = watch_fd(profiler, frame_tables_fd(profiler->stacks.tables));
 	return r;
 }
 
@@ -291,6 +272,7 @@ struct profiler *profiler_free(struct profiler *profiler)
 		return NULL;
 	sampler_free(profiler->sampler);
 	forget_raised(profiler);
+	stacks_release(&profiler->stacks);
 	processes_free(profiler->processes);
 	process_table_free(profiler->table);
 	cgroup_names_free(profiler->cgroups);
@@ -335,6 +317,7 @@ static int follow_filter(struct profiler *profiler, const struct profiler_settin
 	}
 	if (archive_new(&archive, (size_t)next->memory) < 0)
 		return -ENOMEM;
+	stacks_forget_waiting(&profiler->stacks);
 	archive_free(profiler->archive);
 	profiler->archive = archive;
 	profiler->since = 0; /* until the rings are open */
@@ -417,6 +400,7 @@ int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 	profiler_settings_release(&profiler->settings);
 	profiler->settings = steal_struct(*settings);
 	profiler->filter = filter_of(&profiler->settings);
+	frame_tables_set_limit(profiler->stacks.tables, (size_t)profiler->settings.tables);
 	if (!profiler->drained)
 		profiler->drained = profiler->settings.sampled;
 	profiler_reopen(profiler);
@@ -430,7 +414,13 @@ int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 
 /* --- over a restart */
 
-int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline, struct buf *out, struct reason *why)
+void profiler_add_waiting(struct profiler *profiler)
+{
+	archive_close_segment(profiler->archive);
+	stacks_add_waiting(&profiler->stacks, profiler->archive, &profiler->kernel);
+}
+
+int profiler_save(struct profiler *profiler, size_t max, uint64_t deadline, struct buf *out, struct reason *why)
 {
 	_cleanup_(origin_release) struct origin origin = {};
 	const struct sampler_stats stats = profiler->sampler ? sampler_stats(profiler->sampler) :
@@ -450,6 +440,8 @@ int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline
 
 	if (!profiler->since)
 		return -ENODATA;
+	profiler_add_waiting(profiler);
+	stacks_forget_waiting(&profiler->stacks);
 	for (size_t i = 0; i < past.nr_gaps; i++)
 		past.gaps[i] = profiler->gaps[(profiler->nr_gaps - past.nr_gaps + i) % ARCHIVE_GAPS_MAX];
 	r = origin_make(&origin, &profiler->settings);
@@ -499,7 +491,8 @@ static bool goes_on(const struct profiler *profiler, const struct sample_rate *r
 	if (!profiler->sampler)
 		return !is_safe || sample_rate_check(&profiler->rate, NULL) == 0;
 	return is_safe && (sample_rate_limit(rate) == sample_rate_limit(&profiler->rate) ||
-			   !paces_change(profiler, sample_rate_limit(rate)));
+			   !paces_change(profiler->events, profiler->settings.events, profiler->settings.nr_events,
+					 sample_rate_limit(rate)));
 }
 
 bool profiler_follow_rate(struct profiler *profiler)
@@ -528,7 +521,6 @@ int profiler_fd(const struct profiler *profiler)
 /* event: its name in the archive. */
 static void take_sample(struct profiler *profiler, const char *event, const struct record *record)
 {
-	struct archive_place places[ARCHIVE_DEPTH_MAX];
 	const struct process *process = processes_find(profiler->processes, record->id.pid);
 	struct cgroup_name cgroup = { .path = CGROUP_UNKNOWN };
 	struct archive_sample sample = {
@@ -536,19 +528,26 @@ static void take_sample(struct profiler *profiler, const char *event, const stru
 		.event = event,
 		.command = process && process->comm[0] ? process->comm : COMMAND_UNKNOWN,
 		.weight = record->sample.period,
-		.places = places,
 	};
+	struct unwind_registers registers;
+	struct unwind_copy copy;
+	struct stack_source source = stack_source_of(&record->sample, process);
 
 	/* One that is not known may be one of those that nobody is to see. */
 	if (!cgroup_names_find(profiler->cgroups, &profiler->filter, record->sample.cgroup, &cgroup))
 		cgroup.hidden = !cgroup_filter_admits(&profiler->filter, CGROUP_UNKNOWN) ||
 				profiler->filter.nr_exclude > 0;
 	sample.cgroup = cgroup.path;
-	if (cgroup.hidden)
+	if (cgroup.hidden) {
 		sample.cgroup = sample.command = ARCHIVE_HIDDEN;
-	else
-		sample.nr = places_of_sample(places, &record->sample, process, &profiler->kernel);
-	(void)archive_add(profiler->archive, &sample);
+		(void)archive_add(profiler->archive, &sample);
+		return;
+	}
+	if (process && !process->mappings_error && unwind_sample(&record->sample, UNWIND_OWN, &registers, &copy)) {
+		source.registers = &registers;
+		source.copy = &copy;
+	}
+	stacks_add(&profiler->stacks, profiler->archive, &profiler->kernel, &sample, &source);
 }
 
 /* Code that the kernel makes or loads while it runs, as BPF programs. */
@@ -619,6 +618,7 @@ void profiler_turn(struct profiler *profiler)
 
 	if (profiler->sampler)
 		take_samples(profiler);
+	stacks_turn(&profiler->stacks, profiler->archive, &profiler->kernel, profiler->processes);
 	namer_turn(profiler->namer, profiler->archive, profiler->processes, &profiler->kernel);
 	if (profiler->sampler && now - profiler->tidied > TIDY_NS)
 		tidy(profiler, now);
@@ -728,6 +728,7 @@ void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 		.cpu_ns = namer_cpu_ns(profiler->namer),
 		.processes = processes_stats(profiler->processes).processes,
 	};
+	stacks_add_stats(&profiler->stacks, ret);
 }
 
 /* --- for captures */

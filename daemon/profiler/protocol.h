@@ -73,8 +73,8 @@ struct sampled_variant {
 	bool is_slow_to_close;
 };
 
-/* At most so many bytes of a stack: the kernel limits a record to 64 KiB, and it has other fields, too. */
-#define SAMPLED_STACK_MAX (62 * 1024)
+/* At most so many bytes of a stack: a record has 65,528 at most, and its other fields get 2,040 of them. */
+#define SAMPLED_STACK_MAX (65528 - 2040)
 
 /* An event that is sampled. */
 struct sampled_event {
@@ -107,6 +107,7 @@ struct profiler_settings {
 	size_t nr_include, nr_exclude;
 	uint64_t memory;	 /* bytes: of samples, stacks and names */
 	uint64_t capture_memory; /* bytes */
+	uint64_t tables;	 /* bytes of all tables for unwinding */
 	struct capture_keep *keeps;
 	size_t nr_keeps;
 	char *procfs;
@@ -308,6 +309,10 @@ struct profiler_stats {
 	uint64_t memory;     /* bytes: the process's resident memory */
 	uint64_t processes;  /* whose mappings are known */
 	uint64_t captures, capture_bytes, captures_dropped; /* in memory; that went for others, or for the config */
+	/* Stacks by how they end (enum stack_end). */
+	uint64_t stacks_frame_pointers, stacks_whole, stacks_cut, stacks_no_table, stacks_lost;
+	uint64_t table_bytes;	/* memory of tables for unwinding */
+	uint64_t waiting_bytes; /* memory of copies of stacks that wait for them */
 };
 
 struct profiler_state {

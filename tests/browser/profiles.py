@@ -54,6 +54,9 @@ class Tree:
             at = self.nodes["parent"][at]
 
 
+STACK_ENDS = {"frame_pointers": 0.25, "whole": 0.75, "cut": 0, "no_table": 0, "lost": 0}
+
+
 def profile(stacks=None, begin=None, end=None, nodes=None, **others):
     """An answer of /api/v1/profile, of 60 s up to now."""
     now = time.time()
@@ -66,7 +69,8 @@ def profile(stacks=None, begin=None, end=None, nodes=None, **others):
     return {"event": "cpu-clock", "unit": "seconds", "from": begin or now - 60, "to": end or now, "since": now - 7200,
             "reach_seconds": 3000, "gap_seconds": 0, "period": PERIOD, "samples": nodes["samples"][0],
             "total": total, "weights": "sampled", "not_counted": None, "uncounted": [],
-            "unnamed_ratio": unnamed / total if total else None, "shallow_ratio": 0.25 if total else None, "cut": False,
+            "unnamed_ratio": unnamed / total if total else None, "cut": False,
+            "stack_ends": {end: share if total else None for end, share in STACK_ENDS.items()},
             "events": ["cpu-clock", "faults"], "nodes": nodes, **others}
 
 

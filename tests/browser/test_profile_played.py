@@ -495,7 +495,7 @@ def test_what_is_missing(played, browser):
     profiles.until_drawn(browser)
     notes, stretch = browser.run("return ['#profile-notes summary', '#stretch'].map((it) => "
                                  "document.querySelector(it).textContent)")
-    assert notes == "15.0 % without a name · 25.0 % may lack callers · 250 ms not sampled · begins at " + \
+    assert notes == "15.0 % without a name · 25.0 % by frame pointers · 250 ms not sampled · begins at " + \
         begin_of(stretch) + " · the tree is cut"
     lines = browser.run("return [...document.querySelectorAll('#profile-notes li')].map((it) => it.textContent)")
     assert lines[0] == f"15.0 % without a name, 150 samples: {profiles.STRIPPED} (libssl.so.3)"

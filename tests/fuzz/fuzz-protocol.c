@@ -32,6 +32,7 @@ static void check_settings(const struct profiler_settings *settings)
 
 		CHECK(event->period || NS_PER_S / event->rate);
 		CHECK(event->nr || event->problem);
+		CHECK(event->stack_bytes <= SAMPLED_STACK_MAX && event->stack_bytes % 8 == 0);
 		CHECK(isfinite(event->scale));
 		(void)sampled_event_is_clock(event);
 	}

@@ -64,6 +64,7 @@ static const char default_text[] =
 	"memory = 8MiB\n"
 	"capture_memory = 8MiB\n"
 	"stack_bytes = 32KiB\n"
+	"tables = 32MiB\n"
 	"include = **\n"
 	"exclude =\n"
 	"[group \"core\"]\n"

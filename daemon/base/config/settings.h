@@ -99,6 +99,7 @@ struct config {
 	uint64_t profiles_rate; /* Hz */
 	uint64_t profiles_memory, capture_memory;
 	uint64_t profiles_stack_bytes; /* of the stack that each sample of cpu-clock copies; 0: none */
+	uint64_t profiles_tables;      /* bytes of all tables for unwinding */
 	struct config_list profiles_include, profiles_exclude;
 
 	/* [group "…"] */

@@ -69,6 +69,10 @@ struct profile_stats {
 	uint64_t answer_ns;  /* CPU time of working out answers and of saving captures */
 	uint64_t processes;  /* whose mappings are known */
 	uint64_t captures, capture_bytes, captures_dropped; /* in memory; that went for others, or for the config */
+	/* Stacks by how they end: see perfmond_profile_stacks_total. */
+	uint64_t stacks_frame_pointers, stacks_whole, stacks_cut, stacks_no_table, stacks_lost;
+	uint64_t table_bytes;	/* memory of tables for unwinding */
+	uint64_t waiting_bytes; /* memory of copies of stacks that wait for them */
 };
 
 struct self_stats {

@@ -46,13 +46,18 @@ static double share_of(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
-static void append_share(struct buf *out, const char *name, uint64_t part, uint64_t whole)
+static void append_ratio(struct buf *out, uint64_t part, uint64_t whole)
 {
-	buf_printf(out, ",\"%s\":", name);
 	if (whole)
 		buf_double(out, share_of(part, whole));
 	else
 		buf_str(out, "null");
+}
+
+static void append_share(struct buf *out, const char *name, uint64_t part, uint64_t whole)
+{
+	buf_printf(out, ",\"%s\":", name);
+	append_ratio(out, part, whole);
 }
 
 /* What the weights were made to fit, and where that could not be. */
@@ -97,6 +102,17 @@ static void append_stretch(struct buf *out, const struct expose_profile *what, u
 	append_time(out, what, since);
 }
 
+/* Shares of the stacks, by how they end. */
+static void append_ends(struct buf *out, const struct profile *profile)
+{
+	buf_str(out, ",\"stack_ends\":{");
+	for (enum stack_end end = 0; end < _STACK_END_MAX; end++) {
+		buf_printf(out, "%s\"%s\":", end ? "," : "", stack_end_name(end));
+		append_ratio(out, profile->ends[end], profile->weight);
+	}
+	buf_str(out, "}");
+}
+
 /* … and those of a tree. */
 static void append_head(struct buf *out, const struct expose_profile *what)
 {
@@ -116,7 +132,7 @@ static void append_head(struct buf *out, const struct expose_profile *what)
 	append_weight(out, what, profile->weight);
 	append_weights(out, profile);
 	append_share(out, "unnamed_ratio", profile->unnamed, profile->weight);
-	append_share(out, "shallow_ratio", profile->shallow, profile->weight);
+	append_ends(out, profile);
 	buf_printf(out, ",\"cut\":%s", profile->cut ? "true" : "false");
 	append_events(out, &what->measure);
 	buf_str(out, ",\"problem\":");

@@ -9,9 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* User stacks of at most this many frames may lack their callers. */
-#define SHALLOW 2
-
 /* The node that a stack of the archive has below a node of the tree. */
 struct known_stack {
 	uint32_t last;
@@ -145,19 +142,6 @@ static int add_context(struct asking *asking, uint32_t number, uint32_t *ret)
 
 /* --- samples */
 
-static void note_quality(struct asking *asking, const struct profile_node *node, uint32_t stack, uint64_t weight)
-{
-	struct profile *profile = asking->profile;
-	size_t depth = 0;
-
-	if (node->kind == PROFILE_PLACE)
-		profile->unnamed += weight;
-	for (uint32_t at = stack; at && depth <= SHALLOW; depth++)
-		at = ((const struct archive_node *)table_at(&asking->archive->nodes, at))->parent;
-	if (depth <= SHALLOW)
-		profile->shallow += weight;
-}
-
 /* Puts samples into the tree. */
 static int add_alike(struct asking *asking, const struct alike *alike)
 {
@@ -175,7 +159,9 @@ static int add_alike(struct asking *asking, const struct alike *alike)
 	node->self_samples += alike->samples;
 	asking->profile->weight += weight;
 	asking->profile->samples += alike->samples;
-	note_quality(asking, node, alike->node, weight);
+	asking->profile->ends[context->end] += weight;
+	if (node->kind == PROFILE_PLACE)
+		asking->profile->unnamed += weight;
 	return 0;
 }
 

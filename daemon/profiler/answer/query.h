@@ -93,8 +93,8 @@ struct profile {
 	uint32_t samples;
 	uint64_t period; /* the weight of each sample as it was taken; 0: they differ, or there are none */
 	bool weights_differ;
-	uint64_t unnamed; /* weight of innermost functions without a name */
-	uint64_t shallow; /* weight of samples whose user stack is two frames or less, and may lack callers */
+	uint64_t unnamed;	       /* weight of innermost functions without a name */
+	uint64_t ends[_STACK_END_MAX]; /* weight of samples by how their stacks end */
 	bool cut;
 };
 

@@ -14,7 +14,7 @@
 /* "PfMsampl" as a number of this machine's byte order. */
 #define MAGIC 0x6c706d61734d6650U
 /* Goes up with each change of what is written. */
-#define FORMAT 1U
+#define FORMAT 2U
 
 /* Magic, version, size of the whole, checksum of the rest. */
 #define HEADER (4 * sizeof(uint64_t))
@@ -35,7 +35,7 @@ struct written_node {
 };
 
 struct written_context {
-	uint32_t event, cgroup, command;
+	uint32_t event, cgroup, command, end;
 };
 
 _Static_assert(sizeof(struct written_module) == 48 && sizeof(struct written_frame) == 24, "there is no padding");
@@ -184,6 +184,7 @@ static void write_context(struct writing *writing, uint32_t context)
 	written.event = write_text(writing, entry->event);
 	written.cgroup = write_text(writing, entry->cgroup);
 	written.command = write_text(writing, entry->command);
+	written.end = entry->end;
 	add_entry(&writing->context_bytes, &written, sizeof(written));
 	writing->contexts[context] = ++writing->nr_contexts;
 }
@@ -400,7 +401,7 @@ static bool frames_are_sound(const struct reading *reading)
 /* 1: they are; 0; -ENOMEM. */
 static int nodes_are_sound(const struct reading *reading)
 {
-	_cleanup_(freep) unsigned char *depths = calloc((size_t)reading->nodes.nr + 1, 1);
+	_cleanup_(freep) uint16_t *depths = calloc((size_t)reading->nodes.nr + 1, sizeof(*depths));
 
 	if (!depths)
 		return -ENOMEM;
@@ -410,7 +411,7 @@ static int nodes_are_sound(const struct reading *reading)
 		if (node.parent >= i || !is_of(node.frame, reading->frames.nr) ||
 		    depths[node.parent] == ARCHIVE_DEPTH_MAX)
 			return 0;
-		depths[i] = (unsigned char)(depths[node.parent] + 1);
+		depths[i] = (uint16_t)(depths[node.parent] + 1);
 	}
 	return 1;
 }
@@ -421,7 +422,7 @@ static bool contexts_are_sound(const struct reading *reading)
 		const struct written_context context = ENTRY(struct written_context, &reading->contexts, i);
 
 		if (!is_of(context.event, reading->nr_texts) || !is_of(context.cgroup, reading->nr_texts) ||
-		    !is_of(context.command, reading->nr_texts))
+		    !is_of(context.command, reading->nr_texts) || context.end >= _STACK_END_MAX)
 			return false;
 	}
 	return true;
@@ -553,7 +554,7 @@ static int put_stack(struct reading *reading, uint32_t node, uint32_t *ret)
 static int put_context(struct reading *reading, uint32_t context, uint32_t *ret)
 {
 	const struct written_context written = ENTRY(struct written_context, &reading->contexts, context);
-	struct archive_context entry = {};
+	struct archive_context entry = { .end = written.end };
 	uint32_t *known = &reading->known_contexts[context];
 	bool new;
 	int r = 0;

@@ -18,6 +18,9 @@
 #define SEGMENTS_OF_SAMPLES 32
 #define SEGMENT_BYTES_MAX ((size_t)1 << 20)
 
+/* By so much a sample can come too late for its place: it has waited for a table (profiler/stacks.h). */
+#define LATE_NS (11 * (uint64_t)NS_PER_S)
+
 #define TEXT_OVERHEAD 16
 
 /* Of the bits of archive_frame.behind. */
@@ -40,7 +43,7 @@ int archive_new(struct archive **ret, size_t limit)
 		.modules = TABLE_OF(struct archive_module, path, key),
 		.frames = TABLE_OF(struct archive_frame, module, offset),
 		.nodes = TABLE_OF(struct archive_node, parent, frame),
-		.contexts = TABLE_OF(struct archive_context, event, command),
+		.contexts = TABLE_OF(struct archive_context, event, end),
 	};
 	TAILQ_INIT(&archive->segments);
 	/* Without randomness, texts could be made that look the same. */
@@ -345,7 +348,7 @@ static int put_stack(struct archive *archive, const struct archive_sample *sampl
 
 static int put_context(struct archive *archive, const struct archive_sample *sample, size_t *budget, uint32_t *ret)
 {
-	struct archive_context context = {};
+	struct archive_context context = { .end = sample->end };
 	bool new;
 	int r = put_text(archive, sample->event, budget, &context.event);
 
@@ -358,7 +361,8 @@ static int put_context(struct archive *archive, const struct archive_sample *sam
 
 static bool segment_is_full(const struct segment *segment, uint64_t time)
 {
-	return segment->nr == segment->cap || time < segment->base || (time - segment->base) / NS_PER_MS > UINT32_MAX;
+	return segment->is_closed || segment->nr == segment->cap || time < segment->base ||
+	       (time - segment->base) / NS_PER_MS > UINT32_MAX;
 }
 
 /* Bytes of a segment: whole pages. */
@@ -378,6 +382,14 @@ static struct stored_sample *map_samples(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
+void archive_close_segment(struct archive *archive)
+{
+	struct segment *segment = TAILQ_LAST(&archive->segments, segment_list);
+
+	if (segment)
+		segment->is_closed = true;
+}
+
 static int open_segment(struct archive *archive, uint64_t time, size_t *budget)
 {
 	size_t bytes = segment_bytes(archive);
@@ -394,8 +406,7 @@ static int open_segment(struct archive *archive, uint64_t time, size_t *budget)
 		return -ENOMEM;
 	}
 	*budget -= sizeof(*segment) + bytes;
-	/* Records can come a little out of order. */
-	segment->base = time > NS_PER_S ? time - NS_PER_S : 0;
+	segment->base = time > LATE_NS ? time - LATE_NS : 0;
 	segment->base -= segment->base % NS_PER_MS;
 	segment->first = segment->last = time - time % NS_PER_MS;
 	segment->age = ++archive->age;

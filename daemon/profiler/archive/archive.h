@@ -15,13 +15,14 @@
 
 #include "base/elf/module.h"
 #include "base/util/clock.h"
+#include "profiler/archive/stack-end.h"
 #include "profiler/archive/table.h"
 #include "profiler/naming/naming.h"
 
 #include <sys/queue.h>
 
-/* Frames of a stack; a deeper one loses its outermost callers. */
-#define ARCHIVE_DEPTH_MAX 128
+/* Frames of a stack, 127 of the kernel and 256 of the process; a deeper one loses its outermost callers. */
+#define ARCHIVE_DEPTH_MAX 383
 
 #define ARCHIVE_KERNEL "[kernel]"
 #define ARCHIVE_UNKNOWN "[unknown]"
@@ -63,6 +64,7 @@ struct archive_node {
 struct archive_context {
 	uint32_t last;
 	uint32_t event, cgroup, command; /* texts */
+	uint32_t end;			 /* enum stack_end */
 };
 
 struct stored_sample {
@@ -76,6 +78,7 @@ struct segment {
 	uint64_t base; /* CLOCK_MONOTONIC ns, whole ms; as are the times of the first and the last sample */
 	uint64_t first, last;
 	uint32_t nr, cap;
+	bool is_closed;		       /* it takes no more, although there is room */
 	struct stored_sample *samples; /* whole pages; a child that answers a question shares them */
 	TAILQ_ENTRY(segment) in_all;
 };
@@ -117,6 +120,7 @@ struct archive_sample {
 	uint64_t time; /* CLOCK_MONOTONIC ns */
 	const char *event, *cgroup, *command;
 	uint64_t weight;
+	enum stack_end end;
 	const struct archive_place *places; /* the innermost first */
 	size_t nr;
 };
@@ -124,6 +128,9 @@ struct archive_sample {
 /* Adds a sample, and drops the oldest ones if there is no room. -ENOMEM, -ENOSPC: it is not added, and counted as
  * dropped. */
 int archive_add(struct archive *archive, const struct archive_sample *sample);
+
+/* The next sample begins a segment: in a child, which shares the samples of the others. */
+void archive_close_segment(struct archive *archive);
 
 /* Times of samples are whole milliseconds, and so are the bounds of stretches, to the nearest: the end of an answer is
  * the beginning of the next one, also when it has been turned into the time of day and back. */

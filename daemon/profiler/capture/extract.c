@@ -133,7 +133,7 @@ static int copy_stack(struct copying *copying, uint32_t stack, uint32_t *ret)
 static int copy_context(struct copying *copying, uint32_t number, uint32_t *ret)
 {
 	const struct archive_context *context = table_at(&copying->from->contexts, number);
-	struct archive_context entry = {};
+	struct archive_context entry = { .end = context->end };
 	bool new;
 	int r;
 

@@ -5,10 +5,10 @@
  * The sizes of rings and of the copies of stacks in their records. It is pure.
  *
  * A record takes the whole size of the copy that is asked for, however small the stack is. So a ring with copies holds
- * 400 ms of its event's rate, and RING_RECORDS_MIN records at least; and there are two of them (turned-ring.h). All rings together take RINGS_BYTES_MAX at most,
- * and the user may not lock more memory than the kernel allows: where that does not suffice, the copies of all events
- * are halved, together with their rings, until it does. Below RING_COPY_MIN there are none. Rings without copies have a
- * fixed size.
+ * 400 ms of its event's rate, and RING_RECORDS_MIN records at least; and there are two of them (turned-ring.h). All
+ * rings together take RINGS_BYTES_MAX at most, and the user may not lock more memory than the kernel allows: where that
+ * does not suffice, the copies of all events are halved, together with their rings, until it does. Below RING_COPY_MIN
+ * there are none. Rings without copies have a fixed size.
  */
 
 #include "profiler/protocol.h"

@@ -11,8 +11,8 @@
  * A reader looks at the head once (ring_look()), and then takes the records up to it, so that a busy kernel can't keep
  * it for ever. The oldest record can be looked at without being taken: records of several rings are merged by time.
  *
- * The bytes of a record stay in the ring until others are written over them: the kernel does not let the reader write to
- * the data. The copy of a record that goes round the end is zeroed when the record is taken or left.
+ * The bytes of a record stay in the ring until others are written over them: the kernel does not let the reader write
+ * to the data. The copy of a record that goes round the end is zeroed when the record is taken or left.
  */
 
 #include <stdbool.h>

@@ -575,8 +575,8 @@ static void read_lost(struct source *source)
 	uint64_t values[2], now = clock_monotonic_ns();
 	bool compare = is_to_be_compared(source, now);
 
-	/* The kernel tells what it has lost in the next record that fits: after the last event of a storm that may never
-	 * come. */
+	/* The kernel tells what it has lost in the next record that fits: after the last event of a storm that may
+	 * never come. */
 	if (source->read_at == source->lost_heard && !compare &&
 	    !turned_ring_was_full(&source->ring, source->room.record_max))
 		return;

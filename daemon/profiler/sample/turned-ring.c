@@ -10,13 +10,14 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
-/* A sample that was on its way into the old ring at the turn is there by then, also if the kernel's virtual CPU has been
- * paused meanwhile. */
+/* A sample that was on its way into the old ring at the turn is there by then, also if the kernel's virtual CPU has
+ * been paused meanwhile. */
 #define ARRIVED_NS (100 * (uint64_t)NS_PER_MS)
 
-/* Mapping a ring is what costs: half a millisecond for 2 MiB. With this and ARRIVED_NS, a copy is gone after 0.8 s where
- * rings are looked at five times a second. */
+/* Mapping a ring is what costs: half a millisecond for 2 MiB. With this and ARRIVED_NS, a copy is gone after 0.8 s
+ * where rings are looked at five times a second. */
 #define APART_NS (400 * (uint64_t)NS_PER_MS)
 
 /* The event that is polled for a ring. */
@@ -154,7 +155,7 @@ bool turned_ring_was_full(const struct turned_ring *ring, size_t record_max)
 
 size_t turned_ring_bytes(const struct turned_ring *ring)
 {
-	return (size_t)(ring->rings[0].size + ring->rings[1].size);
+	return ring->pages * (size_t)sysconf(_SC_PAGESIZE) * (ring->has_two ? 2 : 1);
 }
 
 /* --- turning */

@@ -5,13 +5,13 @@
  * The ring of an event whose records have copies of stacks, of which nothing may stay in memory once they were used.
  *
  * The kernel maps the data of a ring read-only (perf_mmap() in kernel/events/core.c), so a reader can't zero it. But it
- * gives out zeroed pages for a new ring. So the event has two rings by turns, each of a dummy event on the same CPU, and
- * writes to one of them (PERF_EVENT_IOC_SET_OUTPUT). When records were taken from that one, the event is turned to the
- * other, which has never been written to; the first is read to its end, unmapped, and mapped anew. No sample is lost: the
- * kernel exchanges the two at once. A copy is in memory for less than a second (ring.h erases its own).
+ * gives out zeroed pages for a new ring. So the event has two rings by turns, each of a dummy event on the same CPU,
+ * and writes to one of them (PERF_EVENT_IOC_SET_OUTPUT). When records were taken from that one, the event is turned to
+ * the other, which has never been written to; the first is read to its end, unmapped, and mapped anew. No sample is
+ * lost: the kernel exchanges the two at once. A copy is in memory for less than a second (ring.h erases its own).
  *
- * The kernel waits for a grace period of RCU at each turn, some 10 ms to 30 ms. So a thread does that, for all rings that
- * are due, one after the other.
+ * The kernel waits for a grace period of RCU at each turn, some 10 ms to 30 ms. So a thread does that, for all rings
+ * that are due, one after the other: with 64 CPUs, that adds a second.
  *
  * An event without copies has one ring, its own.
  */
@@ -56,7 +56,7 @@ uint64_t turned_ring_broken(const struct turned_ring *ring);
 /* Is there, in one of them, less room than that, or than a quarter of it? */
 bool turned_ring_was_full(const struct turned_ring *ring, size_t record_max);
 
-/* Of both. */
+/* Of both, also while one of them is about to be mapped anew. */
 size_t turned_ring_bytes(const struct turned_ring *ring);
 
 /* --- turning */

@@ -2,6 +2,7 @@
 
 #include "profiler/stack/places.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Names that the kernel gives to mappings without a file begin so. */
@@ -16,26 +17,19 @@ static bool is_own_vdso(const struct mapping *mapping)
 	return strcmp(mapping->module->path, MODULE_VDSO) == 0 && (sizeof(void *) == 4 || mapping->start > UINT32_MAX);
 }
 
-static struct archive_place place_unknown(const struct process *process)
+/* A place has one reason for ever: each reason is a place of its own. */
+static struct archive_place place_unknown(enum naming naming)
 {
-	struct archive_place place = { .path = ARCHIVE_UNKNOWN, .naming = NAMING_NO_MAPPING };
-
-	if (process && process_is_locked(process))
-		place.naming = NAMING_LOCKED;
-	else if (process && process->mappings_error < 0)
-		place.naming = NAMING_HIDDEN;
-	/* A place has one reason for ever: each reason is a place of its own. */
-	place.offset = place.naming;
-	return place;
+	return (struct archive_place){ .path = ARCHIVE_UNKNOWN, .naming = naming, .offset = naming };
 }
 
-static struct archive_place place_of_user(uint64_t address, const struct process *process)
+static struct archive_place place_of_user(uint64_t address, const struct stack_source *source)
 {
-	const struct mapping *mapping = process ? mappings_find(process->mappings, address) : NULL;
+	const struct mapping *mapping = source->mappings ? mappings_find(source->mappings, address) : NULL;
 	struct archive_place place = {};
 
 	if (!mapping)
-		return place_unknown(process);
+		return place_unknown(source->unmapped);
 	place.path = mapping->module->path;
 	place.key = &mapping->module->key;
 	place.offset = address - mapping->start + mapping->offset;
@@ -78,28 +72,163 @@ static bool is_marker(uint64_t address)
 	return address >= PERF_CONTEXT_MAX;
 }
 
-size_t places_of_sample(struct archive_place *places, const struct record_sample *sample, const struct process *process,
-			struct kernel_functions *kernel)
-{
-	uint64_t mode = 0;
-	bool first = true; /* of its mode: where it was interrupted; the others are return addresses */
-	size_t nr = 0;
+/* --- the chain of the kernel */
 
-	for (uint64_t i = 0; i < sample->callchain.nr && nr < ARCHIVE_DEPTH_MAX; i++) {
-		uint64_t address = record_u64(&sample->callchain, i);
+struct chain {
+	const struct record_array *entries;
+	uint64_t at;
+	uint64_t mode; /* PERF_CONTEXT_… of the entry */
+	bool is_first; /* of its mode: where it was interrupted; the others are return addresses */
+	uint64_t address;
+};
+
+static bool chain_next(struct chain *chain)
+{
+	while (chain->at < chain->entries->nr) {
+		uint64_t address = record_u64(chain->entries, chain->at++);
 
 		if (is_marker(address)) {
-			mode = address;
-			first = true;
+			chain->mode = address;
+			chain->is_first = true;
+			chain->address = 0;
 			continue;
 		}
-		/* The call is the instruction before. */
-		address -= !first && address ? 1 : 0;
-		first = false;
-		if (mode == PERF_CONTEXT_KERNEL)
-			places[nr++] = place_of_kernel(address, kernel);
-		else if (mode == PERF_CONTEXT_USER)
-			places[nr++] = place_of_user(address, process);
+		chain->is_first = chain->address == 0;
+		chain->address = address;
+		return true;
 	}
+	return false;
+}
+
+/* The call is the instruction before a return address. */
+static uint64_t address_of(uint64_t address, bool is_return)
+{
+	return address - (is_return && address ? 1 : 0);
+}
+
+static size_t add_kernel(struct archive_place *places, const struct stack_source *source,
+			 struct kernel_functions *kernel)
+{
+	struct chain chain = { .entries = &source->chain };
+	size_t nr = 0;
+
+	while (nr < ARCHIVE_DEPTH_MAX && chain_next(&chain))
+		if (chain.mode == PERF_CONTEXT_KERNEL)
+			places[nr++] = place_of_kernel(address_of(chain.address, !chain.is_first), kernel);
 	return nr;
+}
+
+/* from: the first of the entries that are taken. */
+static size_t add_user(struct archive_place *places, size_t nr, const struct stack_source *source, uint64_t from)
+{
+	struct chain chain = { .entries = &source->chain };
+
+	while (nr < ARCHIVE_DEPTH_MAX && chain_next(&chain))
+		if (chain.mode == PERF_CONTEXT_USER && chain.at > from)
+			places[nr++] = place_of_user(address_of(chain.address, !chain.is_first), source);
+	return nr;
+}
+
+/* --- unwinding */
+
+/* What unwinding finds at an address. */
+struct lookup {
+	const struct mappings *mappings;
+	struct frame_tables *tables;
+	const struct mapping *mapping; /* that of the last address */
+	enum frame_tables_state state; /* … and its table */
+	const struct frame_table *table;
+	bool may_wait, waits;
+};
+
+static void change_mapping(struct lookup *lookup, const struct mapping *mapping)
+{
+	lookup->mapping = mapping;
+	lookup->table = NULL;
+	lookup->state = FRAME_TABLES_ABSENT;
+	if (is_own_vdso(mapping) || module_is_file(mapping->module))
+		lookup->state = frame_tables_find(lookup->tables, mapping->module, &lookup->table);
+}
+
+static enum unwind_code find_code(void *userdata, uint64_t address, const struct frame_rule **ret)
+{
+	struct lookup *lookup = userdata;
+	const struct mapping *mapping = lookup->mapping;
+
+	if (!mapping || address < mapping->start || address - mapping->start >= mapping->size) {
+		mapping = mappings_find(lookup->mappings, address);
+		if (!mapping)
+			return UNWIND_NO_CODE;
+		change_mapping(lookup, mapping);
+	}
+	if (lookup->state == FRAME_TABLES_ASKED && lookup->may_wait) {
+		lookup->waits = true;
+		return UNWIND_NO_CODE;
+	}
+	*ret = lookup->table ? frame_table_find(lookup->table, address - mapping->start + mapping->offset) : NULL;
+	return *ret ? UNWIND_RULE : UNWIND_NO_RULE;
+}
+
+/* Where the chain goes on behind the last two frames; 0: it has them not. */
+static uint64_t find_in_chain(const struct stack_source *source, const struct unwind_frame *frames, size_t nr)
+{
+	struct chain chain = { .entries = &source->chain };
+	uint64_t before = 0;
+
+	while (nr > 1 && chain_next(&chain)) {
+		if (chain.mode == PERF_CONTEXT_USER && before == frames[nr - 2].address &&
+		    chain.address == frames[nr - 1].address)
+			return chain.at;
+		before = chain.mode == PERF_CONTEXT_USER ? chain.address : 0;
+	}
+	return 0;
+}
+
+static size_t add_cut(struct archive_place *places, size_t nr, const struct stack_source *source,
+		      const struct unwind_frame *frames, size_t nr_frames)
+{
+	uint64_t from = find_in_chain(source, frames, nr_frames);
+
+	if (from && from < source->chain.nr)
+		return add_user(places, nr, source, from);
+	if (nr == ARCHIVE_DEPTH_MAX)
+		nr--;
+	places[nr] = place_unknown(NAMING_NAMED);
+	places[nr].name = STACK_CUT_NAME;
+	return nr + 1;
+}
+
+struct stack_source stack_source_of(const struct record_sample *sample, const struct process *process)
+{
+	struct stack_source source = { .chain = sample->callchain, .unmapped = NAMING_NO_MAPPING };
+
+	if (process)
+		source.mappings = process->mappings;
+	if (process && process_is_locked(process))
+		source.unmapped = NAMING_LOCKED;
+	else if (process && process->mappings_error < 0)
+		source.unmapped = NAMING_HIDDEN;
+	return source;
+}
+
+int places_of_stack(struct archive_place *places, size_t *ret_nr, enum stack_end *ret_end,
+		    const struct stack_source *source, struct frame_tables *tables, struct kernel_functions *kernel,
+		    bool may_wait)
+{
+	struct lookup lookup = { .mappings = source->mappings, .tables = tables, .may_wait = may_wait };
+	struct unwind_frame frames[UNWIND_FRAMES_MAX];
+	size_t nr = add_kernel(places, source, kernel), nr_frames;
+
+	*ret_end = STACK_FRAME_POINTERS;
+	if (!source->registers) {
+		*ret_nr = add_user(places, nr, source, 0);
+		return 0;
+	}
+	*ret_end = unwind(source->registers, source->copy, find_code, &lookup, frames, &nr_frames);
+	if (lookup.waits)
+		return -EAGAIN;
+	for (size_t i = 0; i < nr_frames && nr < ARCHIVE_DEPTH_MAX; i++)
+		places[nr++] = place_of_user(address_of(frames[i].address, frames[i].is_return), source);
+	*ret_nr = *ret_end == STACK_CUT ? add_cut(places, nr, source, frames, nr_frames) : nr;
+	return 0;
 }

@@ -2,16 +2,41 @@
 #pragma once
 
 /*
- * From the call chain of a sample to places in files: the addresses of a process mean nothing to another, and are not
- * for others to see.
+ * From the stack of a sample to places in files: the addresses of a process mean nothing to another, and are not for
+ * others to see.
+ *
+ * The kernel's part is its call chain. The process's part is unwound where the sample has a copy of the stack, else it
+ * is the kernel's call chain too, by frame pointers. Where the copy ends before the stack, the chain goes on if it has
+ * the last two frames, one after the other: frame pointers are right there. A stack that is cut has a place for that as
+ * its outermost.
  */
 
 #include "profiler/archive/archive.h"
 #include "profiler/naming/kernel-functions.h"
 #include "profiler/process/processes.h"
+#include "profiler/stack/tables.h"
+#include "profiler/stack/unwind.h"
 
-/* Fills in at most ARCHIVE_DEPTH_MAX places, the innermost first; returns their number. process: NULL, if it is not
- * known. Paths, keys and names are borrowed from the two. A place in a function of the kernel that is known is the
- * function's beginning: no others are told apart. */
-size_t places_of_sample(struct archive_place *places, const struct record_sample *sample, const struct process *process,
-			struct kernel_functions *kernel);
+/* The name of that place. */
+#define STACK_CUT_NAME "[cut]"
+
+/* Borrowed. */
+struct stack_source {
+	struct record_array chain;		  /* the kernel's: addresses, and PERF_CONTEXT_… */
+	const struct mappings *mappings;	  /* NULL: not known */
+	enum naming unmapped;			  /* what a place in no mapping is */
+	const struct unwind_registers *registers; /* NULL: there is no copy, or not all mappings are known */
+	const struct unwind_copy *copy;
+};
+
+/* As the process is now, without a copy; NULL: it is not known. */
+struct stack_source stack_source_of(const struct record_sample *sample, const struct process *process);
+
+/*
+ * Fills in at most ARCHIVE_DEPTH_MAX places, the innermost first, and says how the stack ends. Paths, keys and names
+ * are borrowed from the source and the functions. A place in a function of the kernel that is known is the function's
+ * beginning: no others are told apart. -EAGAIN: a table is being made; only if may_wait.
+ */
+int places_of_stack(struct archive_place *places, size_t *ret_nr, enum stack_end *ret_end,
+		    const struct stack_source *source, struct frame_tables *tables, struct kernel_functions *kernel,
+		    bool may_wait);

@@ -12,7 +12,14 @@
 #include "profiler/sample/record.h"
 #include "profiler/stack/unwind.h"
 
-/* The copy is borrowed from the sample, and may have no bytes. False: a program of 32 bits, a kernel thread, or a sample
- * without the registers of sample-attr.h, with the stack pointer and the address. */
+/* That of this program. */
+#if defined(__aarch64__)
+#define UNWIND_OWN UNWIND_ARM64
+#else
+#define UNWIND_OWN UNWIND_X86_64
+#endif
+
+/* The copy is borrowed from the sample, and may have no bytes. False: a program of 32 bits, a kernel thread, or a
+ * sample without the registers of sample-attr.h, with the stack pointer and the address. */
 bool unwind_sample(const struct record_sample *sample, enum unwind_machine machine, struct unwind_registers *ret,
 		   struct unwind_copy *ret_copy);

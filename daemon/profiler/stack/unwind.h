@@ -10,6 +10,7 @@
  * and takes the architecture at run time.
  */
 
+#include "profiler/archive/stack-end.h"
 #include "profiler/stack/frame-table.h"
 
 #define UNWIND_FRAMES_MAX 256
@@ -33,16 +34,6 @@ struct unwind_copy {
 	size_t size;
 };
 
-/* Where a stack ends. */
-enum unwind_end {
-	UNWIND_WHOLE,	       /* at the entry of the program or the thread */
-	UNWIND_CUT,	       /* the copy ends, or there are too many frames */
-	UNWIND_NO_TABLE,       /* in code without rules whose frame pointer leads nowhere */
-	UNWIND_LOST,	       /* a rule led nowhere */
-	UNWIND_FRAME_POINTERS, /* no copy was taken, or it had no room: the kernel's chain */
-	_UNWIND_END_MAX,
-};
-
 enum unwind_code {
 	UNWIND_RULE,	/* there is a rule */
 	UNWIND_NO_RULE, /* code without rules */
@@ -58,5 +49,5 @@ struct unwind_frame {
 };
 
 /* The frames, the innermost first; its address is the registers'. */
-enum unwind_end unwind(const struct unwind_registers *registers, const struct unwind_copy *copy, unwind_find find,
-		       void *userdata, struct unwind_frame frames[static UNWIND_FRAMES_MAX], size_t *ret_nr);
+enum stack_end unwind(const struct unwind_registers *registers, const struct unwind_copy *copy, unwind_find find,
+		      void *userdata, struct unwind_frame frames[static UNWIND_FRAMES_MAX], size_t *ret_nr);

@@ -11,7 +11,7 @@
 /* cpu-clock's samples have copies of stacks up to this rate, so that their rings stay small. */
 #define COPIED_RATE_MAX 99
 
-_Static_assert(CONFIG_MAX_STACK_BYTES == SAMPLED_STACK_MAX, "the config has the bounds of what is sampled");
+_Static_assert(CONFIG_MAX_STACK_BYTES <= SAMPLED_STACK_MAX, "the config has the bounds of what is sampled");
 
 /* --- texts */
 
@@ -221,6 +221,7 @@ int profile_settings_make(struct profiler_settings *ret, const struct config *co
 	_cleanup_(profiler_settings_release) struct profiler_settings settings = {
 		.memory = config->profiles_memory,
 		.capture_memory = config->capture_memory,
+		.tables = config->profiles_tables,
 	};
 	int r = make_events(&settings, config, env, closer, why);
 

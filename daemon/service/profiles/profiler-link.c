@@ -287,7 +287,11 @@ int profiler_link_send(struct profiler_link *link, enum profiler_message kind, u
 		return -ENOMEM;
 	r = channel_send(link->channel, kind, number, content->data, content->len, fd);
 	(void)sd_event_source_set_io_events(link->messages, channel_events(link->channel));
-	return r;
+	if (r != -EPIPE && r != -ECONNRESET)
+		return r;
+	/* It has ended, which the loop is about to notice. */
+	reason_set(&link->problem, 0, "%s", restarted);
+	return -EAGAIN;
 }
 
 void profiler_link_wait(struct profiler_link *link, uint64_t ns)

@@ -122,7 +122,7 @@ static void send_settings(struct profiles *profiles)
 	if (r == 0) {
 		profiles->generation = world_generation(profiles->world);
 		profiles->nr_settings++;
-		memory = profiles->settings.memory + profiles->settings.capture_memory;
+		memory = profiles->settings.memory + profiles->settings.capture_memory + profiles->settings.tables;
 		profiles->most_memory = memory > profiles->most_memory ? memory : profiles->most_memory;
 	}
 	note_sent(&profiles->no_settings_sent, "the settings", r, &why);
@@ -266,6 +266,11 @@ static void add_counters(struct profiler_stats *sum, const struct profiler_stats
 	sum->cpu_ns += stats->cpu_ns;
 	sum->answer_ns += stats->answer_ns;
 	sum->captures_dropped += stats->captures_dropped;
+	sum->stacks_frame_pointers += stats->stacks_frame_pointers;
+	sum->stacks_whole += stats->stacks_whole;
+	sum->stacks_cut += stats->stacks_cut;
+	sum->stacks_no_table += stats->stacks_no_table;
+	sum->stacks_lost += stats->stacks_lost;
 }
 
 /* Orders of which it has not told are passed over. */
@@ -712,6 +717,13 @@ void profiles_stats(const struct profiles *profiles, struct profile_stats *ret)
 		.captures = stats.captures,
 		.capture_bytes = stats.capture_bytes,
 		.captures_dropped = stats.captures_dropped,
+		.stacks_frame_pointers = stats.stacks_frame_pointers,
+		.stacks_whole = stats.stacks_whole,
+		.stacks_cut = stats.stacks_cut,
+		.stacks_no_table = stats.stacks_no_table,
+		.stacks_lost = stats.stacks_lost,
+		.table_bytes = stats.table_bytes,
+		.waiting_bytes = stats.waiting_bytes,
 	};
 }
 

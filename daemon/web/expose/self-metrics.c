@@ -60,6 +60,11 @@
 		.family = { "perfmond_connections_" #what, FAMILY_COUNTER, "", text },                                 \
 		.offset = offsetof(struct self_stats, web.what##_##member), .label = "reason", .value = #member,       \
 	}
+#define STACKS(end)                                                                                                    \
+	{                                                                                                              \
+		.family = { "perfmond_profile_stacks", FAMILY_COUNTER, "", "Stacks of samples by where they end." },   \
+		.offset = offsetof(struct self_stats, profile.stacks_##end), .label = "end", .value = #end,            \
+	}
 #define REFUSED(member) CONNECTIONS(refused, member, "Connections refused.")
 #define DROPPED(member) CONNECTIONS(dropped, member, "Connections cut off by the daemon.")
 
@@ -172,6 +177,13 @@ const struct self_metric self_metrics[] = {
 		"CPU time used to take samples and to name functions, without the kernel's at each sample."),
 	SECONDS(FAMILY_COUNTER, "profile_answer", profile.answer_ns,
 		"CPU time of the children that work out answers about profiles and save captures."),
+	STACKS(whole),
+	STACKS(cut),
+	STACKS(no_table),
+	STACKS(lost),
+	STACKS(frame_pointers),
+	BYTES("profile_table", profile.table_bytes, "Memory of tables for unwinding ([profiles] tables)."),
+	BYTES("profile_waiting", profile.waiting_bytes, "Memory of copies of stacks that wait for such a table."),
 	GAUGE("profile_processes", profile.processes, "Processes whose commands and mappings are known."),
 	GAUGE("captures_kept", profile.captures, "Captures in memory, also those that run."),
 	BYTES("captures", profile.capture_bytes,

@@ -149,7 +149,7 @@ static void test_tree(void **state)
 	check_node(profile, "all//a/x/+100/+150", 1, 1);
 	check_node(profile, "all//a/x/+100/+160", 1, 1);
 	assert_int_equal(profile->unnamed, 6 * PERIOD);
-	assert_int_equal(profile->shallow, 5 * PERIOD);
+	assert_int_equal(profile->ends[STACK_FRAME_POINTERS], 6 * PERIOD);
 	profile_free(profile);
 
 	name_all(archive);

@@ -78,6 +78,7 @@ static void test_defaults(_unused_ void **state)
 	assert_int_equal(config->profiles_memory, 8 * 1024 * 1024);
 	assert_int_equal(config->capture_memory, 8 * 1024 * 1024);
 	assert_int_equal(config->profiles_stack_bytes, 32 * 1024);
+	assert_int_equal(config->profiles_tables, 32 * 1024 * 1024);
 	expect_list(&config->profiles_include, "**");
 	expect_list(&config->profiles_exclude, "");
 	assert_int_equal(config->nr_groups, 3);

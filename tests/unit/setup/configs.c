@@ -111,6 +111,7 @@ void expect_same(const struct config *a, const struct config *b)
 	assert_int_equal(a->profiles_memory, b->profiles_memory);
 	assert_int_equal(a->capture_memory, b->capture_memory);
 	assert_int_equal(a->profiles_stack_bytes, b->profiles_stack_bytes);
+	assert_int_equal(a->profiles_tables, b->profiles_tables);
 	expect_same_list(&a->profiles_include, &b->profiles_include);
 	expect_same_list(&a->profiles_exclude, &b->profiles_exclude);
 	assert_int_equal(a->nr_profiles, b->nr_profiles);

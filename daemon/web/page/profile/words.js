@@ -95,6 +95,17 @@ function filesText(files) {
 	return names.length ? ` (${names.slice(0, 3).join(", ")}${names.length > 3 ? ", …" : ""})` : "";
 }
 
+/* [short, long] of stacks that may lack callers. */
+const stackEnds = {
+	cut: ["are cut", "the stack is deeper than the part of it that is copied ([profiles] stack_bytes), and the " +
+		"outermost callers are missing"],
+	no_table: ["end in code without a table", "the stack leads through code that has no table for unwinding, and " +
+		"the callers above it are missing"],
+	lost: ["lost their way", "the way to a caller was wrong, and the callers above it are missing"],
+	frame_pointers: ["by frame pointers", "the stack was not copied: where programs and libraries are built " +
+		"without frame pointers, the innermost function is right, and its callers are missing or wrong"],
+};
+
 /* [short, long] of each thing that the reader should know of an answer. */
 function notesOf(tree) {
 	const { answer } = tree, { asked } = profile, notes = [], whole = answer.total || 1;
@@ -104,11 +115,12 @@ function notesOf(tree) {
 		notes.push([`${percent(answer.unnamed_ratio)} without a name`, ...missingBy(tree).map(([reason, it]) =>
 			`${percent(it.weight / whole)} without a name, ${plural(it.samples, "sample")}: ${reason}` +
 			filesText(it.files))]);
-	if (answer.shallow_ratio >= 0.005)
-		notes.push([`${percent(answer.shallow_ratio)} may lack callers`,
-			`${percent(answer.shallow_ratio)} of samples have a stack of two functions or fewer: where ` +
-			"programs and libraries are built without frame pointers, the innermost function is right, " +
-			"and its callers are missing"]);
+	for (const [end, [short, long]] of Object.entries(stackEnds)) {
+		const share = answer.stack_ends[end];
+
+		if (share >= 0.005)
+			notes.push([`${percent(share)} ${short}`, `${percent(share)} of samples: ${long}`]);
+	}
 	if (answer.gap_seconds > 0)
 		notes.push([`${seconds(answer.gap_seconds)} not sampled`,
 			`${seconds(answer.gap_seconds)} of the stretch were not sampled, since events were opened ` +

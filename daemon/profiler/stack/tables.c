@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/stack/tables.h"
+
+#include "base/util/clock.h"
+#include "base/util/hash.h"
+#include "profiler/stack/table-maker.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/queue.h>
+
+/* After so long a file without a table is tried again. */
+#define ABSENT_NS (60 * (uint64_t)NS_PER_S)
+
+/* A file, by its key; the vdso, which has none, by the empty one. */
+struct file {
+	struct module *module; /* a reference */
+	enum frame_tables_state state;
+	struct frame_table *table; /* if it is ready */
+	uint64_t absent_at;	   /* CLOCK_MONOTONIC ns */
+	UT_hash_handle hh;
+	TAILQ_ENTRY(file) in_list;
+};
+TAILQ_HEAD(file_list, file);
+
+struct frame_tables {
+	struct table_maker *maker;
+	struct file *files;	 /* by key */
+	struct file_list known;	 /* not asked; the one used last is the last */
+	struct file_list asked;	 /* the oldest question first */
+	struct file *being_made; /* of those asked, or NULL */
+	size_t limit;
+	struct frame_tables_stats stats;
+};
+
+int frame_tables_new(struct frame_tables **ret, const char *procfs)
+{
+	_cleanup_(frame_tables_freep) struct frame_tables *tables = calloc(1, sizeof(*tables));
+	int r;
+
+	if (!tables)
+		return -ENOMEM;
+	TAILQ_INIT(&tables->known);
+	TAILQ_INIT(&tables->asked);
+	r = table_maker_new(&tables->maker, procfs);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(tables);
+	return 0;
+}
+
+static void file_free(struct frame_tables *tables, struct file *file)
+{
+	TAILQ_REMOVE(file->state == FRAME_TABLES_ASKED ? &tables->asked : &tables->known, file, in_list);
+	HASH_DEL(tables->files, file);
+	if (file->table) {
+		tables->stats.bytes -= file->table->bytes;
+		tables->stats.files--;
+	}
+	frame_table_free(file->table);
+	module_unref(file->module);
+	free(file);
+}
+
+struct frame_tables *frame_tables_free(struct frame_tables *tables)
+{
+	struct file *file, *next;
+
+	if (!tables)
+		return NULL;
+	HASH_ITER(hh, tables->files, file, next)
+		file_free(tables, file);
+	table_maker_free(tables->maker);
+	free(tables);
+	return NULL;
+}
+
+/* Those that were not used for the longest time go. */
+static void keep_bounds(struct frame_tables *tables)
+{
+	struct file *file, *next;
+
+	for (file = TAILQ_FIRST(&tables->known); file; file = next) {
+		bool too_many = HASH_COUNT(tables->files) > FRAME_TABLES_MAX;
+
+		next = TAILQ_NEXT(file, in_list);
+		if (!too_many && tables->stats.bytes <= tables->limit)
+			return;
+		if (!too_many && !file->table)
+			continue;
+		tables->stats.dropped += file->table ? 1 : 0;
+		file_free(tables, file);
+	}
+}
+
+void frame_tables_set_limit(struct frame_tables *tables, size_t limit)
+{
+	tables->limit = limit;
+	keep_bounds(tables);
+}
+
+/* NULL: no memory. */
+static struct file *add_file(struct frame_tables *tables, const struct module *module)
+{
+	struct file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	file->module = module_new(&module->key, module->path);
+	if (file->module)
+		HASH_ADD_KEYPTR(hh, tables->files, &file->module->key, sizeof(file->module->key), file);
+	if (!file->module || !file->hh.tbl) {
+		module_unref(file->module);
+		free(file);
+		return NULL;
+	}
+	file->state = FRAME_TABLES_ASKED;
+	TAILQ_INSERT_TAIL(&tables->asked, file, in_list);
+	return file;
+}
+
+static void ask_again(struct frame_tables *tables, struct file *file)
+{
+	TAILQ_REMOVE(&tables->known, file, in_list);
+	file->state = FRAME_TABLES_ASKED;
+	TAILQ_INSERT_TAIL(&tables->asked, file, in_list);
+}
+
+enum frame_tables_state frame_tables_find(struct frame_tables *tables, const struct module *module,
+					  const struct frame_table **ret)
+{
+	struct file *file;
+
+	HASH_FIND(hh, tables->files, &module->key, sizeof(module->key), file);
+	if (!file && HASH_COUNT(tables->files) >= FRAME_TABLES_MAX && TAILQ_EMPTY(&tables->known))
+		return FRAME_TABLES_ABSENT;
+	if (!file)
+		return add_file(tables, module) ? FRAME_TABLES_ASKED : FRAME_TABLES_ABSENT;
+	if (file->state == FRAME_TABLES_ABSENT && clock_monotonic_ns() > file->absent_at + ABSENT_NS)
+		ask_again(tables, file);
+	if (file->state == FRAME_TABLES_READY) {
+		TAILQ_REMOVE(&tables->known, file, in_list);
+		TAILQ_INSERT_TAIL(&tables->known, file, in_list);
+		*ret = file->table;
+	}
+	return file->state;
+}
+
+int frame_tables_fd(const struct frame_tables *tables)
+{
+	return table_maker_fd(tables->maker);
+}
+
+/* table: NULL: there is none. */
+static void settle(struct frame_tables *tables, struct file *file, struct frame_table *table)
+{
+	TAILQ_REMOVE(&tables->asked, file, in_list);
+	TAILQ_INSERT_TAIL(&tables->known, file, in_list);
+	file->table = table;
+	if (table) {
+		file->state = FRAME_TABLES_READY;
+		tables->stats.bytes += table->bytes;
+		tables->stats.files++;
+		tables->stats.made++;
+	} else {
+		file->state = FRAME_TABLES_ABSENT;
+		file->absent_at = clock_monotonic_ns();
+		tables->stats.absent++;
+	}
+	keep_bounds(tables);
+}
+
+static bool take_made(struct frame_tables *tables)
+{
+	struct frame_table *table = NULL;
+
+	if (!tables->being_made || !table_maker_finish(tables->maker))
+		return false;
+	(void)table_maker_take(tables->maker, &table, tables->limit);
+	settle(tables, tables->being_made, table);
+	tables->being_made = NULL;
+	return true;
+}
+
+bool frame_tables_turn(struct frame_tables *tables, const struct processes *processes)
+{
+	bool changed = take_made(tables);
+	struct file *next;
+
+	while (!tables->being_made && (next = TAILQ_FIRST(&tables->asked))) {
+		const struct module *module = next->module;
+
+		if (table_maker_start(tables->maker, module->path, &module->key,
+				      processes_user_of(processes, &module->key, module->path)) == 0)
+			tables->being_made = next;
+		else
+			settle(tables, next, NULL);
+		changed |= !tables->being_made;
+	}
+	return changed;
+}
+
+struct frame_tables_stats frame_tables_stats(const struct frame_tables *tables)
+{
+	struct frame_tables_stats stats = tables->stats;
+
+	stats.cpu_ns = table_maker_cpu_ns(tables->maker);
+	return stats;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The frame tables of files that samples are in. A table is made when it is first asked for (table-maker.h), one after
+ * the other, and kept in a bound of memory: the one that was not used for the longest time goes, and is made again when
+ * it is needed. Why a file has none is kept too, for a minute.
+ */
+
+#include "base/elf/module.h"
+#include "profiler/process/processes.h"
+#include "profiler/stack/frame-table.h"
+
+/* Files whose table, or whose lack of one, is known. */
+#define FRAME_TABLES_MAX 4096
+
+struct frame_tables;
+
+enum frame_tables_state {
+	FRAME_TABLES_READY,
+	FRAME_TABLES_ABSENT, /* the file has none, or none can be made of it */
+	FRAME_TABLES_ASKED,  /* it is being made, or will be */
+};
+
+struct frame_tables_stats {
+	size_t bytes, files;   /* now, with a table */
+	uint64_t made, absent; /* ever; absent: tries in vain */
+	uint64_t dropped;      /* tables that went for want of memory */
+	uint64_t cpu_ns;       /* of the makers that have ended */
+};
+
+/* procfs: "/proc" but in tests. -ENOMEM, or the error of epoll_create(2). */
+int frame_tables_new(struct frame_tables **ret, const char *procfs);
+struct frame_tables *frame_tables_free(struct frame_tables *tables);
+DEFINE_CLEANUP(struct frame_tables *, frame_tables_free)
+
+/* Bytes of all tables; 0 at first. */
+void frame_tables_set_limit(struct frame_tables *tables, size_t limit);
+
+/* The table of a file, until the next turn. */
+enum frame_tables_state frame_tables_find(struct frame_tables *tables, const struct module *module,
+					  const struct frame_table **ret);
+
+/* Readable when a maker has ended. It stays the tables'. */
+int frame_tables_fd(const struct frame_tables *tables);
+
+/* Takes a table that was made, and has the next one made. True: a table that was asked for is ready or absent now. */
+bool frame_tables_turn(struct frame_tables *tables, const struct processes *processes);
+
+struct frame_tables_stats frame_tables_stats(const struct frame_tables *tables);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/stack/unwind.h"
+
+#include <string.h>
+
+/* Bit 55 tells the kernel's half from the processes'; a signature is in the bits above 48 (Arm ARM, "Pointer
+ * authentication"). */
+#define ARM64_ADDRESS_BITS 48
+
+/* What differs by architecture, in DWARF's numbers. */
+struct machine {
+	uint8_t stack, frame, back; /* registers: the stack pointer, the frame pointer, the return address */
+	bool may_stand;		    /* a function that calls none may have nothing on the stack */
+	bool is_signed;
+};
+
+static const struct machine machines[] = {
+	[UNWIND_X86_64] = { .stack = 7, .frame = 6, .back = 16 },
+	[UNWIND_ARM64] = { .stack = 31, .frame = 29, .back = 30, .may_stand = true, .is_signed = true },
+};
+
+struct walk {
+	const struct machine *machine;
+	const struct unwind_copy *copy;
+	struct unwind_registers now;
+	bool is_return;
+};
+
+/* A step: its caller is known, or the end. */
+enum step {
+	STEP_ON,
+	STEP_WHOLE,
+	STEP_CUT,
+	STEP_LOST,
+};
+
+static bool is_known(const struct unwind_registers *registers, unsigned number)
+{
+	return registers->known >> number & 1;
+}
+
+static void set_register(struct unwind_registers *registers, unsigned number, uint64_t value)
+{
+	registers->values[number] = value;
+	registers->known |= UINT64_C(1) << number;
+}
+
+static void forget_register(struct unwind_registers *registers, unsigned number)
+{
+	registers->known &= ~(UINT64_C(1) << number);
+}
+
+/* A word of the copy. */
+static enum step read_word(const struct unwind_copy *copy, uint64_t address, uint64_t *ret)
+{
+	if (address < copy->start)
+		return STEP_LOST;
+	if (copy->size < sizeof(*ret) || address - copy->start > copy->size - sizeof(*ret))
+		return STEP_CUT;
+	memcpy(ret, copy->bytes + (address - copy->start), sizeof(*ret));
+	return STEP_ON;
+}
+
+/* --- by a rule */
+
+static enum step find_cfa(const struct walk *walk, const struct frame_rule *rule, uint64_t *ret)
+{
+	const struct unwind_registers *now = &walk->now;
+	unsigned reg = rule->kind == FRAME_PLT ? walk->machine->stack : rule->reg;
+	uint64_t value = now->values[reg];
+	enum step step;
+
+	if (!is_known(now, reg))
+		return STEP_LOST;
+	if (rule->kind == FRAME_PLT) {
+		*ret = value + 8 + ((int64_t)(now->address & 15) >= rule->offset ? 8 : 0);
+		return STEP_ON;
+	}
+	value += (uint64_t)(int64_t)rule->offset;
+	if (rule->kind == FRAME_CFA_LOADED && (step = read_word(walk->copy, value, &value)) != STEP_ON)
+		return step;
+	*ret = value + (uint64_t)(int64_t)rule->added;
+	return STEP_ON;
+}
+
+static enum step restore_register(const struct walk *walk, const struct frame_rule *rule, uint64_t cfa, unsigned number,
+				  struct unwind_registers *caller)
+{
+	bool from_base = rule->from_base >> number & 1;
+	uint64_t base = from_base ? walk->now.values[rule->base] : cfa, value;
+	int16_t saved = rule->saved[number];
+	enum step step = STEP_LOST;
+
+	if (saved == FRAME_SAME)
+		return STEP_ON;
+	if (saved == FRAME_UNDEFINED) {
+		forget_register(caller, number);
+		return STEP_LOST;
+	}
+	if (saved < FRAME_SAVED_MIN) {
+		unsigned other = (unsigned)(saved - FRAME_REGISTER_0);
+
+		value = walk->now.values[other];
+		step = is_known(&walk->now, other) ? STEP_ON : STEP_LOST;
+	} else if (!from_base || is_known(&walk->now, rule->base)) {
+		step = read_word(walk->copy, base + (uint64_t)(saved * INT64_C(8)), &value);
+	}
+	if (step == STEP_ON)
+		set_register(caller, number, value);
+	else
+		forget_register(caller, number);
+	return step;
+}
+
+/* Where the caller goes on. A caller at 0 is none. */
+static enum step go_to(struct walk *walk, const struct unwind_registers *caller, uint64_t address, bool is_return)
+{
+	const struct machine *machine = walk->machine;
+
+	if (machine->is_signed && !(address >> 55 & 1))
+		address &= (UINT64_C(1) << ARM64_ADDRESS_BITS) - 1;
+	if (!address)
+		return STEP_WHOLE;
+	walk->now = *caller;
+	walk->now.address = address;
+	walk->is_return = is_return;
+	return STEP_ON;
+}
+
+/* The stack pointer of the caller has to be higher. After a signal it may be on another stack. */
+static bool moves_up(const struct walk *walk, uint64_t stack, bool is_signal)
+{
+	uint64_t before = walk->now.values[walk->machine->stack];
+
+	if (!is_known(&walk->now, walk->machine->stack) || stack % 8)
+		return false;
+	return stack > before || is_signal || (stack == before && walk->machine->may_stand && !walk->is_return);
+}
+
+static enum step step_by_rule(struct walk *walk, const struct frame_rule *rule)
+{
+	const struct machine *machine = walk->machine;
+	struct unwind_registers caller = walk->now;
+	bool is_signal = rule->flags & FRAME_SIGNAL;
+	enum step step;
+	uint64_t cfa;
+
+	if (rule->kind == FRAME_OUTERMOST)
+		return STEP_WHOLE;
+	step = find_cfa(walk, rule, &cfa);
+	if (step != STEP_ON)
+		return step;
+	if (!moves_up(walk, cfa, is_signal))
+		return STEP_LOST;
+	for (unsigned i = 0; i < FRAME_REGISTERS; i++) {
+		enum step restored = restore_register(walk, rule, cfa, i, &caller);
+
+		if (i == machine->back)
+			step = restored;
+	}
+	if (step == STEP_ON && !is_known(&caller, machine->back))
+		step = STEP_LOST;
+	if (step != STEP_ON)
+		return step;
+	if (rule->saved[machine->stack] == FRAME_SAME)
+		set_register(&caller, machine->stack, cfa);
+	return go_to(walk, &caller, caller.values[machine->back], !is_signal);
+}
+
+/* --- by the frame pointer */
+
+/* It points to the caller's frame pointer, and the return address follows. Other registers are not known then. */
+static enum step step_by_frame_pointer(struct walk *walk)
+{
+	const struct machine *machine = walk->machine;
+	uint64_t stack = walk->now.values[machine->stack], at = walk->now.values[machine->frame], next, back;
+	struct unwind_registers caller = { .machine = walk->now.machine };
+	enum step step;
+
+	if (!is_known(&walk->now, machine->stack) || !is_known(&walk->now, machine->frame) || at < stack || at % 8)
+		return STEP_LOST;
+	step = read_word(walk->copy, at, &next);
+	if (step == STEP_ON)
+		step = read_word(walk->copy, at + 8, &back);
+	if (step != STEP_ON)
+		return step;
+	set_register(&caller, machine->stack, at + 16);
+	set_register(&caller, machine->frame, next);
+	return go_to(walk, &caller, back, true);
+}
+
+/* --- all of it */
+
+static enum unwind_code look_up(const struct walk *walk, unwind_find find, void *userdata,
+				const struct frame_rule **ret)
+{
+	return find(userdata, walk->now.address - (walk->is_return ? 1 : 0), ret);
+}
+
+enum stack_end unwind(const struct unwind_registers *registers, const struct unwind_copy *copy, unwind_find find,
+		      void *userdata, struct unwind_frame frames[static UNWIND_FRAMES_MAX], size_t *ret_nr)
+{
+	struct walk walk = { .machine = &machines[registers->machine], .copy = copy, .now = *registers };
+	bool by_rule = true; /* the last step, so that its address is believed */
+
+	for (*ret_nr = 0; *ret_nr < UNWIND_FRAMES_MAX;) {
+		const struct frame_rule *rule = NULL;
+		enum unwind_code code = look_up(&walk, find, userdata, &rule);
+		enum step step;
+
+		if (code == UNWIND_NO_CODE && *ret_nr)
+			return by_rule ? STACK_LOST : STACK_NO_TABLE;
+		frames[(*ret_nr)++] = (struct unwind_frame){ walk.now.address, walk.is_return };
+		if (code == UNWIND_NO_CODE)
+			return STACK_LOST;
+		by_rule = code == UNWIND_RULE;
+		step = by_rule ? step_by_rule(&walk, rule) : step_by_frame_pointer(&walk);
+		if (step == STEP_WHOLE)
+			return STACK_WHOLE;
+		if (step == STEP_CUT)
+			return STACK_CUT;
+		if (step == STEP_LOST)
+			return by_rule ? STACK_LOST : STACK_NO_TABLE;
+	}
+	return STACK_CUT;
+}

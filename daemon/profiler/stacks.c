@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/stacks.h"
+
+#include "base/util/clock.h"
+
+#include <errno.h>
+
+int stacks_init(struct stacks *stacks, const char *procfs)
+{
+	int r;
+
+	*stacks = (struct stacks){};
+	r = waiting_init(&stacks->waiting);
+	if (r == 0)
+		r = frame_tables_new(&stacks->tables, procfs);
+	return r;
+}
+
+void stacks_release(struct stacks *stacks)
+{
+	waiting_release(&stacks->waiting);
+	stacks->tables = frame_tables_free(stacks->tables);
+}
+
+/* -EAGAIN: it has to wait. */
+static int add(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel,
+	       const struct archive_sample *sample, const struct stack_source *source, bool may_wait)
+{
+	struct archive_place places[ARCHIVE_DEPTH_MAX];
+	struct archive_sample whole = *sample;
+	int r = places_of_stack(places, &whole.nr, &whole.end, source, stacks->tables, kernel, may_wait);
+
+	if (r < 0)
+		return r;
+	stacks->ended[whole.end]++;
+	whole.places = places;
+	(void)archive_add(archive, &whole);
+	return 0;
+}
+
+void stacks_add(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel,
+		const struct archive_sample *sample, const struct stack_source *source)
+{
+	struct stack_source plain = *source;
+	struct waiting_sample waiting = {
+		.time = sample->time,
+		.weight = sample->weight,
+		.event = (char *)sample->event,
+		.cgroup = (char *)sample->cgroup,
+		.command = (char *)sample->command,
+		.mappings = (struct mappings *)source->mappings,
+		.chain = source->chain,
+	};
+
+	if (add(stacks, archive, kernel, sample, source, true) == 0)
+		return;
+	waiting.registers = *source->registers;
+	waiting.copy = *source->copy;
+	if (waiting_put(&stacks->waiting, &waiting) == 0)
+		return;
+	plain.registers = NULL;
+	(void)add(stacks, archive, kernel, sample, &plain, false);
+}
+
+static struct archive_sample sample_of(const struct waiting_sample *waiting)
+{
+	return (struct archive_sample){
+		.time = waiting->time,
+		.event = waiting->event,
+		.cgroup = waiting->cgroup,
+		.command = waiting->command,
+		.weight = waiting->weight,
+	};
+}
+
+static struct stack_source source_of(const struct waiting_sample *waiting)
+{
+	return (struct stack_source){
+		.chain = waiting->chain,
+		.mappings = waiting->mappings,
+		.unmapped = NAMING_NO_MAPPING,
+		.registers = &waiting->registers,
+		.copy = &waiting->copy,
+	};
+}
+
+/* all: tables have come. Else only those that have waited for too long are looked at. */
+static void add_due(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel, bool all)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct waiting_sample *waiting = TAILQ_FIRST(&stacks->waiting.samples), *next;
+
+	for (; waiting; waiting = next) {
+		const struct archive_sample sample = sample_of(waiting);
+		const struct stack_source source = source_of(waiting);
+		bool is_due = now > waiting->time + STACKS_WAIT_NS;
+
+		next = TAILQ_NEXT(waiting, in_all);
+		if (!all && !is_due)
+			return;
+		if (add(stacks, archive, kernel, &sample, &source, !is_due) == 0)
+			waiting_remove(&stacks->waiting, waiting);
+	}
+}
+
+void stacks_turn(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel,
+		 const struct processes *processes)
+{
+	add_due(stacks, archive, kernel, frame_tables_turn(stacks->tables, processes));
+}
+
+void stacks_add_waiting(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel)
+{
+	struct waiting_sample *waiting;
+
+	TAILQ_FOREACH(waiting, &stacks->waiting.samples, in_all) {
+		const struct archive_sample sample = sample_of(waiting);
+		struct stack_source source = source_of(waiting);
+
+		source.registers = NULL;
+		(void)add(stacks, archive, kernel, &sample, &source, false);
+	}
+}
+
+void stacks_forget_waiting(struct stacks *stacks)
+{
+	while (!TAILQ_EMPTY(&stacks->waiting.samples))
+		waiting_remove(&stacks->waiting, TAILQ_FIRST(&stacks->waiting.samples));
+}
+
+void stacks_add_stats(const struct stacks *stacks, struct profiler_stats *stats)
+{
+	const struct frame_tables_stats tables = frame_tables_stats(stacks->tables);
+
+	stats->stacks_frame_pointers = stacks->ended[STACK_FRAME_POINTERS];
+	stats->stacks_whole = stacks->ended[STACK_WHOLE];
+	stats->stacks_cut = stacks->ended[STACK_CUT];
+	stats->stacks_no_table = stacks->ended[STACK_NO_TABLE];
+	stats->stacks_lost = stacks->ended[STACK_LOST];
+	stats->table_bytes = tables.bytes;
+	stats->waiting_bytes = stacks->waiting.bytes;
+	stats->cpu_ns += tables.cpu_ns;
+}

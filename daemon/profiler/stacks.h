@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Puts samples into the archive, with their stacks as places in files. A sample with a copy of its stack waits for at
+ * most STACKS_WAIT_NS for the tables that it needs; after that, or without room, its stack is that of the frame
+ * pointers.
+ */
+
+#include "profiler/archive/archive.h"
+#include "profiler/protocol.h"
+#include "profiler/stack/places.h"
+#include "profiler/stack/waiting.h"
+
+#define STACKS_WAIT_NS (10 * (uint64_t)NS_PER_S)
+
+struct stacks {
+	struct frame_tables *tables;
+	struct waiting waiting;
+	uint64_t ended[_STACK_END_MAX]; /* stacks, by how they end */
+};
+
+/* -ENOMEM, or the error of epoll_create(2). */
+int stacks_init(struct stacks *stacks, const char *procfs);
+/* Samples that wait are gone. Their processes' mappings have to be there still. */
+void stacks_release(struct stacks *stacks);
+
+/* A sample, whose places it fills in. */
+void stacks_add(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel,
+		const struct archive_sample *sample, const struct stack_source *source);
+
+/* Has tables made, and adds samples that need not wait any more. */
+void stacks_turn(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel,
+		 const struct processes *processes);
+
+/* Adds all that wait by their frame pointers, and leaves them waiting: for a child, which has no copies. */
+void stacks_add_waiting(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel);
+
+/* The archive will be another, and those that wait are not for it. */
+void stacks_forget_waiting(struct stacks *stacks);
+
+/* Adds to the statistics. */
+void stacks_add_stats(const struct stacks *stacks, struct profiler_stats *stats);
