@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <systemd/sd-event.h>
 
 /* In µs: the rings are read so often, and … */
@@ -487,6 +488,7 @@ static void stop(struct process *process)
 {
 	if (process->profiler) {
 		take_samples(process);
+		profiler_end_waiting(process->profiler);
 		send_state(process); /* until when there are samples */
 		capturer_finish(process->capturer);
 		capture_saver_leave(process->saver);
@@ -585,6 +587,8 @@ int profiler_main(int socket)
 	(void)prctl(PR_SET_NAME, "perfmond-sample");
 	/* An exec with file capabilities has cleared what the keeper has set (prctl(2)). */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* Its memory has what stands on the stacks of others. */
+	(void)setrlimit(RLIMIT_CORE, &(struct rlimit){});
 	/* A ring needs a file on each CPU. */
 	privilege_read(&privilege, "/proc");
 	(void)privilege_raise_fd_limit(&privilege);

@@ -3,6 +3,7 @@
 #include "profiler/namer.h"
 
 #include "base/util/clock.h"
+#include "profiler/naming/cpu-budget.h"
 #include "profiler/naming/resolver.h"
 
 #include <errno.h>
@@ -16,8 +17,7 @@ struct namer {
 	struct resolver *resolver;
 	struct archive_request request; /* the resolver's work; one that is not busy could not begin, and tries again */
 	uint64_t offsets[RESOLVER_PLACES];
-	int64_t left_ns;   /* CPU time that may still be taken */
-	uint64_t credited; /* CLOCK_MONOTONIC ns: when it was last given more */
+	struct cpu_budget budget;
 };
 
 int namer_new(struct namer **ret, const char *procfs)
@@ -31,8 +31,7 @@ int namer_new(struct namer **ret, const char *procfs)
 	r = resolver_new(&namer->resolver, &roots);
 	if (r < 0)
 		return r;
-	namer->left_ns = NAMING_BURST_NS;
-	namer->credited = clock_monotonic_ns();
+	namer->budget = (struct cpu_budget){ .burst_ns = NAMING_BURST_NS, .share = NAMING_SHARE };
 	*ret = steal_ptr(namer);
 	return 0;
 }
@@ -58,14 +57,6 @@ void namer_forget(struct namer *namer)
 uint64_t namer_cpu_ns(const struct namer *namer)
 {
 	return resolver_cpu_ns(namer->resolver);
-}
-
-static void credit_naming(struct namer *namer, uint64_t now)
-{
-	namer->left_ns += (int64_t)((now - namer->credited) / NAMING_SHARE);
-	namer->credited = now;
-	if (namer->left_ns > NAMING_BURST_NS)
-		namer->left_ns = NAMING_BURST_NS;
 }
 
 static void take_answers(struct namer *namer, struct archive *archive)
@@ -131,17 +122,16 @@ static void ask_next(struct namer *namer, struct archive *archive, const struct 
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,
 		struct kernel_functions *kernel)
 {
-	uint64_t before = resolver_cpu_ns(namer->resolver), now = clock_monotonic_ns(), begun;
+	uint64_t before = resolver_cpu_ns(namer->resolver), begun;
 
-	credit_naming(namer, now);
 	if (resolver_finish(namer->resolver)) {
-		namer->left_ns -= (int64_t)(resolver_cpu_ns(namer->resolver) - before);
+		cpu_budget_take(&namer->budget, resolver_cpu_ns(namer->resolver) - before);
 		take_answers(namer, archive);
 	}
-	if (resolver_is_busy(namer->resolver) || namer->left_ns <= 0)
+	if (resolver_is_busy(namer->resolver) || !cpu_budget_has_some(&namer->budget, clock_monotonic_ns()))
 		return;
 	/* To make a child takes time, too: the more, the more memory this process has. */
 	begun = clock_thread_ns();
 	ask_next(namer, archive, processes, kernel);
-	namer->left_ns -= (int64_t)(clock_thread_ns() - begun);
+	cpu_budget_take(&namer->budget, clock_thread_ns() - begun);
 }

@@ -20,6 +20,7 @@
 #include "profiler/process/processes.h"
 #include "profiler/sample/sample-attr.h"
 #include "profiler/sample/sampler.h"
+#include "profiler/stack/frame-rules.h"
 #include "profiler/stack/unwind-sample.h"
 #include "profiler/stacks.h"
 
@@ -40,8 +41,8 @@
 /* For so long after it a pause is told. */
 #define PAUSED_NS (60 * (uint64_t)NS_PER_S)
 
-#define CGROUP_UNKNOWN "(unknown)"
-#define COMMAND_UNKNOWN "(unknown)"
+/* A cgroup or a command. */
+#define UNKNOWN "(unknown)"
 
 struct profiler {
 	struct profiler_settings settings;
@@ -362,6 +363,7 @@ static int copy_events(struct profiler *profiler)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr; i++) {
 		profiler->events[i] = profiler->settings.events[i];
+		profiler->events[i].stack_bytes *= frame_rules_are_built_in() ? 1 : 0;
 		profiler->names[i] = profiler->events[i].name;
 	}
 	return 0;
@@ -420,7 +422,12 @@ void profiler_add_waiting(struct profiler *profiler)
 	stacks_add_waiting(&profiler->stacks, profiler->archive, &profiler->kernel);
 }
 
-int profiler_save(struct profiler *profiler, size_t max, uint64_t deadline, struct buf *out, struct reason *why)
+void profiler_end_waiting(struct profiler *profiler)
+{
+	stacks_end_waiting(&profiler->stacks, profiler->archive, &profiler->kernel);
+}
+
+int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline, struct buf *out, struct reason *why)
 {
 	_cleanup_(origin_release) struct origin origin = {};
 	const struct sampler_stats stats = profiler->sampler ? sampler_stats(profiler->sampler) :
@@ -440,8 +447,6 @@ int profiler_save(struct profiler *profiler, size_t max, uint64_t deadline, stru
 
 	if (!profiler->since)
 		return -ENODATA;
-	profiler_add_waiting(profiler);
-	stacks_forget_waiting(&profiler->stacks);
 	for (size_t i = 0; i < past.nr_gaps; i++)
 		past.gaps[i] = profiler->gaps[(profiler->nr_gaps - past.nr_gaps + i) % ARCHIVE_GAPS_MAX];
 	r = origin_make(&origin, &profiler->settings);
@@ -522,11 +527,11 @@ int profiler_fd(const struct profiler *profiler)
 static void take_sample(struct profiler *profiler, const char *event, const struct record *record)
 {
 	const struct process *process = processes_find(profiler->processes, record->id.pid);
-	struct cgroup_name cgroup = { .path = CGROUP_UNKNOWN };
+	struct cgroup_name cgroup = { .path = UNKNOWN };
 	struct archive_sample sample = {
 		.time = record->id.time,
 		.event = event,
-		.command = process && process->comm[0] ? process->comm : COMMAND_UNKNOWN,
+		.command = process && process->comm[0] ? process->comm : UNKNOWN,
 		.weight = record->sample.period,
 	};
 	struct unwind_registers registers;
@@ -535,11 +540,11 @@ static void take_sample(struct profiler *profiler, const char *event, const stru
 
 	/* One that is not known may be one of those that nobody is to see. */
 	if (!cgroup_names_find(profiler->cgroups, &profiler->filter, record->sample.cgroup, &cgroup))
-		cgroup.hidden = !cgroup_filter_admits(&profiler->filter, CGROUP_UNKNOWN) ||
-				profiler->filter.nr_exclude > 0;
+		cgroup.hidden = !cgroup_filter_admits(&profiler->filter, UNKNOWN) || profiler->filter.nr_exclude > 0;
 	sample.cgroup = cgroup.path;
 	if (cgroup.hidden) {
 		sample.cgroup = sample.command = ARCHIVE_HIDDEN;
+		sample.end = STACK_WHOLE; /* no caller is to be seen */
 		(void)archive_add(profiler->archive, &sample);
 		return;
 	}
@@ -752,7 +757,7 @@ const struct archive *profiler_archive(const struct profiler *profiler)
 
 uint64_t profiler_drained(const struct profiler *profiler)
 {
-	return profiler->drained;
+	return stacks_drained(&profiler->stacks, profiler->drained);
 }
 
 bool profiler_admits(const struct profiler *profiler, const char *label)

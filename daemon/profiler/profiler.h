@@ -33,7 +33,7 @@ void profiler_keep_processes(struct profiler *profiler, const int files[static P
  * daemon before its profiler_use() with those settings, which become the gap's end. -ENODATA: there are none to be
  * kept; with the sentence in why: errors as of archive_write() and archive_read(), whose bounds are the same.
  */
-int profiler_save(struct profiler *profiler, size_t max, uint64_t deadline, struct buf *out, struct reason *why);
+int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline, struct buf *out, struct reason *why);
 int profiler_take_up(struct profiler *profiler, const struct profiler_settings *settings, const void *bytes, size_t len,
 		     struct reason *why);
 
@@ -72,6 +72,9 @@ void profiler_end_cgroups(struct profiler *profiler, bool is_new_tree);
 
 /* Adds samples that wait for tables, by their frame pointers: in a child that answers, which has no copies. */
 void profiler_add_waiting(struct profiler *profiler);
+
+/* The same in this process, before it ends: no sample waits any more. */
+void profiler_end_waiting(struct profiler *profiler);
 
 /* Answers the question about the event of that name, which query->event need not be, and fills in what its numbers are.
  * The stretch ends where the archive has all samples, if it was to end later and is not to be told in slots.

@@ -57,8 +57,10 @@ void stacks_add(struct stacks *stacks, struct archive *archive, struct kernel_fu
 		return;
 	waiting.registers = *source->registers;
 	waiting.copy = *source->copy;
-	if (waiting_put(&stacks->waiting, &waiting) == 0)
+	if (waiting_put(&stacks->waiting, &waiting) == 0) {
+		stack_ask_tables(source, stacks->tables);
 		return;
+	}
 	plain.registers = NULL;
 	(void)add(stacks, archive, kernel, sample, &plain, false);
 }
@@ -127,6 +129,19 @@ void stacks_forget_waiting(struct stacks *stacks)
 {
 	while (!TAILQ_EMPTY(&stacks->waiting.samples))
 		waiting_remove(&stacks->waiting, TAILQ_FIRST(&stacks->waiting.samples));
+}
+
+void stacks_end_waiting(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel)
+{
+	stacks_add_waiting(stacks, archive, kernel);
+	stacks_forget_waiting(stacks);
+}
+
+uint64_t stacks_drained(const struct stacks *stacks, uint64_t drained)
+{
+	const struct waiting_sample *first = TAILQ_FIRST(&stacks->waiting.samples);
+
+	return first && first->time <= drained ? first->time - 1 : drained;
 }
 
 void stacks_add_stats(const struct stacks *stacks, struct profiler_stats *stats)

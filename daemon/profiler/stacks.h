@@ -36,6 +36,12 @@ void stacks_turn(struct stacks *stacks, struct archive *archive, struct kernel_f
 /* Adds all that wait by their frame pointers, and leaves them waiting: for a child, which has no copies. */
 void stacks_add_waiting(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel);
 
+/* The same in this process: no sample waits any more. */
+void stacks_end_waiting(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel);
+
+/* Until then all samples are in the archive, of those that were taken until `drained`; CLOCK_MONOTONIC ns. */
+uint64_t stacks_drained(const struct stacks *stacks, uint64_t drained);
+
 /* The archive will be another, and those that wait are not for it. */
 void stacks_forget_waiting(struct stacks *stacks);
 

@@ -18,6 +18,7 @@ WAYS = {
     "aligned": ["main", "aligned_outer"],
     "signal": ["main", "signal_outer", "raise", "handler"],
     "deep": ["main", "deep_outer"] + ["deep_each"] * 120,
+    "deeper": ["[cut]"] + ["deeper_each"] * 40,
     "wide": ["main", "wide_outer"],
     "vast": ["[cut]", "vast_outer"],
     "context": ["context_entry"],
@@ -32,7 +33,10 @@ def is_there(wanted, frame):
 
 
 def is_whole(way, frames):
-    """Are all functions of the way there, in their order? By frame pointers it may go on where the copy ends."""
+    """Are all functions of the way there, in their order, and no more? By frame pointers it may go on where the copy
+    ends, and is whole then."""
+    if way == "deeper" and "main" in frames:
+        return frames.count("deeper_each") == 80 and "deeper_outer" in frames
     left = iter(["[cut]" if way == "vast" and frame == "main" else frame for frame in frames])
     return all(any(is_there(wanted, frame) for frame in left) for wanted in WAYS[way])
 

@@ -49,6 +49,7 @@ BURN(grown)
 BURN(aligned)
 BURN(signal)
 BURN(deep)
+BURN(deeper)
 BURN(wide)
 BURN(vast)
 BURN(context)
@@ -126,6 +127,25 @@ KEPT static void deep_outer(void)
 	sum++;
 }
 
+/* Deeper than the copy: 80 frames of 600 bytes. */
+KEPT static void deeper_each(int n)
+{
+	volatile char room[600];
+
+	room[n] = 1;
+	if (n)
+		deeper_each(n - 1);
+	else
+		burn_deeper();
+	sum += (uint64_t)room[n];
+}
+
+KEPT static void deeper_outer(void)
+{
+	deeper_each(79);
+	sum++;
+}
+
 KEPT static void wide_outer(void)
 {
 	volatile char room[20000];
@@ -190,6 +210,7 @@ int main(int argc, char **argv)
 		aligned_outer(100 + sum % 200);
 		signal_outer();
 		deep_outer();
+		deeper_outer();
 		wide_outer();
 		vast_outer();
 		context_outer();

@@ -388,6 +388,7 @@ void archive_close_segment(struct archive *archive)
 
 	if (segment)
 		segment->is_closed = true;
+	archive->limit += segment_bytes(archive) + sizeof(*segment);
 }
 
 static int open_segment(struct archive *archive, uint64_t time, size_t *budget)

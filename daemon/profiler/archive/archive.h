@@ -129,7 +129,8 @@ struct archive_sample {
  * dropped. */
 int archive_add(struct archive *archive, const struct archive_sample *sample);
 
-/* The next sample begins a segment: in a child, which shares the samples of the others. */
+/* The next sample begins a segment, for which there is room beyond the limit: in a child, which shares the samples of
+ * the others and ends soon. */
 void archive_close_segment(struct archive *archive);
 
 /* Times of samples are whole milliseconds, and so are the bounds of stretches, to the nearest: the end of an answer is

@@ -150,7 +150,15 @@ static int16_t save_register(const struct reader *reader, struct frame_rule *rul
 
 static const struct frame_rule unknown = { .kind = FRAME_UNKNOWN };
 
-/* An undefined return address says that there is no caller. */
+/* Does the file say that there is no return address? That is so in the outermost function. */
+static bool is_outermost(Dwarf_Frame *frame, int ret_number)
+{
+	Dwarf_Op memory[3], *ops = NULL;
+	size_t nr = 0;
+
+	return dwarf_frame_register(frame, ret_number, memory, &ops, &nr) == 0 && nr == 0 && ops;
+}
+
 static void make_rule(const struct reader *reader, struct frame_rule *ret, Dwarf_Frame *frame, int ret_number,
 		      bool is_signal)
 {
@@ -166,10 +174,10 @@ static void make_rule(const struct reader *reader, struct frame_rule *ret, Dwarf
 	for (int i = 0; i < machine->nr; i++)
 		if (i != machine->ret)
 			rule.saved[i] = save_register(reader, &rule, i, i, frame);
-	if (rule.saved[machine->ret] == FRAME_UNDEFINED)
+	if (is_outermost(frame, ret_number))
 		*ret = (struct frame_rule){ .kind = FRAME_OUTERMOST, .flags = rule.flags };
 	else
-		*ret = has_cfa ? rule : unknown;
+		*ret = has_cfa && rule.saved[machine->ret] != FRAME_UNDEFINED ? rule : unknown;
 }
 
 /* The addresses are in one segment. base: what is to be taken from an address for the offset in the file. */

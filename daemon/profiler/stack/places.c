@@ -74,6 +74,10 @@ static bool is_marker(uint64_t address)
 
 /* --- the chain of the kernel */
 
+/* kernel.perf_event_max_stack, by default: a chain with so many entries may lack others. */
+#define CHAIN_MAX 127
+#define KERNEL_FRAMES_MAX CHAIN_MAX
+
 struct chain {
 	const struct record_array *entries;
 	uint64_t at;
@@ -112,7 +116,7 @@ static size_t add_kernel(struct archive_place *places, const struct stack_source
 	struct chain chain = { .entries = &source->chain };
 	size_t nr = 0;
 
-	while (nr < ARCHIVE_DEPTH_MAX && chain_next(&chain))
+	while (nr < KERNEL_FRAMES_MAX && chain_next(&chain))
 		if (chain.mode == PERF_CONTEXT_KERNEL)
 			places[nr++] = place_of_kernel(address_of(chain.address, !chain.is_first), kernel);
 	return nr;
@@ -138,7 +142,7 @@ struct lookup {
 	const struct mapping *mapping; /* that of the last address */
 	enum frame_tables_state state; /* … and its table */
 	const struct frame_table *table;
-	bool may_wait, waits;
+	bool waits; /* the table that is needed is being made */
 };
 
 static void change_mapping(struct lookup *lookup, const struct mapping *mapping)
@@ -161,7 +165,7 @@ static enum unwind_code find_code(void *userdata, uint64_t address, const struct
 			return UNWIND_NO_CODE;
 		change_mapping(lookup, mapping);
 	}
-	if (lookup->state == FRAME_TABLES_ASKED && lookup->may_wait) {
+	if (lookup->state == FRAME_TABLES_ASKED) {
 		lookup->waits = true;
 		return UNWIND_NO_CODE;
 	}
@@ -169,33 +173,76 @@ static enum unwind_code find_code(void *userdata, uint64_t address, const struct
 	return *ret ? UNWIND_RULE : UNWIND_NO_RULE;
 }
 
-/* Where the chain goes on behind the last two frames; 0: it has them not. */
-static uint64_t find_in_chain(const struct stack_source *source, const struct unwind_frame *frames, size_t nr)
+struct user_chain {
+	uint64_t addresses[CHAIN_MAX];
+	uint64_t at[CHAIN_MAX]; /* of the entry behind */
+	size_t nr;
+	bool is_cut;
+};
+
+static void read_user_chain(struct user_chain *ret, const struct stack_source *source)
 {
 	struct chain chain = { .entries = &source->chain };
-	uint64_t before = 0;
+	size_t nr = 0;
 
-	while (nr > 1 && chain_next(&chain)) {
-		if (chain.mode == PERF_CONTEXT_USER && before == frames[nr - 2].address &&
-		    chain.address == frames[nr - 1].address)
-			return chain.at;
-		before = chain.mode == PERF_CONTEXT_USER ? chain.address : 0;
+	for (ret->nr = 0; chain_next(&chain); nr++) {
+		if (chain.mode != PERF_CONTEXT_USER || ret->nr == CHAIN_MAX)
+			continue;
+		ret->addresses[ret->nr] = chain.address;
+		ret->at[ret->nr++] = chain.at;
 	}
-	return 0;
+	ret->is_cut = nr >= CHAIN_MAX;
 }
 
-static size_t add_cut(struct archive_place *places, size_t nr, const struct stack_source *source,
-		      const struct unwind_frame *frames, size_t nr_frames)
+/* So many frames are in the chain, one after the other, up to its entry `last`. */
+static size_t count_equal(const struct user_chain *chain, size_t last, const struct unwind_frame *frames, size_t nr)
 {
-	uint64_t from = find_in_chain(source, frames, nr_frames);
+	size_t equal = 0;
 
-	if (from && from < source->chain.nr)
-		return add_user(places, nr, source, from);
+	while (equal < nr && equal <= last && chain->addresses[last - equal] == frames[nr - 1 - equal].address)
+		equal++;
+	return equal;
+}
+
+/* The entry of the chain that is the last frame; nr of the chain: it has it not. The last two frames have to be there.
+ * In a recursion they are there many times: the right place is that with the most frames before it. */
+static size_t find_last_frame(const struct user_chain *chain, const struct unwind_frame *frames, size_t nr)
+{
+	size_t best = chain->nr, most = 1;
+
+	for (size_t i = 0; i < chain->nr; i++) {
+		size_t equal = count_equal(chain, i, frames, nr);
+
+		if (equal > most) {
+			best = i;
+			most = equal;
+		}
+	}
+	return best;
+}
+
+static size_t add_cut(struct archive_place *places, size_t nr)
+{
 	if (nr == ARCHIVE_DEPTH_MAX)
 		nr--;
 	places[nr] = place_unknown(NAMING_NAMED);
 	places[nr].name = STACK_CUT_NAME;
 	return nr + 1;
+}
+
+/* The copy ends before the stack. */
+static size_t go_on(struct archive_place *places, size_t nr, const struct stack_source *source,
+		    const struct unwind_frame *frames, size_t nr_frames)
+{
+	struct user_chain chain;
+	size_t last;
+
+	read_user_chain(&chain, source);
+	last = find_last_frame(&chain, frames, nr_frames);
+	if (last + 1 >= chain.nr)
+		return add_cut(places, nr);
+	nr = add_user(places, nr, source, chain.at[last]);
+	return chain.is_cut || nr == ARCHIVE_DEPTH_MAX ? add_cut(places, nr) : nr;
 }
 
 struct stack_source stack_source_of(const struct record_sample *sample, const struct process *process)
@@ -211,24 +258,50 @@ struct stack_source stack_source_of(const struct record_sample *sample, const st
 	return source;
 }
 
+/* A sample in the kernel alone, as of its threads, lacks nothing. */
+static bool has_user_part(const struct stack_source *source)
+{
+	bool has = false;
+
+	for (uint64_t i = 0; i < source->chain.nr; i++)
+		has |= record_u64(&source->chain, i) == PERF_CONTEXT_USER;
+	return has;
+}
+
 int places_of_stack(struct archive_place *places, size_t *ret_nr, enum stack_end *ret_end,
 		    const struct stack_source *source, struct frame_tables *tables, struct kernel_functions *kernel,
 		    bool may_wait)
 {
-	struct lookup lookup = { .mappings = source->mappings, .tables = tables, .may_wait = may_wait };
+	struct lookup lookup = { .mappings = source->mappings, .tables = tables };
 	struct unwind_frame frames[UNWIND_FRAMES_MAX];
-	size_t nr = add_kernel(places, source, kernel), nr_frames;
+	size_t nr, nr_frames = 0;
 
-	*ret_end = STACK_FRAME_POINTERS;
-	if (!source->registers) {
+	*ret_end = has_user_part(source) ? STACK_FRAME_POINTERS : STACK_WHOLE;
+	if (source->registers)
+		*ret_end = unwind(source->registers, source->copy, find_code, &lookup, frames, &nr_frames);
+	if (lookup.waits && may_wait)
+		return -EAGAIN;
+	nr = add_kernel(places, source, kernel);
+	if (!source->registers || lookup.waits) {
+		*ret_end = lookup.waits ? STACK_FRAME_POINTERS : *ret_end;
 		*ret_nr = add_user(places, nr, source, 0);
 		return 0;
 	}
-	*ret_end = unwind(source->registers, source->copy, find_code, &lookup, frames, &nr_frames);
-	if (lookup.waits)
-		return -EAGAIN;
-	for (size_t i = 0; i < nr_frames && nr < ARCHIVE_DEPTH_MAX; i++)
+	for (size_t i = 0; i < nr_frames; i++)
 		places[nr++] = place_of_user(address_of(frames[i].address, frames[i].is_return), source);
-	*ret_nr = *ret_end == STACK_CUT ? add_cut(places, nr, source, frames, nr_frames) : nr;
+	*ret_nr = *ret_end == STACK_CUT ? go_on(places, nr, source, frames, nr_frames) : nr;
 	return 0;
 }
+
+void stack_ask_tables(const struct stack_source *source, struct frame_tables *tables)
+{
+	struct lookup lookup = { .mappings = source->mappings, .tables = tables };
+	const struct frame_rule *rule;
+	struct user_chain chain;
+
+	read_user_chain(&chain, source);
+	for (size_t i = 0; i < chain.nr; i++)
+		(void)find_code(&lookup, chain.addresses[i], &rule);
+}
+
+_Static_assert(KERNEL_FRAMES_MAX + UNWIND_FRAMES_MAX <= ARCHIVE_DEPTH_MAX, "there is room for all frames");

@@ -35,8 +35,13 @@ struct stack_source stack_source_of(const struct record_sample *sample, const st
 /*
  * Fills in at most ARCHIVE_DEPTH_MAX places, the innermost first, and says how the stack ends. Paths, keys and names
  * are borrowed from the source and the functions. A place in a function of the kernel that is known is the function's
- * beginning: no others are told apart. -EAGAIN: a table is being made; only if may_wait.
+ * beginning: no others are told apart. -EAGAIN: a table is being made; if it may not wait, the
+ * stack is by frame pointers then.
  */
 int places_of_stack(struct archive_place *places, size_t *ret_nr, enum stack_end *ret_end,
 		    const struct stack_source *source, struct frame_tables *tables, struct kernel_functions *kernel,
 		    bool may_wait);
+
+/* Asks for the tables of all files that the kernel's chain leads through, since unwinding would meet one after the
+ * other. */
+void stack_ask_tables(const struct stack_source *source, struct frame_tables *tables);

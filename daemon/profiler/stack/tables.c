@@ -4,21 +4,28 @@
 
 #include "base/util/clock.h"
 #include "base/util/hash.h"
+#include "profiler/naming/cpu-budget.h"
 #include "profiler/stack/table-maker.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/queue.h>
 
-/* After so long a file without a table is tried again. */
+/* After so long a file without a table is tried again, and after twice as long each time, up to an hour. */
 #define ABSENT_NS (60 * (uint64_t)NS_PER_S)
+#define ABSENT_DOUBLINGS 6
+
+/* CPU time of the makers: five seconds at first, which make the tables of a hundred files, and then 5 ms a second. */
+#define MAKING_BURST_NS (5 * (int64_t)NS_PER_S)
+#define MAKING_SHARE 200
 
 /* A file, by its key; the vdso, which has none, by the empty one. */
 struct file {
 	struct module *module; /* a reference */
 	enum frame_tables_state state;
 	struct frame_table *table; /* if it is ready */
-	uint64_t absent_at;	   /* CLOCK_MONOTONIC ns */
+	uint64_t tried_at;	   /* in vain: CLOCK_MONOTONIC ns */
+	unsigned tries;		   /* in vain */
 	UT_hash_handle hh;
 	TAILQ_ENTRY(file) in_list;
 };
@@ -30,6 +37,8 @@ struct frame_tables {
 	struct file_list known;	 /* not asked; the one used last is the last */
 	struct file_list asked;	 /* the oldest question first */
 	struct file *being_made; /* of those asked, or NULL */
+	struct cpu_budget budget;
+	uint64_t taken_ns; /* CPU time that was taken from the budget */
 	size_t limit;
 	struct frame_tables_stats stats;
 };
@@ -41,6 +50,7 @@ int frame_tables_new(struct frame_tables **ret, const char *procfs)
 
 	if (!tables)
 		return -ENOMEM;
+	tables->budget = (struct cpu_budget){ .burst_ns = MAKING_BURST_NS, .share = MAKING_SHARE };
 	TAILQ_INIT(&tables->known);
 	TAILQ_INIT(&tables->asked);
 	r = table_maker_new(&tables->maker, procfs);
@@ -81,15 +91,11 @@ static void keep_bounds(struct frame_tables *tables)
 {
 	struct file *file, *next;
 
-	for (file = TAILQ_FIRST(&tables->known); file; file = next) {
-		bool too_many = HASH_COUNT(tables->files) > FRAME_TABLES_MAX;
-
+	for (file = TAILQ_FIRST(&tables->known); file && tables->stats.bytes > tables->limit; file = next) {
 		next = TAILQ_NEXT(file, in_list);
-		if (!too_many && tables->stats.bytes <= tables->limit)
-			return;
-		if (!too_many && !file->table)
+		if (!file->table)
 			continue;
-		tables->stats.dropped += file->table ? 1 : 0;
+		tables->stats.dropped++;
 		file_free(tables, file);
 	}
 }
@@ -120,6 +126,13 @@ static struct file *add_file(struct frame_tables *tables, const struct module *m
 	return file;
 }
 
+static bool is_to_be_tried(const struct file *file)
+{
+	unsigned doublings = file->tries < ABSENT_DOUBLINGS ? file->tries - 1 : ABSENT_DOUBLINGS;
+
+	return file->state == FRAME_TABLES_ABSENT && clock_monotonic_ns() > file->tried_at + (ABSENT_NS << doublings);
+}
+
 static void ask_again(struct frame_tables *tables, struct file *file)
 {
 	TAILQ_REMOVE(&tables->known, file, in_list);
@@ -133,11 +146,14 @@ enum frame_tables_state frame_tables_find(struct frame_tables *tables, const str
 	struct file *file;
 
 	HASH_FIND(hh, tables->files, &module->key, sizeof(module->key), file);
-	if (!file && HASH_COUNT(tables->files) >= FRAME_TABLES_MAX && TAILQ_EMPTY(&tables->known))
-		return FRAME_TABLES_ABSENT;
+	if (!file && HASH_COUNT(tables->files) >= FRAME_TABLES_MAX) {
+		if (TAILQ_EMPTY(&tables->known))
+			return FRAME_TABLES_ABSENT;
+		file_free(tables, TAILQ_FIRST(&tables->known));
+	}
 	if (!file)
 		return add_file(tables, module) ? FRAME_TABLES_ASKED : FRAME_TABLES_ABSENT;
-	if (file->state == FRAME_TABLES_ABSENT && clock_monotonic_ns() > file->absent_at + ABSENT_NS)
+	if (is_to_be_tried(file))
 		ask_again(tables, file);
 	if (file->state == FRAME_TABLES_READY) {
 		TAILQ_REMOVE(&tables->known, file, in_list);
@@ -165,7 +181,8 @@ static void settle(struct frame_tables *tables, struct file *file, struct frame_
 		tables->stats.made++;
 	} else {
 		file->state = FRAME_TABLES_ABSENT;
-		file->absent_at = clock_monotonic_ns();
+		file->tried_at = clock_monotonic_ns();
+		file->tries++;
 		tables->stats.absent++;
 	}
 	keep_bounds(tables);
@@ -177,6 +194,8 @@ static bool take_made(struct frame_tables *tables)
 
 	if (!tables->being_made || !table_maker_finish(tables->maker))
 		return false;
+	cpu_budget_take(&tables->budget, table_maker_cpu_ns(tables->maker) - tables->taken_ns);
+	tables->taken_ns = table_maker_cpu_ns(tables->maker);
 	(void)table_maker_take(tables->maker, &table, tables->limit);
 	settle(tables, tables->being_made, table);
 	tables->being_made = NULL;
@@ -185,10 +204,10 @@ static bool take_made(struct frame_tables *tables)
 
 bool frame_tables_turn(struct frame_tables *tables, const struct processes *processes)
 {
-	bool changed = take_made(tables);
+	bool changed = take_made(tables), may_make = cpu_budget_has_some(&tables->budget, clock_monotonic_ns());
 	struct file *next;
 
-	while (!tables->being_made && (next = TAILQ_FIRST(&tables->asked))) {
+	while (may_make && !tables->being_made && (next = TAILQ_FIRST(&tables->asked))) {
 		const struct module *module = next->module;
 
 		if (table_maker_start(tables->maker, module->path, &module->key,

@@ -4,7 +4,7 @@
 /*
  * The frame tables of files that samples are in. A table is made when it is first asked for (table-maker.h), one after
  * the other, and kept in a bound of memory: the one that was not used for the longest time goes, and is made again when
- * it is needed. Why a file has none is kept too, for a minute.
+ * it is needed. A file without a table is tried again after a minute, and then ever later.
  */
 
 #include "base/elf/module.h"

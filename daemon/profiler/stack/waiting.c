@@ -58,6 +58,7 @@ static int fill(struct waiting_sample *to, const struct waiting_sample *from)
 	to->cgroup = strdup(from->cgroup);
 	to->command = strdup(from->command);
 	to->mappings = mappings_ref(from->mappings);
+	to->nr_mappings = mappings_nr(from->mappings);
 	to->chain.at = chain;
 	if (!chain || !to->event || !to->cgroup || !to->command)
 		return -ENOMEM;
@@ -70,15 +71,17 @@ static int fill(struct waiting_sample *to, const struct waiting_sample *from)
 int waiting_put(struct waiting *waiting, const struct waiting_sample *sample)
 {
 	struct waiting_sample *unused = waiting->all ? TAILQ_FIRST(&waiting->unused) : NULL;
-	size_t size = whole_pages(sample->copy.size);
+	size_t size = whole_pages(sample->copy.size), nr_mappings = mappings_nr(sample->mappings);
 	int r;
 
-	if (!unused || sample->copy.size > WAITING_COPY_MAX || size > WAITING_BYTES - waiting->bytes)
+	if (!unused || sample->copy.size > WAITING_COPY_MAX || size > WAITING_BYTES - waiting->bytes ||
+	    nr_mappings > WAITING_MAPPINGS - waiting->mappings)
 		return -ENOBUFS;
 	TAILQ_REMOVE(&waiting->unused, unused, in_all);
 	r = fill(unused, sample);
 	TAILQ_INSERT_TAIL(&waiting->samples, unused, in_all);
 	waiting->bytes += size;
+	waiting->mappings += nr_mappings;
 	if (r < 0)
 		waiting_remove(waiting, unused);
 	return r;
@@ -91,6 +94,7 @@ void waiting_remove(struct waiting *waiting, struct waiting_sample *sample)
 	memset(sample->place, 0, sample->copy.size);
 	(void)madvise(sample->place, size, MADV_DONTNEED);
 	waiting->bytes -= size;
+	waiting->mappings -= sample->nr_mappings;
 	mappings_unref(sample->mappings);
 	free(sample->event);
 	free(sample->cgroup);

@@ -18,11 +18,13 @@
 #define WAITING_MAX 1024
 #define WAITING_BYTES ((size_t)8 << 20) /* of all copies, in whole pages */
 #define WAITING_COPY_MAX ((size_t)64 << 10)
+#define WAITING_MAPPINGS ((size_t)16384) /* of all processes' mappings: each sample may hold a list of its own */
 
 struct waiting_sample {
 	uint64_t time, weight;
 	char *event, *cgroup, *command;
 	struct mappings *mappings; /* a reference */
+	size_t nr_mappings;	   /* when it began to wait */
 	struct unwind_registers registers;
 	struct unwind_copy copy;
 	struct record_array chain; /* the kernel's */
@@ -34,6 +36,7 @@ TAILQ_HEAD(waiting_list, waiting_sample);
 struct waiting {
 	unsigned char *room; /* NULL: none */
 	size_t bytes;	     /* of copies that wait */
+	size_t mappings;     /* … and their mappings */
 	struct waiting_sample *all;
 	struct waiting_list samples; /* the oldest first */
 	struct waiting_list unused;
