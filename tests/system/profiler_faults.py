@@ -44,7 +44,7 @@ SOURCE = r"""
 #include <unistd.h>
 
 #define REAL(name) static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
-#define PROTOCOL 0x50664d01
+#define PROTOCOL 0x50664d /* of any version */
 #define PING 5
 
 static int last = -1; /* the message that was received last, if none was sent since */
@@ -71,7 +71,7 @@ static int kind_of(const struct msghdr *packet)
 	if (packet->msg_iovlen != 2 || packet->msg_iov[0].iov_len != 32)
 		return -1;
 	memcpy(words, packet->msg_iov[0].iov_base, sizeof(words));
-	return words[0] == PROTOCOL ? (int)words[1] : -1;
+	return words[0] >> 8 == PROTOCOL ? (int)words[1] : -1;
 }
 
 static void die_at(const char *when, int kind)
