@@ -587,8 +587,9 @@ int profiler_main(int socket)
 	(void)prctl(PR_SET_NAME, "perfmond-sample");
 	/* An exec with file capabilities has cleared what the keeper has set (prctl(2)). */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Its memory has what stands on the stacks of others. */
-	(void)setrlimit(RLIMIT_CORE, &(struct rlimit){});
+	/* Its memory has what stands on the stacks of others. With 0 there is no file, but a program that
+	 * kernel.core_pattern names would get all of it; with 1 neither is (Linux, do_coredump() in fs/coredump.c). */
+	(void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 1, 1 });
 	/* A ring needs a file on each CPU. */
 	privilege_read(&privilege, "/proc");
 	(void)privilege_raise_fd_limit(&privilege);

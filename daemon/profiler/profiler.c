@@ -10,6 +10,7 @@
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "base/util/log.h"
+#include "base/util/memory.h"
 #include "base/util/text.h"
 #include "profiler/archive/archive-image.h"
 #include "profiler/cgroup-names.h"
@@ -617,13 +618,21 @@ static void take_samples(struct profiler *profiler)
 		profiler->drained = until;
 }
 
+/* Values of registers are on the stack while stacks are unwound. Children that are forked later do not get them. */
+static __attribute__((noinline)) void follow_stacks(struct profiler *profiler)
+{
+	if (profiler->sampler)
+		take_samples(profiler);
+	memory_erase_stack();
+	stacks_turn(&profiler->stacks, profiler->archive, &profiler->kernel, profiler->processes);
+}
+
 void profiler_turn(struct profiler *profiler)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	if (profiler->sampler)
-		take_samples(profiler);
-	stacks_turn(&profiler->stacks, profiler->archive, &profiler->kernel, profiler->processes);
+	follow_stacks(profiler);
+	memory_erase_stack();
 	namer_turn(profiler->namer, profiler->archive, profiler->processes, &profiler->kernel);
 	if (profiler->sampler && now - profiler->tidied > TIDY_NS)
 		tidy(profiler, now);

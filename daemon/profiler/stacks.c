@@ -55,7 +55,7 @@ void stacks_add(struct stacks *stacks, struct archive *archive, struct kernel_fu
 
 	if (add(stacks, archive, kernel, sample, source, true) == 0)
 		return;
-	waiting.registers = *source->registers;
+	waiting.registers = source->registers;
 	waiting.copy = *source->copy;
 	if (waiting_put(&stacks->waiting, &waiting) == 0) {
 		stack_ask_tables(source, stacks->tables);
@@ -82,7 +82,7 @@ static struct stack_source source_of(const struct waiting_sample *waiting)
 		.chain = waiting->chain,
 		.mappings = waiting->mappings,
 		.unmapped = NAMING_NO_MAPPING,
-		.registers = &waiting->registers,
+		.registers = waiting->registers,
 		.copy = &waiting->copy,
 	};
 }

@@ -73,6 +73,23 @@ void *memory_map_own(size_t size)
 	return memory;
 }
 
+void *memory_map_secret(size_t size)
+{
+	void *memory = memory_map_own(size);
+
+	if (memory && madvise(memory, size, MADV_DONTFORK) == 0 && madvise(memory, size, MADV_DONTDUMP) == 0)
+		return memory;
+	memory_unmap(memory, size);
+	return NULL;
+}
+
+__attribute__((noinline)) void memory_erase_stack(void)
+{
+	unsigned char below[64 * 1024];
+
+	explicit_bzero(below, sizeof(below));
+}
+
 void memory_unmap(void *memory, size_t size)
 {
 	if (memory)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The resident memory of the process: what is not needed any more is given back, and what is written to all the time is
- * not copied for children.
+ * The memory of the process: what is not needed any more is given back, what is written to all the time is not copied
+ * for children, and secrets stay where nobody else sees them.
  *
  * Left to itself, malloc(3) keeps up to 64 MiB of freed memory once it has served something large, such as an answer of
  * some MiB. And a program that has started has in memory all pages of code and tables that the start has run through,
@@ -26,3 +26,11 @@ void memory_forget_code(void);
  * munmap(2) do with it what they do with others. */
 void *memory_map_own(size_t size);
 void memory_unmap(void *memory, size_t size);
+
+/* The same for what nobody else may see: it is in no core dump either (MADV_DONTDUMP). NULL also where it would be in
+ * one, or in a child. Who uses it erases it. */
+void *memory_map_secret(size_t size);
+
+/* Zeroes what functions that have returned have left on the stack, 64 KiB deep. Those functions must not have become a
+ * part of the caller: they are noinline, or in another file. */
+void memory_erase_stack(void);

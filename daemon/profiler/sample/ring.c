@@ -2,10 +2,11 @@
 
 #include "profiler/sample/ring.h"
 
+#include "base/util/memory.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -43,7 +44,7 @@ void ring_unmap(struct ring *ring)
 	ring_leave(ring);
 	if (ring->page)
 		(void)munmap(ring->page, (size_t)ring->size + page_size());
-	free(ring->copy);
+	memory_unmap(ring->copy, RING_RECORD_MAX);
 	*ring = (struct ring){};
 }
 
@@ -65,7 +66,7 @@ static const void *copy_record(struct ring *ring, uint64_t at, size_t size)
 	size_t first = (size_t)(ring->size - at);
 
 	if (!ring->copy)
-		ring->copy = malloc(RING_RECORD_MAX);
+		ring->copy = memory_map_secret(RING_RECORD_MAX);
 	if (!ring->copy)
 		return NULL;
 	memcpy(ring->copy, ring->data + at, first);

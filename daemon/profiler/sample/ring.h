@@ -12,7 +12,8 @@
  * it for ever. The oldest record can be looked at without being taken: records of several rings are merged by time.
  *
  * The bytes of a record stay in the ring until others are written over them: the kernel does not let the reader write
- * to the data. The copy of a record that goes round the end is zeroed when the record is taken or left.
+ * to the data. The copy of a record that goes round the end is in memory that children and core dumps do not get
+ * (memory.h), as the ring itself is, and is zeroed when the record is taken or left.
  */
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ struct ring {
 	const unsigned char *data;
 	uint64_t size;	     /* of the data: a power of two */
 	uint64_t head, tail; /* as of the last look; what was taken */
-	unsigned char *copy; /* RING_RECORD_MAX bytes for a record that goes round the end; allocated when needed */
+	unsigned char *copy; /* RING_RECORD_MAX bytes of secret memory for a record that goes round the end, or NULL */
 	size_t copied;	     /* bytes of it */
 	uint64_t broken;     /* times that the records made no sense, and all were dropped */
 };

@@ -2,12 +2,13 @@
 
 #include "profiler/stack/waiting.h"
 
+#include "base/util/memory.h"
+
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define ROOM (WAITING_MAX * WAITING_COPY_MAX)
 
 static size_t whole_pages(size_t size)
 {
@@ -16,22 +17,31 @@ static size_t whole_pages(size_t size)
 	return (size + page - 1) / page * page;
 }
 
+/* Of a place: pages that it has for itself. */
+static size_t place_size(size_t copy_size)
+{
+	return whole_pages(offsetof(struct waiting_place, bytes) + copy_size);
+}
+
+static size_t room_size(void)
+{
+	return WAITING_MAX * place_size(WAITING_COPY_MAX);
+}
+
 int waiting_init(struct waiting *waiting)
 {
-	void *room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	*waiting = (struct waiting){ .all = calloc(WAITING_MAX, sizeof(*waiting->all)) };
+	*waiting = (struct waiting){
+		.all = calloc(WAITING_MAX, sizeof(*waiting->all)),
+		.room = memory_map_secret(room_size()),
+	};
 	TAILQ_INIT(&waiting->samples);
 	TAILQ_INIT(&waiting->unused);
-	if (room != MAP_FAILED)
-		waiting->room = room;
-	if (!waiting->room || !waiting->all || madvise(room, ROOM, MADV_DONTFORK) < 0 ||
-	    madvise(room, ROOM, MADV_DONTDUMP) < 0) {
+	if (!waiting->room || !waiting->all) {
 		waiting_release(waiting);
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < WAITING_MAX; i++) {
-		waiting->all[i].place = waiting->room + i * WAITING_COPY_MAX;
+		waiting->all[i].place = (struct waiting_place *)(waiting->room + i * place_size(WAITING_COPY_MAX));
 		TAILQ_INSERT_TAIL(&waiting->unused, &waiting->all[i], in_all);
 	}
 	return 0;
@@ -41,16 +51,30 @@ void waiting_release(struct waiting *waiting)
 {
 	while (waiting->all && !TAILQ_EMPTY(&waiting->samples))
 		waiting_remove(waiting, TAILQ_FIRST(&waiting->samples));
-	if (waiting->room)
-		(void)munmap(waiting->room, ROOM);
+	memory_unmap(waiting->room, room_size());
 	free(waiting->all);
 	*waiting = (struct waiting){};
 }
 
-/* The copy goes into its place, and the chain is allocated. */
+static void copy_chain(unsigned char *to, const struct waiting_sample *from)
+{
+	bool is_user = false; /* the kernel's part comes first */
+
+	for (uint64_t i = 0; i < from->chain.nr; i++) {
+		uint64_t address = record_u64(&from->chain, i);
+
+		if (is_user && !mappings_find(from->mappings, address))
+			address = WAITING_NO_ADDRESS;
+		is_user |= address == (uint64_t)PERF_CONTEXT_USER;
+		memcpy(to + i * sizeof(address), &address, sizeof(address));
+	}
+}
+
+/* The copy and the registers go into their place, and the chain is allocated. */
 static int fill(struct waiting_sample *to, const struct waiting_sample *from)
 {
-	unsigned char *place = to->place, *chain = malloc(from->chain.nr * sizeof(uint64_t) + 1);
+	struct waiting_place *place = to->place;
+	unsigned char *chain = malloc(from->chain.nr * sizeof(uint64_t) + 1);
 
 	*to = *from;
 	to->place = place;
@@ -62,16 +86,18 @@ static int fill(struct waiting_sample *to, const struct waiting_sample *from)
 	to->chain.at = chain;
 	if (!chain || !to->event || !to->cgroup || !to->command)
 		return -ENOMEM;
-	memcpy(chain, from->chain.at, from->chain.nr * sizeof(uint64_t));
-	memcpy(place, from->copy.bytes, from->copy.size);
-	to->copy.bytes = place;
+	copy_chain(chain, from);
+	place->registers = *from->registers;
+	memcpy(place->bytes, from->copy.bytes, from->copy.size);
+	to->registers = &place->registers;
+	to->copy.bytes = place->bytes;
 	return 0;
 }
 
 int waiting_put(struct waiting *waiting, const struct waiting_sample *sample)
 {
 	struct waiting_sample *unused = waiting->all ? TAILQ_FIRST(&waiting->unused) : NULL;
-	size_t size = whole_pages(sample->copy.size), nr_mappings = mappings_nr(sample->mappings);
+	size_t size = place_size(sample->copy.size), nr_mappings = mappings_nr(sample->mappings);
 	int r;
 
 	if (!unused || sample->copy.size > WAITING_COPY_MAX || size > WAITING_BYTES - waiting->bytes ||
@@ -89,9 +115,9 @@ int waiting_put(struct waiting *waiting, const struct waiting_sample *sample)
 
 void waiting_remove(struct waiting *waiting, struct waiting_sample *sample)
 {
-	size_t size = whole_pages(sample->copy.size);
+	size_t size = place_size(sample->copy.size);
 
-	memset(sample->place, 0, sample->copy.size);
+	explicit_bzero(sample->place, offsetof(struct waiting_place, bytes) + sample->copy.size);
 	(void)madvise(sample->place, size, MADV_DONTNEED);
 	waiting->bytes -= size;
 	waiting->mappings -= sample->nr_mappings;

@@ -5,9 +5,10 @@
  * Samples whose stacks can't be followed yet, since the table of a file is being made. They have all that their process
  * was at the sample, and the copy of its stack.
  *
- * Copies stand in one mapping, each in a place of its own, which is in no core dump and in no child. A copy is erased,
- * and its memory given back, when it is not needed any more. Samples and copies are bounded: where there is no room, a
- * sample does not wait.
+ * Copies and registers stand in one mapping, each in a place of its own, which is in no core dump and in no child. They
+ * are erased, and their memory given back, when they are not needed any more. Samples and copies are bounded: where
+ * there is no room, a sample does not wait. The kernel's chain is for children too; where code has no frame pointers,
+ * any value of the stack may be in it, so that addresses in no mapping are left out.
  */
 
 #include "profiler/archive/archive.h"
@@ -16,26 +17,34 @@
 #include "profiler/stack/unwind.h"
 
 #define WAITING_MAX 1024
-#define WAITING_BYTES ((size_t)8 << 20) /* of all copies, in whole pages */
+#define WAITING_BYTES ((size_t)8 << 20) /* of all copies and registers, in whole pages */
 #define WAITING_COPY_MAX ((size_t)64 << 10)
 #define WAITING_MAPPINGS ((size_t)16384) /* of all processes' mappings: each sample may hold a list of its own */
+
+/* In page 0, where no process has a mapping. */
+#define WAITING_NO_ADDRESS 8
+
+struct waiting_place {
+	struct unwind_registers registers;
+	unsigned char bytes[WAITING_COPY_MAX];
+};
 
 struct waiting_sample {
 	uint64_t time, weight;
 	char *event, *cgroup, *command;
 	struct mappings *mappings; /* a reference */
 	size_t nr_mappings;	   /* when it began to wait */
-	struct unwind_registers registers;
-	struct unwind_copy copy;
-	struct record_array chain; /* the kernel's */
-	unsigned char *place;	   /* of the copy */
+	const struct unwind_registers *registers; /* in the place */
+	struct unwind_copy copy;		  /* … its bytes too */
+	struct record_array chain;		  /* the kernel's; an entry in no mapping is WAITING_NO_ADDRESS */
+	struct waiting_place *place;
 	TAILQ_ENTRY(waiting_sample) in_all;
 };
 TAILQ_HEAD(waiting_list, waiting_sample);
 
 struct waiting {
 	unsigned char *room; /* NULL: none */
-	size_t bytes;	     /* of copies that wait */
+	size_t bytes;	     /* of copies and registers that wait */
 	size_t mappings;     /* … and their mappings */
 	struct waiting_sample *all;
 	struct waiting_list samples; /* the oldest first */
@@ -49,5 +58,5 @@ void waiting_release(struct waiting *waiting);
 
 /* Copies what it is given. -ENOBUFS: there is no room; -ENOMEM. */
 int waiting_put(struct waiting *waiting, const struct waiting_sample *sample);
-/* Erases the copy of one of them, and forgets it. */
+/* Erases the copy and the registers of one of them, and forgets it. */
 void waiting_remove(struct waiting *waiting, struct waiting_sample *sample);

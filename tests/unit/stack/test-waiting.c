@@ -49,6 +49,8 @@ static int teardown(void **state)
 
 static int put(struct world *world, uint64_t time, size_t size)
 {
+	const struct unwind_registers registers = { .values = { [3] = 0x5a5a } };
+
 	return waiting_put(&world->waiting, &(struct waiting_sample){
 						    .time = time,
 						    .weight = 7,
@@ -56,6 +58,7 @@ static int put(struct world *world, uint64_t time, size_t size)
 						    .cgroup = (char[]){ "/a" },
 						    .command = (char[]){ "x" },
 						    .mappings = world->mappings,
+						    .registers = &registers,
 						    .copy = { 0x7f00, world->stack, size },
 						    .chain = { (unsigned char *)world->chain, 4 },
 					    });
@@ -65,22 +68,27 @@ static void test_copies(void **state)
 {
 	struct world *world = *state;
 	struct waiting_sample *first;
-	unsigned char *place;
+	const unsigned char *place;
 
-	world->chain[2] = 42;
+	world->chain[0] = world->chain[2] = 42;
+	world->chain[1] = (uint64_t)PERF_CONTEXT_USER;
 	assert_int_equal(put(world, 1, 5000), 0);
 	assert_int_equal(put(world, 2, 1), 0);
 	memset(world->stack, 0, sizeof(world->stack));
 	world->chain[2] = 0;
 	first = TAILQ_FIRST(&world->waiting.samples);
-	place = first->place;
+	place = (const unsigned char *)first->place;
 	assert_int_equal(first->time, 1);
 	assert_string_equal(first->cgroup, "/a");
 	assert_int_equal(first->copy.bytes[4999], 0x5a);
-	assert_int_equal(record_u64(&first->chain, 2), 42);
+	assert_int_equal(record_u64(&first->chain, 0), 42);
+	assert_int_equal(record_u64(&first->chain, 1), PERF_CONTEXT_USER);
+	/* Children get the chain, but no value that is no address of code. */
+	assert_int_equal(record_u64(&first->chain, 2), WAITING_NO_ADDRESS);
+	assert_int_equal(first->registers->values[3], 0x5a5a);
 	assert_int_equal(world->waiting.bytes, 8192 + 4096);
 	waiting_remove(&world->waiting, first);
-	for (size_t i = 0; i < 5000; i++)
+	for (size_t i = 0; i < sizeof(struct unwind_registers) + 5000; i++)
 		assert_int_equal(place[i], 0);
 	assert_int_equal(world->waiting.bytes, 4096);
 	assert_int_equal(TAILQ_FIRST(&world->waiting.samples)->time, 2);
@@ -93,7 +101,8 @@ static void test_bounds(void **state)
 
 	while (put(world, nr, WAITING_COPY_MAX) == 0)
 		nr++;
-	assert_int_equal(nr, WAITING_BYTES / WAITING_COPY_MAX);
+	/* The registers take a page more. */
+	assert_int_equal(nr, WAITING_BYTES / (WAITING_COPY_MAX + 4096));
 	while (!TAILQ_EMPTY(&world->waiting.samples))
 		waiting_remove(&world->waiting, TAILQ_FIRST(&world->waiting.samples));
 	assert_int_equal(world->waiting.bytes, 0);
@@ -104,7 +113,7 @@ static void test_bounds(void **state)
 	assert_int_equal(put(world, 0, WAITING_COPY_MAX + 1), -ENOBUFS);
 }
 
-/* A child does not have the copies. */
+/* A child has neither the copies nor the registers. */
 static void test_child(void **state)
 {
 	struct world *world = *state;
@@ -115,7 +124,7 @@ static void test_child(void **state)
 	pid = fork();
 	if (pid == 0) {
 		(void)signal(SIGSEGV, SIG_DFL);
-		_exit(*(volatile unsigned char *)TAILQ_FIRST(&world->waiting.samples)->place);
+		_exit(*(const volatile unsigned char *)TAILQ_FIRST(&world->waiting.samples)->place);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(!WIFEXITED(status) || WEXITSTATUS(status) != 0x5a);
