@@ -22,6 +22,8 @@
 
 #define CHILD_PATIENCE_NS (10 * (uint64_t)NS_PER_S)
 #define CHILD_CPU_S 5
+/* So long a child may take to end when it was killed. */
+#define END_PATIENCE_NS (2 * (uint64_t)NS_PER_S)
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
@@ -66,8 +68,42 @@ static void forget_child(struct helper *helper)
 	helper->pidfd = safe_close(helper->pidfd);
 }
 
+static void reap_stuck(struct helper *helper)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < helper->nr_stuck; i++) {
+		struct rusage usage = {};
+
+		if (wait4(helper->stuck[i].pid, NULL, WNOHANG, &usage) == 0) {
+			helper->stuck[nr++] = helper->stuck[i];
+			continue;
+		}
+		safe_close(helper->stuck[i].pidfd);
+		helper->cpu_ns += rusage_ns(&usage);
+	}
+	helper->nr_stuck = nr;
+}
+
+/* It leaves the poll: its end is news for nobody. False: too many hang. */
+static bool give_up(struct helper *helper)
+{
+	reap_stuck(helper);
+	if (helper->nr_stuck == HELPER_STUCK_MAX)
+		return false;
+	if (helper->pidfd >= 0)
+		(void)epoll_ctl(helper->epoll_fd, EPOLL_CTL_DEL, helper->pidfd, NULL);
+	helper->stuck[helper->nr_stuck++] = (struct helper_child){ helper->pid, helper->pidfd };
+	helper->pid = 0;
+	helper->pidfd = -1;
+	return helper->gave_up = true;
+}
+
 void helper_release(struct helper *helper)
 {
+	reap_stuck(helper);
+	while (helper->nr_stuck)
+		safe_close(helper->stuck[--helper->nr_stuck].pidfd);
 	if (helper->pid) {
 		child_kill(helper->pid, helper->pidfd);
 		forget_child(helper);
@@ -95,6 +131,7 @@ int helper_start(struct helper *helper, int file, void (*run)(void *userdata), v
 		run(userdata);
 		helper_exit();
 	}
+	helper->gave_up = false;
 	helper->pid = pid;
 	helper->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (helper->pidfd >= 0)
@@ -115,14 +152,26 @@ bool helper_has_ended(struct helper *helper)
 	if (!helper->pid)
 		return false;
 	if (wait4(helper->pid, NULL, WNOHANG, &usage) == 0) {
-		/* It may hang where no signal reaches it: it is waited for at the next call. */
-		if (clock_monotonic_ns() > helper->deadline)
+		uint64_t now = clock_monotonic_ns();
+
+		if (now > helper->deadline)
 			(void)kill(helper->pid, SIGKILL);
-		return false;
+		return now > helper->deadline + END_PATIENCE_NS && give_up(helper);
 	}
 	forget_child(helper);
 	helper->cpu_ns += rusage_ns(&usage);
 	return true;
+}
+
+bool helper_gave_up(const struct helper *helper)
+{
+	return helper->gave_up;
+}
+
+size_t helper_nr_stuck(struct helper *helper)
+{
+	reap_stuck(helper);
+	return helper->nr_stuck;
 }
 
 /* --- in the child, from run() on */

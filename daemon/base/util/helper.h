@@ -6,8 +6,9 @@
  * gives up nearly all system calls before it looks at a single byte of them. It answers in memory that it shares with
  * the daemon, which believes none of it.
  *
- * The daemon never waits for it: a child that takes too long is killed, and one that hangs where no signal reaches it
- * stays the only one. The child has seconds of CPU time and no files of the daemon's.
+ * The daemon never waits for it: a child that takes too long is killed. One that hangs where no signal reaches it, as
+ * in open(2) on a dead server, is given up: it is reaped when it ends, and another can be started meanwhile. When
+ * HELPER_STUCK_MAX hang, the next one that does stays. The child has seconds of CPU time and no files of the daemon's.
  */
 
 #include "base/util/cleanup.h"
@@ -17,12 +18,22 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#define HELPER_STUCK_MAX 4
+
+struct helper_child {
+	pid_t pid;
+	int pidfd;
+};
+
 struct helper {
 	pid_t pid; /* 0: no child */
 	int pidfd;
-	int epoll_fd;	   /* of the child's pidfd, which leaves it when it is closed */
-	uint64_t deadline; /* CLOCK_MONOTONIC ns */
-	uint64_t cpu_ns;   /* of all children that have ended */
+	int epoll_fd;				     /* of the child's pidfd, which leaves it when it is closed */
+	uint64_t deadline;			     /* CLOCK_MONOTONIC ns */
+	uint64_t cpu_ns;			     /* of all children that have ended */
+	bool gave_up;				     /* the last one */
+	struct helper_child stuck[HELPER_STUCK_MAX]; /* those that were given up, and have not ended yet */
+	size_t nr_stuck;
 };
 
 /* --- in the daemon */
@@ -43,8 +54,14 @@ int helper_start(struct helper *helper, int file, void (*run)(void *userdata), v
 /* Readable when helper_has_ended() has something to do. It stays the helper's. */
 int helper_fd(const struct helper *helper);
 
-/* Has the child ended since it was started? True once. A child that has run for too long is killed. */
+/* Has the child ended since it was started, or was it given up? True once. A child that has run for too long is
+ * killed. */
 bool helper_has_ended(struct helper *helper);
+
+/* Was the last child given up? It will do nothing more but end. */
+bool helper_gave_up(const struct helper *helper);
+/* So many children were given up, and have not ended. */
+size_t helper_nr_stuck(struct helper *helper);
 
 /* --- in the child, which may allocate nothing: other threads may have held any lock at the fork */
 
