@@ -61,7 +61,7 @@ struct sampler {
 	size_t nr_heap;
 	uint64_t looked; /* CLOCK_MONOTONIC ns: after the heads were read */
 	struct sampler_stats stats;
-	struct reason shortage;
+	struct reason shortage, stuck;
 
 	/* What the kernel accepts, as found out with the first event of all. */
 	struct sample_lacks lacks;
@@ -222,6 +222,12 @@ static void source_close(struct sampler *sampler, struct source *source)
 }
 
 #define MORE_MEMORY "raise kernel.perf_event_mlock_kb, or LimitMEMLOCK="
+#define MORE_FILES "raise LimitNOFILE="
+
+static bool is_short_of_files(int error)
+{
+	return error == -EMFILE || error == -ENFILE;
+}
 
 /* Of less memory, if this user may not lock so much and no copies can be halved. */
 static int map_ring(struct sampler *sampler, struct source *source, struct reason *why)
@@ -234,6 +240,8 @@ static int map_ring(struct sampler *sampler, struct source *source, struct reaso
 	while (r == -EPERM && !sampler->may_halve && (pages /= 2));
 	if (r < 0 && sampler->may_halve)
 		sampler->short_error = r;
+	if (is_short_of_files(r))
+		return reason_set(why, r, "no more files can be opened (%s): " MORE_FILES, strerror(-r));
 	if (r < 0)
 		return reason_set(why, r, "no memory for ring buffers (%s): " MORE_MEMORY, strerror(-r));
 	if (pages < wanted)
@@ -264,9 +272,8 @@ static int source_open(struct sampler *sampler, struct source *source, struct re
 	if (source->sampled && !variant)
 		return reason_set(why, -ENODEV, "CPU %d does not have this event", source->cpu);
 	source->fd = variant ? open_event(sampler, source, variant) : open_side_band(sampler, source);
-	if (source->fd == -EMFILE || source->fd == -ENFILE)
-		note_shortage(sampler,
-			      "some CPUs or events are not sampled: no more files can be opened; raise LimitNOFILE=");
+	if (is_short_of_files(source->fd))
+		note_shortage(sampler, "some CPUs or events are not sampled: no more files can be opened; " MORE_FILES);
 	if (source->fd < 0) {
 		int r = explain_open(source->fd, source->cpu, source->sampled, variant, why);
 
@@ -358,8 +365,19 @@ static void begin_events(struct sampler *sampler, const struct sampled_event *ev
 	sampler->shortage.text[0] = '\0';
 }
 
-/* fits: the halvings after which the rings were small enough. */
-static void note_halvings(struct sampler *sampler, const struct sampled_event *events, unsigned fits)
+static const char *text_of_halvings(int error)
+{
+	if (!error)
+		return "the ring buffers of all CPUs would take more than 64 MiB otherwise";
+	if (is_short_of_files(error))
+		return "no more files can be opened, and copies need three on each CPU for each event; " MORE_FILES;
+	if (error == -EPERM)
+		return "this user may not lock more memory; " MORE_MEMORY;
+	return "the kernel has no memory for larger ring buffers";
+}
+
+/* error: for which they were not only halved to be small enough; 0: none. */
+static void note_halvings(struct sampler *sampler, const struct sampled_event *events, int error)
 {
 	struct reason before = sampler->shortage, text = {};
 	size_t copy = ring_copy_max(events, sampler->nr_events, sampler->halvings);
@@ -371,30 +389,34 @@ static void note_halvings(struct sampler *sampler, const struct sampled_event *e
 		reason_set(&text, 0, "copies of stacks have %zu bytes instead of %zu", copy, wanted);
 	else
 		reason_set(&text, 0, "samples have no copies of stacks, which should have %zu bytes", wanted);
-	reason_set(&sampler->shortage, 0, "%s: %s%s%s", text.text,
-		   sampler->halvings > fits ? "this user may not lock more memory; " MORE_MEMORY :
-					      "the ring buffers of all CPUs would take more than 64 MiB otherwise",
-		   before.text[0] ? "; " : "", before.text);
+	reason_set(&sampler->shortage, 0, "%s: %s%s%s", text.text, text_of_halvings(error), before.text[0] ? "; " : "",
+		   before.text);
 }
+
+/* So many halvings leave nothing of any copy. */
+#define NO_COPIES 64
 
 static int open_all(struct sampler *sampler, const struct sampled_event *events, const struct cpulist *cpus,
 		    struct reason *why)
 {
-	unsigned fits = ring_halvings(events, sampler->nr_events, cpus->nr);
-	int r;
+	int error = 0, r;
 
-	for (sampler->halvings = fits;; sampler->halvings++) {
+	sampler->halvings = ring_halvings(events, sampler->nr_events, cpus->nr);
+	for (;;) {
 		begin_events(sampler, events);
 		r = open_cpus(sampler, cpus, why);
 		if (!sampler->short_error)
 			break;
+		error = sampler->short_error;
 		close_sources(sampler);
+		/* Smaller rings are as many files. */
+		sampler->halvings = is_short_of_files(error) ? NO_COPIES : sampler->halvings + 1;
 	}
 	sampler->may_halve = false;
 	for (size_t i = 0; i < sampler->nr_events; i++)
 		sampler->events[i].what = (struct sampled_event){};
 	if (r == 0)
-		note_halvings(sampler, events, fits);
+		note_halvings(sampler, events, error);
 	return r;
 }
 
@@ -455,6 +477,11 @@ uint64_t sampler_paused_at(const struct sampler *sampler, size_t event)
 const char *sampler_shortage(const struct sampler *sampler)
 {
 	return sampler->shortage.text;
+}
+
+const char *sampler_stuck(const struct sampler *sampler)
+{
+	return sampler->stuck.text;
 }
 
 int sampler_fd(const struct sampler *sampler)
@@ -620,15 +647,33 @@ static void fill_heap(struct sampler *sampler, uint64_t until)
 		sift_down(sampler, i);
 }
 
+static void note_stuck(struct sampler *sampler, int error)
+{
+	sampler->stuck.text[0] = '\0';
+	if (error)
+		reason_set(
+			&sampler->stuck, 0,
+			"copies of stacks stay in ring buffers for longer than a second: no empty one can take their "
+			"place (%s)%s",
+			strerror(-error), error == -EPERM ? ": " MORE_MEMORY : "");
+}
+
 /* Sources with copies stay where they are in the array: only those that come and go are moved. */
 static void turn_rings(struct sampler *sampler)
 {
 	bool adds = ring_turns_begin(sampler->turns);
+	int error = 0;
 
-	for (size_t i = 0; i < sampler->nr_sources; i++)
-		if (sampler->sources[i].fd >= 0)
-			ring_turns_step(sampler->turns, &sampler->sources[i].ring, sampler->looked, adds);
+	for (size_t i = 0; i < sampler->nr_sources; i++) {
+		struct source *source = &sampler->sources[i];
+
+		if (source->fd < 0)
+			continue;
+		ring_turns_step(sampler->turns, &source->ring, sampler->looked, adds);
+		error = source->ring.error ?: error;
+	}
 	ring_turns_end(sampler->turns);
+	note_stuck(sampler, error);
 }
 
 uint64_t sampler_drain(struct sampler *sampler, sampler_take take, void *userdata)

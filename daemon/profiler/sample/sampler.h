@@ -56,6 +56,9 @@ uint64_t sampler_paused_at(const struct sampler *sampler, size_t event);
 /* Why rings or copies of stacks are smaller than they should be, or some of them missing; or "". */
 const char *sampler_shortage(const struct sampler *sampler);
 
+/* Why copies of stacks stay in ring buffers for longer than they should, now; or "". */
+const char *sampler_stuck(const struct sampler *sampler);
+
 /* Readable when a ring is half full, or has a few copies of stacks; it stays the sampler's. */
 int sampler_fd(const struct sampler *sampler);
 

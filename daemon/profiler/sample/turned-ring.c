@@ -167,7 +167,7 @@ struct ring_turns {
 	struct asked {
 		struct turned_ring *ring; /* not the thread's */
 		int fd, holder;
-		bool turned;
+		int error; /* negative errno; 0: the event was turned */
 		uint64_t at;
 	} asked[];
 };
@@ -193,7 +193,7 @@ static void *turn_all(void *argument)
 	for (size_t i = 0; i < turns->nr; i++) {
 		struct asked *asked = &turns->asked[i];
 
-		asked->turned = ioctl(asked->fd, PERF_EVENT_IOC_SET_OUTPUT, asked->holder) == 0;
+		asked->error = ioctl(asked->fd, PERF_EVENT_IOC_SET_OUTPUT, asked->holder) < 0 ? -errno : 0;
 		asked->at = clock_monotonic_ns();
 	}
 	return NULL;
@@ -205,7 +205,8 @@ static void note_turns(struct ring_turns *turns)
 	for (size_t i = 0; i < turns->nr; i++) {
 		const struct asked *asked = &turns->asked[i];
 
-		asked->ring->turn = asked->turned ? TURN_DONE : TURN_READY;
+		asked->ring->turn = asked->error ? TURN_READY : TURN_DONE;
+		asked->ring->error = asked->error;
 		asked->ring->turned_at = asked->at; /* or tried */
 	}
 	turns->nr = 0;
@@ -227,6 +228,7 @@ static void ask(struct ring_turns *turns, struct turned_ring *ring)
 		.ring = ring,
 		.fd = ring->fd,
 		.holder = ring->holders[!ring->first],
+		.error = -EAGAIN, /* without a thread */
 	};
 }
 
@@ -243,8 +245,10 @@ void ring_turns_step(struct ring_turns *turns, struct turned_ring *ring, uint64_
 		/* To map it at once would wait for a grace period. */
 		return;
 	}
-	if (ring->turn == TURN_UNMAPPED && map_one(ring, !ring->first) == 0)
-		ring->turn = TURN_READY;
+	if (ring->turn == TURN_UNMAPPED) {
+		ring->error = map_one(ring, !ring->first);
+		ring->turn = ring->error ? TURN_UNMAPPED : TURN_READY;
+	}
 	if (ring->turn == TURN_READY && adds && first->tail && looked > ring->turned_at + APART_NS)
 		ask(turns, ring);
 }

@@ -13,6 +13,8 @@
  * The kernel waits for a grace period of RCU at each turn, some 10 ms to 30 ms. So a thread does that, for all rings
  * that are due, one after the other: with 64 CPUs, that adds a second.
  *
+ * A step that fails is tried again at the next turn. Until it succeeds, copies stay in the ring, which goes on.
+ *
  * An event without copies has one ring, its own.
  */
 
@@ -37,6 +39,7 @@ struct turned_ring {
 	uint64_t broken;   /* of rings that were unmapped */
 	enum turn turn;
 	uint64_t turned_at; /* CLOCK_MONOTONIC ns, when TURN_DONE */
+	int error;	    /* of the last step, which is tried again: negative errno of ioctl(2) or mmap(2); 0: none */
 };
 
 /* Maps the ring, or both, and adds them to a poll. fd: the event, which is not enabled yet. Negative errno of mmap(2),

@@ -201,6 +201,8 @@ static void test_counted_and_not_sampled(void **state)
 static size_t may_lock, locked;
 /* An event with copies is refused. */
 static int refused;
+/* The event of a second ring can't be opened; no ring can be mapped. */
+static int lacks_files, lacks_rings;
 
 void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
@@ -213,6 +215,10 @@ void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
 {
 	bool counts = may_lock && flags & MAP_SHARED && fd >= 0;
 
+	if (lacks_rings && flags & MAP_SHARED && fd >= 0) {
+		errno = lacks_rings;
+		return MAP_FAILED;
+	}
 	if (counts && locked + size > may_lock) {
 		errno = EPERM;
 		return MAP_FAILED;
@@ -231,6 +237,8 @@ int __wrap_privilege_open_event(struct perf_event_attr *attr, int pid, int cpu, 
 {
 	if (refused && attr->sample_stack_user)
 		return refused;
+	if (lacks_files && attr->config == PERF_COUNT_SW_DUMMY && !attr->mmap)
+		return lacks_files;
 	return __real_privilege_open_event(attr, pid, cpu, group_fd, flags);
 }
 
@@ -338,6 +346,45 @@ static void test_little_locked_memory(_unused_ void **state)
 	may_lock = 0;
 }
 
+/* Without the second ring of an event there are no copies, and the reason is not locked memory. */
+static void test_little_files(_unused_ void **state)
+{
+	struct sampler *sampler;
+
+	needs("perf-cpus");
+	lacks_files = -EMFILE;
+	sampler = clock_sampler(32768);
+	lacks_files = 0;
+	assert_non_null(
+		strstr(sampler_shortage(sampler), "no copies of stacks, which should have 32768 bytes: no more files"));
+	assert_null(strstr(sampler_shortage(sampler), "memory"));
+	assert_int_equal(sample_self(sampler).with_registers, 0);
+	sampler_free(sampler);
+}
+
+/* A ring that can't be mapped anew is told, as long as it is so; samples go on. */
+static void test_ring_that_stays(_unused_ void **state)
+{
+	uint64_t end = clock_monotonic_ns() + 60 * (uint64_t)NS_PER_S;
+	struct sampler *sampler;
+	struct copies copies = {};
+
+	needs("perf-cpus");
+	sampler = clock_sampler(32768);
+	assert_string_equal(sampler_stuck(sampler), "");
+	lacks_rings = EPERM;
+	while (!sampler_stuck(sampler)[0] && clock_monotonic_ns() < end)
+		sampler_drain(sampler, take_copy, &copies);
+	assert_non_null(strstr(sampler_stuck(sampler), "stay in ring buffers"));
+	assert_non_null(strstr(sampler_stuck(sampler), "LimitMEMLOCK="));
+	assert_true(sample_self(sampler).with_registers >= 10);
+	lacks_rings = 0;
+	while (sampler_stuck(sampler)[0] && clock_monotonic_ns() < end)
+		sampler_drain(sampler, take_copy, &copies);
+	assert_string_equal(sampler_stuck(sampler), "");
+	sampler_free(sampler);
+}
+
 static void test_refused_copies(_unused_ void **state)
 {
 	static const int errors[] = { -EINVAL, -EOPNOTSUPP, -ENOSYS };
@@ -365,6 +412,8 @@ int main(void)
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_little_locked_memory),
 		cmocka_unit_test(test_refused_copies),
+		cmocka_unit_test(test_little_files),
+		cmocka_unit_test(test_ring_that_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
