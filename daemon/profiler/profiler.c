@@ -136,6 +136,10 @@ static void note_problems(struct profiler *profiler)
 		note_pauses(profiler, i);
 	}
 	add_problem(profiler, "", sampler_shortage(profiler->sampler));
+	add_problem(profiler, "", sampler_stuck(profiler->sampler));
+	text.text[0] = '\0';
+	stacks_explain(&profiler->stacks, &text);
+	add_problem(profiler, "", text.text);
 }
 
 static void set_paces(struct profiler *profiler)
@@ -292,15 +296,6 @@ struct profiler *profiler_free(struct profiler *profiler)
 	return NULL;
 }
 
-static bool equal_texts(char *const *a, size_t nr_a, char *const *b, size_t nr_b)
-{
-	bool equal = nr_a == nr_b;
-
-	for (size_t i = 0; equal && i < nr_a; i++)
-		equal = strcmp(a[i], b[i]) == 0;
-	return equal;
-}
-
 /* Samples that were visible before may not be any more. */
 static int follow_filter(struct profiler *profiler, const struct profiler_settings *next)
 {
@@ -312,8 +307,8 @@ static int follow_filter(struct profiler *profiler, const struct profiler_settin
 		profiler->is_taken_up = false;
 		return 0;
 	}
-	if (next->nr_events && equal_texts(now->include, now->nr_include, next->include, next->nr_include) &&
-	    equal_texts(now->exclude, now->nr_exclude, next->exclude, next->nr_exclude)) {
+	if (next->nr_events && texts_are_equal(now->include, now->nr_include, next->include, next->nr_include) &&
+	    texts_are_equal(now->exclude, now->nr_exclude, next->exclude, next->nr_exclude)) {
 		archive_set_limit(profiler->archive, (size_t)next->memory);
 		return 0;
 	}
@@ -608,7 +603,8 @@ static void save_processes(struct profiler *profiler, uint64_t now)
 	profiler->saved = now;
 }
 
-static void take_samples(struct profiler *profiler)
+/* Values of registers are on the stack while stacks are unwound. Children that are forked later do not get them. */
+static __attribute__((noinline)) void take_samples(struct profiler *profiler)
 {
 	uint64_t until;
 
@@ -618,20 +614,14 @@ static void take_samples(struct profiler *profiler)
 		profiler->drained = until;
 }
 
-/* Values of registers are on the stack while stacks are unwound. Children that are forked later do not get them. */
-static __attribute__((noinline)) void follow_stacks(struct profiler *profiler)
-{
-	if (profiler->sampler)
-		take_samples(profiler);
-	memory_erase_stack();
-	stacks_turn(&profiler->stacks, profiler->archive, &profiler->kernel, profiler->processes);
-}
-
 void profiler_turn(struct profiler *profiler)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	follow_stacks(profiler);
+	if (profiler->sampler)
+		take_samples(profiler);
+	memory_erase_stack();
+	stacks_turn(&profiler->stacks, profiler->archive, &profiler->kernel, profiler->processes);
 	memory_erase_stack();
 	namer_turn(profiler->namer, profiler->archive, profiler->processes, &profiler->kernel);
 	if (profiler->sampler && now - profiler->tidied > TIDY_NS)

@@ -3,6 +3,8 @@
 #include "profiler/stacks.h"
 
 #include "base/util/clock.h"
+#include "base/util/log.h"
+#include "profiler/stack/frame-table-child.h"
 
 #include <errno.h>
 
@@ -109,7 +111,13 @@ static void add_due(struct stacks *stacks, struct archive *archive, struct kerne
 void stacks_turn(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel,
 		 const struct processes *processes)
 {
-	add_due(stacks, archive, kernel, frame_tables_turn(stacks->tables, processes));
+	bool changed = frame_tables_turn(stacks->tables, processes);
+	const char *stuck = frame_tables_take_stuck(stacks->tables);
+
+	if (stuck)
+		log_warning("stacks that lead through %s are by frame pointers: the file %s", stuck,
+			    frame_problem_text(FRAME_STUCK));
+	add_due(stacks, archive, kernel, changed);
 }
 
 void stacks_add_waiting(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel)
@@ -142,6 +150,20 @@ uint64_t stacks_drained(const struct stacks *stacks, uint64_t drained)
 	const struct waiting_sample *first = TAILQ_FIRST(&stacks->waiting.samples);
 
 	return first && first->time <= drained ? first->time - 1 : drained;
+}
+
+void stacks_explain(const struct stacks *stacks, struct reason *ret)
+{
+	const struct frame_tables_stats stats = frame_tables_stats(stacks->tables);
+
+	if (stats.stuck)
+		reason_set(ret, 0, "stacks that lead through some files (%zu) are by frame pointers: these hang",
+			   stats.stuck);
+	else if (stats.is_short)
+		reason_set(ret, 0,
+			   "stacks are unwound late, or by frame pointers: the programs that run need more tables than "
+			   "%zu KiB; raise [profiles] tables",
+			   frame_tables_limit(stacks->tables) >> 10);
 }
 
 void stacks_add_stats(const struct stacks *stacks, struct profiler_stats *stats)

@@ -45,5 +45,8 @@ uint64_t stacks_drained(const struct stacks *stacks, uint64_t drained);
 /* The archive will be another, and those that wait are not for it. */
 void stacks_forget_waiting(struct stacks *stacks);
 
+/* Why some stacks are not as whole as they could be, if something can be done about it; else unchanged. */
+void stacks_explain(const struct stacks *stacks, struct reason *ret);
+
 /* Adds to the statistics. */
 void stacks_add_stats(const struct stacks *stacks, struct profiler_stats *stats);

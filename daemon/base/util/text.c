@@ -272,6 +272,15 @@ size_t text_unify_lines(char *text, size_t n)
 	return left;
 }
 
+bool texts_are_equal(char *const *a, size_t nr_a, char *const *b, size_t nr_b)
+{
+	bool equal = nr_a == nr_b;
+
+	for (size_t i = 0; equal && i < nr_a; i++)
+		equal = strcmp(a[i], b[i]) == 0;
+	return equal;
+}
+
 char *metric_name(const char *text)
 {
 	_cleanup_(buf_release) struct buf b = {};

@@ -60,6 +60,9 @@ char *text_excerpt(char out[static EXCERPT_MAX], const char *text);
  */
 size_t text_unify_lines(char *text, size_t n);
 
+/* Are both lists the same texts, in the same order? */
+bool texts_are_equal(char *const *a, size_t nr_a, char *const *b, size_t nr_b);
+
 /* Lower case, with '_' for every character other than a-z and 0-9, except at the end. To be freed; NULL if there is no
  * memory. */
 char *metric_name(const char *text);

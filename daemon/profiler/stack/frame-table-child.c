@@ -30,6 +30,7 @@ const char *frame_problem_text(enum frame_problem problem)
 	static const char *const texts[_FRAME_PROBLEM_MAX] = {
 		[FRAME_NO_PROBLEM] = "has a table",
 		[FRAME_FAILED] = "takes too long to read, too much memory, or has crashed libdw",
+		[FRAME_STUCK] = "hangs when it is opened or read",
 		[FRAME_NO_FILE] = "can't be opened",
 		[FRAME_OTHER_FILE] = "is another file now",
 		[FRAME_MALFORMED] = "is no ELF file of this machine's kind",

@@ -17,6 +17,7 @@
 enum frame_problem {
 	FRAME_NO_PROBLEM,
 	FRAME_FAILED,	  /* the child did not come to an end: it took too long or too much, or crashed */
+	FRAME_STUCK,	  /* the child hangs */
 	FRAME_NO_FILE,	  /* it can't be opened, or is no regular file */
 	FRAME_OTHER_FILE, /* it is another one now */
 	FRAME_MALFORMED,  /* it is no ELF file of this machine's kind */

@@ -75,6 +75,11 @@ uint64_t table_maker_cpu_ns(const struct table_maker *maker)
 	return maker->helper.cpu_ns;
 }
 
+size_t table_maker_nr_stuck(struct table_maker *maker)
+{
+	return helper_nr_stuck(&maker->helper);
+}
+
 /* --- in the child, up to its exec; the table is its only open file */
 
 static int copy_vdso(void)
@@ -183,7 +188,7 @@ static enum frame_problem read_problem(const struct table_maker *maker)
 /* Looks for the file in another place. */
 static bool try_next(struct table_maker *maker)
 {
-	enum frame_problem problem = read_problem(maker);
+	enum frame_problem problem = helper_gave_up(&maker->helper) ? FRAME_STUCK : read_problem(maker);
 
 	/* That there was another file says more than that there was none. */
 	if (problem != FRAME_NO_FILE || maker->problem == FRAME_NO_FILE)

@@ -39,5 +39,8 @@ bool table_maker_finish(struct table_maker *maker);
 /* The table, of at most max bytes, when all is done, once; it is the caller's. Or why there is none. */
 enum frame_problem table_maker_take(struct table_maker *maker, struct frame_table **ret, size_t max);
 
+/* Children that hang, so that no signal ends them (helper.h). Their files are FRAME_STUCK. */
+size_t table_maker_nr_stuck(struct table_maker *maker);
+
 /* CPU time of all children that have ended. */
 uint64_t table_maker_cpu_ns(const struct table_maker *maker);

@@ -19,13 +19,19 @@
 #define MAKING_BURST_NS (5 * (int64_t)NS_PER_S)
 #define MAKING_SHARE 200
 
+/* A table that was used within this time is in use. For so long it is told that there was no room for one. */
+#define IN_USE_NS (10 * (uint64_t)NS_PER_S)
+#define SHORT_NS (60 * (uint64_t)NS_PER_S)
+
 /* A file, by its key; the vdso, which has none, by the empty one. */
 struct file {
 	struct module *module; /* a reference */
 	enum frame_tables_state state;
 	struct frame_table *table; /* if it is ready */
-	uint64_t tried_at;	   /* in vain: CLOCK_MONOTONIC ns */
+	uint64_t used_at;	   /* then: CLOCK_MONOTONIC ns */
+	uint64_t tried_at;	   /* in vain: the same */
 	unsigned tries;		   /* in vain */
+	bool is_stuck;		   /* the last one hangs, or did */
 	UT_hash_handle hh;
 	TAILQ_ENTRY(file) in_list;
 };
@@ -37,9 +43,11 @@ struct frame_tables {
 	struct file_list known;	 /* not asked; the one used last is the last */
 	struct file_list asked;	 /* the oldest question first */
 	struct file *being_made; /* of those asked, or NULL */
+	struct file *stuck;	 /* one that has come to hang, and was not told yet, or NULL */
 	struct cpu_budget budget;
 	uint64_t taken_ns; /* CPU time that was taken from the budget */
 	size_t limit;
+	uint64_t short_at; /* CLOCK_MONOTONIC ns: a table that was in use has had no room; 0: never */
 	struct frame_tables_stats stats;
 };
 
@@ -64,6 +72,8 @@ static void file_free(struct frame_tables *tables, struct file *file)
 {
 	TAILQ_REMOVE(file->state == FRAME_TABLES_ASKED ? &tables->asked : &tables->known, file, in_list);
 	HASH_DEL(tables->files, file);
+	if (tables->stuck == file)
+		tables->stuck = NULL;
 	if (file->table) {
 		tables->stats.bytes -= file->table->bytes;
 		tables->stats.files--;
@@ -89,6 +99,7 @@ struct frame_tables *frame_tables_free(struct frame_tables *tables)
 /* Those that were not used for the longest time go. */
 static void keep_bounds(struct frame_tables *tables)
 {
+	uint64_t now = clock_monotonic_ns();
 	struct file *file, *next;
 
 	for (file = TAILQ_FIRST(&tables->known); file && tables->stats.bytes > tables->limit; file = next) {
@@ -96,6 +107,8 @@ static void keep_bounds(struct frame_tables *tables)
 		if (!file->table)
 			continue;
 		tables->stats.dropped++;
+		if (now < file->used_at + IN_USE_NS)
+			tables->short_at = now;
 		file_free(tables, file);
 	}
 }
@@ -104,6 +117,11 @@ void frame_tables_set_limit(struct frame_tables *tables, size_t limit)
 {
 	tables->limit = limit;
 	keep_bounds(tables);
+}
+
+size_t frame_tables_limit(const struct frame_tables *tables)
+{
+	return tables->limit;
 }
 
 /* NULL: no memory. */
@@ -126,11 +144,14 @@ static struct file *add_file(struct frame_tables *tables, const struct module *m
 	return file;
 }
 
-static bool is_to_be_tried(const struct file *file)
+/* A file that hangs would take one child after the other. */
+static bool is_to_be_tried(const struct frame_tables *tables, const struct file *file)
 {
 	unsigned doublings = file->tries < ABSENT_DOUBLINGS ? file->tries - 1 : ABSENT_DOUBLINGS;
 
-	return file->state == FRAME_TABLES_ABSENT && clock_monotonic_ns() > file->tried_at + (ABSENT_NS << doublings);
+	if (file->state != FRAME_TABLES_ABSENT || (file->is_stuck && table_maker_nr_stuck(tables->maker)))
+		return false;
+	return clock_monotonic_ns() > file->tried_at + (ABSENT_NS << doublings);
 }
 
 static void ask_again(struct frame_tables *tables, struct file *file)
@@ -153,11 +174,12 @@ enum frame_tables_state frame_tables_find(struct frame_tables *tables, const str
 	}
 	if (!file)
 		return add_file(tables, module) ? FRAME_TABLES_ASKED : FRAME_TABLES_ABSENT;
-	if (is_to_be_tried(file))
+	if (is_to_be_tried(tables, file))
 		ask_again(tables, file);
 	if (file->state == FRAME_TABLES_READY) {
 		TAILQ_REMOVE(&tables->known, file, in_list);
 		TAILQ_INSERT_TAIL(&tables->known, file, in_list);
+		file->used_at = clock_monotonic_ns();
 		*ret = file->table;
 	}
 	return file->state;
@@ -168,13 +190,20 @@ int frame_tables_fd(const struct frame_tables *tables)
 	return table_maker_fd(tables->maker);
 }
 
-/* table: NULL: there is none. */
-static void settle(struct frame_tables *tables, struct file *file, struct frame_table *table)
+/* table: NULL: there is none, for that reason. */
+static void settle(struct frame_tables *tables, struct file *file, struct frame_table *table,
+		   enum frame_problem problem)
 {
 	TAILQ_REMOVE(&tables->asked, file, in_list);
 	TAILQ_INSERT_TAIL(&tables->known, file, in_list);
 	file->table = table;
+	file->is_stuck = problem == FRAME_STUCK;
+	if (file->is_stuck)
+		tables->stuck = file;
+	if (problem == FRAME_TOO_LARGE)
+		tables->short_at = clock_monotonic_ns();
 	if (table) {
+		file->used_at = clock_monotonic_ns(); /* it is asked for */
 		file->state = FRAME_TABLES_READY;
 		tables->stats.bytes += table->bytes;
 		tables->stats.files++;
@@ -191,13 +220,14 @@ static void settle(struct frame_tables *tables, struct file *file, struct frame_
 static bool take_made(struct frame_tables *tables)
 {
 	struct frame_table *table = NULL;
+	enum frame_problem problem;
 
 	if (!tables->being_made || !table_maker_finish(tables->maker))
 		return false;
 	cpu_budget_take(&tables->budget, table_maker_cpu_ns(tables->maker) - tables->taken_ns);
 	tables->taken_ns = table_maker_cpu_ns(tables->maker);
-	(void)table_maker_take(tables->maker, &table, tables->limit);
-	settle(tables, tables->being_made, table);
+	problem = table_maker_take(tables->maker, &table, tables->limit);
+	settle(tables, tables->being_made, table, problem);
 	tables->being_made = NULL;
 	return true;
 }
@@ -214,7 +244,7 @@ bool frame_tables_turn(struct frame_tables *tables, const struct processes *proc
 				      processes_user_of(processes, &module->key, module->path)) == 0)
 			tables->being_made = next;
 		else
-			settle(tables, next, NULL);
+			settle(tables, next, NULL, FRAME_FAILED);
 		changed |= !tables->being_made;
 	}
 	return changed;
@@ -225,5 +255,15 @@ struct frame_tables_stats frame_tables_stats(const struct frame_tables *tables)
 	struct frame_tables_stats stats = tables->stats;
 
 	stats.cpu_ns = table_maker_cpu_ns(tables->maker);
+	stats.stuck = table_maker_nr_stuck(tables->maker);
+	stats.is_short = tables->short_at && clock_monotonic_ns() < tables->short_at + SHORT_NS;
 	return stats;
+}
+
+const char *frame_tables_take_stuck(struct frame_tables *tables)
+{
+	const char *path = tables->stuck ? tables->stuck->module->path : NULL;
+
+	tables->stuck = NULL;
+	return path;
 }

@@ -26,6 +26,8 @@ struct frame_tables_stats {
 	size_t bytes, files;   /* now, with a table */
 	uint64_t made, absent; /* ever; absent: tries in vain */
 	uint64_t dropped;      /* tables that went for want of memory */
+	size_t stuck;	       /* files that hang when they are opened, now: these are not tried again meanwhile */
+	bool is_short;	       /* a table that was in use has gone for want of memory, within the last minute */
 	uint64_t cpu_ns;       /* of the makers that have ended */
 };
 
@@ -47,4 +49,9 @@ int frame_tables_fd(const struct frame_tables *tables);
 /* Takes a table that was made, and has the next one made. True: a table that was asked for is ready or absent now. */
 bool frame_tables_turn(struct frame_tables *tables, const struct processes *processes);
 
+size_t frame_tables_limit(const struct frame_tables *tables);
+
 struct frame_tables_stats frame_tables_stats(const struct frame_tables *tables);
+
+/* The path of a file that has come to hang since the last call, or NULL. It is valid until the next turn. */
+const char *frame_tables_take_stuck(struct frame_tables *tables);

@@ -32,8 +32,8 @@ struct waiting_place {
 struct waiting_sample {
 	uint64_t time, weight;
 	char *event, *cgroup, *command;
-	struct mappings *mappings; /* a reference */
-	size_t nr_mappings;	   /* when it began to wait */
+	struct mappings *mappings;		  /* a reference */
+	size_t nr_mappings;			  /* when it began to wait */
 	const struct unwind_registers *registers; /* in the place */
 	struct unwind_copy copy;		  /* … its bytes too */
 	struct record_array chain;		  /* the kernel's; an entry in no mapping is WAITING_NO_ADDRESS */

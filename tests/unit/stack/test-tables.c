@@ -100,9 +100,11 @@ static void test_bound(void **state)
 
 	assert_int_equal(find(world, world->module), FRAME_TABLES_ASKED);
 	wait_for(world, world->module);
+	assert_false(frame_tables_stats(world->tables).is_short);
 	frame_tables_set_limit(world->tables, 100);
 	assert_int_equal(frame_tables_stats(world->tables).bytes, 0);
 	assert_int_equal(frame_tables_stats(world->tables).dropped, 1);
+	assert_true(frame_tables_stats(world->tables).is_short);
 	assert_int_equal(find(world, world->module), FRAME_TABLES_ASKED);
 	wait_for(world, world->module);
 	assert_int_equal(find(world, world->module), FRAME_TABLES_ABSENT);
