@@ -15,7 +15,6 @@
 
 /* A ring with copies holds 1/2.5 s. */
 #define HELD_NS (400 * (uint64_t)NS_PER_MS)
-#define RECORDS_TO_WAKE 4
 
 /* Words of a sample without registers and stack: the header, 7 fields, and the call chain with its number and marks, by
  * the defaults of kernel.perf_event_max_stack and perf_event_max_contexts_per_stack. */
@@ -59,9 +58,6 @@ struct ring_size ring_size_of(const struct sampled_event *event, size_t copy)
 	while (copy && size.pages * page < records_held(event) * size.record_max)
 		size.pages *= 2;
 	size.watermark = (uint32_t)(size.pages / 2 * page);
-	/* The other parts of a record seldom take their most. */
-	if (copy && RECORDS_TO_WAKE * copy < size.watermark)
-		size.watermark = (uint32_t)(RECORDS_TO_WAKE * copy);
 	return size;
 }
 

@@ -59,7 +59,7 @@ const char *sampler_shortage(const struct sampler *sampler);
 /* Why copies of stacks stay in ring buffers for longer than they should, now; or "". */
 const char *sampler_stuck(const struct sampler *sampler);
 
-/* Readable when a ring is half full, or has a few copies of stacks; it stays the sampler's. */
+/* Readable when a ring is half full; it stays the sampler's. */
 int sampler_fd(const struct sampler *sampler);
 
 /* In place of an event's number: of the side-band's rings. */

@@ -69,8 +69,7 @@ static void test_room(_unused_ void **state)
 		assert_int_equal(size.pages & (size.pages - 1), 0);
 		if (sysconf(_SC_PAGESIZE) == 4096)
 			assert_int_equal(bytes_of(&size), rates[i].most);
-		assert_true(size.watermark <= bytes_of(&size) / 2);
-		assert_true(size.watermark == bytes_of(&size) / 2 || size.watermark == 4 * rates[i].copy);
+		assert_int_equal(size.watermark, bytes_of(&size) / 2);
 	}
 }
 
