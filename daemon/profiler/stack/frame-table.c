@@ -2,6 +2,8 @@
 
 #include "profiler/stack/frame-table.h"
 
+#include "base/util/memory.h"
+
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,7 +83,8 @@ int frame_table_read(struct frame_table **ret, int fd, size_t max)
 	head.bytes = sizeof(*table) + size;
 	if (head.bytes > max)
 		return -EFBIG;
-	table = malloc(head.bytes);
+	/* Children do not need it, and to fork one takes time for all memory that it gets. */
+	table = memory_map_own(head.bytes);
 	if (!table)
 		return -ENOMEM;
 	*table = head;
@@ -99,7 +102,8 @@ int frame_table_read(struct frame_table **ret, int fd, size_t max)
 
 struct frame_table *frame_table_free(struct frame_table *table)
 {
-	free(table);
+	if (table)
+		memory_unmap(table, table->bytes);
 	return NULL;
 }
 
