@@ -85,7 +85,7 @@ void *memory_map_secret(size_t size)
 
 __attribute__((noinline)) void memory_erase_stack(void)
 {
-	unsigned char below[64 * 1024];
+	unsigned char below[32 * 1024];
 
 	explicit_bzero(below, sizeof(below));
 }

@@ -31,6 +31,6 @@ void memory_unmap(void *memory, size_t size);
  * one, or in a child. Who uses it erases it. */
 void *memory_map_secret(size_t size);
 
-/* Zeroes what functions that have returned have left on the stack, 64 KiB deep. Those functions must not have become a
+/* Zeroes what functions that have returned have left on the stack, 32 KiB deep. Those functions must not have become a
  * part of the caller: they are noinline, or in another file. */
 void memory_erase_stack(void);
