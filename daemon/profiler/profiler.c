@@ -68,9 +68,7 @@ struct profiler {
 	int epoll_fd;		       /* of the sampler, and of the namer's child */
 	uint64_t drained;	       /* CLOCK_MONOTONIC ns: the archive has all samples until then; 0: none yet */
 	uint64_t since;		       /* … when the archive was begun */
-	struct archive_gap gaps[ARCHIVE_GAPS_MAX]; /* the latest */
-	size_t nr_gaps;				   /* ever */
-	uint64_t gap_ns;
+	struct archive_gaps gaps;
 	bool is_taken_up; /* the archive is of the settings that come first */
 
 	uint64_t tidied, saved, lost_records; /* lost_records: of the sampler, then */
@@ -203,13 +201,8 @@ const char *profiler_event_problem(const struct profiler *profiler, size_t event
 /* Up to now. */
 static void note_gap(struct profiler *profiler, uint64_t from)
 {
-	const struct archive_gap gap = { .from = from, .to = clock_monotonic_ns() };
-
-	profiler->drained = gap.to;
-	if (gap.from >= gap.to)
-		return;
-	profiler->gaps[profiler->nr_gaps++ % ARCHIVE_GAPS_MAX] = gap;
-	profiler->gap_ns += gap.to - gap.from;
+	profiler->drained = clock_monotonic_ns();
+	archive_gaps_note(&profiler->gaps, from, profiler->drained);
 }
 
 static int make_parts(struct profiler *profiler)
@@ -335,15 +328,7 @@ static void note_past(struct profiler *profiler)
 
 uint64_t profiler_gaps(const struct profiler *profiler, uint64_t from, uint64_t to)
 {
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < profiler->nr_gaps && i < ARCHIVE_GAPS_MAX; i++) {
-		const struct archive_gap *gap = &profiler->gaps[i];
-		uint64_t begin = gap->from > from ? gap->from : from, end = gap->to < to ? gap->to : to;
-
-		sum += end > begin ? end - begin : 0;
-	}
-	return sum;
+	return archive_gaps_between(&profiler->gaps, from, to);
 }
 
 /* The events of the settings, whose periods and rates may be changed. */
@@ -391,8 +376,19 @@ void profiler_reopen(struct profiler *profiler)
 		profiler->since = archive_moment(profiler->drained); /* where the gap ends */
 }
 
+/* Permission to read the list may have come or gone. */
+static void read_kernel_functions(struct profiler *profiler)
+{
+	if (profiler->settings.nr_events)
+		kernel_functions_read(&profiler->kernel, profiler->procfs, profiler->kallsyms);
+	else
+		kernel_functions_forget(&profiler->kernel);
+}
+
 int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 {
+	bool is_on = profiler->sampler;
+
 	if (follow_filter(profiler, settings) < 0)
 		return -ENOMEM;
 	profiler_settings_release(&profiler->settings);
@@ -401,12 +397,12 @@ int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 	frame_tables_set_limit(profiler->stacks.tables, (size_t)profiler->settings.tables);
 	if (!profiler->drained)
 		profiler->drained = profiler->settings.sampled;
+	/* It takes long: at first, rings would be full before they are read; later, no time is to be without rings. */
+	if (!is_on)
+		read_kernel_functions(profiler);
 	profiler_reopen(profiler);
-	/* Permission to read the list may have come or gone. It takes long: the rings are open again. */
-	if (profiler->settings.nr_events)
-		kernel_functions_read(&profiler->kernel, profiler->procfs, profiler->kallsyms);
-	else
-		kernel_functions_forget(&profiler->kernel);
+	if (is_on)
+		read_kernel_functions(profiler);
 	return 0;
 }
 
@@ -431,8 +427,7 @@ int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline
 	struct archive_past past = {
 		.since = profiler->since,
 		.drained = profiler->drained,
-		.gap_ns = profiler->gap_ns,
-		.nr_gaps = profiler->nr_gaps < ARCHIVE_GAPS_MAX ? profiler->nr_gaps : ARCHIVE_GAPS_MAX,
+		.gaps = profiler->gaps,
 		.samples = profiler->past.samples + stats.samples,
 		.lost = profiler->past.lost + stats.lost,
 		.unfollowed = profiler->past.lost_records + stats.lost_records,
@@ -443,8 +438,6 @@ int profiler_save(const struct profiler *profiler, size_t max, uint64_t deadline
 
 	if (!profiler->since)
 		return -ENODATA;
-	for (size_t i = 0; i < past.nr_gaps; i++)
-		past.gaps[i] = profiler->gaps[(profiler->nr_gaps - past.nr_gaps + i) % ARCHIVE_GAPS_MAX];
 	r = origin_make(&origin, &profiler->settings);
 	if (r == 0)
 		r = archive_write(profiler->archive, &past, &origin.is, max, deadline, out);
@@ -471,9 +464,7 @@ int profiler_take_up(struct profiler *profiler, const struct profiler_settings *
 	profiler->is_taken_up = true;
 	profiler->since = past.since;
 	profiler->drained = past.drained;
-	profiler->gap_ns = past.gap_ns;
-	profiler->nr_gaps = past.nr_gaps;
-	memcpy(profiler->gaps, past.gaps, sizeof(profiler->gaps));
+	profiler->gaps = past.gaps;
 	profiler->past = (struct sampler_stats){
 		.samples = past.samples,
 		.lost = past.lost,
@@ -727,7 +718,7 @@ void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 		.dropped = profiler->archive->dropped,
 		.bytes = archive_bytes(profiler->archive),
 		.ring_bytes = sampler.ring_bytes,
-		.gap_ns = profiler->gap_ns,
+		.gap_ns = profiler->gaps.ns,
 		.reach = oldest && now > oldest ? now - oldest : 0,
 		.cpu_ns = namer_cpu_ns(profiler->namer),
 		.processes = processes_stats(profiler->processes).processes,

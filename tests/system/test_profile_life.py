@@ -206,9 +206,11 @@ def gap_of(daemon):
 
 def wait_saved(daemon):
     """A moment from before the last interval's end that is saved, up to which there are samples, as the profiler has
-    told."""
-    begun = time.monotonic()
-    wait_told(daemon)
+    told: none of before waits for a table."""
+    def settled():
+        begun = time.monotonic()
+        return wait_told(daemon).value("perfmond_profile_waiting_bytes") == 0 and begun
+    begun = until(settled, "no sample waits")
     interval = daemon.json("/api/v1/history")["timestamp"]
     until(lambda: daemon.json("/api/v1/history")["timestamp"] != interval, "an interval ends", 4 * PATIENCE)
     daemon.fresh()  # each reading is saved

@@ -232,8 +232,8 @@ static void write_past(struct buf *out, const struct archive *archive, const str
 {
 	pack_u64(out, past->since);
 	pack_u64(out, past->drained);
-	pack_u64(out, past->gap_ns);
-	pack_bytes(out, past->gaps, past->nr_gaps * sizeof(*past->gaps));
+	pack_u64(out, past->gaps.ns);
+	pack_bytes(out, past->gaps.latest, past->gaps.nr * sizeof(past->gaps.latest[0]));
 	pack_u64(out, past->samples);
 	pack_u64(out, past->lost);
 	pack_u64(out, past->unfollowed);
@@ -454,13 +454,13 @@ static void read_past(struct unpack *in, uint64_t saved_at, struct archive_past 
 
 	ret->since = unpack_at_most(in, saved_at);
 	ret->drained = unpack_at_most(in, saved_at);
-	ret->gap_ns = unpack_u64(in);
+	ret->gaps.ns = unpack_u64(in);
 	gaps = unpack_view(in, &n);
-	in->bad |= n > sizeof(ret->gaps) || n % sizeof(*ret->gaps) != 0;
-	ret->nr_gaps = in->bad ? 0 : n / sizeof(*ret->gaps);
-	memcpy(ret->gaps, gaps ?: (const unsigned char *)"", ret->nr_gaps * sizeof(*ret->gaps));
-	for (size_t i = 0; i < ret->nr_gaps; i++)
-		in->bad |= ret->gaps[i].from >= ret->gaps[i].to || ret->gaps[i].to > saved_at;
+	in->bad |= n > sizeof(ret->gaps.latest) || n % sizeof(ret->gaps.latest[0]) != 0;
+	ret->gaps.nr = in->bad ? 0 : n / sizeof(ret->gaps.latest[0]);
+	memcpy(ret->gaps.latest, gaps ?: (const unsigned char *)"", ret->gaps.nr * sizeof(ret->gaps.latest[0]));
+	for (size_t i = 0; i < ret->gaps.nr; i++)
+		in->bad |= ret->gaps.latest[i].from >= ret->gaps.latest[i].to || ret->gaps.latest[i].to > saved_at;
 	ret->samples = unpack_u64(in);
 	ret->lost = unpack_u64(in);
 	ret->unfollowed = unpack_u64(in);

@@ -13,22 +13,14 @@
 
 #include "base/util/buf.h"
 #include "base/util/reason.h"
+#include "profiler/archive/archive-gaps.h"
 #include "profiler/archive/archive.h"
-
-/* A stretch in which nothing was sampled, CLOCK_MONOTONIC ns. */
-struct archive_gap {
-	uint64_t from, to;
-};
-
-#define ARCHIVE_GAPS_MAX 64
 
 /* How the samples came about. */
 struct archive_past {
 	uint64_t since;	  /* CLOCK_MONOTONIC ns: nothing was sampled before; 0: nothing was sampled */
 	uint64_t drained; /* … all samples are there until then; 0: the same */
-	uint64_t gap_ns;  /* of all gaps that there ever were */
-	struct archive_gap gaps[ARCHIVE_GAPS_MAX];
-	size_t nr_gaps;
+	struct archive_gaps gaps;
 	uint64_t samples, lost, unfollowed, unsampled, throttled; /* counters, as of struct profiler_stats */
 };
 

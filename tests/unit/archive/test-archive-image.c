@@ -33,9 +33,7 @@ static const struct module_key key_a = { .build_id = "a", .build_id_size = 20 };
 static const struct archive_past story = {
 	.since = 2 * SECOND,
 	.drained = 30 * SECOND,
-	.gap_ns = 5 * SECOND,
-	.gaps = { { 1 * SECOND, 2 * SECOND }, { 5 * SECOND, 9 * SECOND } },
-	.nr_gaps = 2,
+	.gaps = { .ns = 5 * SECOND, .nr = 2, .latest = { { 1 * SECOND, 2 * SECOND }, { 5 * SECOND, 9 * SECOND } } },
 	.samples = 11,
 	.lost = 12,
 	.unfollowed = 13,

@@ -129,7 +129,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, one of them in three lines, and the headers of the groups. */
-	assert_int_equal(settings, 45 + 2 + 3 * 2);
+	assert_int_equal(settings, 44 + 2 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");
