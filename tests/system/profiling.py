@@ -138,6 +138,13 @@ def wait_told(daemon):
     return metrics
 
 
+def resident_without_tables(daemon):
+    """Bytes of the profiler. Its tables of frames, and copies that wait for them, are as many as there are programs."""
+    told = wait_told(daemon)
+    return daemon.resident(daemon.profiler) - told.value("perfmond_profile_table_bytes") - \
+        told.value("perfmond_profile_waiting_bytes")
+
+
 def check_nothing_is_sampled(daemon):
     """There are no rings, and no more samples than there were, whose number is returned."""
     metrics, later = wait_told(daemon), wait_told(daemon)
