@@ -91,7 +91,8 @@ static bool chain_next(struct chain *chain)
 	while (chain->at < chain->entries->nr) {
 		uint64_t address = record_u64(chain->entries, chain->at++);
 
-		if (is_marker(address)) {
+		/* The process's part is the last. Where code has no frame pointers, any value can be in it. */
+		if (is_marker(address) && chain->mode != PERF_CONTEXT_USER) {
 			chain->mode = address;
 			chain->is_first = true;
 			chain->address = 0;
