@@ -39,6 +39,20 @@ def test_profiles_are_on_by_default(perfmond, cgroups, burner):
     assert not any("profile" in problem for problem in daemon.json("/api/v1/status")["problems"])
 
 
+def test_tables_without_room_are_told(perfmond):
+    """Programs that run need tables of more than a MiB: one goes for the other, and which setting helps is told."""
+    daemon = start_daemon(perfmond, rate=99, extra="tables = 1MiB\n")
+
+    def is_told():
+        for program in (["python3", "-c", "for i in range(3000000): i ** 2"], ["perl", "-e", "for (1..3000000) {$i **= 2}"],
+                        ["bash", "-c", "for ((i = 0; i < 200000; i++)); do :; done"]):
+            subprocess.run(program, check=True)
+        return any("raise [profiles] tables" in problem for problem in daemon.json("/api/v1/status")["problems"])
+    until(is_told, "that there is no room", 120)
+    daemon.wait_log("raise .profiles. tables")
+    assert daemon.metrics().value("perfmond_profile_table_bytes") <= 1 << 20
+
+
 @needs("paranoid")
 def test_where_profiles_are_not_possible(perfmond, nobody, tmp_path):
     """All else is as without, and one sentence says why; nothing is an alarm."""
