@@ -519,6 +519,7 @@ static void take_sample(struct profiler *profiler, const char *event, const stru
 		.time = record->id.time,
 		.event = event,
 		.command = process && process->comm[0] ? process->comm : UNKNOWN,
+		.thread = processes_thread_name(profiler->processes, record->id.pid, record->id.tid),
 		.weight = record->sample.period,
 	};
 	struct unwind_registers registers;
@@ -530,7 +531,7 @@ static void take_sample(struct profiler *profiler, const char *event, const stru
 		cgroup.hidden = !cgroup_filter_admits(&profiler->filter, UNKNOWN) || profiler->filter.nr_exclude > 0;
 	sample.cgroup = cgroup.path;
 	if (cgroup.hidden) {
-		sample.cgroup = sample.command = ARCHIVE_HIDDEN;
+		sample.cgroup = sample.command = sample.thread = ARCHIVE_HIDDEN;
 		sample.end = STACK_WHOLE; /* no caller is to be seen */
 		(void)archive_add(profiler->archive, &sample);
 		return;

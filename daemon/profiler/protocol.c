@@ -423,7 +423,7 @@ static void pass_asked(struct wire *wire, struct profile_question *question)
 	pass_told(wire, &question->told);
 	question->form = (enum profile_form)pass_at_most(wire, question->form, _PROFILE_FORM_MAX - 1);
 	pass_bool(wire, &question->gzip);
-	question->by = (unsigned)pass_at_most(wire, question->by, PROFILE_BY_CGROUP | PROFILE_BY_COMMAND);
+	question->by = (unsigned)pass_at_most(wire, question->by, PROFILE_BY_ALL);
 	pass_double(wire, &question->min);
 	question->limit = pass_at_most(wire, question->limit, SIZE_MAX);
 	question->columns = pass_at_most(wire, question->columns, PROFILE_HEAT_MAX);

@@ -143,10 +143,13 @@ int read_cgroups(struct told_cgroups *ret, const void *bytes, size_t len);
 enum profile_by {
 	PROFILE_BY_CGROUP = 1 << 0,
 	PROFILE_BY_COMMAND = 1 << 1,
+	PROFILE_BY_THREAD = 1 << 2,
+	PROFILE_BY_ALL = PROFILE_BY_CGROUP | PROFILE_BY_COMMAND | PROFILE_BY_THREAD,
 };
 
 enum profile_top_by {
 	PROFILE_TOP_FUNCTION,
+	PROFILE_TOP_THREAD,
 	PROFILE_TOP_COMMAND,
 	PROFILE_TOP_CGROUP,
 	_PROFILE_TOP_MAX,

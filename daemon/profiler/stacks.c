@@ -51,6 +51,7 @@ void stacks_add(struct stacks *stacks, struct archive *archive, struct kernel_fu
 		.event = (char *)sample->event,
 		.cgroup = (char *)sample->cgroup,
 		.command = (char *)sample->command,
+		.thread = (char *)sample->thread,
 		.mappings = (struct mappings *)source->mappings,
 		.chain = source->chain,
 	};
@@ -74,6 +75,7 @@ static struct archive_sample sample_of(const struct waiting_sample *waiting)
 		.event = waiting->event,
 		.cgroup = waiting->cgroup,
 		.command = waiting->command,
+		.thread = waiting->thread,
 		.weight = waiting->weight,
 	};
 }

@@ -179,6 +179,23 @@ def test_off(perfmond, browser):
     browser.console[:] = [line for line in browser.console if "/profile" not in line]
 
 
+def test_threads(perfmond, cgroups, burner, browser):
+    """The table has them when it is asked for, and the icicle has them below the commands then."""
+    group = cgroups.make("threads")
+    daemon = perfmond(CONFIG.format(top=cgroups.label, extra=""))
+    burner("burn-thread", group)
+    kinds = "return [...new Set(profile.tree.things.map(({ kind }) => kind))].join()"
+    browser.open(daemon.url + f"#show=profile&last=60&cgroup={group.label}")
+    harness.until(lambda: "function" in browser.run(kinds), "functions", profiles.AGAIN)
+    assert "thread" not in browser.run(kinds)
+    browser.one("[data-by=thread]").click()
+    harness.until(lambda: [it["name"] for it in browser.run(profiles.ROWS)] == ["burn-thread"], "its thread",
+                  profiles.AGAIN)
+    assert "thread" in browser.run(kinds)
+    browser.one("[data-by=command]").click()
+    harness.until(lambda: "thread" not in browser.run(kinds), "no threads", profiles.AGAIN)
+
+
 def test_hidden(perfmond, cgroups, burner, browser):
     """What is not to be seen is there, without names."""
     group = cgroups.make("secret")

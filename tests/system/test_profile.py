@@ -460,6 +460,51 @@ def test_commands_of_short_lives(perfmond, cgroups):
     assert any(awk in module for module in modules), modules
 
 
+THREADS = """
+import ctypes, threading
+libc = ctypes.CDLL(None)
+def work(name):
+    if name:
+        libc.prctl(15, name, 0, 0, 0)  # PR_SET_NAME
+    while True:
+        sum(range(1000))
+threads = [threading.Thread(target=work, args=(name,)) for name in (b"", b"named;thread")]
+for thread in threads:
+    thread.start()
+threads[0].join()
+"""
+
+
+@pytest.mark.parametrize("runs", ["before", "after"])
+def test_threads_have_their_names(shared_perfmond, own_cgroup, shared_cgroups, runs):
+    """by=thread: that of a thread beside its command. One without a name of its own has that of its maker."""
+    group = own_cgroup.make(runs)
+
+    def begin():
+        process = subprocess.Popen(["/usr/bin/python3", "-c", THREADS])
+        group.add(process.pid)
+        return process
+
+    def watch():
+        return start_daemon(shared_perfmond, rate=99, extra=f"include = {shared_cgroups.label}/**\n")
+    process, daemon = (begin(), watch()) if runs == "before" else reversed((watch(), begin()))
+    try:
+        def rows():
+            return {row["name"]: row["samples"] for row in
+                    ask(daemon, "/api/v1/profile/top", by="thread", cgroup=group.label)["rows"]}
+        until(lambda: min((rows().get(name, 0) for name in ("python3", "named;thread"))) > 5, "both threads")
+        assert set(rows()) == {"python3", "named;thread"}
+        stacks = folded(daemon, cgroup=group.label, by="command,thread")
+        assert {tuple(stack.split(";")[:2]) for stack in stacks} == {
+            ("python3", "python3"), ("python3", "named:thread")}
+        pprof = Pprof(requests.get(daemon.url + "/api/v1/profile", timeout=PATIENCE,
+                                   params={"format": "pprof", "by": "thread", "cgroup": group.label}))
+        assert {labels["thread"] for _, _, labels in pprof.samples} == {"python3", "named;thread"}
+    finally:
+        process.kill()
+        process.wait()
+
+
 @needs("strip")
 def test_programs_that_ran_before_the_daemon(perfmond, cgroups, burner, tmp_path):
     """They are known too, but for a file that another has taken the place of, and one without symbols."""

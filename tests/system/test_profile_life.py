@@ -44,7 +44,8 @@ def test_tables_without_room_are_told(perfmond):
     daemon = start_daemon(perfmond, rate=99, extra="tables = 1MiB\n")
 
     def is_told():
-        for program in (["python3", "-c", "for i in range(3000000): i ** 2"], ["perl", "-e", "for (1..3000000) {$i **= 2}"],
+        for program in (["python3", "-c", "for i in range(3000000): i ** 2"],
+                        ["perl", "-e", "for (1..3000000) {$i **= 2}"],
                         ["bash", "-c", "for ((i = 0; i < 200000; i++)); do :; done"]):
             subprocess.run(program, check=True)
         return any("raise [profiles] tables" in problem for problem in daemon.json("/api/v1/status")["problems"])

@@ -34,7 +34,8 @@ int answer_question(struct buf *out, const struct profile_question *question, co
 		.cgroup = question->cgroup,
 		.command = question->command,
 		.below = question->below,
-		.by = question->form == PROFILE_FORM_PPROF ? PROFILE_BY_CGROUP | PROFILE_BY_COMMAND : question->by,
+		.by = question->form == PROFILE_FORM_PPROF ? question->by | PROFILE_BY_CGROUP | PROFILE_BY_COMMAND :
+							     question->by,
 		.nr_slots = question->form == PROFILE_FORM_HEAT ? question->columns * question->rows : 0,
 	};
 	_cleanup_(profile_freep) struct profile *profile = NULL;

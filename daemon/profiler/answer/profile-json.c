@@ -12,8 +12,8 @@
 #include <inttypes.h>
 
 static const char *const kinds[] = {
-	[PROFILE_ROOT] = "all",		 [PROFILE_CGROUP] = "cgroup", [PROFILE_COMMAND] = "command",
-	[PROFILE_FUNCTION] = "function", [PROFILE_PLACE] = "place",
+	[PROFILE_ROOT] = "all",	     [PROFILE_CGROUP] = "cgroup",     [PROFILE_COMMAND] = "command",
+	[PROFILE_THREAD] = "thread", [PROFILE_FUNCTION] = "function", [PROFILE_PLACE] = "place",
 };
 
 static void append_seconds(struct buf *out, uint64_t ns)

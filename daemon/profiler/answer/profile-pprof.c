@@ -234,6 +234,8 @@ static void append_sample(struct pprof *pprof, const struct profile_node *node)
 			append_label(pprof, &labels, "cgroup", node->text);
 		else if (node->kind == PROFILE_COMMAND)
 			append_label(pprof, &labels, "comm", node->text);
+		else if (node->kind == PROFILE_THREAD)
+			append_label(pprof, &labels, "thread", node->text);
 		else if (depth < ARRAY_SIZE(locations)) {
 			thing = profile_thing_of(node);
 			locations[depth++] = location_id(pprof, &thing);

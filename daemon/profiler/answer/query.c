@@ -122,21 +122,27 @@ static int add_stack(struct asking *asking, uint32_t below, uint32_t stack, uint
 	return 0;
 }
 
+/* Goes from a node to the one of that text below it. */
+static int add_level(struct asking *asking, enum profile_kind kind, uint32_t text, uint32_t *node)
+{
+	const struct profile_node level = { .parent = *node, .kind = kind, .text = text };
+
+	return add_node(asking->profile, &level, node);
+}
+
 /* The node below which stacks of a context are. */
 static int add_context(struct asking *asking, uint32_t number, uint32_t *ret)
 {
 	const struct archive_context *context = table_at(&asking->archive->contexts, number);
-	struct profile_node node = { .kind = PROFILE_ROOT };
-	int r = add_node(asking->profile, &node, ret);
+	const struct profile_node root = { .kind = PROFILE_ROOT };
+	int r = add_node(asking->profile, &root, ret);
 
-	if (r == 0 && asking->query->by & PROFILE_BY_CGROUP) {
-		node = (struct profile_node){ .parent = *ret, .kind = PROFILE_CGROUP, .text = context->cgroup };
-		r = add_node(asking->profile, &node, ret);
-	}
-	if (r == 0 && asking->query->by & PROFILE_BY_COMMAND) {
-		node = (struct profile_node){ .parent = *ret, .kind = PROFILE_COMMAND, .text = context->command };
-		r = add_node(asking->profile, &node, ret);
-	}
+	if (r == 0 && asking->query->by & PROFILE_BY_CGROUP)
+		r = add_level(asking, PROFILE_CGROUP, context->cgroup, ret);
+	if (r == 0 && asking->query->by & PROFILE_BY_COMMAND)
+		r = add_level(asking, PROFILE_COMMAND, context->command, ret);
+	if (r == 0 && asking->query->by & PROFILE_BY_THREAD)
+		r = add_level(asking, PROFILE_THREAD, context->thread, ret);
 	return r;
 }
 
@@ -413,6 +419,8 @@ static bool is_about(const struct profile_node *node, enum profile_top_by by)
 		return node->kind == PROFILE_CGROUP;
 	case PROFILE_TOP_COMMAND:
 		return node->kind == PROFILE_COMMAND;
+	case PROFILE_TOP_THREAD:
+		return node->kind == PROFILE_THREAD;
 	default:
 		return node->kind == PROFILE_FUNCTION || node->kind == PROFILE_PLACE;
 	}
@@ -445,7 +453,7 @@ static int count_row(struct table *rows, const struct profile *profile, uint32_t
 	if (r < 0)
 		return r;
 	row = table_at(rows, number);
-	/* All that is in a cgroup or of a command is its own. */
+	/* All that is in a cgroup, or of a command or thread, is its own. */
 	row->self += by == PROFILE_TOP_FUNCTION ? node->self : node->total;
 	row->self_samples += by == PROFILE_TOP_FUNCTION ? node->self_samples : node->samples;
 	if (!is_recursion(profile, node)) {

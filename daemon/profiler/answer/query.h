@@ -47,6 +47,7 @@ enum profile_kind {
 	PROFILE_ROOT,
 	PROFILE_CGROUP,
 	PROFILE_COMMAND,
+	PROFILE_THREAD,
 	PROFILE_FUNCTION, /* with its name */
 	PROFILE_PLACE,	  /* without: module and offset */
 };
@@ -56,7 +57,7 @@ struct profile_node {
 	uint32_t last; /* the table's */
 	uint32_t parent;
 	uint32_t kind;
-	uint32_t text;	      /* of the archive: cgroup, command or function */
+	uint32_t text;	      /* of the archive: cgroup, command, thread or function */
 	uint32_t module;      /* of the archive, or 0 */
 	uint32_t naming;      /* of a place: enum naming */
 	uint64_t offset;      /* of a place that can be told apart, in its module's file; else 0 */

@@ -35,7 +35,7 @@ struct written_node {
 };
 
 struct written_context {
-	uint32_t event, cgroup, command, end;
+	uint32_t event, cgroup, command, thread, end;
 };
 
 _Static_assert(sizeof(struct written_module) == 48 && sizeof(struct written_frame) == 24, "there is no padding");
@@ -184,6 +184,7 @@ static void write_context(struct writing *writing, uint32_t context)
 	written.event = write_text(writing, entry->event);
 	written.cgroup = write_text(writing, entry->cgroup);
 	written.command = write_text(writing, entry->command);
+	written.thread = write_text(writing, entry->thread);
 	written.end = entry->end;
 	add_entry(&writing->context_bytes, &written, sizeof(written));
 	writing->contexts[context] = ++writing->nr_contexts;
@@ -422,7 +423,8 @@ static bool contexts_are_sound(const struct reading *reading)
 		const struct written_context context = ENTRY(struct written_context, &reading->contexts, i);
 
 		if (!is_of(context.event, reading->nr_texts) || !is_of(context.cgroup, reading->nr_texts) ||
-		    !is_of(context.command, reading->nr_texts) || context.end >= _STACK_END_MAX)
+		    !is_of(context.command, reading->nr_texts) || !is_of(context.thread, reading->nr_texts) ||
+		    context.end >= _STACK_END_MAX)
 			return false;
 	}
 	return true;
@@ -565,6 +567,8 @@ static int put_context(struct reading *reading, uint32_t context, uint32_t *ret)
 		r = put_text(reading, written.cgroup, &entry.cgroup);
 	if (r == 0 && !*known)
 		r = put_text(reading, written.command, &entry.command);
+	if (r == 0 && !*known)
+		r = put_text(reading, written.thread, &entry.thread);
 	if (r == 0 && !*known)
 		r = table_put(&reading->to->contexts, &entry, reading->to->age, &reading->budget, known, &new);
 	*ret = *known;

@@ -164,6 +164,7 @@ static void sweep_tables(struct archive *archive, uint32_t age)
 		touch(&archive->texts, context->event, age);
 		touch(&archive->texts, context->cgroup, age);
 		touch(&archive->texts, context->command, age);
+		touch(&archive->texts, context->thread, age);
 	}
 	table_sweep(&archive->texts, age, text_leaving, archive);
 }
@@ -356,6 +357,9 @@ static int put_context(struct archive *archive, const struct archive_sample *sam
 		r = put_text(archive, sample->cgroup, budget, &context.cgroup);
 	if (r == 0)
 		r = put_text(archive, sample->command, budget, &context.command);
+	context.thread = context.command;
+	if (r == 0 && sample->thread)
+		r = put_text(archive, sample->thread, budget, &context.thread);
 	return r < 0 ? r : table_put(&archive->contexts, &context, archive->age, budget, ret, &new);
 }
 

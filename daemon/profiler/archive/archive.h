@@ -4,10 +4,10 @@
 /*
  * Samples by time, in a hard bound of memory.
  *
- * A sample is 16 bytes: when, in which context (event, cgroup and command), on which stack, and its weight. Samples
- * stand in segments, oldest first. Stacks, frames, modules and texts exist once for all samples, in tables (table.h): a
- * stack is a node of a tree whose root is the outermost caller, a frame is a place in a file (never an address, but for
- * the kernel's), and the name of its function, once it is known.
+ * A sample is 16 bytes: when, in which context (event, cgroup, command and thread), on which stack, and its weight.
+ * Samples stand in segments, oldest first. Stacks, frames, modules and texts exist once for all samples, in tables
+ * (table.h): a stack is a node of a tree whose root is the outermost caller, a frame is a place in a file (never an
+ * address, but for the kernel's), and the name of its function, once it is known.
  *
  * When the memory is used up the oldest segment is dropped, and with it whatever only its samples had used. Thus
  * the reach, the time that the samples go back to, follows from the memory and the load.
@@ -63,8 +63,8 @@ struct archive_node {
 
 struct archive_context {
 	uint32_t last;
-	uint32_t event, cgroup, command; /* texts */
-	uint32_t end;			 /* enum stack_end */
+	uint32_t event, cgroup, command, thread; /* texts */
+	uint32_t end;				 /* enum stack_end */
 };
 
 struct stored_sample {
@@ -119,6 +119,7 @@ struct archive_place {
 struct archive_sample {
 	uint64_t time; /* CLOCK_MONOTONIC ns */
 	const char *event, *cgroup, *command;
+	const char *thread; /* NULL: the command */
 	uint64_t weight;
 	enum stack_end end;
 	const struct archive_place *places; /* the innermost first */

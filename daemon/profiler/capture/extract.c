@@ -146,6 +146,8 @@ static int copy_context(struct copying *copying, uint32_t number, uint32_t *ret)
 	if (r == 0)
 		r = copy_text(copying, context->command, &entry.command);
 	if (r == 0)
+		r = copy_text(copying, context->thread, &entry.thread);
+	if (r == 0)
 		r = table_put(&copying->to->contexts, &entry, copying->to->age, &copying->budget, ret, &new);
 	if (r == 0)
 		copying->contexts[number] = *ret;

@@ -9,6 +9,7 @@
 #include "base/util/file.h"
 #include "base/util/hash.h"
 #include "profiler/process/process-table.h"
+#include "profiler/process/thread-names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +42,7 @@ struct known_module {
 struct processes {
 	char *procroot, *list;
 	struct maps_reader *reader;
+	struct thread_names *threads;
 	struct stat list_seen;	/* what of it was taken */
 	struct tracked *by_pid; /* in the order in which they were met */
 	struct known_module *modules;
@@ -54,7 +56,8 @@ int processes_new(struct processes **ret, const char *procroot, const char *list
 {
 	_cleanup_(processes_freep) struct processes *processes = calloc(1, sizeof(*processes));
 
-	if (!processes || maps_reader_new(&processes->reader, procroot, patience) < 0)
+	if (!processes || maps_reader_new(&processes->reader, procroot, patience) < 0 ||
+	    thread_names_new(&processes->threads, procroot) < 0)
 		return -ENOMEM;
 	processes->procroot = strdup(procroot);
 	processes->list = list ? strdup(list) : NULL;
@@ -91,6 +94,7 @@ struct processes *processes_free(struct processes *processes)
 	HASH_ITER(hh, processes->modules, known, next_known)
 		forget_module(processes, known);
 	maps_reader_free(processes->reader);
+	thread_names_free(processes->threads);
 	free(processes->procroot);
 	free(processes->list);
 	free(processes);
@@ -313,6 +317,11 @@ const struct process *processes_find(struct processes *processes, uint32_t pid)
 	return &tracked->process;
 }
 
+const char *processes_thread_name(struct processes *processes, uint32_t pid, uint32_t tid)
+{
+	return thread_names_find(processes->threads, pid, tid);
+}
+
 uint32_t processes_user_of(const struct processes *processes, const struct module_key *key, const char *path)
 {
 	const struct tracked *tracked, *next;
@@ -526,10 +535,12 @@ static void take_exit(struct processes *processes, const struct record_task *tas
 void processes_note_lost(struct processes *processes)
 {
 	processes->losses++;
+	thread_names_forget(processes->threads);
 }
 
 void processes_take(struct processes *processes, const struct record *record)
 {
+	thread_names_take(processes->threads, record);
 	switch (record->type) {
 	case PERF_RECORD_FORK:
 		take_fork(processes, &record->task);

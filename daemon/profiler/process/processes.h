@@ -69,6 +69,9 @@ void processes_note_lost(struct processes *processes);
 /* The process, or NULL: it is gone and was never met, or there is no memory. Valid until the next call. */
 const struct process *processes_find(struct processes *processes, uint32_t pid);
 
+/* The bytes of a thread's name, until the next call; NULL: it is the process's first thread, or is not known. */
+const char *processes_thread_name(struct processes *processes, uint32_t pid, uint32_t tid);
+
 /* A process that has this file mapped, or 0. */
 uint32_t processes_user_of(const struct processes *processes, const struct module_key *key, const char *path);
 

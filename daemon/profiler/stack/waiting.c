@@ -81,10 +81,11 @@ static int fill(struct waiting_sample *to, const struct waiting_sample *from)
 	to->event = strdup(from->event);
 	to->cgroup = strdup(from->cgroup);
 	to->command = strdup(from->command);
+	to->thread = from->thread ? strdup(from->thread) : NULL;
 	to->mappings = mappings_ref(from->mappings);
 	to->nr_mappings = mappings_nr(from->mappings);
 	to->chain.at = chain;
-	if (!chain || !to->event || !to->cgroup || !to->command)
+	if (!chain || !to->event || !to->cgroup || !to->command || (from->thread && !to->thread))
 		return -ENOMEM;
 	copy_chain(chain, from);
 	place->registers = *from->registers;
@@ -125,6 +126,7 @@ void waiting_remove(struct waiting *waiting, struct waiting_sample *sample)
 	free(sample->event);
 	free(sample->cgroup);
 	free(sample->command);
+	free(sample->thread);
 	free((void *)sample->chain.at);
 	TAILQ_REMOVE(&waiting->samples, sample, in_all);
 	*sample = (struct waiting_sample){ .place = sample->place };

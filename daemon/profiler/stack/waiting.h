@@ -32,6 +32,7 @@ struct waiting_place {
 struct waiting_sample {
 	uint64_t time, weight;
 	char *event, *cgroup, *command;
+	char *thread;				  /* or NULL */
 	struct mappings *mappings;		  /* a reference */
 	size_t nr_mappings;			  /* when it began to wait */
 	const struct unwind_registers *registers; /* in the place */

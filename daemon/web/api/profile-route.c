@@ -97,8 +97,11 @@ static int take_by(struct profile_question *question, const char *value, struct 
 			question->by |= PROFILE_BY_CGROUP;
 		else if (n == strlen("command") && strncmp(value, "command", n) == 0)
 			question->by |= PROFILE_BY_COMMAND;
+		else if (n == strlen("thread") && strncmp(value, "thread", n) == 0)
+			question->by |= PROFILE_BY_THREAD;
 		else if (n != strlen("function") || strncmp(value, "function", n))
-			return reason_set(why, -EINVAL, "by '%.40s': known are cgroup, command and function", value);
+			return reason_set(why, -EINVAL, "by '%.40s': known are cgroup, command, thread and function",
+					  value);
 		value += n + (value[n] == ',');
 	}
 	return 0;
@@ -108,6 +111,7 @@ static int take_top_by(struct profile_question *question, const char *value, str
 {
 	static const char *const names[] = {
 		[PROFILE_TOP_FUNCTION] = "function",
+		[PROFILE_TOP_THREAD] = "thread",
 		[PROFILE_TOP_COMMAND] = "command",
 		[PROFILE_TOP_CGROUP] = "cgroup",
 	};
@@ -118,10 +122,11 @@ static int take_top_by(struct profile_question *question, const char *value, str
 		question->top_by = (enum profile_top_by)i;
 		question->by = i == PROFILE_TOP_CGROUP	? PROFILE_BY_CGROUP :
 			       i == PROFILE_TOP_COMMAND ? PROFILE_BY_COMMAND :
+			       i == PROFILE_TOP_THREAD	? PROFILE_BY_THREAD :
 							  0;
 		return 0;
 	}
-	return reason_set(why, -EINVAL, "by '%.40s' is none of function, command and cgroup", value);
+	return reason_set(why, -EINVAL, "by '%.40s' is none of function, thread, command and cgroup", value);
 }
 
 static int take_format(struct profile_question *question, const char *value, struct reason *why)

@@ -125,6 +125,62 @@ static void test_life(void **state)
 	check(world, 11, "renamed", 0x1234, "/bin/sh");
 }
 
+static void thread(struct world *world, uint32_t pid, uint32_t maker, uint32_t tid)
+{
+	const struct record record = {
+		.type = PERF_RECORD_FORK,
+		.task = { .pid = pid, .ppid = pid, .tid = tid, .ptid = maker, .time = 1 },
+	};
+
+	processes_take(world->processes, &record);
+}
+
+static void expect_thread(const struct world *world, uint32_t pid, uint32_t tid, const char *name)
+{
+	const char *found = processes_thread_name(world->processes, pid, tid);
+
+	if (name)
+		assert_non_null(found);
+	assert_string_equal(found ?: "", name ?: "");
+}
+
+static void test_threads(void **state)
+{
+	struct world *world = *state;
+	const struct record lost = { .type = PERF_RECORD_LOST };
+
+	comm(world, 10, 10, "server", true);
+	thread(world, 10, 10, 11);
+	expect_thread(world, 10, 10, NULL);
+	expect_thread(world, 10, 11, NULL);
+	comm(world, 10, 11, "acceptor", false);
+	expect_thread(world, 10, 11, "acceptor");
+	/* One that it makes has its name, until it has another. */
+	thread(world, 10, 11, 12);
+	expect_thread(world, 10, 12, "acceptor");
+	comm(world, 10, 12, "worker", false);
+	expect_thread(world, 10, 12, "worker");
+	expect_thread(world, 10, 11, "acceptor");
+	/* A process that it forks has no threads. */
+	task(world, PERF_RECORD_FORK, 13, 10, 13, 1);
+	expect_thread(world, 13, 13, NULL);
+	/* The next thread of that number is another. */
+	task(world, PERF_RECORD_EXIT, 10, 10, 12, 2);
+	expect_thread(world, 10, 12, NULL);
+	comm(world, 10, 12, "late", false);
+	thread(world, 10, 10, 12);
+	expect_thread(world, 10, 12, NULL);
+	/* One that was there before is looked up, and so is each after a loss. */
+	scratch_mkdir(&world->scratch, "14");
+	scratch_text(&world->scratch, "14/comm", "before\n");
+	expect_thread(world, 10, 14, "before");
+	scratch_text(&world->scratch, "14/comm", "after\n");
+	expect_thread(world, 10, 14, "before");
+	processes_take(world->processes, &lost);
+	expect_thread(world, 10, 14, "after");
+	expect_thread(world, 10, 11, NULL);
+}
+
 static void test_end(void **state)
 {
 	struct world *world = *state;
@@ -440,6 +496,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_life, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_proc, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lost, setup, teardown),

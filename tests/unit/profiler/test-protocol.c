@@ -351,7 +351,7 @@ static void use_question(const union content *content)
 	use_counts(&question->counts);
 	use_told(&question->told);
 	assert_true(question->form < _PROFILE_FORM_MAX && question->top_by < _PROFILE_TOP_MAX);
-	assert_true(question->by <= (PROFILE_BY_CGROUP | PROFILE_BY_COMMAND));
+	assert_true(question->by <= PROFILE_BY_ALL);
 	assert_true(isfinite(question->min));
 	assert_true(question->columns * question->rows <= PROFILE_HEAT_MAX);
 	if (question->form == PROFILE_FORM_HEAT)
@@ -729,7 +729,7 @@ static void test_questions(_unused_ void **state)
 	REFUSED(QUESTION, is.question.columns = 0);
 	REFUSED(QUESTION, is.question.rows = 0);
 	REFUSED(QUESTION, is.question.event = NULL);
-	REFUSED(QUESTION, is.question.by = PROFILE_BY_COMMAND << 1);
+	REFUSED(QUESTION, is.question.by = PROFILE_BY_ALL + 1);
 	REFUSED(QUESTION, is.question.form = _PROFILE_FORM_MAX);
 	REFUSED(QUESTION, is.question.top_by = _PROFILE_TOP_MAX);
 	REFUSED(QUESTION, is.question.from.kind = (enum moment_kind)(MOMENT_SINCE_EPOCH + 1));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of functions, commands or cgroups beside the icicle, of what is zoomed to: the same numbers for those who
- * can't see it. A row marks its nodes in the icicle.
+ * The table of functions, threads, commands or cgroups beside the icicle, of what is zoomed to: the same numbers for
+ * those who can't see it. A row marks its nodes in the icicle.
  */
 
-const FUNCTIONS_BY = ["function", "command", "cgroup"], FUNCTIONS_SORT = ["self", "total", "change", "name"];
+const FUNCTIONS_BY = ["function", "thread", "command", "cgroup"];
+const FUNCTIONS_SORT = ["self", "total", "change", "name"];
 /* More of them at once would take the browser long to lay out. */
 const ROWS_AT_FIRST = 200, MORE_ROWS = 1000;
 
@@ -29,7 +30,7 @@ function rowsOf(tree, top, by) {
 		if (!inside[i] || !wanted[id]) continue;
 		const it = rows.get(id) ?? { thing: tree.things[id], self: 0, total: 0, baseSelf: 0, baseTotal: 0 };
 
-		/* All that is in a cgroup or of a command is its own. */
+		/* All that is in a cgroup, or of a command or thread, is its own. */
 		it.self += by === "function" ? tree.self[i] : tree.total[i];
 		it.baseSelf += by === "function" ? tree.baseSelf[i] : tree.baseTotal[i];
 		if (!isRecursion(tree, i, top)) {

@@ -16,7 +16,9 @@ function stretchParameters(asked) {
 }
 
 function profileUrl(format, stretch) {
-	return `api/v1/profile?${new URLSearchParams({ format, ...stretch, ...scopeParameters() })}`;
+	const by = levelsOf(profile.asked);
+
+	return `api/v1/profile?${new URLSearchParams({ format, by, ...stretch, ...scopeParameters() })}`;
 }
 
 /* A baseline does not change while the stretch goes on. */

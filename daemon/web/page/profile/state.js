@@ -19,6 +19,9 @@ const profile = {
 /* "live": the last so many seconds, up to now; 0: all there is. Else from one time to another. */
 function isLive() { return profile.asked.from === null; }
 
+/* The levels above the functions: threads are one where the table is to have them. */
+function levelsOf({ by }) { return by === "thread" ? "cgroup,command,thread" : "cgroup,command"; }
+
 /* Changes what is asked for: `isStep` is one that the back button takes back. */
 function askFor(changes, isStep = true) {
 	const before = profile.asked, wants = ["cgroup", "command", "event", "last", "from", "to", "base"];
@@ -26,6 +29,7 @@ function askFor(changes, isStep = true) {
 	profile.asked = { ...before, ...changes };
 	keepAddress(isStep);
 	drawAsked();
-	if (wants.some((key) => JSON.stringify(before[key]) !== JSON.stringify(profile.asked[key]))) loadProfile();
+	if (levelsOf(before) !== levelsOf(profile.asked) ||
+		wants.some((key) => JSON.stringify(before[key]) !== JSON.stringify(profile.asked[key]))) loadProfile();
 	else drawProfile();
 }
