@@ -202,6 +202,7 @@ groups = tasks
 include = {label}
 [profiles]
 rate = {rate}
+include = {label}
 [capture "busy"]
 when = task-clock@{label} > 0.01 for 400ms
 before = 10s
