@@ -285,7 +285,7 @@ def test_nothing_is_kept(perfmond, cgroups, programs, tmp_path, state):
     last = time.monotonic()
     until(lambda: told.rings() + in_memory(daemon.profiler, told.secret) == 0, "it is nowhere")
     print(f"it is nowhere after {time.monotonic() - last:.2f} s")
-    assert daemon.metrics().value("perfmond_profile_stacks_total", end="whole") > 50
+    assert daemon.metrics().value("perfmond_profile_stacks_total", end="whole") > 20
     documents = [daemon.get("/api/v1/profile", params={"format": form}).content for form in ("json", "folded", "pprof")]
     documents[2] = gzip.decompress(documents[2])
     # The stop saves those that still wait for names.
