@@ -78,7 +78,7 @@ def test_it_counts_and_answers(machine):
 
 def test_optional_libraries_are_in_it(machine):
     needed = machine.run("cat", f"/proc/{show(machine, 'MainPID')}/maps").stdout
-    for library in ("libpfm.so.4", "libbpf.so.1", "libdw.so.1", "liblzma.so.5"):
+    for library in ("libpfm.so.4", "libbpf.so.1", "libdw-", "liblzma.so.5"):
         assert library in needed
 
 
