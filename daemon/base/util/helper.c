@@ -42,11 +42,14 @@
 /* --- in the child */
 
 /* Sets limits, and closes all files but one. */
-static void limit_child(int file)
+static void limit_child(pid_t parent, int file)
 {
 	const struct rlimit cpu = { CHILD_CPU_S, CHILD_CPU_S }, none = {};
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* The parent may have ended before that. */
+	if (getppid() != parent)
+		helper_exit();
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	(void)setrlimit(RLIMIT_CPU, &cpu);
 	(void)setrlimit(RLIMIT_CORE, &none);
@@ -119,7 +122,7 @@ bool helper_is_busy(const struct helper *helper)
 int helper_start(struct helper *helper, int file, void (*run)(void *userdata), void *userdata)
 {
 	struct epoll_event events = { .events = EPOLLIN };
-	pid_t pid;
+	pid_t parent = getpid(), pid;
 
 	if (helper->pid)
 		return -EBUSY;
@@ -127,7 +130,7 @@ int helper_start(struct helper *helper, int file, void (*run)(void *userdata), v
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {
-		limit_child(file);
+		limit_child(parent, file);
 		run(userdata);
 		helper_exit();
 	}
