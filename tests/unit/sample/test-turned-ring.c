@@ -159,15 +159,17 @@ static void drain(struct world *world)
 static void test_nothing_stays(void **state)
 {
 	struct world *world = *state;
+	bool was_there = false;
 	uint64_t end;
-	bool was_there;
 
 	needs("perf-cpus");
 	assert_true(world->fd >= 0);
-	make_faults(10);
-	drain(world);
-	was_there = rings_have_secret(&world->ring);
-	assert_true(world->secrets >= 10);
+	/* Other processes on this CPU can fill the ring. */
+	while (world->secrets < 10) {
+		make_faults(10);
+		was_there |= rings_have_secret(&world->ring);
+		drain(world);
+	}
 	assert_true(was_there);
 	/* Others may have page faults: the state that is waited for is that of no secret. */
 	end = clock_monotonic_ns() + 60 * (uint64_t)NS_PER_S;
