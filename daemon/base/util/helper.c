@@ -4,6 +4,7 @@
 
 #include "base/util/child.h"
 #include "base/util/clock.h"
+#include "base/util/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/capability.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -199,6 +201,80 @@ int helper_open_regular(const char *path, struct stat *ret)
 	}
 	safe_close(place);
 	return fd;
+}
+
+/* Puts files in their places. The places may be each other's. */
+static bool place_files(const int *files, size_t nr)
+{
+	int copies[HELPER_FILES_MAX];
+
+	for (size_t i = 0; i < nr; i++) {
+		copies[i] = files[i] < 0 ? -1 : fcntl(files[i], F_DUPFD_CLOEXEC, HELPER_FILES_MAX);
+		if (files[i] >= 0 && copies[i] < 0)
+			return false;
+	}
+	for (size_t i = 0; i < nr; i++) {
+		if (copies[i] < 0)
+			(void)close((int)i);
+		else if (dup2(copies[i], (int)i) < 0)
+			return false;
+	}
+	return true;
+}
+
+void helper_execute(const char *option, const int *files, size_t nr)
+{
+	char text[64];
+	char *const argv[] = { (char[]){ "perfmond" }, text, NULL };
+	char *const environment[] = { NULL };
+
+	(void)snprintf(text, sizeof(text), "%s", option);
+	if (nr > HELPER_FILES_MAX || !place_files(files, nr))
+		return;
+	/* So that the exec leaves no capability to who is not root, also where capset(2) is refused. */
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	(void)execve("/proc/self/exe", argv, environment);
+}
+
+static bool set_limit(__rlimit_resource_t resource, uint64_t limit)
+{
+	const struct rlimit both = { limit, limit };
+
+	return setrlimit(resource, &both) == 0;
+}
+
+/* Bytes that RLIMIT_DATA counts now: with AddressSanitizer there are TiB. A stack is among them. */
+static uint64_t count_data(void)
+{
+	_cleanup_(freep) char *text = NULL;
+	unsigned long pages = 0;
+
+	if (read_text_file(AT_FDCWD, "/proc/self/statm", FILE_MAX_SYSFS, &text) < 0 ||
+	    sscanf(text, "%*u %*u %*u %*u %*u %lu", &pages) != 1)
+		return 0;
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Only root has any here (helper_execute()). Where a sandbox refuses capset(2) they stay; the seal makes them
+ * useless. */
+static void give_up_capabilities(void)
+{
+	cap_t none = cap_init();
+
+	if (none)
+		(void)cap_set_proc(none);
+	cap_free(none);
+}
+
+/* RLIMIT_CPU is that of the helper that has started it. RLIMIT_AS would count mapped files, which may be large. */
+bool helper_limit(size_t nr_files, uint64_t memory, uint64_t written)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_close_files((int)nr_files, -1);
+	give_up_capabilities();
+	return set_limit(RLIMIT_DATA, count_data() + memory) && set_limit(RLIMIT_FSIZE, written) &&
+	       set_limit(RLIMIT_CORE, 0) && prctl(PR_SET_DUMPABLE, 0) == 0;
 }
 
 static void apply_filter(struct sock_filter *filter, size_t nr)

@@ -68,6 +68,15 @@ size_t helper_nr_stuck(struct helper *helper);
 /* Opens a regular file only: opening a device can do something. -1: there is none. */
 int helper_open_regular(const char *path, struct stat *ret);
 
+/* Executes perfmond anew with this option: a child that allocates memory, or runs a library, needs that. files[i] is
+ * the file i, where it stays open; -1: none. No capability is left to who is not root. Returns only if it fails. */
+#define HELPER_FILES_MAX 8
+void helper_execute(const char *option, const int *files, size_t nr);
+
+/* For who was executed so: closes all files from nr on, gives up capabilities, and bounds memory, besides what the
+ * process has now and files that it maps, and what it writes. False: it can't be bounded. */
+bool helper_limit(size_t nr_files, uint64_t memory, uint64_t written);
+
 /* From now on everything but read(2), rt_sigreturn(2) and exit_group(2) kills it (seccomp). A child that can't be
  * sealed ends. */
 void helper_seal(void);

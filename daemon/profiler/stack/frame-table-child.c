@@ -2,19 +2,13 @@
 
 #include "profiler/stack/frame-table-child.h"
 
-#include "base/util/child.h"
-#include "base/util/file.h"
 #include "base/util/helper.h"
 #include "profiler/naming/function-names.h"
 #include "profiler/stack/frame-rules.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/capability.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 /* Bytes of memory, besides what the process has at its start and the file, which is mapped and is only cache: 1.4
  * million rows took less than 60 MiB, and there are at most FRAME_ROWS_MAX. */
@@ -49,47 +43,6 @@ void frame_problem_write(int fd, enum frame_problem problem)
 	/* Without it the table is malformed, which is a problem too. */
 	if (pwrite(fd, &header, sizeof(header), 0) < 0)
 		return;
-}
-
-/* --- the sandbox */
-
-static bool set_limit(__rlimit_resource_t resource, uint64_t limit)
-{
-	const struct rlimit both = { limit, limit };
-
-	return setrlimit(resource, &both) == 0;
-}
-
-/* Bytes that RLIMIT_DATA counts now: with AddressSanitizer there are TiB. A stack is among them. */
-static uint64_t count_data(void)
-{
-	_cleanup_(freep) char *text = NULL;
-	unsigned long pages = 0;
-
-	if (read_text_file(AT_FDCWD, "/proc/self/statm", FILE_MAX_SYSFS, &text) < 0 ||
-	    sscanf(text, "%*u %*u %*u %*u %*u %lu", &pages) != 1)
-		return 0;
-	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-/* Only root has any here (table-maker.c). Where a sandbox refuses capset(2) they stay; the seal makes them useless. */
-static void give_up_capabilities(void)
-{
-	cap_t none = cap_init();
-
-	if (none)
-		(void)cap_set_proc(none);
-	cap_free(none);
-}
-
-/* RLIMIT_CPU is that of the helper that has started it. RLIMIT_AS would count the file, which may be large. */
-static bool limit_itself(void)
-{
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	child_close_files(FRAME_FD_TABLE + 1, -1);
-	give_up_capabilities();
-	return set_limit(RLIMIT_DATA, count_data() + MEMORY_MAX) && set_limit(RLIMIT_FSIZE, TABLE_MAX) &&
-	       set_limit(RLIMIT_CORE, 0) && prctl(PR_SET_DUMPABLE, 0) == 0;
 }
 
 /* --- the table */
@@ -135,8 +88,8 @@ static enum frame_problem do_all(void)
 	struct elf_bytes bytes;
 	enum frame_problem problem;
 
-	if (!limit_itself() || pread(FRAME_FD_TABLE, &key, sizeof(key), 0) != sizeof(key) ||
-	    key.build_id_size > MODULE_BUILD_ID_MAX)
+	if (!helper_limit(FRAME_FD_TABLE + 1, MEMORY_MAX, TABLE_MAX) ||
+	    pread(FRAME_FD_TABLE, &key, sizeof(key), 0) != sizeof(key) || key.build_id_size > MODULE_BUILD_ID_MAX)
 		return FRAME_FAILED;
 	if (!frame_rules_are_built_in())
 		return FRAME_NO_LIBDW;

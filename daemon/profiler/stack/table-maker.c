@@ -7,12 +7,10 @@
 #include "base/util/helper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
 /* Where the file may be: at its path, and at that path in the process's own tree of files. */
 #define PLACES 2
@@ -106,28 +104,12 @@ static int open_file(const struct table_maker *maker)
 	helper_exit();
 }
 
-/* Puts two files in their places, where they stay open over the exec. The places may be each other's. */
-static bool place_files(int file, int table)
-{
-	int file_copy = fcntl(file, F_DUPFD_CLOEXEC, FRAME_FD_TABLE + 1);
-	int table_copy = fcntl(table, F_DUPFD_CLOEXEC, FRAME_FD_TABLE + 1);
-
-	return file_copy >= 0 && table_copy >= 0 && dup2(file_copy, FRAME_FD_FILE) >= 0 &&
-	       dup2(table_copy, FRAME_FD_TABLE) >= 0;
-}
-
 static void become_maker(void *userdata)
 {
 	const struct table_maker *maker = userdata;
-	char *const argv[] = { (char[]){ "perfmond" }, (char[]){ "--make-frame-table" }, NULL };
-	char *const environment[] = { NULL };
+	const int files[] = { [FRAME_FD_FILE] = open_file(maker), [FRAME_FD_TABLE] = maker->table };
 
-	if (!place_files(open_file(maker), maker->table))
-		return;
-	/* So that the exec leaves no capability to who is not root, also where capset(2) is refused. */
-	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	(void)execve("/proc/self/exe", argv, environment);
+	helper_execute("--make-frame-table", files, ARRAY_SIZE(files));
 }
 
 /* --- in the profiler */
