@@ -5,6 +5,7 @@
 #include "base/util/log.h"
 #include "base/util/memory.h"
 #include "profiler/main.h"
+#include "profiler/naming/list-child.h"
 #include "profiler/protocol.h"
 #include "profiler/stack/frame-table-child.h"
 #include "service/cli/commands.h"
@@ -55,6 +56,8 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	if (options.command == COMMAND_MAKE_FRAME_TABLE)
 		frame_table_child_run();
+	if (options.command == COMMAND_LIST_FUNCTIONS)
+		list_child_run();
 	start_keeper(&keeper, &options);
 	take_up_privileges(options.command != COMMAND_PROFILER);
 	switch (options.command) {

@@ -3,135 +3,165 @@
 #include "profiler/namer.h"
 
 #include "base/util/clock.h"
-#include "profiler/naming/cpu-budget.h"
-#include "profiler/naming/resolver.h"
+#include "profiler/naming/function-lists.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* The children's CPU time: it begins with the most that they may have. */
-#define NAMING_BURST_NS (2 * (int64_t)NS_PER_S)
-#define NAMING_SHARE 1000
+/* Bytes of all lists: those of some hundred thousand functions take 2 to 4 MiB. */
+#define LISTS_LIMIT ((size_t)16 << 20)
+
+/* CPU time of a turn: rings are not read meanwhile. */
+#define TURN_NS (20 * (uint64_t)NS_PER_MS)
+
+/* Places that are looked up at once, in their order. */
+#define BATCH 512
 
 struct namer {
-	struct resolver *resolver;
-	struct archive_request request; /* the resolver's work; one that is not busy could not begin, and tries again */
-	uint64_t offsets[RESOLVER_PLACES];
-	struct cpu_budget budget;
+	struct function_lists *lists;
+	struct function_block *block;
+	struct archive_nameless batch[BATCH];
+	uint32_t at;	       /* the next frame that is gone through; 0: all were */
+	bool again;	       /* from the first one on, once all were */
+	unsigned kernel_lists; /* of kernel_functions */
+	uint64_t sweeps;       /* of the archive, when lists were last tidied */
 };
 
 int namer_new(struct namer **ret, const char *procfs)
 {
-	const struct resolver_roots roots = { .proc = procfs, .debug = "/usr/lib/debug" };
+	const struct list_roots roots = { .proc = procfs, .debug = "/usr/lib/debug" };
 	_cleanup_(namer_freep) struct namer *namer = calloc(1, sizeof(*namer));
 	int r;
 
 	if (!namer)
 		return -ENOMEM;
-	r = resolver_new(&namer->resolver, &roots);
+	namer->block = calloc(1, sizeof(*namer->block));
+	if (!namer->block)
+		return -ENOMEM;
+	r = function_lists_new(&namer->lists, &roots, LISTS_LIMIT);
 	if (r < 0)
 		return r;
-	namer->budget = (struct cpu_budget){ .burst_ns = NAMING_BURST_NS, .share = NAMING_SHARE };
 	*ret = steal_ptr(namer);
 	return 0;
 }
 
 struct namer *namer_free(struct namer *namer)
 {
-	if (namer)
-		resolver_free(namer->resolver);
+	if (!namer)
+		return NULL;
+	function_lists_free(namer->lists);
+	free(namer->block);
 	free(namer);
 	return NULL;
 }
 
 int namer_fd(const struct namer *namer)
 {
-	return resolver_fd(namer->resolver);
+	return function_lists_fd(namer->lists);
 }
 
 void namer_forget(struct namer *namer)
 {
-	namer->request.nr = 0;
+	namer->at = 0;
+	namer->again = true;
+	namer->sweeps = UINT64_MAX;
 }
 
 uint64_t namer_cpu_ns(const struct namer *namer)
 {
-	return resolver_cpu_ns(namer->resolver);
+	return function_lists_stats(namer->lists).cpu_ns;
 }
 
-static void take_answers(struct namer *namer, struct archive *archive)
+/* Those of samples are named when they are taken (profiler/stack/places.h), once there is a list. */
+static void name_in_kernel(struct archive *archive, const struct archive_nameless *place,
+			   struct kernel_functions *kernel)
 {
-	for (size_t i = 0; i < namer->request.nr; i++) {
-		struct resolver_answer answer;
-		enum naming naming = resolver_answer(namer->resolver, i, &answer);
+	const struct kernel_function *function = kernel_functions_find(kernel, place->offset);
 
-		archive_answer(archive, &namer->request, namer->offsets[i], naming, answer.name,
-			       answer.end ? namer->offsets[i] - answer.start : 0);
-	}
-	namer->request.nr = 0;
-	resolver_forget(namer->resolver);
+	if (function)
+		archive_name(archive, place->frame, NAMING_NAMED, function->name, 0);
+	else if (kernel->hidden != NAMING_UNTRIED)
+		archive_name(archive, place->frame, kernel->list ? NAMING_NO_SYMBOL : kernel->hidden, NULL, 0);
 }
 
-static int compare_offsets(const void *a, const void *b)
+static void name_in_file(struct namer *namer, struct archive *archive, const struct archive_nameless *place,
+			 const struct archive_module *module, const char *path)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	const struct function_list *list = function_lists_find(namer->lists, &module->key, path, place->offset);
+	struct function function;
 
-	return x < y ? -1 : x > y;
+	if (!list)
+		return;
+	if (!function_list_find(list, place->offset, namer->block, &function))
+		archive_name(archive, place->frame, function_list_naming(list), NULL, 0);
+	else if (function.name)
+		archive_name(archive, place->frame, NAMING_NAMED, function.name, 0);
+	else
+		archive_name(archive, place->frame, function_list_naming(list), NULL, place->offset - function.start);
 }
 
-/* Those of samples are named when they are taken (profiler/stack/places.h). Others come with the samples over a
- * restart. */
-static void name_in_kernel(struct namer *namer, struct archive *archive, struct kernel_functions *kernel)
+static int compare_places(const void *a, const void *b)
 {
-	for (size_t i = 0; i < namer->request.nr; i++) {
-		uint64_t address = namer->offsets[i];
-		const struct kernel_function *function = kernel_functions_find(kernel, address);
+	const struct archive_nameless *x = a, *y = b;
 
-		if (function)
-			archive_answer(archive, &namer->request, address, NAMING_NAMED, function->name,
-				       address - function->start);
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static void name_batch(struct namer *namer, struct archive *archive, size_t nr, struct kernel_functions *kernel)
+{
+	qsort(namer->batch, nr, sizeof(*namer->batch), compare_places);
+	for (size_t i = 0; i < nr; i++) {
+		const struct archive_module *module = table_at(&archive->modules, namer->batch[i].module);
+		const char *path = archive_text(archive, module->path);
+
+		if (strcmp(path, ARCHIVE_KERNEL) == 0)
+			name_in_kernel(archive, &namer->batch[i], kernel);
 		else
-			archive_answer(archive, &namer->request, address,
-				       kernel->list ? NAMING_NO_SYMBOL : kernel->hidden, NULL, 0);
+			name_in_file(namer, archive, &namer->batch[i], module, path);
 	}
-	namer->request.nr = 0;
 }
 
-static void ask_next(struct namer *namer, struct archive *archive, const struct processes *processes,
-		     struct kernel_functions *kernel)
+/* Those that wait for a list are gone through again when there is another one. */
+static void name_all(struct namer *namer, struct archive *archive, struct kernel_functions *kernel)
 {
-	struct archive_request *request = &namer->request;
-	const struct archive_module *module;
-	const char *path;
+	uint64_t end = clock_thread_ns() + TURN_NS;
+	size_t nr;
 
-	request->offsets = namer->offsets;
-	if (!request->nr && !archive_ask(archive, request, RESOLVER_PLACES))
-		return;
-	qsort(namer->offsets, request->nr, sizeof(*namer->offsets), compare_offsets);
-	module = table_at(&archive->modules, request->module);
-	path = archive_text(archive, module->path);
-	if (strcmp(path, ARCHIVE_KERNEL) == 0) {
-		name_in_kernel(namer, archive, kernel);
-		return;
-	}
-	/* Without a process for it now, the next turn tries again. */
-	(void)resolver_start(namer->resolver, path, &module->key, processes_user_of(processes, &module->key, path),
-			     namer->offsets, request->nr);
+	do {
+		nr = archive_next_nameless(archive, &namer->at, namer->batch, BATCH);
+		name_batch(namer, archive, nr, kernel);
+		if (nr < BATCH)
+			namer->at = 0;
+	} while (namer->at && clock_thread_ns() < end);
+}
+
+static bool has_module(const void *userdata, const struct module_key *key, const char *path)
+{
+	return archive_has_module(userdata, key, path);
+}
+
+static void tidy(struct namer *namer, const struct archive *archive)
+{
+	if (namer->sweeps != archive->sweeps)
+		function_lists_tidy(namer->lists, has_module, archive);
+	namer->sweeps = archive->sweeps;
 }
 
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,
 		struct kernel_functions *kernel)
 {
-	uint64_t before = resolver_cpu_ns(namer->resolver), begun;
-
-	if (resolver_finish(namer->resolver)) {
-		cpu_budget_take(&namer->budget, resolver_cpu_ns(namer->resolver) - before);
-		take_answers(namer, archive);
-	}
-	if (resolver_is_busy(namer->resolver) || !cpu_budget_has_some(&namer->budget, clock_monotonic_ns()))
+	kernel_functions_turn(kernel);
+	namer->again |= function_lists_turn(namer->lists, processes) || namer->kernel_lists != kernel->lists;
+	namer->kernel_lists = kernel->lists;
+	tidy(namer, archive);
+	/* Lists may have gone since the last turn. */
+	namer->block->list = NULL;
+	if (!namer->at && !namer->again && !archive_has_untried(archive))
 		return;
-	/* To make a child takes time, too: the more, the more memory this process has. */
-	begun = clock_thread_ns();
-	ask_next(namer, archive, processes, kernel);
-	cpu_budget_take(&namer->budget, clock_thread_ns() - begun);
+	namer->again &= namer->at != 0;
+	name_all(namer, archive, kernel);
+	/* The first question of a file need not wait for the next turn. */
+	namer->again |= function_lists_turn(namer->lists, processes);
 }

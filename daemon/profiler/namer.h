@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Has the functions of an archive named, soon after they were sampled, since a container's files may be gone later: the
- * places that nobody has looked up yet, those of one file after the other. A child finds the names
- * (profiler/naming/resolver.h). Naming has a budget of CPU time: two seconds at first, and then 1 ms a second.
+ * Has the functions of an archive named, soon after they were sampled, since a container's files may be gone later:
+ * places in files by lists of their functions (profiler/naming/function-lists.h), and those of the kernel that were
+ * sampled before its list was there.
  */
 
 #include "profiler/archive/archive.h"
@@ -21,11 +21,11 @@ DEFINE_CLEANUP(struct namer *, namer_free)
 /* Readable when a child has ended. It stays the namer's. */
 int namer_fd(const struct namer *namer);
 
-/* Takes names that were found, and looks for others: the kernel's at once. */
+/* Names places whose functions are known, for a while, and has lists of others made. */
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,
 		struct kernel_functions *kernel);
 
-/* The archive will be another: names that are being looked for are of the one before. */
+/* The archive will be another. */
 void namer_forget(struct namer *namer);
 
 /* CPU time of all children that have ended. */

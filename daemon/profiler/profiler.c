@@ -65,7 +65,7 @@ struct profiler {
 	struct stacks stacks;
 	const char *procfs;	       /* borrowed */
 	char *kallsyms, *process_list; /* where root saves them for a service, or NULL */
-	int epoll_fd;		       /* of the sampler, and of the namer's child */
+	int epoll_fd;		       /* of the sampler, and of children */
 	uint64_t drained;	       /* CLOCK_MONOTONIC ns: the archive has all samples until then; 0: none yet */
 	uint64_t since;		       /* … when the archive was begun */
 	struct archive_gaps gaps;
@@ -223,6 +223,8 @@ static int make_parts(struct profiler *profiler)
 	if (r == 0)
 		r = watch_fd(profiler, namer_fd(profiler->namer));
 	if (r == 0)
+		r = kernel_functions_init(&profiler->kernel, profiler->epoll_fd);
+	if (r == 0)
 		r = stacks_init(&profiler->stacks, profiler->procfs);
 	if (r == 0)
 		r = watch_fd(profiler, frame_tables_fd(profiler->stacks.tables));
@@ -276,7 +278,7 @@ struct profiler *profiler_free(struct profiler *profiler)
 	process_table_free(profiler->table);
 	cgroup_names_free(profiler->cgroups);
 	namer_free(profiler->namer);
-	kernel_functions_forget(&profiler->kernel);
+	kernel_functions_release(&profiler->kernel);
 	free(profiler->kallsyms);
 	free(profiler->process_list);
 	archive_free(profiler->archive);
@@ -376,19 +378,8 @@ void profiler_reopen(struct profiler *profiler)
 		profiler->since = archive_moment(profiler->drained); /* where the gap ends */
 }
 
-/* Permission to read the list may have come or gone. */
-static void read_kernel_functions(struct profiler *profiler)
-{
-	if (profiler->settings.nr_events)
-		kernel_functions_read(&profiler->kernel, profiler->procfs, profiler->kallsyms);
-	else
-		kernel_functions_forget(&profiler->kernel);
-}
-
 int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 {
-	bool is_on = profiler->sampler;
-
 	if (follow_filter(profiler, settings) < 0)
 		return -ENOMEM;
 	profiler_settings_release(&profiler->settings);
@@ -397,12 +388,12 @@ int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 	frame_tables_set_limit(profiler->stacks.tables, (size_t)profiler->settings.tables);
 	if (!profiler->drained)
 		profiler->drained = profiler->settings.sampled;
-	/* It takes long: at first, rings would be full before they are read; later, no time is to be without rings. */
-	if (!is_on)
-		read_kernel_functions(profiler);
 	profiler_reopen(profiler);
-	if (is_on)
-		read_kernel_functions(profiler);
+	/* Permission to read the list may have come or gone. */
+	if (profiler->settings.nr_events)
+		kernel_functions_read(&profiler->kernel, profiler->procfs, profiler->kallsyms);
+	else
+		kernel_functions_forget(&profiler->kernel);
 	return 0;
 }
 

@@ -4,7 +4,7 @@
 /*
  * Who uses the CPUs, continuously: samples of all CPUs (profiler/sample/sampler.h) become stacks of places in files, by
  * the mappings of their processes, and go into memory with cgroup and command (profiler/archive/archive.h). A child
- * names the functions soon after (profiler/naming/resolver.h), since a container's files may be gone later.
+ * names the functions soon after (profiler/namer.h), since a container's files may be gone later.
  *
  * It is driven from the outside: profiler_turn() is called when its fd is readable and several times a second.
  *
@@ -62,7 +62,7 @@ const char *profiler_event_problem(const struct profiler *profiler, size_t event
 /* Readable when there is something to do; it stays the profiler's. */
 int profiler_fd(const struct profiler *profiler);
 
-/* Takes the samples that are due, and answers of the resolver. */
+/* Takes the samples that are due, and names functions. */
 void profiler_turn(struct profiler *profiler);
 
 /* A cgroup has come, by id; or has gone: path is NULL. */

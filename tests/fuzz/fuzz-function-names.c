@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* ELF files: whatever is in one, each place has a name or a reason. */
+/* ELF files: whatever is in one, a function that is listed has the place in it, and places without one have a
+ * reason. */
 
 #include "fuzz.h"
 
@@ -10,21 +11,33 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static void check_places(const struct function_place *places, size_t nr)
+static enum naming list(const struct function_sources *sources, const struct module_key *key, size_t nr_places)
 {
-	for (size_t i = 0; i < nr; i++) {
-		CHECK(places[i].naming < _NAMING_MAX);
-		CHECK((places[i].naming == NAMING_NAMED) == (places[i].name != NULL));
-		CHECK(!places[i].name || strlen(places[i].name) > 0);
-		CHECK(!places[i].end || (places[i].start <= places[i].offset && places[i].offset < places[i].end));
-	}
+	static const uint64_t offsets[] = { 0, 0x40, 0x148, 0x16a, 0x1000, 0x1010 };
+	static struct function_block block;
+	const struct function_places places = { offsets, nr_places ? ARRAY_SIZE(offsets) : 0 };
+	_cleanup_(function_list_writer_release) struct function_list_writer writer = { .max = (size_t)64 << 20 };
+	_cleanup_(function_list_freep) struct function_list *list = NULL;
+	_cleanup_(closep) int fd = memfd_create("list", MFD_CLOEXEC);
+	struct function found;
+	bool has_all;
+	enum naming naming = function_names_list(&writer, sources, key, &places, &has_all);
+
+	CHECK(naming > NAMING_NAMED && naming < _NAMING_MAX);
+	CHECK(fd >= 0);
+	if (function_list_write(&writer, fd, naming, false, NULL) < 0)
+		return naming;
+	CHECK(function_list_read(&list, fd, SIZE_MAX) == 0);
+	block.list = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(offsets); i++)
+		if (function_list_find(list, offsets[i], &block, &found))
+			CHECK(found.start <= offsets[i] && offsets[i] < found.end);
+	return naming;
 }
 
 static void fuzz_file(const uint8_t *data, size_t size)
 {
 	static unsigned char *room;
-	struct function_place places[] = { { .offset = 0 },	{ .offset = 0x40 },   { .offset = 0x148 },
-					   { .offset = 0x16a }, { .offset = 0x1000 }, { .offset = 0x1010 } };
 	/* It may be its own file of debug symbols. */
 	struct function_sources sources = { { data, size }, { data, size }, { data, size }, NULL };
 	struct elf_image image;
@@ -35,16 +48,12 @@ static void fuzz_file(const uint8_t *data, size_t size)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	CHECK(room != MAP_FAILED);
 	sources.room = room;
-	(void)function_names_find(places, ARRAY_SIZE(places), &sources, &key);
-	check_places(places, ARRAY_SIZE(places));
+	(void)list(&sources, &key, 0);
 	if (!elf_image_open(&image, sources.file))
 		return;
 	key.build_id_size = (uint32_t)elf_image_build_id(&image, key.build_id);
 	CHECK(key.build_id_size <= MODULE_BUILD_ID_MAX);
-	(void)function_names_find(places, ARRAY_SIZE(places), &sources, &key);
-	check_places(places, ARRAY_SIZE(places));
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-		CHECK(places[i].naming != NAMING_OTHER_FILE);
+	CHECK(list(&sources, &key, 1) != NAMING_OTHER_FILE);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -51,15 +51,11 @@ static bool parse_line(const char *text, struct kallsyms_line *ret)
 	return true;
 }
 
-int kallsyms_each(const char *path, void (*take)(void *userdata, const struct kallsyms_line *line), void *userdata)
+int kallsyms_each_of(FILE *file, void (*take)(void *userdata, const struct kallsyms_line *line), void *userdata)
 {
-	_cleanup_(closefilep) FILE *file = fopen(path, "re");
 	char text[LINE_SIZE];
 	bool begins = true; /* a line, rather than the rest of one that was too long */
 
-	if (!file)
-		return -errno;
-	(void)setvbuf(file, NULL, _IOFBF, READ_SIZE);
 	while (fgets(text, sizeof(text), file)) {
 		bool ends = strchr(text, '\n');
 		struct kallsyms_line line;
@@ -69,6 +65,16 @@ int kallsyms_each(const char *path, void (*take)(void *userdata, const struct ka
 		begins = ends;
 	}
 	return ferror(file) ? -EIO : 0;
+}
+
+int kallsyms_each(const char *path, void (*take)(void *userdata, const struct kallsyms_line *line), void *userdata)
+{
+	_cleanup_(closefilep) FILE *file = fopen(path, "re");
+
+	if (!file)
+		return -errno;
+	(void)setvbuf(file, NULL, _IOFBF, READ_SIZE);
+	return kallsyms_each_of(file, take, userdata);
 }
 
 bool kallsyms_is_code(const struct kallsyms_line *line)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* KSYM_NAME_LEN of Linux 6.1, with the NUL. */
 #define KALLSYMS_NAME_MAX 512
@@ -26,6 +27,9 @@ struct kallsyms_line {
 
 /* Hands over the lines of the file at path, but for malformed ones. The error of opening, or -EIO. */
 int kallsyms_each(const char *path, void (*take)(void *userdata, const struct kallsyms_line *line), void *userdata);
+
+/* The same for an open file. */
+int kallsyms_each_of(FILE *file, void (*take)(void *userdata, const struct kallsyms_line *line), void *userdata);
 
 /* Is the symbol code: a function, or a label in one? */
 bool kallsyms_is_code(const struct kallsyms_line *line);

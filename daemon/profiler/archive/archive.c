@@ -140,7 +140,6 @@ static void sweep_tables(struct archive *archive, uint32_t age)
 	table_sweep(&archive->nodes, age, NULL, NULL);
 	table_sweep(&archive->contexts, age, NULL, NULL);
 	table_sweep(&archive->frames, age, NULL, NULL);
-	touch(&archive->modules, archive->asked, age);
 	for (uint32_t i = 1; i < archive->frames.nr; i++) {
 		const struct archive_frame *frame = table_at(&archive->frames, i);
 
@@ -177,7 +176,6 @@ static void release_tables(struct archive *archive)
 	table_release(&archive->frames);
 	table_release(&archive->nodes);
 	table_release(&archive->contexts);
-	archive->asked = archive->turn = 0;
 }
 
 bool archive_drop_oldest(struct archive *archive)
@@ -517,52 +515,33 @@ const char *archive_text(const struct archive *archive, uint32_t text)
 
 /* --- names */
 
-static bool is_untried(const struct archive_frame *frame)
+bool archive_has_untried(const struct archive *archive)
 {
-	return frame->last && frame->naming == NAMING_UNTRIED;
+	return archive->nr_untried > 0;
 }
 
-/* The module whose turn it is: of those with untried frames, the next one by its number. 0: none. */
-static uint32_t next_module(const struct archive *archive)
+static bool is_nameless(const struct archive_frame *frame)
 {
-	uint32_t best = 0;
-
-	for (uint32_t i = 1; i < archive->frames.nr; i++) {
-		const struct archive_frame *frame = table_at(&archive->frames, i);
-
-		/* Numbers up to the last one go behind all others. */
-		if (is_untried(frame) && (!best || frame->module - archive->turn - 1 < best - archive->turn - 1))
-			best = frame->module;
-	}
-	return best;
+	return frame->last && (frame->naming == NAMING_UNTRIED || frame->naming == NAMING_ASKED);
 }
 
-bool archive_ask(struct archive *archive, struct archive_request *ret, size_t max)
+size_t archive_next_nameless(struct archive *archive, uint32_t *at, struct archive_nameless *ret, size_t max)
 {
-	bool others = false;
+	size_t nr = 0;
 
-	ret->nr = 0;
-	ret->module = archive->asked = 0;
-	if (!archive->nr_untried)
-		return false;
-	ret->module = archive->asked = next_module(archive);
-	if (ret->module)
-		archive->turn = ret->module;
-	for (uint32_t i = 1; i < archive->frames.nr; i++) {
-		struct archive_frame *frame = table_at(&archive->frames, i);
-
-		if (!is_untried(frame))
-			continue;
-		if (frame->module != ret->module || ret->nr == max) {
-			others = true;
-			continue;
-		}
-		ret->offsets[ret->nr++] = frame->offset;
-		frame->naming = NAMING_ASKED;
-	}
-	if (!others)
+	if (*at == 0) {
 		archive->nr_untried = 0;
-	return ret->nr > 0;
+		*at = 1;
+	}
+	for (; *at < archive->frames.nr && nr < max; ++*at) {
+		struct archive_frame *frame = table_at(&archive->frames, *at);
+
+		if (!is_nameless(frame))
+			continue;
+		frame->naming = NAMING_ASKED;
+		ret[nr++] = (struct archive_nameless){ *at, frame->module, frame->offset };
+	}
+	return nr;
 }
 
 void archive_name(struct archive *archive, uint32_t number, enum naming naming, const char *name, uint64_t behind)
@@ -580,15 +559,9 @@ void archive_name(struct archive *archive, uint32_t number, enum naming naming, 
 	frame->behind = text || behind > BEHIND_MAX ? 0 : behind & BEHIND_MAX;
 }
 
-void archive_answer(struct archive *archive, const struct archive_request *request, uint64_t offset, enum naming naming,
-		    const char *name, uint64_t behind)
+bool archive_has_module(const struct archive *archive, const struct module_key *key, const char *path)
 {
-	const struct archive_frame key = { .module = request->module, .offset = offset };
-	uint32_t number = table_find(&archive->frames, &key);
-	_cleanup_(freep) char *text = NULL;
+	const struct archive_module module = { .path = archive_find_text(archive, path), .key = *key };
 
-	if (!number || request->module != archive->asked)
-		return;
-	text = name ? utf8_printable(name) : NULL;
-	archive_name(archive, number, name && !text ? NAMING_FAILED : naming, text, behind);
+	return module.path && table_find(&archive->modules, &module);
 }

@@ -92,8 +92,6 @@ struct archive {
 	size_t text_bytes, sample_bytes;
 	uint64_t keys[2];    /* of the texts' hashes */
 	uint32_t nr_untried; /* frames that were added since all were looked through */
-	uint32_t asked;	     /* module of the last request, which keeps its number; 0: none */
-	uint32_t turn;	     /* module of the last request that there was */
 	uint64_t sweeps;     /* times that numbers of entries were given up */
 	uint64_t samples;    /* ever added */
 	uint64_t dropped;    /* never added: no memory */
@@ -166,22 +164,23 @@ bool archive_drop_oldest(struct archive *archive);
 
 /* --- names */
 
-/* Frames of one module that have not been looked up. The module stays while its request is the last one, whatever
- * samples are dropped. */
-struct archive_request {
-	uint32_t module;
-	size_t nr;
-	uint64_t *offsets; /* the room is the caller's */
+/* A frame that has not been looked up. */
+struct archive_nameless {
+	uint32_t frame, module;
+	uint64_t offset;
 };
 
-/* Fills in the frames of a module that are untried, at most max of them, and marks them as asked; false: there are
- * none. Modules take turns. The request before it is over. */
-bool archive_ask(struct archive *archive, struct archive_request *ret, size_t max);
+/* Were frames added since all were gone through? */
+bool archive_has_untried(const struct archive *archive);
+
+/* Goes through the frames that have not been looked up, from number *at on (0: from the first one on), marks them as
+ * asked, and moves *at behind them. Returns as many as there are, at most max; fewer: these are the last ones. The
+ * numbers are valid until a sample is added. */
+size_t archive_next_nameless(struct archive *archive, uint32_t *at, struct archive_nameless *ret, size_t max);
 
 /* A frame gets its name: NULL, or a text that is valid UTF-8; behind: bytes from the start of its function to the
  * offset, or 0. */
 void archive_name(struct archive *archive, uint32_t frame, enum naming naming, const char *name, uint64_t behind);
 
-/* The same, as the answer for a frame of the request; name: NULL, or bytes. It is ignored if the frame is gone. */
-void archive_answer(struct archive *archive, const struct archive_request *request, uint64_t offset, enum naming naming,
-		    const char *name, uint64_t behind);
+/* Has any frame this file as its module? */
+bool archive_has_module(const struct archive *archive, const struct module_key *key, const char *path);

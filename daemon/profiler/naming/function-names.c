@@ -10,17 +10,34 @@
 
 typedef ElfW(Sym) elf_symbol_entry;
 
-/* A bound of the work on a hostile file; the largest programs have a few million symbols. */
+/* Bounds of the work on a hostile file; the largest programs have a few million symbols. */
 #define SYMBOLS_MAX 20000000U
+#define FUNCTIONS_MAX ((size_t)4 << 20)
+#define CODE_SEGMENTS_MAX 16
 
 _Static_assert(FUNCTION_NAMES_ROOM > XZ_MEMORY, "room for what is decompressed, behind the memory for that");
 
+/* By addresses. */
+struct bounds {
+	uint64_t start, end;
+	const char *name; /* in the file's bytes or the room; NULL: none */
+	uint32_t order;	  /* that of the symbols */
+};
+
+struct functions {
+	struct bounds *items;
+	size_t nr, cap;
+};
+
 /* The search in all sources. */
 struct search {
-	struct function_place *places;
-	size_t nr;
+	struct functions named, unnamed;
+	const struct function_places *places;
+	uint64_t *addresses; /* of the places, sorted */
+	size_t nr_addresses;
 	struct elf_image file;
 	bool compressed; /* there are compressed symbols that could not be read */
+	bool failed;	 /* no memory, or too many */
 };
 
 static bool is_same_build_id(const struct elf_image *image, const unsigned char *build_id, size_t size)
@@ -63,32 +80,59 @@ static bool is_function(const elf_symbol_entry *symbol)
 	return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF && symbol->st_size > 0;
 }
 
-/* Of functions that have a place, the one that begins last is the innermost; of equal ones the first is taken. */
-static void consider_symbol(const struct search *search, const struct elf_image *image, const elf_section *names,
-			    const elf_symbol_entry *symbol)
+/* Is it asked for? */
+static bool is_wanted(const struct search *search, uint64_t start, uint64_t end)
 {
-	for (size_t i = 0; i < search->nr; i++) {
-		struct function_place *place = &search->places[i];
-		uint64_t behind = place->address - symbol->st_value;
-		const char *name;
+	size_t low = 0, high = search->nr_addresses;
 
-		if (place->naming == NAMING_NO_MAPPING || place->address < symbol->st_value ||
-		    behind >= symbol->st_size || behind > place->offset ||
-		    (place->name && place->offset - place->start <= behind))
-			continue;
-		name = find_name(image, names, symbol->st_name);
-		if (!name)
-			return;
-		place->name = name;
-		place->start = place->offset - behind;
-		if (__builtin_add_overflow(place->start, symbol->st_size, &place->end))
-			place->end = UINT64_MAX;
-		place->naming = NAMING_NAMED;
+	if (!search->places->nr)
+		return true;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (search->addresses[middle] < start)
+			low = middle + 1;
+		else
+			high = middle;
 	}
+	return low < search->nr_addresses && search->addresses[low] < end;
+}
+
+static void add_function(struct search *search, struct functions *functions, uint64_t start, uint64_t end,
+			 const char *name)
+{
+	if (functions->nr == functions->cap) {
+		size_t cap = functions->cap ? functions->cap * 2 : 1024;
+		struct bounds *items = cap > FUNCTIONS_MAX ? NULL : reallocarray(functions->items, cap, sizeof(*items));
+
+		if (!items) {
+			search->failed = true;
+			return;
+		}
+		functions->items = items;
+		functions->cap = cap;
+	}
+	functions->items[functions->nr] = (struct bounds){ start, end, name, (uint32_t)functions->nr };
+	functions->nr++;
+}
+
+static void take_symbol(struct search *search, const struct elf_image *image, const elf_section *names,
+			const elf_symbol_entry *symbol)
+{
+	uint64_t end;
+	const char *name;
+
+	if (__builtin_add_overflow(symbol->st_value, symbol->st_size, &end))
+		end = UINT64_MAX;
+	if (!is_wanted(search, symbol->st_value, end))
+		return;
+	name = find_name(image, names, symbol->st_name);
+	if (name)
+		add_function(search, &search->named, symbol->st_value, end, name);
 }
 
 /* True: the table has functions. */
-static bool scan_symbols(const struct search *search, const struct elf_image *image, const elf_section *table)
+static bool scan_symbols(struct search *search, const struct elf_image *image, const elf_section *table)
 {
 	uint64_t nr_symbols = table->sh_size / sizeof(elf_symbol_entry);
 	elf_symbol_entry symbol;
@@ -97,18 +141,18 @@ static bool scan_symbols(const struct search *search, const struct elf_image *im
 
 	if (table->sh_entsize != sizeof(symbol) || !elf_image_section(image, table->sh_link, &names))
 		return false;
-	for (uint64_t i = 0; i < nr_symbols && i < SYMBOLS_MAX; i++) {
+	for (uint64_t i = 0; i < nr_symbols && i < SYMBOLS_MAX && !search->failed; i++) {
 		if (!elf_image_read(image, table->sh_offset + i * sizeof(symbol), &symbol, sizeof(symbol)))
 			break;
 		if (!is_function(&symbol))
 			continue;
 		any = true;
-		consider_symbol(search, image, &names, &symbol);
+		take_symbol(search, image, &names, &symbol);
 	}
 	return any;
 }
 
-static bool scan_tables(const struct search *search, const struct elf_image *image, unsigned type)
+static bool scan_tables(struct search *search, const struct elf_image *image, unsigned type)
 {
 	elf_section section;
 	bool any = false;
@@ -121,7 +165,7 @@ static bool scan_tables(const struct search *search, const struct elf_image *ima
 
 /* --- files of debug symbols */
 
-static bool scan_by_build_id(const struct search *search, struct elf_bytes bytes)
+static bool scan_by_build_id(struct search *search, struct elf_bytes bytes)
 {
 	unsigned char build_id[MODULE_BUILD_ID_MAX];
 	size_t size = elf_image_build_id(&search->file, build_id);
@@ -131,7 +175,7 @@ static bool scan_by_build_id(const struct search *search, struct elf_bytes bytes
 	       scan_tables(search, &image, SHT_SYMTAB);
 }
 
-static bool scan_by_link(const struct search *search, struct elf_bytes bytes)
+static bool scan_by_link(struct search *search, struct elf_bytes bytes)
 {
 	struct elf_image image;
 	const char *name;
@@ -159,75 +203,213 @@ static bool scan_compressed(struct search *search, unsigned char *room)
 	return !search->compressed && scan_tables(search, &image, SHT_SYMTAB);
 }
 
+/* --- bounds of functions without names */
+
+static void scan_unwinding(struct search *search)
+{
+	struct unwind_section section;
+	uint64_t at = 0, start, end;
+
+	if (!unwind_section_find(&search->file, false, &section))
+		return;
+	while (!search->failed && unwind_section_next(&section, &at, &start, &end))
+		if (is_wanted(search, start, end))
+			add_function(search, &search->unnamed, start, end, NULL);
+}
+
+/* --- places in the order of the file */
+
+/* Those that begin at the same place: the one that counts is the last. */
+static int compare_bounds(const void *a, const void *b)
+{
+	const struct bounds *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->order < y->order ? 1 : x->order > y->order ? -1 : 0;
+}
+
+/* Writes a stretch of code: addresses from `from` on, of which the file has the first at `offset`. */
+struct flattening {
+	struct function_list_writer *writer;
+	const struct search *search;
+	uint32_t *open; /* numbers of named functions that have begun, the innermost last */
+	size_t nr_open, next_unnamed;
+	uint64_t from, offset;
+};
+
+static void put(const struct flattening *flat, uint64_t address, const char *name, uint64_t start)
+{
+	uint64_t place = flat->offset + (address - flat->from);
+	uint64_t back = address - start;
+
+	/* Its beginning is at another place of the file, or in none. */
+	if (start != FUNCTION_NONE && !name)
+		start = back <= place ? place - back : place;
+	function_list_add(flat->writer, place, name, start);
+}
+
+/* No symbol has these addresses. */
+static void put_unnamed(struct flattening *flat, uint64_t from, uint64_t to)
+{
+	const struct functions *unnamed = &flat->search->unnamed;
+
+	while (from < to) {
+		const struct bounds *next;
+
+		while (flat->next_unnamed < unnamed->nr && unnamed->items[flat->next_unnamed].end <= from)
+			flat->next_unnamed++;
+		next = flat->next_unnamed < unnamed->nr ? &unnamed->items[flat->next_unnamed] : NULL;
+		if (!next || next->start > from) {
+			put(flat, from, NULL, FUNCTION_NONE);
+			from = next && next->start < to ? next->start : to;
+		} else {
+			put(flat, from, NULL, next->start);
+			from = next->end < to ? next->end : to;
+		}
+	}
+}
+
+static void put_stretch(struct flattening *flat, uint64_t from, uint64_t to)
+{
+	const struct bounds *named = flat->search->named.items;
+
+	while (from < to) {
+		uint64_t end = to;
+
+		while (flat->nr_open && named[flat->open[flat->nr_open - 1]].end <= from)
+			flat->nr_open--;
+		if (!flat->nr_open) {
+			put_unnamed(flat, from, to);
+			return;
+		}
+		if (named[flat->open[flat->nr_open - 1]].end < end)
+			end = named[flat->open[flat->nr_open - 1]].end;
+		put(flat, from, named[flat->open[flat->nr_open - 1]].name, 0);
+		from = end;
+	}
+}
+
+/* open: room for the numbers of all. */
+static void put_segment(struct function_list_writer *writer, const struct search *search, const elf_segment *segment,
+			uint32_t *open)
+{
+	const struct functions *named = &search->named;
+	uint64_t at = segment->p_vaddr, end = at + segment->p_filesz;
+	struct flattening flat = {
+		.writer = writer,
+		.search = search,
+		.open = open,
+		.from = at,
+		.offset = segment->p_offset,
+	};
+
+	for (size_t i = 0; i < named->nr && named->items[i].start < end; i++) {
+		uint64_t start = named->items[i].start;
+
+		if (named->items[i].end <= at)
+			continue;
+		if (start > at) {
+			put_stretch(&flat, at, start);
+			at = start;
+		}
+		flat.open[flat.nr_open++] = (uint32_t)i;
+	}
+	put_stretch(&flat, at, end);
+	put(&flat, end, NULL, FUNCTION_NONE);
+}
+
+/* Code, in the order of the file; where segments overlap there, the first one counts. */
+static size_t find_code(const struct elf_image *image, elf_segment ret[static CODE_SEGMENTS_MAX])
+{
+	elf_segment segment;
+	size_t nr = 0, at;
+
+	for (unsigned i = 0; nr < CODE_SEGMENTS_MAX && elf_image_segment(image, i, &segment); i++) {
+		if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X) ||
+		    segment.p_filesz > UINT64_MAX - segment.p_vaddr || segment.p_filesz > UINT64_MAX - segment.p_offset)
+			continue;
+		for (at = nr; at > 0 && ret[at - 1].p_offset > segment.p_offset; at--)
+			ret[at] = ret[at - 1];
+		ret[at] = segment;
+		nr++;
+	}
+	return nr;
+}
+
+/* True: the places' addresses are known. */
+static bool find_addresses(struct search *search)
+{
+	uint64_t address;
+
+	search->addresses = reallocarray(NULL, search->places->nr + 1, sizeof(*search->addresses));
+	for (size_t i = 0; search->addresses && i < search->places->nr; i++) {
+		size_t at = search->nr_addresses;
+
+		if (!elf_image_address(&search->file, search->places->offsets[i], &address))
+			continue;
+		for (; at > 0 && search->addresses[at - 1] > address; at--)
+			search->addresses[at] = search->addresses[at - 1];
+		search->addresses[at] = address;
+		search->nr_addresses++;
+	}
+	return search->addresses;
+}
+
+static void sort(struct functions *functions)
+{
+	if (functions->nr)
+		qsort(functions->items, functions->nr, sizeof(*functions->items), compare_bounds);
+}
+
+static void write_functions(struct function_list_writer *writer, struct search *search)
+{
+	_cleanup_(freep) uint32_t *open = reallocarray(NULL, search->named.nr + 1, sizeof(*open));
+	elf_segment code[CODE_SEGMENTS_MAX];
+	size_t nr = find_code(&search->file, code);
+
+	if (!open || search->failed) {
+		writer->failed = true;
+		return;
+	}
+	sort(&search->named);
+	sort(&search->unnamed);
+	for (size_t i = 0; i < nr; i++)
+		put_segment(writer, search, &code[i], open);
+}
+
+static void release_search(struct search *search)
+{
+	free(search->named.items);
+	free(search->unnamed.items);
+	free(search->addresses);
+}
+
 /* --- all of them */
 
-/* By the table for unwinding. */
-static void bound_function(const struct search *search, struct function_place *place)
+enum naming function_names_list(struct function_list_writer *writer, const struct function_sources *sources,
+				const struct module_key *key, const struct function_places *places, bool *ret_has_all)
 {
-	uint64_t start, end;
-
-	if (place->naming == NAMING_NO_MAPPING || !unwind_table_find(&search->file, place->address, &start, &end) ||
-	    place->address - start > place->offset)
-		return;
-	place->start = place->offset - (place->address - start);
-	if (__builtin_add_overflow(place->start, end - start, &place->end))
-		place->end = UINT64_MAX;
-}
-
-static void set_all(struct function_place *places, size_t nr, enum naming naming)
-{
-	for (size_t i = 0; i < nr; i++)
-		places[i].naming = naming;
-}
-
-static void begin_search(struct search *search)
-{
-	for (size_t i = 0; i < search->nr; i++) {
-		struct function_place *place = &search->places[i];
-
-		place->naming = elf_image_address(&search->file, place->offset, &place->address) ? NAMING_NO_SYMBOL :
-												   NAMING_NO_MAPPING;
-	}
-}
-
-/* any: there were symbols beyond those that are exported. */
-static void end_search(const struct search *search, bool any)
-{
-	enum naming naming = search->compressed ? NAMING_COMPRESSED : any ? NAMING_NO_SYMBOL : NAMING_STRIPPED;
-
-	for (size_t i = 0; i < search->nr; i++) {
-		if (search->places[i].name)
-			continue;
-		bound_function(search, &search->places[i]);
-		search->places[i].naming = naming;
-	}
-}
-
-bool function_names_find(struct function_place *places, size_t nr, const struct function_sources *sources,
-			 const struct module_key *key)
-{
-	struct search search = { .places = places, .nr = nr };
+	_cleanup_(release_search) struct search search = { .places = places };
 	bool all, some = false;
 
-	for (size_t i = 0; i < nr; i++) {
-		places[i].name = NULL;
-		places[i].start = places[i].end = 0;
+	*ret_has_all = true;
+	if (!elf_image_open(&search.file, sources->file))
+		return NAMING_MALFORMED;
+	if (!function_names_is_file(sources->file, key))
+		return NAMING_OTHER_FILE;
+	if (!find_addresses(&search)) {
+		writer->failed = true;
+		return NAMING_FAILED;
 	}
-	if (!elf_image_open(&search.file, sources->file)) {
-		set_all(places, nr, NAMING_MALFORMED);
-		return true;
-	}
-	if (!function_names_is_file(sources->file, key)) {
-		set_all(places, nr, NAMING_OTHER_FILE);
-		return true;
-	}
-	begin_search(&search);
 	all = scan_tables(&search, &search.file, SHT_SYMTAB) || scan_by_build_id(&search, sources->by_build_id) ||
 	      scan_by_link(&search, sources->by_link);
 	if (!all) {
 		some = scan_compressed(&search, sources->room);
 		(void)scan_tables(&search, &search.file, SHT_DYNSYM);
 	}
-	end_search(&search, all || some);
-	return all;
+	scan_unwinding(&search);
+	write_functions(writer, &search);
+	*ret_has_all = all;
+	return search.compressed ? NAMING_COMPRESSED : all || some ? NAMING_NO_SYMBOL : NAMING_STRIPPED;
 }

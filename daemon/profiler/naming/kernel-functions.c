@@ -3,15 +3,19 @@
 #include "profiler/naming/kernel-functions.h"
 
 #include "base/util/file.h"
-#include "base/util/text.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <zlib.h>
 
 #define MODULES_SIZE_MAX ((size_t)1 << 20)
+
+/* Bytes of the list: ten times those of 122,000 functions. */
+#define LIST_BYTES_MAX ((size_t)12 << 20)
 
 static void empty(struct kernel_functions *functions)
 {
@@ -20,12 +24,46 @@ static void empty(struct kernel_functions *functions)
 	functions->nr = 0;
 }
 
+int kernel_functions_init(struct kernel_functions *functions, int epoll_fd)
+{
+	const struct list_roots nothing = { "", "" };
+	struct epoll_event events = { .events = EPOLLIN };
+	int r;
+
+	*functions = (struct kernel_functions){ .block = calloc(1, sizeof(*functions->block)) };
+	if (!functions->block)
+		return -ENOMEM;
+	r = list_maker_new(&functions->maker, &nothing);
+	if (r < 0)
+		return r;
+	events.data.fd = list_maker_fd(functions->maker);
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, events.data.fd, &events) < 0 ? -errno : 0;
+}
+
+void kernel_functions_release(struct kernel_functions *functions)
+{
+	kernel_functions_forget(functions);
+	list_maker_free(functions->maker);
+	free(functions->block);
+	*functions = (struct kernel_functions){};
+}
+
+static void drop_list(struct kernel_functions *functions)
+{
+	functions->list = function_list_free(functions->list);
+	if (functions->block)
+		functions->block->list = NULL;
+}
+
 void kernel_functions_forget(struct kernel_functions *functions)
 {
 	empty(functions);
 	free(functions->items);
-	kernel_list_free(functions->list);
-	*functions = (struct kernel_functions){};
+	functions->items = NULL;
+	functions->cap = 0;
+	drop_list(functions);
+	functions->hidden = NAMING_UNTRIED;
+	functions->is_stale = false;
 }
 
 /* --- the list */
@@ -60,21 +98,52 @@ static uLong sum_modules(const char *procfs)
 	return sum;
 }
 
+/* Without a process for it now, kernel_functions_follow() tries again. */
 void kernel_functions_read(struct kernel_functions *functions, const char *procfs, const char *saved)
 {
 	char path[PATH_MAX];
 	const char *const paths[] = { path, saved };
 
 	(void)snprintf(path, sizeof(path), "%s/kallsyms", procfs);
-	kernel_functions_forget(functions);
 	functions->modules = sum_modules(procfs);
-	functions->hidden = kernel_list_read(&functions->list, paths, saved ? 2 : 1);
+	functions->is_stale = list_maker_start_kernel(functions->maker, paths, saved ? 2 : 1, LIST_BYTES_MAX) < 0;
+	for (size_t i = 0; i < functions->nr; i++)
+		functions->items[i].is_kept = false;
 }
 
 void kernel_functions_follow(struct kernel_functions *functions, const char *procfs, const char *saved)
 {
 	if (functions->is_stale || functions->modules != sum_modules(procfs))
 		kernel_functions_read(functions, procfs, saved);
+}
+
+/* Those that are of the list before go with it. */
+static void drop_old(struct kernel_functions *functions)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < functions->nr; i++) {
+		if (functions->items[i].is_kept)
+			functions->items[nr++] = functions->items[i];
+		else
+			free(functions->items[i].name);
+	}
+	functions->nr = nr;
+}
+
+void kernel_functions_turn(struct kernel_functions *functions)
+{
+	if (!list_maker_finish(functions->maker))
+		return;
+	drop_list(functions);
+	drop_old(functions);
+	functions->lists++;
+	functions->list = list_maker_take(functions->maker);
+	functions->hidden = functions->list ? function_list_naming(functions->list) : NAMING_FAILED;
+	if (functions->hidden == NAMING_NO_SYMBOL)
+		functions->hidden = NAMING_NAMED;
+	else
+		drop_list(functions);
 }
 
 /* --- those that were asked for, and others */
@@ -122,7 +191,7 @@ static bool make_room(struct kernel_functions *functions)
 	return true;
 }
 
-void kernel_functions_put(struct kernel_functions *functions, uint64_t start, uint64_t end, const char *name)
+static void put(struct kernel_functions *functions, uint64_t start, uint64_t end, const char *name, bool is_kept)
 {
 	char *copy = start < end ? strdup(name) : NULL;
 	size_t at;
@@ -141,8 +210,13 @@ void kernel_functions_put(struct kernel_functions *functions, uint64_t start, ui
 	}
 	at = find_place(functions, start);
 	memmove(&functions->items[at + 1], &functions->items[at], (functions->nr - at) * sizeof(*functions->items));
-	functions->items[at] = (struct kernel_function){ .start = start, .end = end, .name = copy };
+	functions->items[at] = (struct kernel_function){ start, end, copy, is_kept };
 	functions->nr++;
+}
+
+void kernel_functions_put(struct kernel_functions *functions, uint64_t start, uint64_t end, const char *name)
+{
+	put(functions, start, end, name, true);
 }
 
 static const struct kernel_function *find_known(const struct kernel_functions *functions, uint64_t address)
@@ -155,11 +229,11 @@ static const struct kernel_function *find_known(const struct kernel_functions *f
 const struct kernel_function *kernel_functions_find(struct kernel_functions *functions, uint64_t address)
 {
 	const struct kernel_function *known = find_known(functions, address);
-	struct kernel_symbol symbol;
+	struct function found;
 
-	if (known || !functions->list || !kernel_list_find(functions->list, address, &symbol) ||
-	    !text_is_plain(symbol.name))
+	if (known || !functions->list || !function_list_find(functions->list, address, functions->block, &found) ||
+	    !found.name)
 		return known;
-	kernel_functions_put(functions, symbol.start, symbol.end, symbol.name);
+	put(functions, found.start, found.end, found.name, false);
 	return find_known(functions, address);
 }

@@ -3,12 +3,12 @@
 
 /*
  * Which function of the kernel is at an address: those that were asked for before, and code that the kernel has made or
- * loaded since (BPF programs), then the list of all (kernel-list.h). The list is read again when modules have come or
- * gone.
+ * loaded since (BPF programs), then the list of all. A child reads the list (list-maker.h); it is read again when
+ * modules have come or gone, and the one before counts until then.
  */
 
 #include "base/util/cleanup.h"
-#include "profiler/naming/kernel-list.h"
+#include "profiler/naming/list-maker.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,25 +20,37 @@
 struct kernel_function {
 	uint64_t start, end;
 	char *name;
+	bool is_kept; /* the kernel has told of it since the list was begun */
 };
 
 struct kernel_functions {
+	struct list_maker *maker;
+	struct function_block *block;  /* the last one of the list that was unpacked */
 	struct kernel_function *items; /* by start; none overlaps another */
 	size_t nr, cap;
-	struct kernel_list *list; /* or NULL */
-	enum naming hidden;	  /* why there is no list; NAMING_NAMED: there is one */
-	unsigned long modules;	  /* a checksum of the modules that were loaded then */
-	bool is_stale;		  /* code that was loaded since is missing */
+	struct function_list *list; /* or NULL */
+	enum naming hidden;    /* why there is no list; NAMING_UNTRIED: it is being read; NAMING_NAMED: there is one */
+	unsigned lists;	       /* so many were read */
+	unsigned long modules; /* a checksum of the modules that were loaded then */
+	bool is_stale;	       /* code that was loaded since is missing */
 };
 
-/* Zeroed, it is empty. */
+/* It is empty. The epoll wakes up when kernel_functions_turn() has something to do. -ENOMEM, or the error of
+ * epoll_create(2) or epoll_ctl(2). */
+int kernel_functions_init(struct kernel_functions *functions, int epoll_fd);
+void kernel_functions_release(struct kernel_functions *functions);
+
+/* Empties it. */
 void kernel_functions_forget(struct kernel_functions *functions);
 
-/* Reads the list anew, and forgets all others. procfs: "/proc" but in tests; saved: a list that root has saved, which
- * counts where that of procfs shows no addresses, or NULL. */
+/* Begins to read the list anew. procfs: "/proc" but in tests; saved: a list that root has saved, which counts where
+ * that of procfs shows no addresses, or NULL. */
 void kernel_functions_read(struct kernel_functions *functions, const char *procfs, const char *saved);
 /* The same, if modules have come or gone. */
 void kernel_functions_follow(struct kernel_functions *functions, const char *procfs, const char *saved);
+
+/* Takes a list that was read. */
+void kernel_functions_turn(struct kernel_functions *functions);
 
 /* The function at an address, until the next call; NULL: there is none. */
 const struct kernel_function *kernel_functions_find(struct kernel_functions *functions, uint64_t address);

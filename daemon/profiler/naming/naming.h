@@ -7,7 +7,7 @@
 
 enum naming {
 	NAMING_UNTRIED,
-	NAMING_ASKED, /* a resolver works on it */
+	NAMING_ASKED, /* its list of functions is being made */
 	NAMING_NAMED,
 	NAMING_NO_MAPPING,  /* the address is in no mapping that is known */
 	NAMING_HIDDEN,	    /* the process's mappings can't be read */
@@ -22,7 +22,7 @@ enum naming {
 	NAMING_NO_SYMBOL,   /* it has symbols, but none has this place */
 	NAMING_KERNEL,	    /* the kernel hides the addresses of its symbols */
 	NAMING_NO_KALLSYMS, /* there is no list of its symbols that can be read */
-	NAMING_FAILED,	    /* the resolver failed, or took too long */
+	NAMING_FAILED,	    /* the child that reads them failed, or took too long */
 	_NAMING_MAX,
 };
 

@@ -272,43 +272,6 @@ static bool open_table(struct unwind_table *ret, const struct elf_image *image)
 	return !cursor.failed && ret->nr <= image->bytes.size / TABLE_ENTRY;
 }
 
-static bool read_entry(const struct unwind_table *table, uint64_t i, uint64_t *ret_start, uint64_t *ret_fde)
-{
-	struct cursor cursor = table->cursor;
-
-	cursor.at += i * TABLE_ENTRY;
-	*ret_start = table->address + read_signed(&cursor, 4);
-	*ret_fde = table->address + read_signed(&cursor, 4);
-	return !cursor.failed;
-}
-
-bool unwind_table_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
-{
-	uint64_t low = 0, high, start, end, fde = 0;
-	struct cursor cursor = { .image = image };
-	struct unwind_table table;
-
-	if (!open_table(&table, image))
-		return false;
-	/* The last entry that begins at the address or before. */
-	for (high = table.nr; low < high;) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if (!read_entry(&table, middle, &start, &fde))
-			return false;
-		if (start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || !read_entry(&table, low - 1, &start, &fde) || !elf_image_offset(image, fde, &cursor.at) ||
-	    !read_fde(cursor, false, fde - cursor.at, &start, &end) || address < start || address >= end)
-		return false;
-	*ret_start = start;
-	*ret_end = end;
-	return true;
-}
-
 /* --- the section */
 
 /* Without sections: from where the table says that it begins. */

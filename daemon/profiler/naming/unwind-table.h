@@ -11,9 +11,6 @@
 
 #include "base/elf/elf-image.h"
 
-/* The addresses of the function, or of the part of one, that has this address in it. False: none is known. */
-bool unwind_table_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
-
 /* Call-frame information: that of .eh_frame, or of .debug_frame, which may be compressed. */
 struct unwind_section {
 	struct elf_bytes bytes;
@@ -25,7 +22,7 @@ struct unwind_section {
 /* Also without the table, and without sections where there is the table. False: there is none. */
 bool unwind_section_find(const struct elf_image *image, bool is_debug, struct unwind_section *ret);
 
-/* The addresses of the next function from an offset of the section on, which is moved behind it. Nothing says that they
- * are in the file. False: there are no more. */
+/* The addresses of the next function, or part of one, from an offset of the section on, which is moved behind it.
+ * Nothing says that they are in the file. False: there are no more. */
 bool unwind_section_next(const struct unwind_section *section, uint64_t *offset, uint64_t *ret_start,
 			 uint64_t *ret_end);

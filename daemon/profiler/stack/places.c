@@ -59,7 +59,7 @@ static struct archive_place place_of_kernel(uint64_t address, struct kernel_func
 		place.naming = NAMING_NAMED;
 	} else if (kernel->list) {
 		place.naming = NAMING_NO_SYMBOL;
-	} else {
+	} else if (kernel->hidden != NAMING_UNTRIED) {
 		place.offset = 0;
 		place.naming = kernel->hidden;
 	}

@@ -588,6 +588,7 @@ static int run_command(const struct options *options, struct profiler_keeper *ke
 	case COMMAND_RUN:
 	case COMMAND_PROFILER:
 	case COMMAND_MAKE_FRAME_TABLE:
+	case COMMAND_LIST_FUNCTIONS:
 	case COMMAND_EXIT:
 		break;
 	}

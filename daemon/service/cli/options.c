@@ -26,6 +26,7 @@ enum {
 	OPTION_SAVE_PROCESSES,
 	OPTION_PROFILER,
 	OPTION_MAKE_FRAME_TABLE,
+	OPTION_LIST_FUNCTIONS,
 	OPTION_LOG_LEVEL,
 	OPTION_VERSION,
 };
@@ -43,6 +44,7 @@ static const struct option long_options[] = {
 	{ "save-processes", required_argument, NULL, OPTION_SAVE_PROCESSES },
 	{ "profiler", no_argument, NULL, OPTION_PROFILER },
 	{ "make-frame-table", no_argument, NULL, OPTION_MAKE_FRAME_TABLE },
+	{ "list-functions", no_argument, NULL, OPTION_LIST_FUNCTIONS },
 	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, 'h' },
@@ -148,7 +150,8 @@ static int apply_option(struct options *options, int option)
 		options->command = COMMAND_PROFILER;
 		return 0;
 	case OPTION_MAKE_FRAME_TABLE:
-		options->command = COMMAND_MAKE_FRAME_TABLE;
+	case OPTION_LIST_FUNCTIONS:
+		options->command = option == OPTION_LIST_FUNCTIONS ? COMMAND_LIST_FUNCTIONS : COMMAND_MAKE_FRAME_TABLE;
 		return 0;
 	case OPTION_LOG_LEVEL:
 		options->log_level = optarg;

@@ -57,17 +57,20 @@ static int add(struct archive *archive, uint64_t second, const char *cgroup, con
 /* Names all that is asked for: offset 0x123 is in the function f1. */
 static void name_all(struct archive *archive)
 {
-	uint64_t offsets[8];
-	struct archive_request request = { .offsets = offsets };
+	struct archive_nameless found[8];
+	uint32_t at = 0;
+	size_t nr;
 
-	while (archive_ask(archive, &request, ARRAY_SIZE(offsets))) {
-		for (size_t i = 0; i < request.nr; i++) {
+	do {
+		nr = archive_next_nameless(archive, &at, found, ARRAY_SIZE(found));
+		for (size_t i = 0; i < nr; i++) {
 			char name[32];
 
-			(void)snprintf(name, sizeof(name), "f%u", (unsigned)(offsets[i] >> 8));
-			archive_answer(archive, &request, offsets[i], NAMING_NAMED, name, 0);
+			(void)snprintf(name, sizeof(name), "f%u", (unsigned)(found[i].offset >> 8));
+			archive_name(archive, found[i].frame, NAMING_NAMED, name, 0);
 		}
-	}
+	} while (nr == ARRAY_SIZE(found));
+	assert_false(archive_has_untried(archive));
 }
 
 static struct profile *ask(const struct archive *archive, uint64_t from, uint64_t to, unsigned by, const char *cgroup,
@@ -304,95 +307,31 @@ static void test_many_stacks(void **state)
 	archive_free(archive);
 }
 
-/* Numbers may be given up while a child looks for names: its answer is not put to others. */
-static void test_late_answer(void **state)
+/* Places that have no name yet are asked for again, in parts too; files are known as long as they have frames. */
+static void test_nameless(void **state)
 {
 	struct archive *archive = new_archive(1 << 20);
-	uint64_t offsets[8];
-	struct archive_request request = { .offsets = offsets };
-	struct profile *profile;
+	struct archive_nameless found[4];
+	uint32_t at = 0;
 
 	(void)state;
-	ADD(archive, 1, "/a", "x", 0x150);
-	assert_true(archive_ask(archive, &request, 8));
-	assert_int_equal(request.nr, 1);
-	assert_false(archive_ask(archive, &(struct archive_request){ .offsets = offsets }, 8));
+	assert_false(archive_has_untried(archive));
+	for (uint64_t i = 0; i < 6; i++)
+		ADD(archive, 1, "/a", "x", 0x150 + i);
+	assert_true(archive_has_untried(archive));
+	assert_int_equal(archive_next_nameless(archive, &at, found, 4), 4);
+	assert_int_equal(archive_next_nameless(archive, &at, found, 4), 2);
+	assert_false(archive_has_untried(archive));
+	archive_name(archive, found[0].frame, NAMING_NO_FILE, NULL, 0);
+	archive_name(archive, found[1].frame, NAMING_NAMED, "f", 0);
+	at = 0;
+	assert_int_equal(archive_next_nameless(archive, &at, found, 4), 4);
+	assert_int_equal(archive_next_nameless(archive, &at, found, 4), 0);
+	assert_int_equal(found[0].offset, 0x150);
+	assert_true(archive_has_module(archive, &key_a, "/a"));
+	assert_false(archive_has_module(archive, &key_a, "/other"));
 	archive_set_limit(archive, 0);
-	archive_set_limit(archive, 1 << 20);
-	ADD(archive, 2, "/a", "x", 0x150);
-	archive_answer(archive, &request, 0x150, NAMING_NAMED, "wrong", 0);
-	profile = ask(archive, 0, 10, 0, NULL, NULL);
-	check_node(profile, "all/+150", 1, 1);
-	profile_free(profile);
-	name_all(archive);
-	profile = ask(archive, 0, 10, 0, NULL, NULL);
-	check_node(profile, "all/f1", 1, 1);
-	profile_free(profile);
-	archive_free(archive);
-}
-
-/* Samples of other places push out the oldest ones, again and again, while a child looks for names. */
-static void test_answer_after_drops(void **state)
-{
-	struct archive *archive = new_archive(ARCHIVE_LIMIT_MIN);
-	uint64_t offsets[8], sweeps = archive->sweeps;
-	struct archive_request request = { .offsets = offsets };
-	struct profile *profile;
-
-	(void)state;
-	ADD(archive, 1, "/a", "x", 0x150);
-	assert_true(archive_ask(archive, &request, 8));
-	assert_int_equal(request.nr, 1);
-	for (uint64_t i = 0; i < 50000; i++) {
-		const struct archive_place place = { .path = "/b", .offset = i };
-		const struct archive_sample other = { .time = (2 + i / 1000) * NS_PER_S,
-						      .event = EVENT,
-						      .cgroup = "/a",
-						      .command = "x",
-						      .places = &place,
-						      .nr = 1 };
-
-		assert_int_equal(archive_add(archive, &other), 0);
-	}
-	assert_true(archive->sweeps > sweeps);
-	/* Its frame has gone; the module has not. */
-	archive_answer(archive, &request, 0x150, NAMING_NAMED, "gone", 0);
-	ADD(archive, 60, "/c", "x", 0x150);
-	archive_answer(archive, &request, 0x150, NAMING_NAMED, "f", 0);
-	profile = ask(archive, 60, 61, 0, "/c", NULL);
-	check_node(profile, "all/f", 1, 1);
-	profile_free(profile);
-	archive_free(archive);
-}
-
-/* One that always has new places does not keep the others waiting. */
-static void test_modules_take_turns(void **state)
-{
-	struct archive *archive = new_archive(1 << 20);
-	uint64_t offsets[8];
-	struct archive_request request = { .offsets = offsets };
-	unsigned asked[2] = {};
-
-	(void)state;
-	for (uint64_t i = 0; i < 100; i++) {
-		const struct archive_place places[] = { { .path = "/busy", .offset = 0x100 + i },
-							{ .path = "/other", .offset = 0x100 + i / 10 } };
-		const struct archive_sample sample = {
-			.time = NS_PER_S, .event = EVENT, .cgroup = "/", .command = "x", .places = places, .nr = 2
-		};
-		const struct archive_module *module;
-
-		assert_int_equal(archive_add(archive, &sample), 0);
-		if (i % 5)
-			continue;
-		assert_true(archive_ask(archive, &request, 8));
-		module = table_at(&archive->modules, request.module);
-		asked[strcmp(archive_text(archive, module->path), "/other") == 0]++;
-		for (size_t k = 0; k < request.nr; k++)
-			archive_answer(archive, &request, offsets[k], NAMING_NAMED, "f", 0);
-	}
-	assert_int_equal(asked[0] + asked[1], 20);
-	assert_true(asked[1] >= 8);
+	assert_false(archive_has_module(archive, &key_a, "/a"));
 	archive_free(archive);
 }
 
@@ -411,8 +350,8 @@ static void test_kernel(void **state)
 					       .places = places,
 					       .nr = 3 };
 	struct archive *archive = new_archive(1 << 20);
-	uint64_t offsets[8];
-	struct archive_request request = { .offsets = offsets };
+	struct archive_nameless found[8];
+	uint32_t at = 0;
 	struct profile *profile;
 
 	(void)state;
@@ -424,9 +363,8 @@ static void test_kernel(void **state)
 		   "ff/+0/do_it/+0",
 		   1, 1);
 	profile_free(profile);
-	assert_true(archive_ask(archive, &request, 8));
-	assert_int_equal(request.nr, 1);
-	assert_int_equal(offsets[0], 0xffffffff81000010);
+	assert_int_equal(archive_next_nameless(archive, &at, found, 8), 1);
+	assert_int_equal(found[0].offset, 0xffffffff81000010);
 	archive_free(archive);
 }
 
@@ -515,19 +453,10 @@ static void test_slots(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tree),
-		cmocka_unit_test(test_filters),
-		cmocka_unit_test(test_top),
-		cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_dense),
-		cmocka_unit_test(test_many_stacks),
-		cmocka_unit_test(test_late_answer),
-		cmocka_unit_test(test_answer_after_drops),
-		cmocka_unit_test(test_modules_take_turns),
-		cmocka_unit_test(test_kernel),
-		cmocka_unit_test(test_depth),
-		cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_tree),	 cmocka_unit_test(test_filters), cmocka_unit_test(test_top),
+		cmocka_unit_test(test_bound),	 cmocka_unit_test(test_dense),	 cmocka_unit_test(test_many_stacks),
+		cmocka_unit_test(test_nameless), cmocka_unit_test(test_kernel),	 cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_cut),	 cmocka_unit_test(test_slots),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

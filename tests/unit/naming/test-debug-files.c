@@ -33,7 +33,7 @@ __attribute__((noinline, used)) static int function_of_debug_files(int n)
 struct world {
 	struct scratch scratch;
 	struct own_file own;
-	struct resolver *resolver;
+	struct list_maker *maker;
 	uint64_t at;
 };
 
@@ -55,41 +55,51 @@ _printf_(2, 3) static void run(const struct world *world, const char *format, ..
 static void set_up(struct world *world)
 {
 	char debug[128];
-	struct resolver_roots roots = { .proc = "/proc", .debug = debug };
+	struct list_roots roots = { .proc = "/proc", .debug = debug };
 
 	*world = (struct world){ .at = own_file_offset(function_of_debug_files) };
 	assert_int_equal(function_of_debug_files(3), 3);
 	own_file_open(&world->own);
 	scratch_make(&world->scratch);
 	(void)snprintf(debug, sizeof(debug), "%s/debug", world->scratch.path);
-	assert_int_equal(resolver_new(&world->resolver, &roots), 0);
+	assert_int_equal(list_maker_new(&world->maker, &roots), 0);
 	run(world, "cp '%s' full && strip -o stripped full && objcopy --only-keep-debug full symbols", world->own.path);
 }
 
 static void tear_down(struct world *world)
 {
-	resolver_free(world->resolver);
+	list_maker_free(world->maker);
 	own_file_close(&world->own);
 	scratch_remove(&world->scratch);
 }
 
-/* By the child; the answer in the world's resolver. */
-static enum naming ask(struct world *world, const char *file, struct resolver_answer *ret)
+/* By the child. */
+static enum naming ask(struct world *world, const char *file, uint32_t user, struct function *ret)
 {
-	uint64_t offset = world->at + 1;
+	uint64_t place = world->at + 1;
+	const struct list_question question = {
+		.path = scratch_path(&world->scratch, file),
+		.key = &world->own.key,
+		.user = user,
+		.places = &place,
+		.nr = 1,
+		.max = 8 << 20,
+	};
+	struct function_list *list;
+	enum naming naming;
 
-	assert_int_equal(
-		resolver_start(world->resolver, scratch_path(&world->scratch, file), &world->own.key, 0, &offset, 1),
-		0);
-	resolver_wait(world->resolver);
-	return resolver_answer(world->resolver, 0, ret);
+	assert_int_equal(list_maker_start(world->maker, &question), 0);
+	list = list_maker_wait(world->maker);
+	naming = list_find(list, place, ret);
+	function_list_free(list);
+	return naming;
 }
 
 static void check_named(struct world *world, const char *file)
 {
-	struct resolver_answer answer;
+	struct function answer;
 
-	assert_string_equal(naming_text(ask(world, file, &answer)), naming_text(NAMING_NAMED));
+	assert_string_equal(naming_text(ask(world, file, 0, &answer)), naming_text(NAMING_NAMED));
 	assert_string_equal(answer.name, "function_of_debug_files");
 	assert_int_equal(answer.start, world->at);
 	assert_true(answer.end > world->at + 1);
@@ -97,9 +107,9 @@ static void check_named(struct world *world, const char *file)
 
 static void check_nameless(struct world *world, const char *file, enum naming naming)
 {
-	struct resolver_answer answer;
+	struct function answer;
 
-	assert_string_equal(naming_text(ask(world, file, &answer)), naming_text(naming));
+	assert_string_equal(naming_text(ask(world, file, 0, &answer)), naming_text(naming));
 	assert_null(answer.name);
 	/* The function is known all the same. */
 	assert_int_equal(answer.start, world->at);
@@ -199,29 +209,23 @@ static void test_too_much(void **state)
 /* At its path there is another file, and the process that has it mapped sees it there. */
 static void test_other_root(void **state)
 {
-	uint64_t offset;
-	struct resolver_answer answer;
+	struct function answer;
 	struct world world;
 
 	(void)state;
 	set_up(&world);
-	offset = world.at;
-	for (int user = 0; user < 2; user++) {
+	for (uint32_t user = 0; user < 2; user++) {
 		char proc[256];
 
 		/* A folder in the place of /proc, which shows the program elsewhere to process 7. */
 		(void)snprintf(proc, sizeof(proc), "%s/proc", world.scratch.path);
 		run(&world, "mkdir -p proc/7/root%s && cp full proc/7/root%s/program && cp /bin/true program",
 		    world.scratch.path, world.scratch.path);
-		resolver_free(world.resolver);
+		list_maker_free(world.maker);
 		assert_int_equal(
-			resolver_new(&world.resolver, &(struct resolver_roots){ .proc = proc, .debug = "/nowhere" }),
-			0);
-		assert_int_equal(resolver_start(world.resolver, scratch_path(&world.scratch, "program"), &world.own.key,
-						user ? 7 : 0, &offset, 1),
-				 0);
-		resolver_wait(world.resolver);
-		assert_int_equal(resolver_answer(world.resolver, 0, &answer), user ? NAMING_NAMED : NAMING_OTHER_FILE);
+			list_maker_new(&world.maker, &(struct list_roots){ .proc = proc, .debug = "/nowhere" }), 0);
+		assert_int_equal(ask(&world, "program", user ? 7 : 0, &answer),
+				 user ? NAMING_NAMED : NAMING_OTHER_FILE);
 	}
 	tear_down(&world);
 }
@@ -230,21 +234,20 @@ static void test_other_root(void **state)
 static void test_vdso(void **state)
 {
 	const struct module_key none = {};
-	uint64_t offsets[RESOLVER_PLACES];
-	struct resolver_answer answer;
+	const struct list_question question = { .path = MODULE_VDSO, .key = &none, .max = 8 << 20 };
+	struct function_list *list;
+	struct function answer;
 	struct world world;
 	bool found = false;
 
 	(void)state;
 	set_up(&world);
-	for (size_t i = 0; i < RESOLVER_PLACES; i++)
-		offsets[i] = 16 * i;
-	assert_int_equal(resolver_start(world.resolver, MODULE_VDSO, &none, 0, offsets, RESOLVER_PLACES), 0);
-	resolver_wait(world.resolver);
-	for (size_t i = 0; i < RESOLVER_PLACES; i++)
-		found |= resolver_answer(world.resolver, i, &answer) == NAMING_NAMED &&
-			 strstr(answer.name, "clock_gettime");
+	assert_int_equal(list_maker_start(world.maker, &question), 0);
+	list = list_maker_wait(world.maker);
+	for (uint64_t place = 0; place < 8192; place += 16)
+		found |= list_find(list, place, &answer) == NAMING_NAMED && strstr(answer.name, "clock_gettime");
 	assert_true(found);
+	function_list_free(list);
 	tear_down(&world);
 }
 
@@ -300,7 +303,8 @@ static void test_xz(void **state)
 	munmap(memory, XZ_MEMORY);
 }
 
-int main(void)
+/* A maker executes this program anew. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stripped), cmocka_unit_test(test_by_build_id),
@@ -310,5 +314,7 @@ int main(void)
 		cmocka_unit_test(test_xz),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "--list-functions") == 0)
+		list_child_run();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

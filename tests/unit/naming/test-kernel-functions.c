@@ -2,12 +2,15 @@
 
 /* Functions of the kernel, by the list of /proc or a saved one; modules and BPF programs that come and go. */
 
+#include "base/elf/kallsyms.h"
 #include "base/util/buf.h"
 #include "profiler/naming/kernel-functions.h"
 #include "setup/scratch.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,6 +32,41 @@ static const char all[] = "0000000000000000 A fixed_percpu_data\n"
 			  "ffffffffc0001fff t end\t[module]\n"
 			  "ffffffffc0100000 t of_other\t[other]\n";
 
+/* Of this program, which ends soon. */
+static int world_epoll(void)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void wait_for_list(struct kernel_functions *functions)
+{
+	unsigned before = functions->lists;
+	struct pollfd wait = { .fd = list_maker_fd(functions->maker), .events = POLLIN };
+
+	while (functions->lists == before) {
+		assert_int_equal(poll(&wait, 1, 60000), 1);
+		kernel_functions_turn(functions);
+	}
+}
+
+static void read_list(struct kernel_functions *functions, const char *procfs, const char *saved)
+{
+	kernel_functions_read(functions, procfs, saved);
+	assert_true(list_maker_is_busy(functions->maker));
+	wait_for_list(functions);
+}
+
+/* The list, if another one is read. */
+static void follow_list(struct kernel_functions *functions, const char *procfs, const char *saved)
+{
+	kernel_functions_follow(functions, procfs, saved);
+	if (list_maker_is_busy(functions->maker))
+		wait_for_list(functions);
+}
+
 /* name NULL: there is none. */
 static void check_function(struct kernel_functions *functions, uint64_t address, const char *name, uint64_t start,
 			   uint64_t end)
@@ -47,13 +85,14 @@ static void check_function(struct kernel_functions *functions, uint64_t address,
 
 static void test_list(void **state)
 {
-	struct kernel_functions functions = {};
+	struct kernel_functions functions;
 	struct scratch scratch;
 
 	(void)state;
+	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
 	scratch_make(&scratch);
 	scratch_text(&scratch, "kallsyms", all);
-	kernel_functions_read(&functions, scratch.path, NULL);
+	read_list(&functions, scratch.path, NULL);
 	assert_int_equal(functions.hidden, NAMING_NAMED);
 	check_function(&functions, 0, NULL, 0, 0);
 	check_function(&functions, 0xffffffff80000000, NULL, 0, 0);
@@ -68,19 +107,20 @@ static void test_list(void **state)
 	check_function(&functions, 0xffffffffc0003000, NULL, 0, 0);
 	check_function(&functions, 0xffffffffc0101fff, "of_other", 0xffffffffc0100000, 0xffffffffc0102000);
 	check_function(&functions, UINT64_MAX, NULL, 0, 0);
-	kernel_functions_forget(&functions);
+	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
 }
 
 /* More than a block, names as long as they may be, and distances that need more than 32 bits. */
 static void test_blocks(void **state)
 {
-	struct kernel_functions functions = {};
+	struct kernel_functions functions;
 	_cleanup_(buf_release) struct buf text = {};
 	char longest[KALLSYMS_NAME_MAX];
 	struct scratch scratch;
 
 	(void)state;
+	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
 	memset(longest, 'x', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\0';
 	scratch_make(&scratch);
@@ -92,7 +132,7 @@ static void test_blocks(void **state)
 		buf_printf(&text, "9000000000%06x t %.500s_%u\n", i * 0x10, longest, i);
 	buf_add(&text, "", 1);
 	scratch_text(&scratch, "kallsyms", text.data);
-	kernel_functions_read(&functions, scratch.path, NULL);
+	read_list(&functions, scratch.path, NULL);
 	for (unsigned i = 0; i < 9000; i += 7) {
 		char expected[64];
 		uint64_t start = 0x1000 + i * 0x10;
@@ -103,7 +143,7 @@ static void test_blocks(void **state)
 	}
 	check_function(&functions, 0x8000000000000000, longest, 0x8000000000000000, 0x9000000000000000);
 	assert_int_equal(strlen(kernel_functions_find(&functions, 0x9000000000001000)->name), 504);
-	kernel_functions_forget(&functions);
+	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
 }
 
@@ -111,12 +151,13 @@ static void test_blocks(void **state)
 static void check_hidden(struct scratch *scratch, const char *saved, enum naming expected)
 {
 	_cleanup_(freep) char *path = strdup(scratch_path(scratch, "saved"));
-	struct kernel_functions functions = {};
+	struct kernel_functions functions;
 
-	kernel_functions_read(&functions, scratch->path, saved ? path : NULL);
+	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
+	read_list(&functions, scratch->path, saved ? path : NULL);
 	assert_string_equal(naming_text(functions.hidden), naming_text(expected));
 	assert_int_equal(kernel_functions_find(&functions, 0xffffffff81000110) != NULL, expected == NAMING_NAMED);
-	kernel_functions_forget(&functions);
+	kernel_functions_release(&functions);
 }
 
 static void test_hidden(void **state)
@@ -144,40 +185,42 @@ static void test_hidden(void **state)
 
 static void test_modules(void **state)
 {
-	struct kernel_functions functions = {};
+	struct kernel_functions functions;
 	struct scratch scratch;
 
 	(void)state;
+	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
 	scratch_make(&scratch);
 	scratch_text(&scratch, "kallsyms", all);
 	scratch_text(&scratch, "modules",
 		     "other 4096 0 - Live 0xffffffffc0100000 (OE)\n"
 		     "module 8192 2 other, Live 0xffffffffc0000000\n");
-	kernel_functions_read(&functions, scratch.path, NULL);
+	read_list(&functions, scratch.path, NULL);
 	check_function(&functions, 0xffffffffc0100000, "of_other", 0xffffffffc0100000, 0xffffffffc0102000);
 	/* More users are no other module. */
 	scratch_text(&scratch, "kallsyms", "ffffffffc0100000 t of_next\t[next]\n");
 	scratch_text(&scratch, "modules",
 		     "other 4096 1 x, Live 0xffffffffc0100000 (OE)\n"
 		     "module 8192 0 - Live 0xffffffffc0000000\n");
-	kernel_functions_follow(&functions, scratch.path, NULL);
+	follow_list(&functions, scratch.path, NULL);
 	check_function(&functions, 0xffffffffc0100000, "of_other", 0xffffffffc0100000, 0xffffffffc0102000);
 	scratch_text(&scratch, "modules", "next 4096 0 - Live 0xffffffffc0100000\n");
-	kernel_functions_follow(&functions, scratch.path, NULL);
+	follow_list(&functions, scratch.path, NULL);
 	check_function(&functions, 0xffffffffc0100000, "of_next", 0xffffffffc0100000, 0xffffffffc0102000);
-	kernel_functions_forget(&functions);
+	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
 }
 
 static void test_loaded_code(void **state)
 {
-	struct kernel_functions functions = {};
+	struct kernel_functions functions;
 	struct scratch scratch;
 
 	(void)state;
+	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
 	scratch_make(&scratch);
 	scratch_text(&scratch, "kallsyms", "0000000000000001 t low\n0000000000000030 t high\n");
-	kernel_functions_read(&functions, scratch.path, NULL);
+	read_list(&functions, scratch.path, NULL);
 	check_function(&functions, 5, "low", 1, 48);
 	kernel_functions_put(&functions, 100, 200, "b");
 	kernel_functions_put(&functions, 50, 100, "a");
@@ -195,18 +238,21 @@ static void test_loaded_code(void **state)
 		kernel_functions_put(&functions, 10000 + i * 10, 10000 + i * 10 + 5, "many");
 	assert_true(functions.nr <= KERNEL_FUNCTIONS_MAX && functions.nr > 0);
 	scratch_text(&scratch, "kallsyms", "0000000000000001 t new\n");
-	kernel_functions_follow(&functions, scratch.path, NULL);
+	follow_list(&functions, scratch.path, NULL);
 	check_function(&functions, 5, "new", 1, 8192);
-	kernel_functions_forget(&functions);
+	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
 }
 
-int main(void)
+/* The list is read by this program, executed anew. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_list),	cmocka_unit_test(test_blocks),	    cmocka_unit_test(test_hidden),
 		cmocka_unit_test(test_modules), cmocka_unit_test(test_loaded_code),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "--list-functions") == 0)
+		list_child_run();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

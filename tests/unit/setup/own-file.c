@@ -69,17 +69,44 @@ void own_file_close(struct own_file *own)
 	munmap(own->bytes, own->size);
 }
 
-void resolver_wait(struct resolver *resolver)
+struct function_list *list_maker_wait(struct list_maker *maker)
 {
 	uint64_t end = clock_monotonic_ns() + 120 * (uint64_t)NS_PER_S;
-	struct pollfd wait = { .fd = resolver_fd(resolver), .events = POLLIN };
+	struct pollfd wait = { .fd = list_maker_fd(maker), .events = POLLIN };
+	struct function_list *list;
 
-	assert_true(resolver_is_busy(resolver));
-	while (!resolver_finish(resolver)) {
+	assert_true(list_maker_is_busy(maker));
+	while (!list_maker_finish(maker)) {
 		if (clock_monotonic_ns() > end)
-			fail_msg("the resolver has not finished after two minutes");
+			fail_msg("the list is not there after two minutes");
 		(void)poll(&wait, 1, 1000);
 	}
-	assert_false(resolver_is_busy(resolver));
-	assert_false(resolver_finish(resolver));
+	assert_false(list_maker_is_busy(maker));
+	assert_false(list_maker_finish(maker));
+	list = list_maker_take(maker);
+	assert_non_null(list);
+	assert_null(list_maker_take(maker));
+	return list;
+}
+
+struct function_list *list_written(struct function_list_writer *writer, enum naming naming)
+{
+	struct function_list *list = NULL;
+	int fd = memfd_create("list", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	if (function_list_write(writer, fd, naming, false, NULL) == 0)
+		assert_int_equal(function_list_read(&list, fd, SIZE_MAX), 0);
+	function_list_writer_release(writer);
+	close(fd);
+	return list;
+}
+
+enum naming list_find(const struct function_list *list, uint64_t place, struct function *ret)
+{
+	static struct function_block block;
+
+	block.list = NULL;
+	*ret = (struct function){};
+	return function_list_find(list, place, &block, ret) && ret->name ? NAMING_NAMED : function_list_naming(list);
 }

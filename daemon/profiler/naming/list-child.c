@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/naming/list-child.h"
+
+#include "base/util/helper.h"
+#include "profiler/naming/function-names.h"
+#include "profiler/naming/kernel-list.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Bytes of memory, besides what the process has at its start and the files, which are mapped and are only cache. Four
+ * million functions take 256 MiB while they are sorted, and compressed symbols have FUNCTION_NAMES_ROOM. */
+#define MEMORY_MAX ((uint64_t)640 << 20)
+
+/* Bytes of the largest list. */
+#define LIST_MAX ((uint64_t)256 << 20)
+
+/* What the kernel's lists are read into, while nothing may ask for the size of a file. */
+#define READ_SIZE ((size_t)64 << 10)
+
+static bool is_empty_now(int fd)
+{
+	return ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0;
+}
+
+void list_child_answer(int fd, enum naming naming)
+{
+	struct function_list_writer writer = { .max = LIST_MAX };
+
+	/* Without it the list is malformed, which is a reason too. */
+	if (is_empty_now(fd))
+		(void)function_list_write(&writer, fd, naming, false, NULL);
+}
+
+/* --- a file */
+
+static struct elf_bytes map_file(int fd)
+{
+	struct stat st;
+	void *data;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
+		return (struct elf_bytes){};
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	return data == MAP_FAILED ? (struct elf_bytes){} : (struct elf_bytes){ data, (size_t)st.st_size };
+}
+
+static unsigned char *map_room(void)
+{
+	void *room = mmap(NULL, FUNCTION_NAMES_ROOM, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return room == MAP_FAILED ? NULL : room;
+}
+
+/* That of the key; else any, which says why it is not. */
+static struct elf_bytes choose_candidate(const struct elf_bytes *candidates, const struct module_key *key)
+{
+	struct elf_bytes any = {};
+
+	for (size_t i = 0; i < LIST_FILES; i++) {
+		if (function_names_is_file(candidates[i], key))
+			return candidates[i];
+		if (!any.size)
+			any = candidates[i];
+	}
+	return any;
+}
+
+/* The file of debug symbols that it names, unless its symbols are all there. */
+static const char *find_link(const struct function_sources *sources, bool has_all)
+{
+	struct elf_image image;
+	const char *link;
+	uint32_t crc;
+
+	return !has_all && elf_image_open(&image, sources->file) && elf_image_debug_link(&image, &link, &crc) ? link :
+														NULL;
+}
+
+/* False: there is no list. */
+static bool write_list(const struct function_sources *sources, const struct list_request *request, bool is_part)
+{
+	_cleanup_(function_list_writer_release) struct function_list_writer writer = { .max = request->max };
+	const struct function_places places = { request->places, is_part ? request->nr : 0 };
+	bool has_all;
+	enum naming naming = function_names_list(&writer, sources, &request->key, &places, &has_all);
+
+	return function_list_write(&writer, LIST_FD_LIST, naming, is_part, find_link(sources, has_all)) == 0;
+}
+
+static void list_file(const struct list_request *request)
+{
+	struct elf_bytes candidates[LIST_FILES];
+	struct function_sources sources = {
+		.by_build_id = map_file(LIST_FD_BY_BUILD_ID),
+		.by_link = map_file(LIST_FD_BY_LINK),
+		.room = map_room(),
+	};
+
+	for (size_t i = 0; i < LIST_FILES; i++)
+		candidates[i] = map_file(LIST_FD_FILES + (int)i);
+	helper_seal_with_memory();
+	sources.file = choose_candidate(candidates, &request->key);
+	if ((request->is_part && request->nr) || !write_list(&sources, request, false))
+		(void)(request->nr && write_list(&sources, request, true));
+}
+
+/* --- the kernel */
+
+static void list_kernel(const struct list_request *request)
+{
+	_cleanup_(function_list_writer_release) struct function_list_writer writer = { .max = request->max };
+	char *buffer = malloc(READ_SIZE);
+	FILE *files[LIST_FILES];
+	enum naming naming;
+
+	for (size_t i = 0; i < LIST_FILES; i++) {
+		files[i] = buffer ? fdopen(LIST_FD_FILES + (int)i, "r") : NULL;
+		if (files[i])
+			(void)setvbuf(files[i], buffer, _IOFBF, READ_SIZE);
+	}
+	helper_seal_with_memory();
+	naming = kernel_list_write(&writer, files, LIST_FILES, LIST_FD_LIST);
+	if (naming != NAMING_NAMED) {
+		function_list_writer_release(&writer);
+		(void)function_list_write(&writer, LIST_FD_LIST, naming, false, NULL);
+	}
+}
+
+/* --- all of it */
+
+static void do_all(void)
+{
+	static struct list_request request;
+
+	if (!helper_limit(LIST_NR_FDS, MEMORY_MAX, LIST_MAX) ||
+	    pread(LIST_FD_LIST, &request, sizeof(request), 0) != sizeof(request) || request.nr > LIST_PLACES ||
+	    request.key.build_id_size > MODULE_BUILD_ID_MAX || request.max > LIST_MAX || !is_empty_now(LIST_FD_LIST))
+		return;
+	if (request.is_kernel)
+		list_kernel(&request);
+	else
+		list_file(&request);
+}
+
+void list_child_run(void)
+{
+	do_all();
+	helper_exit();
+}

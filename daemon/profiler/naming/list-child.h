@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The process that lists the functions of a file or of the kernel (function-list.h): `perfmond --list-functions`, which
+ * a list maker starts (list-maker.h). It is executed anew, since it allocates memory.
+ *
+ * Its open files are a file in memory, which has the question at first and the list in the end, and those that names
+ * may be in. It gives up all capabilities, bounds its memory, and is sealed (base/util/helper.h) before it looks at a
+ * byte of a file.
+ */
+
+#include "base/elf/module.h"
+#include "profiler/naming/function-list.h"
+
+/* The file may be any of these: the first one counts that is that of the key. Of the kernel: lists of its symbols. */
+#define LIST_FILES 4
+
+enum list_fd {
+	LIST_FD_LIST,
+	LIST_FD_FILES,
+	LIST_FD_BY_BUILD_ID = LIST_FD_FILES + LIST_FILES, /* files of debug symbols */
+	LIST_FD_BY_LINK,
+	LIST_NR_FDS,
+};
+
+/* Places that can be asked for at once. */
+#define LIST_PLACES 1024
+
+struct list_request {
+	struct module_key key;
+	uint32_t is_kernel;
+	uint32_t is_part; /* only functions at the places are listed; else these are listed if all take too much */
+	uint64_t max;	  /* bytes of the list */
+	uint64_t nr;
+	uint64_t places[LIST_PLACES]; /* sorted */
+};
+
+/* Writes a list without functions. It allocates nothing. */
+void list_child_answer(int fd, enum naming naming);
+
+_Noreturn void list_child_run(void);

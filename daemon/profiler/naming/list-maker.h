@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Has lists of functions made (function-list.h), one at a time, in a child process: a file may be hostile, and opening
+ * it may hang.
+ *
+ * The child opens the file and its files of debug symbols as the profiler itself might, and executes perfmond anew for
+ * the rest (list-child.h). Only one kind of file can't be opened before: that of debug symbols by a name in the file
+ * itself. So the child hands out the name, and a second child begins anew with that file too, if it is there. A child
+ * that takes too long is killed.
+ */
+
+#include "profiler/naming/list-child.h"
+
+struct list_maker;
+
+/* Where things are: "/proc" and "/usr/lib/debug" but in tests. */
+struct list_roots {
+	const char *proc, *debug;
+};
+
+/* -ENOMEM, or the error of epoll_create(2). */
+int list_maker_new(struct list_maker **ret, const struct list_roots *roots);
+struct list_maker *list_maker_free(struct list_maker *maker);
+DEFINE_CLEANUP(struct list_maker *, list_maker_free)
+
+/* Does a child run? */
+bool list_maker_is_busy(const struct list_maker *maker);
+
+/* Which functions of a file are asked for. */
+struct list_question {
+	const char *path; /* an absolute one, or MODULE_VDSO */
+	const struct module_key *key;
+	uint32_t user;	  /* a process that has it mapped: the path may be one in its mount namespace; 0: none */
+	bool is_part;	  /* only those at the places are listed; else these are listed if all take too much */
+	uint64_t *places; /* they are sorted here */
+	size_t nr;
+	size_t max; /* bytes of the list */
+};
+
+/* Begins with a file, or with the kernel's symbols in the first of these files that shows addresses. A list that was
+ * not taken is dropped. -EBUSY; negative errno of memfd_create(2), write(2) or fork(2). */
+int list_maker_start(struct list_maker *maker, const struct list_question *question);
+int list_maker_start_kernel(struct list_maker *maker, const char *const *paths, size_t nr, size_t max);
+
+/* Readable when list_maker_finish() has something to do. It stays the maker's. */
+int list_maker_fd(const struct list_maker *maker);
+
+/* Is all done? True once. A child that has run for too long is killed. */
+bool list_maker_finish(struct list_maker *maker);
+
+/* The list, when all is done, once; it is the caller's. Without functions it says why. NULL: no memory. */
+struct function_list *list_maker_take(struct list_maker *maker);
+
+/* CPU time of all children that have ended. */
+uint64_t list_maker_cpu_ns(const struct list_maker *maker);
