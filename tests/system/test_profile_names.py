@@ -138,3 +138,36 @@ def test_names_in_another_mount_namespace(daemon, own_cgroup, burner, tmp_path):
     group = own_cgroup.make("inside")
     with burn_inside(group, burner, tmp_path):
         wait_for(daemon, group, "burn-inside", FUNCTIONS)
+
+
+@contextlib.contextmanager
+def burn_from(file, group):
+    """Runs the program in an open file."""
+    process = subprocess.Popen([f"/proc/self/fd/{file}"], pass_fds=[file], preexec_fn=lambda: group.add(os.getpid()))
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("what", ["deleted", "replaced", "memfd"])
+def test_a_program_without_a_path_is_named_through_its_process(daemon, own_cgroup, burner, tmp_path, what):
+    """Never by the file that has its path now."""
+    group = own_cgroup.make(what)
+    burner("burn-twin", group, hot=2).kill()
+    program = tmp_path / f"burn-{what}"
+    if what == "memfd":
+        file, shown = os.memfd_create(program.name), f"memfd:{program.name} (deleted)"
+        os.write(file, (tmp_path / "burn-twin").read_bytes())
+    else:
+        shutil.copy(tmp_path / "burn-twin", program)
+        file, shown = os.open(program, os.O_RDONLY), f"{program.name} (deleted)"
+        program.unlink()
+    if what == "replaced":
+        shutil.copy("/bin/true", program)
+    try:
+        with burn_from(file, group):
+            wait_for(daemon, group, shown, FUNCTIONS)
+    finally:
+        os.close(file)

@@ -82,11 +82,13 @@ static bool is_sound(const struct function_list *list)
 
 static struct function_list *make_list(size_t size)
 {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = (sizeof(struct function_list) + size + page - 1) / page * page;
 	/* Children do not need it, and to fork one takes time for all memory that it gets. */
-	struct function_list *list = memory_map_own(sizeof(*list) + size);
+	struct function_list *list = memory_map_own(bytes);
 
 	if (list) {
-		list->bytes = sizeof(*list) + size;
+		list->bytes = bytes;
 		list->size = size;
 	}
 	return list;

@@ -10,7 +10,6 @@
 
 #include "base/util/cleanup.h"
 #include "profiler/naming/list-maker.h"
-#include "profiler/process/processes.h"
 
 /* Files whose functions are known, or why they are not. */
 #define FUNCTION_LISTS_MAX 4096

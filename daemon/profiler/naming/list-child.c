@@ -57,7 +57,7 @@ static unsigned char *map_room(void)
 	return room == MAP_FAILED ? NULL : room;
 }
 
-/* That of the key; else any, which says why it is not. */
+/* That of the key; else one at its path, which says why it is not. */
 static struct elf_bytes choose_candidate(const struct elf_bytes *candidates, const struct module_key *key)
 {
 	struct elf_bytes any = {};
@@ -65,7 +65,7 @@ static struct elf_bytes choose_candidate(const struct elf_bytes *candidates, con
 	for (size_t i = 0; i < LIST_FILES; i++) {
 		if (function_names_is_file(candidates[i], key))
 			return candidates[i];
-		if (!any.size)
+		if (!any.size && i < LIST_FILES_AT_PATH)
 			any = candidates[i];
 	}
 	return any;
@@ -106,6 +106,12 @@ static void list_file(const struct list_request *request)
 		candidates[i] = map_file(LIST_FD_FILES + (int)i);
 	helper_seal_with_memory();
 	sources.file = choose_candidate(candidates, &request->key);
+	if (!sources.file.size) {
+		struct function_list_writer none = { .max = LIST_MAX };
+
+		(void)function_list_write(&none, LIST_FD_LIST, NAMING_NO_FILE, false, NULL);
+		return;
+	}
 	if ((request->is_part && request->nr) || !write_list(&sources, request, false))
 		(void)(request->nr && write_list(&sources, request, true));
 }

@@ -15,6 +15,7 @@
 
 /* The file may be any of these: the first one counts that is that of the key. Of the kernel: lists of its symbols. */
 #define LIST_FILES 4
+#define LIST_FILES_AT_PATH 2 /* the first ones: if they are not the file, another one has its path */
 
 enum list_fd {
 	LIST_FD_LIST,

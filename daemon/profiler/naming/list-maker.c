@@ -100,7 +100,7 @@ static enum naming open_candidates(const struct list_maker *maker, int *ret)
 		    module_key_is_inode(&maker->request.key, &st)) {
 			ret[i] = fd;
 			naming = NAMING_NAMED;
-		} else if (naming != NAMING_NAMED) {
+		} else if (naming != NAMING_NAMED && i < LIST_FILES_AT_PATH) {
 			naming = NAMING_OTHER_FILE;
 		}
 	}
@@ -186,6 +186,17 @@ _printf_(2, 3) static void set_path(char path[static PATH_MAX], const char *form
 		path[0] = '\0';
 }
 
+/* What the process has mapped or executed is the file that it was, whatever has its path now. */
+static void set_user_paths(struct list_maker *maker, const struct list_question *question)
+{
+	const struct file_user *user = &question->user;
+
+	set_path(maker->files[1], "%s/%" PRIu32 "/root%s", maker->proc, user->pid, question->path);
+	set_path(maker->files[2], "%s/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, maker->proc, user->pid, user->start,
+		 user->end);
+	set_path(maker->files[3], "%s/%" PRIu32 "/exe", maker->proc, user->pid);
+}
+
 int list_maker_start(struct list_maker *maker, const struct list_question *question)
 {
 	size_t nr = question->nr < LIST_PLACES ? question->nr : LIST_PLACES;
@@ -203,8 +214,8 @@ int list_maker_start(struct list_maker *maker, const struct list_question *quest
 	maker->is_vdso = strcmp(question->path, MODULE_VDSO) == 0;
 	if (question->path[0] == '/')
 		set_path(maker->files[0], "%s", question->path);
-	if (question->path[0] == '/' && question->user)
-		set_path(maker->files[1], "%s/%" PRIu32 "/root%s", maker->proc, question->user, question->path);
+	if (question->path[0] == '/' && question->user.pid)
+		set_user_paths(maker, question);
 	debug_path_by_build_id(maker->by_build_id, maker->debug, question->key);
 	return start_child(maker);
 }

@@ -6,12 +6,15 @@
  * it may hang.
  *
  * The child opens the file and its files of debug symbols as the profiler itself might, and executes perfmond anew for
- * the rest (list-child.h). Only one kind of file can't be opened before: that of debug symbols by a name in the file
+ * the rest (list-child.h). A path may be one in the mount namespace of a process, and a file may have been replaced or
+ * deleted, or never had a path: so it is looked for at its path here and there, and as the process has it mapped, or
+ * executes it. Only one kind of file can't be opened before: that of debug symbols by a name in the file
  * itself. So the child hands out the name, and a second child begins anew with that file too, if it is there. A child
  * that takes too long is killed.
  */
 
 #include "profiler/naming/list-child.h"
+#include "profiler/process/processes.h"
 
 struct list_maker;
 
@@ -32,9 +35,9 @@ bool list_maker_is_busy(const struct list_maker *maker);
 struct list_question {
 	const char *path; /* an absolute one, or MODULE_VDSO */
 	const struct module_key *key;
-	uint32_t user;	  /* a process that has it mapped: the path may be one in its mount namespace; 0: none */
-	bool is_part;	  /* only those at the places are listed; else these are listed if all take too much */
-	uint64_t *places; /* they are sorted here */
+	struct file_user user; /* a process that has it mapped; without a pid: none */
+	bool is_part;	       /* only those at the places are listed; else these are listed if all take too much */
+	uint64_t *places;      /* they are sorted here */
 	size_t nr;
 	size_t max; /* bytes of the list */
 };

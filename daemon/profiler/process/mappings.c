@@ -172,12 +172,12 @@ const struct mapping *mappings_find(const struct mappings *mappings, uint64_t ad
 	return at < mappings->nr && mappings->items[at].start <= address ? &mappings->items[at] : NULL;
 }
 
-bool mappings_have(const struct mappings *mappings, const struct module_key *key, const char *path)
+const struct mapping *mappings_of(const struct mappings *mappings, const struct module_key *key, const char *path)
 {
 	for (size_t i = 0; i < mappings->nr; i++)
 		if (module_is(mappings->items[i].module, key, path))
-			return true;
-	return false;
+			return &mappings->items[i];
+	return NULL;
 }
 
 size_t mappings_nr(const struct mappings *mappings)

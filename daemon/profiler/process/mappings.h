@@ -31,8 +31,8 @@ int mappings_put(struct mappings **mappings, uint64_t start, uint64_t size, uint
 /* The mapping at an address, or NULL. */
 const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address);
 
-/* Is that file mapped? */
-bool mappings_have(const struct mappings *mappings, const struct module_key *key, const char *path);
+/* The first mapping of a file, or NULL. */
+const struct mapping *mappings_of(const struct mappings *mappings, const struct module_key *key, const char *path);
 
 size_t mappings_nr(const struct mappings *mappings);
 /* One of them, by its number in the order of addresses. */

@@ -322,14 +322,19 @@ const char *processes_thread_name(struct processes *processes, uint32_t pid, uin
 	return thread_names_find(processes->threads, pid, tid);
 }
 
-uint32_t processes_user_of(const struct processes *processes, const struct module_key *key, const char *path)
+struct file_user processes_user_of(const struct processes *processes, const struct module_key *key, const char *path)
 {
 	const struct tracked *tracked, *next;
 
-	HASH_ITER(hh, processes->by_pid, tracked, next)
-		if (!tracked->ended && mappings_have(tracked->process.mappings, key, path))
-			return tracked->process.pid;
-	return 0;
+	HASH_ITER(hh, processes->by_pid, tracked, next) {
+		const struct mapping *mapping = tracked->ended ? NULL :
+								 mappings_of(tracked->process.mappings, key, path);
+
+		if (mapping)
+			return (struct file_user){ tracked->process.pid, mapping->start,
+						   mapping->start + mapping->size };
+	}
+	return (struct file_user){};
 }
 
 /* --- the list */

@@ -72,8 +72,12 @@ const struct process *processes_find(struct processes *processes, uint32_t pid);
 /* The bytes of a thread's name, until the next call; NULL: it is the process's first thread, or is not known. */
 const char *processes_thread_name(struct processes *processes, uint32_t pid, uint32_t tid);
 
-/* A process that has this file mapped, or 0. */
-uint32_t processes_user_of(const struct processes *processes, const struct module_key *key, const char *path);
+/* A process that has a file mapped, and where. */
+struct file_user {
+	uint32_t pid; /* 0: none */
+	uint64_t start, end;
+};
+struct file_user processes_user_of(const struct processes *processes, const struct module_key *key, const char *path);
 
 /* Forgets processes that have ended, and modules that nobody has mapped. now: CLOCK_MONOTONIC ns. */
 void processes_tidy(struct processes *processes, uint64_t now);

@@ -241,7 +241,7 @@ bool frame_tables_turn(struct frame_tables *tables, const struct processes *proc
 		const struct module *module = next->module;
 
 		if (table_maker_start(tables->maker, module->path, &module->key,
-				      processes_user_of(processes, &module->key, module->path)) == 0)
+				      processes_user_of(processes, &module->key, module->path).pid) == 0)
 			tables->being_made = next;
 		else
 			settle(tables, next, NULL, FRAME_FAILED);

@@ -80,7 +80,7 @@ static enum naming ask(struct world *world, const char *file, uint32_t user, str
 	const struct list_question question = {
 		.path = scratch_path(&world->scratch, file),
 		.key = &world->own.key,
-		.user = user,
+		.user = { .pid = user, .start = 0x1000, .end = 0x2000 },
 		.places = &place,
 		.nr = 1,
 		.max = 8 << 20,
@@ -230,6 +230,35 @@ static void test_other_root(void **state)
 	tear_down(&world);
 }
 
+/* Its path has another file, or none; the process that has it mapped, or executes it, lives. */
+static void test_replaced(void **state)
+{
+	static const char *const links[] = { "exe", "map_files/1000-2000" };
+	struct function answer;
+	struct world world;
+
+	(void)state;
+	set_up(&world);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(links); i++) {
+		char proc[256];
+		const char *link = links[i / 2];
+
+		(void)snprintf(proc, sizeof(proc), "%s/proc", world.scratch.path);
+		run(&world,
+		    "rm -rf proc program && mkdir -p proc/7/map_files proc/7/root && %s && ln -s ../../%sfull "
+		    "proc/7/%s",
+		    i % 2 ? "cp /bin/true program" : "true", strchr(link, '/') ? "../" : "", link);
+		list_maker_free(world.maker);
+		assert_int_equal(
+			list_maker_new(&world.maker, &(struct list_roots){ .proc = proc, .debug = "/nowhere" }), 0);
+		assert_int_equal(ask(&world, "program", 7, &answer), NAMING_NAMED);
+		/* The process is another program. */
+		run(&world, "ln -sf /bin/true proc/7/%s", link);
+		assert_int_equal(ask(&world, "program", 7, &answer), i % 2 ? NAMING_OTHER_FILE : NAMING_NO_FILE);
+	}
+	tear_down(&world);
+}
+
 /* The kernel's own code in each process. */
 static void test_vdso(void **state)
 {
@@ -310,8 +339,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_stripped), cmocka_unit_test(test_by_build_id),
 		cmocka_unit_test(test_by_link),	 cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_too_much), cmocka_unit_test(test_other_root),
-		cmocka_unit_test(test_vdso),	 cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_xz),
+		cmocka_unit_test(test_vdso),	 cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_paths),	 cmocka_unit_test(test_xz),
 	};
 
 	if (argc == 2 && strcmp(argv[1], "--list-functions") == 0)

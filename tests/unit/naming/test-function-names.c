@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +85,7 @@ static void test_own(void **state)
 	assert_int_equal(list_find(list, low, &found), NAMING_NO_SYMBOL);
 	assert_int_equal(list_find(list, high + 2, &found), NAMING_NAMED);
 	assert_string_equal(found.name, above);
-	assert_true(function_list_bytes(list) < 2000);
+	assert_true(function_list_bytes(list) <= (size_t)sysconf(_SC_PAGESIZE));
 	function_list_free(list);
 	own_file_close(&own);
 }
@@ -194,8 +195,7 @@ static void test_child(void **state)
 	/* A device, and a folder, are not opened. */
 	assert_int_equal(ask_child(maker, "/dev/zero", &own.key, at, false, max), NAMING_NO_FILE);
 	assert_int_equal(ask_child(maker, "/", &own.key, at, false, max), NAMING_NO_FILE);
-	/* It has no bytes. */
-	assert_int_equal(ask_child(maker, "/proc/self/status", &own.key, at, false, max), NAMING_MALFORMED);
+	assert_int_equal(ask_child(maker, "/proc/self/status", &own.key, at, false, max), NAMING_NO_FILE);
 	assert_true(list_maker_cpu_ns(maker) > 0);
 	list_maker_free(maker);
 	own_file_close(&own);

@@ -448,8 +448,8 @@ static void test_follow(void **state)
 	mapping = mappings_find(process->mappings, 0x7f0000100000);
 	assert_int_equal(mapping->module->key.major, 0xfe);
 	assert_int_equal(mapping->module->key.inode, 0x2a);
-	assert_int_equal(processes_user_of(processes, &mapping->module->key, "/usr/bin/program"), 12);
-	assert_int_equal(processes_user_of(processes, &mapping->module->key, "/usr/bin/other"), 0);
+	assert_int_equal(processes_user_of(processes, &mapping->module->key, "/usr/bin/program").pid, 12);
+	assert_int_equal(processes_user_of(processes, &mapping->module->key, "/usr/bin/other").pid, 0);
 	assert_string_equal(processes_find(processes, 13)->comm, "kthread");
 
 	/* Processes that are followed are newer than another list. */
