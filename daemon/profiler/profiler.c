@@ -712,7 +712,7 @@ void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 		.ring_bytes = sampler.ring_bytes,
 		.gap_ns = profiler->gaps.ns,
 		.reach = oldest && now > oldest ? now - oldest : 0,
-		.cpu_ns = namer_cpu_ns(profiler->namer),
+		.cpu_ns = namer_cpu_ns(profiler->namer) + list_maker_cpu_ns(profiler->kernel.maker),
 		.processes = processes_stats(profiler->processes).processes,
 	};
 	stacks_add_stats(&profiler->stacks, ret);

@@ -245,13 +245,31 @@ static void keep_bounds(struct function_lists *lists)
 	}
 }
 
+/* To list all functions took too long, or crashed: those at the places may be found. */
+static bool try_part(struct file *file, const struct function_list *list)
+{
+	if (!list || function_list_naming(list) != NAMING_FAILED || file->is_large || !file->nr_listed)
+		return false;
+	file->is_large = true;
+	free(file->wanted);
+	file->wanted = file->listed;
+	file->nr_wanted = file->nr_listed;
+	file->listed = NULL;
+	file->nr_listed = 0;
+	return true;
+}
+
 static void settle(struct function_lists *lists, struct file *file, struct function_list *list)
 {
+	lists->stats.made++;
+	if (try_part(file, list)) {
+		function_list_free(list);
+		return;
+	}
 	TAILQ_REMOVE(&lists->asked, file, in_list);
 	TAILQ_INSERT_TAIL(&lists->known, file, in_list);
 	file->is_asked = false;
 	file->list = list;
-	lists->stats.made++;
 	if (!list)
 		return;
 	lists->stats.bytes += function_list_bytes(list);
