@@ -117,7 +117,7 @@ static void list_symbols(struct reading *reading, struct function_list_writer *w
 		uint64_t end = end_of_module(symbol->address);
 
 		if (i == 0 || symbol[-1].address != symbol->address)
-			function_list_add(writer, symbol->address, texts + symbol->name, 0);
+			function_list_add(writer, symbol->address, texts + symbol->name, FUNCTION_NONE);
 		if (is_last || (strcmp(texts + symbol->module, texts + next->module) && end < next->address))
 			function_list_add(writer, end, NULL, FUNCTION_NONE);
 	}
