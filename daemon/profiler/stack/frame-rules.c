@@ -28,6 +28,7 @@ struct reader {
 	const struct machine *machine;
 	const struct elf_image *image;
 	struct frame_builder *builder;
+	uint8_t flags; /* of all rules */
 	struct unwind_section section;
 	unsigned char *bytes; /* of `elf` */
 	Elf *elf;
@@ -163,7 +164,7 @@ static void make_rule(const struct reader *reader, struct frame_rule *ret, Dwarf
 		      bool is_signal)
 {
 	const struct machine *machine = reader->machine;
-	struct frame_rule rule = { .flags = is_signal ? FRAME_SIGNAL : 0 };
+	struct frame_rule rule = { .flags = reader->flags | (is_signal ? FRAME_SIGNAL : 0) };
 	Dwarf_Op *ops = NULL;
 	size_t nr = 0;
 	bool has_cfa = dwarf_frame_cfa(frame, &ops, &nr) == 0 && set_cfa(&rule, ops, nr);
@@ -321,9 +322,21 @@ static int add_section(struct reader reader, bool is_debug)
 	return add_functions(&own);
 }
 
+/* Its compiler keeps frame pointers on all architectures that are known here; a part in C may have none. */
+static bool is_go(const struct elf_image *image)
+{
+	struct elf_bytes lines;
+
+	return elf_image_find(image, ".gopclntab", &lines) || elf_image_find(image, ".data.rel.ro.gopclntab", &lines);
+}
+
 int frame_rules_add(struct frame_builder *builder, const struct elf_image *image)
 {
-	struct reader reader = { .image = image, .builder = builder };
+	struct reader reader = {
+		.image = image,
+		.builder = builder,
+		.flags = is_go(image) ? FRAME_POINTERS : 0,
+	};
 	int by_exceptions, by_debuggers;
 
 	for (size_t i = 0; i < ARRAY_SIZE(machines); i++)

@@ -5,6 +5,7 @@
 #include "base/util/helper.h"
 #include "profiler/naming/function-names.h"
 #include "profiler/stack/frame-rules.h"
+#include "profiler/stack/known-code.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -74,6 +75,8 @@ static enum frame_problem make_table(struct elf_bytes bytes, const struct module
 	if (frame_builder_new(&builder) < 0)
 		return FRAME_FAILED;
 	r = frame_rules_add(builder, &image);
+	if (r == 0 || r == -ENODATA)
+		r = known_code_add(builder, &image);
 	/* A table that is full has the first part. */
 	if (r == 0 || r == -EFBIG)
 		r = frame_builder_write(builder, FRAME_FD_TABLE);

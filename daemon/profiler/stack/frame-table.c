@@ -36,7 +36,7 @@ static bool is_sound_rule(const struct frame_rule *rule)
 		if (rule->saved[i] != nothing.saved[i])
 			return false;
 	return rule->kind < _FRAME_KIND_MAX && rule->reg < FRAME_REGISTERS && rule->base < FRAME_REGISTERS &&
-	       (rule->flags & ~(FRAME_SIGNAL | FRAME_SIGNED)) == 0 &&
+	       (rule->flags & ~(FRAME_SIGNAL | FRAME_POINTERS)) == 0 &&
 	       (rule->added == 0 || rule->kind == FRAME_CFA_LOADED) &&
 	       (rule->kind != FRAME_PLT || (rule->offset >= 0 && rule->offset < 16)) &&
 	       (has_cfa || (rule->reg == 0 && rule->base == 0 && rule->offset == 0 && rule->from_base == 0));

@@ -24,6 +24,7 @@
 enum frame_kind {
 	FRAME_UNKNOWN,	  /* no call-frame information, or none that is understood */
 	FRAME_OUTERMOST,  /* no caller: the return address is undefined */
+	FRAME_SIGRETURN,  /* rt_sigreturn(2): all registers are in the kernel's signal frame, at the stack pointer */
 	FRAME_CFA,	  /* the CFA is the register + offset */
 	FRAME_CFA_LOADED, /* … the number in memory there, + added (realigned stacks, signal frames, assembler) */
 	FRAME_PLT, /* … the stack pointer + 8, + 8 more if the last 4 bits of the address are `offset` or more */
@@ -37,10 +38,10 @@ enum frame_kind {
 #define FRAME_REGISTER_0 (INT16_MIN + 2) /* in another register: + its number */
 #define FRAME_SAVED_MIN (FRAME_REGISTER_0 + FRAME_REGISTERS)
 
-#define FRAME_SIGNAL 1 /* its caller was interrupted: the address there is no return address */
-#define FRAME_SIGNED 2 /* arm64: the return address is signed */
+#define FRAME_SIGNAL 1	 /* its caller was interrupted: the address there is no return address */
+#define FRAME_POINTERS 2 /* the code keeps frame pointers, also where it changes the stack (Go) */
 
-/* It has no padding: rules are compared by their bytes. FRAME_UNKNOWN and FRAME_OUTERMOST have nothing but flags. */
+/* It has no padding: rules are compared by their bytes. Those without a CFA have nothing but flags. */
 struct frame_rule {
 	uint8_t kind; /* enum frame_kind */
 	uint8_t reg;  /* of the CFA */

@@ -222,6 +222,19 @@ static size_t find_last_frame(const struct user_chain *chain, const struct unwin
 	return best;
 }
 
+/* The same, where the last frame's frame pointer leads out of the copy: the kernel has followed it. It has to lead to
+ * code. */
+static size_t find_by_pointer(const struct user_chain *chain, const struct stack_source *source,
+			      const struct unwind_frame *last)
+{
+	size_t steps;
+
+	if (!unwind_pointers(source->registers, source->copy, last->pointer, &steps) || steps + 1 >= chain->nr ||
+	    !mappings_find(source->mappings, chain->addresses[steps + 1]))
+		return chain->nr;
+	return steps;
+}
+
 static size_t add_cut(struct archive_place *places, size_t nr)
 {
 	if (nr == ARCHIVE_DEPTH_MAX)
@@ -240,6 +253,8 @@ static size_t go_on(struct archive_place *places, size_t nr, const struct stack_
 
 	read_user_chain(&chain, source);
 	last = find_last_frame(&chain, frames, nr_frames);
+	if (last == chain.nr && nr_frames)
+		last = find_by_pointer(&chain, source, &frames[nr_frames - 1]);
 	if (last + 1 >= chain.nr)
 		return add_cut(places, nr);
 	nr = add_user(places, nr, source, chain.at[last]);

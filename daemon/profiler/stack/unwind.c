@@ -13,11 +13,26 @@ struct machine {
 	uint8_t stack, frame, back; /* registers: the stack pointer, the frame pointer, the return address */
 	bool may_stand;		    /* a function that calls none may have nothing on the stack */
 	bool is_signed;
+	/* Words of the signal frame from the stack pointer of its trampoline on, where the registers are; 0: none is
+	 * there. x86-64: struct ucontext (asm/ucontext.h). arm64: siginfo_t, and then struct ucontext. */
+	uint8_t saved[FRAME_REGISTERS];
+	uint8_t saved_address;
 };
 
 static const struct machine machines[] = {
-	[UNWIND_X86_64] = { .stack = 7, .frame = 6, .back = 16 },
-	[UNWIND_ARM64] = { .stack = 31, .frame = 29, .back = 30, .may_stand = true, .is_signed = true },
+	[UNWIND_X86_64] = { .stack = 7,
+			    .frame = 6,
+			    .back = 16,
+			    .saved = { 18, 17, 19, 16, 14, 13, 15, 20, 5, 6, 7, 8, 9, 10, 11, 12 },
+			    .saved_address = 21 },
+	[UNWIND_ARM64] = { .stack = 31,
+			   .frame = 29,
+			   .back = 30,
+			   .may_stand = true,
+			   .is_signed = true,
+			   .saved = { 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54,
+				      55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70 },
+			   .saved_address = 71 },
 };
 
 struct walk {
@@ -25,6 +40,7 @@ struct walk {
 	const struct unwind_copy *copy;
 	struct unwind_registers now;
 	bool is_return;
+	bool is_elsewhere; /* a signal has interrupted code on another stack */
 };
 
 /* A step: its caller is known, or the end. */
@@ -60,6 +76,11 @@ static enum step read_word(const struct unwind_copy *copy, uint64_t address, uin
 		return STEP_CUT;
 	memcpy(ret, copy->bytes + (address - copy->start), sizeof(*ret));
 	return STEP_ON;
+}
+
+static bool is_in_copy(const struct unwind_copy *copy, uint64_t address)
+{
+	return address >= copy->start && address - copy->start <= copy->size;
 }
 
 /* --- by a rule */
@@ -125,6 +146,8 @@ static enum step go_to(struct walk *walk, const struct unwind_registers *caller,
 	walk->now = *caller;
 	walk->now.address = address;
 	walk->is_return = is_return;
+	if (!is_return)
+		walk->is_elsewhere = !is_in_copy(walk->copy, caller->values[machine->stack]);
 	return STEP_ON;
 }
 
@@ -138,6 +161,27 @@ static bool moves_up(const struct walk *walk, uint64_t stack, bool is_signal)
 	return stack > before || is_signal || (stack == before && walk->machine->may_stand && !walk->is_return);
 }
 
+/* All registers that the kernel has saved, at once. */
+static enum step step_by_signal_frame(struct walk *walk)
+{
+	const struct machine *machine = walk->machine;
+	struct unwind_registers caller = { .machine = walk->now.machine };
+	uint64_t frame = walk->now.values[machine->stack], value;
+	enum step step;
+
+	if (!is_known(&walk->now, machine->stack))
+		return STEP_LOST;
+	for (unsigned i = 0; i < FRAME_REGISTERS; i++) {
+		step = machine->saved[i] ? read_word(walk->copy, frame + machine->saved[i] * 8U, &value) : STEP_LOST;
+		if (step == STEP_ON)
+			set_register(&caller, i, value);
+	}
+	step = read_word(walk->copy, frame + machine->saved_address * 8U, &value);
+	if (step == STEP_ON && caller.values[machine->stack] % 8)
+		step = STEP_LOST;
+	return step == STEP_ON ? go_to(walk, &caller, value, false) : step;
+}
+
 static enum step step_by_rule(struct walk *walk, const struct frame_rule *rule)
 {
 	const struct machine *machine = walk->machine;
@@ -148,6 +192,8 @@ static enum step step_by_rule(struct walk *walk, const struct frame_rule *rule)
 
 	if (rule->kind == FRAME_OUTERMOST)
 		return STEP_WHOLE;
+	if (rule->kind == FRAME_SIGRETURN)
+		return step_by_signal_frame(walk);
 	step = find_cfa(walk, rule, &cfa);
 	if (step != STEP_ON)
 		return step;
@@ -170,6 +216,14 @@ static enum step step_by_rule(struct walk *walk, const struct frame_rule *rule)
 
 /* --- by the frame pointer */
 
+/* To another stack, as of Go's code that runs on that of its thread; or to a part of this one that is not copied. */
+static bool leads_out(const struct walk *walk)
+{
+	uint64_t at = walk->now.values[walk->machine->frame];
+
+	return is_known(&walk->now, walk->machine->frame) && at && at % 8 == 0 && !is_in_copy(walk->copy, at);
+}
+
 /* It points to the caller's frame pointer, and the return address follows. Other registers are not known then. */
 static enum step step_by_frame_pointer(struct walk *walk)
 {
@@ -178,6 +232,8 @@ static enum step step_by_frame_pointer(struct walk *walk)
 	struct unwind_registers caller = { .machine = walk->now.machine };
 	enum step step;
 
+	if (leads_out(walk))
+		return STEP_CUT;
 	if (!is_known(&walk->now, machine->stack) || !is_known(&walk->now, machine->frame) || at < stack || at % 8)
 		return STEP_LOST;
 	step = read_word(walk->copy, at, &next);
@@ -192,10 +248,32 @@ static enum step step_by_frame_pointer(struct walk *walk)
 
 /* --- all of it */
 
-static enum unwind_code look_up(const struct walk *walk, unwind_find find, void *userdata,
-				const struct frame_rule **ret)
+/* The call is before a return address. Where there is no code with rules, none was called: it is the beginning of a
+ * function, which was put there as the place to return to (Go's systemstack_switch()). */
+static enum unwind_code look_up(struct walk *walk, unwind_find find, void *userdata, const struct frame_rule **ret)
 {
-	return find(userdata, walk->now.address - (walk->is_return ? 1 : 0), ret);
+	enum unwind_code code = find(userdata, walk->now.address - (walk->is_return ? 1 : 0), ret), beginning;
+
+	if (code != UNWIND_NO_RULE || !walk->is_return)
+		return code;
+	beginning = find(userdata, walk->now.address, ret);
+	walk->is_return = beginning != UNWIND_RULE;
+	return walk->is_return ? code : beginning;
+}
+
+/* A frame, and the way to its caller. */
+static enum step take_frame(struct walk *walk, struct unwind_frame *frame, const struct frame_rule *rule)
+{
+	bool by_pointer = !rule || rule->flags & FRAME_POINTERS;
+	enum step step;
+
+	*frame = (struct unwind_frame){ .address = walk->now.address, .is_return = walk->is_return };
+	if (walk->is_elsewhere)
+		return STEP_CUT;
+	if (by_pointer && leads_out(walk))
+		frame->pointer = walk->now.values[walk->machine->frame];
+	step = rule ? step_by_rule(walk, rule) : step_by_frame_pointer(walk);
+	return step == STEP_LOST && frame->pointer ? STEP_CUT : step;
 }
 
 enum stack_end unwind(const struct unwind_registers *registers, const struct unwind_copy *copy, unwind_find find,
@@ -209,13 +287,14 @@ enum stack_end unwind(const struct unwind_registers *registers, const struct unw
 		enum unwind_code code = look_up(&walk, find, userdata, &rule);
 		enum step step;
 
+		if (code == UNWIND_NO_CODE && *ret_nr && frames[*ret_nr - 1].pointer)
+			return STACK_CUT;
 		if (code == UNWIND_NO_CODE && *ret_nr)
 			return by_rule ? STACK_LOST : STACK_NO_TABLE;
-		frames[(*ret_nr)++] = (struct unwind_frame){ walk.now.address, walk.is_return };
+		by_rule = code == UNWIND_RULE;
+		step = take_frame(&walk, &frames[(*ret_nr)++], by_rule ? rule : NULL);
 		if (code == UNWIND_NO_CODE)
 			return STACK_LOST;
-		by_rule = code == UNWIND_RULE;
-		step = by_rule ? step_by_rule(&walk, rule) : step_by_frame_pointer(&walk);
 		if (step == STEP_WHOLE)
 			return STACK_WHOLE;
 		if (step == STEP_CUT)
@@ -224,4 +303,19 @@ enum stack_end unwind(const struct unwind_registers *registers, const struct unw
 			return by_rule ? STACK_LOST : STACK_NO_TABLE;
 	}
 	return STACK_CUT;
+}
+
+bool unwind_pointers(const struct unwind_registers *registers, const struct unwind_copy *copy, uint64_t pointer,
+		     size_t *ret)
+{
+	unsigned frame = machines[registers->machine].frame;
+	uint64_t at = registers->values[frame];
+
+	for (*ret = 0; pointer && is_known(registers, frame) && *ret < UNWIND_FRAMES_MAX; (*ret)++) {
+		if (at == pointer)
+			return true;
+		if (read_word(copy, at, &at) != STEP_ON)
+			return false;
+	}
+	return false;
 }

@@ -46,8 +46,14 @@ typedef enum unwind_code (*unwind_find)(void *userdata, uint64_t address, const 
 struct unwind_frame {
 	uint64_t address;
 	bool is_return; /* a return address: the call is the instruction before */
+	/* Code that keeps frame pointers, and this one leads out of the copy, maybe to another stack; 0: not so. */
+	uint64_t pointer;
 };
 
 /* The frames, the innermost first; its address is the registers'. */
 enum stack_end unwind(const struct unwind_registers *registers, const struct unwind_copy *copy, unwind_find find,
 		      void *userdata, struct unwind_frame frames[static UNWIND_FRAMES_MAX], size_t *ret_nr);
+
+/* So many steps by frame pointers lead from the sample's own one to this. False: they don't. */
+bool unwind_pointers(const struct unwind_registers *registers, const struct unwind_copy *copy, uint64_t pointer,
+		     size_t *ret);

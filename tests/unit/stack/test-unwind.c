@@ -22,7 +22,7 @@
 
 struct world {
 	const struct frame_rule *rules[NR_FUNCTIONS]; /* NULL: code without */
-	uint64_t words[64];
+	uint64_t words[80];
 	struct unwind_copy copy;
 	struct unwind_registers registers;
 	struct unwind_frame frames[UNWIND_FRAMES_MAX];
@@ -176,7 +176,94 @@ static void test_signal(void **state)
 	assert_false(world.frames[2].is_return);
 	/* The handler had a stack of its own: the other one is not in the copy. */
 	world.words[1 + 20] = SP - 40 * 8;
-	CHECK(&world, STACK_LOST, AT(1), AT(2), CODE + 0x300);
+	CHECK(&world, STACK_CUT, AT(1), AT(2), CODE + 0x300);
+	world.words[1 + 20] = SP + 400 * 8;
+	CHECK(&world, STACK_CUT, AT(1), AT(2), CODE + 0x300);
+}
+
+/* All registers from the kernel's frame; on arm64 also x30, besides the address, so that a function that calls none has
+ * its caller. */
+static void test_sigreturn(void **state)
+{
+	const struct frame_rule plain = plain_rule(8), leaf = rule_of(FRAME_CFA, 31, 0);
+	const struct frame_rule trampoline = { .kind = FRAME_SIGRETURN };
+	struct world world;
+
+	(void)state;
+	begin(&world, UNWIND_X86_64, AT(1));
+	world.rules[1] = world.rules[3] = &plain;
+	world.rules[2] = &trampoline;
+	world.rules[4] = &outermost;
+	world.words[0] = AT(2);
+	world.words[1 + 20] = SP + 40 * 8;
+	world.words[1 + 21] = CODE + 0x300;
+	world.words[40] = AT(4);
+	CHECK(&world, STACK_WHOLE, AT(1), AT(2), CODE + 0x300, AT(4));
+	assert_false(world.frames[2].is_return);
+	world.words[1 + 20] = SP + 40 * 8 + 4;
+	CHECK(&world, STACK_LOST, AT(1), AT(2));
+	world.copy.size = 20 * 8;
+	CHECK(&world, STACK_CUT, AT(1), AT(2));
+
+	begin(&world, UNWIND_ARM64, AT(2));
+	world.rules[2] = &trampoline;
+	world.rules[3] = &leaf;
+	world.rules[4] = &outermost;
+	world.words[39 + 30] = AT(4) | UINT64_C(0x2a) << 48; /* signed */
+	world.words[70] = SP + 75 * 8;
+	world.words[71] = AT(3);
+	CHECK(&world, STACK_WHOLE, AT(2), AT(3), AT(4));
+}
+
+/* A return address that is the beginning of a function, and no code is before it. */
+static void test_beginning(void **state)
+{
+	const struct frame_rule plain = plain_rule(8);
+	struct world world;
+
+	(void)state;
+	begin(&world, UNWIND_X86_64, AT(1));
+	world.rules[1] = world.rules[3] = &plain;
+	world.rules[4] = &outermost;
+	world.words[0] = CODE + 0x300;
+	world.words[1] = AT(4);
+	CHECK(&world, STACK_WHOLE, AT(1), CODE + 0x300, AT(4));
+	assert_false(world.frames[1].is_return);
+}
+
+/* Code that keeps frame pointers, where it changes the stack: the pointer tells where the other one is. */
+static void test_other_stack(void **state)
+{
+	struct frame_rule plain = plain_rule(8);
+	struct world world;
+	size_t steps = 9;
+
+	(void)state;
+	begin(&world, UNWIND_X86_64, AT(1));
+	world.rules[1] = &plain;
+	world.words[0] = 77;
+	world.words[4] = 0xc000001000;
+	set(&world, 6, 0xc000001000);
+	CHECK(&world, STACK_LOST, AT(1));
+	assert_int_equal(world.frames[0].pointer, 0);
+	plain.flags = FRAME_POINTERS;
+	CHECK(&world, STACK_CUT, AT(1));
+	assert_int_equal(world.frames[0].pointer, 0xc000001000);
+	assert_true(unwind_pointers(&world.registers, &world.copy, 0xc000001000, &steps));
+	assert_int_equal(steps, 0);
+	set(&world, 6, SP + 4 * 8);
+	assert_true(unwind_pointers(&world.registers, &world.copy, 0xc000001000, &steps));
+	assert_int_equal(steps, 1);
+	assert_false(unwind_pointers(&world.registers, &world.copy, 0xc000002000, &steps));
+	assert_false(unwind_pointers(&world.registers, &world.copy, 0, &steps));
+	/* One that points to itself. */
+	world.words[4] = SP + 4 * 8;
+	assert_false(unwind_pointers(&world.registers, &world.copy, 0xc000001000, &steps));
+	/* The same in code without rules. */
+	world.rules[1] = NULL;
+	set(&world, 6, 0xc000001000);
+	CHECK(&world, STACK_CUT, AT(1));
+	assert_int_equal(world.frames[0].pointer, 0xc000001000);
 }
 
 static void test_plt(void **state)
@@ -237,10 +324,10 @@ static void test_never_trusted(void **state)
 	/* A caller that calls itself, for ever. */
 	begin(&world, UNWIND_X86_64, AT(1));
 	world.rules[1] = &leaf;
-	for (size_t i = 0; i < 64; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(world.words); i++)
 		world.words[i] = AT(1);
 	assert_int_equal(unwind(&world.registers, &world.copy, find, &world, world.frames, &world.nr), STACK_CUT);
-	assert_int_equal(world.nr, 65);
+	assert_int_equal(world.nr, 81);
 	/* A stack that does not move up, or not by words. */
 	world.rules[1] = &still;
 	CHECK(&world, STACK_LOST, AT(1));
@@ -304,7 +391,8 @@ int main(void)
 		cmocka_unit_test(test_plain),	       cmocka_unit_test(test_saved_registers),
 		cmocka_unit_test(test_signal),	       cmocka_unit_test(test_plt),
 		cmocka_unit_test(test_frame_pointers), cmocka_unit_test(test_never_trusted),
-		cmocka_unit_test(test_arm64),
+		cmocka_unit_test(test_arm64),	       cmocka_unit_test(test_sigreturn),
+		cmocka_unit_test(test_beginning),      cmocka_unit_test(test_other_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
