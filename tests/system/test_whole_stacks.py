@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Stacks are whole: of a program whose ways are known, built without frame pointers, as nearly all programs are."""
+"""Stacks are whole: of programs whose ways are known, in several languages, built and linked as programs are."""
 
 import collections
+import itertools
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -11,12 +13,16 @@ import pytest
 from harness import until
 from machine import needs
 
-WAYS = {
+# The functions of each way, the outermost first; the last one calls burn_WAY.
+C = {
     "plain": ["main", "plain_outer", "plain_inner"],
+    "far": ["main", "far_outer", "far_inner"],
     "callback": ["main", "callback_outer", "qsort", "compare"],
     "grown": ["main", "grown_outer"],
     "aligned": ["main", "aligned_outer"],
     "signal": ["main", "signal_outer", "raise", "handler"],
+    "restorer": ["main", "restorer_outer", "raise", "restorer_handler"],
+    "alternate": ["[cut]", "raise", "alternate_handler"],
     "deep": ["main", "deep_outer"] + ["deep_each"] * 120,
     "deeper": ["[cut]"] + ["deeper_each"] * 40,
     "wide": ["main", "wide_outer"],
@@ -24,69 +30,177 @@ WAYS = {
     "context": ["context_entry"],
     "thread": ["thread_entry"],
 }
+CXX = {
+    "virtual": ["main", "virtual_outer", "virtual_call"],
+    "template": ["main", "template_outer"] + ["template_each"] * 21,
+    "lambda": ["main", "lambda_outer", "lambda_less"],
+    "function": ["main", "function_outer"],
+    "destructor": ["main", "destructor_outer", "destructor_inner", "Guard"],
+    "caught": ["main", "destructor_outer"],
+    "thread": ["thread_entry"],
+    # In the unwinder, while an exception is in flight.
+    "thrown": ["main"],
+}
+RUST = {
+    "plain": ["main", "plain_outer", "plain_inner"],
+    "object": ["main", "object_outer", "object_call"],
+    "closure": ["main", "closure_outer", "merge_sort", "closure_less"],
+    "dropped": ["main", "dropped_outer", "dropped_inner", "Guard"],
+    "thread": ["thread_entry"],
+}
+GO = {
+    "plain": ["main.main", "main.plain_outer", "main.plain_inner"],
+    "object": ["main.main", "main.object_outer", "object_call"],
+    "closure": ["main.main", "main.closure_outer", "sort.Slice", "main.closure_outer.func1"],
+    "deferred": ["main.main", "main.deferred_outer", "main.deferred_inner", "runtime.gopanic"],
+    "goroutine": ["runtime.goexit", "main.goroutine_entry"],
+    "deep": ["main.main", "main.deep_outer"] + ["main.deep_each"] * 100,
+    # Go's functions and C's are on two stacks.
+    "c": ["main.main", "main.c_outer", "c_inner"],
+    "back": ["main.main", "main.back_outer", "runtime.cgocallback", "back_from_c"],
+}
+
+GCC = ["gcc", "-O2", "-fomit-frame-pointer", "ways.c", "-pthread"]
+GXX = ["g++", "-O2", "-fomit-frame-pointer", "ways.cc", "-pthread"]
+CLANG = ["clang", "-O2", "-fomit-frame-pointer", "ways.c", "-pthread"]
+CLANGXX = ["clang++", "-O2", "-fomit-frame-pointer", "ways.cc", "-pthread"]
+PROGRAMS = {
+    "gcc": (C, GCC),
+    "gcc-pointers": (C, [*GCC, "-fno-omit-frame-pointer"]),
+    "gcc-lto": (C, [*GCC, "-O3", "-flto"]),
+    "gcc-static": (C, [*GCC, "-static"]),
+    # Code in two segments, far apart.
+    "gcc-far": (C, [*GCC, "-Wl,--section-start=.far=0x40200000"]),
+    "gcc-mold": (C, [*GCC, "-fuse-ld=mold"]),
+    "g++": (CXX, GXX),
+    "rust": (RUST, ["rustc", "-O", "ways.rs"]),
+    "go": (GO, ["go", "build", "ways.go"]),
+}
+DEEP = {
+    "gcc-static-pie": (C, [*GCC, "-static-pie"]),
+    "gcc-lld": (C, [*GCC, "-fuse-ld=lld"]),
+    "g++-lto": (CXX, [*GXX, "-O3", "-flto"]),
+    "g++-pointers": (CXX, [*GXX, "-fno-omit-frame-pointer"]),
+    "g++-static": (CXX, [*GXX, "-static"]),
+    "clang": (C, CLANG),
+    "clang-pointers": (C, [*CLANG, "-fno-omit-frame-pointer"]),
+    "clang-lto": (C, [*CLANG, "-O3", "-flto", "-fuse-ld=lld"]),
+    "clang++": (CXX, CLANGXX),
+    "clang++-lto": (CXX, [*CLANGXX, "-O3", "-flto", "-fuse-ld=lld"]),
+}
+# Programs, by their options.
+LINKERS = {"-fuse-ld=mold": "mold", "-fuse-ld=lld": "ld.lld"}
 # Functions of the C library that have other names inside.
 LIKE = {"qsort": "sort", "raise": "kill"}
 
+names = (f"ways-{number}" for number in itertools.count())
+
+
+def parameters():
+    for name, (ways, command) in (PROGRAMS | DEEP).items():
+        tools = [command[0], *(LINKERS[option] for option in command if option in LINKERS)]
+        marks = [needs(*tools), *([pytest.mark.deep] if name in DEEP else [])]
+        yield pytest.param(ways, command, id=name, marks=marks)
+
 
 def is_there(wanted, frame):
-    return frame == wanted or (wanted in LIKE and LIKE[wanted] in frame)
+    """Other languages than C have it within a longer name."""
+    return frame == wanted or ("_" in wanted or wanted[0].isupper() or "." in wanted) and wanted in frame \
+        or wanted in LIKE and LIKE[wanted] in frame
 
 
-def is_whole(way, frames):
-    """Are all functions of the way there, in their order, and no more? By frame pointers it may go on where the copy
-    ends, and is whole then."""
-    if way == "deeper" and "main" in frames:
-        return frames.count("deeper_each") == 80 and "deeper_outer" in frames
-    left = iter(["[cut]" if way == "vast" and frame == "main" else frame for frame in frames])
-    return all(any(is_there(wanted, frame) for frame in left) for wanted in WAYS[way])
+def is_whole(functions, frames):
+    """Are all functions of the way there, in their order? By frame pointers it may go on where the copy ends, and is
+    whole then."""
+    if functions[0] == "[cut]" and "main" in frames:
+        if functions[1] == "deeper_each":
+            return frames.count("deeper_each") == 80 and "deeper_outer" in frames
+        frames = ["[cut]" if frame == "main" else frame for frame in frames]
+    left = iter(frames)
+    return all(any(is_there(wanted, frame) for frame in left) for wanted in functions)
 
 
-def stacks_of(daemon, since):
+def find_way(frames):
+    """Its name, and where it ends."""
+    for at, frame in enumerate(frames):
+        if found := re.search(r"(?:^|\.)burn_([a-z]+)$", frame):
+            return found[1], at
+    thrown = any(name in frame for name in ("throw_each", "thrown_outer", "_Unwind_") for frame in frames)
+    return ("thrown", len(frames)) if thrown else (None, 0)
+
+
+def stacks_of(daemon, command, since):
     """(frames, samples) of the program's stacks since then."""
-    text = daemon.get("/api/v1/profile", params={"format": "folded", "from": str(since)}).text
+    text = daemon.get("/api/v1/profile", params={"format": "folded", "from": str(since), "command": command}).text
     for line in text.splitlines():
         stack, number = line.rsplit(" ", 1)
         yield [frame if frame.startswith("[") else frame.split(" [")[0].split("+")[0]
                for frame in stack.split(";")], int(number)
 
 
-def build(folder, *flags, compiler="cc"):
-    program = folder / "ways"
-    subprocess.run([compiler, *flags, "-o", program, Path(__file__).with_name("ways.c"), "-pthread"], check=True)
-    return program
-
-
-def count(daemon, group, program, seconds):
-    """Samples of each way, and of those the whole ones; and one stack that is not."""
+def run(daemon, group, program, seconds):
+    """When it has begun."""
     since = time.time()
     subprocess.run(["sh", "-c", f"echo $$ >{group.path}/cgroup.procs; exec {program} {seconds}"], check=True)
     until(lambda: daemon.metrics().value("perfmond_profile_waiting_bytes") == 0, "no stack waits for a table")
+    return since
+
+
+def count(daemon, ways, command, since):
+    """Samples of each way, and of those the whole ones; and one stack that is not."""
     seen, whole, broken = collections.Counter(), collections.Counter(), {}
-    for frames, number in stacks_of(daemon, since):
-        way = next((frame[5:] for frame in frames if frame.startswith("burn_")), None)
+    for frames, number in stacks_of(daemon, command, since):
+        way, end = find_way(frames)
         if way is None:
             continue
         seen[way] += number
-        if is_whole(way, frames[:frames.index(f"burn_{way}")]):
+        if is_whole(ways[way], frames[:end]):
             whole[way] += number
         else:
             broken[way] = frames
     return seen, whole, broken
 
 
-@needs("cc")
-@pytest.mark.parametrize("flags", [["-O2", "-fomit-frame-pointer"], ["-O2", "-fno-omit-frame-pointer"],
-                                   ["-O3", "-flto"], ["-O2", "-static"]], ids=" ".join)
-def test_known_ways(perfmond, cgroups, tmp_path, flags):
-    """99 % of the samples have all callers of their way. Names and tables are known before. Those of other programs are
-    not made: on a busy machine it may take minutes."""
+def build(folder, command):
+    here = Path(__file__).parent
+    program = folder / next(names)
+    parts = [str(here / part) if part.startswith("ways.") else part for part in command]
+    # Go wants all options before the files.
+    parts[2:2] = ["-o", str(program)]
+    subprocess.run(parts, check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "GO111MODULE": "off"})
+    return program
+
+
+@pytest.mark.parametrize("ways, command", parameters())
+def test_known_ways(perfmond, cgroups, tmp_path, ways, command):
+    """99 % of the samples have all callers of their way. Tables are known before. Those of other programs are not made:
+    on a busy machine that may take minutes."""
     group = cgroups.make("ways")
     daemon = perfmond(f"[profiles]\nrate = 99\ninclude = {group.label}\n")
-    program = build(tmp_path, *flags)
-    until(lambda: count(daemon, group, program, 0.5)[1]["callback"], "names and tables are known")
-    seen, whole, broken = count(daemon, group, program, 3)
-    assert sum(seen.values()) > 100
-    assert sum(whole.values()) >= 0.99 * sum(seen.values()), (seen, whole, broken)
+    program = build(tmp_path, command)
+    until(lambda: count(daemon, ways, program.name, run(daemon, group, program, 0.3))[1], "tables are known")
+    since = run(daemon, group, program, 2)
+
+    def are_whole():
+        seen, whole, broken = found[:] = count(daemon, ways, program.name, since)
+        return set(seen) == set(ways) and sum(whole.values()) >= 0.99 * sum(seen.values())
+
+    found = []
+    try:
+        until(are_whole, "names are known")
+    except AssertionError:
+        pytest.fail(f"not whole: {found}")
+    seen, _, _ = found
+    assert sum(seen.values()) > 50
+    ends = daemon.json("/api/v1/profile", command=program.name, **{"from": str(since)})["stack_ends"]
+    assert ends["lost"] + ends["no_table"] + ends["frame_pointers"] <= 0.02, ends
+    assert ends["whole"] > 0.5
+
+
+@needs("gcc")
+def test_ends_are_counted(perfmond, cgroups, tmp_path):
+    daemon = perfmond("[profiles]\nrate = 99\n")
+    run(daemon, cgroups.make("ways"), build(tmp_path, GCC), 1)
     metrics = daemon.metrics()
     assert metrics.value("perfmond_profile_stacks_total", end="whole") > 0
     assert metrics.value("perfmond_profile_stacks_total", end="cut") > 0

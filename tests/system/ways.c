@@ -12,8 +12,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #ifdef __clang__
 #define KEPT __attribute__((noinline, used))
@@ -44,16 +46,31 @@ static uint64_t thread_ns(void)
 	}
 
 BURN(plain)
+BURN(far)
 BURN(callback)
 BURN(grown)
 BURN(aligned)
 BURN(signal)
+BURN(restorer)
+BURN(alternate)
 BURN(deep)
 BURN(deeper)
 BURN(wide)
 BURN(vast)
 BURN(context)
 BURN(thread)
+
+/* In a section of its own, which a linker can put into a segment of its own. */
+KEPT __attribute__((section(".far"))) static void far_inner(void)
+{
+	burn_far();
+	sum++;
+}
+KEPT static void far_outer(void)
+{
+	far_inner();
+	sum++;
+}
 
 KEPT static void plain_inner(void)
 {
@@ -110,6 +127,58 @@ KEPT static void handler(int number)
 KEPT static void signal_outer(void)
 {
 	raise(SIGUSR1);
+	sum++;
+}
+
+#ifdef __x86_64__
+/* A way back from the handler that has no call-frame information, as musl's and Go's. */
+void restorer(void);
+__asm__(".text\n"
+	"nop\n"
+	"restorer:\n"
+	"mov $15, %rax\n"
+	"syscall\n");
+
+#define RESTORED 0x04000000 /* SA_RESTORER */
+
+KEPT static void restorer_handler(int number)
+{
+	burn_restorer();
+	sum += (uint64_t)number;
+}
+KEPT static void restorer_outer(void)
+{
+	/* The kernel's struct sigaction, not libc's. */
+	struct {
+		void (*handler)(int number);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} action = { restorer_handler, RESTORED, restorer, 0 };
+
+	syscall(SYS_rt_sigaction, SIGUSR2, &action, NULL, sizeof(action.mask));
+	raise(SIGUSR2);
+	sum++;
+}
+#else
+#define restorer_outer() burn_restorer()
+#endif
+
+/* On a stack of its own: the other one is in no copy. */
+KEPT static void alternate_handler(int number)
+{
+	burn_alternate();
+	sum += (uint64_t)number;
+}
+KEPT static void alternate_outer(void)
+{
+	static char room[65536];
+	const stack_t stack = { .ss_sp = room, .ss_size = sizeof(room) };
+	struct sigaction action = { .sa_handler = alternate_handler, .sa_flags = SA_ONSTACK };
+
+	sigaltstack(&stack, NULL);
+	sigaction(SIGALRM, &action, NULL);
+	raise(SIGALRM);
 	sum++;
 }
 
@@ -205,10 +274,13 @@ int main(int argc, char **argv)
 	signal(SIGUSR1, handler);
 	do {
 		plain_outer();
+		far_outer();
 		callback_outer();
 		grown_outer(300 + sum % 200);
 		aligned_outer(100 + sum % 200);
 		signal_outer();
+		restorer_outer();
+		alternate_outer();
 		deep_outer();
 		deeper_outer();
 		wide_outer();
