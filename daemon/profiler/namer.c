@@ -79,9 +79,9 @@ static void name_in_kernel(struct archive *archive, const struct archive_nameles
 	const struct kernel_function *function = kernel_functions_find(kernel, place->offset);
 
 	if (function)
-		archive_name(archive, place->frame, NAMING_NAMED, function->name, 0);
+		archive_name(archive, place->frame, NAMING_NAMED, function->name, NULL, 0);
 	else if (kernel->hidden != NAMING_UNTRIED)
-		archive_name(archive, place->frame, kernel->list ? NAMING_NO_SYMBOL : kernel->hidden, NULL, 0);
+		archive_name(archive, place->frame, kernel->list ? NAMING_NO_SYMBOL : kernel->hidden, NULL, NULL, 0);
 }
 
 static void name_in_file(struct namer *namer, struct archive *archive, const struct archive_nameless *place,
@@ -93,11 +93,12 @@ static void name_in_file(struct namer *namer, struct archive *archive, const str
 	if (!list)
 		return;
 	if (!function_list_find(list, place->offset, namer->block, &function))
-		archive_name(archive, place->frame, function_list_naming(list), NULL, 0);
+		archive_name(archive, place->frame, function_list_naming(list), NULL, NULL, 0);
 	else if (function.name)
-		archive_name(archive, place->frame, NAMING_NAMED, function.name, 0);
+		archive_name(archive, place->frame, NAMING_NAMED, function.name, function.symbol, 0);
 	else
-		archive_name(archive, place->frame, function_list_naming(list), NULL, place->offset - function.start);
+		archive_name(archive, place->frame, function_list_naming(list), NULL, NULL,
+			     place->offset - function.start);
 }
 
 static int compare_places(const void *a, const void *b)

@@ -23,6 +23,8 @@ static void check_place(const struct function_list *list, uint64_t place, struct
 		return;
 	CHECK(found.start <= place && place < found.end);
 	CHECK(!found.name || (found.name[0] && strlen(found.name) < FUNCTION_NAME_MAX && text_is_plain(found.name)));
+	CHECK(!found.symbol ||
+	      (found.symbol[0] && strlen(found.symbol) < FUNCTION_NAME_MAX && text_is_plain(found.symbol)));
 }
 
 static void check_bytes(const void *data, size_t size)

@@ -8,8 +8,8 @@
 # shellcheck shell=bash
 
 packages_build=(autoconf automake bpftool clang gcc libbpf-dev libc6-dev libcap-dev libcrypt-dev libdw-dev
-	libelf-dev libgnutls28-dev libinih-dev libjansson-dev liblzma-dev libmicrohttpd-dev libmount-dev libpfm4-dev
-	libsystemd-dev libyaml-dev make pkg-config python3-markdown-it uthash-dev zlib1g-dev)
+	libelf-dev libgnutls28-dev libiberty-dev libinih-dev libjansson-dev liblzma-dev libmicrohttpd-dev libmount-dev
+	libpfm4-dev libsystemd-dev libyaml-dev make pkg-config python3-markdown-it uthash-dev zlib1g-dev)
 # The gate's.
 packages_test=("${packages_build[@]}" chromium chromium-driver clang-format clang-tidy curl fonts-inter groff-base
 	iproute2 jq jsonnet libclang-rt-14-dev libcmocka-dev linux-perf man-db mandoc openssl procps python3

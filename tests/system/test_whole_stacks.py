@@ -123,7 +123,7 @@ def is_whole(functions, frames):
 def find_way(frames):
     """Its name, and where it ends."""
     for at, frame in enumerate(frames):
-        if found := re.search(r"(?:^|\.)burn_([a-z]+)$", frame):
+        if found := re.search(r"(?:^|\.|::)burn_([a-z]+)(?:$|\()", frame):
             return found[1], at
     thrown = any(name in frame for name in ("throw_each", "thrown_outer", "_Unwind_") for frame in frames)
     return ("thrown", len(frames)) if thrown else (None, 0)

@@ -168,7 +168,7 @@ static void append_function(struct pprof *pprof, uint64_t id, const struct profi
 {
 	_cleanup_(buf_release) struct buf message = {}, name = {};
 	const struct profile *profile = pprof->what->profile;
-	uint64_t number;
+	const char *symbol = thing->kind == PROFILE_FUNCTION ? archive_symbol(profile->archive, thing->text) : NULL;
 
 	expose_profile_thing_name(&name, profile, thing);
 	buf_char(&name, '\0');
@@ -176,10 +176,9 @@ static void append_function(struct pprof *pprof, uint64_t id, const struct profi
 		pprof->failed = true;
 		return;
 	}
-	number = string_number(pprof, name.data);
 	protobuf_u64(&message, FUNCTION_ID, id);
-	protobuf_u64(&message, FUNCTION_NAME, number);
-	protobuf_u64(&message, FUNCTION_SYSTEM_NAME, number);
+	protobuf_u64(&message, FUNCTION_NAME, string_number(pprof, name.data));
+	protobuf_u64(&message, FUNCTION_SYSTEM_NAME, string_number(pprof, symbol ? symbol : name.data));
 	if (thing->module)
 		protobuf_u64(
 			&message, FUNCTION_FILENAME,

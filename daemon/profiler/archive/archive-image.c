@@ -14,7 +14,7 @@
 /* "PfMsampl" as a number of this machine's byte order. */
 #define MAGIC 0x6c706d61734d6650U
 /* Goes up with each change of what is written. */
-#define FORMAT 2U
+#define FORMAT 3U
 
 /* Magic, version, size of the whole, checksum of the rest. */
 #define HEADER (4 * sizeof(uint64_t))
@@ -87,14 +87,18 @@ static void add_entry(struct buf *out, const void *entry, size_t size)
 	buf_add(out, entry, size);
 }
 
+/* With its symbol behind it, or "". */
 static uint32_t write_text(struct writing *writing, uint32_t text)
 {
 	uint32_t *number = &writing->texts[text];
-	const char *bytes;
 
 	if (!*number) {
-		bytes = archive_text(writing->archive, text);
-		buf_add(&writing->text_bytes, bytes, strlen(bytes) + 1);
+		const char *symbol = archive_symbol(writing->archive, text);
+
+		buf_str(&writing->text_bytes, archive_text(writing->archive, text));
+		buf_char(&writing->text_bytes, '\0');
+		buf_str(&writing->text_bytes, symbol ? symbol : "");
+		buf_char(&writing->text_bytes, '\0');
 		*number = ++writing->nr_texts;
 	}
 	return *number;
@@ -312,7 +316,7 @@ struct section {
  * anew. */
 struct reading {
 	struct archive *to;
-	const char **texts;
+	const char **texts; /* behind each is its symbol, or "" */
 	uint32_t nr_texts;
 	struct section modules, frames, nodes, contexts;
 	uint64_t saved_at;
@@ -347,6 +351,11 @@ static void read_section(struct unpack *in, struct section *ret, size_t size)
 	ret->nr = in->bad ? 0 : (uint32_t)(n / size);
 }
 
+static const char *text_symbol(const char *text)
+{
+	return text + strlen(text) + 1;
+}
+
 /* -ENOMEM. Each is to be shown to people, and in JSON. */
 static int read_texts(struct unpack *in, struct reading *reading)
 {
@@ -360,12 +369,13 @@ static int read_texts(struct unpack *in, struct reading *reading)
 	end = at + n;
 	for (const char *text = at; text < end; text += strlen(text) + 1)
 		nr++;
-	reading->texts = calloc(nr + 1, sizeof(*reading->texts));
+	in->bad = nr % 2 != 0;
+	reading->texts = calloc(nr / 2 + 1, sizeof(*reading->texts));
 	if (!reading->texts)
 		return -ENOMEM;
-	for (const char *text = at; text < end; text += strlen(text) + 1) {
+	for (const char *text = at; text < end && !in->bad; text = text_symbol(text) + strlen(text_symbol(text)) + 1) {
 		reading->texts[++reading->nr_texts - 1] = text;
-		in->bad |= !utf8_is_printable(text);
+		in->bad = !utf8_is_printable(text) || !utf8_is_printable(text_symbol(text));
 	}
 	return 0;
 }
@@ -477,10 +487,11 @@ static void read_past(struct unpack *in, uint64_t saved_at, struct archive_past 
 static int put_text(struct reading *reading, uint32_t text, uint32_t *ret)
 {
 	uint32_t *known = &reading->known_texts[text];
+	const char *name = reading->texts[text - 1], *symbol = text_symbol(name);
 	int r = 0;
 
 	if (!*known)
-		r = archive_put_text(reading->to, reading->texts[text - 1], &reading->budget, known);
+		r = archive_put_name(reading->to, name, symbol[0] ? symbol : NULL, &reading->budget, known);
 	*ret = *known;
 	return r;
 }

@@ -53,14 +53,20 @@ int archive_new(struct archive **ret, size_t limit)
 	return 0;
 }
 
+/* A text with its symbol, and what malloc(3) takes beside it. */
+static size_t text_bytes(const struct archive_text *text)
+{
+	return text->size + (text->symbol ? strlen(text->symbol) + 1 : 0) + TEXT_OVERHEAD;
+}
+
 static void text_leaving(void *userdata, void *entry)
 {
 	struct archive *archive = userdata;
 	struct archive_text *text = entry;
 
-	archive->text_bytes -= text->size + TEXT_OVERHEAD;
+	archive->text_bytes -= text_bytes(text);
 	free(text->text);
-	text->text = NULL;
+	text->text = text->symbol = NULL;
 }
 
 static void segment_drop(struct archive *archive, struct segment *segment)
@@ -215,12 +221,6 @@ static uint64_t hash_text(uint64_t key, const char *text)
 	return hash ^ (hash >> 31) ^ key;
 }
 
-/* A text, and what malloc(3) takes beside it. */
-static size_t text_bytes(const struct archive_text *text)
-{
-	return text->size + TEXT_OVERHEAD;
-}
-
 /* An entry without its text, to find it by. */
 static struct archive_text text_entry(const struct archive *archive, const char *text)
 {
@@ -238,9 +238,10 @@ uint32_t archive_find_text(const struct archive *archive, const char *text)
 	return table_find(&archive->texts, &entry);
 }
 
-int archive_put_text(struct archive *archive, const char *text, size_t *budget, uint32_t *ret)
+int archive_put_name(struct archive *archive, const char *name, const char *symbol, size_t *budget, uint32_t *ret)
 {
-	struct archive_text entry = text_entry(archive, text);
+	struct archive_text entry = text_entry(archive, name);
+	size_t symbol_size = symbol ? strlen(symbol) + 1 : 0;
 	_cleanup_(freep) char *copy = NULL;
 	bool new;
 	int r;
@@ -250,12 +251,15 @@ int archive_put_text(struct archive *archive, const char *text, size_t *budget, 
 		touch(&archive->texts, *ret, archive->age);
 		return 0;
 	}
-	if (text_bytes(&entry) > *budget)
+	if (entry.size + symbol_size + TEXT_OVERHEAD > *budget)
 		return -ENOSPC;
-	copy = strdup(text); /* of just its size */
+	copy = malloc(entry.size + symbol_size);
 	if (!copy)
 		return -ENOMEM;
+	memcpy(copy, name, entry.size);
 	entry.text = copy;
+	if (symbol)
+		entry.symbol = memcpy(copy + entry.size, symbol, symbol_size);
 	*budget -= text_bytes(&entry);
 	r = table_put(&archive->texts, &entry, archive->age, budget, ret, &new);
 	if (r < 0)
@@ -263,6 +267,11 @@ int archive_put_text(struct archive *archive, const char *text, size_t *budget, 
 	copy = NULL; /* the table's */
 	archive->text_bytes += text_bytes(&entry);
 	return 0;
+}
+
+int archive_put_text(struct archive *archive, const char *text, size_t *budget, uint32_t *ret)
+{
+	return archive_put_name(archive, text, NULL, budget, ret);
 }
 
 /* Bytes of others' making become valid UTF-8. */
@@ -513,6 +522,11 @@ const char *archive_text(const struct archive *archive, uint32_t text)
 	return ((const struct archive_text *)table_at(&archive->texts, text))->text;
 }
 
+const char *archive_symbol(const struct archive *archive, uint32_t text)
+{
+	return ((const struct archive_text *)table_at(&archive->texts, text))->symbol;
+}
+
 /* --- names */
 
 bool archive_has_untried(const struct archive *archive)
@@ -544,14 +558,15 @@ size_t archive_next_nameless(struct archive *archive, uint32_t *at, struct archi
 	return nr;
 }
 
-void archive_name(struct archive *archive, uint32_t number, enum naming naming, const char *name, uint64_t behind)
+void archive_name(struct archive *archive, uint32_t number, enum naming naming, const char *name, const char *symbol,
+		  uint64_t behind)
 {
 	struct archive_frame *frame = table_at(&archive->frames, number);
 	size_t budget = dictionary_budget(archive);
 	uint32_t text = 0;
 
 	/* Without room for the name, there is none. */
-	if (name && archive_put_text(archive, name, &budget, &text) < 0)
+	if (name && archive_put_name(archive, name, symbol, &budget, &text) < 0)
 		naming = NAMING_FAILED;
 	frame->name = text;
 	frame->naming = naming & 0xff;

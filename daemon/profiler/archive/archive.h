@@ -38,6 +38,7 @@ struct archive_text {
 	uint32_t size;	  /* with its NUL */
 	uint64_t hash[2]; /* keyed: no two texts have the same */
 	char *text;	  /* valid UTF-8 */
+	char *symbol;	  /* of a function's name: its symbol, behind the text; NULL: the same, or none */
 };
 
 struct archive_module {
@@ -147,6 +148,8 @@ uint64_t archive_oldest(const struct archive *archive);
 size_t archive_bytes(const struct archive *archive);
 
 const char *archive_text(const struct archive *archive, uint32_t text);
+/* The symbol of a function's name, or NULL: the name itself. Of functions of one name, the first one's. */
+const char *archive_symbol(const struct archive *archive, uint32_t text);
 /* The number of that text, which is valid UTF-8, or 0. */
 uint32_t archive_find_text(const struct archive *archive, const char *text);
 
@@ -157,6 +160,8 @@ uint32_t archive_find_text(const struct archive *archive, const char *text);
 int archive_prepare(struct archive *archive, uint64_t time, size_t *ret_budget);
 /* A text that is valid UTF-8. Errors as of table_put(). */
 int archive_put_text(struct archive *archive, const char *text, size_t *budget, uint32_t *ret);
+/* The same, of a function's name with its symbol, or NULL. */
+int archive_put_name(struct archive *archive, const char *name, const char *symbol, size_t *budget, uint32_t *ret);
 /* Adds the sample for which there is room. */
 void archive_put_sample(struct archive *archive, uint64_t time, uint32_t context, uint32_t node, uint64_t weight);
 /* False: there was nothing left to drop. */
@@ -178,9 +183,10 @@ bool archive_has_untried(const struct archive *archive);
  * numbers are valid until a sample is added. */
 size_t archive_next_nameless(struct archive *archive, uint32_t *at, struct archive_nameless *ret, size_t max);
 
-/* A frame gets its name: NULL, or a text that is valid UTF-8; behind: bytes from the start of its function to the
- * offset, or 0. */
-void archive_name(struct archive *archive, uint32_t frame, enum naming naming, const char *name, uint64_t behind);
+/* A frame gets its name: NULL, or a text that is valid UTF-8; symbol: as archive_put_name(); behind: bytes from the
+ * start of its function to the offset, or 0. */
+void archive_name(struct archive *archive, uint32_t frame, enum naming naming, const char *name, const char *symbol,
+		  uint64_t behind);
 
 /* Has any frame this file as its module? */
 bool archive_has_module(const struct archive *archive, const struct module_key *key, const char *path);

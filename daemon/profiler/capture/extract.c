@@ -46,7 +46,8 @@ static int copy_text(struct copying *copying, uint32_t number, uint32_t *ret)
 	int r = 0;
 
 	if (!*known)
-		r = archive_put_text(copying->to, archive_text(copying->from, number), &copying->budget, known);
+		r = archive_put_name(copying->to, archive_text(copying->from, number),
+				     archive_symbol(copying->from, number), &copying->budget, known);
 	*ret = *known;
 	return r;
 }
@@ -300,7 +301,7 @@ size_t extract_names(struct archive *to, const struct archive *from)
 		found = find_frame(from, found_module, frame);
 		if (found && !is_nameless(found))
 			archive_name(to, i, found->naming, found->name ? archive_text(from, found->name) : NULL,
-				     found->behind);
+				     found->name ? archive_symbol(from, found->name) : NULL, found->behind);
 		else
 			nameless += found != NULL;
 	}

@@ -6,6 +6,7 @@
 #include "base/util/hash.h"
 #include "base/util/memory.h"
 #include "base/util/text.h"
+#include "profiler/naming/demangle.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,8 +19,8 @@
 
 #define BLOCK_ENTRIES 256
 
-/* The most that an entry takes: its kind, a distance, and a name with its NUL. */
-#define ENTRY_MAX (1 + 10 + FUNCTION_NAME_MAX)
+/* The most that an entry takes: its kind, a distance, name and symbol, each with its NUL. */
+#define ENTRY_MAX (1 + 10 + 2 * FUNCTION_NAME_MAX)
 
 /* Then blocks, and the compressed bytes of each, one after the other, and nothing else. */
 struct list_header {
@@ -197,6 +198,7 @@ struct entry {
 	uint64_t place;
 	uint64_t back; /* unnamed: so far before the place its function begins */
 	const char *name;
+	const char *symbol; /* "": the same */
 };
 
 struct entry_reader {
@@ -244,7 +246,7 @@ static bool read_entry(struct entry_reader *reader, struct entry *ret)
 		return false;
 	ret->place = reader->place;
 	if (ret->kind == ENTRY_NAMED)
-		return read_name(reader, &ret->name);
+		return read_name(reader, &ret->name) && read_name(reader, &ret->symbol);
 	return ret->kind == ENTRY_NONE || (read_number(reader, &ret->back) && ret->back <= ret->place);
 }
 
@@ -268,10 +270,12 @@ bool function_list_find(const struct function_list *list, uint64_t place, struct
 		}
 		found = next;
 	}
-	if (found.kind == ENTRY_NONE || (found.name && (!found.name[0] || !text_is_plain(found.name))))
+	if (found.kind == ENTRY_NONE ||
+	    (found.name && (!found.name[0] || !text_is_plain(found.name) || !text_is_plain(found.symbol))))
 		return false;
 	ret->start = found.place - found.back;
 	ret->name = found.name;
+	ret->symbol = found.symbol && found.symbol[0] ? found.symbol : NULL;
 	return place < ret->end;
 }
 
@@ -369,6 +373,24 @@ static void add_name(struct buf *out, const char *name)
 	buf_char(out, '\0');
 }
 
+static void add_names(struct function_list_writer *writer, const char *symbol)
+{
+	struct buf *demangled = &writer->demangled;
+
+	demangled->len = 0;
+	if (demangle(demangled, symbol)) {
+		buf_char(demangled, '\0');
+		if (!demangled->failed) {
+			add_name(&writer->raw, demangled->data);
+			add_name(&writer->raw, symbol);
+			return;
+		}
+		writer->failed = true;
+	}
+	add_name(&writer->raw, symbol);
+	buf_char(&writer->raw, '\0');
+}
+
 /* Entries that say the same as the one before are left out. */
 static void write_pending(struct function_list_writer *writer)
 {
@@ -385,7 +407,7 @@ static void write_pending(struct function_list_writer *writer)
 	buf_char(&writer->raw, name ? ENTRY_NAMED : start == FUNCTION_NONE ? ENTRY_NONE : ENTRY_UNNAMED);
 	add_number(&writer->raw, place - writer->last);
 	if (name)
-		add_name(&writer->raw, name);
+		add_names(writer, name);
 	else if (start != FUNCTION_NONE)
 		add_number(&writer->raw, place - start);
 	writer->last = place;
@@ -434,5 +456,6 @@ void function_list_writer_release(struct function_list_writer *writer)
 	buf_release(&writer->blocks);
 	buf_release(&writer->data);
 	buf_release(&writer->raw);
+	buf_release(&writer->demangled);
 	*writer = (struct function_list_writer){ .max = writer->max };
 }

@@ -59,7 +59,9 @@ struct function_block {
 
 struct function {
 	uint64_t start, end; /* has the place in it; of a named one in a file, start may be behind its beginning */
-	const char *name;    /* plain text of fewer than FUNCTION_NAME_MAX bytes, in the block; NULL: it has none */
+	/* Plain text of fewer than FUNCTION_NAME_MAX bytes, in the block. */
+	const char *name;   /* as people write it; NULL: it has none */
+	const char *symbol; /* as its file has it; NULL: the same */
 };
 
 /* The function at a place; false: none is known. The block is that of the last call, or becomes another one: places
@@ -74,6 +76,7 @@ struct function_list_writer {
 	size_t max; /* bytes of the list; with more it has failed */
 	struct buf blocks, data;
 	struct buf raw; /* the block that is being filled */
+	struct buf demangled;
 	uint64_t first, last;
 	unsigned nr; /* entries in it */
 	uint64_t pending_place, pending_start;

@@ -206,6 +206,28 @@ static void test_same_answers(void **state)
 	buf_release(&image);
 }
 
+/* A name that was asked for has its symbol in the copy, too. */
+static void test_symbols(void **state)
+{
+	struct archive *archive = small_archive(), *copy;
+	struct archive_nameless found;
+	uint32_t at = 0, text;
+	struct buf image;
+
+	(void)state;
+	assert_int_equal(archive_next_nameless(archive, &at, &found, 1), 1);
+	archive_name(archive, found.frame, NAMING_NAMED, "f(int)", "_Z1fi", 0);
+	write_image(&image, archive);
+	copy = read_image(&image, 1 << 20);
+	text = archive_find_text(copy, "f(int)");
+	assert_true(text > 0);
+	assert_string_equal(archive_symbol(copy, text), "_Z1fi");
+	assert_null(archive_symbol(copy, archive_find_text(copy, EVENT)));
+	archive_free(copy);
+	archive_free(archive);
+	buf_release(&image);
+}
+
 static size_t nr_asked(struct archive *archive)
 {
 	struct archive_nameless found[256];
@@ -486,6 +508,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_answers),
+		cmocka_unit_test(test_symbols),
 		cmocka_unit_test(test_names_are_asked_for_again),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_full),

@@ -67,7 +67,7 @@ static void name_all(struct archive *archive)
 			char name[32];
 
 			(void)snprintf(name, sizeof(name), "f%u", (unsigned)(found[i].offset >> 8));
-			archive_name(archive, found[i].frame, NAMING_NAMED, name, 0);
+			archive_name(archive, found[i].frame, NAMING_NAMED, name, NULL, 0);
 		}
 	} while (nr == ARRAY_SIZE(found));
 	assert_false(archive_has_untried(archive));
@@ -322,8 +322,8 @@ static void test_nameless(void **state)
 	assert_int_equal(archive_next_nameless(archive, &at, found, 4), 4);
 	assert_int_equal(archive_next_nameless(archive, &at, found, 4), 2);
 	assert_false(archive_has_untried(archive));
-	archive_name(archive, found[0].frame, NAMING_NO_FILE, NULL, 0);
-	archive_name(archive, found[1].frame, NAMING_NAMED, "f", 0);
+	archive_name(archive, found[0].frame, NAMING_NO_FILE, NULL, NULL, 0);
+	archive_name(archive, found[1].frame, NAMING_NAMED, "f", NULL, 0);
 	at = 0;
 	assert_int_equal(archive_next_nameless(archive, &at, found, 4), 4);
 	assert_int_equal(archive_next_nameless(archive, &at, found, 4), 0);

@@ -156,9 +156,9 @@ static void test_names(void **state)
 	assert_int_equal(extract_names(to, from), 2);
 	assert_int_equal(archive_next_nameless(from, &at, found, ARRAY_SIZE(found)), 2);
 	assert_int_equal(extract_names(to, from), 2);
-	archive_name(from, found[0].frame, NAMING_NAMED, "named", 0);
+	archive_name(from, found[0].frame, NAMING_NAMED, "named", "_Znamed", 0);
 	assert_int_equal(extract_names(to, from), 1);
-	archive_name(from, found[1].frame, NAMING_STRIPPED, NULL, 0x50);
+	archive_name(from, found[1].frame, NAMING_STRIPPED, NULL, NULL, 0x50);
 	assert_int_equal(extract_names(to, from), 0);
 	profile = ask(to, "e");
 	assert_int_equal(profile->unnamed, 1000);
@@ -167,8 +167,10 @@ static void test_names(void **state)
 
 		if (node->kind == PROFILE_PLACE)
 			assert_int_equal(node->offset, 0x200);
-		else if (node->self)
+		else if (node->self) {
 			assert_string_equal(archive_text(to, node->text), "named");
+			assert_string_equal(archive_symbol(to, node->text), "_Znamed");
+		}
 	}
 	profile_free(profile);
 	archive_free(from);

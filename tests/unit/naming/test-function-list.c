@@ -3,6 +3,7 @@
 /* Packed lists of functions: what is written is found; foreign bytes; names that are too long, or no text. */
 
 #include "base/util/text.h"
+#include "profiler/naming/demangle.h"
 #include "profiler/naming/function-list.h"
 #include "setup/own-file.h"
 
@@ -124,6 +125,68 @@ static void test_names(void **state)
 	function_list_free(list);
 }
 
+/* Pairs of the pair before, 60 times: its name would have 2^60 parts. */
+static const char *doubling_symbol(void)
+{
+	static char symbol[600] = "_Z1fSt4pairIiiE";
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	for (unsigned i = 0; i < 60; i++) {
+		char number[4] = "";
+		size_t at = strlen(symbol);
+
+		if (i >= 36)
+			(void)snprintf(number, sizeof(number), "%c%c", digits[i / 36], digits[i % 36]);
+		else
+			(void)snprintf(number, sizeof(number), "%c", digits[i]);
+		(void)snprintf(symbol + at, sizeof(symbol) - at, "S_IS%s_S%s_E", number, number);
+	}
+	return symbol;
+}
+
+/* Names of C++ and Rust are as people write them, and their symbols are there too. */
+static void test_demangled(void **state)
+{
+	const struct {
+		const char *symbol, *name;
+	} cases[] = {
+		{ "_ZN2ns1fEi", "ns::f(int)" },
+		{ "_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int, std::allocator<int> >::push_back(int&&)" },
+		{ "_Z1fv.cold", "f() [clone .cold]" },
+		{ "_ZN4core3ptr13drop_in_place17h0123456789abcdefE", "core::ptr::drop_in_place" },
+		{ "_RNvC6_123foo3bar", "123foo::bar" },
+		{ "_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar" },
+		{ "_Z", NULL },
+		{ "_Z1", NULL },
+		{ "_R", NULL },
+		{ "_ZN2ns1fEi\xff", NULL },
+		{ "main.(*T).f", NULL },
+		{ doubling_symbol(), NULL },
+	};
+	struct function_list_writer writer = { .max = 1 << 20 };
+	struct buf probe = {};
+	struct function_list *list;
+	struct function found;
+	bool has_libiberty = demangle(&probe, "_ZN2ns1fEi");
+
+	(void)state;
+	buf_release(&probe);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		function_list_add(&writer, 16 * i, cases[i].symbol, 0);
+	list = list_written(&writer, NAMING_NO_SYMBOL);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(list_find(list, 16 * i, &found), NAMING_NAMED);
+		if (cases[i].name && has_libiberty) {
+			assert_string_equal(found.name, cases[i].name);
+			assert_string_equal(found.symbol, cases[i].symbol);
+		} else {
+			assert_memory_equal(found.name, cases[i].symbol, 2);
+			assert_null(found.symbol);
+		}
+	}
+	function_list_free(list);
+}
+
 /* Each byte changed, and each length: it is refused, or a function that is found has the place in it. */
 static void test_foreign_bytes(void **state)
 {
@@ -164,10 +227,8 @@ static void test_foreign_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_entries),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_foreign_bytes),
+		cmocka_unit_test(test_entries),	  cmocka_unit_test(test_many),		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_demangled), cmocka_unit_test(test_foreign_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
