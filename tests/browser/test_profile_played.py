@@ -53,6 +53,29 @@ def test_all_of_it_is_drawn(shown):
     assert shown.text("#profile-sum").startswith("10.0 s CPU time · ") and "1,000 samples" in shown.text("#profile-sum")
 
 
+def test_template_arguments_fold(played, browser):
+    """As "<…>", in the icicle and the table, and the address has it; other brackets stay. Tips have whole names."""
+    names = {"std::vector<int, std::allocator<int> >::push_back(int&&)": "std::vector<…>::push_back(int&&)",
+             "ns::operator<<(std::ostream&, A const&)": "ns::operator<<(std::ostream&, A const&)",
+             "<alloc::vec::Vec<T> as core::ops::Drop>::drop": "<alloc::vec::Vec<…> as core::ops::Drop>::drop",
+             "f<&(A::g() const)>(A->b)": "f<…>(A->b)", "broken<int": "broken<int", "plain": "plain"}
+    players.play_town(played)
+    profiles.play(played, {(DB, "program", (name, "/usr/bin/program")): 10 for name in names})
+    browser.size(1280, 900)
+    browser.open(played.url + "#show=profile")
+    profiles.until_drawn(browser)
+    assert {row["name"] for row in browser.run(profiles.ROWS)} == set(names)
+    browser.one("#fold").click()
+    assert {row["name"] for row in browser.run(profiles.ROWS)} == set(names.values())
+    assert address(browser)["fold"] == "yes" and browser.one("#fold").get_attribute("aria-pressed") == "true"
+    browser.one("#fold").click()
+    assert {row["name"] for row in browser.run(profiles.ROWS)} == set(names) and "fold" not in address(browser)
+    profiles.play(played)
+    browser.open(played.url + "#show=profile&last=60")
+    profiles.until_drawn(browser)
+    assert not browser.one("#fold").is_displayed(), "there is nothing to fold"
+
+
 def test_zoom(shown):
     """By click and by key; the address has it, and the back button leaves it."""
     click_node(shown, "nginx")

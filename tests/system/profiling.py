@@ -207,6 +207,7 @@ class Pprof:
             assert len({message[1] for message in messages}) == len(messages), "an id is there twice"
             return {message[1]: message for message in messages}
         mappings, functions = table(3), table(5)
+        self.symbols = {strings[function[2]]: strings[function[3]] for function in functions.values()}
         locations, self.addresses = {}, []
         for number, location in table(4).items():
             assert location.get(2) is None or location[2] in mappings

@@ -171,3 +171,31 @@ def test_a_program_without_a_path_is_named_through_its_process(daemon, own_cgrou
             wait_for(daemon, group, shown, FUNCTIONS)
     finally:
         os.close(file)
+
+
+@needs("g++")
+def test_names_of_cxx_are_as_they_are_written(daemon, own_cgroup, tmp_path):
+    """And pprof has the symbols too."""
+    group = own_cgroup.make("mangled")
+    (tmp_path / "burn.cc").write_text("""
+        #include <vector>
+        namespace works {
+        volatile unsigned sum;
+        template <typename T> struct Mill {
+            __attribute__((noinline)) void turn(const std::vector<T> &of) { for (T x : of) sum = sum + x; }
+        };
+        }
+        int main() { std::vector<int> of(1000000, 1); works::Mill<int> mill; for (;;) mill.turn(of); }
+        """)
+    run("g++", "-O1", "-o", tmp_path / "burn-mangled", tmp_path / "burn.cc")
+    program = subprocess.Popen(["sh", "-c", f"echo $$ >{group.path}/cgroup.procs; exec {tmp_path}/burn-mangled"])
+    try:
+        name = "works::Mill<int>::turn(std::vector<int, std::allocator<int> > const&)"
+        assert wait_for(daemon, group, "burn-mangled", {name})[name] is None
+        answer = daemon.get("/api/v1/profile", params={"format": "pprof", "cgroup": f"{group.label}*", "from": "-1h"})
+        functions = profiling.Pprof(answer).symbols
+        assert functions[name] == "_ZN5works4MillIiE4turnERKSt6vectorIiSaIiEE"
+        assert functions["main"] == "main"
+    finally:
+        program.kill()
+        program.wait()

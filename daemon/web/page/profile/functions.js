@@ -99,8 +99,7 @@ function drawFunctionRow(it, row, colors) {
 	attr(it.node, "class", delta && !delta.isSure ? "chance" : null);
 	attr(it.button, "aria-pressed", mark !== "" && markOf(thing) === mark);
 	it.sign.style.background = colors[colorOfThing(thing)];
-	inTwo(thing.kind === "cgroup" ? cgroupName(thing.name) : visible(thing.name)).forEach((text, i) =>
-		put(it.name.children[i], text));
+	inTwo(nameText(thing)).forEach((text, i) => put(it.name.children[i], text));
 	put(it.file, by === "function" && !thing.missing ? visible(file) : "");
 	attr(it.button, "data-tip", [visible(thing.name), kindText(thing),
 		`self ${weightText(row.self, unit)}, total ${weightText(row.total, unit)}`].join("\n"));

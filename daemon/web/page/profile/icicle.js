@@ -73,12 +73,11 @@ function fitLabel(context, text, room, isPath) {
 
 /* What stands in a node: with a baseline, by how much its share has changed. */
 function labelOf(tree, i) {
-	const thing = thingOf(tree, i);
+	const name = nameText(thingOf(tree, i));
 
-	thing.shown ??= thing.kind === "cgroup" ? cgroupName(thing.name) : visible(thing.name);
-	if (!tree.baseAnswer) return thing.shown;
+	if (!tree.baseAnswer) return name;
 	const only = !tree.samples[i] ? " gone" : !tree.baseSamples[i] ? " new" : "";
-	return `${thing.shown}  ${signed(changeOfNode(tree, i).change)}${only}`;
+	return `${name}  ${signed(changeOfNode(tree, i).change)}${only}`;
 }
 
 function drawLabels(context, tree, labels) {

@@ -5,7 +5,7 @@
 function profileAddress(asked = profile.asked) {
 	const about = new URLSearchParams({ show: "profile" });
 
-	for (const key of ["cgroup", "command", "event", "search", "mark", "zoom", "by", "sort"])
+	for (const key of ["cgroup", "command", "event", "search", "mark", "zoom", "by", "sort", "fold"])
 		if (asked[key] !== PROFILE_ASKED[key]) about.set(key, asked[key]);
 	if (asked.from !== null) about.set("time", `${asked.from}-${asked.to}`);
 	else if (asked.last !== PROFILE_ASKED.last) about.set("last", asked.last);
@@ -24,7 +24,8 @@ function stretchOf(text) {
 function readProfileAddress(about) {
 	const asked = { ...PROFILE_ASKED }, stretch = stretchOf(about.get("time")), last = Number(about.get("last"));
 
-	for (const key of ["cgroup", "command", "event", "search", "mark", "zoom"]) asked[key] = about.get(key) ?? "";
+	for (const key of ["cgroup", "command", "event", "search", "mark", "zoom", "fold"])
+		asked[key] = about.get(key) ?? "";
 	if (FUNCTIONS_BY.includes(about.get("by"))) asked.by = about.get("by");
 	if (FUNCTIONS_SORT.includes(about.get("sort"))) asked.sort = about.get("sort");
 	if (stretch) [asked.from, asked.to] = stretch;

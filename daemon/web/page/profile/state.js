@@ -6,7 +6,7 @@
 
 /* Of asked: as a page without an address begins. Times are seconds since the epoch. */
 const PROFILE_ASKED = { cgroup: "", command: "", event: "", last: 300, from: null, to: null, base: null, search: "",
-	mark: "", zoom: "", by: "function", sort: "self" };
+	mark: "", zoom: "", by: "function", sort: "self", fold: "" };
 
 const profile = {
 	isShown: false, asked: { ...PROFILE_ASKED }, isLoading: false, isDue: false, timer: 0, took: 0, error: null,

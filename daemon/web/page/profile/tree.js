@@ -122,6 +122,32 @@ function makeTree(answer, base) {
 	return tree;
 }
 
+/* Template and generic arguments as "<…>". What begins with "<" is a type of Rust, and "operator<" is no bracket. */
+function foldName(name) {
+	let out = "", depth = 0;
+
+	for (let i = 0; i < name.length; i++) {
+		const c = name[i], isArrow = c === ">" && name[i - 1] === "-";
+
+		if (c === "<" && (depth || /[\w:]$/.test(out)) && !/\boperator<?$/.test(out)) {
+			if (!depth++) out += "<…>";
+		} else if (c === ">" && depth && !isArrow) {
+			depth--;
+		} else if (!depth) {
+			out += c;
+		}
+	}
+	return depth ? name : out;
+}
+
+function canFold({ kind, name }) { return kind === FUNCTION && name.includes("<") && foldName(name) !== name; }
+
+/* As it stands in the icicle and the table. */
+function nameText(thing) {
+	if (thing.kind === "cgroup") return cgroupName(thing.name);
+	return visible(profile.asked.fold && canFold(thing) ? foldName(thing.name) : thing.name);
+}
+
 function thingOf(tree, i) { return tree.things[tree.thing[i]]; }
 
 /* The node of a link's number, or the whole. */

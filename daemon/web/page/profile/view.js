@@ -14,6 +14,7 @@ function drawAsked() {
 	attr($("compare"), "aria-pressed", Boolean(asked.base));
 	for (const button of document.querySelectorAll("[data-by]"))
 		attr(button, "aria-pressed", button.dataset.by === asked.by);
+	attr($("fold"), "aria-pressed", asked.fold !== "");
 	attr($("profile"), "aria-busy", profile.isLoading);
 	drawBrushes();
 }
@@ -86,6 +87,7 @@ function drawProfile() {
 	drawFunctions();
 	drawLegend();
 	attr($("profile"), "data-compared", tree.baseAnswer ? "" : null);
+	attr($("fold"), "hidden", tree.things.some(canFold) ? null : "");
 	attr($("zoom-out"), "hidden", profile.zoom ? null : "");
 	put($("zoom-out"), `Out of ${visible(thingOf(tree, profile.zoom).name)}`);
 	tellNode(profile.cursor);
@@ -205,6 +207,7 @@ function beginChoices() {
 		button.addEventListener("click", () => askFor({ by: button.dataset.by }));
 	for (const head of $("functions").tHead.querySelectorAll("th"))
 		head.firstElementChild.addEventListener("click", () => askFor({ sort: head.dataset.sort }));
+	$("fold").addEventListener("click", () => askFor({ fold: profile.asked.fold ? "" : "yes" }));
 	$("live").addEventListener("click", PROFILE_KEYS.l);
 	$("compare").addEventListener("click", PROFILE_KEYS.b);
 	$("zoom-out").addEventListener("click", () => zoomTo(0));
