@@ -3,6 +3,7 @@
 #include "profiler/naming/function-names.h"
 
 #include "base/elf/xz.h"
+#include "profiler/naming/go-functions.h"
 #include "profiler/naming/unwind-table.h"
 
 #include <string.h>
@@ -201,6 +202,27 @@ static bool scan_compressed(struct search *search, unsigned char *room)
 	}
 	search->compressed = !elf_image_open(&image, bytes);
 	return !search->compressed && scan_tables(search, &image, SHT_SYMTAB);
+}
+
+/* --- programs in Go */
+
+/* True: the table has functions. */
+static bool scan_go(struct search *search)
+{
+	struct go_function function;
+	struct go_table table;
+	uint64_t number = 0;
+	bool any = false;
+
+	if (!go_table_find(&search->file, &table))
+		return false;
+	while (!search->failed && go_table_next(&table, &number, &function)) {
+		any = true;
+		if (is_wanted(search, function.start, function.end))
+			add_function(search, function.name ? &search->named : &search->unnamed, function.start,
+				     function.end, function.name);
+	}
+	return any;
 }
 
 /* --- bounds of functions without names */
@@ -405,7 +427,8 @@ enum naming function_names_list(struct function_list_writer *writer, const struc
 	all = scan_tables(&search, &search.file, SHT_SYMTAB) || scan_by_build_id(&search, sources->by_build_id) ||
 	      scan_by_link(&search, sources->by_link);
 	if (!all) {
-		some = scan_compressed(&search, sources->room);
+		some = scan_go(&search);
+		some |= scan_compressed(&search, sources->room);
 		(void)scan_tables(&search, &search.file, SHT_DYNSYM);
 	}
 	scan_unwinding(&search);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The functions of a program in Go, by the table that its runtime prints tracebacks with (pclntab). It is there in
+ * stripped programs too, since they need it to run. It has all functions of Go, with their bounds and names
+ * (`main.(*T).method`, `main.generic[...]`), and so has it, for each address, the bytes that are on the stack. C that
+ * is linked to the program is not in it.
+ *
+ * The table begins with a magic number, which tells its layout: that of Go 1.2 to 1.15, of 1.16 and 1.17, of 1.18 and
+ * 1.19, and of 1.20 on. It is a section of its own, but linkers of C put it into .data.rel.ro of programs that can be
+ * loaded anywhere (PIE), where it is searched for. Files without section headers are not searched.
+ *
+ * From 1.18 on, addresses in the table are relative to the first function of Go. Where that is stands in the table, and
+ * from 1.26 on in a section of its own (.go.module). It is a pointer: a linker may leave its value to a relocation.
+ * It is not the beginning of .text, where functions of C come first. Where the dynamic linker is left to write all
+ * addresses of an older table (PIE linked by lld), no function has one.
+ *
+ * Foreign bytes: see elf-image.h.
+ */
+
+#include "base/elf/elf-image.h"
+
+/* Bytes of the longest name, with its NUL. */
+#define GO_NAME_MAX ((size_t)64 << 10)
+
+struct go_layout;
+
+struct go_table {
+	const struct go_layout *layout;
+	struct elf_bytes bytes; /* up to the end of its section */
+	struct elf_bytes names, steps;
+	uint64_t functions; /* offset in the bytes */
+	uint64_t nr;
+	uint64_t text;	 /* what addresses are relative to */
+	uint8_t quantum; /* bytes of the shortest instruction */
+};
+
+struct go_function {
+	uint64_t start, end; /* addresses, which may lie anywhere */
+	const char *name;    /* in the bytes; NULL: it does not end, or takes too long to */
+	uint64_t steps;	     /* offset in the table's steps */
+};
+
+/* Is there such a table? */
+bool go_table_is_there(const struct elf_image *image);
+
+/* False: there is none, or none that is understood. */
+bool go_table_find(const struct elf_image *image, struct go_table *ret);
+
+/* The function of the next number, from *number on, which is moved behind it. False: there are no more. */
+bool go_table_next(const struct go_table *table, uint64_t *number, struct go_function *ret);
+
+/* How many bytes a function has on the stack, address by address: a reading of its steps. */
+struct go_steps {
+	struct elf_bytes bytes;
+	uint64_t at; /* offset in them */
+	uint64_t address, end;
+	int64_t size;
+	uint8_t quantum;
+	bool has_begun;
+};
+
+/* function: of this table. */
+struct go_steps go_steps_begin(const struct go_table *table, const struct go_function *function);
+
+/* From *ret_start to before *ret_end, which are in the function, there are *ret_size bytes between the return address
+ * (where it is at the entry, if calls put it on the stack) and the stack pointer. False: there are no more. */
+bool go_steps_next(struct go_steps *steps, uint64_t *ret_start, uint64_t *ret_end, int64_t *ret_size);
