@@ -60,6 +60,9 @@ GO = {
     "back": ["main.main", "main.back_outer", "runtime.cgocallback", "back_from_c"],
 }
 
+# Its functions in C have no names.
+STRIPPED_GO = {way: functions for way, functions in GO.items() if way != "c"}
+
 GCC = ["gcc", "-O2", "-fomit-frame-pointer", "ways.c", "-pthread"]
 GXX = ["g++", "-O2", "-fomit-frame-pointer", "ways.cc", "-pthread"]
 CLANG = ["clang", "-O2", "-fomit-frame-pointer", "ways.c", "-pthread"]
@@ -75,8 +78,10 @@ PROGRAMS = {
     "g++": (CXX, GXX),
     "rust": (RUST, ["rustc", "-O", "ways.rs"]),
     "go": (GO, ["go", "build", "ways.go"]),
+    "go-stripped": (STRIPPED_GO, ["go", "build", "-ldflags=-s -w", "ways.go"]),
 }
 DEEP = {
+    "go-stripped-pie": (STRIPPED_GO, ["go", "build", "-ldflags=-s -w", "-buildmode=pie", "ways.go"]),
     "gcc-static-pie": (C, [*GCC, "-static-pie"]),
     "gcc-lld": (C, [*GCC, "-fuse-ld=lld"]),
     "g++-lto": (CXX, [*GXX, "-O3", "-flto"]),

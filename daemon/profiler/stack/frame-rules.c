@@ -2,7 +2,9 @@
 
 #include "profiler/stack/frame-rules.h"
 
+#include "profiler/naming/go-functions.h"
 #include "profiler/naming/unwind-table.h"
+#include "profiler/stack/go-rules.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -322,20 +324,13 @@ static int add_section(struct reader reader, bool is_debug)
 	return add_functions(&own);
 }
 
-/* Its compiler keeps frame pointers on all architectures that are known here; a part in C may have none. */
-static bool is_go(const struct elf_image *image)
-{
-	struct elf_bytes lines;
-
-	return elf_image_find(image, ".gopclntab", &lines) || elf_image_find(image, ".data.rel.ro.gopclntab", &lines);
-}
-
 int frame_rules_add(struct frame_builder *builder, const struct elf_image *image)
 {
 	struct reader reader = {
 		.image = image,
 		.builder = builder,
-		.flags = is_go(image) ? FRAME_POINTERS : 0,
+		/* Go keeps frame pointers on all architectures that are known here; a part in C may have none. */
+		.flags = go_table_is_there(image) ? FRAME_POINTERS : 0,
 	};
 	int by_exceptions, by_debuggers;
 
@@ -348,5 +343,7 @@ int frame_rules_add(struct frame_builder *builder, const struct elf_image *image
 	if (by_exceptions < 0 && by_exceptions != -ENODATA)
 		return by_exceptions;
 	by_debuggers = add_section(reader, true);
+	if (by_debuggers == -ENODATA)
+		by_debuggers = go_rules_add(builder, image);
 	return by_debuggers == -ENODATA ? by_exceptions : by_debuggers;
 }

@@ -3,8 +3,9 @@
 
 /*
  * Rules of frames (frame-table.h) out of the call-frame information of a file: .eh_frame, and .debug_frame for
- * functions that are not in it. libdw executes the instructions in it (frame-rules.c; without libdw:
- * frame-rules-none.c). A rule that has none of the forms of frame-table.h becomes FRAME_UNKNOWN or FRAME_UNDEFINED.
+ * functions that are not in it; a program in Go without .debug_frame has the same in the table of its runtime
+ * (go-rules.h). libdw executes the instructions in it (frame-rules.c; without libdw: frame-rules-none.c). A rule that
+ * has none of the forms of frame-table.h becomes FRAME_UNKNOWN or FRAME_UNDEFINED.
  *
  * The file is foreign bytes, also to libdw: only a sealed child calls this (frame-table-child.h).
  */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Rules of frames (frame-table.h) for stripped programs in Go, which have no call-frame information: by the table of
+ * Go's runtime (go-functions.h), which has the same in it. Go's linker makes .debug_frame of that table.
+ *
+ * The file is foreign bytes: see elf-image.h.
+ */
+
+#include "base/elf/elf-image.h"
+#include "profiler/stack/frame-builder.h"
+
+/* -ENODATA: it has no such table, or it is of a machine whose registers are not known; else the errors of
+ * frame_builder_add(). */
+int go_rules_add(struct frame_builder *builder, const struct elf_image *image);
