@@ -48,6 +48,7 @@ struct processes {
 	struct known_module *modules;
 	size_t mappings;
 	uint64_t losses;	 /* of records, ever */
+	uint64_t lives;		 /* of programs, ever */
 	uint64_t changes, saved; /* of what is in a table, ever; those that are in it */
 	struct processes_stats stats;
 };
@@ -163,6 +164,7 @@ static struct tracked *add_process(struct processes *processes, uint32_t pid, st
 	}
 	tracked->losses = processes->losses;
 	tracked->process.pid = pid;
+	tracked->process.program = (struct process_program){ .pid = pid, .life = ++processes->lives };
 	tracked->process.mappings = mappings ?: mappings_new(&processes->mappings);
 	if (tracked->process.mappings)
 		HASH_ADD(hh, processes->by_pid, process.pid, sizeof(tracked->process.pid), tracked);
@@ -275,6 +277,9 @@ static void look_again(struct processes *processes, struct tracked *tracked)
 		return;
 	}
 	processes->changes++;
+	found.program = process->program;
+	if (tracked->ended || strcmp(found.comm, process->comm) != 0)
+		found.program = (struct process_program){ .pid = process->pid, .life = ++processes->lives };
 	mappings_unref(process->mappings);
 	*process = found;
 	tracked->ended = 0;
@@ -315,6 +320,13 @@ const struct process *processes_find(struct processes *processes, uint32_t pid)
 	if (!tracked->awaited && (tracked->losses != processes->losses || process_is_locked(&tracked->process)))
 		look_again(processes, tracked);
 	return &tracked->process;
+}
+
+const struct process *processes_known(const struct processes *processes, uint32_t pid)
+{
+	const struct tracked *tracked = find_tracked(processes, pid);
+
+	return tracked ? &tracked->process : NULL;
 }
 
 const char *processes_thread_name(struct processes *processes, uint32_t pid, uint32_t tid)
@@ -505,6 +517,8 @@ static void take_comm(struct processes *processes, const struct record *record)
 	if (!tracked)
 		return;
 	processes->changes++;
+	if (exec)
+		tracked->process.program.since = record->id.time;
 	(void)snprintf(tracked->process.comm, sizeof(tracked->process.comm), "%s", record->comm.name);
 }
 

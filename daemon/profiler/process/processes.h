@@ -25,8 +25,16 @@
 #define PROCESSES_MAX 8192
 #define PROCESSES_MAPPINGS_MAX 65536
 
+/* A program that a process runs: another one after each exec(2). */
+struct process_program {
+	uint32_t pid;
+	uint64_t life;	/* no other program has this number */
+	uint64_t since; /* CLOCK_MONOTONIC ns: when it was executed; 0: not known, or the process was forked then */
+};
+
 struct process {
 	uint32_t pid;
+	struct process_program program;
 	char comm[PROC_COMM_SIZE]; /* bytes; "": not known */
 	struct mappings *mappings;
 	int mappings_error; /* as of maps_reader_read(); 0: they are known */
@@ -68,6 +76,9 @@ void processes_note_lost(struct processes *processes);
 
 /* The process, or NULL: it is gone and was never met, or there is no memory. Valid until the next call. */
 const struct process *processes_find(struct processes *processes, uint32_t pid);
+
+/* The process as it is known, without looking it up; NULL: it is not. Valid until the next call. */
+const struct process *processes_known(const struct processes *processes, uint32_t pid);
 
 /* The bytes of a thread's name, until the next call; NULL: it is the process's first thread, or is not known. */
 const char *processes_thread_name(struct processes *processes, uint32_t pid, uint32_t tid);

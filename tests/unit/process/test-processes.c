@@ -382,6 +382,41 @@ static void test_locked_after_losses(void **state)
 	feed_fifo(world, "30", "");
 }
 
+/* Each program that a process runs has a number of its own, also where records were lost. */
+static void test_programs(void **state)
+{
+	const struct record exec = { .type = PERF_RECORD_COMM,
+				     .misc = PERF_RECORD_MISC_COMM_EXEC,
+				     .id = { .time = 77 },
+				     .comm = { .pid = 5, .tid = 5, .name = "second" } };
+	struct world *world = *state;
+	struct process_program first, second;
+
+	assert_null(processes_known(world->processes, 5));
+	comm(world, 5, 5, "first", true);
+	first = processes_known(world->processes, 5)->program;
+	assert_int_equal(first.pid, 5);
+	comm(world, 5, 5, "renamed", false);
+	map(world, 5, 0x1000, "/bin/first");
+	assert_int_equal(processes_known(world->processes, 5)->program.life, first.life);
+	task(world, PERF_RECORD_FORK, 6, 5, 6, 50);
+	assert_int_not_equal(processes_known(world->processes, 6)->program.life, first.life);
+	assert_int_equal(processes_known(world->processes, 6)->program.since, 0);
+	processes_take(world->processes, &exec);
+	second = processes_known(world->processes, 5)->program;
+	assert_int_not_equal(second.life, first.life);
+	assert_int_equal(second.since, 77);
+	/* It is looked up again, and is the same, or another one. */
+	scratch_text(&world->scratch, "5/comm", "second\n");
+	scratch_text(&world->scratch, "5/maps", "00001000-00002000 r-xp 00000000 08:01 77 /bin/second\n");
+	processes_note_lost(world->processes);
+	assert_int_equal(processes_find(world->processes, 5)->program.life, second.life);
+	scratch_text(&world->scratch, "5/comm", "third\n");
+	processes_note_lost(world->processes);
+	assert_int_not_equal(processes_find(world->processes, 5)->program.life, second.life);
+	assert_int_equal(processes_find(world->processes, 5)->program.since, 0);
+}
+
 static void test_bounds(void **state)
 {
 	struct world *world = *state;
@@ -502,6 +537,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_locked, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_locked_after_losses, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_programs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
 		cmocka_unit_test(test_follow),
 		cmocka_unit_test(test_real),
