@@ -101,6 +101,18 @@ static void name_in_file(struct namer *namer, struct archive *archive, const str
 			     place->offset - function.start);
 }
 
+static void name_in_jit(struct archive *archive, const struct archive_nameless *place,
+			const struct archive_module *module, struct jit_functions *jit)
+{
+	const char *name = NULL;
+	enum naming naming = NAMING_GENERATED;
+
+	if (jit)
+		naming = jit_functions_name(jit, &module->key, place->offset, place->is_new, &name);
+	if (naming != NAMING_ASKED)
+		archive_name(archive, place->frame, naming, name, NULL, 0);
+}
+
 static int compare_places(const void *a, const void *b)
 {
 	const struct archive_nameless *x = a, *y = b;
@@ -110,7 +122,8 @@ static int compare_places(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static void name_batch(struct namer *namer, struct archive *archive, size_t nr, struct kernel_functions *kernel)
+static void name_batch(struct namer *namer, struct archive *archive, size_t nr, struct kernel_functions *kernel,
+		       struct jit_functions *jit)
 {
 	qsort(namer->batch, nr, sizeof(*namer->batch), compare_places);
 	for (size_t i = 0; i < nr; i++) {
@@ -119,20 +132,23 @@ static void name_batch(struct namer *namer, struct archive *archive, size_t nr, 
 
 		if (strcmp(path, ARCHIVE_KERNEL) == 0)
 			name_in_kernel(archive, &namer->batch[i], kernel);
+		else if (strcmp(path, ARCHIVE_JIT) == 0)
+			name_in_jit(archive, &namer->batch[i], module, jit);
 		else
 			name_in_file(namer, archive, &namer->batch[i], module, path);
 	}
 }
 
 /* Those that wait for a list are gone through again when there is another one. */
-static void name_all(struct namer *namer, struct archive *archive, struct kernel_functions *kernel)
+static void name_all(struct namer *namer, struct archive *archive, struct kernel_functions *kernel,
+		     struct jit_functions *jit)
 {
 	uint64_t end = clock_thread_ns() + TURN_NS;
 	size_t nr;
 
 	do {
 		nr = archive_next_nameless(archive, &namer->at, namer->batch, BATCH);
-		name_batch(namer, archive, nr, kernel);
+		name_batch(namer, archive, nr, kernel, jit);
 		if (nr < BATCH)
 			namer->at = 0;
 	} while (namer->at && clock_thread_ns() < end);
@@ -151,10 +167,11 @@ static void tidy(struct namer *namer, const struct archive *archive)
 }
 
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,
-		struct kernel_functions *kernel)
+		struct kernel_functions *kernel, struct jit_functions *jit)
 {
 	kernel_functions_turn(kernel);
 	namer->again |= function_lists_turn(namer->lists, processes) || namer->kernel_lists != kernel->lists;
+	namer->again |= jit && jit_functions_turn(jit, processes);
 	namer->kernel_lists = kernel->lists;
 	tidy(namer, archive);
 	/* Lists may have gone since the last turn. */
@@ -162,7 +179,7 @@ void namer_turn(struct namer *namer, struct archive *archive, const struct proce
 	if (!namer->at && !namer->again && !archive_has_untried(archive))
 		return;
 	namer->again &= namer->at != 0;
-	name_all(namer, archive, kernel);
+	name_all(namer, archive, kernel, jit);
 	/* The first question of a file need not wait for the next turn. */
 	namer->again |= function_lists_turn(namer->lists, processes);
 }

@@ -3,11 +3,12 @@
 
 /*
  * Has the functions of an archive named, soon after they were sampled, since a container's files may be gone later:
- * places in files by lists of their functions (profiler/naming/function-lists.h), and those of the kernel that were
- * sampled before its list was there.
+ * places in files by lists of their functions (profiler/naming/function-lists.h), and those of the kernel, and of code
+ * that was made at run time, that were sampled before they were in a list.
  */
 
 #include "profiler/archive/archive.h"
+#include "profiler/naming/jit-functions.h"
 #include "profiler/naming/kernel-functions.h"
 #include "profiler/process/processes.h"
 
@@ -21,9 +22,10 @@ DEFINE_CLEANUP(struct namer *, namer_free)
 /* Readable when a child has ended. It stays the namer's. */
 int namer_fd(const struct namer *namer);
 
-/* Names places whose functions are known, for a while, and has lists of others made. */
+/* Names places whose functions are known, for a while, and has lists of others made. jit: NULL: there are no names for
+ * code that was made at run time. */
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,
-		struct kernel_functions *kernel);
+		struct kernel_functions *kernel, struct jit_functions *jit);
 
 /* The archive will be another. */
 void namer_forget(struct namer *namer);

@@ -380,7 +380,8 @@ void profiler_reopen(struct profiler *profiler)
 
 int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 {
-	if (follow_filter(profiler, settings) < 0)
+	if (follow_filter(profiler, settings) < 0 ||
+	    stacks_use_jit(&profiler->stacks, settings->jit, profiler->procfs, profiler->epoll_fd) < 0)
 		return -ENOMEM;
 	profiler_settings_release(&profiler->settings);
 	profiler->settings = steal_struct(*settings);
@@ -402,6 +403,8 @@ int profiler_use(struct profiler *profiler, struct profiler_settings *settings)
 void profiler_add_waiting(struct profiler *profiler)
 {
 	archive_close_segment(profiler->archive);
+	if (profiler->stacks.jit)
+		jit_functions_forget_lists(profiler->stacks.jit);
 	stacks_add_waiting(&profiler->stacks, profiler->archive, &profiler->kernel);
 }
 
@@ -606,7 +609,7 @@ void profiler_turn(struct profiler *profiler)
 	memory_erase_stack();
 	stacks_turn(&profiler->stacks, profiler->archive, &profiler->kernel, profiler->processes);
 	memory_erase_stack();
-	namer_turn(profiler->namer, profiler->archive, profiler->processes, &profiler->kernel);
+	namer_turn(profiler->namer, profiler->archive, profiler->processes, &profiler->kernel, profiler->stacks.jit);
 	if (profiler->sampler && now - profiler->tidied > TIDY_NS)
 		tidy(profiler, now);
 	if (profiler->sampler && now - profiler->saved > SAVE_NS)

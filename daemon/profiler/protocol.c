@@ -256,6 +256,7 @@ static void pass_settings(struct wire *wire, void *what)
 	pass_u64(wire, &settings->memory);
 	pass_u64(wire, &settings->capture_memory);
 	pass_u64(wire, &settings->tables);
+	pass_bool(wire, &settings->jit);
 	settings->keeps = pass_nr(wire, &settings->nr_keeps, settings->keeps, sizeof(*settings->keeps), 2);
 	for (size_t i = 0; i < settings->nr_keeps; i++) {
 		need_text(wire, &settings->keeps[i].rule);

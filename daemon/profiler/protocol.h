@@ -108,6 +108,7 @@ struct profiler_settings {
 	uint64_t memory;	 /* bytes: of samples, stacks and names */
 	uint64_t capture_memory; /* bytes */
 	uint64_t tables;	 /* bytes of all tables for unwinding */
+	bool jit;		 /* names of code that programs make at run time */
 	struct capture_keep *keeps;
 	size_t nr_keeps;
 	char *procfs;

@@ -7,6 +7,7 @@
 #include "profiler/stack/frame-table-child.h"
 
 #include <errno.h>
+#include <sys/epoll.h>
 
 int stacks_init(struct stacks *stacks, const char *procfs)
 {
@@ -22,7 +23,28 @@ int stacks_init(struct stacks *stacks, const char *procfs)
 void stacks_release(struct stacks *stacks)
 {
 	waiting_release(&stacks->waiting);
+	stacks->jit = jit_functions_free(stacks->jit);
 	stacks->tables = frame_tables_free(stacks->tables);
+}
+
+int stacks_use_jit(struct stacks *stacks, bool is_on, const char *procfs, int epoll_fd)
+{
+	_cleanup_(jit_functions_freep) struct jit_functions *jit = NULL;
+	struct epoll_event events = { .events = EPOLLIN };
+	int r;
+
+	if (is_on == (stacks->jit != NULL))
+		return 0;
+	stacks->jit = jit_functions_free(stacks->jit);
+	if (!is_on)
+		return 0;
+	r = jit_functions_new(&jit, procfs);
+	if (r < 0)
+		return r;
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, jit_functions_fd(jit), &events) < 0)
+		return -errno;
+	stacks->jit = steal_ptr(jit);
+	return 0;
 }
 
 /* -EAGAIN: it has to wait. */
@@ -31,8 +53,11 @@ static int add(struct stacks *stacks, struct archive *archive, struct kernel_fun
 {
 	struct archive_place places[ARCHIVE_DEPTH_MAX];
 	struct archive_sample whole = *sample;
-	int r = places_of_stack(places, &whole.nr, &whole.end, source, stacks->tables, kernel, may_wait);
+	struct stack_source with_jit = *source;
+	int r;
 
+	with_jit.jit = stacks->jit;
+	r = places_of_stack(places, &whole.nr, &whole.end, &with_jit, stacks->tables, kernel, may_wait);
 	if (r < 0)
 		return r;
 	stacks->ended[whole.end]++;
@@ -53,6 +78,7 @@ void stacks_add(struct stacks *stacks, struct archive *archive, struct kernel_fu
 		.command = (char *)sample->command,
 		.thread = (char *)sample->thread,
 		.mappings = (struct mappings *)source->mappings,
+		.program = source->program,
 		.chain = source->chain,
 	};
 
@@ -85,6 +111,7 @@ static struct stack_source source_of(const struct waiting_sample *waiting)
 	return (struct stack_source){
 		.chain = waiting->chain,
 		.mappings = waiting->mappings,
+		.program = waiting->program,
 		.unmapped = NAMING_NO_MAPPING,
 		.registers = waiting->registers,
 		.copy = &waiting->copy,
@@ -180,4 +207,6 @@ void stacks_add_stats(const struct stacks *stacks, struct profiler_stats *stats)
 	stats->table_bytes = tables.bytes;
 	stats->waiting_bytes = stacks->waiting.bytes;
 	stats->cpu_ns += tables.cpu_ns;
+	if (stacks->jit)
+		stats->cpu_ns += jit_functions_stats(stacks->jit).cpu_ns;
 }

@@ -16,6 +16,7 @@
 
 struct stacks {
 	struct frame_tables *tables;
+	struct jit_functions *jit; /* NULL: code that was made at run time has no names */
 	struct waiting waiting;
 	uint64_t ended[_STACK_END_MAX]; /* stacks, by how they end */
 };
@@ -24,6 +25,10 @@ struct stacks {
 int stacks_init(struct stacks *stacks, const char *procfs);
 /* Samples that wait are gone. Their processes' mappings have to be there still. */
 void stacks_release(struct stacks *stacks);
+
+/* Switches names of code that is made at run time on or off. Those that were found stay. The epoll wakes up when there
+ * is one. -ENOMEM, or the error of epoll_create(2) or epoll_ctl(2). */
+int stacks_use_jit(struct stacks *stacks, bool is_on, const char *procfs, int epoll_fd);
 
 /* A sample, whose places it fills in. */
 void stacks_add(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel,

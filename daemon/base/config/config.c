@@ -65,6 +65,7 @@ static const char default_text[] =
 	"capture_memory = 8MiB\n"
 	"stack_bytes = 32KiB\n"
 	"tables = 32MiB\n"
+	"jit = no\n"
 	"include = **\n"
 	"exclude =\n"
 	"[group \"core\"]\n"

@@ -117,6 +117,8 @@ const struct config_key config_keys[] = {
 	{ .section = SECTION_PROFILES, .name = "tables", .type = VALUE_SIZE,
 	  .offset = offsetof(struct config, profiles_tables), .min = KIB * KIB, .max = 64 * KIB * KIB * KIB,
 	  .bounds = "1MiB to 64GiB" },
+	{ .section = SECTION_PROFILES, .name = "jit", .type = VALUE_BOOL,
+	  .offset = offsetof(struct config, profiles_jit) },
 	{ .section = SECTION_PROFILES, .name = "include", .type = VALUE_GLOBS,
 	  .offset = offsetof(struct config, profiles_include) },
 	{ .section = SECTION_PROFILES, .name = "exclude", .type = VALUE_GLOBS,

@@ -100,6 +100,7 @@ struct config {
 	uint64_t profiles_memory, capture_memory;
 	uint64_t profiles_stack_bytes; /* of the stack that each sample of cpu-clock copies; 0: none */
 	uint64_t profiles_tables;      /* bytes of all tables for unwinding */
+	bool profiles_jit;	       /* names of code that programs make at run time, as they tell them */
 	struct config_list profiles_include, profiles_exclude;
 
 	/* [group "…"] */

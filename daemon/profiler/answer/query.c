@@ -30,6 +30,7 @@ struct asking {
 	const struct profile_query *query;
 	struct table known;	 /* struct known_stack */
 	struct table alike;	 /* struct alike */
+	uint32_t jit;		 /* the module that stands for all of code that was made at run time; 0: none yet */
 	struct weights *weights; /* NULL: as sampled */
 	uint32_t *contexts;	 /* the tree's node of each context; 0: not yet */
 	struct selection selection;
@@ -55,13 +56,18 @@ static struct profile_node *node_at(const struct profile *profile, uint32_t numb
 	return table_at(&profile->nodes, number);
 }
 
-/* An address of the kernel is a secret, and an unknown place has none. */
-static bool hides_offset(const struct archive *archive, uint32_t module)
+static const char *path_of(const struct asking *asking, uint32_t module)
 {
-	const struct archive_module *found = table_at(&archive->modules, module);
-	const char *path = archive_text(archive, found->path);
+	const struct archive_module *found = table_at(&asking->archive->modules, module);
 
-	return strcmp(path, ARCHIVE_KERNEL) == 0 || strcmp(path, ARCHIVE_UNKNOWN) == 0;
+	return archive_text(asking->archive, found->path);
+}
+
+/* An address of the kernel is a secret, as one of a process is, and an unknown place has none. */
+static bool hides_offset(const char *path)
+{
+	return strcmp(path, ARCHIVE_KERNEL) == 0 || strcmp(path, ARCHIVE_UNKNOWN) == 0 ||
+	       strcmp(path, ARCHIVE_JIT) == 0;
 }
 
 /* A frame as a node below another: by function, if that is known. */
@@ -75,13 +81,17 @@ static int add_frame(struct asking *asking, uint32_t below, uint32_t number, uin
 		.naming = frame->naming,
 		.offset = frame->offset - frame->behind,
 	};
+	const char *path = path_of(asking, frame->module);
 
+	/* Each process has modules of its own for it. */
+	if (strcmp(path, ARCHIVE_JIT) == 0)
+		node.module = asking->jit = asking->jit ?: frame->module;
 	if (frame->name) {
 		node.kind = PROFILE_FUNCTION;
 		node.text = frame->name;
 		node.naming = NAMING_NAMED;
 		node.offset = 0;
-	} else if (hides_offset(asking->archive, frame->module)) {
+	} else if (hides_offset(path)) {
 		node.offset = 0;
 	}
 	return add_node(asking->profile, &node, ret);

@@ -552,8 +552,13 @@ size_t archive_next_nameless(struct archive *archive, uint32_t *at, struct archi
 
 		if (!is_nameless(frame))
 			continue;
+		ret[nr++] = (struct archive_nameless){
+			.frame = *at,
+			.module = frame->module,
+			.offset = frame->offset,
+			.is_new = frame->naming == NAMING_UNTRIED,
+		};
 		frame->naming = NAMING_ASKED;
-		ret[nr++] = (struct archive_nameless){ *at, frame->module, frame->offset };
 	}
 	return nr;
 }

@@ -27,6 +27,8 @@
 #define ARCHIVE_KERNEL "[kernel]"
 #define ARCHIVE_UNKNOWN "[unknown]"
 #define ARCHIVE_ANONYMOUS "[anon]"
+/* Code that programs make at run time, with names of their own: a place is an address of a process, or a function. */
+#define ARCHIVE_JIT "[jit]"
 
 /* The cgroup and the command of a sample that says no more of itself: nobody is to see it. No cgroup has that label,
  * since labels begin with '/'. */
@@ -173,6 +175,7 @@ bool archive_drop_oldest(struct archive *archive);
 struct archive_nameless {
 	uint32_t frame, module;
 	uint64_t offset;
+	bool is_new; /* for the first time */
 };
 
 /* Were frames added since all were gone through? */

@@ -4,6 +4,8 @@
 
 #include "base/util/helper.h"
 #include "profiler/naming/function-names.h"
+#include "profiler/naming/jit-files.h"
+#include "profiler/naming/jit-list.h"
 #include "profiler/naming/kernel-list.h"
 
 #include <stdio.h>
@@ -138,6 +140,25 @@ static void list_kernel(const struct list_request *request)
 	}
 }
 
+/* --- code that a process makes */
+
+static void list_jit(const struct list_request *request)
+{
+	_cleanup_(function_list_writer_release) struct function_list_writer writer = { .max = request->max };
+	_cleanup_(jit_entries_release) struct jit_entries entries = {};
+	struct elf_bytes map = map_file(LIST_FD_FILES + JIT_MAP), dump = map_file(LIST_FD_FILES + JIT_DUMP);
+	bool is_known = map.size > 0;
+
+	helper_seal_with_memory();
+	jit_read_map(&entries, map);
+	is_known |= jit_read_dump(&entries, dump, request->jit_pid);
+	if (is_known && jit_list(&entries, &writer) &&
+	    function_list_write(&writer, LIST_FD_LIST, NAMING_NO_SYMBOL, false, NULL) == 0)
+		return;
+	function_list_writer_release(&writer);
+	(void)function_list_write(&writer, LIST_FD_LIST, is_known ? NAMING_FAILED : NAMING_MALFORMED, false, NULL);
+}
+
 /* --- all of it */
 
 static void do_all(void)
@@ -150,6 +171,8 @@ static void do_all(void)
 		return;
 	if (request.is_kernel)
 		list_kernel(&request);
+	else if (request.jit_pid)
+		list_jit(&request);
 	else
 		list_file(&request);
 }

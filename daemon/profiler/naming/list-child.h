@@ -31,6 +31,7 @@ enum list_fd {
 struct list_request {
 	struct module_key key;
 	uint32_t is_kernel;
+	uint32_t jit_pid; /* of a process that makes code: the files are those of jit-files.h; 0: not so */
 	uint32_t is_part; /* only functions at the places are listed; else these are listed if all take too much */
 	uint64_t max;	  /* bytes of the list */
 	uint64_t nr;

@@ -23,6 +23,8 @@ struct list_maker {
 	char files[LIST_FILES][PATH_MAX]; /* "": none */
 	char by_build_id[PATH_MAX], by_link[DEBUG_LINK_PATHS][PATH_MAX];
 	bool is_vdso, is_linked;
+	struct jit_question jit; /* pid 0: none */
+	struct jit_seen *seen;	 /* shared with the child, until it is executed; NULL: there was no such question */
 
 	int answer; /* file in memory; -1: none */
 	struct function_list *list;
@@ -47,6 +49,13 @@ int list_maker_new(struct list_maker **ret, const struct list_roots *roots)
 	return 0;
 }
 
+static void forget_seen(struct list_maker *maker)
+{
+	if (maker->seen)
+		(void)munmap(maker->seen, sizeof(*maker->seen));
+	maker->seen = NULL;
+}
+
 struct list_maker *list_maker_free(struct list_maker *maker)
 {
 	if (!maker)
@@ -54,6 +63,7 @@ struct list_maker *list_maker_free(struct list_maker *maker)
 	helper_release(&maker->helper);
 	safe_close(maker->answer);
 	function_list_free(maker->list);
+	forget_seen(maker);
 	free(maker->proc);
 	free(maker->debug);
 	free(maker);
@@ -118,6 +128,20 @@ static int open_first(const char (*paths)[PATH_MAX], size_t nr)
 	return fd;
 }
 
+static void list_jit(const struct list_maker *maker, int *files)
+{
+	struct list_request request = maker->request;
+	enum naming naming = jit_files_open(maker->proc, &maker->jit, files + LIST_FD_FILES, maker->seen);
+
+	if (naming != NAMING_NAMED) {
+		list_child_answer(maker->answer, naming);
+		return;
+	}
+	request.jit_pid = maker->seen->pid;
+	if (write_over(maker->answer, (const char *)&request, sizeof(request)) == 0)
+		helper_execute("--list-functions", files, LIST_NR_FDS);
+}
+
 static void become_child(void *userdata)
 {
 	const struct list_maker *maker = userdata;
@@ -127,6 +151,10 @@ static void become_child(void *userdata)
 	for (size_t i = 0; i < LIST_NR_FDS; i++)
 		files[i] = -1;
 	files[LIST_FD_LIST] = maker->answer;
+	if (maker->jit.pid) {
+		list_jit(maker, files);
+		return;
+	}
 	files[LIST_FD_BY_LINK] = open_first(maker->by_link, DEBUG_LINK_PATHS);
 	/* What is known already stays. */
 	if (maker->is_linked && files[LIST_FD_BY_LINK] < 0)
@@ -171,6 +199,7 @@ static void begin(struct list_maker *maker, size_t max)
 	memset(maker->by_link, 0, sizeof(maker->by_link));
 	maker->by_build_id[0] = '\0';
 	maker->is_vdso = maker->is_linked = false;
+	maker->jit.pid = 0;
 	maker->request.max = max;
 }
 
@@ -229,6 +258,28 @@ int list_maker_start_kernel(struct list_maker *maker, const char *const *paths, 
 	for (size_t i = 0; i < nr && i < LIST_FILES; i++)
 		set_path(maker->files[i], "%s", paths[i]);
 	return start_child(maker);
+}
+
+int list_maker_start_jit(struct list_maker *maker, const struct jit_question *question, size_t max)
+{
+	void *seen;
+
+	if (helper_is_busy(&maker->helper))
+		return -EBUSY;
+	/* A child that was given up may still write into the one before. */
+	seen = mmap(NULL, sizeof(*maker->seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (seen == MAP_FAILED)
+		return -ENOMEM;
+	forget_seen(maker);
+	begin(maker, max);
+	maker->seen = seen;
+	maker->jit = *question;
+	return start_child(maker);
+}
+
+const struct jit_seen *list_maker_seen(const struct list_maker *maker)
+{
+	return maker->seen;
 }
 
 /* Begins anew, with the file of debug symbols that the list names. The list stays until then. */

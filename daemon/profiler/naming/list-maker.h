@@ -13,6 +13,7 @@
  * that takes too long is killed.
  */
 
+#include "profiler/naming/jit-files.h"
 #include "profiler/naming/list-child.h"
 #include "profiler/process/processes.h"
 
@@ -46,6 +47,12 @@ struct list_question {
  * not taken is dropped. -EBUSY; negative errno of memfd_create(2), write(2) or fork(2). */
 int list_maker_start(struct list_maker *maker, const struct list_question *question);
 int list_maker_start_kernel(struct list_maker *maker, const char *const *paths, size_t nr, size_t max);
+
+/* Begins with the code that a process makes. A child that sees no change writes no list. Errors as above. */
+int list_maker_start_jit(struct list_maker *maker, const struct jit_question *question, size_t max);
+
+/* What that child has seen; zeroed: it has not come so far. */
+const struct jit_seen *list_maker_seen(const struct list_maker *maker);
 
 /* Readable when list_maker_finish() has something to do. It stays the maker's. */
 int list_maker_fd(const struct list_maker *maker);

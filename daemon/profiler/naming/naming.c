@@ -20,6 +20,7 @@ static const char *const texts[_NAMING_MAX] = {
 	[NAMING_KERNEL] = "the kernel hides its symbols",
 	[NAMING_NO_KALLSYMS] = "the list of the kernel's symbols can't be read",
 	[NAMING_FAILED] = "the symbols could not be read",
+	[NAMING_NO_MAP] = "the process has no file of names for code that it makes, or none that can be read",
 };
 
 const char *naming_text(enum naming naming)

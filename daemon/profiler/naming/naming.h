@@ -23,6 +23,7 @@ enum naming {
 	NAMING_KERNEL,	    /* the kernel hides the addresses of its symbols */
 	NAMING_NO_KALLSYMS, /* there is no list of its symbols that can be read */
 	NAMING_FAILED,	    /* the child that reads them failed, or took too long */
+	NAMING_NO_MAP,	    /* code that was made at run time, by a process whose file of names can't be read */
 	_NAMING_MAX,
 };
 

@@ -23,6 +23,45 @@ static struct archive_place place_unknown(enum naming naming)
 	return (struct archive_place){ .path = ARCHIVE_UNKNOWN, .naming = naming, .offset = naming };
 }
 
+/* Memory that a program may write code to, and run it. */
+static bool is_writable_code(const char *path)
+{
+	static const char *const beginnings[] = { "//", "[anon", "[heap]", "[stack" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(beginnings); i++)
+		if (strncmp(path, beginnings[i], strlen(beginnings[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Programs that write code through one mapping and run it in another have a file in memory for both. It may as well be
+ * a program. */
+static bool is_memory_file(const char *path)
+{
+	return strncmp(path, "/memfd:", strlen("/memfd:")) == 0;
+}
+
+/* False: it is a place as any other. */
+static bool place_of_jit(uint64_t address, const struct mapping *mapping, const struct stack_source *source,
+			 struct archive_place *ret)
+{
+	const char *path = mapping->module->path;
+	struct jit_place place;
+
+	if (!source->jit || (!is_writable_code(path) && !is_memory_file(path)) ||
+	    !jit_functions_place(source->jit, &source->program, address, &place) ||
+	    (is_memory_file(path) && !place.name))
+		return false;
+	*ret = (struct archive_place){
+		.path = ARCHIVE_JIT,
+		.key = place.key,
+		.offset = place.offset,
+		.naming = place.name ? NAMING_NAMED : NAMING_UNTRIED,
+		.name = place.name,
+	};
+	return true;
+}
+
 static struct archive_place place_of_user(uint64_t address, const struct stack_source *source)
 {
 	const struct mapping *mapping = source->mappings ? mappings_find(source->mappings, address) : NULL;
@@ -30,6 +69,8 @@ static struct archive_place place_of_user(uint64_t address, const struct stack_s
 
 	if (!mapping)
 		return place_unknown(source->unmapped);
+	if (place_of_jit(address, mapping, source, &place))
+		return place;
 	place.path = mapping->module->path;
 	place.key = &mapping->module->key;
 	place.offset = address - mapping->start + mapping->offset;
@@ -265,8 +306,10 @@ struct stack_source stack_source_of(const struct record_sample *sample, const st
 {
 	struct stack_source source = { .chain = sample->callchain, .unmapped = NAMING_NO_MAPPING };
 
-	if (process)
+	if (process) {
 		source.mappings = process->mappings;
+		source.program = process->program;
+	}
 	if (process && process_is_locked(process))
 		source.unmapped = NAMING_LOCKED;
 	else if (process && process->mappings_error < 0)

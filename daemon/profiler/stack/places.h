@@ -12,6 +12,7 @@
  */
 
 #include "profiler/archive/archive.h"
+#include "profiler/naming/jit-functions.h"
 #include "profiler/naming/kernel-functions.h"
 #include "profiler/process/processes.h"
 #include "profiler/stack/tables.h"
@@ -24,6 +25,8 @@
 struct stack_source {
 	struct record_array chain;		  /* the kernel's: addresses, and PERF_CONTEXT_… */
 	const struct mappings *mappings;	  /* NULL: not known */
+	struct process_program program;		  /* if they are known */
+	struct jit_functions *jit;		  /* NULL: code that was made at run time has no places */
 	enum naming unmapped;			  /* what a place in no mapping is */
 	const struct unwind_registers *registers; /* NULL: there is no copy, or not all mappings are known */
 	const struct unwind_copy *copy;

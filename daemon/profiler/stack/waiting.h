@@ -12,7 +12,7 @@
  */
 
 #include "profiler/archive/archive.h"
-#include "profiler/process/mappings.h"
+#include "profiler/process/processes.h"
 #include "profiler/sample/record.h"
 #include "profiler/stack/unwind.h"
 
@@ -32,8 +32,9 @@ struct waiting_place {
 struct waiting_sample {
 	uint64_t time, weight;
 	char *event, *cgroup, *command;
-	char *thread;				  /* or NULL */
-	struct mappings *mappings;		  /* a reference */
+	char *thread;		   /* or NULL */
+	struct mappings *mappings; /* a reference */
+	struct process_program program;
 	size_t nr_mappings;			  /* when it began to wait */
 	const struct unwind_registers *registers; /* in the place */
 	struct unwind_copy copy;		  /* … its bytes too */

@@ -222,6 +222,7 @@ int profile_settings_make(struct profiler_settings *ret, const struct config *co
 		.memory = config->profiles_memory,
 		.capture_memory = config->capture_memory,
 		.tables = config->profiles_tables,
+		.jit = config->profiles_jit,
 	};
 	int r = make_events(&settings, config, env, closer, why);
 

@@ -78,6 +78,7 @@ static void test_defaults(_unused_ void **state)
 	assert_int_equal(config->profiles_memory, 8 * 1024 * 1024);
 	assert_int_equal(config->capture_memory, 8 * 1024 * 1024);
 	assert_int_equal(config->profiles_stack_bytes, 32 * 1024);
+	assert_false(config->profiles_jit);
 	assert_int_equal(config->profiles_tables, 32 * 1024 * 1024);
 	expect_list(&config->profiles_include, "**");
 	expect_list(&config->profiles_exclude, "");
@@ -129,7 +130,7 @@ static void test_example(_unused_ void **state)
 		}
 	}
 	/* All keys but `alone` and `split`, one of them in three lines, and the headers of the groups. */
-	assert_int_equal(settings, 44 + 2 + 3 * 2);
+	assert_int_equal(settings, 45 + 2 + 3 * 2);
 	in_force = parsed(text);
 	expect_same(in_force, defaults);
 	assert_string_equal(in_force->listen.places[0].file, "f");

@@ -111,6 +111,7 @@ static void same_settings(const union content *content, const union content *bef
 	}
 	expect_text(is->procfs, was->procfs);
 	assert_int_equal(is->part, was->part);
+	assert_int_equal(is->jit, was->jit);
 	assert_int_equal(is->sampled, was->sampled);
 }
 

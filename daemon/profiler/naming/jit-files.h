@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The files in which a process tells the names of code that it has made at run time: /tmp/perf-PID.map in its own tree
+ * of files, by its pid in its own namespace of pids, and the jitdump jit-PID.dump that it has mapped.
+ *
+ * Anybody can make a file of such a name. It counts if it is a regular file that belongs to the process's user and was
+ * written to since the program began. No symbolic link is followed, so that the way there does not leave the process's
+ * tree.
+ *
+ * This runs in a child, and allocates nothing.
+ */
+
+#include "profiler/naming/naming.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes of a file. A larger one is not read. */
+#define JIT_FILE_MAX ((uint64_t)256 << 20)
+
+enum jit_file {
+	JIT_MAP,
+	JIT_DUMP,
+	JIT_NR_FILES,
+};
+
+/* What tells whether a file has changed. Zeros: there is none. */
+struct jit_file_state {
+	uint64_t device, inode, size;
+	int64_t seconds, nanoseconds;
+};
+
+/* What was seen of a process and its files. */
+struct jit_seen {
+	uint64_t started; /* when the process was, in ticks; 0: it is gone */
+	struct jit_file_state files[JIT_NR_FILES];
+	uint32_t pid; /* as the process itself sees it */
+	bool is_same; /* as before */
+};
+
+struct jit_question {
+	uint32_t pid;
+	uint64_t since;	      /* CLOCK_MONOTONIC ns: the program was executed then; 0: when the process was started */
+	char dump[PATH_MAX];  /* a jitdump that it has mapped, as an absolute path; "": none */
+	struct jit_seen seen; /* before; zeroed: nothing */
+};
+
+/* Opens the files, and says what was seen of them. ret[i]: -1: there is none. NAMING_NAMED: there is one, and something
+ * has changed; NAMING_NO_SYMBOL: nothing has (is_same), and no file is open; NAMING_NO_MAP: there is none. */
+enum naming jit_files_open(const char *proc, const struct jit_question *question, int ret[static JIT_NR_FILES],
+			   struct jit_seen *ret_seen);

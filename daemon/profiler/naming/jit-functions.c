@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "profiler/naming/jit-functions.h"
+
+#include "base/util/clock.h"
+#include "base/util/hash.h"
+#include "profiler/naming/cpu-budget.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/random.h>
+
+/* From one look at the files of a process to the next: where places wait, and else while it is sampled. */
+#define LOOK_NS ((uint64_t)NS_PER_S)
+#define FRESH_NS (2 * (uint64_t)NS_PER_S)
+
+/* After a look in vain: twice as long each time, up to 16 s. */
+#define VAIN_DOUBLINGS 4
+/* After so many of them it is taken to have no files: places are not waiting for them any more. */
+#define VAIN_WAITED 2
+
+/* CPU time of the children: as that of other lists (function-lists.c). */
+#define BURST_NS (10 * (int64_t)NS_PER_S)
+#define SHARE 100
+
+struct found {
+	uint64_t start, end;
+	uint64_t offset; /* of its place */
+	char *name;
+};
+
+/* Addresses of places without a name. A look can tell why only of those that were asked for before it began. */
+#define AWAITED_MAX 256
+struct awaited {
+	uint64_t items[AWAITED_MAX];
+	size_t nr;
+};
+
+struct program {
+	struct process_program is;
+	struct module_key key; /* of its places without a name: inode: its number; major: lists so far */
+	struct function_list *list;
+	enum naming naming; /* of places that are not in the list; NAMING_ASKED: it was not looked at yet */
+	struct jit_seen seen;
+	struct found *found; /* by start; none overlaps another */
+	size_t nr_found, cap_found;
+	uint64_t looked;		/* CLOCK_MONOTONIC ns: when the last look began; 0: never */
+	unsigned vain;			/* looks, one after the other */
+	bool is_sampled;		/* since then */
+	bool is_awaited;		/* by places, since then */
+	struct awaited *before, *since; /* places that were asked for before the last look began, and since */
+	UT_hash_handle by_program, by_number;
+	TAILQ_ENTRY(program) in_all;
+};
+TAILQ_HEAD(program_list, program);
+
+struct jit_functions {
+	struct list_maker *maker;
+	struct function_block *block;
+	struct program *by_program, *by_number;
+	struct program_list all;   /* the one sampled last is the last */
+	struct program *looked_at; /* by the child, or NULL */
+	struct cpu_budget budget;
+	uint64_t taken_ns;	     /* CPU time that was taken from the budget */
+	uint64_t numbers;	     /* the last one of a program */
+	uint64_t secret;	     /* of names' hashes */
+	size_t nr_found;	     /* of all */
+	struct module_key named_key; /* of all places with a name */
+	struct jit_functions_stats stats;
+};
+
+int jit_functions_new(struct jit_functions **ret, const char *procfs)
+{
+	const struct list_roots roots = { .proc = procfs, .debug = "" };
+	_cleanup_(jit_functions_freep) struct jit_functions *functions = calloc(1, sizeof(*functions));
+	int r;
+
+	if (!functions)
+		return -ENOMEM;
+	TAILQ_INIT(&functions->all);
+	functions->budget = (struct cpu_budget){ .burst_ns = BURST_NS, .share = SHARE };
+	/* Those of an earlier profiler, which places may still have, are below. */
+	functions->numbers = clock_monotonic_ns();
+	if (getrandom(&functions->secret, sizeof(functions->secret), GRND_NONBLOCK) != sizeof(functions->secret))
+		functions->secret = clock_realtime_ns() ^ (uintptr_t)functions;
+	functions->block = calloc(1, sizeof(*functions->block));
+	if (!functions->block)
+		return -ENOMEM;
+	r = list_maker_new(&functions->maker, &roots);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(functions);
+	return 0;
+}
+
+static void forget_found(struct jit_functions *functions, struct program *program)
+{
+	functions->nr_found -= program->nr_found;
+	while (program->nr_found)
+		free(program->found[--program->nr_found].name);
+	free(program->found);
+	program->found = NULL;
+	program->cap_found = 0;
+}
+
+static void drop_list(struct jit_functions *functions, struct program *program)
+{
+	functions->block->list = NULL;
+	if (program->list)
+		functions->stats.bytes -= function_list_bytes(program->list);
+	program->list = function_list_free(program->list);
+	forget_found(functions, program);
+}
+
+static void forget_program(struct jit_functions *functions, struct program *program)
+{
+	drop_list(functions, program);
+	HASH_DELETE(by_program, functions->by_program, program);
+	HASH_DELETE(by_number, functions->by_number, program);
+	TAILQ_REMOVE(&functions->all, program, in_all);
+	if (functions->looked_at == program)
+		functions->looked_at = NULL;
+	free(program->before);
+	free(program->since);
+	free(program);
+}
+
+struct jit_functions *jit_functions_free(struct jit_functions *functions)
+{
+	if (!functions)
+		return NULL;
+	while (!TAILQ_EMPTY(&functions->all))
+		forget_program(functions, TAILQ_FIRST(&functions->all));
+	list_maker_free(functions->maker);
+	free(functions->block);
+	free(functions);
+	return NULL;
+}
+
+int jit_functions_fd(const struct jit_functions *functions)
+{
+	return list_maker_fd(functions->maker);
+}
+
+struct jit_functions_stats jit_functions_stats(const struct jit_functions *functions)
+{
+	struct jit_functions_stats stats = functions->stats;
+
+	stats.processes = HASH_CNT(by_program, functions->by_program);
+	stats.cpu_ns = list_maker_cpu_ns(functions->maker);
+	return stats;
+}
+
+/* --- programs */
+
+/* NULL: no memory. */
+static struct program *add_program(struct jit_functions *functions, const struct process_program *is)
+{
+	struct program *program = calloc(1, sizeof(*program));
+
+	if (!program)
+		return NULL;
+	program->is = *is;
+	program->key.inode = ++functions->numbers;
+	program->naming = NAMING_ASKED;
+	program->before = calloc(1, sizeof(*program->before));
+	program->since = calloc(1, sizeof(*program->since));
+	if (program->before && program->since)
+		HASH_ADD(by_program, functions->by_program, is.life, sizeof(is->life), program);
+	if (program->by_program.tbl)
+		HASH_ADD(by_number, functions->by_number, key.inode, sizeof(program->key.inode), program);
+	if (!program->by_number.tbl) {
+		if (program->by_program.tbl)
+			HASH_DELETE(by_program, functions->by_program, program);
+		free(program->before);
+		free(program->since);
+		free(program);
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&functions->all, program, in_all);
+	return program;
+}
+
+static struct program *find_program(struct jit_functions *functions, const struct process_program *is)
+{
+	struct program *program;
+
+	HASH_FIND(by_program, functions->by_program, &is->life, sizeof(is->life), program);
+	if (program) {
+		TAILQ_REMOVE(&functions->all, program, in_all);
+		TAILQ_INSERT_TAIL(&functions->all, program, in_all);
+		return program;
+	}
+	return add_program(functions, is);
+}
+
+/* Places that were handed out are valid until the turn. */
+static void keep_bounds(struct jit_functions *functions)
+{
+	struct program *program, *next;
+
+	while (HASH_CNT(by_program, functions->by_program) > JIT_PROCESSES_MAX)
+		forget_program(functions, TAILQ_FIRST(&functions->all));
+	for (program = TAILQ_FIRST(&functions->all); program && functions->stats.bytes > JIT_LISTS_LIMIT;
+	     program = next) {
+		next = TAILQ_NEXT(program, in_all);
+		if (program->list)
+			forget_program(functions, program);
+	}
+	if (functions->nr_found < JIT_FOUND_MAX)
+		return;
+	TAILQ_FOREACH(program, &functions->all, in_all)
+		forget_found(functions, program);
+}
+
+/* --- places */
+
+/* The first function that ends behind the address. */
+static size_t find_at(const struct program *program, uint64_t address)
+{
+	size_t low = 0, high = program->nr_found;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (program->found[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* FNV-1a, from a secret start: a program may choose its names, and is not to choose those of others. */
+static uint64_t hash_name(uint64_t secret, const char *name)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ secret;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+	return hash ^ (hash >> 31) ^ secret;
+}
+
+/* False: no memory. */
+static bool add_found(struct jit_functions *functions, struct program *program, const struct function *function)
+{
+	size_t at = find_at(program, function->start), cap = program->cap_found ? program->cap_found * 2 : 64;
+	struct found *items = program->found;
+	char *name = strdup(function->name);
+
+	if (name && program->nr_found == program->cap_found) {
+		items = reallocarray(items, cap, sizeof(*items));
+		if (items) {
+			program->found = items;
+			program->cap_found = cap;
+		}
+	}
+	if (!name || !items) {
+		free(name);
+		return false;
+	}
+	memmove(&items[at + 1], &items[at], (program->nr_found - at) * sizeof(*items));
+	items[at] = (struct found){ function->start, function->end, hash_name(functions->secret, name), name };
+	program->nr_found++;
+	functions->nr_found++;
+	return true;
+}
+
+static const struct found *find_known(const struct program *program, uint64_t address)
+{
+	size_t at = find_at(program, address);
+
+	return at < program->nr_found && program->found[at].start <= address ? &program->found[at] : NULL;
+}
+
+static const struct found *find_function(struct jit_functions *functions, struct program *program, uint64_t address)
+{
+	const struct found *known = find_known(program, address);
+	struct function function;
+
+	if (known || !program->list || functions->nr_found >= JIT_FOUND_MAX ||
+	    !function_list_find(program->list, address, functions->block, &function) || !function.name ||
+	    !add_found(functions, program, &function))
+		return known;
+	return find_known(program, address);
+}
+
+bool jit_functions_place(struct jit_functions *functions, const struct process_program *is, uint64_t address,
+			 struct jit_place *ret)
+{
+	struct program *program = find_program(functions, is);
+	const struct found *found = program ? find_function(functions, program, address) : NULL;
+
+	if (!program)
+		return false;
+	program->is_sampled = true;
+	if (found)
+		*ret = (struct jit_place){ &functions->named_key, found->offset, found->name };
+	else
+		*ret = (struct jit_place){ &program->key, address, NULL };
+	return true;
+}
+
+static bool has_awaited(const struct awaited *awaited, uint64_t address)
+{
+	for (size_t i = 0; i < awaited->nr; i++)
+		if (awaited->items[i] == address)
+			return true;
+	return false;
+}
+
+/* Has it to wait for a look? Its name may be written by now. */
+static bool waits(struct program *program, uint64_t address, bool is_new)
+{
+	bool is_since = has_awaited(program->since, address);
+
+	if (is_new && !is_since && program->vain <= VAIN_WAITED && program->since->nr < AWAITED_MAX) {
+		program->since->items[program->since->nr++] = address;
+		is_since = true;
+	}
+	program->is_awaited |= is_since || program->naming == NAMING_ASKED;
+	return is_since || program->naming == NAMING_ASKED || has_awaited(program->before, address);
+}
+
+enum naming jit_functions_name(struct jit_functions *functions, const struct module_key *key, uint64_t address,
+			       bool is_new, const char **ret_name)
+{
+	struct program *program;
+	struct function function;
+
+	HASH_FIND(by_number, functions->by_number, &key->inode, sizeof(key->inode), program);
+	if (!program)
+		return NAMING_GENERATED;
+	if (program->list && function_list_find(program->list, address, functions->block, &function) && function.name) {
+		*ret_name = function.name;
+		return NAMING_NAMED;
+	}
+	return waits(program, address, is_new) ? NAMING_ASKED : program->naming;
+}
+
+void jit_functions_forget_lists(struct jit_functions *functions)
+{
+	struct program *program;
+
+	TAILQ_FOREACH(program, &functions->all, in_all)
+		program->list = NULL;
+}
+
+/* --- looking */
+
+static void use_list(struct jit_functions *functions, struct program *program, struct function_list *list)
+{
+	drop_list(functions, program);
+	program->list = list;
+	program->key.major++;
+	program->seen = *list_maker_seen(functions->maker);
+	functions->stats.bytes += function_list_bytes(list);
+	functions->stats.lists++;
+}
+
+/* What is known of a program that has ended stays, and so it does where a file that is being written could not be
+ * read. */
+static void take_look(struct jit_functions *functions, struct program *program)
+{
+	_cleanup_(function_list_freep) struct function_list *list = list_maker_take(functions->maker);
+	const struct jit_seen *seen = list_maker_seen(functions->maker);
+	enum naming naming = list ? function_list_naming(list) : NAMING_FAILED;
+
+	functions->stats.looks++;
+	program->before->nr = 0;
+	if (seen->is_same) {
+		program->vain = 0;
+		return;
+	}
+	program->vain++;
+	if (program->seen.started && (!seen->started || naming == NAMING_FAILED))
+		return;
+	/* The pid may be another's by now. */
+	if (program->seen.started && program->seen.started != seen->started)
+		return;
+	program->naming = naming;
+	if (naming == NAMING_NO_SYMBOL) {
+		program->vain = 0;
+		use_list(functions, program, steal_ptr(list));
+		return;
+	}
+	if (program->list)
+		program->key.major++;
+	program->seen = (struct jit_seen){};
+	drop_list(functions, program);
+}
+
+static bool take_made(struct jit_functions *functions)
+{
+	uint64_t cpu_ns;
+
+	if (!list_maker_finish(functions->maker))
+		return false;
+	cpu_ns = list_maker_cpu_ns(functions->maker);
+	cpu_budget_take(&functions->budget, cpu_ns - functions->taken_ns);
+	functions->taken_ns = cpu_ns;
+	if (functions->looked_at)
+		take_look(functions, functions->looked_at);
+	functions->looked_at = NULL;
+	return true;
+}
+
+static uint64_t due_at(const struct program *program)
+{
+	unsigned doublings = program->vain < VAIN_DOUBLINGS ? program->vain : VAIN_DOUBLINGS;
+
+	if (!program->is_sampled && !program->is_awaited)
+		return UINT64_MAX;
+	if (!program->looked)
+		return 0;
+	if (program->vain)
+		return program->looked + (LOOK_NS << doublings);
+	return program->looked + (program->is_awaited ? LOOK_NS : FRESH_NS);
+}
+
+static struct program *find_due(const struct jit_functions *functions, uint64_t now)
+{
+	struct program *program, *first = NULL;
+
+	TAILQ_FOREACH(program, &functions->all, in_all)
+		if (due_at(program) <= now && (!first || due_at(program) < due_at(first)))
+			first = program;
+	return first;
+}
+
+/* The path ends as one of a jitdump does. */
+static bool is_dump(const char *path)
+{
+	const char *base = strrchr(path, '/');
+	size_t length = base ? strlen(base) : 0;
+
+	return path[0] == '/' && length > strlen("/jit-.dump") && strncmp(base, "/jit-", strlen("/jit-")) == 0 &&
+	       strcmp(base + length - strlen(".dump"), ".dump") == 0;
+}
+
+/* The last one counts: in its place may have been that of an earlier life. */
+static void find_dump(struct jit_question *question, const struct processes *processes)
+{
+	const struct process *process = processes_known(processes, question->pid);
+	size_t nr = process ? mappings_nr(process->mappings) : 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		const char *path = mappings_get(process->mappings, i)->module->path;
+
+		if (is_dump(path) && strlen(path) < sizeof(question->dump))
+			(void)snprintf(question->dump, sizeof(question->dump), "%s", path);
+	}
+}
+
+static bool look_at(struct jit_functions *functions, struct program *program, const struct processes *processes,
+		    uint64_t now)
+{
+	struct jit_question question = {
+		.pid = program->is.pid,
+		.since = program->is.since,
+		.seen = program->seen,
+	};
+
+	find_dump(&question, processes);
+	if (list_maker_start_jit(functions->maker, &question, JIT_LISTS_LIMIT / 2) < 0)
+		return false;
+	program->looked = now;
+	program->is_sampled = program->is_awaited = false;
+	*program->before = *program->since;
+	program->since->nr = 0;
+	return true;
+}
+
+bool jit_functions_turn(struct jit_functions *functions, const struct processes *processes)
+{
+	bool changed = take_made(functions);
+	uint64_t now = clock_monotonic_ns();
+	struct program *next;
+
+	keep_bounds(functions);
+	if (list_maker_is_busy(functions->maker) || !cpu_budget_has_some(&functions->budget, now))
+		return changed;
+	next = find_due(functions, now);
+	if (next && look_at(functions, next, processes, now))
+		functions->looked_at = next;
+	return changed;
+}
