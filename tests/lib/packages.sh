@@ -37,7 +37,8 @@ provide_prometheus() { fetch prometheus; }
 provide_speedscope() { fetch_npm "${speedscope[@]}"; }
 provide_axe() { fetch_npm "${axe_core[@]}"; }
 provide_pprof() { fetch golang-1.19-go '*/pkg/tool/*/pprof'; }
-provide_languages() { need g++ golang-go lld mold rustc; }
+provide_languages() { need g++ golang-go lld mold nodejs rustc; }
+provide_java() { need openjdk-17-jdk-headless; }
 provide_protoc() { fetch golang-github-google-pprof-dev '*/pprof/proto/profile.proto' && need protobuf-compiler; }
 provide_nspawn() { need systemd-container; }
 provide_containers() { need "${packages_container[@]}"; }
@@ -83,7 +84,7 @@ provide_all()
 	local thing
 
 	need "${packages_test[@]}"
-	for thing in prometheus speedscope axe pprof languages protoc nspawn containers docker_profile schemas \
+	for thing in prometheus speedscope axe pprof languages java protoc nspawn containers docker_profile schemas \
 		packaging runtimes debian guest; do
 		"$top/dev" provide "$thing" || echo "dev: $thing can't be had: the tests that need it are skipped" >&2
 	done
