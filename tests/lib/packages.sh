@@ -24,6 +24,10 @@ speedscope=(speedscope 1.25.0 2831f1e0d26df914b477e522d78b8485511495a6af81a0b881
 # The libraries are podman's, which is only unpacked.
 packages_container=(binutils libcap2-bin libdevmapper1.02.1 libgpgme11 runc umoci)
 packages_runtimes=(conmon containerd docker.io libsubid4 podman)
+# Programs that are sampled, unpacked, and the libraries of these; cmake is sampled too.
+packages_sampled=(apache2-utils nginx postgresql-15 redis-tools ripgrep)
+packages_sampled_need=(cmake libapr1 libaprutil1 libatomic1 libicu72 libjemalloc2 libldap-2.5-0 liblz4-1 liblzf1
+	libpcre2-8-0 libpq5 libssl3 libxml2)
 packages_package=(debhelper dpkg-dev)
 packages_package_test=("${packages_package[@]}" lintian mmdebstrap rpm rpmlint)
 # Of the system in which packages are installed: the ones that are there, and the libraries of perfmond.
@@ -52,6 +56,16 @@ provide_runtimes()
 	local package
 
 	for package in "${packages_runtimes[@]}"; do
+		fetch "$package" || return
+	done
+}
+
+provide_sampled()
+{
+	local package
+
+	need "${packages_sampled_need[@]}" || return
+	for package in "${packages_sampled[@]}"; do
 		fetch "$package" || return
 	done
 }
@@ -85,7 +99,7 @@ provide_all()
 
 	need "${packages_test[@]}"
 	for thing in prometheus speedscope axe pprof languages java protoc nspawn containers docker_profile schemas \
-		packaging runtimes debian guest; do
+		packaging runtimes sampled debian guest; do
 		"$top/dev" provide "$thing" || echo "dev: $thing can't be had: the tests that need it are skipped" >&2
 	done
 }
