@@ -40,6 +40,7 @@ struct walk {
 	const struct unwind_copy *copy;
 	struct unwind_registers now;
 	bool is_return;
+	bool is_beginning; /* of a function that nothing has called, but to which another one returned */
 	bool is_elsewhere; /* a signal has interrupted code on another stack */
 };
 
@@ -134,14 +135,15 @@ static enum step restore_register(const struct walk *walk, const struct frame_ru
 	return step;
 }
 
-/* Where the caller goes on. A caller at 0 is none. */
+/* Where the caller goes on. A caller at 0 is none; and nothing has called a function that would return to its own
+ * beginning, as that of arm64 behind makecontext(3) does by its rule. */
 static enum step go_to(struct walk *walk, const struct unwind_registers *caller, uint64_t address, bool is_return)
 {
 	const struct machine *machine = walk->machine;
 
 	if (machine->is_signed && !(address >> 55 & 1))
 		address &= (UINT64_C(1) << ARM64_ADDRESS_BITS) - 1;
-	if (!address)
+	if (!address || (walk->is_beginning && is_return && address == walk->now.address))
 		return STEP_WHOLE;
 	walk->now = *caller;
 	walk->now.address = address;
@@ -254,10 +256,12 @@ static enum unwind_code look_up(struct walk *walk, unwind_find find, void *userd
 {
 	enum unwind_code code = find(userdata, walk->now.address - (walk->is_return ? 1 : 0), ret), beginning;
 
+	walk->is_beginning = false;
 	if (code != UNWIND_NO_RULE || !walk->is_return)
 		return code;
 	beginning = find(userdata, walk->now.address, ret);
-	walk->is_return = beginning != UNWIND_RULE;
+	walk->is_beginning = beginning == UNWIND_RULE;
+	walk->is_return = !walk->is_beginning;
 	return walk->is_return ? code : beginning;
 }
 

@@ -385,14 +385,34 @@ static void test_arm64(void **state)
 	CHECK(&world, STACK_WHOLE, AT(1), AT(2));
 }
 
+/* The function of makecontext(3) returns to the beginning of another one, which by its rule would return to itself. */
+static void test_context_of_arm64(void **state)
+{
+	const struct frame_rule leaf = rule_of(FRAME_CFA, 31, 0);
+	struct frame_rule inner = rule_of(FRAME_CFA, 31, 32);
+	struct world world;
+
+	(void)state;
+	inner.saved[30] = -3;
+	begin(&world, UNWIND_ARM64, AT(1));
+	world.rules[1] = &inner;
+	world.rules[4] = &leaf;
+	world.words[1] = CODE + 0x400;
+	CHECK(&world, STACK_WHOLE, AT(1), CODE + 0x400);
+	/* Within a function, that is no end. */
+	world.words[1] = AT(4);
+	CHECK(&world, STACK_LOST, AT(1), AT(4));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plain),	       cmocka_unit_test(test_saved_registers),
 		cmocka_unit_test(test_signal),	       cmocka_unit_test(test_plt),
 		cmocka_unit_test(test_frame_pointers), cmocka_unit_test(test_never_trusted),
-		cmocka_unit_test(test_arm64),	       cmocka_unit_test(test_sigreturn),
-		cmocka_unit_test(test_beginning),      cmocka_unit_test(test_other_stack),
+		cmocka_unit_test(test_arm64),	       cmocka_unit_test(test_context_of_arm64),
+		cmocka_unit_test(test_sigreturn),      cmocka_unit_test(test_beginning),
+		cmocka_unit_test(test_other_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
