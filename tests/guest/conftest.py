@@ -11,7 +11,7 @@ from tree import build, provide
 def boot(tmp_path_factory):
     """Boots guests, which live as long as the tests."""
     provide("guest")
-    build("arm64", "perfmond", "tests/guest/load")
+    build("arm64", "perfmond", "tests/guest/load", "tests/system/against-libdw")
     folder = tmp_path_factory.mktemp("guest")
     initramfs = machines.make_initramfs(folder)
     running = []

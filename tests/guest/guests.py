@@ -29,6 +29,8 @@ ARM64 = GUEST / "arm64"
 LIBRARIES = [ARM64 / "lib/aarch64-linux-gnu", ARM64 / "usr/lib/aarch64-linux-gnu"]
 LOADER = "lib/ld-linux-aarch64.so.1"
 LOAD = Path(PERFMOND).parent / "tests/guest/load"
+AGAINST_LIBDW = Path(PERFMOND).parent / "tests/system/against-libdw"
+WAYS = Path(__file__).parents[1] / "system/ways.c"
 SETPRIV = ARM64 / "usr/bin/setpriv"
 
 # In the order in which they are loaded.
@@ -106,17 +108,25 @@ def copy_libraries(program, to):
         missing += needed(found)
 
 
+def build_ways(program):
+    """The program whose stacks are known, without frame pointers."""
+    subprocess.run(["aarch64-linux-gnu-gcc", f"--sysroot={ARM64}", "-O2", "-fomit-frame-pointer", "-pthread", WAYS,
+                    "-o", program], check=True)
+
+
 def make_initramfs(folder):
-    """The guest's root: busybox, perfmond and setpriv with their libraries, the load; packed by cpio."""
+    """The guest's root: busybox, perfmond and setpriv with their libraries, the loads, and what compares their stacks;
+    packed by cpio."""
     root, initramfs = folder / "root", folder / "initramfs"
     for name in ("bin", "lib", "modules"):
         (root / name).mkdir(parents=True)
     shutil.copy(Path(__file__).parent / "init", root / "init")
     shutil.copy(ARM64 / "bin/busybox", root / "bin")
-    for program in (PERFMOND, LOAD, SETPRIV):
+    for program in (PERFMOND, LOAD, SETPRIV, AGAINST_LIBDW):
         shutil.copy(program, root / "bin")
+    build_ways(root / "bin/ways")
     shutil.copy(ARM64 / LOADER, root / LOADER)
-    for program in (PERFMOND, SETPRIV):
+    for program in (PERFMOND, SETPRIV, AGAINST_LIBDW, root / "bin/ways"):
         copy_libraries(program, root / "lib/aarch64-linux-gnu")
     for name in MODULES:
         shutil.copy(next((ARM64 / "lib/modules").rglob(f"{name}.ko")), root / "modules")

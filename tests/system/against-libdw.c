@@ -12,7 +12,7 @@
  * its bytes (known-code.h). Up to there, the frames have to be the same.
  *
  * Prints a line of JSON with the numbers, and on standard error stacks that differ. With --record, copies are smaller,
- * and one or two stacks of each kind are written to a file (setup/recorded-stacks.h). The tables are made by this
+ * and one stack of each kind is written to a file (setup/recorded-stacks.h). The tables are made by this
  * program, executed anew: against-libdw --make-frame-table.
  */
 
@@ -42,7 +42,7 @@
 #define RING_PAGES 1024
 #define COPY 32768
 #define COPY_RECORDED 8192 /* less to keep */
-#define ALIKE_MAX 2	   /* recorded of those that differ in nothing but their innermost frame */
+#define ALIKE_MAX 1	   /* recorded of those that differ in nothing but their innermost frame */
 #define FILES_MAX 256
 #define TABLE_MAX ((size_t)64 << 20)
 #define SHOWN_MAX 5 /* stacks that differ */
@@ -377,6 +377,15 @@ static bool has_rule(Dwfl_Module *module, Dwarf_Addr address)
 	       cfi_has(dwfl_module_dwarf_cfi(module, &by_debuggers), address - by_debuggers);
 }
 
+/* dwfl_addrmodule() also tells the one before an address that is in none. */
+static bool is_in(Dwfl_Module *module, Dwarf_Addr address)
+{
+	Dwarf_Addr start, end;
+
+	(void)dwfl_module_info(module, NULL, &start, &end, NULL, NULL, NULL, NULL);
+	return address >= start && address < end;
+}
+
 /* A frame that is in no file is none: while an exception is thrown, and in other places, no rule is right. */
 static int take_frame(Dwfl_Frame *frame, void *userdata)
 {
@@ -389,7 +398,7 @@ static int take_frame(Dwfl_Frame *frame, void *userdata)
 		return DWARF_CB_ABORT;
 	call = address - !is_activation;
 	module = dwfl_addrmodule(comparison->dwfl, call);
-	if (!module)
+	if (!module || !is_in(module, call))
 		return DWARF_CB_ABORT;
 	comparison->frames[comparison->nr++] = address;
 	comparison->lacks_rule = !has_rule(module, call);
@@ -427,9 +436,15 @@ static void unwind_by_libdw(struct comparison *comparison, const struct recorded
 static void show_frame(struct comparison *comparison, size_t i, uint64_t address, const char *who)
 {
 	Dwfl_Module *module = dwfl_addrmodule(comparison->dwfl, address);
-	const char *name = module ? dwfl_module_addrname(module, address) : NULL;
+	const char *file = "?", *name = NULL;
+	Dwarf_Addr start = 0;
 
-	(void)fprintf(stderr, "  %s %zu: %#" PRIx64 " %s\n", who, i, address, name ? name : "?");
+	if (module) {
+		file = dwfl_module_info(module, NULL, &start, NULL, NULL, NULL, NULL, NULL);
+		name = dwfl_module_addrname(module, address);
+	}
+	(void)fprintf(stderr, "  %s %zu: %#" PRIx64 " %s, %s+%#" PRIx64 "\n", who, i, address, name ? name : "?", file,
+		      address - start);
 }
 
 /* From a frame before the first that differs. */

@@ -134,13 +134,18 @@ def find_way(frames):
     return ("thrown", len(frames)) if thrown else (None, 0)
 
 
-def stacks_of(daemon, command, since):
-    """(frames, samples) of the program's stacks since then."""
-    text = daemon.get("/api/v1/profile", params={"format": "folded", "from": str(since), "command": command}).text
+def read_stacks(text):
+    """(frames, samples) of each stack of a folded profile."""
     for line in text.splitlines():
         stack, number = line.rsplit(" ", 1)
         yield [frame if frame.startswith("[") else frame.split(" [")[0].split("+")[0]
                for frame in stack.split(";")], int(number)
+
+
+def stacks_of(daemon, command, since):
+    """Of the program's stacks since then."""
+    return read_stacks(daemon.get("/api/v1/profile", params={"format": "folded", "from": str(since),
+                                                             "command": command}).text)
 
 
 def run(daemon, group, program, seconds):
@@ -151,10 +156,10 @@ def run(daemon, group, program, seconds):
     return since
 
 
-def count(daemon, ways, command, since):
+def count_stacks(stacks, ways):
     """Samples of each way, and of those the whole ones; and one stack that is not."""
     seen, whole, broken = collections.Counter(), collections.Counter(), {}
-    for frames, number in stacks_of(daemon, command, since):
+    for frames, number in stacks:
         way, end = find_way(frames)
         if way is None:
             continue
@@ -164,6 +169,10 @@ def count(daemon, ways, command, since):
         else:
             broken[way] = frames
     return seen, whole, broken
+
+
+def count(daemon, ways, command, since):
+    return count_stacks(stacks_of(daemon, command, since), ways)
 
 
 def build(folder, command):
