@@ -73,6 +73,11 @@ void *memory_map_own(size_t size)
 	return memory;
 }
 
+void memory_share(void *memory, size_t size)
+{
+	(void)madvise(memory, size, MADV_DOFORK);
+}
+
 void *memory_map_secret(size_t size)
 {
 	void *memory = memory_map_own(size);

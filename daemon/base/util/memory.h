@@ -26,6 +26,8 @@ void memory_forget_code(void);
  * munmap(2) do with it what they do with others. */
 void *memory_map_own(size_t size);
 void memory_unmap(void *memory, size_t size);
+/* From now on children get it, too, as it is when they are forked. */
+void memory_share(void *memory, size_t size);
 
 /* The same for what nobody else may see: it is in no core dump either (MADV_DONTDUMP). NULL also where it would be in
  * one, or in a child. Who uses it erases it. */

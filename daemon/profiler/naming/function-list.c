@@ -85,7 +85,7 @@ static struct function_list *make_list(size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t bytes = (sizeof(struct function_list) + size + page - 1) / page * page;
-	/* Children do not need it, and to fork one takes time for all memory that it gets. */
+	/* To fork a child takes time for all memory that it gets, and most lists are of no use to it. */
 	struct function_list *list = memory_map_own(bytes);
 
 	if (list) {
@@ -130,6 +130,11 @@ struct function_list *function_list_empty(enum naming naming)
 	if (list)
 		list->header.naming = naming;
 	return list;
+}
+
+void function_list_share(struct function_list *list)
+{
+	memory_share(list, list->bytes);
 }
 
 struct function_list *function_list_free(struct function_list *list)

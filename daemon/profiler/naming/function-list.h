@@ -40,6 +40,9 @@ struct function_list *function_list_empty(enum naming naming);
 struct function_list *function_list_free(struct function_list *list);
 DEFINE_CLEANUP(struct function_list *, function_list_free)
 
+/* A list is not there in children of this process. After this, it is. */
+void function_list_share(struct function_list *list);
+
 /* Of memory, all of it. */
 size_t function_list_bytes(const struct function_list *list);
 /* Why a place has no name. NAMING_NO_SYMBOL: names were there. Never NAMING_NAMED. */

@@ -140,10 +140,13 @@ void kernel_functions_turn(struct kernel_functions *functions)
 	functions->lists++;
 	functions->list = list_maker_take(functions->maker);
 	functions->hidden = functions->list ? function_list_naming(functions->list) : NAMING_FAILED;
-	if (functions->hidden == NAMING_NO_SYMBOL)
+	if (functions->hidden == NAMING_NO_SYMBOL) {
 		functions->hidden = NAMING_NAMED;
-	else
+		/* The child for an answer adds samples that wait for tables, and needs their functions. */
+		function_list_share(functions->list);
+	} else {
 		drop_list(functions);
+	}
 }
 
 /* --- those that were asked for, and others */

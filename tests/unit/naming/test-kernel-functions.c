@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,6 +109,31 @@ static void test_list(void **state)
 	check_function(&functions, 0xffffffffc0003000, NULL, 0, 0);
 	check_function(&functions, 0xffffffffc0101fff, "of_other", 0xffffffffc0100000, 0xffffffffc0102000);
 	check_function(&functions, UINT64_MAX, NULL, 0, 0);
+	kernel_functions_release(&functions);
+	scratch_remove(&scratch);
+}
+
+/* A child has it too: the one for an answer looks up what has waited. */
+static void test_child(void **state)
+{
+	struct kernel_functions functions;
+	struct scratch scratch;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
+	scratch_make(&scratch);
+	scratch_text(&scratch, "kallsyms", all);
+	read_list(&functions, scratch.path, NULL);
+	pid = fork();
+	if (pid == 0) {
+		const struct kernel_function *found = kernel_functions_find(&functions, 0xffffffff81000100);
+
+		_exit(found && strcmp(found->name, "first") == 0 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
 }
@@ -248,8 +275,8 @@ static void test_loaded_code(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_list),	cmocka_unit_test(test_blocks),	    cmocka_unit_test(test_hidden),
-		cmocka_unit_test(test_modules), cmocka_unit_test(test_loaded_code),
+		cmocka_unit_test(test_list),   cmocka_unit_test(test_child),   cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_hidden), cmocka_unit_test(test_modules), cmocka_unit_test(test_loaded_code),
 	};
 
 	if (argc == 2 && strcmp(argv[1], "--list-functions") == 0)
