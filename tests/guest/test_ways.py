@@ -4,11 +4,19 @@
 import json
 
 from harness import until
-from test_profile import CONFIG, top
 from test_whole_stacks import C, count_stacks, read_stacks
 
 # Without a signal handler of its own kind: this way is for x86-64.
 WAYS = C | {"restorer": ["main"]}
+
+CONFIG = """
+[cpu]
+groups =
+[cgroup]
+groups =
+[profiles]
+rate = 99
+"""
 
 SAMPLES = 300
 
@@ -23,7 +31,7 @@ def ways_of(daemon, since):
 
 def run_ways(daemon, seconds):
     """When it has begun, by the guest's clock."""
-    since = top(daemon, "cpu-clock")["to"]
+    since = daemon.json("/api/v1/profile/top?from=-1h")["to"]
     daemon.guest.run(f"ways {seconds}")
     until(lambda: daemon.fresh().value("perfmond_profile_waiting_bytes") == 0, "no stack waits for a table", 600)
     return since
@@ -31,7 +39,7 @@ def run_ways(daemon, seconds):
 
 def test_known_ways(perfmond):
     """99 % of the samples have all callers of their way. Tables are known before."""
-    daemon = perfmond(CONFIG.format(sections="rate = 99"))
+    daemon = perfmond(CONFIG)
     until(lambda: ways_of(daemon, run_ways(daemon, 0.3))[1], "tables are known", 600)
     since = run_ways(daemon, 3)
 

@@ -220,27 +220,24 @@ def nginx(group, folder):
 
 
 @contextlib.contextmanager
-def postgres(group, _):
+def postgres(group, folder):
     """It does not run as root, and is copied to where the other user can read it."""
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    with tempfile.TemporaryDirectory(prefix="pm.", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        shutil.copytree(unpacked("postgresql-15"), folder / "usr", symlinks=True,
-                        ignore=shutil.ignore_patterns("bitcode", "doc", "man", "locale"))
-        programs, data = folder / "usr/lib/postgresql/15/bin", folder / "data"
-        data.mkdir(mode=0o700)
-        os.chown(data, 65534, 65534)
-        subprocess.run([*nobody, programs / "initdb", "-D", data, "-A", "trust", "-N", "--locale=C", "-U", "tests"],
-                       check=True, cwd=data, stdout=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
-        with running(group, *nobody, programs / "postgres", "-D", data, "-k", data, "-c", "listen_addresses=",
-                     "-c", "fsync=off", cwd=data):
-            bench = [*nobody, programs / "pgbench", "-h", data, "-U", "tests"]
-            until(lambda: answers(f"{data}/.s.PGSQL.5432"), "postgres answers")
-            until(lambda: subprocess.run([*bench, "-i", "-q", "-s", "2", "postgres"], check=False, cwd=data,
-                                         capture_output=True).returncode == 0, "tables for pgbench")
-            with running(None, *bench, "-c", 2, "-T", 600, "postgres", cwd=data):
-                yield
+    shutil.copytree(unpacked("postgresql-15"), folder / "usr", symlinks=True,
+                    ignore=shutil.ignore_patterns("bitcode", "doc", "man", "locale"))
+    programs, data = folder / "usr/lib/postgresql/15/bin", folder / "data"
+    data.mkdir(mode=0o700)
+    os.chown(data, 65534, 65534)
+    subprocess.run([*nobody, programs / "initdb", "-D", data, "-A", "trust", "-N", "--locale=C", "-U", "tests"],
+                   check=True, cwd=data, stdout=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
+    with running(group, *nobody, programs / "postgres", "-D", data, "-k", data, "-c", "listen_addresses=",
+                 "-c", "fsync=off", cwd=data):
+        bench = [*nobody, programs / "pgbench", "-h", data, "-U", "tests"]
+        until(lambda: answers(f"{data}/.s.PGSQL.5432"), "postgres answers")
+        until(lambda: subprocess.run([*bench, "-i", "-q", "-s", "2", "postgres"], check=False, cwd=data,
+                                     capture_output=True).returncode == 0, "tables for pgbench")
+        with running(None, *bench, "-c", 2, "-T", 600, "postgres", cwd=data):
+            yield
 
 
 PYTHON = """
@@ -261,6 +258,7 @@ def python(group, _):
 
 # It is in C++: strings, regular expressions, lists and functions.
 CMAKE = """
+cmake_minimum_required(VERSION 3.25)
 function(sum list result)
 	set(total 0)
 	foreach(item IN LISTS ${list})
@@ -340,6 +338,14 @@ def java(group, folder):
 
 # --- the tests
 
+@pytest.fixture
+def folder():
+    """For programs of all users. It has a short name, for sockets."""
+    with tempfile.TemporaryDirectory(prefix="pm.", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 def sample(daemon, group, program, folder):
     """Its stacks, when tables and names are known. The load goes on meanwhile."""
     folder.mkdir()
@@ -363,13 +369,13 @@ def start(perfmond, cgroups):
 
 
 @needs("perf-cpus")
-def test_programs(perfmond, cgroups, tmp_path):
+def test_programs(perfmond, cgroups, folder):
     """Of each program 95 % of the samples reach an entry, of all 97 %; and 3 % of the frames at most are unknown."""
     provide("sampled")
     daemon, all_found, problems = start(perfmond, cgroups), [], []
     for program in (redis, nginx, postgres, python, cmake, ripgrep):
         name = program.__name__
-        stacks_found, ends = sample(daemon, cgroups.make(name), program, tmp_path / name)
+        stacks_found, ends = sample(daemon, cgroups.make(name), program, folder / name)
         found = judge(stacks_found, ends)
         all_found.append(found)
         report = f"{name}: {found.samples:.0f} samples, {100 * found.entries / found.samples:.1f} % reach an entry; " \
@@ -387,9 +393,9 @@ def test_programs(perfmond, cgroups, tmp_path):
 
 @pytest.mark.parametrize("program", [pytest.param(node, marks=needs("node")),
                                      pytest.param(java, marks=needs("java", "javac"))])
-def test_compilers_at_run_time(perfmond, cgroups, tmp_path, program):
+def test_compilers_at_run_time(perfmond, cgroups, folder, program):
     """Reported, without a bound: their code has no tables. They are sampled, and nothing fails."""
     daemon = start(perfmond, cgroups)
-    found, ends = sample(daemon, cgroups.make("compiled"), program, tmp_path / "compiled")
+    found, ends = sample(daemon, cgroups.make("compiled"), program, folder / "compiled")
     print(f"{program.__name__}: {sum(number for _, number in found):.0f} samples, {ends}", file=sys.stderr)
     assert found

@@ -63,6 +63,7 @@ static void test_frames(void **state)
 static void test_signed(void **state)
 {
 	struct recorded_stacks *recorded = *state;
+	size_t nr_signed = 0;
 
 	for (size_t i = 0; i < recorded->nr; i++) {
 		const struct recorded_stack *stack = &recorded->stacks[i];
@@ -78,6 +79,7 @@ static void test_signed(void **state)
 				if (stack->is_return[j] &&
 				    memcmp(bytes + at, &stack->frames[j], sizeof(uint64_t)) == 0) {
 					bytes[at + 6] = 0x2a;
+					nr_signed++;
 					break;
 				}
 		(void)unwind(&stack->registers, &copy, recorded_stacks_find, recorded, found, &nr);
@@ -85,6 +87,7 @@ static void test_signed(void **state)
 		for (size_t j = 0; j < nr; j++)
 			assert_int_equal(found[j].address, stack->frames[j]);
 	}
+	assert_true(nr_signed > 100);
 }
 
 /* A copy that ends earlier has the same frames, as far as it goes. */
