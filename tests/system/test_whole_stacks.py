@@ -78,9 +78,9 @@ PROGRAMS = {
     "g++": (CXX, GXX),
     "rust": (RUST, ["rustc", "-O", "ways.rs"]),
     "go": (GO, ["go", "build", "ways.go"]),
-    "go-stripped": (STRIPPED_GO, ["go", "build", "-ldflags=-s -w", "ways.go"]),
 }
 DEEP = {
+    "go-stripped": (STRIPPED_GO, ["go", "build", "-ldflags=-s -w", "ways.go"]),
     "go-stripped-pie": (STRIPPED_GO, ["go", "build", "-ldflags=-s -w", "-buildmode=pie", "ways.go"]),
     "gcc-static-pie": (C, [*GCC, "-static-pie"]),
     "gcc-lld": (C, [*GCC, "-fuse-ld=lld"]),
@@ -144,8 +144,9 @@ def read_stacks(text):
 
 def stacks_of(daemon, command, since):
     """Of the program's stacks since then."""
-    return read_stacks(daemon.get("/api/v1/profile", params={"format": "folded", "from": str(since),
-                                                             "command": command}).text)
+    answer = daemon.get("/api/v1/profile", params={"format": "folded", "from": str(since), "command": command})
+    assert answer.status_code == 200, answer.text
+    return read_stacks(answer.text)
 
 
 def run(daemon, group, program, seconds):
@@ -209,6 +210,33 @@ def test_known_ways(perfmond, cgroups, tmp_path, ways, command):
     ends = daemon.json("/api/v1/profile", command=program.name, **{"from": str(since)})["stack_ends"]
     assert ends["lost"] + ends["no_table"] + ends["frame_pointers"] <= 0.02, ends
     assert ends["whole"] > 0.5
+
+
+@needs("gcc")
+def test_a_program_that_was_replaced(perfmond, cgroups, tmp_path):
+    """Its stacks are whole by its own table, though its path has another file, whose frames are others."""
+    group = cgroups.make("ways")
+    daemon = perfmond(f"[profiles]\nrate = 99\ninclude = {group.label}\n")
+    program, other = build(tmp_path, GCC), build(tmp_path, [*GCC, "-fno-omit-frame-pointer", "-O0"])
+    process = subprocess.Popen(["sh", "-c", f"echo $$ >{group.path}/cgroup.procs; exec 3<{program}; "
+                                f"mv {other} {program}; exec /proc/self/fd/3 600"])
+    try:
+        begun = time.time()
+        until(lambda: count(daemon, C, "3", begun)[1], "its table is known")
+        since = time.time()
+
+        def are_whole():
+            seen, whole, broken = found[:] = count(daemon, C, "3", since)
+            return set(seen) == set(C) and sum(whole.values()) >= max(50, 0.99 * sum(seen.values()))
+
+        found = []
+        try:
+            until(are_whole, "stacks are whole")
+        except AssertionError:
+            pytest.fail(f"not whole: {found}")
+    finally:
+        process.kill()
+        process.wait()
 
 
 @needs("gcc")

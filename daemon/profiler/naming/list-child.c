@@ -40,37 +40,12 @@ void list_child_answer(int fd, enum naming naming)
 
 /* --- a file */
 
-static struct elf_bytes map_file(int fd)
-{
-	struct stat st;
-	void *data;
-
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
-		return (struct elf_bytes){};
-	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	return data == MAP_FAILED ? (struct elf_bytes){} : (struct elf_bytes){ data, (size_t)st.st_size };
-}
-
 static unsigned char *map_room(void)
 {
 	void *room = mmap(NULL, FUNCTION_NAMES_ROOM, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return room == MAP_FAILED ? NULL : room;
-}
-
-/* That of the key; else one at its path, which says why it is not. */
-static struct elf_bytes choose_candidate(const struct elf_bytes *candidates, const struct module_key *key)
-{
-	struct elf_bytes any = {};
-
-	for (size_t i = 0; i < LIST_FILES; i++) {
-		if (function_names_is_file(candidates[i], key))
-			return candidates[i];
-		if (!any.size && i < LIST_FILES_AT_PATH)
-			any = candidates[i];
-	}
-	return any;
 }
 
 /* The file of debug symbols that it names, unless its symbols are all there. */
@@ -97,17 +72,17 @@ static bool write_list(const struct function_sources *sources, const struct list
 
 static void list_file(const struct list_request *request)
 {
-	struct elf_bytes candidates[LIST_FILES];
+	struct elf_bytes candidates[FILE_CANDIDATES];
 	struct function_sources sources = {
-		.by_build_id = map_file(LIST_FD_BY_BUILD_ID),
-		.by_link = map_file(LIST_FD_BY_LINK),
+		.by_build_id = file_candidates_map(LIST_FD_BY_BUILD_ID),
+		.by_link = file_candidates_map(LIST_FD_BY_LINK),
 		.room = map_room(),
 	};
 
-	for (size_t i = 0; i < LIST_FILES; i++)
-		candidates[i] = map_file(LIST_FD_FILES + (int)i);
+	for (size_t i = 0; i < FILE_CANDIDATES; i++)
+		candidates[i] = file_candidates_map(LIST_FD_FILES + (int)i);
 	helper_seal_with_memory();
-	sources.file = choose_candidate(candidates, &request->key);
+	sources.file = file_candidates_choose(candidates, &request->key);
 	if (!sources.file.size) {
 		struct function_list_writer none = { .max = LIST_MAX };
 
@@ -124,16 +99,16 @@ static void list_kernel(const struct list_request *request)
 {
 	_cleanup_(function_list_writer_release) struct function_list_writer writer = { .max = request->max };
 	char *buffer = malloc(READ_SIZE);
-	FILE *files[LIST_FILES];
+	FILE *files[FILE_CANDIDATES];
 	enum naming naming;
 
-	for (size_t i = 0; i < LIST_FILES; i++) {
+	for (size_t i = 0; i < FILE_CANDIDATES; i++) {
 		files[i] = buffer ? fdopen(LIST_FD_FILES + (int)i, "r") : NULL;
 		if (files[i])
 			(void)setvbuf(files[i], buffer, _IOFBF, READ_SIZE);
 	}
 	helper_seal_with_memory();
-	naming = kernel_list_write(&writer, files, LIST_FILES, LIST_FD_LIST);
+	naming = kernel_list_write(&writer, files, FILE_CANDIDATES, LIST_FD_LIST);
 	if (naming != NAMING_NAMED) {
 		function_list_writer_release(&writer);
 		(void)function_list_write(&writer, LIST_FD_LIST, naming, false, NULL);
@@ -146,7 +121,8 @@ static void list_jit(const struct list_request *request)
 {
 	_cleanup_(function_list_writer_release) struct function_list_writer writer = { .max = request->max };
 	_cleanup_(jit_entries_release) struct jit_entries entries = {};
-	struct elf_bytes map = map_file(LIST_FD_FILES + JIT_MAP), dump = map_file(LIST_FD_FILES + JIT_DUMP);
+	struct elf_bytes map = file_candidates_map(LIST_FD_FILES + JIT_MAP),
+			 dump = file_candidates_map(LIST_FD_FILES + JIT_DUMP);
 	bool is_known = map.size > 0;
 
 	helper_seal_with_memory();

@@ -11,16 +11,13 @@
  */
 
 #include "base/elf/module.h"
+#include "profiler/naming/file-candidates.h"
 #include "profiler/naming/function-list.h"
-
-/* The file may be any of these: the first one counts that is that of the key. Of the kernel: lists of its symbols. */
-#define LIST_FILES 4
-#define LIST_FILES_AT_PATH 2 /* the first ones: if they are not the file, another one has its path */
 
 enum list_fd {
 	LIST_FD_LIST,
-	LIST_FD_FILES,
-	LIST_FD_BY_BUILD_ID = LIST_FD_FILES + LIST_FILES, /* files of debug symbols */
+	LIST_FD_FILES,					       /* candidates; of the kernel: lists of its symbols */
+	LIST_FD_BY_BUILD_ID = LIST_FD_FILES + FILE_CANDIDATES, /* files of debug symbols */
 	LIST_FD_BY_LINK,
 	LIST_NR_FDS,
 };

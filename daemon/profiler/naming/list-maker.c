@@ -2,14 +2,11 @@
 
 #include "profiler/naming/list-maker.h"
 
-#include "base/elf/elf-image.h"
 #include "base/util/file.h"
 #include "base/util/helper.h"
 #include "profiler/naming/debug-paths.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,9 +17,9 @@ struct list_maker {
 
 	/* The question. */
 	struct list_request request;
-	char files[LIST_FILES][PATH_MAX]; /* "": none */
+	struct file_candidates candidates;
 	char by_build_id[PATH_MAX], by_link[DEBUG_LINK_PATHS][PATH_MAX];
-	bool is_vdso, is_linked;
+	bool is_linked;
 	struct jit_question jit; /* pid 0: none */
 	struct jit_seen *seen;	 /* shared with the child, until it is executed; NULL: there was no such question */
 
@@ -87,36 +84,6 @@ uint64_t list_maker_cpu_ns(const struct list_maker *maker)
 
 /* --- in the child, up to its exec; the answer is its only open file */
 
-static int copy_vdso(void)
-{
-	struct elf_bytes vdso = elf_vdso();
-	int fd = vdso.size ? memfd_create("perfmond-vdso", MFD_CLOEXEC) : -1;
-
-	return fd >= 0 && write_all(fd, (const char *)vdso.data, vdso.size) == 0 ? fd : -1;
-}
-
-/* By its inode, if it has no build id, which is only known when it is read. */
-static enum naming open_candidates(const struct list_maker *maker, int *ret)
-{
-	enum naming naming = maker->is_vdso ? NAMING_GENERATED : NAMING_NO_FILE;
-
-	for (size_t i = 0; i < LIST_FILES; i++) {
-		struct stat st;
-		int fd = maker->is_vdso && i == 0 ? copy_vdso() : helper_open_regular(maker->files[i], &st);
-
-		if (fd < 0)
-			continue;
-		if (maker->is_vdso || maker->request.is_kernel || maker->request.key.build_id_size ||
-		    module_key_is_inode(&maker->request.key, &st)) {
-			ret[i] = fd;
-			naming = NAMING_NAMED;
-		} else if (naming != NAMING_NAMED && i < LIST_FILES_AT_PATH) {
-			naming = NAMING_OTHER_FILE;
-		}
-	}
-	return naming;
-}
-
 static int open_first(const char (*paths)[PATH_MAX], size_t nr)
 {
 	struct stat st;
@@ -160,7 +127,7 @@ static void become_child(void *userdata)
 	if (maker->is_linked && files[LIST_FD_BY_LINK] < 0)
 		return;
 	files[LIST_FD_BY_BUILD_ID] = open_first(&maker->by_build_id, 1);
-	naming = open_candidates(maker, files + LIST_FD_FILES);
+	naming = file_candidates_open(&maker->candidates, files + LIST_FD_FILES);
 	if (naming == NAMING_NAMED || maker->request.is_kernel)
 		helper_execute("--list-functions", files, LIST_NR_FDS);
 	else
@@ -195,35 +162,12 @@ static void begin(struct list_maker *maker, size_t max)
 {
 	maker->list = function_list_free(maker->list);
 	memset(&maker->request, 0, sizeof(maker->request));
-	memset(maker->files, 0, sizeof(maker->files));
+	memset(&maker->candidates, 0, sizeof(maker->candidates));
 	memset(maker->by_link, 0, sizeof(maker->by_link));
 	maker->by_build_id[0] = '\0';
-	maker->is_vdso = maker->is_linked = false;
+	maker->is_linked = false;
 	maker->jit.pid = 0;
 	maker->request.max = max;
-}
-
-_printf_(2, 3) static void set_path(char path[static PATH_MAX], const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(path, PATH_MAX, format, args);
-	va_end(args);
-	if (n < 0 || n >= PATH_MAX)
-		path[0] = '\0';
-}
-
-/* What the process has mapped or executed is the file that it was, whatever has its path now. */
-static void set_user_paths(struct list_maker *maker, const struct list_question *question)
-{
-	const struct file_user *user = &question->user;
-
-	set_path(maker->files[1], "%s/%" PRIu32 "/root%s", maker->proc, user->pid, question->path);
-	set_path(maker->files[2], "%s/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, maker->proc, user->pid, user->start,
-		 user->end);
-	set_path(maker->files[3], "%s/%" PRIu32 "/exe", maker->proc, user->pid);
 }
 
 int list_maker_start(struct list_maker *maker, const struct list_question *question)
@@ -240,11 +184,7 @@ int list_maker_start(struct list_maker *maker, const struct list_question *quest
 		qsort(question->places, nr, sizeof(*question->places), compare_places);
 		memcpy(maker->request.places, question->places, nr * sizeof(*question->places));
 	}
-	maker->is_vdso = strcmp(question->path, MODULE_VDSO) == 0;
-	if (question->path[0] == '/')
-		set_path(maker->files[0], "%s", question->path);
-	if (question->path[0] == '/' && question->user.pid)
-		set_user_paths(maker, question);
+	file_candidates_set(&maker->candidates, maker->proc, question->path, question->key, &question->user);
 	debug_path_by_build_id(maker->by_build_id, maker->debug, question->key);
 	return start_child(maker);
 }
@@ -255,8 +195,9 @@ int list_maker_start_kernel(struct list_maker *maker, const char *const *paths, 
 		return -EBUSY;
 	begin(maker, max);
 	maker->request.is_kernel = true;
-	for (size_t i = 0; i < nr && i < LIST_FILES; i++)
-		set_path(maker->files[i], "%s", paths[i]);
+	maker->candidates.is_any = true;
+	for (size_t i = 0; i < nr && i < FILE_CANDIDATES; i++)
+		(void)snprintf(maker->candidates.paths[i], PATH_MAX, "%s", paths[i]);
 	return start_child(maker);
 }
 
@@ -288,7 +229,7 @@ static bool follow_link(struct list_maker *maker)
 	if (maker->is_linked || !maker->list || !function_list_link(maker->list)[0])
 		return false;
 	maker->is_linked = true;
-	debug_paths_by_link(maker->by_link, maker->debug, maker->files[0], function_list_link(maker->list));
+	debug_paths_by_link(maker->by_link, maker->debug, maker->candidates.paths[0], function_list_link(maker->list));
 	return start_child(maker) == 0;
 }
 

@@ -5,10 +5,9 @@
  * Has lists of functions made (function-list.h), one at a time, in a child process: a file may be hostile, and opening
  * it may hang.
  *
- * The child opens the file and its files of debug symbols as the profiler itself might, and executes perfmond anew for
- * the rest (list-child.h). A path may be one in the mount namespace of a process, and a file may have been replaced or
- * deleted, or never had a path: so it is looked for at its path here and there, and as the process has it mapped, or
- * executes it. Only one kind of file can't be opened before: that of debug symbols by a name in the file
+ * The child opens the file, wherever it may be (file-candidates.h), and its files of debug symbols as the profiler
+ * itself might, and executes perfmond anew for the rest (list-child.h). Only one kind of file can't be opened before:
+ * that of debug symbols by a name in the file
  * itself. So the child hands out the name, and a second child begins anew with that file too, if it is there. A child
  * that takes too long is killed.
  */

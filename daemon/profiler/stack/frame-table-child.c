@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Bytes of memory, besides what the process has at its start and the file, which is mapped and is only cache: 1.4
+/* Bytes of memory, besides what the process has at its start and the files, which are mapped and are only cache: 1.4
  * million rows took less than 60 MiB, and there are at most FRAME_ROWS_MAX. */
 #define MEMORY_MAX ((uint64_t)384 << 20)
 
@@ -48,20 +48,6 @@ void frame_problem_write(int fd, enum frame_problem problem)
 
 /* --- the table */
 
-static enum frame_problem map_file(struct elf_bytes *ret)
-{
-	struct stat st;
-	void *data;
-
-	if (fstat(FRAME_FD_FILE, &st) < 0 || st.st_size <= 0)
-		return FRAME_MALFORMED;
-	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, FRAME_FD_FILE, 0);
-	if (data == MAP_FAILED)
-		return FRAME_NO_FILE;
-	*ret = (struct elf_bytes){ data, (size_t)st.st_size };
-	return FRAME_NO_PROBLEM;
-}
-
 static enum frame_problem make_table(struct elf_bytes bytes, const struct module_key *key)
 {
 	_cleanup_(frame_builder_freep) struct frame_builder *builder = NULL;
@@ -88,19 +74,18 @@ static enum frame_problem make_table(struct elf_bytes bytes, const struct module
 static enum frame_problem do_all(void)
 {
 	struct module_key key = {};
-	struct elf_bytes bytes;
-	enum frame_problem problem;
+	struct elf_bytes candidates[FILE_CANDIDATES], file;
 
-	if (!helper_limit(FRAME_FD_TABLE + 1, MEMORY_MAX, TABLE_MAX) ||
+	if (!helper_limit(FRAME_NR_FDS, MEMORY_MAX, TABLE_MAX) ||
 	    pread(FRAME_FD_TABLE, &key, sizeof(key), 0) != sizeof(key) || key.build_id_size > MODULE_BUILD_ID_MAX)
 		return FRAME_FAILED;
 	if (!frame_rules_are_built_in())
 		return FRAME_NO_LIBDW;
-	problem = map_file(&bytes);
-	if (problem != FRAME_NO_PROBLEM)
-		return problem;
+	for (size_t i = 0; i < FILE_CANDIDATES; i++)
+		candidates[i] = file_candidates_map(FRAME_FD_FILES + (int)i);
 	helper_seal_with_memory();
-	return make_table(bytes, &key);
+	file = file_candidates_choose(candidates, &key);
+	return file.data ? make_table(file, &key) : FRAME_NO_FILE;
 }
 
 /* Nothing before the problem is written is said not to return: AddressSanitizer makes system calls there. */

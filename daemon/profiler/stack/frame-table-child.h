@@ -5,13 +5,19 @@
  * The process that makes the table of one file (frame-table.h): `perfmond --make-frame-table`, which a table maker
  * starts (table-maker.h). It is executed anew, since libdw allocates memory.
  *
- * It has two open files: the program, library or image of the vdso, and a file in memory, which has the key of the file
- * at first (struct module_key) and the table in the end, or a header with the problem. It gives up all capabilities,
+ * Its open files are a file in memory, which has the key of the file at first (struct module_key) and the table in the
+ * end, or a header with the problem, and the program, library or image of the vdso: candidates for that
+ * (profiler/naming/file-candidates.h). It gives up all capabilities,
  * bounds its memory, and is sealed (base/util/helper.h) before it looks at a byte of the file.
  */
 
-#define FRAME_FD_FILE 0
-#define FRAME_FD_TABLE 1
+#include "profiler/naming/file-candidates.h"
+
+enum frame_fd {
+	FRAME_FD_TABLE,
+	FRAME_FD_FILES,
+	FRAME_NR_FDS = FRAME_FD_FILES + FILE_CANDIDATES,
+};
 
 /* Why there is no table. */
 enum frame_problem {

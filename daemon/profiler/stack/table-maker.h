@@ -5,9 +5,9 @@
  * Makes tables of frames (frame-table.h), a file at a time, in a child process: the file may be hostile, and opening it
  * may hang.
  *
- * The child opens the file as the profiler itself might, and executes perfmond anew for the rest (frame-table-child.h).
- * A path may be one in the mount namespace of a process: where it does not lead to the file, another child looks in
- * that process's own tree of files. The table is foreign bytes, and is checked when it is taken.
+ * The child opens the file, wherever it may be (profiler/naming/file-candidates.h), as the profiler itself might, and
+ * executes perfmond anew for the rest (frame-table-child.h). The table is foreign bytes, and is checked when it is
+ * taken.
  */
 
 #include "base/elf/module.h"
@@ -26,9 +26,11 @@ bool table_maker_is_busy(const struct table_maker *maker);
 
 /*
  * Begins with the file at path, an absolute one or MODULE_VDSO, which must be the file of the key. user: a process that
- * has it mapped; 0: none. A table that was not taken is dropped. -EBUSY; negative errno of memfd_create(2) or fork(2).
+ * has it mapped; without a pid: none. A table that was not taken is dropped. -EBUSY; negative errno of memfd_create(2),
+ * write(2) or fork(2).
  */
-int table_maker_start(struct table_maker *maker, const char *path, const struct module_key *key, uint32_t user);
+int table_maker_start(struct table_maker *maker, const char *path, const struct module_key *key,
+		      const struct file_user *user);
 
 /* Readable when table_maker_finish() has something to do. It stays the maker's. */
 int table_maker_fd(const struct table_maker *maker);

@@ -239,9 +239,9 @@ bool frame_tables_turn(struct frame_tables *tables, const struct processes *proc
 
 	while (may_make && !tables->being_made && (next = TAILQ_FIRST(&tables->asked))) {
 		const struct module *module = next->module;
+		struct file_user user = processes_user_of(processes, &module->key, module->path);
 
-		if (table_maker_start(tables->maker, module->path, &module->key,
-				      processes_user_of(processes, &module->key, module->path).pid) == 0)
+		if (table_maker_start(tables->maker, module->path, &module->key, &user) == 0)
 			tables->being_made = next;
 		else
 			settle(tables, next, NULL, FRAME_FAILED);

@@ -36,6 +36,8 @@
 
 #define MAX ((size_t)64 << 20)
 
+static const struct file_user nobody;
+
 /* A key with this is none: the child crashes. */
 #define MAJOR_CRASH 0xdead
 
@@ -100,17 +102,18 @@ static void wait_for(struct table_maker *maker)
 	assert_false(table_maker_is_busy(maker));
 }
 
-static enum frame_problem make_in(const char *proc, const char *path, const struct module_key *key, uint32_t user,
+static enum frame_problem make_in(const char *proc, const char *path, const struct module_key *key, uint32_t pid,
 				  struct frame_table **ret)
 {
+	const struct file_user user = { .pid = pid, .start = 0x1000, .end = 0x2000 };
 	_cleanup_(table_maker_freep) struct table_maker *maker = NULL;
 	enum frame_problem problem;
 
 	assert_int_equal(table_maker_new(&maker, proc), 0);
-	assert_int_equal(table_maker_start(maker, path, key, user), 0);
-	assert_int_equal(table_maker_start(maker, path, key, user), -EBUSY);
+	assert_int_equal(table_maker_start(maker, path, key, &user), 0);
+	assert_int_equal(table_maker_start(maker, path, key, &user), -EBUSY);
 	assert_int_equal(table_maker_take(maker, ret, MAX), FRAME_FAILED);
-	assert_int_equal(table_maker_start(maker, path, key, user), -EBUSY);
+	assert_int_equal(table_maker_start(maker, path, key, &user), -EBUSY);
 	wait_for(maker);
 	assert_true(table_maker_cpu_ns(maker) > 0);
 	problem = table_maker_take(maker, ret, MAX);
@@ -396,6 +399,43 @@ static void test_places(void **state)
 	own_file_close(&own);
 }
 
+/* Deleted or replaced: as a process has it mapped, and as it executes it; never what has its path now. */
+static void test_processes(void **state)
+{
+	static const char *const links[] = { "exe", "map_files/1000-2000" };
+	const char *path = "/bin/program";
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		for (int is_replaced = 0; is_replaced < 2; is_replaced++)
+			for (int by_inode = 0; by_inode < 2; by_inode++) {
+				struct frame_table *table = NULL;
+				struct scratch scratch;
+				struct own_file own;
+				char link[64];
+
+				own_file_open(&own);
+				scratch_make(&scratch);
+				scratch_text(&scratch, "42/map_files/other", "");
+				scratch_text(&scratch, is_replaced ? "42/root/bin/program" : "42/root/other",
+					     "#!/bin/sh\n");
+				(void)snprintf(link, sizeof(link), "42/%s", links[i]);
+				assert_int_equal(symlink(own.path, scratch_path(&scratch, link)), 0);
+				assert_int_equal(
+					make_in(scratch.path, path, by_inode ? &own.inode : &own.key, 42, &table),
+					FRAME_NO_PROBLEM);
+				table = frame_table_free(table);
+				/* It is another file by now. */
+				own.key.build_id[0]++;
+				own.inode.inode++;
+				assert_true(make_in(scratch.path, path, by_inode ? &own.inode : &own.key, 42, &table) !=
+					    FRAME_NO_PROBLEM);
+				assert_null(table);
+				scratch_remove(&scratch);
+				own_file_close(&own);
+			}
+}
+
 static void test_no_files(void **state)
 {
 	const struct module_key key = { .build_id = "abcd", .build_id_size = 4 };
@@ -483,13 +523,13 @@ static void test_too_large(void **state)
 	(void)state;
 	own_file_open(&own);
 	assert_int_equal(table_maker_new(&maker, "/proc"), 0);
-	assert_int_equal(table_maker_start(maker, own.path, &own.key, 0), 0);
+	assert_int_equal(table_maker_start(maker, own.path, &own.key, &nobody), 0);
 	wait_for(maker);
 	assert_int_equal(table_maker_take(maker, &table, 100), FRAME_TOO_LARGE);
 	/* One that is not taken, and one that is not waited for. */
-	assert_int_equal(table_maker_start(maker, own.path, &own.key, 0), 0);
+	assert_int_equal(table_maker_start(maker, own.path, &own.key, &nobody), 0);
 	wait_for(maker);
-	assert_int_equal(table_maker_start(maker, own.path, &own.key, 0), 0);
+	assert_int_equal(table_maker_start(maker, own.path, &own.key, &nobody), 0);
 	assert_null(table);
 	own_file_close(&own);
 }
@@ -619,10 +659,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_signal_frame), cmocka_unit_test(test_rows),
 #endif
 		cmocka_unit_test(test_vdso),	     cmocka_unit_test(test_other_files),
-		cmocka_unit_test(test_places),	     cmocka_unit_test(test_no_files),
-		cmocka_unit_test(test_no_rules),     cmocka_unit_test(test_broken),
-		cmocka_unit_test(test_too_large),    cmocka_unit_test(test_crash),
-		cmocka_unit_test(test_seal),	     cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_places),	     cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_no_files),     cmocka_unit_test(test_no_rules),
+		cmocka_unit_test(test_broken),	     cmocka_unit_test(test_too_large),
+		cmocka_unit_test(test_crash),	     cmocka_unit_test(test_seal),
+		cmocka_unit_test(test_texts),
 	};
 	const struct CMUnitTest without[] = {
 		cmocka_unit_test(test_none),
