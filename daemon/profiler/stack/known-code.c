@@ -63,6 +63,33 @@ static int add_trampolines(struct frame_builder *builder, const struct elf_image
 	return r;
 }
 
+/* --- the beginning of the dynamic linker */
+
+#define ENTRY_MAX 128
+
+/* Up to the jump to the program. On arm64 it has a rule of its own. */
+static int add_entry(struct frame_builder *builder, const struct elf_image *image)
+{
+	/* mov %rsp, %rdi; call …; jmp *%r12 */
+	static const unsigned char first[] = { 0x48, 0x89, 0xe7, 0xe8 }, last[] = { 0x41, 0xff, 0xe4 };
+	const struct frame_rule rule = { .kind = FRAME_OUTERMOST };
+	const unsigned char *start, *jump;
+	uint64_t offset;
+	size_t size;
+
+	if (image->header.e_machine != EM_X86_64 || !elf_image_offset(image, image->header.e_entry, &offset) ||
+	    offset >= image->bytes.size)
+		return 0;
+	start = image->bytes.data + offset;
+	size = image->bytes.size - (size_t)offset;
+	if (size > ENTRY_MAX)
+		size = ENTRY_MAX;
+	if (size < sizeof(first) || memcmp(start, first, sizeof(first)) != 0)
+		return 0;
+	jump = memmem(start, size, last, sizeof(last));
+	return jump ? frame_builder_add(builder, offset, offset + (uint64_t)(jump - start) + sizeof(last), &rule) : 0;
+}
+
 /* --- stubs */
 
 #define STUB_SIZE 16
@@ -130,6 +157,8 @@ int known_code_add(struct frame_builder *builder, const struct elf_image *image)
 	if (image->header.e_machine != EM_X86_64 && image->header.e_machine != EM_AARCH64)
 		return 0;
 	r = add_trampolines(builder, image);
+	if (r == 0)
+		r = add_entry(builder, image);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sections); i++)
 		r = add_stubs(builder, image, sections[i]);
 	return r;

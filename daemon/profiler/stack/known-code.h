@@ -8,6 +8,7 @@
  * - The code to which a signal handler returns. musl, Go and the vdso of arm64 have none, and an arm64 signal frame has
  *   two registers, the address and x30, where call-frame information has one.
  * - The code to which the function of makecontext(3) returns: nothing has called it.
+ * - The code with which the dynamic linker of glibc begins on x86-64: nothing has called it.
  * - The stubs of the procedure linkage table: GNU ld describes them on x86-64, lld and mold do not, and no linker does
  *   on arm64.
  *

@@ -121,6 +121,43 @@ static void test_trampolines(void **state)
 	assert_null(make(NULL, 0, 0));
 }
 
+static void test_entry(void **state)
+{
+	static const unsigned char first[] = { 0x48, 0x89, 0xe7, 0xe8 }, last[] = { 0x41, 0xff, 0xe4 };
+	const struct frame_rule own = { .kind = FRAME_CFA, .reg = 7, .offset = 8 };
+	struct frame_table *table;
+
+	(void)state;
+	begin(EM_X86_64, 0);
+	file.segment.p_vaddr = 0x10000;
+	file.header.e_entry = 0x10020;
+	put(CODE + 0x20, first, sizeof(first));
+	put(CODE + 0x50, last, sizeof(last));
+	table = make(NULL, 0, 0);
+	assert_non_null(table);
+	assert_int_equal(kind_at(table, CODE + 0x1f), FRAME_UNKNOWN);
+	assert_int_equal(kind_at(table, CODE + 0x20), FRAME_OUTERMOST);
+	assert_int_equal(kind_at(table, CODE + 0x52), FRAME_OUTERMOST);
+	assert_int_equal(kind_at(table, CODE + 0x53), FRAME_UNKNOWN);
+	frame_table_free(table);
+	/* The file's own rule is preferred. */
+	table = make(&own, CODE + 0x20, CODE + 0x80);
+	assert_int_equal(kind_at(table, CODE + 0x20), FRAME_CFA);
+	assert_int_equal(kind_at(table, CODE + 0x52), FRAME_CFA);
+	frame_table_free(table);
+	/* No jump is near, other code, no code. */
+	put(CODE + 0x50, first, sizeof(first));
+	put(CODE + 0x9e, last, sizeof(last));
+	assert_null(make(NULL, 0, 0));
+	put(CODE + 0x50, last, sizeof(last));
+	put(CODE + 0x20, last, sizeof(last));
+	assert_null(make(NULL, 0, 0));
+	for (uint64_t entry = 0x103fd; entry < 0x10410; entry++) {
+		file.header.e_entry = (ElfW(Addr))entry;
+		assert_null(make(NULL, 0, 0));
+	}
+}
+
 /* The vdso's own rule begins an instruction before. */
 static void test_arm64(void **state)
 {
@@ -178,6 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_trampolines),
+		cmocka_unit_test(test_entry),
 		cmocka_unit_test(test_arm64),
 		cmocka_unit_test(test_stubs),
 	};
