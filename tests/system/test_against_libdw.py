@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Callers of samples are those that libdw finds, by the same registers and the same copies of stacks (against-libdw.c)."""
+"""Callers of samples are those that libdw finds by the same registers and copies of stacks (against-libdw.c)."""
 
 import json
 import subprocess
@@ -22,7 +22,8 @@ def parameters():
     for name, (_, command) in (PROGRAMS | DEEP).items():
         # Go's goroutines change stacks in ways that libdw does not know.
         if name != "go":
-            yield pytest.param(command, id=name, marks=[needs(command[0]), *([] if name in GATE else [pytest.mark.deep])])
+            marks = [needs(command[0]), *([] if name in GATE else [pytest.mark.deep])]
+            yield pytest.param(command, id=name, marks=marks)
 
 
 def compare(program, *options):

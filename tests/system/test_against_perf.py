@@ -155,7 +155,8 @@ def test_same_shares(perfmond, cgroups, tmp_path):
     program, data = build(tmp_path), tmp_path / "perf.data"
     until(lambda: read_perfmond(daemon, program.name, run(daemon, group, program, 0.5)), "tables and names are known")
     # The kernel tells build ids: perf 6.1 crashes of notes in the vdso of some kernels when it reads them itself.
-    record = f"perf record -q --buildid-mmap -N -e cpu-clock -F {THEIRS} --call-graph dwarf,32768 -o {data} -- {program}"
+    record = f"perf record -q --buildid-mmap -N -e cpu-clock -F {THEIRS} --call-graph dwarf,32768 -o {data} " \
+             f"-- {program}"
     since = run(daemon, group, record, SECONDS)
     theirs, ours = read_perf(data, program.name), read_perfmond(daemon, program.name, since)
     data.unlink()

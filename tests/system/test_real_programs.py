@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stacks of programs as Debian ships them, stripped and without frame pointers, reach the entry of the program or thread.
+"""Stacks of programs as Debian ships them, stripped and without frame pointers, reach the entry of program or thread.
 
 Where a program or thread enters is told by readelf: the return address of such a function is undefined.
 """
@@ -398,7 +398,8 @@ def test_programs(perfmond, cgroups, folder):
         all_found.append(found)
         report = f"{name}: {found.samples:.0f} samples, {100 * found.entries / found.samples:.1f} % reach an entry; " \
                  f"{100 * found.unknown / found.frames:.2f} % of the frames are unknown, " \
-                 f"{100 * found.starts / found.frames:.1f} % have no name but a function's beginning; {found.ends}; others end so: {lost(stacks_found)}"
+                 f"{100 * found.starts / found.frames:.1f} % have no name but a function's beginning; {found.ends}; " \
+                 f"others end so: {lost(stacks_found)}"
         print(report, file=sys.stderr)
         if found.entries < 0.95 * found.samples:
             problems.append(report)
