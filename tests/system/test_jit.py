@@ -187,8 +187,8 @@ def test_a_program_tells_the_names_of_its_code(daemon, own_cgroup, maker, tmp_pa
     with running(group, maker, what, cwd=tmp_path) as process:
         module, missing, _ = wait_for(daemon, group, "made_1_of_test")
         assert module == "[jit]" and missing is None
-        stacks = folded(daemon, cgroup=group.label + "*", **{"from": "-1h"})
-        assert any(stack.endswith("main;made_1_of_test") for stack in stacks), stacks
+        until(lambda: any(stack.endswith("main;made_1_of_test") for stack in folded(
+            daemon, cgroup=group.label + "*", **{"from": "-1h"})), "its caller, once that has a table", 4 * PATIENCE)
         before = time.time()
         os.kill(process.pid, signal.SIGUSR1)
         wait_for(daemon, group, "made_2_of_test")

@@ -195,6 +195,9 @@ def test_known_ways(perfmond, cgroups, tmp_path, ways, command):
     program = build(tmp_path, command)
     until(lambda: count(daemon, ways, program.name, run(daemon, group, program, 0.3))[1], "tables are known")
     since = run(daemon, group, program, 2)
+    # On a busy machine that takes longer.
+    until(lambda: sum(count(daemon, ways, program.name, since)[0].values()) > 50 or not run(daemon, group, program, 2),
+          "there are samples")
 
     def are_whole():
         seen, whole, broken = found[:] = count(daemon, ways, program.name, since)
@@ -205,8 +208,6 @@ def test_known_ways(perfmond, cgroups, tmp_path, ways, command):
         until(are_whole, "names are known")
     except AssertionError:
         pytest.fail(f"not whole: {found}")
-    seen, _, _ = found
-    assert sum(seen.values()) > 50
     ends = daemon.json("/api/v1/profile", command=program.name, **{"from": str(since)})["stack_ends"]
     assert ends["lost"] + ends["no_table"] + ends["frame_pointers"] <= 0.02, ends
     assert ends["whole"] > 0.5
