@@ -211,12 +211,13 @@ static void sample_program(struct comparison *comparison, char **argv, size_t ma
 
 static struct frame_table *make_table(const char *path, const struct module_key *key, pid_t user)
 {
+	const struct file_user of = { .pid = (uint32_t)user };
 	struct frame_table *table = NULL;
 	struct table_maker *maker;
 	int r = table_maker_new(&maker, "/proc");
 
 	if (r == 0)
-		r = table_maker_start(maker, path, key, (uint32_t)user);
+		r = table_maker_start(maker, path, key, &of);
 	if (r < 0)
 		fail("table_maker_start", r);
 	while (!table_maker_finish(maker)) {

@@ -125,13 +125,13 @@ def is_whole(functions, frames):
     return all(any(is_there(wanted, frame) for frame in left) for wanted in functions)
 
 
-def find_way(frames):
+def find_way(ways, frames):
     """Its name, and where it ends."""
     for at, frame in enumerate(frames):
         if found := re.search(r"(?:^|\.|::)burn_([a-z]+)(?:$|\()", frame):
             return found[1], at
     thrown = any(name in frame for name in ("throw_each", "thrown_outer", "_Unwind_") for frame in frames)
-    return ("thrown", len(frames)) if thrown else (None, 0)
+    return ("thrown", len(frames)) if thrown and "thrown" in ways else (None, 0)
 
 
 def read_stacks(text):
@@ -161,7 +161,7 @@ def count_stacks(stacks, ways):
     """Samples of each way, and of those the whole ones; and one stack that is not."""
     seen, whole, broken = collections.Counter(), collections.Counter(), {}
     for frames, number in stacks:
-        way, end = find_way(frames)
+        way, end = find_way(ways, frames)
         if way is None:
             continue
         seen[way] += number

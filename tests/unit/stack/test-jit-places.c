@@ -82,12 +82,15 @@ static void test_paths(void **state)
 	struct world *world = *state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct archive_place off = place_at(world, cases[i].path, 0x7f0000001234, false);
-		struct archive_place on = place_at(world, cases[i].path, 0x7f0000001234, true);
+		struct archive_place off = place_at(world, cases[i].path, 0x7f0000001234, false), on;
+		char path[32];
 
 		assert_string_not_equal(off.path, ARCHIVE_JIT);
+		/* The place borrows it from the mapping, of which there will be another. */
+		(void)snprintf(path, sizeof(path), "%s", off.path);
+		on = place_at(world, cases[i].path, 0x7f0000001234, true);
 		if (!cases[i].is_jit) {
-			assert_string_equal(on.path, off.path);
+			assert_string_equal(on.path, path);
 			assert_int_equal(on.offset, off.offset);
 			continue;
 		}
