@@ -56,7 +56,7 @@ int archive_new(struct archive **ret, size_t limit)
 /* A text with its symbol, and what malloc(3) takes beside it. */
 static size_t text_bytes(const struct archive_text *text)
 {
-	return text->size + (text->symbol ? strlen(text->symbol) + 1 : 0) + TEXT_OVERHEAD;
+	return text->size + text->symbol_size + TEXT_OVERHEAD;
 }
 
 static void text_leaving(void *userdata, void *entry)
@@ -241,25 +241,29 @@ uint32_t archive_find_text(const struct archive *archive, const char *text)
 int archive_put_name(struct archive *archive, const char *name, const char *symbol, size_t *budget, uint32_t *ret)
 {
 	struct archive_text entry = text_entry(archive, name);
-	size_t symbol_size = symbol ? strlen(symbol) + 1 : 0;
 	_cleanup_(freep) char *copy = NULL;
 	bool new;
 	int r;
 
 	*ret = table_find(&archive->texts, &entry);
 	if (*ret) {
+		struct archive_text *known = table_at(&archive->texts, *ret);
+
 		touch(&archive->texts, *ret, archive->age);
+		if (symbol && known->symbol && strcmp(symbol, known->symbol) != 0)
+			known->symbol = NULL;
 		return 0;
 	}
-	if (entry.size + symbol_size + TEXT_OVERHEAD > *budget)
+	entry.symbol_size = symbol ? (uint32_t)strlen(symbol) + 1 : 0;
+	if (text_bytes(&entry) > *budget)
 		return -ENOSPC;
-	copy = malloc(entry.size + symbol_size);
+	copy = malloc(entry.size + entry.symbol_size);
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, name, entry.size);
 	entry.text = copy;
 	if (symbol)
-		entry.symbol = memcpy(copy + entry.size, symbol, symbol_size);
+		entry.symbol = memcpy(copy + entry.size, symbol, entry.symbol_size);
 	*budget -= text_bytes(&entry);
 	r = table_put(&archive->texts, &entry, archive->age, budget, ret, &new);
 	if (r < 0)

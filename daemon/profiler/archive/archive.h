@@ -40,7 +40,8 @@ struct archive_text {
 	uint32_t size;	  /* with its NUL */
 	uint64_t hash[2]; /* keyed: no two texts have the same */
 	char *text;	  /* valid UTF-8 */
-	char *symbol;	  /* of a function's name: its symbol, behind the text; NULL: the same, or none */
+	uint32_t symbol_size;
+	char *symbol; /* of a function's name: its symbol, behind the text; NULL: the same, or none, or there are several */
 };
 
 struct archive_module {
@@ -150,7 +151,7 @@ uint64_t archive_oldest(const struct archive *archive);
 size_t archive_bytes(const struct archive *archive);
 
 const char *archive_text(const struct archive *archive, uint32_t text);
-/* The symbol of a function's name, or NULL: the name itself. Of functions of one name, the first one's. */
+/* The symbol of a function's name. NULL: the name itself, or functions of that name have different symbols. */
 const char *archive_symbol(const struct archive *archive, uint32_t text);
 /* The number of that text, which is valid UTF-8, or 0. */
 uint32_t archive_find_text(const struct archive *archive, const char *text);

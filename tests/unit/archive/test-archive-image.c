@@ -217,12 +217,18 @@ static void test_symbols(void **state)
 	(void)state;
 	assert_int_equal(archive_next_nameless(archive, &at, &found, 1), 1);
 	archive_name(archive, found.frame, NAMING_NAMED, "f(int)", "_Z1fi", 0);
+	archive_name(archive, found.frame, NAMING_NAMED, "f(int)", "_Z1fi", 0);
 	write_image(&image, archive);
 	copy = read_image(&image, 1 << 20);
 	text = archive_find_text(copy, "f(int)");
 	assert_true(text > 0);
 	assert_string_equal(archive_symbol(copy, text), "_Z1fi");
 	assert_null(archive_symbol(copy, archive_find_text(copy, EVENT)));
+	/* One name of two symbols has neither. */
+	at = 0;
+	assert_int_equal(archive_next_nameless(copy, &at, &found, 1), 1);
+	archive_name(copy, found.frame, NAMING_NAMED, "f(int)", "_Z1fi.other", 0);
+	assert_null(archive_symbol(copy, text));
 	archive_free(copy);
 	archive_free(archive);
 	buf_release(&image);
