@@ -8,11 +8,15 @@
  * authentication"). */
 #define ARM64_ADDRESS_BITS 48
 
+/* A stack is no larger, mostly: that is the usual limit. */
+#define STACK_BYTES ((uint64_t)8 << 20)
+
 /* What differs by architecture, in DWARF's numbers. */
 struct machine {
 	uint8_t stack, frame, back; /* registers: the stack pointer, the frame pointer, the return address */
 	bool may_stand;		    /* a function that calls none may have nothing on the stack */
 	bool is_signed;
+	bool has_beginnings; /* glibc's contexts return to the beginning of a function */
 	/* Words of the signal frame from the stack pointer of its trampoline on, where the registers are; 0: none is
 	 * there. x86-64: struct ucontext (asm/ucontext.h). arm64: siginfo_t, and then struct ucontext. */
 	uint8_t saved[FRAME_REGISTERS];
@@ -30,6 +34,7 @@ static const struct machine machines[] = {
 			   .back = 30,
 			   .may_stand = true,
 			   .is_signed = true,
+			   .has_beginnings = true,
 			   .saved = { 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54,
 				      55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70 },
 			   .saved_address = 71 },
@@ -218,12 +223,15 @@ static enum step step_by_rule(struct walk *walk, const struct frame_rule *rule)
 
 /* --- by the frame pointer */
 
-/* To another stack, as of Go's code that runs on that of its thread; or to a part of this one that is not copied. */
-static bool leads_out(const struct walk *walk)
+/* To a part of this stack that is not copied; or to another stack, as of Go's code that runs on that of its thread.
+ * Code without rules may have anything in the register, as an address of the heap. */
+static bool leads_out(const struct walk *walk, bool keeps_pointers)
 {
-	uint64_t at = walk->now.values[walk->machine->frame];
+	uint64_t at = walk->now.values[walk->machine->frame], end = walk->copy->start + walk->copy->size;
 
-	return is_known(&walk->now, walk->machine->frame) && at && at % 8 == 0 && !is_in_copy(walk->copy, at);
+	if (!is_known(&walk->now, walk->machine->frame) || !at || at % 8 || is_in_copy(walk->copy, at))
+		return false;
+	return keeps_pointers || (at > end && at - end < STACK_BYTES);
 }
 
 /* It points to the caller's frame pointer, and the return address follows. Other registers are not known then. */
@@ -234,7 +242,7 @@ static enum step step_by_frame_pointer(struct walk *walk)
 	struct unwind_registers caller = { .machine = walk->now.machine };
 	enum step step;
 
-	if (leads_out(walk))
+	if (leads_out(walk, false))
 		return STEP_CUT;
 	if (!is_known(&walk->now, machine->stack) || !is_known(&walk->now, machine->frame) || at < stack || at % 8)
 		return STEP_LOST;
@@ -251,7 +259,7 @@ static enum step step_by_frame_pointer(struct walk *walk)
 /* --- all of it */
 
 /* The call is before a return address. Where there is no code with rules, none was called: it is the beginning of a
- * function, which was put there as the place to return to (Go's systemstack_switch()). */
+ * function, which was put there as the place to return to (Go's systemstack_switch(); arm64's start of a context). */
 static enum unwind_code look_up(struct walk *walk, unwind_find find, void *userdata, const struct frame_rule **ret)
 {
 	enum unwind_code code = find(userdata, walk->now.address - (walk->is_return ? 1 : 0), ret), beginning;
@@ -260,7 +268,9 @@ static enum unwind_code look_up(struct walk *walk, unwind_find find, void *userd
 	if (code != UNWIND_NO_RULE || !walk->is_return)
 		return code;
 	beginning = find(userdata, walk->now.address, ret);
-	walk->is_beginning = beginning == UNWIND_RULE;
+	/* Other code without rules may end in a call that does not return, and C's next function follows. */
+	walk->is_beginning = beginning == UNWIND_RULE &&
+			     ((*ret)->flags & FRAME_POINTERS || walk->machine->has_beginnings);
 	walk->is_return = !walk->is_beginning;
 	return walk->is_return ? code : beginning;
 }
@@ -268,13 +278,15 @@ static enum unwind_code look_up(struct walk *walk, unwind_find find, void *userd
 /* A frame, and the way to its caller. */
 static enum step take_frame(struct walk *walk, struct unwind_frame *frame, const struct frame_rule *rule)
 {
-	bool by_pointer = !rule || rule->flags & FRAME_POINTERS;
+	bool keeps_pointers = rule && rule->flags & FRAME_POINTERS;
+	/* A handler returns to the first byte of such code. */
+	bool is_call = walk->is_return && !(rule && rule->kind == FRAME_SIGRETURN);
 	enum step step;
 
-	*frame = (struct unwind_frame){ .address = walk->now.address, .is_return = walk->is_return };
+	*frame = (struct unwind_frame){ .address = walk->now.address, .is_return = is_call };
 	if (walk->is_elsewhere)
 		return STEP_CUT;
-	if (by_pointer && leads_out(walk))
+	if ((!rule || keeps_pointers) && leads_out(walk, keeps_pointers))
 		frame->pointer = walk->now.values[walk->machine->frame];
 	step = rule ? step_by_rule(walk, rule) : step_by_frame_pointer(walk);
 	return step == STEP_LOST && frame->pointer ? STEP_CUT : step;

@@ -218,7 +218,7 @@ static void test_sigreturn(void **state)
 /* A return address that is the beginning of a function, and no code is before it. */
 static void test_beginning(void **state)
 {
-	const struct frame_rule plain = plain_rule(8);
+	struct frame_rule plain = plain_rule(8);
 	struct world world;
 
 	(void)state;
@@ -227,6 +227,10 @@ static void test_beginning(void **state)
 	world.rules[4] = &outermost;
 	world.words[0] = CODE + 0x300;
 	world.words[1] = AT(4);
+	/* In C, code without rules has called what does not return. */
+	CHECK(&world, STACK_NO_TABLE, AT(1), CODE + 0x300);
+	assert_true(world.frames[1].is_return);
+	plain.flags = FRAME_POINTERS;
 	CHECK(&world, STACK_WHOLE, AT(1), CODE + 0x300, AT(4));
 	assert_false(world.frames[1].is_return);
 }
@@ -259,11 +263,14 @@ static void test_other_stack(void **state)
 	/* One that points to itself. */
 	world.words[4] = SP + 4 * 8;
 	assert_false(unwind_pointers(&world.registers, &world.copy, 0xc000001000, &steps));
-	/* The same in code without rules. */
+	/* In code without rules it may be anything, but above the copy, where the stack goes on. */
 	world.rules[1] = NULL;
 	set(&world, 6, 0xc000001000);
+	CHECK(&world, STACK_NO_TABLE, AT(1));
+	assert_int_equal(world.frames[0].pointer, 0);
+	set(&world, 6, SP + (1 << 20));
 	CHECK(&world, STACK_CUT, AT(1));
-	assert_int_equal(world.frames[0].pointer, 0xc000001000);
+	assert_int_equal(world.frames[0].pointer, SP + (1 << 20));
 }
 
 static void test_plt(void **state)
