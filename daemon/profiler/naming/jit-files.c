@@ -40,7 +40,8 @@ static bool read_proc(const char *proc, uint32_t pid, const char *name, char *re
 	n = fd < 0 ? -1 : read(fd, ret, size - 1);
 	safe_close(fd);
 	ret[n > 0 ? n : 0] = '\0';
-	return n > 0;
+	/* Of a longer one, lines at its end are missing. */
+	return n > 0 && (size_t)n < size - 1;
 }
 
 /* The numbers of a line of /proc/PID/status: the first and the last of them, and how many there are. */

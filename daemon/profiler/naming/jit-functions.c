@@ -15,6 +15,9 @@
 #define LOOK_NS ((uint64_t)NS_PER_S)
 #define FRESH_NS (2 * (uint64_t)NS_PER_S)
 
+/* A list names places for so long after a look has found it right. */
+#define STALE_NS (5 * (uint64_t)NS_PER_S)
+
 /* After a look in vain: twice as long each time, up to 16 s. */
 #define VAIN_DOUBLINGS 4
 /* After so many of them it is taken to have no files: places are not waiting for them any more. */
@@ -35,6 +38,9 @@ struct found {
 struct awaited {
 	uint64_t items[AWAITED_MAX];
 	size_t nr;
+	uint64_t begun;	  /* CLOCK_MONOTONIC ns: when the first was asked for */
+	bool is_answered; /* the look has ended, … */
+	bool is_late;	  /* … and there may have been other code when it began */
 };
 
 struct program {
@@ -46,6 +52,7 @@ struct program {
 	struct found *found; /* by start; none overlaps another */
 	size_t nr_found, cap_found;
 	uint64_t looked;		/* CLOCK_MONOTONIC ns: when the last look began; 0: never */
+	uint64_t confirmed;		/* … and the last one that found the list right */
 	unsigned vain;			/* looks, one after the other */
 	bool is_sampled;		/* since then */
 	bool is_awaited;		/* by places, since then */
@@ -274,12 +281,18 @@ static const struct found *find_known(const struct program *program, uint64_t ad
 	return at < program->nr_found && program->found[at].start <= address ? &program->found[at] : NULL;
 }
 
+/* With a list that is older, there may be other code by now. */
+static bool is_fresh(const struct program *program)
+{
+	return program->confirmed && clock_monotonic_ns() - program->confirmed <= STALE_NS;
+}
+
 static const struct found *find_function(struct jit_functions *functions, struct program *program, uint64_t address)
 {
-	const struct found *known = find_known(program, address);
+	const struct found *known = is_fresh(program) ? find_known(program, address) : NULL;
 	struct function function;
 
-	if (known || !program->list || functions->nr_found >= JIT_FOUND_MAX ||
+	if (known || !program->list || !is_fresh(program) || functions->nr_found >= JIT_FOUND_MAX ||
 	    !function_list_find(program->list, address, functions->block, &function) || !function.name ||
 	    !add_found(functions, program, &function))
 		return known;
@@ -316,11 +329,14 @@ static bool waits(struct program *program, uint64_t address, bool is_new)
 	bool is_since = has_awaited(program->since, address);
 
 	if (is_new && !is_since && program->vain <= VAIN_WAITED && program->since->nr < AWAITED_MAX) {
+		if (!program->since->nr)
+			program->since->begun = clock_monotonic_ns();
 		program->since->items[program->since->nr++] = address;
 		is_since = true;
 	}
 	program->is_awaited |= is_since || program->naming == NAMING_ASKED;
-	return is_since || program->naming == NAMING_ASKED || has_awaited(program->before, address);
+	return is_since || program->naming == NAMING_ASKED ||
+	       (!program->before->is_answered && has_awaited(program->before, address));
 }
 
 enum naming jit_functions_name(struct jit_functions *functions, const struct module_key *key, uint64_t address,
@@ -332,7 +348,10 @@ enum naming jit_functions_name(struct jit_functions *functions, const struct mod
 	HASH_FIND(by_number, functions->by_number, &key->inode, sizeof(key->inode), program);
 	if (!program)
 		return NAMING_GENERATED;
-	if (program->list && function_list_find(program->list, address, functions->block, &function) && function.name) {
+	if (program->before->is_answered && program->before->is_late && has_awaited(program->before, address))
+		return NAMING_FAILED;
+	if (program->list && is_fresh(program) &&
+	    function_list_find(program->list, address, functions->block, &function) && function.name) {
 		*ret_name = function.name;
 		return NAMING_NAMED;
 	}
@@ -353,6 +372,7 @@ static void use_list(struct jit_functions *functions, struct program *program, s
 {
 	drop_list(functions, program);
 	program->list = list;
+	program->confirmed = program->looked;
 	program->key.major++;
 	program->seen = *list_maker_seen(functions->maker);
 	functions->stats.bytes += function_list_bytes(list);
@@ -368,14 +388,20 @@ static void take_look(struct jit_functions *functions, struct program *program)
 	enum naming naming = list ? function_list_naming(list) : NAMING_FAILED;
 
 	functions->stats.looks++;
-	program->before->nr = 0;
+	program->before->is_answered = true;
 	if (seen->is_same) {
+		program->before->is_late = false;
+		program->confirmed = program->looked;
 		program->vain = 0;
 		return;
 	}
 	program->vain++;
-	if (program->seen.started && (!seen->started || naming == NAMING_FAILED))
+	if (program->seen.started && !seen->started)
 		return;
+	if (program->seen.started && naming == NAMING_FAILED) {
+		program->naming = naming;
+		return;
+	}
 	/* The pid may be another's by now. */
 	if (program->seen.started && program->seen.started != seen->started)
 		return;
@@ -391,7 +417,24 @@ static void take_look(struct jit_functions *functions, struct program *program)
 	drop_list(functions, program);
 }
 
-static bool take_made(struct jit_functions *functions)
+/* Has the process executed another program, or another process its pid? */
+static bool has_ended(const struct program *program, const struct processes *processes)
+{
+	const struct process *process = processes_known(processes, program->is.pid);
+
+	return process && process->program.life != program->is.life;
+}
+
+/* Its files are another's. */
+static void end_program(struct program *program)
+{
+	program->is_sampled = program->is_awaited = false;
+	program->before->nr = program->since->nr = 0;
+	if (program->naming == NAMING_ASKED)
+		program->naming = NAMING_NO_MAP;
+}
+
+static bool take_made(struct jit_functions *functions, const struct processes *processes)
 {
 	uint64_t cpu_ns;
 
@@ -400,7 +443,9 @@ static bool take_made(struct jit_functions *functions)
 	cpu_ns = list_maker_cpu_ns(functions->maker);
 	cpu_budget_take(&functions->budget, cpu_ns - functions->taken_ns);
 	functions->taken_ns = cpu_ns;
-	if (functions->looked_at)
+	if (functions->looked_at && has_ended(functions->looked_at, processes))
+		end_program(functions->looked_at);
+	else if (functions->looked_at)
 		take_look(functions, functions->looked_at);
 	functions->looked_at = NULL;
 	return true;
@@ -468,13 +513,14 @@ static bool look_at(struct jit_functions *functions, struct program *program, co
 	program->looked = now;
 	program->is_sampled = program->is_awaited = false;
 	*program->before = *program->since;
+	program->before->is_late = program->before->nr && now - program->before->begun > STALE_NS;
 	program->since->nr = 0;
 	return true;
 }
 
 bool jit_functions_turn(struct jit_functions *functions, const struct processes *processes)
 {
-	bool changed = take_made(functions);
+	bool changed = take_made(functions, processes);
 	uint64_t now = clock_monotonic_ns();
 	struct program *next;
 
@@ -482,7 +528,9 @@ bool jit_functions_turn(struct jit_functions *functions, const struct processes 
 	if (list_maker_is_busy(functions->maker) || !cpu_budget_has_some(&functions->budget, now))
 		return changed;
 	next = find_due(functions, now);
-	if (next && look_at(functions, next, processes, now))
+	if (next && has_ended(next, processes))
+		end_program(next);
+	else if (next && look_at(functions, next, processes, now))
 		functions->looked_at = next;
 	return changed;
 }

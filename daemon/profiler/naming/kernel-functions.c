@@ -2,6 +2,7 @@
 
 #include "profiler/naming/kernel-functions.h"
 
+#include "base/util/clock.h"
 #include "base/util/file.h"
 
 #include <errno.h>
@@ -16,6 +17,10 @@
 
 /* Bytes of the list: ten times those of 122,000 functions. */
 #define LIST_BYTES_MAX ((size_t)12 << 20)
+
+/* After so long reading that failed is tried again, after twice as long each time. */
+#define AGAIN_NS (10 * (uint64_t)NS_PER_S)
+#define AGAIN_DOUBLINGS 8
 
 static void empty(struct kernel_functions *functions)
 {
@@ -64,6 +69,7 @@ void kernel_functions_forget(struct kernel_functions *functions)
 	drop_list(functions);
 	functions->hidden = NAMING_UNTRIED;
 	functions->is_stale = false;
+	functions->again_at = functions->failures = 0;
 }
 
 /* --- the list */
@@ -113,7 +119,8 @@ void kernel_functions_read(struct kernel_functions *functions, const char *procf
 
 void kernel_functions_follow(struct kernel_functions *functions, const char *procfs, const char *saved)
 {
-	if (functions->is_stale || functions->modules != sum_modules(procfs))
+	if ((functions->is_stale && clock_monotonic_ns() >= functions->again_at) ||
+	    functions->modules != sum_modules(procfs))
 		kernel_functions_read(functions, procfs, saved);
 }
 
@@ -133,13 +140,28 @@ static void drop_old(struct kernel_functions *functions)
 
 void kernel_functions_turn(struct kernel_functions *functions)
 {
+	_cleanup_(function_list_freep) struct function_list *list = NULL;
+	enum naming naming;
+
 	if (!list_maker_finish(functions->maker))
 		return;
+	list = list_maker_take(functions->maker);
+	naming = list ? function_list_naming(list) : NAMING_FAILED;
+	/* The child took too long, as on a busy machine: what is known stays, and the next one tries again. */
+	if (naming == NAMING_FAILED) {
+		functions->is_stale = true;
+		functions->again_at = clock_monotonic_ns() + (AGAIN_NS << functions->failures);
+		functions->failures += functions->failures < AGAIN_DOUBLINGS;
+		if (functions->list)
+			return;
+	} else {
+		functions->failures = 0;
+	}
 	drop_list(functions);
 	drop_old(functions);
 	functions->lists++;
-	functions->list = list_maker_take(functions->maker);
-	functions->hidden = functions->list ? function_list_naming(functions->list) : NAMING_FAILED;
+	functions->list = steal_ptr(list);
+	functions->hidden = naming;
 	if (functions->hidden == NAMING_NO_SYMBOL) {
 		functions->hidden = NAMING_NAMED;
 		/* The child for an answer adds samples that wait for tables, and needs their functions. */

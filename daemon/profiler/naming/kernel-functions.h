@@ -33,6 +33,8 @@ struct kernel_functions {
 	unsigned lists;	       /* so many were read */
 	unsigned long modules; /* a checksum of the modules that were loaded then */
 	bool is_stale;	       /* code that was loaded since is missing */
+	unsigned failures;     /* of reading, one after the other, up to AGAIN_DOUBLINGS */
+	uint64_t again_at;     /* CLOCK_MONOTONIC ns: not before then */
 };
 
 /* It is empty. The epoll wakes up when kernel_functions_turn() has something to do. -ENOMEM, or the error of

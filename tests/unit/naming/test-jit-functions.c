@@ -374,29 +374,42 @@ static void write_dump(struct world *world, const char *path, uint32_t pid)
 static void test_dumps(void **state)
 {
 	struct world *world = *state;
-	struct process_program program = make_process(world, 41, "7");
+	struct process_program program;
+	struct module_key key;
 
+	/* Numbers that processes.h does not give. */
+	world->lives = 1000;
+	program = make_process(world, 41, "7");
 	/* Not mapped, it is not read. */
 	write_dump(world, inside(41, "deep/er/jit-7.dump"), 7);
 	assert_int_equal(look_once(world, &program), NAMING_NO_MAP);
 	take_mapping(world, 41, "/deep/er/jit-7.dump");
-	program.life = ++world->lives;
+	program = processes_known(world->processes, 41)->program;
 	assert_int_equal(look_once(world, &program), NAMING_NAMED);
 	assert_string_equal(place_of(world, &program, 0x100f).name, "dumped");
 	/* That of its parent, by its name, or only by what is in it. */
 	take_mapping(world, 41, "/deep/er/jit-8.dump");
 	write_dump(world, inside(41, "deep/er/jit-8.dump"), 7);
-	program.life = ++world->lives;
+	program = processes_known(world->processes, 41)->program;
 	assert_int_equal(look_once(world, &program), NAMING_NO_MAP);
 	take_mapping(world, 41, "/deep/er/jit-7.dump");
 	write_dump(world, inside(41, "deep/er/jit-7.dump"), 8);
-	program.life = ++world->lives;
+	program = processes_known(world->processes, 41)->program;
 	assert_int_equal(look_once(world, &program), NAMING_MALFORMED);
 	/* With ways out of the tree. */
 	write_dump(world, "41/jit-7.dump", 7);
 	take_mapping(world, 41, "/../jit-7.dump");
-	program.life = ++world->lives;
+	program = processes_known(world->processes, 41)->program;
 	assert_int_equal(look_once(world, &program), NAMING_NO_MAP);
+	/* The pid is another program's by now: its file is not this one's. */
+	take_mapping(world, 41, "/deep/er/jit-7.dump");
+	write_dump(world, inside(41, "deep/er/jit-7.dump"), 7);
+	program = processes_known(world->processes, 41)->program;
+	program.life = ++world->lives;
+	key = *place_of(world, &program, 0x1000).key;
+	assert_int_equal(naming_of(world, &key, 0x1000, true, NULL), NAMING_ASKED);
+	(void)jit_functions_turn(world->functions, world->processes);
+	assert_int_equal(naming_of(world, &key, 0x1000, false, NULL), NAMING_NO_MAP);
 }
 
 /* --- bounds */

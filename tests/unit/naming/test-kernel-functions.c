@@ -45,10 +45,9 @@ static int world_epoll(void)
 
 static void wait_for_list(struct kernel_functions *functions)
 {
-	unsigned before = functions->lists;
 	struct pollfd wait = { .fd = list_maker_fd(functions->maker), .events = POLLIN };
 
-	while (functions->lists == before) {
+	while (list_maker_is_busy(functions->maker)) {
 		assert_int_equal(poll(&wait, 1, 60000), 1);
 		kernel_functions_turn(functions);
 	}
@@ -109,6 +108,60 @@ static void test_list(void **state)
 	check_function(&functions, 0xffffffffc0003000, NULL, 0, 0);
 	check_function(&functions, 0xffffffffc0101fff, "of_other", 0xffffffffc0100000, 0xffffffffc0102000);
 	check_function(&functions, UINT64_MAX, NULL, 0, 0);
+	kernel_functions_release(&functions);
+	scratch_remove(&scratch);
+}
+
+/* A list with more functions, by their names of random letters, than there is room for. */
+static void write_too_much(struct scratch *scratch)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
+	_cleanup_(buf_release) struct buf text = {};
+	uint64_t chance = 1;
+
+	for (unsigned i = 0; i < 50000; i++) {
+		buf_printf(&text, "%llx T ", 0xffffffff81000000ULL + 16 * i);
+		for (unsigned j = 0; j < 400; j++) {
+			chance = chance * 6364136223846793005 + 1442695040888963407;
+			buf_char(&text, letters[chance >> 58]);
+		}
+		buf_char(&text, '\n');
+	}
+	buf_char(&text, '\0');
+	assert_false(text.failed);
+	scratch_text(scratch, "kallsyms", text.data);
+}
+
+/* Reading fails: what was known stays, and it is tried again later. */
+static void test_failure(void **state)
+{
+	struct kernel_functions functions;
+	struct scratch scratch;
+
+	(void)state;
+	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
+	scratch_make(&scratch);
+	scratch_text(&scratch, "kallsyms", all);
+	read_list(&functions, scratch.path, NULL);
+	write_too_much(&scratch);
+	read_list(&functions, scratch.path, NULL);
+	check_function(&functions, 0xffffffff81000100, "first", 0xffffffff81000100, 0xffffffff81000200);
+	assert_int_equal(functions.hidden, NAMING_NAMED);
+	kernel_functions_follow(&functions, scratch.path, NULL);
+	assert_false(list_maker_is_busy(functions.maker));
+	functions.again_at = 1;
+	scratch_text(&scratch, "kallsyms", all);
+	kernel_functions_follow(&functions, scratch.path, NULL);
+	assert_true(list_maker_is_busy(functions.maker));
+	wait_for_list(&functions);
+	assert_int_equal(functions.failures, 0);
+	kernel_functions_release(&functions);
+	/* Without a list before, there is none, and the reason. */
+	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
+	write_too_much(&scratch);
+	read_list(&functions, scratch.path, NULL);
+	assert_null(kernel_functions_find(&functions, 0xffffffff81000100));
+	assert_int_equal(functions.hidden, NAMING_FAILED);
 	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
 }
@@ -275,8 +328,9 @@ static void test_loaded_code(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_list),   cmocka_unit_test(test_child),   cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_hidden), cmocka_unit_test(test_modules), cmocka_unit_test(test_loaded_code),
+		cmocka_unit_test(test_list),	    cmocka_unit_test(test_failure), cmocka_unit_test(test_child),
+		cmocka_unit_test(test_blocks),	    cmocka_unit_test(test_hidden),  cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_loaded_code),
 	};
 
 	if (argc == 2 && strcmp(argv[1], "--list-functions") == 0)
