@@ -2,6 +2,7 @@
 
 /* Functions of code that processes make: which files count, how they are followed, and what is forgotten. */
 
+#include "base/util/buf.h"
 #include "base/util/clock.h"
 #include "base/util/file.h"
 #include "profiler/naming/jit-functions.h"
@@ -327,6 +328,45 @@ static void test_a_file_of_another_user(void **state)
 	assert_int_equal(look_once(world, &program), NAMING_NO_MAP);
 }
 
+/* Code with more names, of random letters, than there is room for. */
+static void write_too_much(struct world *world, uint32_t pid)
+{
+	_cleanup_(buf_release) struct buf text = {};
+	uint64_t chance = 1;
+
+	for (unsigned i = 0; i < 40000; i++) {
+		buf_printf(&text, "%x 10 ", 0x10000 + 16 * i);
+		for (unsigned j = 0; j < 400; j++) {
+			chance = chance * 6364136223846793005 + 1442695040888963407;
+			buf_char(&text, (char)('0' + (chance >> 58)));
+		}
+		buf_char(&text, '\n');
+	}
+	buf_char(&text, '\0');
+	assert_false(text.failed);
+	write_map(world, pid, text.data);
+}
+
+/* A list that can't be made anew is not used for long: there may be other code by now. */
+static void test_stale_lists(void **state)
+{
+	struct world *world = *state;
+	const struct process_program program = make_process(world, 41, NULL);
+	uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
+	struct jit_place place;
+
+	write_map(world, 41, "1000 10 one\n");
+	assert_int_equal(look_once(world, &program), NAMING_NAMED);
+	assert_string_equal(place_of(world, &program, 0x1000).name, "one");
+	write_too_much(world, 41);
+	do {
+		place = place_of(world, &program, 0x1000);
+		wait_for_looks(world, jit_functions_stats(world->functions).looks + (place.name ? 1 : 0));
+		assert_true(clock_monotonic_ns() < end);
+	} while (place.name);
+	assert_int_equal(naming_of(world, place.key, 0x1000, false, NULL), NAMING_FAILED);
+}
+
 /* --- jitdumps */
 
 static void take_mapping(struct world *world, uint32_t pid, const char *path)
@@ -475,6 +515,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_a_process_that_has_ended, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_files_that_do_not_count, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_file_of_another_user, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_stale_lists, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_dumps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many_processes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many_functions, set_up, tear_down),
