@@ -72,7 +72,7 @@ uint64_t namer_cpu_ns(const struct namer *namer)
 	return function_lists_stats(namer->lists).cpu_ns;
 }
 
-/* Those of samples are named when they are taken (profiler/stack/places.h), once there is a list. */
+/* Only for places that were sampled before the list was there: others have names already (profiler/stack/places.h). */
 static void name_in_kernel(struct archive *archive, const struct archive_nameless *place,
 			   struct kernel_functions *kernel)
 {

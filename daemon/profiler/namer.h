@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Has the functions of an archive named, soon after they were sampled, since a container's files may be gone later:
- * places in files by lists of their functions (profiler/naming/function-lists.h), and those of the kernel, and of code
- * that was made at run time, that were sampled before they were in a list.
+ * Names the functions of an archive, soon after they were sampled, since a container's files may be gone later. Places
+ * in files are looked up in lists of the files' functions (profiler/naming/function-lists.h). Places in the kernel, and
+ * in code that was made at run time, have a name from the beginning if a list has it by then; the rest is named here.
  */
 
 #include "profiler/archive/archive.h"

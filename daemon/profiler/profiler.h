@@ -3,8 +3,8 @@
 
 /*
  * Who uses the CPUs, continuously: samples of all CPUs (profiler/sample/sampler.h) become stacks of places in files, by
- * the mappings of their processes, and go into memory with cgroup and command (profiler/archive/archive.h). A child
- * names the functions soon after (profiler/namer.h), since a container's files may be gone later.
+ * the mappings of their processes, and go into memory with cgroup and command (profiler/archive/archive.h). Functions
+ * are named soon after, by lists that children make (profiler/namer.h), since a container's files may be gone later.
  *
  * It is driven from the outside: profiler_turn() is called when its fd is readable and several times a second.
  *

@@ -203,7 +203,7 @@ int helper_open_regular(const char *path, struct stat *ret)
 	return fd;
 }
 
-/* Puts files in their places. The places may be each other's. */
+/* Makes files[i] descriptor i. A file may have the number that another one is to get: all are copied out of the way. */
 static bool place_files(const int *files, size_t nr)
 {
 	int copies[HELPER_FILES_MAX];

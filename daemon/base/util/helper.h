@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * A child process for work that may be hostile or may hang: it opens foreign files as the daemon itself might, and then
- * gives up nearly all system calls before it looks at a single byte of them. It answers in memory that it shares with
- * the daemon, which believes none of it.
+ * A child process for work on files that may be hostile, or may hang when they are opened. It opens them with the
+ * rights of its parent (the daemon or the profiler), and gives up nearly all system calls before it looks at a single
+ * byte of them. A child that allocates memory executes perfmond anew in between. The answer is in memory that the child
+ * shares with its parent, or in a file in memory; the parent checks all of it.
  *
- * The daemon never waits for it: a child that takes too long is killed. One that hangs where no signal reaches it, as
- * in open(2) on a dead server, is given up: it is reaped when it ends, and another can be started meanwhile. When
- * HELPER_STUCK_MAX hang, the next one that does stays. The child has seconds of CPU time and no files of the daemon's.
+ * The parent never waits for the child: one that takes too long is killed. One that hangs where no signal reaches it,
+ * as in open(2) on a dead server, is given up: it is reaped when it ends, and another can be started meanwhile. When
+ * HELPER_STUCK_MAX hang, the next one that does stays. The child has seconds of CPU time, and one file of the parent's.
  */
 
 #include "base/util/cleanup.h"
@@ -68,13 +69,15 @@ size_t helper_nr_stuck(struct helper *helper);
 /* Opens a regular file only: opening a device can do something. -1: there is none. */
 int helper_open_regular(const char *path, struct stat *ret);
 
-/* Executes perfmond anew with this option: a child that allocates memory, or runs a library, needs that. files[i] is
- * the file i, where it stays open; -1: none. No capability is left to who is not root. Returns only if it fails. */
+/* Executes perfmond anew with this option, for a child that allocates memory or calls a library. files[i] becomes
+ * descriptor i there; -1: that one is closed. Unless it is root, the new program has no capability. Returns only if it
+ * fails. */
 #define HELPER_FILES_MAX 8
 void helper_execute(const char *option, const int *files, size_t nr);
 
-/* For who was executed so: closes all files from nr on, gives up capabilities, and bounds memory, besides what the
- * process has now and files that it maps, and what it writes. False: it can't be bounded. */
+/* To be called by the program that helper_execute() has executed. Closes all descriptors from nr_files on, and gives up
+ * capabilities. Limits memory to so many bytes more than the process has now (mapped files do not count), and each file
+ * that it writes to so many bytes. False: a limit can't be set. */
 bool helper_limit(size_t nr_files, uint64_t memory, uint64_t written);
 
 /* From now on everything but read(2), rt_sigreturn(2) and exit_group(2) kills it (seccomp). A child that can't be

@@ -6,8 +6,9 @@
  *
  * A sample is 16 bytes: when, in which context (event, cgroup, command and thread), on which stack, and its weight.
  * Samples stand in segments, oldest first. Stacks, frames, modules and texts exist once for all samples, in tables
- * (table.h): a stack is a node of a tree whose root is the outermost caller, a frame is a place in a file (never an
- * address, but for the kernel's), and the name of its function, once it is known.
+ * (table.h): a stack is a node of a tree whose root is the outermost caller, a frame is a place and the name of its
+ * function, once that is known. A place is an offset in a file. It may be an address only in the kernel, and in code
+ * that a process has made at run time (ARCHIVE_JIT).
  *
  * When the memory is used up the oldest segment is dropped, and with it whatever only its samples had used. Thus
  * the reach, the time that the samples go back to, follows from the memory and the load.
@@ -27,7 +28,8 @@
 #define ARCHIVE_KERNEL "[kernel]"
 #define ARCHIVE_UNKNOWN "[unknown]"
 #define ARCHIVE_ANONYMOUS "[anon]"
-/* Code that programs make at run time, with names of their own: a place is an address of a process, or a function. */
+/* Code that programs make at run time, and name themselves (profiler/naming/jit-functions.h). The offset of a place is
+ * a hash of its name, or an address of its process if the name was not known when the place was sampled. */
 #define ARCHIVE_JIT "[jit]"
 
 /* The cgroup and the command of a sample that says no more of itself: nobody is to see it. No cgroup has that label,

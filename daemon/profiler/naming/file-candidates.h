@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Where the file may be that a process has mapped: at its path, at that path in the mount namespace of the process, as
- * the process has it mapped, and as it executes it. The last two are the file that it was, whatever has its path now:
- * it may have been replaced or deleted, or never have had a path.
+ * Where a file that a process has mapped may be opened: at its path; at that path in the mount namespace of the
+ * process; through the mapping (/proc/PID/map_files); and as the program of the process (/proc/PID/exe). By the last
+ * two it is found although it was deleted or replaced, or never had a path.
  *
- * A child opens all of them before it is executed anew, and chooses the one that is the file of the key afterwards:
- * a build id is only known when the file is read.
+ * A child opens all of them, and executes perfmond anew. Then it chooses the one that is the file of the key: a build
+ * id is only known when a file is read.
  */
 
 #include "base/elf/elf-image.h"

@@ -40,7 +40,7 @@ struct function_list *function_list_empty(enum naming naming);
 struct function_list *function_list_free(struct function_list *list);
 DEFINE_CLEANUP(struct function_list *, function_list_free)
 
-/* A list is not there in children of this process. After this, it is. */
+/* Children that this process forks do not have the memory of its lists. From now on they have that of this one. */
 void function_list_share(struct function_list *list);
 
 /* Of memory, all of it. */
@@ -61,7 +61,7 @@ struct function_block {
 };
 
 struct function {
-	uint64_t start, end; /* has the place in it; of a named one in a file, start may be behind its beginning */
+	uint64_t start, end; /* the stretch of it that has the place; of a nameless one, start is its beginning */
 	/* Plain text of fewer than FUNCTION_NAME_MAX bytes, in the block. */
 	const char *name;   /* as people write it; NULL: it has none */
 	const char *symbol; /* as its file has it; NULL: the same */

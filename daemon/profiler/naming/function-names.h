@@ -4,12 +4,13 @@
 /*
  * Lists the functions of a program or a shared library (ELF).
  *
- * Symbols are looked for in .symtab, else in that of a file of debug symbols, else in the table of Go's runtime
- * (go-functions.h), compressed ones (.gnu_debugdata) and .dynsym. A function has as many bytes as its symbol says: the
- * symbol below a place is not taken for its name if the place is behind its end, since in stripped files it would
- * mostly be wrong. Of functions that have a place, the one that begins last is the innermost, and names it; of those
- * that begin there the first symbol does. A place without a name has the bounds of its function if the table for
- * unwinding has them (unwind-table.h), so that places of one function can be told to be that.
+ * Symbols are looked for in .symtab, else in that of a file of debug symbols. Where both are missing, three sources
+ * count together: the table of Go's runtime (go-functions.h), compressed symbols (.gnu_debugdata), and .dynsym.
+ *
+ * A function has as many bytes as its symbol says. A place behind its end does not get its name: in stripped files that
+ * would mostly be wrong. Where functions overlap, a place has the name of the one that begins last (the innermost); of
+ * several that begin together, the one whose symbol was found first. A place without a name has the bounds of its
+ * function if the table for unwinding has them (unwind-table.h), so that all places in that function are shown as one.
  *
  * The files are foreign bytes, and may be hostile. Memory is allocated, and no other system call is made.
  */

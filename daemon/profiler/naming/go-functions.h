@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * The functions of a program in Go, by the table that its runtime prints tracebacks with (pclntab). It is there in
- * stripped programs too, since they need it to run. It has all functions of Go, with their bounds and names
- * (`main.(*T).method`, `main.generic[...]`), and so has it, for each address, the bytes that are on the stack. C that
- * is linked to the program is not in it.
+ * The functions of a program in Go, from the table that its runtime prints tracebacks with (pclntab). Stripped programs
+ * have it too, since they need it to run. It has the bounds and names of all functions of Go (`main.(*T).method`,
+ * `main.generic[...]`), and the number of bytes on the stack at each of their addresses. It does not have C code that
+ * is linked to the program.
  *
  * The table begins with a magic number, which tells its layout: that of Go 1.2 to 1.15, of 1.16 and 1.17, of 1.18 and
  * 1.19, and of 1.20 on. It is a section of its own, but linkers of C put it into .data.rel.ro of programs that can be
  * loaded anywhere (PIE), where it is searched for. Files without section headers are not searched.
  *
- * From 1.18 on, addresses in the table are relative to the first function of Go. Where that is stands in the table, and
- * from 1.26 on in a section of its own (.go.module). It is a pointer: a linker may leave its value to a relocation.
- * It is not the beginning of .text, where functions of C come first. Where the dynamic linker is left to write all
- * addresses of an older table (PIE linked by lld), no function has one.
+ * From 1.18 on, addresses in the table are relative to the first function of Go, which is not at the beginning of .text
+ * if functions of C come first. A pointer to it is in the table, and from 1.26 on in a section of its own (.go.module).
+ * A linker may leave the value of the pointer to a relocation. Older tables have absolute addresses; where the linker
+ * leaves all of them to relocations (lld, for PIE), no function is found.
  *
  * Foreign bytes: see elf-image.h.
  */

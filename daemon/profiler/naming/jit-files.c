@@ -199,7 +199,7 @@ static void make_paths(char paths[static JIT_NR_FILES][PATH_MAX], const struct j
 	(void)snprintf(paths[JIT_MAP], PATH_MAX, "/tmp/perf-%" PRIu32 ".map", pid);
 	(void)snprintf(name, sizeof(name), "/jit-%" PRIu32 ".dump", pid);
 	paths[JIT_DUMP][0] = '\0';
-	/* That of another is its parent's, which goes on with it. */
+	/* A dump with another pid in its name is the parent's: the mapping was inherited, and the parent writes on. */
 	if (base && strcmp(base, name) == 0)
 		(void)snprintf(paths[JIT_DUMP], PATH_MAX, "%s", question->dump);
 }

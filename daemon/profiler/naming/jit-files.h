@@ -27,18 +27,18 @@ enum jit_file {
 	JIT_NR_FILES,
 };
 
-/* What tells whether a file has changed. Zeros: there is none. */
+/* A file that has changed differs in one of these. Zeroed: there is no file. */
 struct jit_file_state {
 	uint64_t device, inode, size;
 	int64_t seconds, nanoseconds;
 };
 
-/* What was seen of a process and its files. */
+/* A process and its files, as one look has found them. */
 struct jit_seen {
-	uint64_t started; /* when the process was, in ticks; 0: it is gone */
+	uint64_t started; /* the start of the process, in ticks since that of the machine; 0: it is gone */
 	struct jit_file_state files[JIT_NR_FILES];
 	uint32_t pid; /* as the process itself sees it */
-	bool is_same; /* as before */
+	bool is_same; /* nothing has changed since the look before */
 };
 
 struct jit_question {

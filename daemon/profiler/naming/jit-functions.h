@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * Functions of code that programs make at run time, by process: a program may tell their names in files (jit-files.h),
- * which a child lists (list-maker.h), one process at a time. Where code was moved or replaced, the same address is
- * another function later. So
+ * Functions of code that programs make at run time, by process. A program may write their names to files (jit-files.h),
+ * which a child lists (list-maker.h), one process at a time. Code may be moved or replaced, so that an address is in
+ * another function later. Therefore
  *
- * - a place of a sample that is in the list gets its name at once: as a place it is the function, wherever it is;
- * - a place that is not is one of the process, with its address. It waits until the files were looked at again. With
- *   each new list, such places are others: what one was called before is not taken for what is there later.
+ * - if a sampled address is in the list, its place stands for the function, and has the name at once. The place is the
+ *   same wherever a function of that name is;
+ * - if it is not, its place is the address in that process. The place waits until the files were looked at again. After
+ *   each new list, the same address becomes another place: a name that the old place got is not taken for new code.
  *
- * The files of a process that is sampled are looked at every two seconds, and after a second where places wait. So
- * samples have the name of code that was replaced for that long at most. A process without such files is looked at ever
- * less often.
+ * The files of a sampled process are looked at every two seconds, and after one second where places wait. Until then,
+ * new code may have the name of the code that it has replaced. A process without such files is looked at ever less
+ * often.
  *
  * Processes, lists, and names are bounded: the process that was not sampled for the longest time goes, and is met anew.
  */

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Which function of the kernel is at an address: those that were asked for before, and code that the kernel has made or
- * loaded since (BPF programs), then the list of all. A child reads the list (list-maker.h); it is read again when
- * modules have come or gone, and the one before counts until then.
+ * Which function of the kernel is at an address. Two kinds are looked through first: functions that were found before,
+ * and code that the kernel has reported since the list was begun (BPF programs). The list of all functions comes next.
+ * A child makes it (list-maker.h), and makes another one when modules have come or gone; the old list counts until that
+ * is there.
  */
 
 #include "base/util/cleanup.h"

@@ -5,11 +5,11 @@
  * Has lists of functions made (function-list.h), one at a time, in a child process: a file may be hostile, and opening
  * it may hang.
  *
- * The child opens the file, wherever it may be (file-candidates.h), and its files of debug symbols as the profiler
- * itself might, and executes perfmond anew for the rest (list-child.h). Only one kind of file can't be opened before:
- * that of debug symbols by a name in the file
- * itself. So the child hands out the name, and a second child begins anew with that file too, if it is there. A child
- * that takes too long is killed.
+ * The child has the rights of the profiler. It opens the file, wherever it may be (file-candidates.h), and the file of
+ * debug symbols that has its build id. Then it executes perfmond anew, which makes the list (list-child.h). A file may
+ * also name its file of debug symbols (.gnu_debuglink), but that is not known before the file is read: the list has the
+ * name in it, and a second child makes the list anew with that file, if it is there. A child that takes too long is
+ * killed.
  */
 
 #include "profiler/naming/jit-files.h"

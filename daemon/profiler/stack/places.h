@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * From the stack of a sample to places in files: the addresses of a process mean nothing to another, and are not for
- * others to see.
+ * From the stack of a sample to places, which are offsets in files: the addresses of a process mean nothing to another,
+ * and are not for others to see. Only places in the kernel, and in code that was made at run time, may have an address;
+ * no answer shows it.
  *
  * The kernel's part is its call chain. The process's part is unwound where the sample has a copy of the stack, else it
- * is the kernel's call chain too, by frame pointers. Where the copy ends before the stack, the chain goes on if it has
- * the last two frames, one after the other: frame pointers are right there. A stack that is cut has a place for that as
- * its outermost.
+ * is the kernel's call chain too, by frame pointers. Where the copy ends before the stack, the rest is taken from the
+ * chain if the chain has the last two unwound frames, one after the other (frame pointers are right there), or if the
+ * last frame's own frame pointer leads on. A stack that stays cut has a place that says so as its outermost one.
  */
 
 #include "profiler/archive/archive.h"
@@ -26,7 +27,7 @@ struct stack_source {
 	struct record_array chain;		  /* the kernel's: addresses, and PERF_CONTEXT_… */
 	const struct mappings *mappings;	  /* NULL: not known */
 	struct process_program program;		  /* if they are known */
-	struct jit_functions *jit;		  /* NULL: code that was made at run time has no places */
+	struct jit_functions *jit;		  /* NULL: code that was made at run time has no names */
 	enum naming unmapped;			  /* what a place in no mapping is */
 	const struct unwind_registers *registers; /* NULL: there is no copy, or not all mappings are known */
 	const struct unwind_copy *copy;

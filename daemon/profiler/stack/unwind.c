@@ -140,8 +140,9 @@ static enum step restore_register(const struct walk *walk, const struct frame_ru
 	return step;
 }
 
-/* Where the caller goes on. A caller at 0 is none; and nothing has called a function that would return to its own
- * beginning, as that of arm64 behind makecontext(3) does by its rule. */
+/* Makes the caller the current frame; it goes on at `address`. The stack ends where that is 0, and where a function
+ * would return to its own beginning: on arm64 the rule of glibc's __startcontext(), to which the function of
+ * makecontext(3) returns, makes it its own caller. */
 static enum step go_to(struct walk *walk, const struct unwind_registers *caller, uint64_t address, bool is_return)
 {
 	const struct machine *machine = walk->machine;

@@ -5,9 +5,10 @@
  * Callers of a sampled frame, from its registers and a copy of its stack (perf_event_open(2), PERF_SAMPLE_REGS_USER and
  * PERF_SAMPLE_STACK_USER), by the rules of the files that are mapped (frame-table.h).
  *
- * Code without rules (JIT, assembler) is stepped over by its frame pointer, and rules go on behind it. Nothing is
- * believed: each step has to move up the copy, reads stay in it, and there are at most UNWIND_FRAMES_MAX. It is pure,
- * and takes the architecture at run time.
+ * Code without rules (JIT, assembler) is stepped over by its frame pointer; rules are used again for its callers. The
+ * copy is not trusted: reads stay in it, there are at most UNWIND_FRAMES_MAX steps, and none may move down the stack,
+ * except one from a signal handler to the code that it has interrupted. If that code is on another stack, the walk ends
+ * there (STACK_CUT). unwind() has no side effects, and is told the architecture by the registers.
  */
 
 #include "profiler/archive/stack-end.h"
@@ -46,7 +47,7 @@ typedef enum unwind_code (*unwind_find)(void *userdata, uint64_t address, const 
 struct unwind_frame {
 	uint64_t address;
 	bool is_return; /* a return address: the call is the instruction before */
-	/* Code that keeps frame pointers, and this one leads out of the copy, maybe to another stack; 0: not so. */
+	/* The frame pointer, if the code keeps frame pointers and this one leads out of the copy; else 0. */
 	uint64_t pointer;
 };
 
@@ -54,6 +55,7 @@ struct unwind_frame {
 enum stack_end unwind(const struct unwind_registers *registers, const struct unwind_copy *copy, unwind_find find,
 		      void *userdata, struct unwind_frame frames[static UNWIND_FRAMES_MAX], size_t *ret_nr);
 
-/* So many steps by frame pointers lead from the sample's own one to this. False: they don't. */
+/* Follows frame pointers through the copy, from the sample's own one, and counts the steps to `pointer`. False: they do
+ * not lead to it. */
 bool unwind_pointers(const struct unwind_registers *registers, const struct unwind_copy *copy, uint64_t pointer,
 		     size_t *ret);
