@@ -103,7 +103,11 @@ static void list_kernel(const struct list_request *request)
 	enum naming naming;
 
 	for (size_t i = 0; i < FILE_CANDIDATES; i++) {
-		files[i] = buffer ? fdopen(LIST_FD_FILES + (int)i, "r") : NULL;
+		struct stat st;
+		/* One that is closed is /dev/null by now (open_standard_files()). */
+		bool is_file = fstat(LIST_FD_FILES + (int)i, &st) == 0 && S_ISREG(st.st_mode);
+
+		files[i] = buffer && is_file ? fdopen(LIST_FD_FILES + (int)i, "r") : NULL;
 		if (files[i])
 			(void)setvbuf(files[i], buffer, _IOFBF, READ_SIZE);
 	}
