@@ -14,6 +14,10 @@
 #define AGAIN_NS (10 * (uint64_t)NS_PER_S)
 #define AGAIN_DOUBLINGS 8
 
+/* A file that could not be read, and that no process was known to have mapped, is tried again so soon at first: after a
+ * start, processes become known when they are sampled. */
+#define USER_NS (3 * (uint64_t)NS_PER_S)
+
 /* CPU time of the children: ten seconds at first, which list the functions of hundreds of files, and then 1 % of the
  * time. */
 #define BURST_NS (10 * (int64_t)NS_PER_S)
@@ -29,6 +33,7 @@ struct file {
 	size_t nr_wanted;
 	bool is_asked;	/* it waits for a child, or has one */
 	bool is_large;	/* all of it has no room */
+	bool has_user;	/* the last question named a process that has it mapped */
 	uint64_t tried; /* CLOCK_MONOTONIC ns: when it could not be read */
 	unsigned tries;
 	UT_hash_handle hh;
@@ -44,6 +49,7 @@ struct function_lists {
 	struct file *being_made; /* of those asked, or NULL */
 	struct cpu_budget budget;
 	uint64_t taken_ns; /* CPU time that was taken from the budget */
+	uint64_t again_at; /* CLOCK_MONOTONIC ns: when places that wait for USER_NS may be asked for; 0: none do */
 	size_t limit;
 	struct function_lists_stats stats;
 };
@@ -205,10 +211,18 @@ static bool is_unread(const struct function_list *list)
 	}
 }
 
+/* Places in it wait. */
+static bool waits_for_user(const struct file *file)
+{
+	return file->list && is_unread(file->list) && !file->has_user && file->tries == 1;
+}
+
 static bool is_to_be_tried(const struct file *file)
 {
 	unsigned doublings = file->tries < AGAIN_DOUBLINGS ? file->tries : AGAIN_DOUBLINGS;
 
+	if (waits_for_user(file))
+		return clock_monotonic_ns() >= file->tried + USER_NS;
 	return file->list && is_unread(file->list) && clock_monotonic_ns() > file->tried + (AGAIN_NS << doublings);
 }
 
@@ -227,7 +241,11 @@ const struct function_list *function_lists_find(struct function_lists *lists, co
 	}
 	TAILQ_REMOVE(&lists->known, file, in_list);
 	TAILQ_INSERT_TAIL(&lists->known, file, in_list);
-	return file->list;
+	if (!waits_for_user(file))
+		return file->list;
+	if (!lists->again_at || lists->again_at > file->tried + USER_NS)
+		lists->again_at = file->tried + USER_NS;
+	return NULL;
 }
 
 /* --- making */
@@ -312,6 +330,7 @@ static int start(struct function_lists *lists, struct file *file, const struct p
 
 	if (r < 0)
 		return r;
+	file->has_user = question.user.pid;
 	drop_list(lists, file);
 	file->listed = file->wanted;
 	file->nr_listed = file->nr_wanted;
@@ -325,6 +344,10 @@ bool function_lists_turn(struct function_lists *lists, const struct processes *p
 	bool changed = take_made(lists);
 	struct file *next = TAILQ_FIRST(&lists->asked);
 
+	if (lists->again_at && clock_monotonic_ns() >= lists->again_at) {
+		lists->again_at = 0;
+		changed = true;
+	}
 	/* Without a process for it now, the next turn tries again. */
 	if (next && !lists->being_made && cpu_budget_has_some(&lists->budget, clock_monotonic_ns()) &&
 	    start(lists, next, processes) == 0)
