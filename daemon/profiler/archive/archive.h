@@ -43,7 +43,7 @@ struct archive_text {
 	uint64_t hash[2]; /* keyed: no two texts have the same */
 	char *text;	  /* valid UTF-8 */
 	uint32_t symbol_size;
-	char *symbol; /* of a function's name: its symbol, behind the text; NULL: the same, or none, or there are several */
+	char *symbol; /* of a function's name, behind the text; NULL: the same, or none, or there are several */
 };
 
 struct archive_module {
