@@ -55,6 +55,20 @@ int open_standard_files(void)
 	return 0;
 }
 
+int read_exactly_at(int fd, void *to, size_t n, off_t at)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t got = pread(fd, (char *)to + done, n - done, at + (off_t)done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EBADMSG;
+		done += (size_t)got;
+	}
+	return 0;
+}
+
 /* offset: -1 is where the file stands. */
 static int write_at(int fd, const char *data, size_t n, off_t offset)
 {

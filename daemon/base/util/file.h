@@ -30,6 +30,12 @@ int read_text_file(int dirfd, const char *path, size_t max, char **ret);
  */
 int open_standard_files(void);
 
+/*
+ * Reads n bytes at the offset `at` (bytes from the beginning) of a file, wherever the file stands. -EBADMSG: the file
+ * ends before; else the negative errno of pread(2). On failure, some of the bytes at `to` may be overwritten.
+ */
+int read_exactly_at(int fd, void *to, size_t n, off_t at);
+
 /* Writes all bytes, after those written before; also into a pipe. Negative errno of a system call. */
 int write_all(int fd, const char *data, size_t n);
 

@@ -46,20 +46,6 @@ enum entry_kind { ENTRY_NONE, ENTRY_NAMED, ENTRY_UNNAMED, _ENTRY_KIND_MAX };
 
 /* --- reading */
 
-static int read_bytes(int fd, void *to, size_t n, off_t at)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t got = pread(fd, (char *)to + done, n - done, at + (off_t)done);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got < 0 ? -errno : -EBADMSG;
-		done += (size_t)got;
-	}
-	return 0;
-}
-
 static bool is_sound_header(const struct list_header *header, size_t size)
 {
 	return header->magic == MAGIC && header->naming > NAMING_NAMED && header->naming < _NAMING_MAX &&
@@ -101,7 +87,7 @@ int function_list_read(struct function_list **ret, int fd, size_t max)
 	struct list_header header;
 	struct stat st;
 	size_t size;
-	int r = fstat(fd, &st) < 0 ? -errno : read_bytes(fd, &header, sizeof(header), 0);
+	int r = fstat(fd, &st) < 0 ? -errno : read_exactly_at(fd, &header, sizeof(header), 0);
 
 	if (r < 0)
 		return r;
@@ -114,7 +100,7 @@ int function_list_read(struct function_list **ret, int fd, size_t max)
 	if (!list)
 		return -ENOMEM;
 	list->header = header;
-	r = read_bytes(fd, list->blocks, size, sizeof(header));
+	r = read_exactly_at(fd, list->blocks, size, sizeof(header));
 	if (r < 0)
 		return r;
 	if (!is_sound(list))

@@ -2,30 +2,16 @@
 
 #include "profiler/stack/frame-table.h"
 
+#include "base/util/file.h"
 #include "base/util/memory.h"
 
 #include <errno.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 _Static_assert(sizeof(struct frame_rule) == 16 + 2 * FRAME_REGISTERS, "rules have no padding");
 
 /* Of a row: its offset and its rule's number. */
 #define ROW_BYTES (sizeof(uint32_t) + sizeof(uint16_t))
-
-static int read_bytes(int fd, void *to, size_t n, off_t at)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t got = pread(fd, (char *)to + done, n - done, at + (off_t)done);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got < 0 ? -errno : -EBADMSG;
-		done += (size_t)got;
-	}
-	return 0;
-}
 
 static bool is_sound_rule(const struct frame_rule *rule)
 {
@@ -58,7 +44,7 @@ static int read_header(struct frame_table *ret, int fd, size_t *ret_size)
 {
 	struct frame_table_header header;
 	struct stat st;
-	int r = fstat(fd, &st) < 0 ? -errno : read_bytes(fd, &header, sizeof(header), 0);
+	int r = fstat(fd, &st) < 0 ? -errno : read_exactly_at(fd, &header, sizeof(header), 0);
 
 	if (r < 0)
 		return r;
@@ -91,7 +77,7 @@ int frame_table_read(struct frame_table **ret, int fd, size_t max)
 	table->rules = (struct frame_rule *)(table + 1);
 	table->offsets = (uint32_t *)(table->rules + table->nr_rules);
 	table->numbers = (uint16_t *)(table->offsets + table->nr_rows);
-	r = read_bytes(fd, table->rules, size, sizeof(struct frame_table_header));
+	r = read_exactly_at(fd, table->rules, size, sizeof(struct frame_table_header));
 	if (r < 0)
 		return r;
 	if (!is_sound(table))
