@@ -251,7 +251,7 @@ const struct function_list *function_lists_find(struct function_lists *lists, co
 /* --- making */
 
 /* The one that was just made stays. */
-static void keep_bounds(struct function_lists *lists)
+static void drop_least_used(struct function_lists *lists)
 {
 	struct file *file = TAILQ_FIRST(&lists->known);
 
@@ -277,7 +277,7 @@ static bool try_part(struct file *file, const struct function_list *list)
 	return true;
 }
 
-static void settle(struct function_lists *lists, struct file *file, struct function_list *list)
+static void finish_making(struct function_lists *lists, struct file *file, struct function_list *list)
 {
 	lists->stats.made++;
 	if (try_part(file, list)) {
@@ -296,7 +296,7 @@ static void settle(struct function_lists *lists, struct file *file, struct funct
 		file->tried = clock_monotonic_ns();
 		file->tries++;
 	}
-	keep_bounds(lists);
+	drop_least_used(lists);
 }
 
 static bool take_made(struct function_lists *lists)
@@ -308,7 +308,7 @@ static bool take_made(struct function_lists *lists)
 	cpu_ns = list_maker_cpu_ns(lists->maker);
 	cpu_budget_take(&lists->budget, cpu_ns - lists->taken_ns);
 	lists->taken_ns = cpu_ns;
-	settle(lists, lists->being_made, list_maker_take(lists->maker));
+	finish_making(lists, lists->being_made, list_maker_take(lists->maker));
 	lists->being_made = NULL;
 	return true;
 }

@@ -203,7 +203,7 @@ static struct program *find_program(struct jit_functions *functions, const struc
 }
 
 /* Places that were handed out are valid until the turn. */
-static void keep_bounds(struct jit_functions *functions)
+static void drop_over_limits(struct jit_functions *functions)
 {
 	struct program *program, *next;
 
@@ -524,7 +524,7 @@ bool jit_functions_turn(struct jit_functions *functions, const struct processes 
 	uint64_t now = clock_monotonic_ns();
 	struct program *next;
 
-	keep_bounds(functions);
+	drop_over_limits(functions);
 	if (list_maker_is_busy(functions->maker) || !cpu_budget_has_some(&functions->budget, now))
 		return changed;
 	next = find_due(functions, now);

@@ -139,7 +139,7 @@ static struct tracked *find_tracked(const struct processes *processes, uint32_t 
 	return tracked;
 }
 
-static void keep_bounds(struct processes *processes)
+static void make_room(struct processes *processes)
 {
 	while (processes->by_pid &&
 	       (HASH_COUNT(processes->by_pid) >= PROCESSES_MAX || processes->mappings >= PROCESSES_MAPPINGS_MAX))
@@ -155,7 +155,7 @@ static struct tracked *add_process(struct processes *processes, uint32_t pid, st
 		mappings_ref(mappings);
 	if (tracked)
 		forget_process(processes, tracked);
-	keep_bounds(processes);
+	make_room(processes);
 	processes->changes++;
 	tracked = calloc(1, sizeof(*tracked));
 	if (!tracked) {

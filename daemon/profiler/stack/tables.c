@@ -97,7 +97,7 @@ struct frame_tables *frame_tables_free(struct frame_tables *tables)
 }
 
 /* Those that were not used for the longest time go. */
-static void keep_bounds(struct frame_tables *tables)
+static void drop_least_used(struct frame_tables *tables)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct file *file, *next;
@@ -116,7 +116,7 @@ static void keep_bounds(struct frame_tables *tables)
 void frame_tables_set_limit(struct frame_tables *tables, size_t limit)
 {
 	tables->limit = limit;
-	keep_bounds(tables);
+	drop_least_used(tables);
 }
 
 size_t frame_tables_limit(const struct frame_tables *tables)
@@ -191,8 +191,8 @@ int frame_tables_fd(const struct frame_tables *tables)
 }
 
 /* table: NULL: there is none, for that reason. */
-static void settle(struct frame_tables *tables, struct file *file, struct frame_table *table,
-		   enum frame_problem problem)
+static void finish_making(struct frame_tables *tables, struct file *file, struct frame_table *table,
+			  enum frame_problem problem)
 {
 	TAILQ_REMOVE(&tables->asked, file, in_list);
 	TAILQ_INSERT_TAIL(&tables->known, file, in_list);
@@ -214,7 +214,7 @@ static void settle(struct frame_tables *tables, struct file *file, struct frame_
 		file->tries++;
 		tables->stats.absent++;
 	}
-	keep_bounds(tables);
+	drop_least_used(tables);
 }
 
 static bool take_made(struct frame_tables *tables)
@@ -227,7 +227,7 @@ static bool take_made(struct frame_tables *tables)
 	cpu_budget_take(&tables->budget, table_maker_cpu_ns(tables->maker) - tables->taken_ns);
 	tables->taken_ns = table_maker_cpu_ns(tables->maker);
 	problem = table_maker_take(tables->maker, &table, tables->limit);
-	settle(tables, tables->being_made, table, problem);
+	finish_making(tables, tables->being_made, table, problem);
 	tables->being_made = NULL;
 	return true;
 }
@@ -244,7 +244,7 @@ bool frame_tables_turn(struct frame_tables *tables, const struct processes *proc
 		if (table_maker_start(tables->maker, module->path, &module->key, &user) == 0)
 			tables->being_made = next;
 		else
-			settle(tables, next, NULL, FRAME_FAILED);
+			finish_making(tables, next, NULL, FRAME_FAILED);
 		changed |= !tables->being_made;
 	}
 	return changed;
