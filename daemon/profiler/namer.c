@@ -18,13 +18,13 @@
 #define BATCH 512
 
 struct namer {
-	struct function_lists *lists;
+	struct function_lists *function_lists;
 	struct function_block *block;
 	struct archive_nameless batch[BATCH];
-	uint32_t at;	       /* the next frame that is gone through; 0: all were */
-	bool again;	       /* from the first one on, once all were */
-	unsigned kernel_lists; /* of kernel_functions */
-	uint64_t sweeps;       /* of the archive, when lists were last tidied */
+	uint32_t at;		      /* the next frame that is gone through; 0: all were */
+	bool again;		      /* from the first one on, once all were */
+	unsigned kernel_list_changes; /* of kernel_functions, at the last turn */
+	uint64_t sweeps;	      /* of the archive, when lists were last tidied */
 };
 
 int namer_new(struct namer **ret, const char *procfs)
@@ -38,7 +38,7 @@ int namer_new(struct namer **ret, const char *procfs)
 	namer->block = calloc(1, sizeof(*namer->block));
 	if (!namer->block)
 		return -ENOMEM;
-	r = function_lists_new(&namer->lists, &roots, LISTS_LIMIT);
+	r = function_lists_new(&namer->function_lists, &roots, LISTS_LIMIT);
 	if (r < 0)
 		return r;
 	*ret = steal_ptr(namer);
@@ -49,7 +49,7 @@ struct namer *namer_free(struct namer *namer)
 {
 	if (!namer)
 		return NULL;
-	function_lists_free(namer->lists);
+	function_lists_free(namer->function_lists);
 	free(namer->block);
 	free(namer);
 	return NULL;
@@ -57,7 +57,7 @@ struct namer *namer_free(struct namer *namer)
 
 int namer_fd(const struct namer *namer)
 {
-	return function_lists_fd(namer->lists);
+	return function_lists_fd(namer->function_lists);
 }
 
 void namer_forget(struct namer *namer)
@@ -69,7 +69,7 @@ void namer_forget(struct namer *namer)
 
 uint64_t namer_cpu_ns(const struct namer *namer)
 {
-	return function_lists_stats(namer->lists).cpu_ns;
+	return function_lists_stats(namer->function_lists).cpu_ns;
 }
 
 /* Only for places that were sampled before the list was there: others have names already (profiler/stack/places.h). */
@@ -80,14 +80,15 @@ static void name_in_kernel(struct archive *archive, const struct archive_nameles
 
 	if (function)
 		archive_name(archive, place->frame, NAMING_NAMED, function->name, NULL, 0);
-	else if (kernel->hidden != NAMING_UNTRIED)
-		archive_name(archive, place->frame, kernel->list ? NAMING_NO_SYMBOL : kernel->hidden, NULL, NULL, 0);
+	else if (kernel->unnamed != NAMING_UNTRIED)
+		archive_name(archive, place->frame, kernel->unnamed, NULL, NULL, 0);
 }
 
 static void name_in_file(struct namer *namer, struct archive *archive, const struct archive_nameless *place,
 			 const struct archive_module *module, const char *path)
 {
-	const struct function_list *list = function_lists_find(namer->lists, &module->key, path, place->offset);
+	const struct function_list *list =
+		function_lists_find(namer->function_lists, &module->key, path, place->offset);
 	struct function function;
 
 	if (!list)
@@ -162,7 +163,7 @@ static bool has_module(const void *userdata, const struct module_key *key, const
 static void tidy(struct namer *namer, const struct archive *archive)
 {
 	if (namer->sweeps != archive->sweeps)
-		function_lists_tidy(namer->lists, has_module, archive);
+		function_lists_tidy(namer->function_lists, has_module, archive);
 	namer->sweeps = archive->sweeps;
 }
 
@@ -170,9 +171,10 @@ void namer_turn(struct namer *namer, struct archive *archive, const struct proce
 		struct kernel_functions *kernel, struct jit_functions *jit)
 {
 	kernel_functions_turn(kernel);
-	namer->again |= function_lists_turn(namer->lists, processes) || namer->kernel_lists != kernel->lists;
+	namer->again |= function_lists_turn(namer->function_lists, processes) ||
+			namer->kernel_list_changes != kernel->list_changes;
 	namer->again |= jit && jit_functions_turn(jit, processes);
-	namer->kernel_lists = kernel->lists;
+	namer->kernel_list_changes = kernel->list_changes;
 	tidy(namer, archive);
 	/* Lists may have gone since the last turn. */
 	namer->block->list = NULL;
@@ -181,5 +183,5 @@ void namer_turn(struct namer *namer, struct archive *archive, const struct proce
 	namer->again &= namer->at != 0;
 	name_all(namer, archive, kernel, jit);
 	/* The first question of a file need not wait for the next turn. */
-	namer->again |= function_lists_turn(namer->lists, processes);
+	namer->again |= function_lists_turn(namer->function_lists, processes);
 }

@@ -67,7 +67,7 @@ void kernel_functions_forget(struct kernel_functions *functions)
 	functions->items = NULL;
 	functions->cap = 0;
 	drop_list(functions);
-	functions->hidden = NAMING_UNTRIED;
+	functions->unnamed = NAMING_UNTRIED;
 	functions->is_stale = false;
 	functions->again_at = functions->failures = 0;
 }
@@ -114,7 +114,7 @@ void kernel_functions_read(struct kernel_functions *functions, const char *procf
 	functions->modules = sum_modules(procfs);
 	functions->is_stale = list_maker_start_kernel(functions->maker, paths, saved ? 2 : 1, LIST_BYTES_MAX) < 0;
 	for (size_t i = 0; i < functions->nr; i++)
-		functions->items[i].is_kept = false;
+		functions->items[i].is_reported = false;
 }
 
 void kernel_functions_follow(struct kernel_functions *functions, const char *procfs, const char *saved)
@@ -130,7 +130,7 @@ static void drop_old(struct kernel_functions *functions)
 	size_t nr = 0;
 
 	for (size_t i = 0; i < functions->nr; i++) {
-		if (functions->items[i].is_kept)
+		if (functions->items[i].is_reported)
 			functions->items[nr++] = functions->items[i];
 		else
 			free(functions->items[i].name);
@@ -159,16 +159,13 @@ void kernel_functions_turn(struct kernel_functions *functions)
 	}
 	drop_list(functions);
 	drop_old(functions);
-	functions->lists++;
+	functions->list_changes++;
+	functions->unnamed = naming;
+	if (naming != NAMING_NO_SYMBOL)
+		return;
 	functions->list = steal_ptr(list);
-	functions->hidden = naming;
-	if (functions->hidden == NAMING_NO_SYMBOL) {
-		functions->hidden = NAMING_NAMED;
-		/* The child for an answer adds samples that wait for tables, and needs their functions. */
-		function_list_share(functions->list);
-	} else {
-		drop_list(functions);
-	}
+	/* The child for an answer adds samples that wait for tables, and needs their functions. */
+	function_list_share(functions->list);
 }
 
 /* --- those that were asked for, and others */
@@ -216,7 +213,7 @@ static bool make_room(struct kernel_functions *functions)
 	return true;
 }
 
-static void put(struct kernel_functions *functions, uint64_t start, uint64_t end, const char *name, bool is_kept)
+static void put(struct kernel_functions *functions, uint64_t start, uint64_t end, const char *name, bool is_reported)
 {
 	char *copy = start < end ? strdup(name) : NULL;
 	size_t at;
@@ -235,7 +232,7 @@ static void put(struct kernel_functions *functions, uint64_t start, uint64_t end
 	}
 	at = find_place(functions, start);
 	memmove(&functions->items[at + 1], &functions->items[at], (functions->nr - at) * sizeof(*functions->items));
-	functions->items[at] = (struct kernel_function){ start, end, copy, is_kept };
+	functions->items[at] = (struct kernel_function){ start, end, copy, is_reported };
 	functions->nr++;
 }
 

@@ -21,7 +21,7 @@
 struct kernel_function {
 	uint64_t start, end;
 	char *name;
-	bool is_kept; /* the kernel has told of it since the list was begun */
+	bool is_reported; /* by the kernel, since reading the list has begun */
 };
 
 struct kernel_functions {
@@ -29,13 +29,13 @@ struct kernel_functions {
 	struct function_block *block;  /* the last one of the list that was unpacked */
 	struct kernel_function *items; /* by start; none overlaps another */
 	size_t nr, cap;
-	struct function_list *list; /* or NULL */
-	enum naming hidden;    /* why there is no list; NAMING_UNTRIED: it is being read; NAMING_NAMED: there is one */
-	unsigned lists;	       /* so many were read */
-	unsigned long modules; /* a checksum of the modules that were loaded then */
-	bool is_stale;	       /* code that was loaded since is missing */
-	unsigned failures;     /* of reading, one after the other, up to AGAIN_DOUBLINGS */
-	uint64_t again_at;     /* CLOCK_MONOTONIC ns: not before then */
+	struct function_list *list; /* NULL: there is none; `unnamed` tells why */
+	enum naming unnamed;	    /* why other code has no name; NAMING_UNTRIED: no list was read yet */
+	unsigned list_changes;	    /* times that the list, or the reason for none, became another one */
+	unsigned long modules;	    /* a checksum of the modules that were loaded then */
+	bool is_stale;		    /* code that was loaded since is missing */
+	unsigned failures;	    /* of reading, one after the other, up to AGAIN_DOUBLINGS */
+	uint64_t again_at;	    /* CLOCK_MONOTONIC ns: not before then */
 };
 
 /* It is empty. The epoll wakes up when kernel_functions_turn() has something to do. -ENOMEM, or the error of

@@ -98,12 +98,12 @@ static struct archive_place place_of_kernel(uint64_t address, struct kernel_func
 		place.offset = function->start;
 		place.name = function->name;
 		place.naming = NAMING_NAMED;
-	} else if (kernel->list) {
-		place.naming = NAMING_NO_SYMBOL;
-	} else if (kernel->hidden != NAMING_UNTRIED) {
-		place.offset = 0;
-		place.naming = kernel->hidden;
+		return place;
 	}
+	place.naming = kernel->unnamed;
+	/* Without a list, all code without a name is one place. */
+	if (!kernel->list && kernel->unnamed != NAMING_UNTRIED)
+		place.offset = 0;
 	return place;
 }
 

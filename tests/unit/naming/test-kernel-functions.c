@@ -94,7 +94,7 @@ static void test_list(void **state)
 	scratch_make(&scratch);
 	scratch_text(&scratch, "kallsyms", all);
 	read_list(&functions, scratch.path, NULL);
-	assert_int_equal(functions.hidden, NAMING_NAMED);
+	assert_int_equal(functions.unnamed, NAMING_NO_SYMBOL);
 	check_function(&functions, 0, NULL, 0, 0);
 	check_function(&functions, 0xffffffff80000000, NULL, 0, 0);
 	check_function(&functions, 0xffffffff81000100, "first", 0xffffffff81000100, 0xffffffff81000200);
@@ -146,7 +146,7 @@ static void test_failure(void **state)
 	write_too_much(&scratch);
 	read_list(&functions, scratch.path, NULL);
 	check_function(&functions, 0xffffffff81000100, "first", 0xffffffff81000100, 0xffffffff81000200);
-	assert_int_equal(functions.hidden, NAMING_NAMED);
+	assert_int_equal(functions.unnamed, NAMING_NO_SYMBOL);
 	kernel_functions_follow(&functions, scratch.path, NULL);
 	assert_false(list_maker_is_busy(functions.maker));
 	functions.again_at = 1;
@@ -161,7 +161,7 @@ static void test_failure(void **state)
 	write_too_much(&scratch);
 	read_list(&functions, scratch.path, NULL);
 	assert_null(kernel_functions_find(&functions, 0xffffffff81000100));
-	assert_int_equal(functions.hidden, NAMING_FAILED);
+	assert_int_equal(functions.unnamed, NAMING_FAILED);
 	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
 }
@@ -228,15 +228,15 @@ static void test_blocks(void **state)
 }
 
 /* In `first`. */
-static void check_hidden(struct scratch *scratch, const char *saved, enum naming expected)
+static void check_unnamed(struct scratch *scratch, const char *saved, enum naming expected)
 {
 	_cleanup_(freep) char *path = strdup(scratch_path(scratch, "saved"));
 	struct kernel_functions functions;
 
 	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
 	read_list(&functions, scratch->path, saved ? path : NULL);
-	assert_string_equal(naming_text(functions.hidden), naming_text(expected));
-	assert_int_equal(kernel_functions_find(&functions, 0xffffffff81000110) != NULL, expected == NAMING_NAMED);
+	assert_string_equal(naming_text(functions.unnamed), naming_text(expected));
+	assert_int_equal(kernel_functions_find(&functions, 0xffffffff81000110) != NULL, expected == NAMING_NO_SYMBOL);
 	kernel_functions_release(&functions);
 }
 
@@ -246,20 +246,20 @@ static void test_hidden(void **state)
 
 	(void)state;
 	scratch_make(&scratch);
-	check_hidden(&scratch, "saved", NAMING_NO_KALLSYMS);
+	check_unnamed(&scratch, "saved", NAMING_NO_KALLSYMS);
 	scratch_text(&scratch, "kallsyms", HIDDEN);
-	check_hidden(&scratch, "saved", NAMING_KERNEL);
-	check_hidden(&scratch, NULL, NAMING_KERNEL);
+	check_unnamed(&scratch, "saved", NAMING_KERNEL);
+	check_unnamed(&scratch, NULL, NAMING_KERNEL);
 	scratch_text(&scratch, "saved", all);
-	check_hidden(&scratch, "saved", NAMING_NAMED);
+	check_unnamed(&scratch, "saved", NAMING_NO_SYMBOL);
 	scratch_text(&scratch, "kallsyms", all);
-	check_hidden(&scratch, NULL, NAMING_NAMED);
+	check_unnamed(&scratch, NULL, NAMING_NO_SYMBOL);
 	scratch_remove(&scratch);
 	scratch_make(&scratch);
 	scratch_text(&scratch, "saved", all);
-	check_hidden(&scratch, "saved", NAMING_NAMED);
+	check_unnamed(&scratch, "saved", NAMING_NO_SYMBOL);
 	scratch_text(&scratch, "saved", HIDDEN);
-	check_hidden(&scratch, "saved", NAMING_KERNEL);
+	check_unnamed(&scratch, "saved", NAMING_KERNEL);
 	scratch_remove(&scratch);
 }
 
