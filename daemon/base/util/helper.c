@@ -204,7 +204,7 @@ int helper_open_regular(const char *path, struct stat *ret)
 }
 
 /* Makes files[i] descriptor i. A file may have the number that another one is to get: all are copied out of the way. */
-static bool place_files(const int *files, size_t nr)
+static bool renumber_files(const int *files, size_t nr)
 {
 	int copies[HELPER_FILES_MAX];
 
@@ -229,7 +229,7 @@ void helper_execute(const char *option, const int *files, size_t nr)
 	char *const environment[] = { NULL };
 
 	(void)snprintf(text, sizeof(text), "%s", option);
-	if (nr > HELPER_FILES_MAX || !place_files(files, nr))
+	if (nr > HELPER_FILES_MAX || !renumber_files(files, nr))
 		return;
 	/* So that the exec leaves no capability to who is not root, also where capset(2) is refused. */
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
