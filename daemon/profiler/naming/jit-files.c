@@ -101,12 +101,12 @@ static int64_t now_of(clockid_t clock)
 }
 
 /* When the program began, by the clock of files' stamps. */
-static int64_t beginning_of(const struct owner *owner, uint64_t since)
+static int64_t beginning_of(const struct owner *owner, uint64_t executed_at)
 {
 	int64_t ticks = sysconf(_SC_CLK_TCK), age;
 
-	if (since)
-		age = now_of(CLOCK_MONOTONIC) - (int64_t)since;
+	if (executed_at)
+		age = now_of(CLOCK_MONOTONIC) - (int64_t)executed_at;
 	else
 		age = now_of(CLOCK_BOOTTIME) - (int64_t)owner->started * ((int64_t)NS_PER_S / ticks);
 	return now_of(CLOCK_REALTIME) - age - STAMP_SLACK_NS;
@@ -225,7 +225,7 @@ enum naming jit_files_open(const char *proc, const struct jit_question *question
 	if (!read_owner(&owner, proc, question->pid))
 		return NAMING_NO_MAP;
 	ret_seen->pid = owner.pid;
-	beginning = beginning_of(&owner, question->since);
+	beginning = beginning_of(&owner, question->executed_at);
 	make_paths(paths, question, owner.pid);
 	root = open_root(proc, question, &owner);
 	for (size_t i = 0; root >= 0 && i < JIT_NR_FILES; i++) {

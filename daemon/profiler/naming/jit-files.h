@@ -43,7 +43,7 @@ struct jit_seen {
 
 struct jit_question {
 	uint32_t pid;
-	uint64_t since;	      /* CLOCK_MONOTONIC ns: the program was executed then; 0: when the process was started */
+	uint64_t executed_at; /* CLOCK_MONOTONIC ns; 0: the program is taken to be as old as the process */
 	char dump[PATH_MAX];  /* a jitdump that it has mapped, as an absolute path; "": none */
 	struct jit_seen seen; /* before; zeroed: nothing */
 };

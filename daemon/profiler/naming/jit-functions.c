@@ -51,12 +51,13 @@ struct program {
 	struct jit_seen seen;
 	struct found *found; /* by start; none overlaps another */
 	size_t nr_found, cap_found;
-	uint64_t looked;		/* CLOCK_MONOTONIC ns: when the last look began; 0: never */
-	uint64_t confirmed;		/* … and the last one that found the list right */
-	unsigned vain;			/* looks, one after the other */
-	bool is_sampled;		/* since then */
-	bool is_awaited;		/* by places, since then */
-	struct awaited *before, *since; /* places that were asked for before the last look began, and since */
+	uint64_t looked;    /* CLOCK_MONOTONIC ns: when the last look began; 0: never */
+	uint64_t confirmed; /* … and the last one that found the list right */
+	unsigned vain;	    /* looks, one after the other */
+	bool is_sampled;    /* since then */
+	bool is_awaited;    /* by places, since then */
+	/* Places that were asked for before the last look began, and since then. */
+	struct awaited *before_look, *since_look;
 	UT_hash_handle by_program, by_number;
 	TAILQ_ENTRY(program) in_all;
 };
@@ -128,8 +129,8 @@ static void forget_program(struct jit_functions *functions, struct program *prog
 	TAILQ_REMOVE(&functions->all, program, in_all);
 	if (functions->looked_at == program)
 		functions->looked_at = NULL;
-	free(program->before);
-	free(program->since);
+	free(program->before_look);
+	free(program->since_look);
 	free(program);
 }
 
@@ -171,17 +172,17 @@ static struct program *add_program(struct jit_functions *functions, const struct
 	program->is = *is;
 	program->key.inode = ++functions->numbers;
 	program->naming = NAMING_ASKED;
-	program->before = calloc(1, sizeof(*program->before));
-	program->since = calloc(1, sizeof(*program->since));
-	if (program->before && program->since)
+	program->before_look = calloc(1, sizeof(*program->before_look));
+	program->since_look = calloc(1, sizeof(*program->since_look));
+	if (program->before_look && program->since_look)
 		HASH_ADD(by_program, functions->by_program, is.life, sizeof(is->life), program);
 	if (program->by_program.tbl)
 		HASH_ADD(by_number, functions->by_number, key.inode, sizeof(program->key.inode), program);
 	if (!program->by_number.tbl) {
 		if (program->by_program.tbl)
 			HASH_DELETE(by_program, functions->by_program, program);
-		free(program->before);
-		free(program->since);
+		free(program->before_look);
+		free(program->since_look);
 		free(program);
 		return NULL;
 	}
@@ -326,17 +327,17 @@ static bool has_awaited(const struct awaited *awaited, uint64_t address)
 /* Has it to wait for a look? Its name may be written by now. */
 static bool waits(struct program *program, uint64_t address, bool is_new)
 {
-	bool is_since = has_awaited(program->since, address);
+	bool is_since_look = has_awaited(program->since_look, address);
 
-	if (is_new && !is_since && program->vain <= VAIN_WAITED && program->since->nr < AWAITED_MAX) {
-		if (!program->since->nr)
-			program->since->begun = clock_monotonic_ns();
-		program->since->items[program->since->nr++] = address;
-		is_since = true;
+	if (is_new && !is_since_look && program->vain <= VAIN_WAITED && program->since_look->nr < AWAITED_MAX) {
+		if (!program->since_look->nr)
+			program->since_look->begun = clock_monotonic_ns();
+		program->since_look->items[program->since_look->nr++] = address;
+		is_since_look = true;
 	}
-	program->is_awaited |= is_since || program->naming == NAMING_ASKED;
-	return is_since || program->naming == NAMING_ASKED ||
-	       (!program->before->is_answered && has_awaited(program->before, address));
+	program->is_awaited |= is_since_look || program->naming == NAMING_ASKED;
+	return is_since_look || program->naming == NAMING_ASKED ||
+	       (!program->before_look->is_answered && has_awaited(program->before_look, address));
 }
 
 enum naming jit_functions_name(struct jit_functions *functions, const struct module_key *key, uint64_t address,
@@ -348,7 +349,8 @@ enum naming jit_functions_name(struct jit_functions *functions, const struct mod
 	HASH_FIND(by_number, functions->by_number, &key->inode, sizeof(key->inode), program);
 	if (!program)
 		return NAMING_GENERATED;
-	if (program->before->is_answered && program->before->is_late && has_awaited(program->before, address))
+	if (program->before_look->is_answered && program->before_look->is_late &&
+	    has_awaited(program->before_look, address))
 		return NAMING_FAILED;
 	if (program->list && is_fresh(program) &&
 	    function_list_find(program->list, address, functions->block, &function) && function.name) {
@@ -376,7 +378,7 @@ static void use_list(struct jit_functions *functions, struct program *program, s
 	program->key.major++;
 	program->seen = *list_maker_seen(functions->maker);
 	functions->stats.bytes += function_list_bytes(list);
-	functions->stats.lists++;
+	functions->stats.lists_made++;
 }
 
 /* What is known of a program that has ended stays, and so it does where a file that is being written could not be
@@ -388,9 +390,9 @@ static void take_look(struct jit_functions *functions, struct program *program)
 	enum naming naming = list ? function_list_naming(list) : NAMING_FAILED;
 
 	functions->stats.looks++;
-	program->before->is_answered = true;
+	program->before_look->is_answered = true;
 	if (seen->is_same) {
-		program->before->is_late = false;
+		program->before_look->is_late = false;
 		program->confirmed = program->looked;
 		program->vain = 0;
 		return;
@@ -429,7 +431,7 @@ static bool has_ended(const struct program *program, const struct processes *pro
 static void end_program(struct program *program)
 {
 	program->is_sampled = program->is_awaited = false;
-	program->before->nr = program->since->nr = 0;
+	program->before_look->nr = program->since_look->nr = 0;
 	if (program->naming == NAMING_ASKED)
 		program->naming = NAMING_NO_MAP;
 }
@@ -503,7 +505,7 @@ static bool look_at(struct jit_functions *functions, struct program *program, co
 {
 	struct jit_question question = {
 		.pid = program->is.pid,
-		.since = program->is.since,
+		.executed_at = program->is.executed_at,
 		.seen = program->seen,
 	};
 
@@ -512,9 +514,9 @@ static bool look_at(struct jit_functions *functions, struct program *program, co
 		return false;
 	program->looked = now;
 	program->is_sampled = program->is_awaited = false;
-	*program->before = *program->since;
-	program->before->is_late = program->before->nr && now - program->before->begun > STALE_NS;
-	program->since->nr = 0;
+	*program->before_look = *program->since_look;
+	program->before_look->is_late = program->before_look->nr && now - program->before_look->begun > STALE_NS;
+	program->since_look->nr = 0;
 	return true;
 }
 

@@ -33,9 +33,9 @@
 struct jit_functions;
 
 struct jit_functions_stats {
-	size_t processes, bytes; /* now; bytes: of lists */
-	uint64_t looks, lists;	 /* ever */
-	uint64_t cpu_ns;	 /* of the children that have ended */
+	size_t processes, bytes;    /* now; bytes: of lists */
+	uint64_t looks, lists_made; /* ever */
+	uint64_t cpu_ns;	    /* of the children that have ended */
 };
 
 /* procfs: "/proc" but in tests. -ENOMEM, or the error of epoll_create(2). */

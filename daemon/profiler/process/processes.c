@@ -518,7 +518,7 @@ static void take_comm(struct processes *processes, const struct record *record)
 		return;
 	processes->changes++;
 	if (exec)
-		tracked->process.program.since = record->id.time;
+		tracked->process.program.executed_at = record->id.time;
 	(void)snprintf(tracked->process.comm, sizeof(tracked->process.comm), "%s", record->comm.name);
 }
 

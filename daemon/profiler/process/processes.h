@@ -28,8 +28,8 @@
 /* A program that a process runs: another one after each exec(2). */
 struct process_program {
 	uint32_t pid;
-	uint64_t life;	/* no other program has this number */
-	uint64_t since; /* CLOCK_MONOTONIC ns: when it was executed; 0: not known, or the process was forked then */
+	uint64_t life;	      /* no other program has this number */
+	uint64_t executed_at; /* CLOCK_MONOTONIC ns; 0: not known, or the process has it from a fork */
 };
 
 struct process {

@@ -172,7 +172,7 @@ static void test_names(void **state)
 	assert_memory_not_equal(place_of(world, &other, 0x1004).key, &first, sizeof(first));
 	assert_int_equal(naming_of(world, &first, 0x1004, true, NULL), NAMING_ASKED);
 	wait_for_looks(world, 2);
-	assert_int_equal(jit_functions_stats(world->functions).lists, 2);
+	assert_int_equal(jit_functions_stats(world->functions).lists_made, 2);
 	/* A place that was sampled before the list. */
 	naming_of(world, &first, 0x1004, false, "one");
 	/* Another is, but its name may be written by now. */
@@ -218,7 +218,7 @@ static void test_a_file_that_grows(void **state)
 	key = *place_of(world, &program, 0x3000).key;
 	assert_int_equal(naming_of(world, &key, 0x3000, true, NULL), NAMING_ASKED);
 	wait_for_looks(world, 3);
-	assert_int_equal(jit_functions_stats(world->functions).lists, 2);
+	assert_int_equal(jit_functions_stats(world->functions).lists_made, 2);
 	assert_int_equal(naming_of(world, &key, 0x3000, false, NULL), NAMING_NO_SYMBOL);
 	assert_memory_equal(place_of(world, &program, 0x3000).key, &key, sizeof(key));
 	/* It is written anew, as the JDK does it. */
@@ -302,7 +302,7 @@ static void test_files_that_do_not_count(void **state)
 	set_time(world, 8, 1000 * 365 * 24);
 	assert_int_equal(look_once(world, &program), NAMING_NO_MAP);
 	program = make_process(world, 9, NULL);
-	program.since = clock_monotonic_ns() + 10 * (uint64_t)NS_PER_S;
+	program.executed_at = clock_monotonic_ns() + 10 * (uint64_t)NS_PER_S;
 	write_map(world, 9, text);
 	assert_int_equal(look_once(world, &program), NAMING_NO_MAP);
 	/* Of the pid as others see it. */
@@ -311,7 +311,7 @@ static void test_files_that_do_not_count(void **state)
 	assert_int_equal(look_once(world, &program), NAMING_NO_MAP);
 	/* All is right. */
 	program = make_process(world, 11, NULL);
-	program.since = clock_monotonic_ns();
+	program.executed_at = clock_monotonic_ns();
 	write_map(world, 11, text);
 	assert_int_equal(look_once(world, &program), NAMING_NAMED);
 }

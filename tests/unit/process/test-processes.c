@@ -401,11 +401,11 @@ static void test_programs(void **state)
 	assert_int_equal(processes_known(world->processes, 5)->program.life, first.life);
 	task(world, PERF_RECORD_FORK, 6, 5, 6, 50);
 	assert_int_not_equal(processes_known(world->processes, 6)->program.life, first.life);
-	assert_int_equal(processes_known(world->processes, 6)->program.since, 0);
+	assert_int_equal(processes_known(world->processes, 6)->program.executed_at, 0);
 	processes_take(world->processes, &exec);
 	second = processes_known(world->processes, 5)->program;
 	assert_int_not_equal(second.life, first.life);
-	assert_int_equal(second.since, 77);
+	assert_int_equal(second.executed_at, 77);
 	/* It is looked up again, and is the same, or another one. */
 	scratch_text(&world->scratch, "5/comm", "second\n");
 	scratch_text(&world->scratch, "5/maps", "00001000-00002000 r-xp 00000000 08:01 77 /bin/second\n");
@@ -414,7 +414,7 @@ static void test_programs(void **state)
 	scratch_text(&world->scratch, "5/comm", "third\n");
 	processes_note_lost(world->processes);
 	assert_int_not_equal(processes_find(world->processes, 5)->program.life, second.life);
-	assert_int_equal(processes_find(world->processes, 5)->program.since, 0);
+	assert_int_equal(processes_find(world->processes, 5)->program.executed_at, 0);
 }
 
 static void test_bounds(void **state)
