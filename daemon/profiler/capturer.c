@@ -15,7 +15,7 @@
 #define COPY_PAUSE_NS (NS_PER_S / 4)
 
 /* For so long a capture waits for the names of its functions. */
-#define SETTLE_NS (30 * (uint64_t)NS_PER_S)
+#define NAMES_WAIT_NS (30 * (uint64_t)NS_PER_S)
 
 struct capturer {
 	struct captures captures;
@@ -139,8 +139,8 @@ int capturer_keep(struct capturer *capturer, const struct capture_order *order)
 static void end_stretch(struct capture *capture, struct profiler *profiler, uint64_t now)
 {
 	lower_rate(capture, profiler);
-	capture->state = CAPTURE_SETTLING;
-	capture->settle_until = now + SETTLE_NS;
+	capture->state = CAPTURE_NAMING;
+	capture->wait_until = now + NAMES_WAIT_NS;
 }
 
 /* true: there are more samples. */
@@ -159,30 +159,30 @@ static bool copy_samples(struct capture *capture, struct profiler *profiler)
 	return r > 0;
 }
 
-static void settle(struct capturer *capturer, struct capture *capture, uint64_t now)
+static void finish_if_due(struct capturer *capturer, struct capture *capture, uint64_t now)
 {
-	if (extract_names(capture->archive, profiler_archive(capturer->profiler)) && now < capture->settle_until)
+	if (extract_names(capture->archive, profiler_archive(capturer->profiler)) && now < capture->wait_until)
 		return;
-	captures_settle(&capturer->captures, capture);
+	captures_finish(&capturer->captures, capture);
 }
 
 bool capturer_turn(struct capturer *capturer)
 {
-	size_t unsettled = capturer->captures.nr_unsettled;
+	size_t unfinished = capturer->captures.nr_unfinished;
 	uint64_t now = clock_monotonic_ns();
 	struct capture *capture;
 
-	if (!unsettled || now - capturer->copied_at < COPY_PAUSE_NS)
+	if (!unfinished || now - capturer->copied_at < COPY_PAUSE_NS)
 		return false;
 	TAILQ_FOREACH(capture, &capturer->captures.all, in_all)
 		if (capture->state == CAPTURE_RUNNING)
 			copy_samples(capture, capturer->profiler);
-		else if (capture->state == CAPTURE_SETTLING)
-			settle(capturer, capture, now);
-	if (capturer->captures.nr_unsettled < unsettled)
+		else if (capture->state == CAPTURE_NAMING)
+			finish_if_due(capturer, capture, now);
+	if (capturer->captures.nr_unfinished < unfinished)
 		captures_trim(&capturer->captures);
 	capturer->copied_at = now;
-	return capturer->captures.nr_unsettled < unsettled;
+	return capturer->captures.nr_unfinished < unfinished;
 }
 
 /* All that there is of a stretch that would go on. */
@@ -202,12 +202,12 @@ void capturer_finish(struct capturer *capturer)
 	struct capture *capture;
 
 	TAILQ_FOREACH(capture, &capturer->captures.all, in_all) {
-		if (capture->state == CAPTURE_KEPT)
+		if (capture->state == CAPTURE_FINISHED)
 			continue;
 		if (capture->state == CAPTURE_RUNNING)
 			end_early(capture, capturer->profiler, now);
 		(void)extract_names(capture->archive, profiler_archive(capturer->profiler));
-		captures_settle(&capturer->captures, capture);
+		captures_finish(&capturer->captures, capture);
 	}
 }
 

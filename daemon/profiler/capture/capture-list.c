@@ -11,8 +11,8 @@
 
 static const char *const states[] = {
 	[CAPTURE_RUNNING] = "running",
-	[CAPTURE_SETTLING] = "naming",
-	[CAPTURE_KEPT] = "kept",
+	[CAPTURE_NAMING] = "naming",
+	[CAPTURE_FINISHED] = "kept",
 };
 
 static const char *const disk_states[] = {

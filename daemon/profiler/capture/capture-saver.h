@@ -22,7 +22,7 @@ DEFINE_CLEANUP(struct capture_saver *, capture_saver_free)
 /* Where captures are saved; NULL: there is no state directory. It stays the saver's. */
 const char *capture_saver_folder(const struct capture_saver *saver);
 
-/* Captures may have settled. */
+/* Captures may be finished. */
 void capture_saver_turn(struct capture_saver *saver);
 
 /* At the stop, when no capture runs any more: all are saved. No turn comes after it. */

@@ -121,7 +121,7 @@ size_t capture_bytes(const struct capture *capture)
 	return overhead_bytes(capture) + archive_bytes(capture->archive);
 }
 
-/* The most that one that has not settled may take. */
+/* The most that a capture may take that is not finished. */
 static size_t reserved_bytes(const struct capture *capture)
 {
 	return overhead_bytes(capture) + capture->archive->limit;
@@ -133,7 +133,7 @@ size_t captures_bytes(const struct captures *captures)
 	size_t sum = 0;
 
 	TAILQ_FOREACH(capture, &captures->all, in_all)
-		sum += capture->state == CAPTURE_KEPT ? capture_bytes(capture) : reserved_bytes(capture);
+		sum += capture->state == CAPTURE_FINISHED ? capture_bytes(capture) : reserved_bytes(capture);
 	return sum;
 }
 
@@ -141,25 +141,25 @@ static void drop_capture(struct captures *captures, struct capture *capture)
 {
 	TAILQ_REMOVE(&captures->all, capture, in_all);
 	captures->nr--;
-	captures->nr_unsettled -= capture->state != CAPTURE_KEPT;
+	captures->nr_unfinished -= capture->state != CAPTURE_FINISHED;
 	capture_free(capture);
 }
 
-static struct capture *oldest_kept(const struct captures *captures, bool to_be_saved)
+static struct capture *oldest_finished(const struct captures *captures, bool to_be_saved)
 {
 	struct capture *capture;
 
 	TAILQ_FOREACH(capture, &captures->all, in_all)
-		if (capture->state == CAPTURE_KEPT && (to_be_saved || capture->disk != CAPTURE_TO_BE_SAVED))
+		if (capture->state == CAPTURE_FINISHED && (to_be_saved || capture->disk != CAPTURE_TO_BE_SAVED))
 			break;
 	return capture;
 }
 
-/* False: there is no room for so many bytes more, even without those that have settled. */
+/* False: there is no room for so many bytes more, even without the finished captures. */
 static bool make_room(struct captures *captures, size_t bytes)
 {
 	while (captures_bytes(captures) + bytes > captures->limit) {
-		struct capture *oldest = oldest_kept(captures, false) ?: oldest_kept(captures, true);
+		struct capture *oldest = oldest_finished(captures, false) ?: oldest_finished(captures, true);
 
 		if (!oldest)
 			return false;
@@ -186,7 +186,7 @@ void captures_set_limit(struct captures *captures, size_t limit)
 
 size_t captures_room(const struct captures *captures)
 {
-	return CAPTURES_RUNNING_MAX - captures->nr_unsettled;
+	return CAPTURES_RUNNING_MAX - captures->nr_unfinished;
 }
 
 int captures_add(struct captures *captures, const char *id, const struct capture_cause *cause, struct capture **ret)
@@ -207,16 +207,16 @@ int captures_add(struct captures *captures, const char *id, const struct capture
 		return -EBUSY;
 	}
 	captures->nr++;
-	captures->nr_unsettled++;
+	captures->nr_unfinished++;
 	TAILQ_INSERT_TAIL(&captures->all, capture, in_all);
 	*ret = capture;
 	return 0;
 }
 
-void captures_settle(struct captures *captures, struct capture *capture)
+void captures_finish(struct captures *captures, struct capture *capture)
 {
-	captures->nr_unsettled -= capture->state != CAPTURE_KEPT;
-	capture->state = CAPTURE_KEPT;
+	captures->nr_unfinished -= capture->state != CAPTURE_FINISHED;
+	capture->state = CAPTURE_FINISHED;
 }
 
 static uint64_t nr_of_rule(const struct captures *captures, const char *rule)
@@ -235,7 +235,7 @@ void captures_trim(struct captures *captures)
 
 	for (capture = TAILQ_FIRST(&captures->all); capture; capture = next) {
 		next = TAILQ_NEXT(capture, in_all);
-		if (capture->state != CAPTURE_KEPT || capture->disk == CAPTURE_TO_BE_SAVED ||
+		if (capture->state != CAPTURE_FINISHED || capture->disk == CAPTURE_TO_BE_SAVED ||
 		    captures->nr <= capture->keep || nr_of_rule(captures, capture->cause.rule) <= capture->keep)
 			continue;
 		drop_capture(captures, capture);
@@ -270,7 +270,7 @@ const struct capture *captures_to_save(const struct captures *captures)
 	const struct capture *capture;
 
 	TAILQ_FOREACH(capture, &captures->all, in_all)
-		if (capture->state == CAPTURE_KEPT && capture->disk == CAPTURE_TO_BE_SAVED)
+		if (capture->state == CAPTURE_FINISHED && capture->disk == CAPTURE_TO_BE_SAVED)
 			break;
 	return capture;
 }

@@ -6,7 +6,7 @@
  * its own (extract.h), with the reason. All together are in a hard bound of memory: the oldest go first, and those that
  * are still to be saved on disk last.
  *
- * A capture runs until its stretch is over, and is settled when its functions have their names.
+ * A capture runs until its stretch is over, and is finished when its functions have their names.
  */
 
 #include "base/util/buf.h"
@@ -15,15 +15,15 @@
 #include "profiler/answer/query.h"
 #include "profiler/capture/extract.h"
 
-/* Captures that have not settled, and how much of the memory each of them may take; those that have settled take less,
- * mostly. */
+/* Captures that are not finished, and how much of the memory each of them may take; finished ones mostly take
+ * less. */
 #define CAPTURES_RUNNING_MAX 4
 #define CAPTURE_SHARE 8
 
 enum capture_state {
 	CAPTURE_RUNNING,
-	CAPTURE_SETTLING, /* its stretch is over */
-	CAPTURE_KEPT,
+	CAPTURE_NAMING, /* its stretch is over, and it waits for the names of its functions */
+	CAPTURE_FINISHED,
 };
 
 /* On disk, if that is wanted. */
@@ -64,7 +64,7 @@ struct capture {
 	int raised_number; /* while more is sampled for it, under the name `id`, the number of that event; else -1 */
 	struct reason raise_problem;
 
-	uint64_t settle_until; /* CLOCK_MONOTONIC ns */
+	uint64_t wait_until; /* for names, CLOCK_MONOTONIC ns */
 	TAILQ_ENTRY(capture) in_all;
 };
 
@@ -73,7 +73,7 @@ TAILQ_HEAD(capture_list, capture);
 struct captures {
 	size_t limit;		 /* bytes */
 	struct capture_list all; /* oldest first */
-	size_t nr, nr_unsettled;
+	size_t nr, nr_unfinished;
 	uint64_t dropped;
 };
 
@@ -83,18 +83,18 @@ void captures_release(struct captures *captures);
 /* Another limit: what is too much is dropped. */
 void captures_set_limit(struct captures *captures, size_t limit);
 
-/* Adds one that runs. Its texts are copied; the oldest that have settled make room. -EEXIST: there is one with that id;
- * -EBUSY: there are too many that have not settled, or there is no room beside them; -ENOMEM. */
+/* Adds one that runs. Its texts are copied; the oldest finished ones make room. -EEXIST: there is one with that id;
+ * -EBUSY: too many are not finished, or there is no room beside them; -ENOMEM. */
 int captures_add(struct captures *captures, const char *id, const struct capture_cause *cause, struct capture **ret);
 
 /* How many more could be added now, as far as their number goes. */
 size_t captures_room(const struct captures *captures);
 
 /* It will not grow any more. */
-void captures_settle(struct captures *captures, struct capture *capture);
+void captures_finish(struct captures *captures, struct capture *capture);
 
-/* Leaves so many of that rule (NULL: of each; UINT64_MAX: all), now and at each captures_trim(): the oldest that have
- * settled are dropped, unless they are still to be saved. */
+/* Leaves so many of that rule (NULL: of each; UINT64_MAX: all), now and at each captures_trim(): the oldest
+ * finished ones are dropped, unless they are still to be saved. */
 void captures_keep(struct captures *captures, const char *rule, uint64_t keep);
 /* Those that could not be dropped before. */
 void captures_trim(struct captures *captures);
@@ -114,7 +114,7 @@ uint64_t capture_shown(const struct capture_cause *cause, uint64_t time);
 size_t capture_samples(const struct capture *capture);
 size_t capture_samples_dropped(const struct capture *capture);
 
-/* Bytes of one, and of all: those that have not settled count as the most that they may take. */
+/* Bytes of one, and of all: a capture that is not finished counts as the most that it may take. */
 size_t capture_bytes(const struct capture *capture);
 size_t captures_bytes(const struct captures *captures);
 

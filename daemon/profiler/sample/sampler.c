@@ -63,9 +63,8 @@ struct sampler {
 	struct sampler_stats stats;
 	struct reason shortage, stuck;
 
-	/* What the kernel accepts, as found out with the first event of all. */
-	struct sample_lacks lacks;
-	bool settled;
+	struct sample_lacks lacks; /* found out with the first event of all */
+	bool knows_lacks;
 
 	unsigned halvings; /* of copies of stacks (ring-size.h) */
 	bool may_halve;	   /* while all rings are mapped, some with copies: they can be smaller … */
@@ -90,7 +89,7 @@ static bool ask_for_less(struct sampler *sampler, int error)
 {
 	struct sample_lacks *lacks = &sampler->lacks;
 
-	if (sampler->settled)
+	if (sampler->knows_lacks)
 		return false;
 	if ((error == -EACCES || error == -EPERM) && !lacks->kernel)
 		return lacks->kernel = true;
@@ -118,7 +117,7 @@ static int open_side_band(struct sampler *sampler, struct source *source)
 		sample_attr_side_band(&whole, &request);
 		fd = privilege_open_event(&whole.attr, -1, source->cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	} while (fd < 0 && ask_for_less(sampler, fd));
-	sampler->settled |= fd >= 0;
+	sampler->knows_lacks |= fd >= 0;
 	source->format = sample_attr_format(&whole);
 	return fd;
 }
@@ -678,7 +677,7 @@ static void turn_rings(struct sampler *sampler)
 
 uint64_t sampler_drain(struct sampler *sampler, sampler_take take, void *userdata)
 {
-	uint64_t until = clock_monotonic_ns() - SAMPLER_SETTLE_NS;
+	uint64_t until = clock_monotonic_ns() - SAMPLER_YOUNG_NS;
 
 	drop_hung_up(sampler);
 	look_at_rings(sampler);

@@ -69,9 +69,9 @@ int sampler_fd(const struct sampler *sampler);
 typedef void (*sampler_take)(void *userdata, size_t event, const struct record *record);
 
 /* A record with an earlier time may still be on its way into a ring when it is looked at: so young ones stay there. */
-#define SAMPLER_SETTLE_NS NS_PER_MS
+#define SAMPLER_YOUNG_NS NS_PER_MS
 
-/* Hands over the records that are due, oldest first: all that are older than SAMPLER_SETTLE_NS at the call. Returns the
+/* Hands over the records that are due, oldest first: all that are older than SAMPLER_YOUNG_NS at the call. Returns the
  * time until which that is, CLOCK_MONOTONIC ns. */
 uint64_t sampler_drain(struct sampler *sampler, sampler_take take, void *userdata);
 

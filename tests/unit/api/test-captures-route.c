@@ -105,7 +105,7 @@ static void test_list(void **state)
 
 	fake->told = (struct told_captures){ rules, ARRAY_SIZE(rules), values, ARRAY_SIZE(values) };
 	capture = add_capture(fake, "busy-1", "/a");
-	captures_settle(&fake->captures, capture);
+	captures_finish(&fake->captures, capture);
 	(void)add_capture(fake, "busy-2", NULL);
 	json = ask_route_json(fake, "/api/v1/captures");
 	assert_true(json_is_null(json_object_get(json_array_get(json_object_get(json, "rules"), 0), "problem")));

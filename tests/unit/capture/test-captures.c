@@ -268,7 +268,7 @@ static void test_captures(void **state)
 	for (uint64_t ms = 80000; ms < 120000; ms += 1000)
 		add(from, "e", ms, "/a", 0x100);
 	copy_all(&capture->extract, capture->archive, from);
-	captures_settle(&captures, capture);
+	captures_finish(&captures, capture);
 	assert_int_equal(capture_samples(capture), 20);
 	assert_int_equal(capture_samples_dropped(capture), 0);
 	assert_int_equal(capture_ask(capture, &query, &profile, &measure), 0);
@@ -321,14 +321,14 @@ static void test_to_be_saved(void **state)
 	captures_init(&captures, 64 << 20);
 	first = begin(&captures, "a");
 	first->disk = CAPTURE_TO_BE_SAVED;
-	captures_settle(&captures, first);
+	captures_finish(&captures, first);
 	second = begin(&captures, "a");
-	captures_settle(&captures, second);
+	captures_finish(&captures, second);
 	captures_keep(&captures, "a", 1);
 	assert_int_equal(captures.nr, 1);
 	assert_ptr_equal(TAILQ_FIRST(&captures.all), first);
 	second = begin(&captures, "a");
-	captures_settle(&captures, second);
+	captures_finish(&captures, second);
 	captures_set_limit(&captures, capture_bytes(first));
 	assert_ptr_equal(TAILQ_FIRST(&captures.all), first);
 	assert_int_equal(captures.nr, 1);
@@ -350,7 +350,7 @@ static void test_keep(void **state)
 
 		if (i == 1)
 			(void)snprintf(first, sizeof(first), "%s", capture->id);
-		captures_settle(&captures, capture);
+		captures_finish(&captures, capture);
 	}
 	captures_keep(&captures, "a", 2);
 	assert_int_equal(captures.nr, 5);
@@ -362,7 +362,7 @@ static void test_keep(void **state)
 	assert_int_equal(captures.nr, 4);
 	/* Without their rules, all stay. */
 	captures_keep(&captures, NULL, UINT64_MAX);
-	captures_settle(&captures, begin(&captures, "a"));
+	captures_finish(&captures, begin(&captures, "a"));
 	captures_trim(&captures);
 	assert_int_equal(captures.nr, 5);
 	captures_release(&captures);
@@ -385,7 +385,7 @@ static void test_memory(void **state)
 		capture = begin(&captures, "a");
 		copy_all(&capture->extract, capture->archive, from);
 		assert_true(captures_bytes(&captures) <= captures.limit);
-		captures_settle(&captures, capture);
+		captures_finish(&captures, capture);
 		assert_true(captures_bytes(&captures) <= captures.limit);
 	}
 	assert_true(captures.nr >= 4 && captures.nr < 50);

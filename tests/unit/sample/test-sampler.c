@@ -113,7 +113,7 @@ static size_t make_faults(const struct cpulist *cpus)
 	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 	(void)munmap(memory, FAULTS * page);
 	/* Until the last one is old enough. */
-	(void)usleep(2 * SAMPLER_SETTLE_NS / NS_PER_US);
+	(void)usleep(2 * SAMPLER_YOUNG_NS / NS_PER_US);
 	return nr;
 }
 
@@ -154,7 +154,7 @@ static void test_in_order(void **state)
 	world->own = 0;
 	nr = make_faults(&world->cpus);
 	drain(world);
-	assert_true(world->until < clock_monotonic_ns() - SAMPLER_SETTLE_NS);
+	assert_true(world->until < clock_monotonic_ns() - SAMPLER_YOUNG_NS);
 	assert_true(world->own < 2 * nr);
 	if (sampler_stats(world->sampler).lost == 0)
 		assert_true(world->own >= nr);
