@@ -308,7 +308,7 @@ struct profiler_stats {
 	uint64_t ring_bytes; /* locked memory of the rings, which is not in the resident memory's bound */
 	uint64_t gap_ns;     /* in which nothing was sampled, since events were opened anew or no profiler ran */
 	uint64_t reach;	     /* ns: the age of the oldest sample */
-	uint64_t cpu_ns;     /* CPU time of the process, and of children that list functions or make tables */
+	uint64_t cpu_ns;     /* CPU time of the process, and of children that list functions or make frame tables */
 	uint64_t answer_ns;  /* CPU time of children that work out answers, and that save captures */
 	uint64_t memory;     /* bytes: the process's resident memory */
 	uint64_t processes;  /* whose mappings are known */

@@ -65,7 +65,7 @@ struct profile_stats {
 	uint64_t ring_bytes; /* locked memory of the rings, which is not in the resident memory's bound */
 	uint64_t gap_ns;     /* in which nothing was sampled, since events were opened anew or no profiler ran */
 	uint64_t reach;	     /* ns: the age of the oldest sample */
-	uint64_t cpu_ns;     /* CPU time of the profiler and of children that name functions */
+	uint64_t cpu_ns;     /* CPU time of the profiler, and of its children that list functions or make tables */
 	uint64_t answer_ns;  /* CPU time of working out answers and of saving captures */
 	uint64_t processes;  /* whose mappings are known */
 	uint64_t captures, capture_bytes, captures_dropped; /* in memory; that went for others, or for the config */

@@ -174,7 +174,8 @@ const struct self_metric self_metrics[] = {
 		"CPUs come or go, and over a restart."),
 	SECONDS(FAMILY_GAUGE, "profile_reach", profile.reach, "Age of the oldest sample in memory."),
 	SECONDS(FAMILY_COUNTER, "profile_cpu", profile.cpu_ns,
-		"CPU time used to take samples and to name functions, without the kernel's at each sample."),
+		"CPU time of the process that takes samples, and of its children that list functions (also those in "
+		"files of JIT compilers) and make tables for unwinding, without the kernel's at each sample."),
 	SECONDS(FAMILY_COUNTER, "profile_answer", profile.answer_ns,
 		"CPU time of the children that work out answers about profiles and save captures."),
 	STACKS(whole),
