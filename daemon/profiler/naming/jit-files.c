@@ -193,15 +193,18 @@ static int open_root(const char *proc, const struct jit_question *question, cons
 /* The paths, which begin with a slash; "": none. */
 static void make_paths(char paths[static JIT_NR_FILES][PATH_MAX], const struct jit_question *question, uint32_t pid)
 {
-	const char *base = strrchr(question->dump, '/');
 	char name[32];
 
 	(void)snprintf(paths[JIT_MAP], PATH_MAX, "/tmp/perf-%" PRIu32 ".map", pid);
 	(void)snprintf(name, sizeof(name), "/jit-%" PRIu32 ".dump", pid);
 	paths[JIT_DUMP][0] = '\0';
-	/* A dump with another pid in its name is the parent's: the mapping was inherited, and the parent writes on. */
-	if (base && strcmp(base, name) == 0)
-		(void)snprintf(paths[JIT_DUMP], PATH_MAX, "%s", question->dump);
+	/* A dump with another pid in its name is an ancestor's: the mapping was inherited, and the ancestor writes on. */
+	for (size_t i = 0; i < JIT_DUMPS_MAX; i++) {
+		const char *base = strrchr(question->dumps[i], '/');
+
+		if (base && strcmp(base, name) == 0)
+			(void)snprintf(paths[JIT_DUMP], PATH_MAX, "%s", question->dumps[i]);
+	}
 }
 
 static bool is_same(const struct jit_seen *a, const struct jit_seen *b)

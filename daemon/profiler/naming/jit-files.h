@@ -21,6 +21,9 @@
 /* Bytes of a file. A larger one is not read. */
 #define JIT_FILE_MAX ((uint64_t)256 << 20)
 
+/* Jitdumps of a process that are considered. */
+#define JIT_DUMPS_MAX 4
+
 enum jit_file {
 	JIT_MAP,
 	JIT_DUMP,
@@ -44,7 +47,8 @@ struct jit_seen {
 struct jit_question {
 	uint32_t pid;
 	uint64_t executed_at; /* CLOCK_MONOTONIC ns; 0: the program is taken to be as old as the process */
-	char dump[PATH_MAX];  /* a jitdump that it has mapped, as an absolute path; "": none */
+	/* Jitdumps that it has mapped, as absolute paths; "": none. After a fork, some are those of its ancestors. */
+	char dumps[JIT_DUMPS_MAX][PATH_MAX];
 	struct jit_seen seen; /* before; zeroed: nothing */
 };
 

@@ -486,17 +486,17 @@ static bool is_dump(const char *path)
 	       strcmp(base + length - strlen(".dump"), ".dump") == 0;
 }
 
-/* The last one counts: in its place may have been that of an earlier life. */
-static void find_dump(struct jit_question *question, const struct processes *processes)
+/* From the lowest address on: mmap(2) goes down, so that dumps of ancestors are mostly above the process's own. */
+static void find_dumps(struct jit_question *question, const struct processes *processes)
 {
 	const struct process *process = processes_known(processes, question->pid);
-	size_t nr = process ? mappings_nr(process->mappings) : 0;
+	size_t nr = process ? mappings_nr(process->mappings) : 0, nr_dumps = 0;
 
-	for (size_t i = 0; i < nr; i++) {
+	for (size_t i = 0; i < nr && nr_dumps < JIT_DUMPS_MAX; i++) {
 		const char *path = mappings_get(process->mappings, i)->module->path;
 
-		if (is_dump(path) && strlen(path) < sizeof(question->dump))
-			(void)snprintf(question->dump, sizeof(question->dump), "%s", path);
+		if (is_dump(path) && strlen(path) < PATH_MAX)
+			(void)snprintf(question->dumps[nr_dumps++], PATH_MAX, "%s", path);
 	}
 }
 
@@ -509,7 +509,7 @@ static bool look_at(struct jit_functions *functions, struct program *program, co
 		.seen = program->seen,
 	};
 
-	find_dump(&question, processes);
+	find_dumps(&question, processes);
 	if (list_maker_start_jit(functions->maker, &question, JIT_LISTS_LIMIT / 2) < 0)
 		return false;
 	program->looked = now;

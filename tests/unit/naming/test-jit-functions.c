@@ -369,6 +369,17 @@ static void test_stale_lists(void **state)
 
 /* --- jitdumps */
 
+static void add_mapping(struct world *world, uint32_t pid, uint64_t start, const char *path)
+{
+	const struct record mapping = {
+		.type = PERF_RECORD_MMAP2,
+		.mapping = { .pid = pid, .tid = pid, .start = start, .size = 0x1000, .file = path },
+	};
+
+	processes_take(world->processes, &mapping);
+}
+
+/* The process executes a program, which maps the file. */
 static void take_mapping(struct world *world, uint32_t pid, const char *path)
 {
 	const struct record command = {
@@ -376,13 +387,9 @@ static void take_mapping(struct world *world, uint32_t pid, const char *path)
 		.misc = PERF_RECORD_MISC_COMM_EXEC,
 		.comm = { .pid = pid, .tid = pid, .name = "jit" },
 	};
-	const struct record mapping = {
-		.type = PERF_RECORD_MMAP2,
-		.mapping = { .pid = pid, .tid = pid, .start = 0x7000, .size = 0x1000, .file = path },
-	};
 
 	processes_take(world->processes, &command);
-	processes_take(world->processes, &mapping);
+	add_mapping(world, pid, 0x7000, path);
 }
 
 static void write_dump(struct world *world, const char *path, uint32_t pid)
@@ -427,7 +434,13 @@ static void test_dumps(void **state)
 	program = processes_known(world->processes, 41)->program;
 	assert_int_equal(look_once(world, &program), NAMING_NAMED);
 	assert_string_equal(place_of(world, &program, 0x100f).name, "dumped");
-	/* That of its parent, by its name, or only by what is in it. */
+	/* Between dumps of its ancestors, which were mapped before forks. */
+	take_mapping(world, 41, "/deep/er/jit-7.dump");
+	add_mapping(world, 41, 0x5000, "/deep/er/jit-5.dump");
+	add_mapping(world, 41, 0x9000, "/deep/er/jit-9.dump");
+	program = processes_known(world->processes, 41)->program;
+	assert_int_equal(look_once(world, &program), NAMING_NAMED);
+	/* The dump of its parent, by its name, or only by its content. */
 	take_mapping(world, 41, "/deep/er/jit-8.dump");
 	write_dump(world, inside(41, "deep/er/jit-8.dump"), 7);
 	program = processes_known(world->processes, 41)->program;
