@@ -11,12 +11,12 @@
 
 struct cpu_budget {
 	int64_t burst_ns;  /* the most that can be saved up */
-	unsigned share;	   /* one in so many ns that pass */
-	int64_t left_ns;   /* below 0: more was taken */
-	uint64_t credited; /* CLOCK_MONOTONIC ns: until then; 0: it has not begun */
+	unsigned share;	   /* one ns is credited for so many that pass */
+	int64_t left_ns;   /* below 0: more was taken than there was */
+	uint64_t credited; /* CLOCK_MONOTONIC ns: the last credit; 0: there was none */
 };
 
-/* Is there any left? */
+/* Credits the time that has passed. Is any CPU time left? */
 static inline bool cpu_budget_has_some(struct cpu_budget *budget, uint64_t now)
 {
 	if (!budget->credited)

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Where files of debug symbols are, as gdb and all distributions have it: below a folder for all (/usr/lib/debug) by
- * build id, as .build-id/ab/cdef….debug, or by the name in a program's .gnu_debuglink: beside the program, in .debug
- * beside it, or in the program's folder below the folder for all.
+ * The paths of files of debug symbols, as gdb and all distributions have them. By a program's build id:
+ * .build-id/ab/cdef….debug below a common folder (/usr/lib/debug). By the name in its .gnu_debuglink: in the program's
+ * folder, in .debug in that folder, or in a folder of the same path below the common folder.
  */
 
 #include "base/elf/module.h"
@@ -13,10 +13,10 @@
 
 #define DEBUG_LINK_PATHS 3
 
-/* "": there is none, since the key has no build id, or the path is too long. */
+/* "": the key has no build id, or the path is too long. */
 void debug_path_by_build_id(char ret[static PATH_MAX], const char *root, const struct module_key *key);
 
-/* The paths for a link of a program, which has an absolute path. "" as above, also for a link that is no name of a
- * file. */
+/* The paths for the name in the .gnu_debuglink of a program with an absolute path. "": it is no name of a file, or the
+ * path is too long. */
 void debug_paths_by_link(char ret[static DEBUG_LINK_PATHS][PATH_MAX], const char *root, const char *program,
 			 const char *link);

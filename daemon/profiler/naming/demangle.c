@@ -8,12 +8,12 @@
 
 struct decoding {
 	struct buf *out;
-	size_t max; /* length of the buffer */
+	size_t max; /* the longest that the buffer may become */
 	jmp_buf too_long;
 };
 
-/* libiberty has no way to stop, and would print a name that doubles a hundred times to its end. It holds no memory
- * while it prints. */
+/* libiberty can't be told to stop, and would print a name that doubles a hundred times to its end. The jump loses no
+ * memory: libiberty allocates none. */
 static void take_part(const char *part, size_t size, void *userdata)
 {
 	struct decoding *decoding = userdata;
@@ -23,7 +23,7 @@ static void take_part(const char *part, size_t size, void *userdata)
 	buf_add(decoding->out, part, size);
 }
 
-/* Symbols of Rust's first scheme are those of C++ as well. */
+/* Rust comes first: the symbols of its first scheme are valid in C++ too. */
 static bool decode(struct decoding *decoding, const char *symbol)
 {
 	if (setjmp(decoding->too_long))

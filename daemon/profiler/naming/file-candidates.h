@@ -3,11 +3,11 @@
 
 /*
  * Where a file that a process has mapped may be opened: at its path; at that path in the mount namespace of the
- * process; through the mapping (/proc/PID/map_files); and as the program of the process (/proc/PID/exe). By the last
- * two it is found although it was deleted or replaced, or never had a path.
+ * process; through the mapping (/proc/PID/map_files); and as the program of the process (/proc/PID/exe). The last two
+ * lead to the file although it was deleted or replaced, or never had a path.
  *
- * A child opens all of them, and executes perfmond anew. Then it chooses the one that is the file of the key: a build
- * id is only known when a file is read.
+ * A child opens all of these candidates, and executes perfmond anew. Then it chooses the candidate that is the file of
+ * the key: the build id of a file is only known when it is read.
  */
 
 #include "base/elf/elf-image.h"
@@ -17,26 +17,27 @@
 #include <limits.h>
 
 #define FILE_CANDIDATES 4
-#define FILE_CANDIDATES_AT_PATH 2 /* the first ones: if they are not the file, another one has its path */
+#define FILE_CANDIDATES_AT_PATH 2 /* the first two: if neither is the file, another file has its path */
 
 struct file_candidates {
 	char paths[FILE_CANDIDATES][PATH_MAX]; /* "": none */
 	struct module_key key;
 	bool is_vdso;
-	bool is_any; /* all files count, whatever the key says */
+	bool is_any; /* any file is right, whatever the key says */
 };
 
-/* path: an absolute one, or MODULE_VDSO. user: a process that has it mapped; without a pid: none. */
+/* path: an absolute path, or MODULE_VDSO. user: a process that has the file mapped; pid 0: none is known. */
 void file_candidates_set(struct file_candidates *ret, const char *proc, const char *path, const struct module_key *key,
 			 const struct file_user *user);
 
-/* Opens those that may be the file: without a build id it has to be the inode. ret: -1: none. Returns NAMING_NAMED if
- * there is one, or why there is none. It allocates nothing. */
+/* Opens the candidates that may be the file: if the key has no build id, the inode has to be equal. ret[i]: -1:
+ * candidate i is not open. Returns NAMING_NAMED if one is open, or why none is. Allocates nothing. */
 enum naming file_candidates_open(const struct file_candidates *candidates, int ret[static FILE_CANDIDATES]);
 
-/* The bytes of a regular file, for as long as the process lives. data is NULL: it can't be mapped. */
+/* The bytes of a regular file, for as long as the process lives. data is NULL: the file can't be mapped. */
 struct elf_bytes file_candidates_map(int fd);
 
-/* The file of the key; else one at its path, which says why it is not. data is NULL: there is none. */
+/* The candidate that is the file of the key; else one at its path, whose content tells what is wrong. data is NULL:
+ * there is neither. */
 struct elf_bytes file_candidates_choose(const struct elf_bytes candidates[static FILE_CANDIDATES],
 					const struct module_key *key);

@@ -19,10 +19,10 @@
 
 #define BLOCK_ENTRIES 256
 
-/* The most that an entry takes: its kind, a distance, name and symbol, each with its NUL. */
+/* Bytes of the largest entry: its kind, a distance, name and symbol, each with its NUL. */
 #define ENTRY_MAX (1 + 10 + 2 * FUNCTION_NAME_MAX)
 
-/* Then blocks, and the compressed bytes of each, one after the other, and nothing else. */
+/* The beginning of the file. The blocks follow, then their compressed bytes in the same order, and nothing else. */
 struct list_header {
 	uint32_t magic, naming, is_part, nr_blocks;
 	char link[NAME_MAX + 1];
@@ -30,8 +30,8 @@ struct list_header {
 
 struct list_block {
 	uint64_t first; /* place of its first entry */
-	uint32_t at;	/* where its bytes begin, behind all blocks */
-	uint32_t size;	/* of them */
+	uint32_t at;	/* offset of its bytes from the end of all blocks */
+	uint32_t size;	/* of its bytes */
 };
 
 _Static_assert(sizeof(struct list_block) == 16, "blocks have no padding");
@@ -71,7 +71,7 @@ static struct function_list *make_list(size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t bytes = (sizeof(struct function_list) + size + page - 1) / page * page;
-	/* To fork a child takes time for all memory that it gets, and most lists are of no use to it. */
+	/* A fork takes time for all memory that the child gets, and children do not need most lists. */
 	struct function_list *list = memory_map_own(bytes);
 
 	if (list) {
@@ -168,7 +168,7 @@ static uint32_t find_block(const struct function_list *list, uint64_t place)
 	return low ? low - 1 : list->header.nr_blocks;
 }
 
-/* One that can't be unpacked is empty. */
+/* A block that can't be unpacked is empty. */
 static void unpack_block(const struct function_list *list, uint32_t number, struct function_block *ret)
 {
 	const unsigned char *data = (const unsigned char *)(list->blocks + list->header.nr_blocks);
@@ -187,18 +187,18 @@ static void unpack_block(const struct function_list *list, uint32_t number, stru
 struct entry {
 	enum entry_kind kind;
 	uint64_t place;
-	uint64_t back; /* unnamed: so far before the place its function begins */
+	uint64_t back; /* unnamed: the distance from the function's beginning to the place */
 	const char *name;
-	const char *symbol; /* "": the same */
+	const char *symbol; /* "": equal to the name */
 };
 
 struct entry_reader {
 	const unsigned char *bytes;
 	size_t size, at;
-	uint64_t place; /* of the entry before */
+	uint64_t place; /* of the last entry */
 };
 
-/* False: it has not ended in the block. */
+/* False: the number does not end in the block. */
 static bool read_number(struct entry_reader *reader, uint64_t *ret)
 {
 	*ret = 0;
@@ -225,7 +225,7 @@ static bool read_name(struct entry_reader *reader, const char **ret)
 	return true;
 }
 
-/* False: there are no more, or it is malformed. */
+/* False: there are no more entries, or the next one is malformed. */
 static bool read_entry(struct entry_reader *reader, struct entry *ret)
 {
 	uint64_t distance;
@@ -328,7 +328,7 @@ static void add_number(struct buf *out, uint64_t number)
 	buf_char(out, (char)number);
 }
 
-/* 64 bits of a hash of FNV-1a: nobody gains by two names that have the same. */
+/* FNV-1a with 64 bits. It needs no secret: nobody gains by two names with the same hash. */
 static uint64_t hash_name(const char *name)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -338,8 +338,8 @@ static uint64_t hash_name(const char *name)
 	return hash;
 }
 
-/* Bytes that are no text are written as \xNN. A name that is too long ends with a hash of all of it: two functions are
- * not to become one. */
+/* Bytes that are no text are written as \xNN. A name that is too long is cut, and ends with a hash of the whole name,
+ * so that two functions do not get the same name. */
 static void add_name(struct buf *out, const char *name)
 {
 	size_t begin = out->len, max = FUNCTION_NAME_MAX - sizeof("...#0123456789abcdef");
@@ -356,7 +356,7 @@ static void add_name(struct buf *out, const char *name)
 	}
 	if (out->len - begin >= FUNCTION_NAME_MAX && !out->failed) {
 		out->len = begin + max;
-		/* Not within a character. */
+		/* UTF-8 is not cut within a character. */
 		while (out->len > begin && ((unsigned char)out->data[out->len] & 0xc0) == 0x80)
 			out->len--;
 		buf_printf(out, "...#%016llx", (unsigned long long)hash_name(name));
@@ -382,7 +382,7 @@ static void add_names(struct function_list_writer *writer, const char *symbol)
 	buf_char(&writer->raw, '\0');
 }
 
-/* Entries that say the same as the one before are left out. */
+/* An entry that is equal to the last one is left out. */
 static void write_pending(struct function_list_writer *writer)
 {
 	const char *name = writer->pending_name;

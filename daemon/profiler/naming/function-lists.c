@@ -10,12 +10,12 @@
 #include <string.h>
 #include <sys/queue.h>
 
-/* After so long a file that could not be read is tried again, and after twice as long each time. */
+/* A file that could not be read is tried again after this time, and after twice as long each time. */
 #define AGAIN_NS (10 * (uint64_t)NS_PER_S)
 #define AGAIN_DOUBLINGS 8
 
-/* A file that could not be read, and that no process was known to have mapped, is tried again so soon at first: after a
- * start, processes become known when they are sampled. */
+/* If no process was known to have the file mapped, the first try again comes after this time: after a start, processes
+ * become known only when they are sampled. */
 #define USER_NS (3 * (uint64_t)NS_PER_S)
 
 /* CPU time of the children: ten seconds at first, which list the functions of hundreds of files, and then 1 % of the
@@ -27,14 +27,14 @@
 struct file {
 	struct module *module;	    /* a reference */
 	struct function_list *list; /* NULL: there is none yet */
-	uint64_t *listed;	    /* sorted: the places of a part */
+	uint64_t *listed;	    /* sorted: the places for which the list was made */
 	size_t nr_listed;
 	uint64_t *wanted; /* the places of the next question */
 	size_t nr_wanted;
-	bool is_asked;	/* it waits for a child, or has one */
-	bool is_large;	/* all of it has no room */
+	bool is_asked;	/* it waits for a child, or a child lists it */
+	bool is_large;	/* there is no room for all of its functions */
 	bool has_user;	/* the last question named a process that has it mapped */
-	uint64_t tried; /* CLOCK_MONOTONIC ns: when it could not be read */
+	uint64_t tried; /* CLOCK_MONOTONIC ns: the last try in vain */
 	unsigned tries;
 	UT_hash_handle hh;
 	TAILQ_ENTRY(file) in_list;
@@ -44,12 +44,12 @@ TAILQ_HEAD(file_list, file);
 struct function_lists {
 	struct list_maker *maker;
 	struct file *files;
-	struct file_list known;	 /* not asked; the one used last is the last */
-	struct file_list asked;	 /* the oldest question first */
-	struct file *being_made; /* of those asked, or NULL */
+	struct file_list known;	 /* without a question; the file that was used last is the last */
+	struct file_list asked;	 /* with a question, the oldest one first */
+	struct file *being_made; /* the file of `asked` that a child lists, or NULL */
 	struct cpu_budget budget;
 	uint64_t taken_ns; /* CPU time that was taken from the budget */
-	uint64_t again_at; /* CLOCK_MONOTONIC ns: when places that wait for USER_NS may be asked for; 0: none do */
+	uint64_t again_at; /* CLOCK_MONOTONIC ns: when places that wait for USER_NS may be asked for; 0: none wait */
 	size_t limit;
 	struct function_lists_stats stats;
 };
@@ -211,7 +211,7 @@ static bool is_unread(const struct function_list *list)
 	}
 }
 
-/* Places in it wait. */
+/* Places in the file wait for a process that has it mapped. */
 static bool waits_for_user(const struct file *file)
 {
 	return file->list && is_unread(file->list) && !file->has_user && file->tries == 1;
@@ -250,7 +250,7 @@ const struct function_list *function_lists_find(struct function_lists *lists, co
 
 /* --- making */
 
-/* The one that was just made stays. */
+/* The list that was just made is not dropped. */
 static void drop_least_used(struct function_lists *lists)
 {
 	struct file *file = TAILQ_FIRST(&lists->known);
@@ -263,7 +263,7 @@ static void drop_least_used(struct function_lists *lists)
 	}
 }
 
-/* To list all functions took too long, or crashed: those at the places may be found. */
+/* Listing all functions took too long, or crashed: the next child lists only the functions at the places. */
 static bool try_part(struct file *file, const struct function_list *list)
 {
 	if (!list || function_list_naming(list) != NAMING_FAILED || file->is_large || !file->nr_listed)
@@ -348,7 +348,7 @@ bool function_lists_turn(struct function_lists *lists, const struct processes *p
 		lists->again_at = 0;
 		changed = true;
 	}
-	/* Without a process for it now, the next turn tries again. */
+	/* If no child can be started now, the next turn tries again. */
 	if (next && !lists->being_made && cpu_budget_has_some(&lists->budget, clock_monotonic_ns()) &&
 	    start(lists, next, processes) == 0)
 		lists->being_made = next;

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * The functions of files that samples are in. A file is read once, when it is first asked for, one file after the other
- * (list-maker.h), and its list is kept in a bound of memory: the one that was not used for the longest time goes, and
- * is made again when it is needed. Of a file whose functions take too much, those of the places that were asked for are
- * listed, a batch after the other. A file that could not be read is tried again later.
+ * Lists of the functions of sampled files. A child makes the list of a file when the file is first asked for, one file
+ * at a time (list-maker.h). All lists together have a limit of memory: the list that was not used for the longest time
+ * is dropped, and made again when it is needed. If all functions of a file take too much memory, only the functions at
+ * the places that were asked for are listed, batch by batch. A file that could not be read is tried again later.
  */
 
 #include "base/util/cleanup.h"
 #include "profiler/naming/list-maker.h"
 
-/* Files whose functions are known, or why they are not. */
+/* The most files that are known, each with a list, or with the reason why it has none. */
 #define FUNCTION_LISTS_MAX 4096
 
 struct function_lists;
@@ -27,15 +27,15 @@ int function_lists_new(struct function_lists **ret, const struct list_roots *roo
 struct function_lists *function_lists_free(struct function_lists *lists);
 DEFINE_CLEANUP(struct function_lists *, function_lists_free)
 
-/* The list that has the function at a place of a file, or says why it has no name; until the next turn. NULL: it is
- * being made, or will be. */
+/* The list that has the function at a place of a file, or says why the place has no name; valid until the next turn.
+ * NULL: the list is being made, or will be. */
 const struct function_list *function_lists_find(struct function_lists *lists, const struct module_key *key,
 						const char *path, uint64_t place);
 
 /* Readable when a child has ended. It stays the lists'. */
 int function_lists_fd(const struct function_lists *lists);
 
-/* Takes a list that was made, and has the next one made. True: there is another one. */
+/* Takes a list that was made, and has the next one made. True: places that wait may be asked for again. */
 bool function_lists_turn(struct function_lists *lists, const struct processes *processes);
 
 /* Forgets the files that are not used any more. */

@@ -16,13 +16,13 @@ typedef ElfW(Sym) elf_symbol_entry;
 #define FUNCTIONS_MAX ((size_t)4 << 20)
 #define CODE_SEGMENTS_MAX 16
 
-_Static_assert(FUNCTION_NAMES_ROOM > XZ_MEMORY, "room for what is decompressed, behind the memory for that");
+_Static_assert(FUNCTION_NAMES_ROOM > XZ_MEMORY, "decompressed bytes follow the decompressor's memory");
 
-/* By addresses. */
+/* A function, by its addresses. */
 struct bounds {
 	uint64_t start, end;
 	const char *name; /* in the file's bytes or the room; NULL: none */
-	uint32_t order;	  /* that of the symbols */
+	uint32_t order;	  /* in which functions were found */
 };
 
 struct functions {
@@ -30,7 +30,7 @@ struct functions {
 	size_t nr, cap;
 };
 
-/* The search in all sources. */
+/* The functions that were found in all sources so far. */
 struct search {
 	struct functions named, unnamed;
 	const struct function_places *places;
@@ -58,7 +58,7 @@ bool function_names_is_file(struct elf_bytes file, const struct module_key *key)
 
 /* --- tables of symbols */
 
-/* The name at an offset of a table of names; NULL unless it ends there. */
+/* The name at an offset of a table of names; NULL: there is no name, or it does not end in the table. */
 static const char *find_name(const struct elf_image *image, const elf_section *names, uint64_t at)
 {
 	const unsigned char *name;
@@ -81,7 +81,7 @@ static bool is_function(const elf_symbol_entry *symbol)
 	return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF && symbol->st_size > 0;
 }
 
-/* Is it asked for? */
+/* Is a place in [start, end) asked for? */
 static bool is_wanted(const struct search *search, uint64_t start, uint64_t end)
 {
 	size_t low = 0, high = search->nr_addresses;
@@ -187,7 +187,7 @@ static bool scan_by_link(struct search *search, struct elf_bytes bytes)
 	       scan_tables(search, &image, SHT_SYMTAB);
 }
 
-/* An ELF file of symbols that .dynsym does not have, as a section of the file. */
+/* The section .gnu_debugdata is a compressed ELF file with symbols that .dynsym does not have. */
 static bool scan_compressed(struct search *search, unsigned char *room)
 {
 	struct elf_bytes packed, bytes = {};
@@ -241,7 +241,7 @@ static void scan_unwinding(struct search *search)
 
 /* --- places in the order of the file */
 
-/* Those that begin at the same place: the one that counts is the last. */
+/* Of functions that begin together, the one that was found first counts, and so comes last. */
 static int compare_bounds(const void *a, const void *b)
 {
 	const struct bounds *x = a, *y = b;
@@ -251,11 +251,12 @@ static int compare_bounds(const void *a, const void *b)
 	return x->order < y->order ? 1 : x->order > y->order ? -1 : 0;
 }
 
-/* Writes a stretch of code: addresses from `from` on, of which the file has the first at `offset`. */
+/* Writes the functions of a segment without overlaps. The segment begins at the address `from`, which the file has at
+ * `offset`. */
 struct flattening {
 	struct function_list_writer *writer;
 	const struct search *search;
-	uint32_t *open; /* numbers of named functions that have begun, the innermost last */
+	uint32_t *open; /* numbers of the named functions that have begun, the innermost last */
 	size_t nr_open, next_unnamed;
 	uint64_t from, offset;
 };
@@ -265,13 +266,13 @@ static void put(const struct flattening *flat, uint64_t address, const char *nam
 	uint64_t place = flat->offset + (address - flat->from);
 	uint64_t back = address - start;
 
-	/* Its beginning is at another place of the file, or in none. */
+	/* The function may begin before the segment, and even before the file. */
 	if (start != FUNCTION_NONE && !name)
 		start = back <= place ? place - back : place;
 	function_list_add(flat->writer, place, name, start);
 }
 
-/* No symbol has these addresses. */
+/* Writes a stretch that no symbol covers. */
 static void put_unnamed(struct flattening *flat, uint64_t from, uint64_t to)
 {
 	const struct functions *unnamed = &flat->search->unnamed;
@@ -312,7 +313,7 @@ static void put_stretch(struct flattening *flat, uint64_t from, uint64_t to)
 	}
 }
 
-/* open: room for the numbers of all. */
+/* open: room for the numbers of all named functions. */
 static void put_segment(struct function_list_writer *writer, const struct search *search, const elf_segment *segment,
 			uint32_t *open)
 {
@@ -341,7 +342,8 @@ static void put_segment(struct function_list_writer *writer, const struct search
 	put(&flat, end, NULL, FUNCTION_NONE);
 }
 
-/* Code, in the order of the file; where segments overlap there, the first one counts. */
+/* Finds the segments of code, and sorts them by their offset in the file. Where two overlap in the file, the first one
+ * counts. */
 static size_t find_code(const struct elf_image *image, elf_segment ret[static CODE_SEGMENTS_MAX])
 {
 	elf_segment segment;
@@ -359,7 +361,7 @@ static size_t find_code(const struct elf_image *image, elf_segment ret[static CO
 	return nr;
 }
 
-/* True: the places' addresses are known. */
+/* Finds the addresses of the places. False: no memory. */
 static bool find_addresses(struct search *search)
 {
 	uint64_t address;

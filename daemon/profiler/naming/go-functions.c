@@ -8,24 +8,24 @@
 
 #define WORD sizeof(ElfW(Addr))
 
-/* Before the words: the magic number, two zeroes, the quantum, and the size of a word. */
+/* Bytes before the header's words: the magic number, two zeroes, the quantum, and the size of a word. */
 #define HEADER 8
 
-/* Linkers align the table to more. */
+/* Linkers align the table to this, or to more. */
 #define ALIGNMENT 8
 
-/* Of struct moduledata of Go's runtime in .go.module: pointers to the table, and to the first function. */
+/* Words of struct moduledata of Go's runtime, in .go.module: pointers to the table, and to the first function. */
 #define MODULE_TABLE 0
 #define MODULE_TEXT 22
 
-/* Numbers of the header's words; 0: it has none of these. */
+/* The numbers of the header's words; 0: the header has no such word. */
 struct go_layout {
 	uint32_t magic;
 	uint8_t words;
-	uint8_t text;	   /* where addresses are relative to that: addresses and offsets have 4 bytes */
-	uint8_t names;	   /* offset of the names; … */
-	uint8_t steps;	   /* … of what is on the stack; 0: such offsets are from the beginning of the table */
-	uint8_t functions; /* … of the functions; 0: behind the words */
+	uint8_t text;	   /* the first function, to which addresses are relative; entries have 4-byte numbers then */
+	uint8_t names;	   /* offset of the names; 0: they are relative to the table */
+	uint8_t steps;	   /* offset of the steps; 0: they are relative to the table */
+	uint8_t functions; /* offset of the functions' entries; 0: they follow the words */
 };
 
 static const struct go_layout layouts[] = {
@@ -51,7 +51,7 @@ static bool read_number(struct elf_bytes bytes, uint64_t at, size_t size, uint64
 	return true;
 }
 
-/* All from an offset on; none: it is behind the end. */
+/* The bytes from an offset on; no bytes: the offset is behind the end. */
 static struct elf_bytes bytes_from(struct elf_bytes bytes, uint64_t at)
 {
 	if (at > bytes.size)
@@ -74,7 +74,7 @@ static const struct go_layout *find_layout(struct elf_bytes bytes)
 	return NULL;
 }
 
-/* The word of the header. */
+/* A word of the header; UINT64_MAX: it is behind the end. */
 static uint64_t read_word(const struct go_table *table, unsigned number)
 {
 	uint64_t value = 0;
@@ -82,7 +82,7 @@ static uint64_t read_word(const struct go_table *table, unsigned number)
 	return read_number(table->bytes, HEADER + number * WORD, WORD, &value) ? value : UINT64_MAX;
 }
 
-/* False: there is no such table at the beginning of these bytes. */
+/* Opens a table at the beginning of these bytes. False: there is none. */
 static bool open_table(struct go_table *ret, struct elf_bytes bytes)
 {
 	const struct go_layout *layout = find_layout(bytes);
@@ -102,7 +102,7 @@ static bool open_table(struct go_table *ret, struct elf_bytes bytes)
 	return ret->names.size && ret->nr && ret->nr < bytes_from(bytes, ret->functions).size / entry;
 }
 
-/* The section is moved to begin with the table. */
+/* Searches a section for the table, and moves the section's beginning to it. */
 static bool search_section(const struct elf_image *image, elf_section *section, struct go_table *ret)
 {
 	for (uint64_t at = 0; at < section->sh_size; at += ALIGNMENT) {
@@ -144,7 +144,7 @@ bool go_table_is_there(const struct elf_image *image)
 
 /* --- pointers */
 
-/* What the dynamic linker writes to an address: the one of the file itself, moved as the file is. */
+/* The address that the dynamic linker writes to `address`, if the file is loaded at its own addresses. */
 static bool find_relocation(const struct elf_image *image, uint64_t address, uint64_t *ret)
 {
 	elf_section section;
@@ -165,7 +165,7 @@ static bool find_relocation(const struct elf_image *image, uint64_t address, uin
 	return false;
 }
 
-/* At an offset of a section. False: there is none. */
+/* The pointer at an offset of a section. False: there is none. */
 static bool read_pointer(const struct elf_image *image, const elf_section *section, uint64_t at, uint64_t *ret)
 {
 	struct elf_bytes bytes = { image->bytes.data + section->sh_offset, (size_t)section->sh_size };
@@ -184,7 +184,7 @@ static bool is_code(const struct elf_image *image, uint64_t address)
 	return false;
 }
 
-/* Where Go's functions begin. section: of the table. */
+/* The address of Go's first function. section: it has the table. */
 static bool find_text(const struct elf_image *image, const elf_section *section, const struct go_layout *layout,
 		      uint64_t *ret)
 {
@@ -208,7 +208,8 @@ bool go_table_find(const struct elf_image *image, struct go_table *ret)
 
 /* --- functions */
 
-/* The number in an entry: 0: where the function begins; 1: its offset; 2: where the next one begins. */
+/* A number in an entry. which: 0: where the function begins; 1: the offset of its description; 2: where the next
+ * function begins. */
 static bool read_entry(const struct go_table *table, uint64_t number, unsigned which, uint64_t *ret)
 {
 	size_t size = table->layout->text ? sizeof(uint32_t) : WORD;
@@ -224,7 +225,8 @@ static const char *find_name(const struct go_table *table, uint64_t at)
 	return max && name.data[0] && memchr(name.data, '\0', max) ? (const char *)name.data : NULL;
 }
 
-/* Behind its address stand 4 bytes each: the offset of its name, two others, and the offset of its steps. */
+/* A description is an address, and numbers of 4 bytes: the offset of the name, two that are not read, and the offset of
+ * the steps. */
 static void read_function(const struct go_table *table, uint64_t offset, struct go_function *ret)
 {
 	struct elf_bytes functions = table->layout->functions ? bytes_from(table->bytes, table->functions) :
@@ -238,7 +240,7 @@ static void read_function(const struct go_table *table, uint64_t offset, struct 
 		ret->steps = 0;
 }
 
-/* Those that do not end behind their beginning are left out: functions are sorted. */
+/* Functions that do not end behind their beginning are left out: a sound table is sorted. */
 bool go_table_next(const struct go_table *table, uint64_t *number, struct go_function *ret)
 {
 	uint64_t start, offset, end;
@@ -255,7 +257,7 @@ bool go_table_next(const struct go_table *table, uint64_t *number, struct go_fun
 	return false;
 }
 
-/* --- steps: pairs of numbers of 7 bits a byte: what is added to the bytes on the stack, and for how long that holds */
+/* --- steps: pairs of numbers (LEB128): a change of the bytes on the stack, and the length of the code with it */
 
 static bool read_leb128(struct go_steps *steps, uint64_t *ret)
 {

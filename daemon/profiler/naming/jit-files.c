@@ -16,14 +16,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The kernel's stamps are of its last tick. */
+/* The kernel stamps files with the time of its last tick. */
 #define STAMP_SLACK_NS ((int64_t)NS_PER_S)
 
 /* --- the process */
 
 struct owner {
 	uint32_t pid; /* in its own namespace */
-	bool is_here; /* it has no other pid than the one by which it is known here */
+	bool is_here; /* it is in this process's namespace of pids */
 	uid_t user;
 	uint64_t started; /* ticks since the machine's start */
 };
@@ -40,11 +40,11 @@ static bool read_proc(const char *proc, uint32_t pid, const char *name, char *re
 	n = fd < 0 ? -1 : read(fd, ret, size - 1);
 	safe_close(fd);
 	ret[n > 0 ? n : 0] = '\0';
-	/* Of a longer one, lines at its end are missing. */
+	/* A longer text would lack lines at its end. */
 	return n > 0 && (size_t)n < size - 1;
 }
 
-/* The numbers of a line of /proc/PID/status: the first and the last of them, and how many there are. */
+/* How many numbers a line of /proc/PID/status has, and the last of them. */
 static unsigned read_numbers(const char *status, const char *name, uint64_t *ret_last)
 {
 	const char *at = strstr(status, name);
@@ -82,7 +82,7 @@ static bool read_owner(struct owner *ret, const char *proc, uint32_t pid)
 	ret->started = start_of(text);
 	if (!ret->started || !read_proc(proc, pid, "status", text, sizeof(text)))
 		return false;
-	/* The last of four is the user whose files it makes. */
+	/* The last of four users owns the files that the process makes. */
 	if (read_numbers(text, "\nUid:", &number) != 4)
 		return false;
 	ret->user = (uid_t)number;
@@ -100,7 +100,7 @@ static int64_t now_of(clockid_t clock)
 	return now.tv_sec * (int64_t)NS_PER_S + now.tv_nsec;
 }
 
-/* When the program began, by the clock of files' stamps. */
+/* When the program began, by the clock of files' time stamps. */
 static int64_t beginning_of(const struct owner *owner, uint64_t executed_at)
 {
 	int64_t ticks = sysconf(_SC_CLK_TCK), age;
@@ -114,7 +114,7 @@ static int64_t beginning_of(const struct owner *owner, uint64_t executed_at)
 
 /* --- files */
 
-/* Goes one name deeper. The name is not "..", and no link. */
+/* Opens one name below a folder. ".." and links are refused. */
 static int open_name(int folder, const char *name, int flags)
 {
 	return strcmp(name, "..") == 0 ? -1 : openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC | flags);
@@ -131,7 +131,7 @@ static int open_regular(int place, int folder, const char *name)
 		return -1;
 	(void)snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
 	fd = open(again, flags & ~O_NOFOLLOW);
-	/* In a sandbox without /proc/self, by its name again. */
+	/* In a sandbox without /proc/self, the name is opened again. */
 	return fd >= 0 ? fd : openat(folder, name, flags);
 }
 
@@ -178,8 +178,8 @@ static bool is_sound(int fd, const struct owner *owner, int64_t beginning, struc
 	return true;
 }
 
-/* The tree of files that the process sees. Without the permission it is this one, if nothing says that it sees
- * another. */
+/* The tree of files that the process sees. Without the permission to open it, it is taken to be this process's tree, if
+ * both are in the same namespace of pids. */
 static int open_root(const char *proc, const struct jit_question *question, const struct owner *owner)
 {
 	char path[PATH_MAX];
@@ -190,7 +190,7 @@ static int open_root(const char *proc, const struct jit_question *question, cons
 	return fd < 0 && owner->is_here ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : fd;
 }
 
-/* The paths, which begin with a slash; "": none. */
+/* The paths of the files, which begin with a slash; "": none. */
 static void make_paths(char paths[static JIT_NR_FILES][PATH_MAX], const struct jit_question *question, uint32_t pid)
 {
 	char name[32];
@@ -198,7 +198,7 @@ static void make_paths(char paths[static JIT_NR_FILES][PATH_MAX], const struct j
 	(void)snprintf(paths[JIT_MAP], PATH_MAX, "/tmp/perf-%" PRIu32 ".map", pid);
 	(void)snprintf(name, sizeof(name), "/jit-%" PRIu32 ".dump", pid);
 	paths[JIT_DUMP][0] = '\0';
-	/* A dump with another pid in its name is an ancestor's: the mapping was inherited, and the ancestor writes on. */
+	/* A dump with another pid in its name is an ancestor's, which writes on: the mapping was inherited. */
 	for (size_t i = 0; i < JIT_DUMPS_MAX; i++) {
 		const char *base = strrchr(question->dumps[i], '/');
 

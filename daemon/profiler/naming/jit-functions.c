@@ -11,19 +11,20 @@
 #include <sys/queue.h>
 #include <sys/random.h>
 
-/* From one look at the files of a process to the next: where places wait, and else while it is sampled. */
+/* Time from one look at the files of a process to the next: if places wait for it, and if the process is only
+ * sampled. */
 #define LOOK_NS ((uint64_t)NS_PER_S)
 #define FRESH_NS (2 * (uint64_t)NS_PER_S)
 
 /* A list names places for so long after a look has found it right. */
 #define STALE_NS (5 * (uint64_t)NS_PER_S)
 
-/* After a look in vain: twice as long each time, up to 16 s. */
+/* The time after a look in vain is twice as long each time, up to 16 s. */
 #define VAIN_DOUBLINGS 4
-/* After so many of them it is taken to have no files: places are not waiting for them any more. */
+/* After so many looks in vain, a process is taken to have no files: places do not wait any more. */
 #define VAIN_WAITED 2
 
-/* CPU time of the children: as that of other lists (function-lists.c). */
+/* CPU time of the children: the same amounts as in function-lists.c. */
 #define BURST_NS (10 * (int64_t)NS_PER_S)
 #define SHARE 100
 
@@ -33,29 +34,29 @@ struct found {
 	char *name;
 };
 
-/* Addresses of places without a name. A look can tell why only of those that were asked for before it began. */
+/* Addresses of places without a name. A look tells why they have none only if they were asked for before it began. */
 #define AWAITED_MAX 256
 struct awaited {
 	uint64_t items[AWAITED_MAX];
 	size_t nr;
 	uint64_t begun;	  /* CLOCK_MONOTONIC ns: when the first was asked for */
 	bool is_answered; /* the look has ended, … */
-	bool is_late;	  /* … and there may have been other code when it began */
+	bool is_late;	  /* … and other code may have been at the places when it began */
 };
 
 struct program {
 	struct process_program is;
-	struct module_key key; /* of its places without a name: inode: its number; major: lists so far */
+	struct module_key key; /* of its places without a name. inode: the program's number; major: its lists so far */
 	struct function_list *list;
-	enum naming naming; /* of places that are not in the list; NAMING_ASKED: it was not looked at yet */
+	enum naming naming; /* of places that are not in the list; NAMING_ASKED: there was no look yet */
 	struct jit_seen seen;
 	struct found *found; /* by start; none overlaps another */
 	size_t nr_found, cap_found;
 	uint64_t looked;    /* CLOCK_MONOTONIC ns: when the last look began; 0: never */
-	uint64_t confirmed; /* … and the last one that found the list right */
-	unsigned vain;	    /* looks, one after the other */
-	bool is_sampled;    /* since then */
-	bool is_awaited;    /* by places, since then */
+	uint64_t confirmed; /* … and the last look that found the list right */
+	unsigned vain;	    /* looks in vain, one after the other */
+	bool is_sampled;    /* since the last look */
+	bool is_awaited;    /* by places, since the last look */
 	/* Places that were asked for before the last look began, and since then. */
 	struct awaited *before_look, *since_look;
 	UT_hash_handle by_program, by_number;
@@ -67,14 +68,14 @@ struct jit_functions {
 	struct list_maker *maker;
 	struct function_block *block;
 	struct program *by_program, *by_number;
-	struct program_list all;   /* the one sampled last is the last */
-	struct program *looked_at; /* by the child, or NULL */
+	struct program_list all;   /* the program that was sampled last is the last */
+	struct program *looked_at; /* the program that the child looks at, or NULL */
 	struct cpu_budget budget;
 	uint64_t taken_ns;	     /* CPU time that was taken from the budget */
-	uint64_t numbers;	     /* the last one of a program */
-	uint64_t secret;	     /* of names' hashes */
-	size_t nr_found;	     /* of all */
-	struct module_key named_key; /* of all places with a name */
+	uint64_t numbers;	     /* the last number that a program got */
+	uint64_t secret;	     /* for the hashes of names */
+	size_t nr_found;	     /* of all programs */
+	struct module_key named_key; /* of all places that have a name */
 	struct jit_functions_stats stats;
 };
 
@@ -88,7 +89,7 @@ int jit_functions_new(struct jit_functions **ret, const char *procfs)
 		return -ENOMEM;
 	TAILQ_INIT(&functions->all);
 	functions->budget = (struct cpu_budget){ .burst_ns = BURST_NS, .share = SHARE };
-	/* Those of an earlier profiler, which places may still have, are below. */
+	/* Numbers of an earlier profiler, which places may still have, are lower. */
 	functions->numbers = clock_monotonic_ns();
 	if (getrandom(&functions->secret, sizeof(functions->secret), GRND_NONBLOCK) != sizeof(functions->secret))
 		functions->secret = clock_realtime_ns() ^ (uintptr_t)functions;
@@ -203,7 +204,7 @@ static struct program *find_program(struct jit_functions *functions, const struc
 	return add_program(functions, is);
 }
 
-/* Places that were handed out are valid until the turn. */
+/* Only at a turn: places that were handed out are valid until then. */
 static void drop_over_limits(struct jit_functions *functions)
 {
 	struct program *program, *next;
@@ -240,7 +241,8 @@ static size_t find_at(const struct program *program, uint64_t address)
 	return low;
 }
 
-/* FNV-1a, from a secret start: a program may choose its names, and is not to choose those of others. */
+/* FNV-1a with a secret start: a program chooses its names, but must not find one that has the hash of another's
+ * name. */
 static uint64_t hash_name(uint64_t secret, const char *name)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ secret;
@@ -282,7 +284,7 @@ static const struct found *find_known(const struct program *program, uint64_t ad
 	return at < program->nr_found && program->found[at].start <= address ? &program->found[at] : NULL;
 }
 
-/* With a list that is older, there may be other code by now. */
+/* By now, other code may be at the addresses of an older list. */
 static bool is_fresh(const struct program *program)
 {
 	return program->confirmed && clock_monotonic_ns() - program->confirmed <= STALE_NS;
@@ -324,7 +326,7 @@ static bool has_awaited(const struct awaited *awaited, uint64_t address)
 	return false;
 }
 
-/* Has it to wait for a look? Its name may be written by now. */
+/* Does the place wait for a look? Its name may have been written since the last one. */
 static bool waits(struct program *program, uint64_t address, bool is_new)
 {
 	bool is_since_look = has_awaited(program->since_look, address);
@@ -381,8 +383,7 @@ static void use_list(struct jit_functions *functions, struct program *program, s
 	functions->stats.lists_made++;
 }
 
-/* What is known of a program that has ended stays, and so it does where a file that is being written could not be
- * read. */
+/* The list stays if the program has ended, and if its files could not be read, since they are being written. */
 static void take_look(struct jit_functions *functions, struct program *program)
 {
 	_cleanup_(function_list_freep) struct function_list *list = list_maker_take(functions->maker);
@@ -404,7 +405,7 @@ static void take_look(struct jit_functions *functions, struct program *program)
 		program->naming = naming;
 		return;
 	}
-	/* The pid may be another's by now. */
+	/* The pid may be another process's by now. */
 	if (program->seen.started && program->seen.started != seen->started)
 		return;
 	program->naming = naming;
@@ -419,7 +420,7 @@ static void take_look(struct jit_functions *functions, struct program *program)
 	drop_list(functions, program);
 }
 
-/* Has the process executed another program, or another process its pid? */
+/* Has the process executed another program, or does another process have its pid? */
 static bool has_ended(const struct program *program, const struct processes *processes)
 {
 	const struct process *process = processes_known(processes, program->is.pid);
@@ -427,7 +428,7 @@ static bool has_ended(const struct program *program, const struct processes *pro
 	return process && process->program.life != program->is.life;
 }
 
-/* Its files are another's. */
+/* The files are another program's now, and are not looked at for this one any more. */
 static void end_program(struct program *program)
 {
 	program->is_sampled = program->is_awaited = false;
@@ -476,7 +477,7 @@ static struct program *find_due(const struct jit_functions *functions, uint64_t 
 	return first;
 }
 
-/* The path ends as one of a jitdump does. */
+/* Does the path have the name of a jitdump? */
 static bool is_dump(const char *path)
 {
 	const char *base = strrchr(path, '/');

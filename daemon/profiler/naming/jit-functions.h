@@ -15,7 +15,8 @@
  * new code may have the name of the code that it has replaced. A process without such files is looked at ever less
  * often.
  *
- * Processes, lists, and names are bounded: the process that was not sampled for the longest time goes, and is met anew.
+ * Processes, lists, and names are bounded: the process that was not sampled for the longest time is forgotten, and is a
+ * new one when it is sampled again.
  */
 
 #include "base/elf/module.h"
@@ -24,10 +25,11 @@
 
 #define JIT_PROCESSES_MAX 256
 
-/* Bytes of all lists; one has at most half of it. */
+/* Bytes of all lists; a list has at most half of them. */
 #define JIT_LISTS_LIMIT ((size_t)16 << 20)
 
-/* Functions with names that were found, of all processes. When there are more, all are looked up again. */
+/* Functions with names that were found, in all processes together. If there are more, all are forgotten, and looked up
+ * again. */
 #define JIT_FOUND_MAX 8192
 
 struct jit_functions;
@@ -43,8 +45,8 @@ int jit_functions_new(struct jit_functions **ret, const char *procfs);
 struct jit_functions *jit_functions_free(struct jit_functions *functions);
 DEFINE_CLEANUP(struct jit_functions *, jit_functions_free)
 
-/* A place in code that a process has made: the module is of the process, or of all if there is a name. Borrowed until
- * the next turn. */
+/* A place in code that a process has made. All places with a name have one module; places without a name have a module
+ * of their process. Borrowed until the next turn. */
 struct jit_place {
 	const struct module_key *key;
 	uint64_t offset;

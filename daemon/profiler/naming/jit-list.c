@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* The ages of a jitdump's functions begin here. Those of a perf map are below. */
+/* The functions of a jitdump have ages from here on; those of a perf map have lower ages. */
 #define DUMP_AGE ((uint32_t)JIT_ENTRIES_MAX)
 
-/* Of a name: what is behind makes no difference, and takes time. */
+/* Bytes of a name that are read: more of them would make no difference, and take time. */
 #define NAME_READ_MAX ((size_t)16 << 10)
 #define NAME_ROOM (NAME_READ_MAX + 1)
 #define NAMES 3
@@ -54,7 +54,7 @@ static int digit_of(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* A number in hex, with or without 0x, and the blank behind it. Moves *at behind that. */
+/* A number in hex, with or without 0x, and the blank behind it. Moves *at behind the blank. */
 static bool read_hex(const char **at, const char *end, uint64_t *ret)
 {
 	const char *p = *at;
@@ -83,7 +83,7 @@ static bool read_line(const char *line, const char *end, struct jit_entry *ret)
 	return true;
 }
 
-/* From the last line to the first: where there are too many, the last ones count. */
+/* Goes from the last line to the first: of too many lines, the last ones count. */
 void jit_read_map(struct jit_entries *entries, struct elf_bytes file)
 {
 	const char *text = (const char *)file.data;
@@ -112,7 +112,7 @@ void jit_read_map(struct jit_entries *entries, struct elf_bytes file)
 
 enum { RECORD_LOAD, RECORD_MOVE };
 
-/* Behind the record's header. */
+/* The bodies of records, which follow the record's header. */
 struct load_body {
 	uint32_t pid, tid;
 	uint64_t vma, address, size, index;
@@ -127,7 +127,7 @@ _Static_assert(sizeof(struct load_body) == 40 && sizeof(struct move_body) == 48,
 
 struct dump_reader {
 	struct jit_entries *entries;
-	uint32_t *slots; /* the last function with such an index, as a number of an entry and one more; 0: none */
+	uint32_t *slots; /* number of the last entry with an index in this slot, plus 1; 0: none */
 	size_t nr_slots; /* a power of two */
 	uint32_t age;
 };
@@ -184,7 +184,7 @@ static void take_load(struct dump_reader *reader, const unsigned char *body, siz
 		add_function(reader, load.index, load.address, load.size, name, (uint32_t)length);
 }
 
-/* Where many functions have their indexes in one slot, that is on purpose: it is not gone through for long. */
+/* Many functions have indexes in one slot only on purpose: the search ends after so many. */
 #define SLOT_STEPS 256
 
 static void take_move(struct dump_reader *reader, const unsigned char *body, size_t size)
@@ -204,7 +204,7 @@ static void take_move(struct dump_reader *reader, const unsigned char *body, siz
 		name = items[number - 1].name;
 		length = items[number - 1].length;
 	}
-	/* Nothing is there any more; a part of the new place may be. */
+	/* No function is at the old place any more, but the new place may overlap it. */
 	add_function(reader, move.index, move.from, move.size, NULL, 0);
 	add_function(reader, move.index, move.to, move.size, name, length);
 }
@@ -253,8 +253,8 @@ bool jit_read_dump(struct jit_entries *entries, struct elf_bytes file, uint32_t 
 struct sweep {
 	const struct jit_entry **heap;
 	size_t nr;
-	const struct jit_entry *last; /* that was added to the list; NULL: none is there */
-	char *names;		      /* NAMES of NAME_ROOM bytes, by turns: the writer borrows the last two */
+	const struct jit_entry *last; /* the last one that was added to the list; NULL: no function is there */
+	char *names;		      /* room for NAMES names, used in turn: the writer borrows the last two */
 	size_t turn;
 	struct function_list_writer *writer;
 };
@@ -285,7 +285,7 @@ static void pop(struct sweep *sweep)
 	sweep->heap[at] = last;
 }
 
-/* A NUL would end it too early. */
+/* A NUL in a name is replaced: it would end the name too early. */
 static const char *copy_name(struct sweep *sweep, const struct jit_entry *entry)
 {
 	char *name = sweep->names + sweep->turn++ % NAMES * NAME_ROOM;
@@ -296,7 +296,7 @@ static const char *copy_name(struct sweep *sweep, const struct jit_entry *entry)
 	return name;
 }
 
-/* From this address on there is that function; NULL: none. */
+/* From this address on, this function is there; NULL: no function. */
 static void add_to_list(struct sweep *sweep, uint64_t address, const struct jit_entry *entry)
 {
 	if (entry == sweep->last)

@@ -19,14 +19,14 @@
 /* Functions of both files; of a perf map with more lines, the last ones count. */
 #define JIT_ENTRIES_MAX ((size_t)4 << 20)
 
-/* A function, or code of no name. */
+/* A function, or code without a name. */
 struct jit_entry {
 	uint64_t start, end;
 	const char *name; /* in the file, without a NUL */
 	uint32_t length;
 	uint32_t age;	/* a larger one was written later */
-	uint32_t index; /* of a function in a jitdump, by which it is moved */
-	uint32_t next;	/* the one before with an index in the same slot; 0: none */
+	uint32_t index; /* in a jitdump: a record that moves the function has this index */
+	uint32_t next;	/* number of the entry before with an index in the same slot, plus 1; 0: none */
 };
 
 /* Zeroed, it is empty. */
@@ -42,10 +42,10 @@ void jit_entries_release(struct jit_entries *entries);
 /* Adds the functions of a perf map. */
 void jit_read_map(struct jit_entries *entries, struct elf_bytes file);
 
-/* Adds those of a jitdump. False: it is none of this machine's byte order, or is that of another process. pid: as the
- * process itself sees it. */
+/* Adds the functions of a jitdump. False: it is no jitdump in this machine's byte order, or the jitdump of another
+ * process. pid: as the process itself sees it. */
 bool jit_read_dump(struct jit_entries *entries, struct elf_bytes file, uint32_t pid);
 
-/* Adds all to the writer, in order of their addresses, and sorts the entries. The writer borrows names of theirs until
- * its list is written. False: no memory. */
+/* Adds all entries to the writer, in order of their addresses, and sorts them. The writer borrows names of the entries
+ * until its list is written. False: no memory. */
 bool jit_list(struct jit_entries *entries, struct function_list_writer *writer);

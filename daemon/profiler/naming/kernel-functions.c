@@ -15,10 +15,10 @@
 
 #define MODULES_SIZE_MAX ((size_t)1 << 20)
 
-/* Bytes of the list: ten times those of 122,000 functions. */
+/* Bytes of the largest list: ten times as many as 122,000 functions take. */
 #define LIST_BYTES_MAX ((size_t)12 << 20)
 
-/* After so long reading that failed is tried again, after twice as long each time. */
+/* Reading that failed is tried again after this time, and after twice as long each time. */
 #define AGAIN_NS (10 * (uint64_t)NS_PER_S)
 #define AGAIN_DOUBLINGS 8
 
@@ -74,7 +74,7 @@ void kernel_functions_forget(struct kernel_functions *functions)
 
 /* --- the list */
 
-/* A line is "NAME SIZE USERS USED_BY STATE ADDRESS": name, size and address, since users come and go. */
+/* A line is "NAME SIZE USERS USED_BY STATE ADDRESS". Only name, size and address are in the sum: users come and go. */
 static uLong sum_module(uLong sum, const char *line)
 {
 	for (unsigned field = 0; field < 6; field++) {
@@ -87,7 +87,7 @@ static uLong sum_module(uLong sum, const char *line)
 	return sum;
 }
 
-/* 0: there is no list, as in a kernel that can load none. */
+/* 0: there is no list of modules, as in a kernel that can load none. */
 static uLong sum_modules(const char *procfs)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -104,7 +104,7 @@ static uLong sum_modules(const char *procfs)
 	return sum;
 }
 
-/* Without a process for it now, kernel_functions_follow() tries again. */
+/* If no child can be started now, kernel_functions_follow() tries again. */
 void kernel_functions_read(struct kernel_functions *functions, const char *procfs, const char *saved)
 {
 	char path[PATH_MAX];
@@ -124,7 +124,7 @@ void kernel_functions_follow(struct kernel_functions *functions, const char *pro
 		kernel_functions_read(functions, procfs, saved);
 }
 
-/* Those that are of the list before go with it. */
+/* Forgets the functions that were found in the list before. */
 static void drop_old(struct kernel_functions *functions)
 {
 	size_t nr = 0;
@@ -147,7 +147,7 @@ void kernel_functions_turn(struct kernel_functions *functions)
 		return;
 	list = list_maker_take(functions->maker);
 	naming = list ? function_list_naming(list) : NAMING_FAILED;
-	/* The child took too long, as on a busy machine: what is known stays, and the next one tries again. */
+	/* The child took too long, as on a busy machine: the list before stays, and another child tries again later. */
 	if (naming == NAMING_FAILED) {
 		functions->is_stale = true;
 		functions->again_at = clock_monotonic_ns() + (AGAIN_NS << functions->failures);
@@ -168,7 +168,7 @@ void kernel_functions_turn(struct kernel_functions *functions)
 	function_list_share(functions->list);
 }
 
-/* --- those that were asked for, and others */
+/* --- functions that were found, or reported */
 
 /* The first function that ends behind the address. */
 static size_t find_place(const struct kernel_functions *functions, uint64_t address)
@@ -220,7 +220,7 @@ static void put(struct kernel_functions *functions, uint64_t start, uint64_t end
 
 	if (!copy)
 		return;
-	/* With them goes code that was loaded since the list was read. */
+	/* This also forgets code that was reported since: the list is read again. */
 	if (functions->nr >= KERNEL_FUNCTIONS_MAX) {
 		empty(functions);
 		functions->is_stale = true;

@@ -9,7 +9,7 @@
 
 #define PAGE 4096
 
-/* More of a list is not read. */
+/* More symbols of a list are not read. */
 #define SYMBOLS_MAX ((size_t)2 << 20)
 
 /* --- reading */
@@ -59,7 +59,7 @@ static uint32_t add_text(struct reading *reading, const char *text, size_t lengt
 	return (uint32_t)at;
 }
 
-/* Neighbours are mostly of one module. */
+/* The name of a module is stored once for neighbours, which are mostly of one module. */
 static uint32_t add_module(struct reading *reading, const char *module)
 {
 	size_t length = strcspn(module, " \t\n");
@@ -99,7 +99,7 @@ static int compare_symbols(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-/* Where the code of a module ends at the latest, if nothing of it follows its last symbol. */
+/* The latest end of a module's last function, which begins at the address. */
 static uint64_t end_of_module(uint64_t address)
 {
 	return (address / PAGE + 2) * PAGE;

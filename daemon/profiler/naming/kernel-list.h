@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Lists all functions of the kernel and of its modules, by address: /proc/kallsyms as it is when it is read, or a list
- * that root has saved of it (base/elf/kallsyms.h).
+ * Lists all functions of the kernel and of its modules, by address, from /proc/kallsyms, or from a copy of it that root
+ * has saved (base/elf/kallsyms.h).
  *
- * A function ends where the next symbol begins. The last one of a module ends with its second page: behind it the
- * kernel may load another module.
+ * A function ends where the next symbol begins. The last function of a module ends with its second page: the kernel may
+ * load another module behind that page.
  *
  * Reading takes some 100 ms of CPU time for 120,000 functions.
  */
@@ -16,7 +16,7 @@
 
 #include <stdio.h>
 
-/* Reads the first of the files that shows addresses (NULL: it is not there), and writes the list into a file in memory.
- * NAMING_NAMED; NAMING_KERNEL: none shows any; NAMING_NO_KALLSYMS: none can be read; NAMING_FAILED: no memory, or it
- * takes too much. */
+/* Reads the first of the files that shows addresses (NULL: a missing file), and writes the list into a file in memory.
+ * NAMING_NAMED: it is written; NAMING_KERNEL: no file shows addresses; NAMING_NO_KALLSYMS: no file can be read;
+ * NAMING_FAILED: no memory, or the list takes too much. */
 enum naming kernel_list_write(struct function_list_writer *writer, FILE *const *files, size_t nr, int fd);

@@ -14,14 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Bytes of memory, besides what the process has at its start and the files, which are mapped and are only cache. Four
- * million functions take 256 MiB while they are sorted, and compressed symbols have FUNCTION_NAMES_ROOM. */
+/* Bytes of memory that may be allocated; files that are mapped do not count. Four million functions take 256 MiB while
+ * they are sorted, and compressed symbols take FUNCTION_NAMES_ROOM. */
 #define MEMORY_MAX ((uint64_t)640 << 20)
 
 /* Bytes of the largest list. */
 #define LIST_MAX ((uint64_t)256 << 20)
 
-/* What the kernel's lists are read into, while nothing may ask for the size of a file. */
+/* Bytes of the buffer for the kernel's lists. stdio can't choose a size: the sealed child may not call fstat(2). */
 #define READ_SIZE ((size_t)64 << 10)
 
 static bool is_empty_now(int fd)
@@ -33,7 +33,7 @@ void list_child_answer(int fd, enum naming naming)
 {
 	struct function_list_writer writer = { .max = LIST_MAX };
 
-	/* Without it the list is malformed, which is a reason too. */
+	/* If this fails, the list is malformed, which is a reason too. */
 	if (is_empty_now(fd))
 		(void)function_list_write(&writer, fd, naming, false, NULL);
 }
@@ -48,7 +48,7 @@ static unsigned char *map_room(void)
 	return room == MAP_FAILED ? NULL : room;
 }
 
-/* The file of debug symbols that it names, unless its symbols are all there. */
+/* The file of debug symbols that the file names; NULL: none, or all symbols were found. */
 static const char *find_link(const struct function_sources *sources, bool has_all)
 {
 	struct elf_image image;
@@ -59,7 +59,7 @@ static const char *find_link(const struct function_sources *sources, bool has_al
 														NULL;
 }
 
-/* False: there is no list. */
+/* False: no list was written. */
 static bool write_list(const struct function_sources *sources, const struct list_request *request, bool is_part)
 {
 	_cleanup_(function_list_writer_release) struct function_list_writer writer = { .max = request->max };
@@ -104,7 +104,7 @@ static void list_kernel(const struct list_request *request)
 
 	for (size_t i = 0; i < FILE_CANDIDATES; i++) {
 		struct stat st;
-		/* One that is closed is /dev/null by now (open_standard_files()). */
+		/* A descriptor without a file is /dev/null by now (open_standard_files()). */
 		bool is_file = fstat(LIST_FD_FILES + (int)i, &st) == 0 && S_ISREG(st.st_mode);
 
 		files[i] = buffer && is_file ? fdopen(LIST_FD_FILES + (int)i, "r") : NULL;

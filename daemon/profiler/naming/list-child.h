@@ -5,9 +5,9 @@
  * The process that lists the functions of a file or of the kernel (function-list.h): `perfmond --list-functions`, which
  * a list maker starts (list-maker.h). It is executed anew, since it allocates memory.
  *
- * Its open files are a file in memory, which has the question at first and the list in the end, and those that names
- * may be in. It gives up all capabilities, bounds its memory, and is sealed (base/util/helper.h) before it looks at a
- * byte of a file.
+ * Its open files are a file in memory, and the files that may have names. The file in memory has the question at first
+ * (struct list_request), and the list in the end. The process gives up all capabilities, bounds its memory, and is
+ * sealed (base/util/helper.h) before it looks at a byte of a file.
  */
 
 #include "base/elf/module.h"
@@ -16,7 +16,7 @@
 
 enum list_fd {
 	LIST_FD_LIST,
-	LIST_FD_FILES,					       /* candidates; of the kernel: lists of its symbols */
+	LIST_FD_FILES, /* candidates, the kernel's lists, or files of jit-files.h */
 	LIST_FD_BY_BUILD_ID = LIST_FD_FILES + FILE_CANDIDATES, /* files of debug symbols */
 	LIST_FD_BY_LINK,
 	LIST_NR_FDS,
@@ -28,8 +28,8 @@ enum list_fd {
 struct list_request {
 	struct module_key key;
 	uint32_t is_kernel;
-	uint32_t jit_pid; /* of a process that makes code: the files are those of jit-files.h; 0: not so */
-	uint32_t is_part; /* only functions at the places are listed; else these are listed if all take too much */
+	uint32_t jit_pid; /* pid of a process whose files of jit-files.h are listed, as it sees it; 0: none */
+	uint32_t is_part; /* 1: list only functions at the places; 0: do so only if all functions take too much */
 	uint64_t max;	  /* bytes of the list */
 	uint64_t nr;
 	uint64_t places[LIST_PLACES]; /* sorted */

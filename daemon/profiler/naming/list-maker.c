@@ -21,7 +21,7 @@ struct list_maker {
 	char by_build_id[PATH_MAX], by_link[DEBUG_LINK_PATHS][PATH_MAX];
 	bool is_linked;
 	struct jit_question jit; /* pid 0: none */
-	struct jit_seen *seen;	 /* shared with the child, until it is executed; NULL: there was no such question */
+	struct jit_seen *seen;	 /* shared with the child until its exec; NULL: there was no question about a process */
 
 	int answer; /* file in memory; -1: none */
 	struct function_list *list;
@@ -123,7 +123,7 @@ static void become_child(void *userdata)
 		return;
 	}
 	files[LIST_FD_BY_LINK] = open_first(maker->by_link, DEBUG_LINK_PATHS);
-	/* What is known already stays. */
+	/* The list that was made without this file stays. */
 	if (maker->is_linked && files[LIST_FD_BY_LINK] < 0)
 		return;
 	files[LIST_FD_BY_BUILD_ID] = open_first(&maker->by_build_id, 1);
@@ -207,7 +207,7 @@ int list_maker_start_jit(struct list_maker *maker, const struct jit_question *qu
 
 	if (helper_is_busy(&maker->helper))
 		return -EBUSY;
-	/* A child that was given up may still write into the one before. */
+	/* Not the memory of before: a child that was given up may still write into it. */
 	seen = mmap(NULL, sizeof(*maker->seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (seen == MAP_FAILED)
 		return -ENOMEM;
@@ -223,7 +223,7 @@ const struct jit_seen *list_maker_seen(const struct list_maker *maker)
 	return maker->seen;
 }
 
-/* Begins anew, with the file of debug symbols that the list names. The list stays until then. */
+/* Starts another child, with the file of debug symbols that the list names. The list stays until there is a new one. */
 static bool follow_link(struct list_maker *maker)
 {
 	if (maker->is_linked || !maker->list || !function_list_link(maker->list)[0])

@@ -21,8 +21,8 @@ enum naming {
 	NAMING_COMPRESSED,  /* it has compressed symbols (.gnu_debugdata), which can't be read */
 	NAMING_NO_SYMBOL,   /* it has symbols, but none has this place */
 	NAMING_KERNEL,	    /* the kernel hides the addresses of its symbols */
-	NAMING_NO_KALLSYMS, /* there is no list of its symbols that can be read */
-	NAMING_FAILED,	    /* the child that reads them failed, or took too long */
+	NAMING_NO_KALLSYMS, /* no list of the kernel's symbols can be read */
+	NAMING_FAILED,	    /* the child that reads the symbols failed, or took too long */
 	NAMING_NO_MAP,	    /* code that was made at run time, by a process whose file of names can't be read */
 	_NAMING_MAX,
 };

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* How pointers are written, as of the LSB: a format, and what it is relative to. */
+/* Encodings of pointers, as of the LSB: a format, and the base of the value. */
 #define PTR_ABSOLUTE 0x00
 #define PTR_ULEB128 0x01
 #define PTR_UDATA2 0x02
@@ -21,7 +21,7 @@
 #define PTR_INDIRECT 0x80
 #define PTR_NONE 0xff
 
-/* What all linkers write for the table: a pair of numbers of 4 bytes, relative to the header. */
+/* All linkers write the table so: an entry has two numbers of 4 bytes, relative to the header. */
 #define TABLE_ENCODING (PTR_DATA_RELATIVE | PTR_SDATA4)
 #define TABLE_ENTRY 8
 
@@ -57,7 +57,7 @@ static uint64_t read_signed(struct cursor *cursor, size_t size)
 	return (number ^ sign) - sign;
 }
 
-/* Of at most ten bytes; the sign is left to the caller, who needs none. */
+/* A number of at most ten bytes, as unsigned: no caller needs a sign. */
 static uint64_t read_leb128(struct cursor *cursor)
 {
 	uint64_t number = 0;
@@ -74,7 +74,7 @@ static uint64_t read_leb128(struct cursor *cursor)
 	return 0;
 }
 
-/* A number in a pointer's format, without what it is relative to. */
+/* A number in a pointer's format, without its base. */
 static uint64_t read_format(struct cursor *cursor, unsigned encoding)
 {
 	switch (encoding & PTR_FORMAT) {
@@ -99,7 +99,7 @@ static uint64_t read_format(struct cursor *cursor, unsigned encoding)
 	}
 }
 
-/* base: the address of the file's offset 0 in the segment that is read. */
+/* base: the address of the image's offset 0; data: the base of PTR_DATA_RELATIVE. */
 static uint64_t read_pointer(struct cursor *cursor, unsigned encoding, uint64_t base, uint64_t data)
 {
 	uint64_t here = base + cursor->at, value = read_format(cursor, encoding);
@@ -117,9 +117,9 @@ static uint64_t read_pointer(struct cursor *cursor, unsigned encoding, uint64_t 
 	}
 }
 
-/* --- a function's entry (FDE), and what it shares with others (CIE) */
+/* --- a function's entry (FDE), and the part that it shares with others (CIE) */
 
-/* The length of what follows of a record. is_wide: it has 64 bits. */
+/* The length of the rest of a record. is_wide: it is a number of 64 bits. */
 static uint64_t read_length(struct cursor *cursor, bool *ret_is_wide)
 {
 	uint64_t length = read_number(cursor, 4);
@@ -164,7 +164,7 @@ static uint64_t read_id(struct cursor *cursor, bool is_debug, bool is_wide)
 	return is_debug && id == (is_wide ? UINT64_MAX : UINT32_MAX) ? 0 : id + is_debug;
 }
 
-/* How pointers to code are written, by the CIE at an offset. False: it is malformed, or says what is not known. */
+/* The encoding of pointers to code, by the CIE at an offset. False: the CIE is malformed, or not understood. */
 static bool read_cie(const struct elf_image *image, uint64_t at, bool is_debug, unsigned *ret)
 {
 	struct cursor cursor = { .image = image, .at = at };
@@ -274,7 +274,7 @@ static bool open_table(struct unwind_table *ret, const struct elf_image *image)
 
 /* --- the section */
 
-/* Without sections: from where the table says that it begins. */
+/* Without section headers: from the address in .eh_frame_hdr to the end of the file. */
 static bool find_by_table(const struct elf_image *image, struct unwind_section *ret)
 {
 	struct unwind_table table;
