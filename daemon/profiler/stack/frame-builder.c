@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A power of two, twice as many as there are rules. */
+/* A power of two, twice as large as the number of rules. */
 #define SLOTS (2U * (FRAME_RULES_MAX + 1))
 
 /* Room for the row that ends the last stretch. */
@@ -15,7 +15,7 @@
 #define UNKNOWN_NUMBER 0
 
 struct stretch {
-	uint32_t start, end; /* the last offset in it */
+	uint32_t start, end; /* end: the last offset in it */
 	uint32_t order;	     /* in which it was added */
 	uint16_t number;     /* of its rule */
 };
@@ -167,7 +167,7 @@ static void add_row(struct rows *rows, uint32_t offset, uint16_t number)
 	rows->numbers[rows->nr++] = number;
 }
 
-/* Each stretch makes at most two rows, and the last one ends with another. */
+/* Each stretch makes at most two rows, and the end of the last one makes another. */
 static int make_rows(struct rows *ret, const struct frame_builder *builder)
 {
 	uint64_t max = 2 * (uint64_t)builder->nr_stretches + 1, at = 0;

@@ -4,8 +4,8 @@
 /*
  * Makes a table of frames (frame-table.h), out of stretches of a file that have one rule each, in any order.
  *
- * Where stretches overlap, the one that begins first has the place, of two that begin together the one that was added
- * first. Places between stretches are FRAME_UNKNOWN. A table that is full ends there.
+ * Where stretches overlap, a place belongs to the stretch that begins first; of two that begin together, to the one
+ * that was added first. Places between stretches are FRAME_UNKNOWN. A table that is full ends there.
  */
 
 #include "profiler/stack/frame-table.h"
@@ -20,6 +20,6 @@ DEFINE_CLEANUP(struct frame_builder *, frame_builder_free)
  * beyond 4 GiB; -ENOMEM. */
 int frame_builder_add(struct frame_builder *builder, uint64_t start, uint64_t end, const struct frame_rule *rule);
 
-/* Writes the table at the beginning of a file, the header last. -ENODATA: there is not one rule but FRAME_UNKNOWN;
+/* Writes the table at the beginning of a file, the header last. -ENODATA: there is no rule other than FRAME_UNKNOWN;
  * -ENOMEM; negative errno of pwrite(2). Nothing may be added afterwards. */
 int frame_builder_write(struct frame_builder *builder, int fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* In the place of frame-rules.c, where there is no libdw. */
+/* Takes the place of frame-rules.c where there is no libdw. */
 
 #include "profiler/stack/frame-rules.h"
 

@@ -17,7 +17,7 @@
 struct machine {
 	unsigned elf;	/* e_machine */
 	int nr;		/* of registers */
-	int stack, ret; /* the stack pointer; where frame-table.h has the return address */
+	int stack, ret; /* the stack pointer, and the return address as frame-table.h numbers them */
 };
 
 static const struct machine machines[] = {
@@ -25,17 +25,17 @@ static const struct machine machines[] = {
 	{ EM_AARCH64, 32, 31, 30 },
 };
 
-/* The reading of one section. */
+/* Reads one section. */
 struct reader {
 	const struct machine *machine;
 	const struct elf_image *image;
 	struct frame_builder *builder;
-	uint8_t flags; /* of all rules */
+	uint8_t flags; /* in all rules */
 	struct unwind_section section;
-	unsigned char *bytes; /* of `elf` */
+	unsigned char *bytes; /* the memory of `elf` */
 	Elf *elf;
 	Dwarf *dwarf;	/* of .debug_frame */
-	Dwarf_CFI *cfi; /* of .eh_frame: its own; else the dwarf's */
+	Dwarf_CFI *cfi; /* of .eh_frame, to be freed; or of `dwarf`, which frees it */
 };
 
 bool frame_rules_are_built_in(void)
@@ -45,7 +45,7 @@ bool frame_rules_are_built_in(void)
 
 /* --- expressions */
 
-/* The value of a register, and a number. */
+/* Reads an expression that adds a number to the value of a register. */
 static bool read_register(const Dwarf_Op *op, uint8_t *ret, int64_t *ret_offset)
 {
 	if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31) {
@@ -60,7 +60,8 @@ static bool read_register(const Dwarf_Op *op, uint8_t *ret, int64_t *ret_offset)
 	return true;
 }
 
-/* In the stubs of a procedure linkage table, a push moves the stack pointer after so many of 16 bytes. */
+/* Is this the expression for stubs of a procedure linkage table? Within the 16 bytes of a stub, a push moves the stack
+ * pointer. */
 static bool is_plt(const Dwarf_Op *ops, size_t nr)
 {
 	static const uint8_t shape[] = {
@@ -106,7 +107,8 @@ static int16_t save_word(int64_t offset)
 	return offset % WORD || words < FRAME_SAVED_MIN || words > INT16_MAX ? FRAME_UNDEFINED : (int16_t)words;
 }
 
-/* At the CFA and a number, or at a register and a number. A rule has room for one such register. */
+/* A register that is saved at the CFA plus a number, or at a base register plus a number. A rule has room for one base
+ * register. */
 static int16_t save_in_memory(struct frame_rule *rule, int reg, const Dwarf_Op *ops, size_t nr)
 {
 	int64_t offset;
@@ -127,7 +129,7 @@ static int16_t save_in_memory(struct frame_rule *rule, int reg, const Dwarf_Op *
 	return saved;
 }
 
-/* reg: of the table; number: of DWARF. */
+/* reg: the register's number in the table; number: its number in DWARF. */
 static int16_t save_register(const struct reader *reader, struct frame_rule *rule, int reg, int number,
 			     Dwarf_Frame *frame)
 {
@@ -143,7 +145,7 @@ static int16_t save_register(const struct reader *reader, struct frame_rule *rul
 							 FRAME_UNDEFINED;
 	if (ops[0].atom != DW_OP_call_frame_cfa)
 		return FRAME_UNDEFINED;
-	/* libdw's way to say that the stack pointer is the CFA. Other values that are computed are in no form. */
+	/* libdw says so that the stack pointer is the CFA. A rule has no form for other computed values. */
 	if (ops[nr - 1].atom == DW_OP_stack_value)
 		return nr == 2 && reg == reader->machine->stack ? FRAME_SAME : FRAME_UNDEFINED;
 	return save_in_memory(rule, reg, ops + 1, nr - 1);
@@ -183,7 +185,7 @@ static void make_rule(const struct reader *reader, struct frame_rule *ret, Dwarf
 		*ret = has_cfa && rule.saved[machine->ret] != FRAME_UNDEFINED ? rule : unknown;
 }
 
-/* The addresses are in one segment. base: what is to be taken from an address for the offset in the file. */
+/* The addresses are in one segment. base: an address minus its offset in the file. */
 static int add_rows(const struct reader *reader, uint64_t start, uint64_t end, uint64_t base)
 {
 	int r = 0;
@@ -206,7 +208,7 @@ static int add_rows(const struct reader *reader, uint64_t start, uint64_t end, u
 	return r;
 }
 
-/* Its addresses may lie anywhere; those in a segment are in the file. */
+/* A function's addresses may lie anywhere. Only addresses in a segment are in the file. */
 static int add_function(const struct reader *reader, uint64_t start, uint64_t end)
 {
 	elf_segment segment;
@@ -329,7 +331,8 @@ int frame_rules_add(struct frame_builder *builder, const struct elf_image *image
 	struct reader reader = {
 		.image = image,
 		.builder = builder,
-		/* Go keeps frame pointers on all architectures that are known here; a part in C may have none. */
+		/* Go keeps frame pointers on all architectures that are known here; C code in the program may have
+		 * none. */
 		.flags = go_table_is_there(image) ? FRAME_POINTERS : 0,
 	};
 	int by_exceptions, by_debuggers;

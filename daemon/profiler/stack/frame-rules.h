@@ -3,9 +3,9 @@
 
 /*
  * Rules of frames (frame-table.h) out of the call-frame information of a file: .eh_frame, and .debug_frame for
- * functions that are not in it; a program in Go without .debug_frame has the same in the table of its runtime
- * (go-rules.h). libdw executes the instructions in it (frame-rules.c; without libdw: frame-rules-none.c). A rule that
- * has none of the forms of frame-table.h becomes FRAME_UNKNOWN or FRAME_UNDEFINED.
+ * functions that are not in it; in place of .debug_frame, a Go program may have the table of its runtime (go-rules.h).
+ * libdw executes call-frame instructions (frame-rules.c; without libdw: frame-rules-none.c). A rule that has none of
+ * the forms of frame-table.h becomes FRAME_UNKNOWN or FRAME_UNDEFINED.
  *
  * The file is foreign bytes, also to libdw: only a sealed child calls this (frame-table-child.h).
  */
@@ -16,6 +16,6 @@
 /* Is libdw there? */
 bool frame_rules_are_built_in(void);
 
-/* -ENODATA: the file has no call-frame information, or it is of a machine whose registers are not known; -EFBIG: it has
+/* -ENODATA: the file has no call-frame information, or is for a machine whose registers are not known; -EFBIG: it has
  * more than a table has room for, and the builder has the first part; -ENOMEM. */
 int frame_rules_add(struct frame_builder *builder, const struct elf_image *image);

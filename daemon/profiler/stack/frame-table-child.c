@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Bytes of memory, besides what the process has at its start and the files, which are mapped and are only cache: 1.4
- * million rows took less than 60 MiB, and there are at most FRAME_ROWS_MAX. */
+/* Bytes of memory that may be allocated; files that are mapped do not count. 1.4 million rows took less than 60 MiB,
+ * and there are at most FRAME_ROWS_MAX. */
 #define MEMORY_MAX ((uint64_t)384 << 20)
 
 /* Bytes of the largest table. */
@@ -41,7 +41,7 @@ void frame_problem_write(int fd, enum frame_problem problem)
 {
 	const struct frame_table_header header = { .magic = FRAME_TABLE_MAGIC, .problem = problem };
 
-	/* Without it the table is malformed, which is a problem too. */
+	/* If this fails, the table is malformed, which is a problem too. */
 	if (pwrite(fd, &header, sizeof(header), 0) < 0)
 		return;
 }
@@ -63,7 +63,7 @@ static enum frame_problem make_table(struct elf_bytes bytes, const struct module
 	r = frame_rules_add(builder, &image);
 	if (r == 0 || r == -ENODATA)
 		r = known_code_add(builder, &image);
-	/* A table that is full has the first part. */
+	/* A full table is written too: it has the first part. */
 	if (r == 0 || r == -EFBIG)
 		r = frame_builder_write(builder, FRAME_FD_TABLE);
 	if (r < 0)
@@ -88,7 +88,8 @@ static enum frame_problem do_all(void)
 	return file.data ? make_table(file, &key) : FRAME_NO_FILE;
 }
 
-/* Nothing before the problem is written is said not to return: AddressSanitizer makes system calls there. */
+/* No function that is called before the problem is written may be _Noreturn: AddressSanitizer makes system calls before
+ * such a call. */
 void frame_table_child_run(void)
 {
 	enum frame_problem problem = do_all();

@@ -5,10 +5,10 @@
  * The process that makes the table of one file (frame-table.h): `perfmond --make-frame-table`, which a table maker
  * starts (table-maker.h). It is executed anew, since libdw allocates memory.
  *
- * Its open files are a file in memory, which has the key of the file at first (struct module_key) and the table in the
- * end, or a header with the problem, and the program, library or image of the vdso: candidates for that
- * (profiler/naming/file-candidates.h). It gives up all capabilities,
- * bounds its memory, and is sealed (base/util/helper.h) before it looks at a byte of the file.
+ * Its open files are a file in memory, and candidates for the program, the library or the image of the vdso
+ * (profiler/naming/file-candidates.h). The file in memory has the key (struct module_key) at first. In the end it has
+ * the table, or a header with the problem. The process gives up all capabilities, bounds its memory, and is sealed
+ * (base/util/helper.h) before it looks at a byte of a candidate.
  */
 
 #include "profiler/naming/file-candidates.h"
@@ -24,12 +24,12 @@ enum frame_problem {
 	FRAME_NO_PROBLEM,
 	FRAME_FAILED,	  /* the child did not come to an end: it took too long or too much, or crashed */
 	FRAME_STUCK,	  /* the child hangs */
-	FRAME_NO_FILE,	  /* it can't be opened, or is no regular file */
-	FRAME_OTHER_FILE, /* it is another one now */
-	FRAME_MALFORMED,  /* it is no ELF file of this machine's kind */
-	FRAME_NO_RULES,	  /* it has no call-frame information */
+	FRAME_NO_FILE,	  /* the file can't be opened, or is no regular file */
+	FRAME_OTHER_FILE, /* another file has its path now */
+	FRAME_MALFORMED,  /* the file is no ELF file of this machine's kind */
+	FRAME_NO_RULES,	  /* the file has no call-frame information */
 	FRAME_TOO_LARGE,
-	FRAME_NO_LIBDW, /* perfmond is built without it */
+	FRAME_NO_LIBDW, /* perfmond is built without libdw */
 	_FRAME_PROBLEM_MAX,
 };
 

@@ -10,7 +10,7 @@
 
 _Static_assert(sizeof(struct frame_rule) == 16 + 2 * FRAME_REGISTERS, "rules have no padding");
 
-/* Of a row: its offset and its rule's number. */
+/* Bytes of a row: its offset and its rule's number. */
 #define ROW_BYTES (sizeof(uint32_t) + sizeof(uint16_t))
 
 static bool is_sound_rule(const struct frame_rule *rule)
@@ -39,7 +39,7 @@ static bool is_sound(const struct frame_table *table)
 	return true;
 }
 
-/* The bytes behind the header: as many as the file has. */
+/* *ret_size: the bytes behind the header, which the file has exactly. */
 static int read_header(struct frame_table *ret, int fd, size_t *ret_size)
 {
 	struct frame_table_header header;
@@ -69,7 +69,7 @@ int frame_table_read(struct frame_table **ret, int fd, size_t max)
 	head.bytes = sizeof(*table) + size;
 	if (head.bytes > max)
 		return -EFBIG;
-	/* Children do not need it, and to fork one takes time for all memory that it gets. */
+	/* A fork takes time for all memory that the child gets, and children do not need the table. */
 	table = memory_map_own(head.bytes);
 	if (!table)
 		return -ENOMEM;

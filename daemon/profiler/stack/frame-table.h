@@ -26,30 +26,30 @@ enum frame_kind {
 	FRAME_OUTERMOST,  /* no caller: the return address is undefined */
 	FRAME_SIGRETURN,  /* rt_sigreturn(2): all registers are in the kernel's signal frame, at the stack pointer */
 	FRAME_CFA,	  /* the CFA is the register + offset */
-	FRAME_CFA_LOADED, /* … the number in memory there, + added (realigned stacks, signal frames, assembler) */
+	FRAME_CFA_LOADED, /* … the number in memory there + added (realigned stacks, signal frames, assembler) */
 	FRAME_PLT, /* … the stack pointer + 8, + 8 more if the last 4 bits of the address are `offset` or more */
 	_FRAME_KIND_MAX,
 };
 
-/* Where the caller's register is. Others than these: in memory, so many words of 8 bytes from the CFA, or from the
- * value of the rule's base where from_base has the register's bit. */
+/* Where a caller's register is. Other values than these: in memory, so many words of 8 bytes from the CFA, or from the
+ * value of the rule's base register if from_base has the register's bit. */
 #define FRAME_SAME INT16_MIN		 /* where it was; the stack pointer: it is the CFA */
 #define FRAME_UNDEFINED (INT16_MIN + 1)	 /* nowhere */
 #define FRAME_REGISTER_0 (INT16_MIN + 2) /* in another register: + its number */
 #define FRAME_SAVED_MIN (FRAME_REGISTER_0 + FRAME_REGISTERS)
 
-#define FRAME_SIGNAL 1	 /* its caller was interrupted: the address there is no return address */
+#define FRAME_SIGNAL 1	 /* a signal has interrupted the caller, whose address is no return address */
 #define FRAME_POINTERS 2 /* the code keeps frame pointers, also where it changes the stack (Go) */
 
-/* It has no padding: rules are compared by their bytes. Those without a CFA have nothing but flags. */
+/* A rule has no padding: rules are compared by their bytes. A rule without a CFA has nothing but flags. */
 struct frame_rule {
 	uint8_t kind; /* enum frame_kind */
 	uint8_t reg;  /* of the CFA */
-	uint8_t base; /* a register as it is in the frame itself */
+	uint8_t base; /* the base register, with its value in the frame itself */
 	uint8_t flags;
 	int32_t offset;
 	int32_t added;	    /* of FRAME_CFA_LOADED; else 0 */
-	uint32_t from_base; /* bits: the caller's registers that are told from the base, not from the CFA */
+	uint32_t from_base; /* bits: the caller's registers whose places are relative to the base, not to the CFA */
 	int16_t saved[FRAME_REGISTERS];
 };
 
@@ -58,10 +58,10 @@ struct frame_rule {
 
 struct frame_table {
 	uint32_t nr_rows, nr_rules;
-	size_t bytes; /* of memory, all of it */
+	size_t bytes; /* all memory of the table */
 	struct frame_rule *rules;
 	uint32_t *offsets; /* of the rows, in the file */
-	uint16_t *numbers; /* … and their rules */
+	uint16_t *numbers; /* … and the numbers of their rules */
 };
 
 /* Reads a table from a file in memory. -EBADMSG: it is malformed; -EFBIG: it takes more than max bytes; -ENOMEM;
@@ -73,12 +73,12 @@ DEFINE_CLEANUP(struct frame_table *, frame_table_free)
 /* The rule at an offset in the file; NULL: below the first row, or FRAME_UNKNOWN. */
 const struct frame_rule *frame_table_find(const struct frame_table *table, uint64_t offset);
 
-/* --- the file in memory: for who writes it */
+/* --- the format of the file in memory */
 
 #define FRAME_TABLE_MAGIC 0x31544650 /* "PFT1" */
 
-/* Then rules, offsets and numbers, one after the other, and nothing else. With a problem (enum frame_problem,
- * frame-table-child.h) there is no table. */
+/* The rules, offsets and numbers follow, and nothing else. With a problem (enum frame_problem, frame-table-child.h)
+ * there is no table. */
 struct frame_table_header {
 	uint32_t magic, nr_rows, nr_rules, problem;
 };

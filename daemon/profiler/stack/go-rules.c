@@ -20,7 +20,7 @@ static const struct machine machines[] = {
 	{ EM_AARCH64, 31, 30, 0 },
 };
 
-/* size: bytes on the stack. FRAME_UNKNOWN: it makes no sense. */
+/* size: bytes on the stack. FRAME_UNKNOWN: the size makes no sense. */
 static struct frame_rule make_rule(const struct machine *machine, int64_t size)
 {
 	struct frame_rule rule = { .kind = FRAME_CFA, .reg = machine->stack, .flags = FRAME_POINTERS };
@@ -43,7 +43,7 @@ static int add_rule(struct frame_builder *builder, const struct elf_image *image
 {
 	uint64_t first, last;
 
-	/* Of one segment. */
+	/* Both ends have to be in one segment, so that the file has all of the code. */
 	if (!elf_image_offset(image, start, &first) || !elf_image_offset(image, end - 1, &last) ||
 	    last - first != end - 1 - start)
 		return 0;

@@ -6,15 +6,16 @@
 
 #define BYTES_MAX 10
 
-/* A place to which functions return that nothing has called. */
+/* Code to which a function returns that the code has not called. */
 struct trampoline {
 	unsigned elf; /* e_machine */
 	enum frame_kind kind;
 	unsigned char bytes[BYTES_MAX];
 	uint8_t size;
 	uint8_t align;
-	/* The rule begins so many bytes before: the address before a return address is looked up, and where stretches
-	 * overlap, the one that begins first has the place (frame-builder.h). The vdso's own one begins 4 before. */
+	/* The rule begins so many bytes before the code. It needs 1, since the address before a return address is
+	 * looked up. On arm64 it needs 5: where stretches overlap, a place belongs to the one that begins first
+	 * (frame-builder.h), and the vdso's own stretch begins 4 bytes before the code. */
 	uint8_t before;
 };
 
@@ -67,7 +68,7 @@ static int add_trampolines(struct frame_builder *builder, const struct elf_image
 
 #define ENTRY_MAX 128
 
-/* Up to the jump to the program. On arm64 it has a rule of its own. */
+/* Adds the code up to the jump to the program. On arm64 the file itself has a rule for it. */
 static int add_entry(struct frame_builder *builder, const struct elf_image *image)
 {
 	/* mov %rsp, %rdi; call …; jmp *%r12 */
@@ -94,7 +95,7 @@ static int add_entry(struct frame_builder *builder, const struct elf_image *imag
 
 #define STUB_SIZE 16
 
-/* All registers are the caller's, but for the return address. */
+/* All registers but the return address have the values of the caller. */
 static struct frame_rule make_rule(enum frame_kind kind, uint8_t stack, int32_t offset)
 {
 	struct frame_rule rule = { .kind = (uint8_t)kind, .reg = stack, .offset = offset };
@@ -104,7 +105,7 @@ static struct frame_rule make_rule(enum frame_kind kind, uint8_t stack, int32_t 
 	return rule;
 }
 
-/* False: it is the first one, through which the others go on. */
+/* False: it is the first stub, to which the other stubs jump. */
 static bool rule_x86_64(const unsigned char *stub, struct frame_rule *ret)
 {
 	static const unsigned char push_module[] = { 0xff, 0x35 }, jump[] = { 0xff, 0x25 };

@@ -11,19 +11,20 @@ static bool is_generated(const char *path)
 	return path[0] == '[' || strncmp(path, "//", 2) == 0;
 }
 
-/* Programs of 32 bits have another one; in others it is high up. */
+/* Is it the vdso that this process has too? Programs of 32 bits have another vdso; in programs of 64 bits it is above 4
+ * GiB. */
 static bool is_own_vdso(const struct mapping *mapping)
 {
 	return strcmp(mapping->module->path, MODULE_VDSO) == 0 && (sizeof(void *) == 4 || mapping->start > UINT32_MAX);
 }
 
-/* A place has one reason for ever: each reason is a place of its own. */
+/* A place can't get another reason later: each reason is a place of its own. */
 static struct archive_place place_unknown(enum naming naming)
 {
 	return (struct archive_place){ .path = ARCHIVE_UNKNOWN, .naming = naming, .offset = naming };
 }
 
-/* Memory that a program may write code to, and run it. */
+/* Memory to which a program may write code that it runs. */
 static bool is_writable_code(const char *path)
 {
 	static const char *const beginnings[] = { "//", "[anon", "[heap]", "[stack" };
@@ -34,14 +35,14 @@ static bool is_writable_code(const char *path)
 	return false;
 }
 
-/* Programs that write code through one mapping and run it in another have a file in memory for both. It may as well be
- * a program. */
+/* Programs that write code through one mapping and run it in another have a file in memory for both. Such a file may
+ * also be a program. */
 static bool is_memory_file(const char *path)
 {
 	return strncmp(path, "/memfd:", strlen("/memfd:")) == 0;
 }
 
-/* False: it is a place as any other. */
+/* False: the address is to be taken as any other. */
 static bool place_of_jit(uint64_t address, const struct mapping *mapping, const struct stack_source *source,
 			 struct archive_place *ret)
 {
@@ -107,7 +108,7 @@ static struct archive_place place_of_kernel(uint64_t address, struct kernel_func
 	return place;
 }
 
-/* Markers stand in the chain where it goes from the kernel to the process. */
+/* Markers stand in the chain before the kernel's part, and before the process's part. */
 static bool is_marker(uint64_t address)
 {
 	return address >= PERF_CONTEXT_MAX;
@@ -115,7 +116,7 @@ static bool is_marker(uint64_t address)
 
 /* --- the chain of the kernel */
 
-/* kernel.perf_event_max_stack, by default: a chain with so many entries may lack others. */
+/* The default of kernel.perf_event_max_stack: a chain with so many entries may be cut. */
 #define CHAIN_MAX 127
 #define KERNEL_FRAMES_MAX CHAIN_MAX
 
@@ -123,7 +124,7 @@ struct chain {
 	const struct record_array *entries;
 	uint64_t at;
 	uint64_t mode; /* PERF_CONTEXT_… of the entry */
-	bool is_first; /* of its mode: where it was interrupted; the others are return addresses */
+	bool is_first; /* the first entry of its mode: where code was interrupted; others are return addresses */
 	uint64_t address;
 };
 
@@ -132,7 +133,8 @@ static bool chain_next(struct chain *chain)
 	while (chain->at < chain->entries->nr) {
 		uint64_t address = record_u64(chain->entries, chain->at++);
 
-		/* The process's part is the last. Where code has no frame pointers, any value can be in it. */
+		/* No marker follows the process's part. If code has no frame pointers, any value can be in that
+		 * part. */
 		if (is_marker(address) && chain->mode != PERF_CONTEXT_USER) {
 			chain->mode = address;
 			chain->is_first = true;
@@ -164,7 +166,7 @@ static size_t add_kernel(struct archive_place *places, const struct stack_source
 	return nr;
 }
 
-/* from: the first of the entries that are taken. */
+/* from: so many entries of the chain are left out. */
 static size_t add_user(struct archive_place *places, size_t nr, const struct stack_source *source, uint64_t from)
 {
 	struct chain chain = { .entries = &source->chain };
@@ -177,14 +179,14 @@ static size_t add_user(struct archive_place *places, size_t nr, const struct sta
 
 /* --- unwinding */
 
-/* What unwinding finds at an address. */
+/* Finds the rule at an address, for unwinding. */
 struct lookup {
 	const struct mappings *mappings;
 	struct frame_tables *tables;
-	const struct mapping *mapping; /* that of the last address */
+	const struct mapping *mapping; /* the mapping with the last address */
 	enum frame_tables_state state; /* … and its table */
 	const struct frame_table *table;
-	bool waits; /* the table that is needed is being made */
+	bool waits; /* a table that is needed is being made */
 };
 
 static void change_mapping(struct lookup *lookup, const struct mapping *mapping)
@@ -217,7 +219,7 @@ static enum unwind_code find_code(void *userdata, uint64_t address, const struct
 
 struct user_chain {
 	uint64_t addresses[CHAIN_MAX];
-	uint64_t at[CHAIN_MAX]; /* of the entry behind */
+	uint64_t at[CHAIN_MAX]; /* numbers of the entries in the whole chain, plus 1 */
 	size_t nr;
 	bool is_cut;
 };
@@ -236,7 +238,7 @@ static void read_user_chain(struct user_chain *ret, const struct stack_source *s
 	ret->is_cut = nr >= CHAIN_MAX;
 }
 
-/* So many frames are in the chain, one after the other, up to its entry `last`. */
+/* Counts the last frames that are in the chain, one after the other, up to its entry `last`. */
 static size_t count_equal(const struct user_chain *chain, size_t last, const struct unwind_frame *frames, size_t nr)
 {
 	size_t equal = 0;
@@ -246,8 +248,8 @@ static size_t count_equal(const struct user_chain *chain, size_t last, const str
 	return equal;
 }
 
-/* The entry of the chain that is the last frame; nr of the chain: it has it not. The last two frames have to be there.
- * In a recursion they are there many times: the right place is that with the most frames before it. */
+/* The entry of the chain that is the last frame; chain->nr: there is none. The last two frames have to be in the chain.
+ * In a recursion they are there many times: the right entry is the one with the most equal frames before it. */
 static size_t find_last_frame(const struct user_chain *chain, const struct unwind_frame *frames, size_t nr)
 {
 	size_t best = chain->nr, most = 1;
@@ -263,8 +265,8 @@ static size_t find_last_frame(const struct user_chain *chain, const struct unwin
 	return best;
 }
 
-/* The same, where the last frame's frame pointer leads out of the copy: the kernel has followed it. It has to lead to
- * code. */
+/* Like find_last_frame(), for a last frame whose frame pointer leads out of the copy: the kernel has followed the
+ * pointer. It has to lead to code. */
 static size_t find_by_pointer(const struct user_chain *chain, const struct stack_source *source,
 			      const struct unwind_frame *last)
 {
@@ -285,7 +287,7 @@ static size_t add_cut(struct archive_place *places, size_t nr)
 	return nr + 1;
 }
 
-/* The copy ends before the stack. */
+/* Adds the rest of a stack that is longer than its copy, from the kernel's chain. */
 static size_t go_on(struct archive_place *places, size_t nr, const struct stack_source *source,
 		    const struct unwind_frame *frames, size_t nr_frames)
 {
@@ -317,7 +319,7 @@ struct stack_source stack_source_of(const struct record_sample *sample, const st
 	return source;
 }
 
-/* A sample in the kernel alone, as of its threads, lacks nothing. */
+/* A sample that is only in the kernel, as of a kernel thread, lacks nothing. */
 static bool has_user_part(const struct stack_source *source)
 {
 	bool has = false;

@@ -106,7 +106,7 @@ int table_maker_start(struct table_maker *maker, const char *path, const struct 
 	return start_child(maker);
 }
 
-/* What the last child has said. A child that was killed has left the key. */
+/* The problem that the last child has written. A child that was killed has left the key. */
 static enum frame_problem read_problem(const struct table_maker *maker)
 {
 	struct frame_table_header header = {};

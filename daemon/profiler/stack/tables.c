@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-/* After so long a file without a table is tried again, and after twice as long each time, up to an hour. */
+/* A file without a table is tried again after this time, and after twice as long each time, up to an hour. */
 #define ABSENT_NS (60 * (uint64_t)NS_PER_S)
 #define ABSENT_DOUBLINGS 6
 
@@ -19,19 +19,20 @@
 #define MAKING_BURST_NS (5 * (int64_t)NS_PER_S)
 #define MAKING_SHARE 200
 
-/* A table that was used within this time is in use. For so long it is told that there was no room for one. */
+/* A table that was used within IN_USE_NS is in use. If there was no room for such a table, this is told for
+ * SHORT_NS. */
 #define IN_USE_NS (10 * (uint64_t)NS_PER_S)
 #define SHORT_NS (60 * (uint64_t)NS_PER_S)
 
-/* A file, by its key; the vdso, which has none, by the empty one. */
+/* A file, by its key. The vdso has no key: it has the empty one here. */
 struct file {
 	struct module *module; /* a reference */
 	enum frame_tables_state state;
 	struct frame_table *table; /* if it is ready */
-	uint64_t used_at;	   /* then: CLOCK_MONOTONIC ns */
-	uint64_t tried_at;	   /* in vain: the same */
+	uint64_t used_at;	   /* CLOCK_MONOTONIC ns: the last use of the table */
+	uint64_t tried_at;	   /* CLOCK_MONOTONIC ns: the last try in vain */
 	unsigned tries;		   /* in vain */
-	bool is_stuck;		   /* the last one hangs, or did */
+	bool is_stuck;		   /* the last child hangs, or has hung */
 	UT_hash_handle hh;
 	TAILQ_ENTRY(file) in_list;
 };
@@ -40,14 +41,14 @@ TAILQ_HEAD(file_list, file);
 struct frame_tables {
 	struct table_maker *maker;
 	struct file *files;	 /* by key */
-	struct file_list known;	 /* not asked; the one used last is the last */
-	struct file_list asked;	 /* the oldest question first */
-	struct file *being_made; /* of those asked, or NULL */
-	struct file *stuck;	 /* one that has come to hang, and was not told yet, or NULL */
+	struct file_list known;	 /* without a question; the file that was used last is the last */
+	struct file_list asked;	 /* with a question, the oldest one first */
+	struct file *being_made; /* the file of `asked` that a child reads, or NULL */
+	struct file *stuck;	 /* a file that has come to hang, which was not told yet; or NULL */
 	struct cpu_budget budget;
 	uint64_t taken_ns; /* CPU time that was taken from the budget */
 	size_t limit;
-	uint64_t short_at; /* CLOCK_MONOTONIC ns: a table that was in use has had no room; 0: never */
+	uint64_t short_at; /* CLOCK_MONOTONIC ns: when a table in use last had no room; 0: never */
 	struct frame_tables_stats stats;
 };
 
@@ -96,7 +97,7 @@ struct frame_tables *frame_tables_free(struct frame_tables *tables)
 	return NULL;
 }
 
-/* Those that were not used for the longest time go. */
+/* Drops the tables that were not used for the longest time. */
 static void drop_least_used(struct frame_tables *tables)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -144,7 +145,7 @@ static struct file *add_file(struct frame_tables *tables, const struct module *m
 	return file;
 }
 
-/* A file that hangs would take one child after the other. */
+/* While a child hangs, its file is not tried again: it would take one child after the other. */
 static bool is_to_be_tried(const struct frame_tables *tables, const struct file *file)
 {
 	unsigned doublings = file->tries < ABSENT_DOUBLINGS ? file->tries - 1 : ABSENT_DOUBLINGS;
@@ -190,7 +191,7 @@ int frame_tables_fd(const struct frame_tables *tables)
 	return table_maker_fd(tables->maker);
 }
 
-/* table: NULL: there is none, for that reason. */
+/* table: NULL: there is none, because of the problem. */
 static void finish_making(struct frame_tables *tables, struct file *file, struct frame_table *table,
 			  enum frame_problem problem)
 {

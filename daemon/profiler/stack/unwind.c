@@ -8,17 +8,17 @@
  * authentication"). */
 #define ARM64_ADDRESS_BITS 48
 
-/* A stack is no larger, mostly: that is the usual limit. */
+/* The usual limit of a stack: most are not larger. */
 #define STACK_BYTES ((uint64_t)8 << 20)
 
-/* What differs by architecture, in DWARF's numbers. */
+/* An architecture. Registers have DWARF's numbers. */
 struct machine {
 	uint8_t stack, frame, back; /* registers: the stack pointer, the frame pointer, the return address */
-	bool may_stand;		    /* a function that calls none may have nothing on the stack */
+	bool may_stand;		    /* a function that calls no other may have nothing on the stack */
 	bool is_signed;
 	bool has_beginnings; /* glibc's contexts return to the beginning of a function */
-	/* Words of the signal frame from the stack pointer of its trampoline on, where the registers are; 0: none is
-	 * there. x86-64: struct ucontext (asm/ucontext.h). arm64: siginfo_t, and then struct ucontext. */
+	/* Where registers are in the signal frame, in words from the stack pointer of its trampoline on; 0: not there.
+	 * x86-64: struct ucontext (asm/ucontext.h). arm64: siginfo_t, and then struct ucontext. */
 	uint8_t saved[FRAME_REGISTERS];
 	uint8_t saved_address;
 };
@@ -45,11 +45,11 @@ struct walk {
 	const struct unwind_copy *copy;
 	struct unwind_registers now;
 	bool is_return;
-	bool is_beginning; /* of a function that nothing has called, but to which another one returned */
+	bool is_beginning; /* a function returned to the beginning of this one, which nothing has called */
 	bool is_elsewhere; /* a signal has interrupted code on another stack */
 };
 
-/* A step: its caller is known, or the end. */
+/* A step to the caller: it is known, or how the stack ends there. */
 enum step {
 	STEP_ON,
 	STEP_WHOLE,
@@ -140,7 +140,7 @@ static enum step restore_register(const struct walk *walk, const struct frame_ru
 	return step;
 }
 
-/* Makes the caller the current frame; it goes on at `address`. The stack ends where that is 0, and where a function
+/* Makes the caller the current frame; it goes on at `address`. The stack ends if the address is 0, and if a function
  * would return to its own beginning: on arm64 the rule of glibc's __startcontext(), to which the function of
  * makecontext(3) returns, makes it its own caller. */
 static enum step go_to(struct walk *walk, const struct unwind_registers *caller, uint64_t address, bool is_return)
@@ -224,8 +224,8 @@ static enum step step_by_rule(struct walk *walk, const struct frame_rule *rule)
 
 /* --- by the frame pointer */
 
-/* To a part of this stack that is not copied; or to another stack, as of Go's code that runs on that of its thread.
- * Code without rules may have anything in the register, as an address of the heap. */
+/* Does the frame pointer lead to a part of this stack that is not copied? Or to another stack, as in Go's code that
+ * runs on the stack of its thread? Code without rules may have anything in the register, as an address of the heap. */
 static bool leads_out(const struct walk *walk, bool keeps_pointers)
 {
 	uint64_t at = walk->now.values[walk->machine->frame], end = walk->copy->start + walk->copy->size;
@@ -235,7 +235,8 @@ static bool leads_out(const struct walk *walk, bool keeps_pointers)
 	return keeps_pointers || (at > end && at - end < STACK_BYTES);
 }
 
-/* It points to the caller's frame pointer, and the return address follows. Other registers are not known then. */
+/* The frame pointer points to the caller's frame pointer, and the return address follows. Other registers of the caller
+ * are not known. */
 static enum step step_by_frame_pointer(struct walk *walk)
 {
 	const struct machine *machine = walk->machine;
@@ -259,8 +260,9 @@ static enum step step_by_frame_pointer(struct walk *walk)
 
 /* --- all of it */
 
-/* The call is before a return address. Where there is no code with rules, none was called: it is the beginning of a
- * function, which was put there as the place to return to (Go's systemstack_switch(); arm64's start of a context). */
+/* The call is before a return address. If there is a rule at the address, but none before it, nothing was called: the
+ * address is the beginning of a function, which was put there as the place to return to (Go's systemstack_switch();
+ * arm64's start of a context). */
 static enum unwind_code look_up(struct walk *walk, unwind_find find, void *userdata, const struct frame_rule **ret)
 {
 	enum unwind_code code = find(userdata, walk->now.address - (walk->is_return ? 1 : 0), ret), beginning;
@@ -269,18 +271,18 @@ static enum unwind_code look_up(struct walk *walk, unwind_find find, void *userd
 	if (code != UNWIND_NO_RULE || !walk->is_return)
 		return code;
 	beginning = find(userdata, walk->now.address, ret);
-	/* Other code without rules may end in a call that does not return, and C's next function follows. */
+	/* Other code without rules may end in a call that does not return, and the next function of C follows it. */
 	walk->is_beginning = beginning == UNWIND_RULE &&
 			     ((*ret)->flags & FRAME_POINTERS || walk->machine->has_beginnings);
 	walk->is_return = !walk->is_beginning;
 	return walk->is_return ? code : beginning;
 }
 
-/* A frame, and the way to its caller. */
+/* Writes the frame, and steps to its caller. */
 static enum step take_frame(struct walk *walk, struct unwind_frame *frame, const struct frame_rule *rule)
 {
 	bool keeps_pointers = rule && rule->flags & FRAME_POINTERS;
-	/* A handler returns to the first byte of such code. */
+	/* A signal handler returns to the first byte of a trampoline. */
 	bool is_call = walk->is_return && !(rule && rule->kind == FRAME_SIGRETURN);
 	enum step step;
 
@@ -297,7 +299,7 @@ enum stack_end unwind(const struct unwind_registers *registers, const struct unw
 		      void *userdata, struct unwind_frame frames[static UNWIND_FRAMES_MAX], size_t *ret_nr)
 {
 	struct walk walk = { .machine = &machines[registers->machine], .copy = copy, .now = *registers };
-	bool by_rule = true; /* the last step, so that its address is believed */
+	bool by_rule = true; /* the last step was by a rule, so that its address is believed */
 
 	for (*ret_nr = 0; *ret_nr < UNWIND_FRAMES_MAX;) {
 		const struct frame_rule *rule = NULL;

@@ -17,7 +17,7 @@ static size_t whole_pages(size_t size)
 	return (size + page - 1) / page * page;
 }
 
-/* Of a place: pages that it has for itself. */
+/* Bytes of a place: whole pages, which no other place is in. */
 static size_t place_size(size_t copy_size)
 {
 	return whole_pages(offsetof(struct waiting_place, bytes) + copy_size);

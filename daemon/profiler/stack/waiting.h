@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Samples whose stacks can't be followed yet, since the table of a file is being made. They have all that their process
- * was at the sample, and the copy of its stack.
+ * Samples whose stacks can't be followed yet, since the table of a file is being made. A sample has its process's
+ * command and mappings of that time, and the copy of the stack.
  *
  * Copies and registers stand in one mapping, each in a place of its own, which is in no core dump and in no child. They
- * are erased, and their memory given back, when they are not needed any more. Samples and copies are bounded: where
- * there is no room, a sample does not wait. The kernel's chain is for children too; where code has no frame pointers,
- * any value of the stack may be in it, so that addresses in no mapping are left out.
+ * are erased, and their memory given back, when they are not needed any more. Samples and copies are bounded: without
+ * room, a sample does not wait. The kernel's chain is for children too; if code has no frame pointers, any value of the
+ * stack may be in it, so that addresses in no mapping are left out.
  */
 
 #include "profiler/archive/archive.h"
@@ -60,5 +60,5 @@ void waiting_release(struct waiting *waiting);
 
 /* Copies what it is given. -ENOBUFS: there is no room; -ENOMEM. */
 int waiting_put(struct waiting *waiting, const struct waiting_sample *sample);
-/* Erases the copy and the registers of one of them, and forgets it. */
+/* Erases the copy and the registers of a sample, and forgets it. */
 void waiting_remove(struct waiting *waiting, struct waiting_sample *sample);
