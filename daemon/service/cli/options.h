@@ -15,7 +15,7 @@ enum command {
 	COMMAND_LIST_EVENTS,
 	COMMAND_PROFILER,	  /* for the keeper alone */
 	COMMAND_MAKE_FRAME_TABLE, /* for the profiler alone */
-	COMMAND_LIST_FUNCTIONS,	  /* the same */
+	COMMAND_LIST_FUNCTIONS,	  /* for the profiler alone, too */
 	COMMAND_SAVE_TRACEPOINTS,
 	COMMAND_SAVE_KALLSYMS,
 	COMMAND_SAVE_PROCESSES,
