@@ -335,7 +335,7 @@ int frame_rules_add(struct frame_builder *builder, const struct elf_image *image
 		 * none. */
 		.flags = go_table_is_there(image) ? FRAME_POINTERS : 0,
 	};
-	int by_exceptions, by_debuggers;
+	int by_exceptions, others;
 
 	for (size_t i = 0; i < ARRAY_SIZE(machines); i++)
 		if (machines[i].elf == image->header.e_machine)
@@ -345,8 +345,10 @@ int frame_rules_add(struct frame_builder *builder, const struct elf_image *image
 	by_exceptions = add_section(reader, false);
 	if (by_exceptions < 0 && by_exceptions != -ENODATA)
 		return by_exceptions;
-	by_debuggers = add_section(reader, true);
-	if (by_debuggers == -ENODATA)
-		by_debuggers = go_rules_add(builder, image);
-	return by_debuggers == -ENODATA ? by_exceptions : by_debuggers;
+	/* The table of Go's runtime says as much as Go's .debug_frame, is there in stripped programs too, and tells where
+	 * stacks of threads end. */
+	others = go_rules_add(builder, image);
+	if (others == -ENODATA)
+		others = add_section(reader, true);
+	return others == -ENODATA ? by_exceptions : others;
 }

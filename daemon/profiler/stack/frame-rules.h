@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Rules of frames (frame-table.h) out of the call-frame information of a file: .eh_frame, and .debug_frame for
- * functions that are not in it; in place of .debug_frame, a Go program may have the table of its runtime (go-rules.h).
- * libdw executes call-frame instructions (frame-rules.c; without libdw: frame-rules-none.c). A rule that has none of
- * the forms of frame-table.h becomes FRAME_UNKNOWN or FRAME_UNDEFINED.
+ * Rules of frames (frame-table.h) out of the call-frame information of a file: .eh_frame; and for functions that are
+ * not in it the table of Go's runtime (go-rules.h), or else .debug_frame. libdw executes call-frame instructions
+ * (frame-rules.c; without libdw: frame-rules-none.c). A rule that has none of the forms of frame-table.h becomes
+ * FRAME_UNKNOWN or FRAME_UNDEFINED.
  *
  * The file is foreign bytes, also to libdw: only a sealed child calls this (frame-table-child.h).
  */

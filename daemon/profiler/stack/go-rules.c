@@ -5,8 +5,13 @@
 #include "profiler/naming/go-functions.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define WORD 8
+
+/* The first function of each of Go's threads. With cgo, C has called it, by code that has no rules: the stack ends here
+ * all the same, as that of a goroutine does in runtime.goexit. */
+#define THREAD_ENTRY "runtime.mstart"
 
 /* Registers by DWARF's numbers. */
 struct machine {
@@ -50,20 +55,24 @@ static int add_rule(struct frame_builder *builder, const struct elf_image *image
 	return frame_builder_add(builder, first, last + 1, rule);
 }
 
+/* The number of its rules. */
 static int add_function(struct frame_builder *builder, const struct elf_image *image, const struct machine *machine,
 			const struct go_table *table, const struct go_function *function)
 {
+	static const struct frame_rule outermost = { .kind = FRAME_OUTERMOST };
 	struct go_steps steps = go_steps_begin(table, function);
 	uint64_t start, end;
 	int64_t size;
-	int r = 0;
+	int r = 0, nr = 0;
 
-	while (r == 0 && go_steps_next(&steps, &start, &end, &size)) {
+	if (function->name && strcmp(function->name, THREAD_ENTRY) == 0)
+		return add_rule(builder, image, function->start, function->end, &outermost);
+	for (; r == 0 && go_steps_next(&steps, &start, &end, &size); nr++) {
 		struct frame_rule rule = make_rule(machine, size);
 
 		r = add_rule(builder, image, start, end, &rule);
 	}
-	return r;
+	return r < 0 ? r : nr;
 }
 
 int go_rules_add(struct frame_builder *builder, const struct elf_image *image)
@@ -72,6 +81,7 @@ int go_rules_add(struct frame_builder *builder, const struct elf_image *image)
 	struct go_function function;
 	struct go_table table;
 	uint64_t number = 0;
+	bool has_some = false;
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(machines); i++)
@@ -79,7 +89,11 @@ int go_rules_add(struct frame_builder *builder, const struct elf_image *image)
 			machine = &machines[i];
 	if (!machine || !go_table_find(image, &table))
 		return -ENODATA;
-	while (r == 0 && go_table_next(&table, &number, &function))
+	while (r >= 0 && go_table_next(&table, &number, &function)) {
 		r = add_function(builder, image, machine, &table, &function);
-	return r;
+		has_some |= r > 0;
+	}
+	if (r < 0)
+		return r;
+	return has_some ? 0 : -ENODATA;
 }

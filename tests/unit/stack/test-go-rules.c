@@ -15,18 +15,19 @@
 
 #include <cmocka.h>
 
-/* 0, then 24, then 0 bytes on the stack; 4, which is no word; below the return address; no steps. */
+/* 0, then 24, then 0 bytes on the stack; 4, which is no word; below the return address; no steps; 0 bytes. */
 static const struct made_go_function functions[] = {
 	{ 0x00, "main.a", "\x02\x04\x30\x08\x2f\x14" },
 	{ 0x20, "main.b", "\x0a\x10" },
 	{ 0x30, "main.c", "\x11\x10" },
 	{ 0x40, "main.d", "" },
+	{ 0x50, "runtime.mstart", "\x02\x10" },
 	{},
 };
 
 static struct frame_table *make(unsigned machine)
 {
-	const struct made_go made = { .layout = MADE_GO_1_18, .machine = machine, .functions = functions, .end = 0x50 };
+	const struct made_go made = { .layout = MADE_GO_1_18, .machine = machine, .functions = functions, .end = 0x60 };
 	_cleanup_(frame_builder_freep) struct frame_builder *builder = NULL;
 	_cleanup_(closep) int fd = memfd_create("table", MFD_CLOEXEC);
 	struct frame_table *table;
@@ -53,10 +54,13 @@ static void check(const struct frame_table *table, uint64_t at, unsigned stack, 
 	assert_int_equal(rule->saved[stack], FRAME_SAME);
 }
 
-static void check_unknown(const struct frame_table *table)
+static void check_others(const struct frame_table *table)
 {
-	for (uint64_t at = 0x20; at < 0x60; at++)
+	for (uint64_t at = 0x20; at < 0x50; at++)
 		assert_null(frame_table_find(table, MADE_GO_CODE + at));
+	for (uint64_t at = 0x50; at < 0x60; at++)
+		assert_int_equal(frame_table_find(table, MADE_GO_CODE + at)->kind, FRAME_OUTERMOST);
+	assert_null(frame_table_find(table, MADE_GO_CODE + 0x60));
 }
 
 static void test_x86_64(void **state)
@@ -69,7 +73,7 @@ static void test_x86_64(void **state)
 	check(table, 4, 7, 16, 32, -1);
 	check(table, 0x0b, 7, 16, 32, -1);
 	check(table, 0x0c, 7, 16, 8, -1);
-	check_unknown(table);
+	check_others(table);
 	frame_table_free(table);
 }
 
@@ -81,7 +85,7 @@ static void test_arm64(void **state)
 	check(table, 0, 31, 30, 0, FRAME_SAME);
 	check(table, 4, 31, 30, 24, -3);
 	check(table, 0x0c, 31, 30, 0, FRAME_SAME);
-	check_unknown(table);
+	check_others(table);
 	frame_table_free(table);
 }
 
@@ -90,6 +94,8 @@ static void test_none(void **state)
 	const struct made_go other = {
 		.layout = MADE_GO_1_18, .machine = EM_PPC64, .functions = functions, .end = 0x50
 	};
+	static const struct made_go_function without_steps[] = { { 0, "main.a", "" }, {} };
+	const struct made_go empty = { .layout = MADE_GO_1_18, .functions = without_steps, .end = 0x50 };
 	const struct made_go broken = { .layout = MADE_GO_1_18, .functions = functions, .end = 0x50, .count = 1000000 };
 	_cleanup_(frame_builder_freep) struct frame_builder *builder = NULL;
 	struct elf_image image;
@@ -97,6 +103,8 @@ static void test_none(void **state)
 	(void)state;
 	assert_int_equal(frame_builder_new(&builder), 0);
 	assert_true(elf_image_open(&image, made_go_file(&other)));
+	assert_int_equal(go_rules_add(builder, &image), -ENODATA);
+	assert_true(elf_image_open(&image, made_go_file(&empty)));
 	assert_int_equal(go_rules_add(builder, &image), -ENODATA);
 	assert_true(elf_image_open(&image, made_go_file(&broken)));
 	assert_int_equal(go_rules_add(builder, &image), -ENODATA);
