@@ -49,9 +49,10 @@ def run_ways(daemon, seconds):
 
 
 def test_known_ways(perfmond):
-    """99 % of the samples have all callers of their way. Tables are known before."""
+    """99 % of the samples have all callers of their way. Tables are known before: making the first ones can use up their
+    budget here, so that the last one, mostly that of the vdso, takes a while."""
     daemon = perfmond(CONFIG)
-    until(lambda: ways_of(daemon, run_ways(daemon, 0.3))[1], "tables are known", 600)
+    until(lambda: set(ways_of(daemon, run_ways(daemon, 1))[1]) == set(WAYS), "tables are known", 600)
     since = run_ways(daemon, 3)
 
     def are_named():
@@ -63,7 +64,7 @@ def test_known_ways(perfmond):
     seen, whole, broken = found
     print(dict(seen), dict(whole))
     assert sum(seen.values()) > 100
-    assert sum(whole.values()) >= 0.99 * sum(seen.values()), broken
+    assert sum(whole.values()) >= 0.99 * sum(seen.values()), json.dumps(broken)
 
 
 def test_same_callers(guest):
