@@ -72,6 +72,11 @@ uint64_t namer_cpu_ns(const struct namer *namer)
 	return function_lists_stats(namer->function_lists).cpu_ns;
 }
 
+size_t namer_list_bytes(const struct namer *namer)
+{
+	return function_lists_stats(namer->function_lists).bytes;
+}
+
 /* Only for places that were sampled before the list was there: others have names already (profiler/stack/places.h). */
 static void name_in_kernel(struct archive *archive, const struct archive_nameless *place,
 			   struct kernel_functions *kernel)

@@ -32,3 +32,6 @@ void namer_forget(struct namer *namer);
 
 /* CPU time of all children that have ended. */
 uint64_t namer_cpu_ns(const struct namer *namer);
+
+/* Of the lists of files. */
+size_t namer_list_bytes(const struct namer *namer);

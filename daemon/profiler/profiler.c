@@ -717,7 +717,10 @@ void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 		.reach = oldest && now > oldest ? now - oldest : 0,
 		.cpu_ns = namer_cpu_ns(profiler->namer) + list_maker_cpu_ns(profiler->kernel.maker),
 		.processes = processes_stats(profiler->processes).processes,
+		.list_bytes = namer_list_bytes(profiler->namer),
 	};
+	if (profiler->kernel.list)
+		ret->list_bytes += function_list_bytes(profiler->kernel.list);
 	stacks_add_stats(&profiler->stacks, ret);
 }
 

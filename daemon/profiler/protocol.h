@@ -317,6 +317,7 @@ struct profiler_stats {
 	uint64_t stacks_frame_pointers, stacks_whole, stacks_cut, stacks_no_table, stacks_lost;
 	uint64_t table_bytes;	/* memory of tables for unwinding */
 	uint64_t waiting_bytes; /* memory of copies of stacks that wait for them */
+	uint64_t list_bytes;	/* memory of lists of functions: of files, the kernel, and code made at run time */
 };
 
 struct profiler_state {

@@ -207,6 +207,10 @@ void stacks_add_stats(const struct stacks *stacks, struct profiler_stats *stats)
 	stats->table_bytes = tables.bytes;
 	stats->waiting_bytes = stacks->waiting.bytes;
 	stats->cpu_ns += tables.cpu_ns;
-	if (stacks->jit)
-		stats->cpu_ns += jit_functions_stats(stacks->jit).cpu_ns;
+	if (stacks->jit) {
+		const struct jit_functions_stats jit = jit_functions_stats(stacks->jit);
+
+		stats->cpu_ns += jit.cpu_ns;
+		stats->list_bytes += jit.bytes;
+	}
 }

@@ -247,3 +247,4 @@ def test_ends_are_counted(perfmond, cgroups, tmp_path):
     until(lambda: all(daemon.metrics().value("perfmond_profile_stacks_total", end=end) > 0 for end in ("whole", "cut")),
           "both ends are counted")
     assert daemon.metrics().value("perfmond_profile_table_bytes") > 0
+    until(lambda: daemon.metrics().value("perfmond_profile_list_bytes") > 0, "functions are listed")

@@ -724,6 +724,7 @@ void profiles_stats(const struct profiles *profiles, struct profile_stats *ret)
 		.stacks_lost = stats.stacks_lost,
 		.table_bytes = stats.table_bytes,
 		.waiting_bytes = stats.waiting_bytes,
+		.list_bytes = stats.list_bytes,
 	};
 }
 

@@ -185,6 +185,8 @@ const struct self_metric self_metrics[] = {
 	STACKS(frame_pointers),
 	BYTES("profile_table", profile.table_bytes, "Memory of tables for unwinding ([profiles] tables)."),
 	BYTES("profile_waiting", profile.waiting_bytes, "Memory of copies of stacks that wait for such a table."),
+	BYTES("profile_list", profile.list_bytes,
+	      "Memory of lists of functions: of files, of the kernel, and of code that is made at run time."),
 	GAUGE("profile_processes", profile.processes, "Processes whose commands and mappings are known."),
 	GAUGE("captures_kept", profile.captures, "Captures in memory, also those that run."),
 	BYTES("captures", profile.capture_bytes,
