@@ -49,8 +49,8 @@ def run_ways(daemon, seconds):
 
 
 def test_known_ways(perfmond):
-    """99 % of the samples have all callers of their way. Tables are known before: making the first ones can use up their
-    budget here, so that the last one, mostly that of the vdso, takes a while."""
+    """99 % of the samples have all callers of their way. Tables are known before: making the first ones can use up the
+    budget for tables here, so that the last one, mostly that of the vdso, takes a while."""
     daemon = perfmond(CONFIG)
     until(lambda: set(ways_of(daemon, run_ways(daemon, 1))[1]) == set(WAYS), "tables are known", 600)
     since = run_ways(daemon, 3)

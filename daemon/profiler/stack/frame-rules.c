@@ -345,7 +345,7 @@ int frame_rules_add(struct frame_builder *builder, const struct elf_image *image
 	by_exceptions = add_section(reader, false);
 	if (by_exceptions < 0 && by_exceptions != -ENODATA)
 		return by_exceptions;
-	/* The table of Go's runtime says as much as Go's .debug_frame, is there in stripped programs too, and tells where
+	/* The table of Go's runtime says as much as Go's .debug_frame, is in stripped programs too, and tells where
 	 * stacks of threads end. */
 	others = go_rules_add(builder, image);
 	if (others == -ENODATA)

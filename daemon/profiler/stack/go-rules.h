@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Rules of frames (frame-table.h) for programs in Go, from the table of Go's runtime (go-functions.h). Go's linker makes
- * .debug_frame from that table, so it says the same; but stripped programs have only the table.
+ * Rules of frames (frame-table.h) for programs in Go, from the table of Go's runtime (go-functions.h). Go's linker
+ * makes .debug_frame from that table, so it says the same; but stripped programs have only the table.
  *
  * The file is foreign bytes: see elf-image.h.
  */
