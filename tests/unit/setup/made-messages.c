@@ -161,5 +161,5 @@ const struct profiler_state made_state = { .settings = 1,
 					   .nr_captures = 1,
 					   .orders = 3,
 					   .room = 4,
-					   .stats = { 1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
-						      13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, UINT64_MAX } };
+					   .stats = { 1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,	     13,
+						      14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, UINT64_MAX } };
