@@ -88,6 +88,11 @@ int write_all(int fd, const char *data, size_t n)
 	return write_at(fd, data, n, -1);
 }
 
+int write_all_at(int fd, const void *data, size_t n, off_t at)
+{
+	return write_at(fd, data, n, at);
+}
+
 int write_over(int fd, const char *data, size_t n)
 {
 	return write_at(fd, data, n, 0);

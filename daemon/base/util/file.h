@@ -39,6 +39,9 @@ int read_exactly_at(int fd, void *to, size_t n, off_t at);
 /* Writes all bytes, after those written before; also into a pipe. Negative errno of a system call. */
 int write_all(int fd, const char *data, size_t n);
 
+/* Writes all bytes at the offset `at`, wherever the file stands. Negative errno of pwrite(2). */
+int write_all_at(int fd, const void *data, size_t n, off_t at);
+
 /* Overwrites the beginning of a file, wherever it stands. Negative errno of a system call. */
 int write_over(int fd, const char *data, size_t n);
 

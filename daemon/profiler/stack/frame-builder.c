@@ -2,9 +2,10 @@
 
 #include "profiler/stack/frame-builder.h"
 
+#include "base/util/file.h"
+
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A power of two, twice as large as the number of rules. */
 #define SLOTS (2U * (FRAME_RULES_MAX + 1))
@@ -192,32 +193,18 @@ static int make_rows(struct rows *ret, const struct frame_builder *builder)
 	return 0;
 }
 
-static int write_bytes(int fd, const void *from, size_t n, off_t *at)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t put = pwrite(fd, (const char *)from + done, n - done, *at);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return put < 0 ? -errno : -EIO;
-		done += (size_t)put;
-		*at += put;
-	}
-	return 0;
-}
-
 static int write_rows(const struct frame_builder *builder, const struct rows *rows, int fd)
 {
 	const struct frame_table_header header = { FRAME_TABLE_MAGIC, rows->nr, builder->nr_rules, 0 };
-	off_t at = sizeof(header), start = 0;
-	int r = write_bytes(fd, builder->rules, builder->nr_rules * sizeof(*builder->rules), &at);
+	size_t rules = builder->nr_rules * sizeof(*builder->rules), offsets = rows->nr * sizeof(*rows->offsets);
+	int r = write_all_at(fd, builder->rules, rules, sizeof(header));
 
 	if (r == 0)
-		r = write_bytes(fd, rows->offsets, rows->nr * sizeof(*rows->offsets), &at);
+		r = write_all_at(fd, rows->offsets, offsets, (off_t)(sizeof(header) + rules));
 	if (r == 0)
-		r = write_bytes(fd, rows->numbers, rows->nr * sizeof(*rows->numbers), &at);
-	return r == 0 ? write_bytes(fd, &header, sizeof(header), &start) : r;
+		r = write_all_at(fd, rows->numbers, rows->nr * sizeof(*rows->numbers),
+				 (off_t)(sizeof(header) + rules + offsets));
+	return r == 0 ? write_all_at(fd, &header, sizeof(header), 0) : r;
 }
 
 int frame_builder_write(struct frame_builder *builder, int fd)
