@@ -287,7 +287,6 @@ static void bpf_destroy(struct engine *base)
 	engine_release(base);
 	free(engine->sets);
 	free(engine->scratch);
-	free(engine->doubts);
 	free(engine->conservations);
 	free(engine);
 }
@@ -302,9 +301,8 @@ static int bpf_create(struct engine **ret, const struct engine_env *env)
 	engine_init(&engine->engine, engine_bpf, env);
 	engine->trial = attempt_take_trial();
 	engine->sets = calloc(plan->nr_sets + 1, sizeof(*engine->sets));
-	engine->scratch = calloc(3 * plan->nr_columns + 1, sizeof(*engine->scratch));
-	engine->doubts = calloc(plan->nr_columns + 1, sizeof(*engine->doubts));
-	if (!engine->sets || !engine->scratch || !engine->doubts) {
+	engine->scratch = calloc(2 * plan->nr_columns + 1, sizeof(*engine->scratch));
+	if (!engine->sets || !engine->scratch) {
 		bpf_destroy(&engine->engine);
 		return -ENOMEM;
 	}

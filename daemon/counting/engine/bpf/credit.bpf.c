@@ -576,7 +576,6 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 	cpu->task = comes->task;
 	cpu->process = comes->process;
 	cpu->since = bpf_ktime_get_ns();
-	cpu->elapsed += elapsed;
 	if (resumes) {
 		cpu->pauses = 0;
 		cpu->repeats = CREDIT_REPEATS;

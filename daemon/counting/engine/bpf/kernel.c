@@ -154,11 +154,6 @@ static size_t marks_size(const struct bpf_sizes *sizes)
 	return nr_values(sizes, BPF_FILE_MARKS) * value_size(sizes, BPF_FILE_MARKS);
 }
 
-static size_t begun_size(const struct bpf_sizes *sizes)
-{
-	return nr_values(sizes, BPF_FILE_CELLS) * bpf_begun_words(sizes) * sizeof(uint64_t);
-}
-
 static size_t read_size(const struct bpf_sizes *sizes)
 {
 	return nr_values(sizes, BPF_FILE_CELLS) * bpf_read_words(sizes) * sizeof(uint64_t);
@@ -192,13 +187,11 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 	kernel->known = memory_map_own(known_size(sizes));
 	kernel->cell = calloc(CREDIT_CELL_WORDS(sizes->sets, sizes->events), sizeof(*kernel->cell));
 	kernel->read = memory_map_own(read_size(sizes));
-	kernel->begun = memory_map_own(begun_size(sizes));
 	kernel->looked_at = calloc(1, marks_size(sizes));
-	kernel->behind = calloc(1, marks_size(sizes));
-	kernel->calibrations = calloc((size_t)sizes->cpus * sizes->events, sizeof(*kernel->calibrations));
 	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
-	if (!kernel->known || !kernel->cell || !kernel->read || !kernel->begun || !kernel->looked_at ||
-	    !kernel->behind || !kernel->calibrations || !kernel->errors)
+	kernel->paused = calloc(sizes->cpus, sizeof(*kernel->paused));
+	if (!kernel->known || !kernel->cell || !kernel->read || !kernel->looked_at || !kernel->errors ||
+	    !kernel->paused)
 		return -ENOMEM;
 	return 0;
 }
@@ -290,11 +283,9 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 	memory_unmap(kernel->known, known_size(&kernel->sizes));
 	free(kernel->cell);
 	memory_unmap(kernel->read, read_size(&kernel->sizes));
-	memory_unmap(kernel->begun, begun_size(&kernel->sizes));
 	free(kernel->looked_at);
-	free(kernel->behind);
-	free(kernel->calibrations);
 	free(kernel->errors);
+	free(kernel->paused);
 	free(kernel);
 	return NULL;
 }
@@ -604,10 +595,8 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 		return -ENOENT;
 	r = kernel_open_memory(kernel);
 	/* Its marks may have been removed for a reading that the image does not know of. */
-	if (r == 0) {
+	if (r == 0)
 		memset(kernel->looked_at, 0xff, marks_size(sizes));
-		memset(kernel->behind, 0xff, marks_size(sizes));
-	}
 	/* The one that it is restored from. */
 	kernel->nr_images = 1;
 	if (r == 0)

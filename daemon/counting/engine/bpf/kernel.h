@@ -65,23 +65,6 @@ struct bpf_slot {
 	uint64_t targets;	   /* … those of this number */
 };
 
-/* Of an event on a CPU, see calibration.h. */
-struct bpf_calibration {
-	uint64_t counted; /* by the CPU, at the last reading */
-	double owed;	  /* the balance: what no cgroup has been given of it */
-	/* At this reading: */
-	double exact, estimated, doubts; /* what cgroups have coming */
-	double rest;			 /* the difference, for each unit of doubt */
-	/* The same for the set, in that of its leader, in ns: */
-	uint64_t elapsed, enabled, running;
-	double owed_ns, coming_ns;
-	uint64_t settled_at; /* `elapsed` of the last comparison */
-	uint64_t nr_pauses;
-	bool pauses, pends; /* …; something was coming, and was not given */
-	bool compares;	    /* at this reading */
-	bool unknown;	    /* there is no balance yet */
-};
-
 struct bpf_kernel {
 	unsigned refs;
 	struct bpf_sizes sizes;
@@ -96,33 +79,24 @@ struct bpf_kernel {
 	const volatile uint64_t *cells;
 	uint64_t *marks;
 
-	struct bpf_slot *known;		      /* one a slot */
-	uint64_t nr_targets;		      /* numbers that were given to engines' targets, at each change of them */
-	struct bpf_calibration *calibrations; /* by CPU × sizes.events */
-	uint64_t *errors;		      /* by CPU, see conservation.h: events by which both sides have differed */
-	uint64_t nr_images;		      /* that tell of it; 0: nobody makes any */
+	struct bpf_slot *known; /* one a slot */
+	uint64_t nr_targets;	/* numbers that were given to engines' targets, at each change of them */
+	uint64_t *errors;	/* by CPU, see conservation.h: events by which both sides have differed */
+	uint64_t *paused;	/* by CPU: beginnings and ends of pauses, at the last reading */
+	uint64_t nr_images;	/* that tell of it; 0: nobody makes any */
 	/* Files that are open while it takes over from another one: a program, and the map of the program that it has
 	 * run. -1: it does not. */
 	int succeed, former_flush;
 	uint64_t *cell; /* a copy of one (cell.h) */
 	uint64_t *read; /* what has been read of each cell: words, with the times twice (bpf_read_words()) */
-	/* Where each cell was when its cgroup got it, or another set its numbers: the running time of each set, and the
-	 * count of each event. Not in images: after a restart, a cgroup has had all that its cell has had. */
-	uint64_t *begun;
-	/* Cells, as the marks, that are to be looked at once more though they have no mark any more; and those of which
-	 * something is still to come: their last reading could not tell the counts of a set. */
-	uint64_t *looked_at, *behind;
+	/* Bits laid out like `marks`: a cell is to be read once more, although its mark is clear. */
+	uint64_t *looked_at;
 };
 
 /* The words that are kept of each cell: those of the last reading that counted, and the times of the last one. */
 static inline size_t bpf_read_words(const struct bpf_sizes *sizes)
 {
 	return CREDIT_CELL_WORDS(sizes->sets, sizes->events) + 2 * sizes->sets;
-}
-
-static inline size_t bpf_begun_words(const struct bpf_sizes *sizes)
-{
-	return sizes->sets + sizes->events;
 }
 
 /* Loads the programs and attaches them (attempt.h). former: the part that it is going to take over from

@@ -28,7 +28,7 @@
  * by two more, which differ by that.
  */
 
-#define CREDIT_LAYOUT 7
+#define CREDIT_LAYOUT 8
 
 #define CREDIT_EVENTS_MAX 64
 #define CREDIT_SETS_MAX 64
@@ -106,7 +106,6 @@ struct credit_cpu {
 	credit_word task;		      /* the address of the task that was the last to come */
 	credit_word process;		      /* the id of its process */
 	credit_word since;		      /* CLOCK_MONOTONIC ns at which the last credit ended; 0: none */
-	credit_word elapsed;		      /* ns between credits, in all */
 	credit_word pauses;		      /* limited events are not credited now */
 	credit_word nr_pauses;		      /* that there have been */
 	long long budget;		      /* ns that are left */

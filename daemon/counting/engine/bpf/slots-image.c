@@ -3,7 +3,6 @@
 #include "counting/engine/bpf/slots-image.h"
 
 #include "counting/engine/bpf/attempt.h"
-#include "counting/engine/bpf/calibration.h"
 #include "counting/engine/bpf/conservation.h"
 #include "counting/engine/bpf/slot-owners.h"
 #include "counting/engine/bpf/unclaimed.h"
@@ -281,9 +280,6 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 	attempt_note_restored(engine->kernel);
 	bpf_note_targets(engine);
 	r = conservation_open(engine);
-	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
-		if (engine->sets[i].used)
-			calibration_reset(engine, i);
 	nr = unpack_nr(in, LEAST_SLOT_WORDS * sizeof(uint64_t));
 	for (size_t i = 0; i < nr && r == 0; i++)
 		r = get_slot(in, engine->kernel);

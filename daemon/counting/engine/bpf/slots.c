@@ -3,7 +3,6 @@
 #include "counting/engine/bpf/slots.h"
 
 #include "counting/engine/account.h"
-#include "counting/engine/bpf/calibration.h"
 #include "counting/engine/bpf/cell.h"
 #include "counting/engine/bpf/conservation.h"
 #include "counting/engine/bpf/slot-owners.h"
@@ -11,7 +10,6 @@
 #include "counting/engine/bpf/unobserved.h"
 #include "counting/totals/estimate.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Over less time, the share that a multiplexed set ran is not that of its counts (counting/engine/perf/group.c). */
@@ -19,9 +17,6 @@
 
 /* Nothing is scaled that was observed for less than this, and at a cgroup's end, for less than a tenth of it. */
 #define LEAST_RUNNING_NS 1000000U
-
-/* How far estimates may be off, however often a cgroup was observed: a part of them. */
-#define COMMON_DOUBT 0.1
 
 /* A cgroup that is no target after so long is not going to be one soon; where slots are short, after so long. */
 #define UNKNOWN_NS 3000000000U
@@ -37,27 +32,6 @@ static uint64_t *read_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_
 static size_t event_word(const struct bpf_kernel *kernel, const struct bpf_set *set)
 {
 	return CREDIT_CELL_EVENTS(kernel->sizes.sets) + set->first_event;
-}
-
-/* Running times by set; behind them, counts by event. */
-static uint64_t *begun_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
-{
-	return kernel->begun + ((size_t)slot * kernel->sizes.cpus + cpu) * bpf_begun_words(&kernel->sizes);
-}
-
-/* The next cgroup that gets the cell, which is copied, or the next set that gets the numbers, begins there. */
-static void begin_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
-{
-	const struct bpf_kernel *kernel = engine->kernel;
-	const struct bpf_set *set = &engine->sets[at];
-	uint64_t *begun = begun_of(kernel, slot, cpu);
-
-	/* Nothing is estimated by it. */
-	if (bpf_plan(engine)->sets[at].exact)
-		return;
-	begun[set->number] = kernel->cell[CREDIT_CELL_RUNNING(set->number)];
-	memcpy(begun + kernel->sizes.sets + set->first_event, kernel->cell + event_word(kernel, set),
-	       bpf_plan(engine)->sets[at].nr * sizeof(*begun));
 }
 
 /* A program that finds its mark there sets none, also if a reader removes that one just then and does not see yet what
@@ -127,13 +101,6 @@ static bool take_mark(const struct bpf_kernel *kernel, uint32_t slot, uint32_t c
 	return false;
 }
 
-static void note_behind(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu, bool behind)
-{
-	uint64_t *word = &kernel->behind[mark_word(kernel, slot, cpu)], bit = mark_bit(slot);
-
-	*word = behind ? *word | bit : *word & ~bit;
-}
-
 /* It is copied. */
 static void note_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {
@@ -163,21 +130,12 @@ static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct bpf
 
 /* --- reading */
 
-/* How a slot is read. */
-enum manner {
-	LAST = 1,  /* its cgroup has ended */
-	APART = 2, /* not together with all others */
-};
-
 /* A set in a cell: where its last reading that counted stands, and what is there now. */
 struct look {
 	struct baseline base;
 	struct reading now;
 	uint64_t covered, observed; /* enabled and running time since then, ns */
-	uint64_t ran;		    /* running time of the cgroup in all, ns */
-	const uint64_t *begun;	    /* values, where the cgroup began */
 	uint64_t readings;	    /* of limited events, in all */
-	uint64_t stretches;	    /* readings since the baseline */
 };
 
 /* What so many readings have made a limited event count by themselves, as far as that is known. */
@@ -189,15 +147,14 @@ static uint64_t count_of_readings(const struct credit_cpu *at, uint32_t event, u
 }
 
 /* The cell is copied, and the copy is left alone as long as the look is used. */
-static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
+static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, bool last)
 {
 	const struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
 	const uint64_t *cell = kernel->cell;
 	uint64_t *read = read_of(kernel, slot, cpu);
-	const uint64_t *begun = begun_of(kernel, slot, cpu);
 	const size_t nr = bpf_plan(engine)->sets[at].nr;
-	uint64_t *unscaled = engine->scratch + 2 * nr;
+	uint64_t *unscaled = engine->scratch + nr;
 	struct look look = {
 		.base = {
 			.enabled = read[CREDIT_CELL_ENABLED(set->number)],
@@ -211,29 +168,21 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 			.unscaled = unscaled,
 			.most = UINT64_MAX,
 		},
-		.ran = cell[CREDIT_CELL_RUNNING(set->number)] - begun[set->number],
-		.begun = begun + kernel->sizes.sets + set->first_event,
 		.readings = cell[CREDIT_CELL_READINGS(set->number)],
 	};
 
-	look.stretches = look.readings - read[CREDIT_CELL_READINGS(set->number)];
 	for (size_t i = 0; i < nr; i++)
-		unscaled[i] = count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i, look.stretches);
+		unscaled[i] = count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i,
+						look.readings - read[CREDIT_CELL_READINGS(set->number)]);
 	look.covered = look.now.enabled - look.base.enabled;
 	look.observed = look.now.running - look.base.running;
-	look.now.brief = (look.covered < BRIEF_NS || look.observed < LEAST_RUNNING_NS) && !(manner & LAST);
+	look.now.brief = (look.covered < BRIEF_NS || look.observed < LEAST_RUNNING_NS) && !last;
 	return look;
 }
 
 static bool is_scaled(const struct look *look)
 {
 	return look->observed < look->covered;
-}
-
-/* Counts a ns, of all that was observed of the cgroup. */
-static double rate_so_far(const struct look *look, size_t event)
-{
-	return (double)(look->now.values[event] - look->begun[event]) / (double)look->ran;
 }
 
 /* What it has counted since. False: that can't be told (yet). */
@@ -246,74 +195,21 @@ static bool look_count(const struct bpf_engine *engine, struct look *look, size_
 	return estimate(&look->base, &look->now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
 }
 
-/* What it may be, by all that was observed of the cgroup so far. */
-static bool look_pend(const struct bpf_engine *engine, const struct look *look, size_t at, uint64_t *deltas)
-{
-	if (look->ran < LEAST_RUNNING_NS)
-		return false;
-	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
-		deltas[i] = (uint64_t)llround(rate_so_far(look, i) * (double)look->covered);
-	return true;
-}
-
-/* The same, by those beside it, of a cgroup that has ended. */
+/* An estimate by the cgroups beside it, of one that has ended. */
 static bool look_guess(const struct bpf_engine *engine, const struct look *look, uint32_t slot, uint32_t cpu, size_t at,
 		       uint64_t *deltas)
 {
 	return !bpf_plan(engine)->sets[at].exact && unobserved_estimate(engine, slot, cpu, at, look->covered, deltas);
 }
 
-/* How far estimates may be off, see calibration.h. One stretch tells nothing of others: an estimate by it may be off by
- * as much as it is. By n stretches, the square of that is divided by n. */
-static const double *look_doubt(const struct bpf_engine *engine, const struct look *look, size_t at,
-				const uint64_t *deltas)
-{
-	double unobserved = (double)(look->covered - look->observed);
-	double stretches = look->observed > 0 && look->stretches > 0 ? (double)look->stretches : 1;
-
-	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++) {
-		double rate = look->ran > 0 ? rate_so_far(look, i) : (double)deltas[i] / (double)look->covered;
-		double most = rate * unobserved;
-
-		engine->doubts[i] = most * most * (1 / stretches + COMMON_DOUBT * COMMON_DOUBT);
-	}
-	return engine->doubts;
-}
-
-static void look_learn(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
-{
-	struct look look;
-
-	if (bpf_plan(engine)->sets[at].exact || !is_credited(engine->kernel, slot, cpu) ||
-	    !cell_copy(engine->kernel, slot, cpu))
-		return;
-	look = look_at(engine, slot, cpu, at, LAST);
-	unobserved_learn(engine, slot, at, &look.base, &look.now);
-}
-
-/* Counts of the set on the CPU are known: they go to the checks. Together with others, estimates are multiplied. */
-static void check_counts(struct bpf_engine *engine, uint32_t cpu, size_t at, uint64_t *deltas, const struct look *look,
-			 bool estimated, unsigned manner)
-{
-	if (!estimated)
-		conservation_add(engine, cpu, at, deltas);
-	else
-		conservation_estimated(engine, cpu, at);
-	if (manner & APART)
-		calibration_note(engine, cpu, at, deltas, look->covered);
-	else
-		calibration_apply(engine, cpu, at, deltas, estimated ? look_doubt(engine, look, at, deltas) : NULL,
-				  look->covered);
-}
-
-/* False: what it has counted is not known yet. */
-static bool read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, unsigned manner)
+/* last: the slot's cgroup has ended. The cell is copied. */
+static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, bool last)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
 	uint64_t *read = read_of(kernel, slot, cpu), *times = read + cell_words(kernel) + 2 * set->number;
 	uint64_t *deltas = engine->scratch;
-	struct look look = look_at(engine, slot, cpu, at, manner);
+	struct look look = look_at(engine, slot, cpu, at, last);
 	struct bpf_share share = {
 		.set = at,
 		.cpu = cpu,
@@ -321,29 +217,27 @@ static bool read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 		.running = look.now.running - times[1],
 		.covered = look.covered,
 	};
-	bool scaled = !bpf_plan(engine)->sets[at].exact && is_scaled(&look), known, guessed;
+	const bool exact = bpf_plan(engine)->sets[at].exact, scaled = !exact && is_scaled(&look);
+	bool known, guessed;
 
 	known = look_count(engine, &look, at, deltas);
-	guessed = !known && manner & LAST && look_guess(engine, &look, slot, cpu, at, deltas);
+	guessed = !known && last && look_guess(engine, &look, slot, cpu, at, deltas);
 	if (known || guessed)
 		share.counts = deltas;
-	if (share.counts)
-		check_counts(engine, cpu, at, deltas, &look, scaled || guessed, manner);
+	if (known && !scaled)
+		conservation_add(engine, cpu, at, deltas);
 	else
 		conservation_estimated(engine, cpu, at);
 	/* The next cgroup that gets the slot begins there. */
-	if (manner & LAST) {
-		begin_at(engine, slot, cpu, at);
+	if (last)
 		baseline_move(&look.base, &look.now, bpf_plan(engine)->sets[at].nr);
-	}
-	if (known || manner & LAST)
+	if (known || last)
 		read[CREDIT_CELL_READINGS(set->number)] = look.readings;
 	read[CREDIT_CELL_ENABLED(set->number)] = look.base.enabled;
 	read[CREDIT_CELL_RUNNING(set->number)] = look.base.running;
 	times[0] = look.now.enabled;
 	times[1] = look.now.running;
 	slot_give(engine, slot, &share, guessed);
-	return known || manner & LAST;
 }
 
 /* A cell could not be copied, and is read the next time. */
@@ -354,108 +248,68 @@ static void put_off(struct bpf_engine *engine, uint32_t cpu)
 			conservation_estimated(engine, cpu, i);
 }
 
-static void slot_read(struct bpf_engine *engine, uint32_t slot, unsigned manner)
+static void slot_read(struct bpf_engine *engine, uint32_t slot, bool last)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 
 	unclaimed_claim(engine, slot);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
-		bool behind = false;
-
-		if (manner & LAST ? !is_credited(kernel, slot, cpu) : !take_mark(kernel, slot, cpu))
+		if (last ? !is_credited(kernel, slot, cpu) : !take_mark(kernel, slot, cpu))
 			continue;
 		kernel->known[slot].ran = true;
 		/* There is not going to be a better copy of what is read for the last time. */
-		if (!cell_copy(kernel, slot, cpu) && !(manner & LAST)) {
+		if (!cell_copy(kernel, slot, cpu) && !last) {
 			put_off(engine, cpu);
 			continue;
 		}
 		note_read(kernel, slot, cpu);
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 			if (engine->sets[i].used)
-				behind |= !read_set(engine, slot, cpu, i, manner);
-		note_behind(kernel, slot, cpu, behind);
+				read_set(engine, slot, cpu, i, last);
 	}
 }
 
-/* Has the cgroup run since its last reading that counted? */
-static bool is_pending(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu, uint32_t set)
+/* By an ended cgroup, others are estimated that end without being observed. */
+static void slot_learn(struct bpf_engine *engine, uint32_t slot, uint32_t cpu)
 {
-	return is_credited(kernel, slot, cpu) && cell_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)] !=
-							 read_of(kernel, slot, cpu)[CREDIT_CELL_ENABLED(set)];
+	if (!is_credited(engine->kernel, slot, cpu) || !cell_copy(engine->kernel, slot, cpu))
+		return;
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+		struct look look;
+
+		if (!engine->sets[i].used || bpf_plan(engine)->sets[i].exact)
+			continue;
+		look = look_at(engine, slot, cpu, i, true);
+		unobserved_learn(engine, slot, i, &look.base, &look.now);
+	}
 }
 
-/* What the slot's cgroup has coming of a set on a CPU goes to the comparison. */
-static void calibrate_slot(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
-{
-	struct bpf_kernel *kernel = engine->kernel;
-	const size_t nr = bpf_plan(engine)->sets[at].nr;
-	uint64_t *deltas = engine->scratch, *values = deltas + nr;
-	unsigned manner = kernel->known[slot].retired ? LAST : 0;
-	struct bpf_coming coming = { .counts = deltas };
-	struct look look;
-	bool known;
-
-	if (kernel->known[slot].spent || !is_pending(kernel, slot, cpu, engine->sets[at].number) ||
-	    !cell_copy(kernel, slot, cpu))
-		return;
-	look = look_at(engine, slot, cpu, at, manner);
-	coming.covered = look.covered;
-	/* The baseline stays where it is. */
-	memcpy(values, look.base.values, nr * sizeof(*values));
-	look.base.values = values;
-	known = look_count(engine, &look, at, deltas);
-	coming.pending = !known && !(manner & LAST);
-	if (coming.pending && !look_pend(engine, &look, at, deltas))
-		return;
-	if (!known && !coming.pending && !look_guess(engine, &look, slot, cpu, at, deltas))
-		return;
-	if (!known || is_scaled(&look))
-		coming.doubts = look_doubt(engine, &look, at, deltas);
-	calibration_add(engine, cpu, at, &coming);
-}
-
-static void learn_slot(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at)
-{
-	if (engine->kernel->known[slot].retired && !is_read(engine->kernel, slot, cpu))
-		look_learn(engine, slot, cpu, at);
-}
-
-/* Visits the slots that may have anything coming on the CPU. */
-static void each_coming(struct bpf_engine *engine, uint32_t cpu, size_t at,
-			void (*visit)(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at))
+/* Before any of them is estimated. */
+static void learn_ended(struct bpf_engine *engine)
 {
 	const struct bpf_kernel *kernel = engine->kernel;
-	uint32_t nr = kernel->sizes.slots;
 
-	for (uint32_t first = 0; first < nr; first += 64) {
-		size_t word = mark_word(kernel, first, cpu);
+	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++)
+		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus && kernel->known[slot].retired; cpu++)
+			if (!kernel->known[slot].spent)
+				slot_learn(engine, slot, cpu);
+}
 
-		for (uint64_t bits = due_bits(kernel, word) | kernel->behind[word]; bits; bits &= bits - 1) {
-			uint32_t slot = first + (uint32_t)__builtin_ctzll(bits);
+/* Hardware events that are spared in pauses are marked as such. */
+static void note_pauses(struct bpf_engine *engine)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	bool spared = false;
 
-			if (slot < nr)
-				visit(engine, slot, cpu, at);
-		}
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
+		uint64_t paused = 2 * kernel->cpus[cpu].nr_pauses - (kernel->cpus[cpu].pauses != 0);
+
+		spared |= kernel->cpus[cpu].pauses || kernel->paused[cpu] != paused;
+		kernel->paused[cpu] = paused;
 	}
-}
-
-/* Adds up what the cgroups have coming of a set on a CPU, and compares it with what the CPU has counted. */
-static void calibrate_set(struct bpf_engine *engine, uint32_t cpu, size_t at)
-{
-	if (!calibration_begin(engine, cpu, at))
-		return;
-	each_coming(engine, cpu, at, learn_slot);
-	each_coming(engine, cpu, at, calibrate_slot);
-	calibration_end(engine, cpu, at);
-}
-
-static void calibrate(struct bpf_engine *engine)
-{
-	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
-		for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
-			if (engine->sets[i].used && !bpf_plan(engine)->sets[i].exact)
-				calibrate_set(engine, cpu, i);
+	for (size_t i = 0; spared && i < bpf_plan(engine)->nr_sets; i++)
+		if (engine->sets[i].used && !bpf_plan(engine)->sets[i].exact)
+			engine->engine.env.health[SCOPE_CGROUP][i].spared = true;
 }
 
 void slots_skip(struct bpf_engine *engine, size_t at)
@@ -464,7 +318,6 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 	const struct bpf_set *set = &engine->sets[at];
 
 	conservation_reset(engine, at);
-	calibration_reset(engine, at);
 	unclaimed_drop_set(engine, at);
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
 		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
@@ -480,7 +333,6 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 			read[CREDIT_CELL_READINGS(set->number)] = cell[CREDIT_CELL_READINGS(set->number)];
 			for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
 				read[event_word(kernel, set) + i] = cell[event_word(kernel, set) + i];
-			begin_at(engine, slot, cpu, at);
 		}
 }
 
@@ -637,10 +489,8 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 
 	if (slot != CREDIT_ROOT_SLOT) {
 		for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
-			for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
-				if (engine->sets[i].used)
-					look_learn(engine, slot, cpu, i);
-		slot_read(engine, slot, LAST | APART);
+			slot_learn(engine, slot, cpu);
+		slot_read(engine, slot, true);
 		slot_end_aliases(engine->kernel, slot);
 		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
 		engine->kernel->known[slot].retired = slot_forget(engine->kernel, target->id);
@@ -655,7 +505,7 @@ static void slot_spend(struct bpf_engine *engine, uint32_t slot)
 	struct bpf_kernel *kernel = engine->kernel;
 	struct bpf_slot *known = &kernel->known[slot];
 
-	slot_read(engine, slot, LAST);
+	slot_read(engine, slot, true);
 	known->spent = true;
 	known->spent_before = kernel->nr_images;
 }
@@ -680,7 +530,7 @@ void slots_read_below(struct bpf_engine *engine, uint64_t id)
 			due = find_due(kernel, slot);
 		if (due & mark_bit(slot) && kernel->slots[slot].id != 0 && !kernel->known[slot].spent &&
 		    slot_is_below(&kernel->slots[slot], id))
-			slot_read(engine, slot, APART);
+			slot_read(engine, slot, false);
 	}
 }
 
@@ -694,7 +544,8 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 
 	if (all)
 		find_starved(engine);
-	calibrate(engine);
+	note_pauses(engine);
+	learn_ended(engine);
 	conservation_begin(engine);
 	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
 		const struct bpf_slot *known = &kernel->known[slot];
@@ -709,7 +560,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 		else if (known->retired && !known->spent && all)
 			slot_spend(engine, slot);
 		else if (!known->spent && due & mark_bit(slot))
-			slot_read(engine, slot, 0);
+			slot_read(engine, slot, false);
 		else if (!known->spent)
 			unclaimed_claim(engine, slot);
 	}

@@ -53,8 +53,7 @@ struct bpf_engine {
 	struct bpf_family family; /* of the last slot: most are of the same as the one before */
 	struct bpf_set *sets;	  /* one a set of the plan */
 	struct cpulist cpus;	  /* of the targets' rows */
-	uint64_t *scratch;	  /* counts of a set: deltas, a copy of a baseline, and those of readings */
-	double *doubts;		  /* … of its counts (calibration.h) */
+	uint64_t *scratch;	  /* counts of a set: deltas, and those of readings */
 	struct bpf_conservation *conservations; /* by CPU and set (conservation.h) */
 	struct bpf_engine *from;		/* in a takeover: the predecessor, or NULL */
 };
