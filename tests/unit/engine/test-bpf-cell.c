@@ -14,16 +14,17 @@
 #include <cmocka.h>
 
 #define NR_COPIES 200000
-#define SLOT 1U
-#define OTHER_SLOT 2U
+#define CELL 1U
+#define OTHER 2U
 #define WORDS CREDIT_CELL_WORDS(2, 3)
 
 static struct credit_cpu cpu;
 static uint64_t cells[3 * WORDS], copy[WORDS];
+static struct bpf_chunk chunk = { .memory = cells };
 static struct bpf_kernel kernel = {
 	.sizes = { .cpus = 1, .slots = 3, .events = 3, .sets = 2 },
 	.cpus = &cpu,
-	.cells = cells,
+	.cells = &chunk,
 	.cell = copy,
 };
 
@@ -32,25 +33,23 @@ static void put(credit_word *at, credit_word value)
 	__atomic_store_n(at, value, __ATOMIC_SEQ_CST);
 }
 
-/* Each word of the slot's cell grows by one, in turn. */
-static void credit(uint32_t slot)
+/* Each word of the cell grows by one, in turn. */
+static void credit(uint32_t cell)
 {
-	uint64_t *cell = cells + slot * WORDS;
-
 	for (size_t i = 0; i < WORDS; i++)
-		__atomic_fetch_add(&cell[i], 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&cells[cell * WORDS + i], 1, __ATOMIC_SEQ_CST);
 }
 
 static void *credit_in_turn(void *ends)
 {
-	uint32_t slot = SLOT;
+	uint32_t cell = CELL;
 
-	put(&cpu.slot, slot);
+	put(&cpu.cell, cell);
 	while (!__atomic_load_n((bool *)ends, __ATOMIC_SEQ_CST)) {
 		put(&cpu.busy, 1);
-		credit(slot);
-		slot = slot == SLOT ? OTHER_SLOT : SLOT;
-		put(&cpu.slot, slot);
+		credit(cell);
+		cell = cell == CELL ? OTHER : CELL;
+		put(&cpu.cell, cell);
 		put(&cpu.busy, 0);
 	}
 	return NULL;
@@ -65,7 +64,7 @@ static void test_copies_are_whole(void **state)
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, credit_in_turn, &ends), 0);
 	for (int i = 0; i < NR_COPIES; i++) {
-		if (!cell_copy(&kernel, SLOT, 0))
+		if (!cell_copy(&kernel, 0, CELL))
 			continue;
 		copied++;
 		for (size_t word = 1; word < WORDS; word++)
@@ -81,13 +80,13 @@ static void test_copies_are_whole(void **state)
 static void test_at_work(void **state)
 {
 	(void)state;
-	cpu = (struct credit_cpu){ .busy = 1, .slot = SLOT };
+	cpu = (struct credit_cpu){ .busy = 1, .cell = CELL };
 	assert_false(cell_wait(&kernel, 0));
-	assert_false(cell_copy(&kernel, SLOT, 0));
-	assert_true(cell_copy(&kernel, OTHER_SLOT, 0));
+	assert_false(cell_copy(&kernel, 0, CELL));
+	assert_true(cell_copy(&kernel, 0, OTHER));
 	cpu.busy = 0;
 	assert_true(cell_wait(&kernel, 0));
-	assert_true(cell_copy(&kernel, SLOT, 0));
+	assert_true(cell_copy(&kernel, 0, CELL));
 }
 
 int main(void)

@@ -27,21 +27,21 @@ static void test_slots(_unused_ void **state)
 	assert_int_not_equal(slot, CREDIT_ROOT_SLOT);
 	assert_in_range(slot, 1, ROOM - 1);
 	assert_int_equal(slot_find(kernel, NO_CGROUP(1)), slot);
-	assert_int_equal(kernel->slots[slot].id, NO_CGROUP(1));
-	assert_int_equal(kernel->slots[slot].nr_ancestors, 2);
-	assert_memory_equal(kernel->slots[slot].ancestors, ancestors, sizeof(ancestors));
+	assert_int_equal(slot_at(kernel, slot)->id, NO_CGROUP(1));
+	assert_int_equal(slot_at(kernel, slot)->nr_ancestors, 2);
+	assert_memory_equal(slot_at(kernel, slot)->ancestors, ancestors, sizeof(ancestors));
 	/* It has one already. */
 	assert_int_equal(slot_take(kernel, NO_CGROUP(1), NULL, 0), slot);
-	assert_int_equal(kernel->slots[slot].nr_ancestors, 2);
+	assert_int_equal(slot_at(kernel, slot)->nr_ancestors, 2);
 
 	slot_forget(kernel, NO_CGROUP(1));
 	assert_int_equal(slot_find(kernel, NO_CGROUP(1)), CREDIT_ROOT_SLOT);
 	/* The slot is not free yet: programs may use it. */
-	assert_int_equal(kernel->slots[slot].id, NO_CGROUP(1));
+	assert_int_equal(slot_at(kernel, slot)->id, NO_CGROUP(1));
 	slot_free(kernel, slot);
 	/* Then it may be that of a cgroup of the machine at once. */
-	assert_true(kernel->slots[slot].nr_ancestors == 0 || !is_next(kernel, slot));
-	assert_null(kernel->known[slot].unclaimed);
+	assert_true(slot_at(kernel, slot)->nr_ancestors == 0 || !is_next(kernel, slot));
+	assert_null(slot_known(kernel, slot)->unclaimed);
 }
 
 /* Takes all slots that there are; the last one. */
@@ -71,12 +71,12 @@ static void test_too_few_slots(_unused_ void **state)
 	slot = take_all(kernel, NO_CGROUP(0));
 	assert_int_not_equal(slot, CREDIT_ROOT_SLOT);
 	for (uint32_t i = 0; i < ROOM; i++)
-		assert_int_not_equal(kernel->slots[i].id, 0);
+		assert_int_not_equal(slot_at(kernel, i)->id, 0);
 	/* One that is free goes to the next one, be it a cgroup of the machine. */
-	slot_forget(kernel, kernel->slots[slot].id);
+	slot_forget(kernel, slot_at(kernel, slot)->id);
 	slot_free(kernel, slot);
 	(void)take_all(kernel, NO_CGROUP(ROOM));
-	assert_int_not_equal(kernel->slots[slot].id, 0);
+	assert_int_not_equal(slot_at(kernel, slot)->id, 0);
 }
 
 static size_t take_all_that_are_free(const struct bpf_kernel *kernel)
@@ -92,16 +92,14 @@ static size_t take_all_that_are_free(const struct bpf_kernel *kernel)
 /* Reserved slots are not the programs'. */
 static void test_reserved(_unused_ void **state)
 {
-	struct bpf_sizes sizes = sizes_of(ROOM);
-	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = NULL;
+	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(8);
 	uint32_t slots[5];
 
-	sizes.reserved = ARRAY_SIZE(slots);
-	kernel = load_sizes(NULL, &sizes);
-	assert_int_equal(take_all_that_are_free(kernel), ROOM - 1 - ARRAY_SIZE(slots));
+	assert_int_equal(slot_supply(kernel, 1, ARRAY_SIZE(slots)), 0);
+	assert_int_equal(take_all_that_are_free(kernel), 8 - 1 - ARRAY_SIZE(slots));
 	for (size_t i = 0; i < ARRAY_SIZE(slots); i++) {
 		slots[i] = slot_take(kernel, NO_CGROUP(i), NULL, 0);
-		assert_int_equal(slots[i], ROOM - ARRAY_SIZE(slots) + i);
+		assert_in_range(slots[i], 1, 7);
 		/* Once. */
 		assert_int_equal(slot_take(kernel, NO_CGROUP(i), NULL, 0), slots[i]);
 	}
@@ -113,15 +111,15 @@ static void test_reserved(_unused_ void **state)
 		assert_true(slot_forget(kernel, NO_CGROUP(i)));
 		slot_free(kernel, slots[i]);
 	}
-	slot_reserve(kernel, 2);
+	assert_int_equal(slot_supply(kernel, 1, 2), 0);
 	assert_int_equal(kernel->config->nr_reserved, 2);
 	assert_int_equal(take_all_that_are_free(kernel), 1);
-	slot_reserve(kernel, 3);
+	assert_int_equal(slot_supply(kernel, 1, 3), 0);
 	assert_int_equal(kernel->config->nr_reserved, 2);
-	slot_reserve(kernel, 1);
+	assert_int_equal(slot_supply(kernel, 1, 1), 0);
 	assert_int_equal(kernel->config->nr_reserved, 1);
 	assert_int_equal(take_all_that_are_free(kernel), 1);
-	assert_in_range(slot_take(kernel, NO_CGROUP(9), NULL, 0), slots[0], slots[2]);
+	assert_int_not_equal(slot_take(kernel, NO_CGROUP(9), NULL, 0), CREDIT_ROOT_SLOT);
 	assert_int_equal(slot_take(kernel, NO_CGROUP(8), NULL, 0), CREDIT_ROOT_SLOT);
 }
 

@@ -2,11 +2,12 @@
 
 /*
  * engine/bpf/slots and what it is made of: who gets the counts of cells that the test writes, in place of the programs.
- * Cgroups have small ids; each has its own slot of that number. A set of two events is limited to a budget, and one of
+ * Cgroups have small ids; each has its own slot of that number, and a cell of that number on each CPU. A set of two events is limited to a budget, and one of
  * one event is exact. There are two CPUs, which both sets are counted on.
  */
 
 #include "base/cgroup/identity.h"
+#include "counting/engine/bpf/chunks.h"
 #include "counting/engine/bpf/conservation.h"
 #include "counting/engine/bpf/slots.h"
 #include "counting/engine/bpf/unclaimed.h"
@@ -22,6 +23,7 @@
 
 #define NR_CPUS 2U
 #define NR_SLOTS 64U
+#define SLOT_WORDS ((sizeof(struct credit_slot) + NR_CPUS * sizeof(unsigned)) / sizeof(uint64_t))
 #define MARKS (NR_CPUS * CREDIT_MARK_WORDS(NR_SLOTS))
 #define LIMITED 0
 #define EXACT 1
@@ -31,11 +33,12 @@
 struct machine {
 	struct credit_config config;
 	struct credit_cpu cpus[NR_CPUS];
-	struct credit_slot slots[NR_SLOTS];
+	uint64_t slots[NR_SLOTS * SLOT_WORDS];
 	struct bpf_slot known[NR_SLOTS];
-	uint64_t cells[NR_SLOTS * NR_CPUS * CREDIT_CELL_WORDS(2, 3)];
+	uint64_t cells[NR_CPUS][NR_SLOTS][CREDIT_CELL_WORDS(2, 3)];
 	uint64_t cell[CREDIT_CELL_WORDS(2, 3)];
-	uint64_t read[NR_SLOTS * NR_CPUS * (CREDIT_CELL_WORDS(2, 3) + 4)];
+	uint64_t read[NR_CPUS][NR_SLOTS][CREDIT_CELL_WORDS(2, 3) + 4];
+	struct bpf_chunk slot_chunk, cell_chunks[NR_CPUS];
 	uint64_t marks[MARKS], looked_at[MARKS];
 	uint64_t errors[NR_CPUS], paused[NR_CPUS];
 	struct bpf_kernel kernel;
@@ -61,6 +64,8 @@ struct machine {
 static struct machine *m;
 
 bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel);
+int __wrap_slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve);
+int __wrap_slot_supply_cells(struct bpf_kernel *kernel);
 uint32_t __wrap_slot_find(const struct bpf_kernel *kernel, uint64_t id);
 bool __wrap_slot_forget(struct bpf_kernel *kernel, uint64_t id);
 
@@ -70,9 +75,23 @@ bool __wrap_bpf_kernel_flush_all(struct bpf_kernel *kernel)
 	return true;
 }
 
+int __wrap_slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve)
+{
+	(void)kernel;
+	(void)taken;
+	(void)to_reserve;
+	return 0;
+}
+
+int __wrap_slot_supply_cells(struct bpf_kernel *kernel)
+{
+	(void)kernel;
+	return 0;
+}
+
 uint32_t __wrap_slot_find(const struct bpf_kernel *kernel, uint64_t id)
 {
-	return kernel->slots[id].id == id ? (uint32_t)id : CREDIT_ROOT_SLOT;
+	return slot_at(kernel, (uint32_t)id)->id == id ? (uint32_t)id : CREDIT_ROOT_SLOT;
 }
 
 bool __wrap_slot_forget(struct bpf_kernel *kernel, uint64_t id)
@@ -80,6 +99,11 @@ bool __wrap_slot_forget(struct bpf_kernel *kernel, uint64_t id)
 	(void)kernel;
 	(void)id;
 	return true;
+}
+
+static struct credit_slot *slot_of(uint64_t id)
+{
+	return slot_at(&m->kernel, (uint32_t)id);
 }
 
 static int setup(void **state)
@@ -94,16 +118,24 @@ static int setup(void **state)
 		.sizes = { .cpus = NR_CPUS, .slots = NR_SLOTS, .events = 3, .sets = 2 },
 		.config = &m->config,
 		.cpus = m->cpus,
-		.slots = m->slots,
-		.cells = m->cells,
-		.known = m->known,
+		.slots = &m->slot_chunk,
+		.cells = m->cell_chunks,
 		.cell = m->cell,
-		.read = m->read,
 		.marks = m->marks,
 		.looked_at = m->looked_at,
 		.errors = m->errors,
 		.paused = m->paused,
 	};
+	m->config.nr_slots = NR_SLOTS;
+	m->slot_chunk = (struct bpf_chunk){ .memory = m->slots, .known = m->known };
+	for (uint32_t cpu = 0; cpu < NR_CPUS; cpu++) {
+		m->cpus[cpu].nr_cells = m->cpus[cpu].max_cells = NR_SLOTS;
+		m->cell_chunks[cpu] = (struct bpf_chunk){ .memory = m->cells[cpu], .known = m->read[cpu] };
+		for (uint32_t slot = 0; slot < NR_SLOTS; slot++) {
+			m->cells[cpu][slot][CREDIT_CELL_SLOT] = slot;
+			slot_of(slot)->cells[cpu] = slot;
+		}
+	}
 	for (size_t i = 0; i < NR_COLUMNS; i++) {
 		m->columns[i] = i;
 		m->events[i].metric = names[i];
@@ -129,7 +161,7 @@ static int setup(void **state)
 		assert_int_equal(cpulist_add(&m->sets[EXACT].cpus, cpu), 0);
 	}
 	assert_int_equal(conservation_open(&m->engine), 0);
-	m->slots[CREDIT_ROOT_SLOT].id = CGROUP_ROOT_ID;
+	slot_of(CREDIT_ROOT_SLOT)->id = CGROUP_ROOT_ID;
 	return 0;
 }
 
@@ -158,7 +190,7 @@ static int teardown(void **state)
 /* The cgroup has run, in a chain of cgroups that ends with the root. */
 static void add_slot(uint64_t id, const uint64_t *ancestors, size_t nr)
 {
-	struct credit_slot *slot = &m->slots[id];
+	struct credit_slot *slot = slot_of(id);
 
 	slot->id = id;
 	for (size_t i = 0; i < nr; i++)
@@ -190,7 +222,7 @@ static void add_target(uint64_t id)
 /* Its tasks have run on the CPU for so long, and have counted; the limited set was observed for a part of it. */
 static void run(uint64_t id, uint32_t cpu, uint64_t ns, uint64_t observed, uint64_t counted)
 {
-	uint64_t *cell = m->cells + (id * NR_CPUS + cpu) * CREDIT_CELL_WORDS(2, 3);
+	uint64_t *cell = m->cells[cpu][id];
 
 	cell[CREDIT_CELL_CREDITS]++;
 	for (unsigned set = 0; set < 2; set++) {
@@ -293,7 +325,7 @@ static void test_families(void **state)
 /* The programs have read the limited set so often for the cgroup, on CPU 0. */
 static void add_readings(uint64_t id, uint64_t nr)
 {
-	m->cells[id * NR_CPUS * CREDIT_CELL_WORDS(2, 3) + CREDIT_CELL_READINGS(LIMITED)] += nr;
+	m->cells[0][id][CREDIT_CELL_READINGS(LIMITED)] += nr;
 }
 
 /* What they count by that, they have not counted in the pauses. */
@@ -549,11 +581,9 @@ static void test_next_of_a_slot(void **state)
 	end(20);
 	read_all();
 	assert_int_equal(m->rows[10][0].times[LIMITED].enabled, 2 * MS);
-	/* Where it has not run, nothing is kept of it. */
-	assert_int_equal(m->read[(20 * NR_CPUS + 1) * (CREDIT_CELL_WORDS(2, 3) + 4)], 0);
 	m->known[20] = (struct bpf_slot){};
 	add_target(11);
-	m->slots[20].id = 11;
+	slot_of(20)->id = 11;
 	run(20, 0, 100 * MS, 100 * MS, 500);
 	read_all();
 	assert_int_equal(total(11, 0), 500);
@@ -586,13 +616,13 @@ static void test_half_credited(void **state)
 	add_slot(10, below_10 + 1, 1);
 	run(10, 0, 100 * MS, 100 * MS, 500);
 	read_all();
-	m->cpus[0].slot = 10;
+	m->cpus[0].cell = 10;
 	m->cpus[0].busy = 1;
 	run(10, 0, 100 * MS, 60 * MS, 500);
 	read_all();
 	assert_int_equal(total(10, 0), 500);
-	m->cells[10 * NR_CPUS * CREDIT_CELL_WORDS(2, 3) + CREDIT_CELL_RUNNING(LIMITED)] += 40 * MS;
-	m->cpus[0].slot = 11;
+	m->cells[0][10][CREDIT_CELL_RUNNING(LIMITED)] += 40 * MS;
+	m->cpus[0].cell = 11;
 	m->cpus[0].busy = 0;
 	read_all();
 	assert_int_equal(total(10, 0), 1000);

@@ -41,11 +41,10 @@
 /* A word of all cells of CPU 0. */
 static uint64_t sum_cells(const struct bpf_kernel *kernel, size_t word)
 {
-	size_t words = CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
 	uint64_t sum = 0;
 
-	for (size_t slot = 0; slot < kernel->sizes.slots; slot++)
-		sum += kernel->cells[slot * kernel->sizes.cpus * words + word];
+	for (uint32_t cell = 0; cell < nr_cells(kernel, 0); cell++)
+		sum += cell_at(kernel, 0, cell)[word];
 	return sum;
 }
 
@@ -59,7 +58,7 @@ static void test_load(_unused_ void **state)
 	assert_non_null(engine_bpf);
 	assert_string_equal(engine_bpf->name, "bpf");
 	assert_int_equal(slot_find(kernel, 1), CREDIT_ROOT_SLOT);
-	assert_int_equal(kernel->slots[CREDIT_ROOT_SLOT].id, 1);
+	assert_int_equal(slot_at(kernel, CREDIT_ROOT_SLOT)->id, 1);
 	assert_true(bpf_kernel_flush(kernel, 0));
 	assert_true(sum_cells(kernel, CREDIT_CELL_CREDITS) > credits);
 	assert_int_not_equal(kernel->cpus[0].cgroup, 0);
@@ -240,9 +239,7 @@ static void storm_end(struct storm *storm)
 
 static uint64_t word_of(const struct bpf_kernel *kernel, uint64_t id, size_t word)
 {
-	size_t words = CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
-
-	return kernel->cells[slot_find(kernel, id) * kernel->sizes.cpus * words + word];
+	return cell_at(kernel, 0, slot_cell(kernel, slot_find(kernel, id), 0))[word];
 }
 
 struct credited {
@@ -401,8 +398,13 @@ static void test_succeed_apart(_unused_ void **state)
 struct kept {
 	struct kept_pool pool;
 	size_t nr, left_out; /* files; which one is not in the pool */
-	uint64_t ids[_BPF_FILE_MAX];
 };
+
+/* Files of a part with a chunk of cells on each CPU. */
+static size_t nr_files(const struct bpf_kernel *kernel)
+{
+	return _BPF_FILE_MAX + CREDIT_CHUNKS(kernel->config->nr_slots) + kernel->sizes.cpus;
+}
 
 static void keep(void *userdata, int fd, struct kept_id id)
 {
@@ -410,8 +412,6 @@ static void keep(void *userdata, int fd, struct kept_id id)
 	struct kept_id found;
 	int copy;
 
-	assert_in_range(kept->nr, 0, _BPF_FILE_MAX - 1);
-	kept->ids[kept->nr] = id.id;
 	if (kept->nr++ == kept->left_out)
 		return;
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -422,11 +422,22 @@ static void keep(void *userdata, int fd, struct kept_id id)
 
 static struct kept kept_of(const struct bpf_kernel *kernel, size_t left_out)
 {
-	struct kept kept = { .pool = { .max = _BPF_FILE_MAX }, .left_out = left_out };
+	struct kept kept = { .pool = { .max = nr_files(kernel) }, .left_out = left_out };
 
 	bpf_kernel_each_kept(kernel, keep, &kept);
-	assert_int_equal(kept.nr, _BPF_FILE_MAX);
+	assert_int_equal(kept.nr, nr_files(kernel));
 	return kept;
+}
+
+static int restore(struct bpf_kernel **ret, const struct bpf_kernel *kernel, const struct bpf_sizes *sizes,
+		   struct kept *kept)
+{
+	_cleanup_(buf_release) struct buf image = {};
+	struct unpack in;
+
+	bpf_kernel_save(kernel, &image);
+	in = (struct unpack){ .at = (const unsigned char *)image.data, .left = image.len };
+	return bpf_kernel_restore(ret, sizes, false, &in, &kept->pool);
 }
 
 static void test_identify(_unused_ void **state)
@@ -458,14 +469,14 @@ static void test_restore(_unused_ void **state)
 	struct kept kept = kept_of(kernel, SIZE_MAX);
 	uint64_t credits;
 
-	assert_int_equal(bpf_kernel_restore(&restored, &kernel->sizes, false, kept.ids, &kept.pool), 0);
+	assert_int_equal(restore(&restored, kernel, &kernel->sizes, &kept), 0);
 	assert_int_equal(kept.pool.nr, 0);
 	assert_int_equal(kept.pool.nr_missed, 0);
 	kernel = bpf_kernel_unref(kernel);
 
 	/* The programs and their memory are still there. */
 	assert_int_equal(slot_find(restored, NO_CGROUP(1)), slot);
-	assert_int_equal(restored->slots[slot].id, NO_CGROUP(1));
+	assert_int_equal(slot_at(restored, slot)->id, NO_CGROUP(1));
 	credits = sum_cells(restored, CREDIT_CELL_CREDITS);
 	assert_true(bpf_kernel_flush(restored, 0));
 	assert_true(sum_cells(restored, CREDIT_CELL_CREDITS) > credits);
@@ -485,7 +496,8 @@ static void test_restore_spent(_unused_ void **state)
 
 	for (size_t i = 0; i < 2; i++) {
 		slots[i] = slot_take(kernel, NO_CGROUP(i), NULL, 0);
-		kernel->known[slots[i]] = (struct bpf_slot){ .seen_at = 1, .retired = true, .spent = true };
+		*slot_known(kernel, slots[i]) =
+			(struct bpf_slot){ .seen_at = 1, .taken = true, .retired = true, .spent = true };
 	}
 	assert_true(slot_forget(kernel, NO_CGROUP(1)));
 	kept = kept_of(kernel, SIZE_MAX);
@@ -495,8 +507,8 @@ static void test_restore_spent(_unused_ void **state)
 	assert_int_equal(bpf_restore(&engine.engine, &in, NULL, 0, &kept.pool), 0);
 	restored = engine.kernel;
 	assert_non_null(restored);
-	assert_false(restored->known[slots[0]].spent);
-	assert_true(restored->known[slots[1]].spent);
+	assert_false(slot_known(restored, slots[0])->spent);
+	assert_true(slot_known(restored, slots[1])->spent);
 	free(engine.conservations);
 	kept_pool_release(&kept.pool);
 }
@@ -508,16 +520,16 @@ static void test_restore_fails(_unused_ void **state)
 	struct bpf_sizes others = kernel->sizes;
 	struct kept kept;
 
-	for (size_t i = 0; i < _BPF_FILE_MAX; i++) {
+	for (size_t i = 0; i < nr_files(kernel); i++) {
 		kept = kept_of(kernel, i);
-		assert_int_equal(bpf_kernel_restore(&restored, &kernel->sizes, false, kept.ids, &kept.pool), -ENOENT);
+		assert_int_equal(restore(&restored, kernel, &kernel->sizes, &kept), -ENOENT);
 		assert_int_equal(kept.pool.nr_missed, 1);
 		kept_pool_release(&kept.pool);
 	}
 	/* Of another layout. */
 	others.slots++;
 	kept = kept_of(kernel, SIZE_MAX);
-	assert_int_equal(bpf_kernel_restore(&restored, &others, false, kept.ids, &kept.pool), -ENOENT);
+	assert_int_equal(restore(&restored, kernel, &others, &kept), -ENOENT);
 	kept_pool_release(&kept.pool);
 	assert_null(restored);
 	assert_true(bpf_kernel_flush(kernel, 0));
@@ -645,7 +657,7 @@ static void test_hidden(_unused_ void **state)
 	assert_int_equal(bpf_map_update_elem(kernel->fds[BPF_FILE_HIDDEN], &mover.pid, &yes, BPF_ANY), 0);
 	kernel->config->hides = 1;
 	kept = kept_of(kernel, SIZE_MAX);
-	assert_int_equal(bpf_kernel_restore(&restored, &sizes, false, kept.ids, &kept.pool), 0);
+	assert_int_equal(restore(&restored, kernel, &sizes, &kept), 0);
 	next = load_after(restored, 2 * ROOM);
 	assert_int_equal(home_of(next, mover.pid), mover.groups[0].id);
 	assert_true(hides(next, mover.pid));

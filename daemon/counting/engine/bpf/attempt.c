@@ -76,7 +76,6 @@ static int make_trial(struct attempt *attempt, const struct bpf_sizes *asked)
 	const struct bpf_sizes sizes = {
 		.cpus = larger(attempt->failed.cpus, asked->cpus),
 		.slots = larger(attempt->failed.slots, asked->slots),
-		.reserved = asked->reserved,
 		.events = larger(attempt->failed.events, asked->events),
 		.sets = larger(attempt->failed.sets, asked->sets),
 	};

@@ -51,9 +51,8 @@ static uint32_t nr_cpus(const char *sysroot)
 	return nr > 0 ? (uint32_t)nr : 1;
 }
 
-/* For that many cgroups, of which so many are still to come. */
-static struct bpf_sizes make_sizes(const char *sysroot, uint64_t cgroups, uint64_t to_come, size_t nr_events,
-				   size_t nr_sets)
+/* For that many cgroups. */
+static struct bpf_sizes make_sizes(const char *sysroot, uint64_t cgroups, size_t nr_events, size_t nr_sets)
 {
 	uint64_t slots = cgroups + cgroups / SPARE_SHARE + SPARE_SLOTS;
 
@@ -62,7 +61,6 @@ static struct bpf_sizes make_sizes(const char *sysroot, uint64_t cgroups, uint64
 	return (struct bpf_sizes){
 		.cpus = nr_cpus(sysroot),
 		.slots = (uint32_t)slots,
-		.reserved = bpf_slots_to_reserve(to_come, (uint32_t)slots),
 		.events = round_up(nr_events, EVENTS_UNIT),
 		.sets = round_up(nr_sets, SETS_UNIT),
 	};
@@ -70,7 +68,7 @@ static struct bpf_sizes make_sizes(const char *sysroot, uint64_t cgroups, uint64
 
 int bpf_is_available(uint64_t max_cgroups, const char *sysroot, struct reason *why)
 {
-	const struct bpf_sizes sizes = make_sizes(sysroot, max_cgroups, max_cgroups, 0, 0);
+	const struct bpf_sizes sizes = make_sizes(sysroot, max_cgroups, 0, 0);
 
 	if (sizeof(long) < sizeof(uint64_t))
 		return reason_set(why, -EOPNOTSUPP, "cgroups are not known by their ids on a machine of 32 bits");
@@ -170,7 +168,7 @@ static struct bpf_sizes sizes_for(const struct bpf_engine *engine)
 			nr_events += bpf_plan(engine)->sets[i].nr;
 			nr_sets++;
 		}
-	return make_sizes(env->sysroot, env->max_cgroups, bpf_nr_to_come(engine), nr_events, nr_sets);
+	return make_sizes(env->sysroot, env->max_cgroups, nr_events, nr_sets);
 }
 
 static bool is_v1(int cgroup_fd)
@@ -202,8 +200,10 @@ static void end_predecessor(struct bpf_engine *engine, uint64_t now)
 /* What the engine needs of its own for the part in the kernel that it has now. */
 static int prepare(struct bpf_engine *engine)
 {
-	int r = conservation_open(engine);
+	int r = slot_supply(engine->kernel, 1, bpf_slots_to_reserve(engine));
 
+	if (r == 0)
+		r = conservation_open(engine);
 	return r < 0 ? r : wiring_number_sets(engine);
 }
 
@@ -262,6 +262,7 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 	engine->engine.stats.changes++;
 	engine->kernel->config->budget = engine->engine.env.switch_budget;
 	wiring_update(engine);
+	(void)slot_supply_cells(engine->kernel);
 	wiring_start(engine);
 	if (former && former != engine->kernel) {
 		wiring_end(from);
@@ -337,6 +338,14 @@ static bool bpf_is_open(const struct engine *base, enum scope scope, size_t set)
 	return scope == SCOPE_CGROUP && engine->kernel && engine->sets[set].used;
 }
 
+static size_t bpf_nr_whole(const struct engine *base, size_t set)
+{
+	const struct bpf_engine *engine = bpf_engine_const(base);
+
+	(void)set;
+	return engine->nr_lacking ? HASH_COUNT(engine->targets) - engine->nr_lacking : SIZE_MAX;
+}
+
 /* One row for all CPUs, or one for each. */
 static size_t count_rows(const struct cpulist *cpus, struct totals_row *const *rows)
 {
@@ -398,8 +407,11 @@ static int bpf_add(struct engine *base, const struct engine_target *spec, const 
 		return reason_set(why, -ENOMEM, "out of memory");
 	if (!root && spec->before_start)
 		unclaimed_disclaim(engine, target);
-	if (!root)
+	if (!root) {
 		give_slot(engine, spec);
+		/* It may run at once. */
+		(void)slot_supply_cells(engine->kernel);
+	}
 	return 0;
 }
 
@@ -513,6 +525,7 @@ static const struct engine_ops ops = {
 	.fds_needed = bpf_fds_needed,
 	.room = bpf_room,
 	.is_open = bpf_is_open,
+	.nr_whole = bpf_nr_whole,
 	.event_of = bpf_event_of,
 	.has = bpf_has,
 	.add = bpf_add,

@@ -16,22 +16,22 @@ bool cell_wait(const struct bpf_kernel *kernel, uint32_t cpu)
 	return false;
 }
 
-static bool is_remembered(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+static bool is_remembered(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell)
 {
-	return *(const volatile credit_word *)&kernel->cpus[cpu].slot == slot;
+	return *(const volatile credit_word *)&kernel->cpus[cpu].cell == cell;
 }
 
 /* A program counts the credit before it adds anything: one that begins meanwhile is seen by that. One that has begun
- * before remembers the slot until all is added. */
-bool cell_copy(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+ * before remembers the cell until all is added. */
+bool cell_copy(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
 {
-	const volatile uint64_t *cell = cell_of(kernel, slot, cpu);
+	const volatile uint64_t *cell = cell_at(kernel, cpu, number);
 
 	for (int i = 0; i < COPIES; i++) {
 		uint64_t credits = cell[CREDIT_CELL_CREDITS];
-		bool rests = !is_remembered(kernel, slot, cpu) || cell_wait(kernel, cpu);
+		bool rests = !is_remembered(kernel, cpu, number) || cell_wait(kernel, cpu);
 
-		for (size_t word = 0; word < cell_words(kernel); word++)
+		for (size_t word = 0; word < bpf_cell_words(&kernel->sizes); word++)
 			kernel->cell[word] = cell[word];
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (!rests)

@@ -9,18 +9,7 @@
  * made of it is made of the copy.
  */
 
-#include "counting/engine/bpf/kernel.h"
-
-static inline size_t cell_words(const struct bpf_kernel *kernel)
-{
-	return CREDIT_CELL_WORDS(kernel->sizes.sets, kernel->sizes.events);
-}
-
-/* Where it stands now. Who needs more than one word of it needs a copy. */
-static inline const volatile uint64_t *cell_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
-{
-	return kernel->cells + ((size_t)slot * kernel->sizes.cpus + cpu) * cell_words(kernel);
-}
+#include "counting/engine/bpf/chunks.h"
 
 /* Is any program at work on the CPU? */
 static inline bool cell_is_busy(const struct bpf_kernel *kernel, uint32_t cpu)
@@ -34,4 +23,4 @@ bool cell_wait(const struct bpf_kernel *kernel, uint32_t cpu);
 
 /* Copies the cell to kernel->cell. False: a program was at work in it all the while, and the copy may have one half of
  * what it adds. */
-bool cell_copy(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu);
+bool cell_copy(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell);

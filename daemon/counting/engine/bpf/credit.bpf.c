@@ -28,12 +28,10 @@
 /* From a cgroup that is nested too deeply, programs go up by so many levels. The kernel checks each round of a loop. */
 #define CLIMB_MAX 64
 
-/* Slots that one run of a program makes free. */
-#define FILL_AT_ONCE 128
-
 #define INIT_PROCESS 1
 
 #define NO_SLOT ((__u32)-1)
+#define NO_CELL (-1)
 
 /* Set before the programs are loaded. */
 const volatile __u32 nr_cpus = 1; /* possible ones */
@@ -105,21 +103,20 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } vacant SEC(".maps");
 
+/* Chunks of slots: mapped arrays of struct credit_slot, each as long as nr_cpus asks for. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct credit_slot);
-} slots SEC(".maps");
-
-/* By slot × nr_cpus + CPU. Its value is as long as max_sets and max_events ask for. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(__u64));
+	__uint(value_size, sizeof(__u32));
+} slots SEC(".maps");
+
+/* Chunks of cells: mapped arrays, whose values are as long as max_sets and max_events ask for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
 } cells SEC(".maps");
 
 /* By CPU × CREDIT_MARK_WORDS + word. */
@@ -160,6 +157,22 @@ static __always_inline struct credit_cpu *this_cpu(__u32 *number)
 	return bpf_map_lookup_elem(&cpus, number);
 }
 
+static __always_inline struct credit_slot *slot_at(__u32 slot)
+{
+	__u32 chunk = slot / CREDIT_CHUNK, place = slot % CREDIT_CHUNK;
+	void *map = bpf_map_lookup_elem(&slots, &chunk);
+
+	return map ? bpf_map_lookup_elem(map, &place) : NULL;
+}
+
+static __always_inline __u64 *cell_at(__u32 number, __u32 cell)
+{
+	__u32 chunk = number * CREDIT_CHUNKS(max_slots) + cell / CREDIT_CHUNK, place = cell % CREDIT_CHUNK;
+	void *map = bpf_map_lookup_elem(&cells, &chunk);
+
+	return map ? bpf_map_lookup_elem(map, &place) : NULL;
+}
+
 /* The cgroup of a task, its id, the task and its process. The task is known by its address: a thread that executes a
  * program takes over the id of its process. */
 struct owner {
@@ -189,7 +202,7 @@ __noinline __u32 find_slot(__u64 id)
 	if (!alias)
 		return NO_SLOT;
 	slot = alias->slot;
-	owner = bpf_map_lookup_elem(&slots, &slot);
+	owner = slot_at(slot);
 	return owner && (__u32)owner->generation == alias->generation ? slot : NO_SLOT;
 }
 
@@ -233,7 +246,7 @@ __noinline __u32 ancestor_slot(__u64 address)
 __noinline int take_slot(__u32 slot, __u64 address, __u64 id)
 {
 	struct cgroup *cgroup = (struct cgroup *)address;
-	struct credit_slot *owner = bpf_map_lookup_elem(&slots, &slot);
+	struct credit_slot *owner = slot_at(slot);
 	int nr = 0;
 
 	if (!owner)
@@ -273,17 +286,73 @@ __noinline __u32 new_slot(__u64 cgroup, __u64 id)
 	return slot != NO_SLOT ? slot : ancestor_slot(cgroup);
 }
 
-static __always_inline void remember(struct credit_cpu *cpu, const struct owner *owner)
+/* The slot's cell on this CPU, which it gets now if it has none. NO_CELL: there are none left beyond so many. */
+__noinline int find_cell(__u32 number, __u32 slot, __u32 spare)
+{
+	struct credit_cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
+	struct credit_slot *owner = slot_at(slot);
+	__u64 place = number, *cell;
+
+	if (!cpu || !owner)
+		return NO_CELL;
+	if (slot == CREDIT_ROOT_SLOT)
+		return CREDIT_ROOT_CELL;
+	/* One register is compared and used, and not before: by that the kernel knows that it is in bounds. */
+	barrier_var(place);
+	if (place >= nr_cpus)
+		return NO_CELL;
+	if (owner->cells[place])
+		return owner->cells[place];
+	if (cpu->nr_cells + spare >= cpu->max_cells)
+		return NO_CELL;
+	cell = cell_at(number, cpu->nr_cells);
+	if (!cell)
+		return NO_CELL;
+	cell[CREDIT_CELL_SLOT] = slot;
+	owner->cells[place] = cpu->nr_cells++;
+	return owner->cells[place];
+}
+
+/* The slot has no cell on this CPU: the slot of the nearest ancestor that has one, or gets one of the last ones. */
+__noinline __u32 ancestor_with_cell(__u32 number, __u32 slot)
+{
+	struct credit_slot *owner = slot_at(slot), *above;
+
+	if (!owner)
+		return CREDIT_ROOT_SLOT;
+	owner->lacks = 1;
+	for (__u32 i = 0; i < CREDIT_DEPTH_MAX && i < owner->nr_ancestors; i++) {
+		slot = find_slot(owner->ancestors[i]);
+		if (slot == NO_SLOT)
+			continue;
+		if (find_cell(number, slot, 0) != NO_CELL)
+			return slot;
+		above = slot_at(slot);
+		if (above)
+			above->lacks = 1;
+	}
+	return CREDIT_ROOT_SLOT;
+}
+
+static __always_inline void remember(struct credit_cpu *cpu, __u32 number, const struct owner *owner)
 {
 	struct cgroup *cgroup = owner->cgroup;
 	__u32 slot = find_slot(owner->id);
 	__u64 address = 0;
+	int cell;
 
 	if (slot == NO_SLOT) {
 		bpf_probe_read_kernel(&address, sizeof(address), &cgroup);
 		slot = new_slot(address, owner->id);
 	}
+	cell = find_cell(number, slot, CREDIT_CELLS_OF_ANCESTORS);
+	if (cell == NO_CELL) {
+		slot = ancestor_with_cell(number, slot);
+		cell = find_cell(number, slot, 0);
+		cpu->unplaced++;
+	}
 	cpu->slot = slot;
+	cpu->cell = cell == NO_CELL ? CREDIT_ROOT_CELL : cell;
 	cpu->cgroup = owner->id;
 }
 
@@ -339,7 +408,7 @@ static __always_inline void credit_pause(__u64 *cell, __u32 set, __u64 elapsed)
 __noinline int credit_event(__u32 number, __u64 i, __u32 flags, __u64 elapsed)
 {
 	bool at_switch = flags & AT_SWITCH, flushes = flags & FLUSHES, resumes = flags & RESUMES;
-	__u32 zero = 0, key;
+	__u32 zero = 0;
 	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
 	struct credit_cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
 	const struct credit_event *event;
@@ -351,8 +420,7 @@ __noinline int credit_event(__u32 number, __u64 i, __u32 flags, __u64 elapsed)
 	i &= CREDIT_EVENTS_MAX - 1;
 	if (!settings || !cpu || i >= max_events)
 		return 0;
-	key = (__u32)cpu->slot * nr_cpus + number;
-	cell = bpf_map_lookup_elem(&cells, &key);
+	cell = cell_at(number, cpu->cell);
 	event = &settings->events[i];
 	known = cpu->states[i] == CREDIT_COUNTS;
 	pauses = event->limited && cpu->pauses;
@@ -384,12 +452,12 @@ __noinline int credit_event(__u32 number, __u64 i, __u32 flags, __u64 elapsed)
 	return 0;
 }
 
-/* Its cell here is to be read: call this when all is in it. No other program marks slots of this CPU, and a mark that a
+/* The cell is to be read: call this when all is in it. No other program marks cells of this CPU, and a mark that a
  * reader removes meanwhile may come back. */
-static __always_inline void mark(__u32 number, __u32 slot)
+static __always_inline void mark(__u32 number, __u32 cell)
 {
-	__u32 key = number * CREDIT_MARK_WORDS(max_slots) + slot / 64;
-	__u64 *word = bpf_map_lookup_elem(&marks, &key), bit = 1ULL << slot % 64;
+	__u32 key = number * CREDIT_MARK_WORDS(max_slots) + cell / 64;
+	__u64 *word = bpf_map_lookup_elem(&marks, &key), bit = 1ULL << cell % 64;
 
 	if (word && !(*(volatile __u64 *)word & bit))
 		*(volatile __u64 *)word |= bit;
@@ -398,7 +466,7 @@ static __always_inline void mark(__u32 number, __u32 slot)
 /* The remembered cgroup gets what has been counted up to now. Global, as above. */
 __noinline int credit(__u32 number, __u32 flags, __u64 elapsed)
 {
-	__u32 zero = 0, key;
+	__u32 zero = 0;
 	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
 	struct credit_cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
 	bool passes;
@@ -406,8 +474,7 @@ __noinline int credit(__u32 number, __u32 flags, __u64 elapsed)
 
 	if (!settings || !cpu)
 		return 0;
-	key = (__u32)cpu->slot * nr_cpus + number;
-	cell = bpf_map_lookup_elem(&cells, &key);
+	cell = cell_at(number, cpu->cell);
 	if (!cell)
 		return 0;
 	passes = cpu->pauses && !(flags & (FLUSHES | RESUMES));
@@ -561,7 +628,7 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 	if (cpu->task != leaves->task) {
 		if (cpu->cgroup && cpu->cgroup != leaves->id)
 			note_hidden(cpu);
-		remember(cpu, leaves);
+		remember(cpu, number, leaves);
 	}
 	elapsed = cpu->since && begin > cpu->since ? begin - cpu->since : 0;
 	resumes = fill_budget(cpu, elapsed);
@@ -571,8 +638,8 @@ static __always_inline int credit_and_remember(const struct owner *leaves, const
 		repeat(number, 0);
 		repeat(number, 1);
 	}
-	mark(number, (__u32)cpu->slot);
-	remember(cpu, comes);
+	mark(number, (__u32)cpu->cell);
+	remember(cpu, number, comes);
 	cpu->task = comes->task;
 	cpu->process = comes->process;
 	cpu->since = bpf_ktime_get_ns();
@@ -763,25 +830,6 @@ int succeed(void *context)
 	cpu->since = bpf_ktime_get_ns();
 	bpf_tail_call(context, &former_flush, 0);
 	return CREDIT_ALONE;
-}
-
-/* Makes the next slots free that are not yet, from the last one on: run again while it returns 1. */
-SEC("raw_tp")
-int fill(void *context)
-{
-	__u32 zero = 0;
-	struct credit_config *settings = bpf_map_lookup_elem(&config, &zero);
-
-	if (!settings)
-		return 0;
-	for (int i = 0; i < FILL_AT_ONCE && settings->nr_slots < max_slots; i++) {
-		__u32 slot = max_slots - settings->nr_slots;
-
-		if (bpf_map_push_elem(&vacant, &slot, 0))
-			return 0;
-		settings->nr_slots++;
-	}
-	return settings->nr_slots < max_slots;
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

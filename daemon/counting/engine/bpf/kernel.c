@@ -3,8 +3,9 @@
 #include "counting/engine/bpf/kernel.h"
 
 #include "base/util/clock.h"
-#include "base/util/memory.h"
+#include "counting/engine/bpf/chunks.h"
 #include "counting/engine/bpf/credit.skel.h"
+#include "counting/engine/bpf/slot-owners.h"
 
 #include <assert.h>
 #include <bpf/bpf.h>
@@ -87,50 +88,48 @@ static int explain(int error, struct reason *why)
 
 /* --- memory */
 
-static size_t value_size(const struct bpf_sizes *sizes, enum bpf_file file)
+/* Of the maps that are mapped whole, and of those of chunks. */
+static size_t value_size(enum bpf_file file)
 {
 	switch (file) {
+	case BPF_FILE_SLOTS:
+	case BPF_FILE_CELLS:
+		return sizeof(uint32_t);
 	case BPF_FILE_CONFIG:
 		return sizeof(struct credit_config);
 	case BPF_FILE_CPUS:
 		return sizeof(struct credit_cpu);
-	case BPF_FILE_SLOTS:
-		return sizeof(struct credit_slot);
-	case BPF_FILE_MARKS:
-		return sizeof(uint64_t);
 	default:
-		return CREDIT_CELL_WORDS(sizes->sets, sizes->events) * sizeof(uint64_t);
+		return sizeof(uint64_t);
 	}
 }
 
 static uint32_t nr_values(const struct bpf_sizes *sizes, enum bpf_file file)
 {
 	switch (file) {
+	case BPF_FILE_SLOTS:
+		return CREDIT_CHUNKS(sizes->slots);
+	case BPF_FILE_CELLS:
+		return CREDIT_CHUNKS(sizes->slots) * sizes->cpus;
 	case BPF_FILE_CONFIG:
 		return 1;
 	case BPF_FILE_CPUS:
 		return sizes->cpus;
-	case BPF_FILE_SLOTS:
-		return sizes->slots;
-	case BPF_FILE_MARKS:
-		return CREDIT_MARK_WORDS(sizes->slots) * sizes->cpus;
 	default:
-		return sizes->slots * sizes->cpus;
+		return CREDIT_MARK_WORDS(sizes->slots) * sizes->cpus;
 	}
 }
 
 static size_t mapped_size(const struct bpf_sizes *sizes, enum bpf_file file)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = value_size(sizes, file) * nr_values(sizes, file);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = value_size(file) * nr_values(sizes, file);
 
 	return (size + page - 1) / page * page;
 }
 
 static int map_file(const struct bpf_kernel *kernel, enum bpf_file file, void **ret)
 {
-	int protection = file == BPF_FILE_CELLS ? PROT_READ : PROT_READ | PROT_WRITE;
-
-	*ret = mmap(NULL, mapped_size(&kernel->sizes, file), protection, MAP_SHARED, kernel->fds[file], 0);
+	*ret = mmap(NULL, mapped_size(&kernel->sizes, file), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->fds[file], 0);
 	if (*ret == MAP_FAILED) {
 		*ret = NULL;
 		return -errno;
@@ -144,26 +143,16 @@ static void unmap_file(const struct bpf_kernel *kernel, enum bpf_file file, void
 		(void)munmap(memory, mapped_size(&kernel->sizes, file));
 }
 
-static size_t known_size(const struct bpf_sizes *sizes)
-{
-	return sizes->slots * sizeof(struct bpf_slot);
-}
-
 static size_t marks_size(const struct bpf_sizes *sizes)
 {
-	return nr_values(sizes, BPF_FILE_MARKS) * value_size(sizes, BPF_FILE_MARKS);
-}
-
-static size_t read_size(const struct bpf_sizes *sizes)
-{
-	return nr_values(sizes, BPF_FILE_CELLS) * bpf_read_words(sizes) * sizeof(uint64_t);
+	return nr_values(sizes, BPF_FILE_MARKS) * value_size(BPF_FILE_MARKS);
 }
 
 /* Maps what is shared, and makes room for what is known of it. */
 static int kernel_open_memory(struct bpf_kernel *kernel)
 {
 	const struct bpf_sizes *sizes = &kernel->sizes;
-	void *config, *cpus, *slots, *cells, *marks;
+	void *config, *cpus, *marks;
 	int r = map_file(kernel, BPF_FILE_CONFIG, &config);
 
 	kernel->config = config;
@@ -171,29 +160,18 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 		r = map_file(kernel, BPF_FILE_CPUS, &cpus);
 	if (r == 0) {
 		kernel->cpus = cpus;
-		r = map_file(kernel, BPF_FILE_SLOTS, &slots);
-	}
-	if (r == 0) {
-		kernel->slots = slots;
-		r = map_file(kernel, BPF_FILE_CELLS, &cells);
-	}
-	if (r == 0) {
-		kernel->cells = cells;
 		r = map_file(kernel, BPF_FILE_MARKS, &marks);
 	}
 	if (r < 0)
 		return r;
 	kernel->marks = marks;
-	kernel->known = memory_map_own(known_size(sizes));
-	kernel->cell = calloc(CREDIT_CELL_WORDS(sizes->sets, sizes->events), sizeof(*kernel->cell));
-	kernel->read = memory_map_own(read_size(sizes));
+	kernel->cell = calloc(bpf_cell_words(sizes), sizeof(*kernel->cell));
 	kernel->looked_at = calloc(1, marks_size(sizes));
 	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
 	kernel->paused = calloc(sizes->cpus, sizeof(*kernel->paused));
-	if (!kernel->known || !kernel->cell || !kernel->read || !kernel->looked_at || !kernel->errors ||
-	    !kernel->paused)
+	if (!kernel->cell || !kernel->looked_at || !kernel->errors || !kernel->paused)
 		return -ENOMEM;
-	return 0;
+	return chunks_open(kernel);
 }
 
 /* --- what it takes */
@@ -269,20 +247,15 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 		return NULL;
 	if (kernel->cpus && kernel->errors)
 		keep_costs(kernel);
-	unmap_file(kernel, BPF_FILE_CONFIG, kernel->config);
-	unmap_file(kernel, BPF_FILE_CPUS, kernel->cpus);
-	unmap_file(kernel, BPF_FILE_SLOTS, kernel->slots);
-	unmap_file(kernel, BPF_FILE_CELLS, (void *)(uintptr_t)kernel->cells);
-	unmap_file(kernel, BPF_FILE_MARKS, kernel->marks);
 	kernel_end_succession(kernel);
 	/* The links first: no program runs when its maps go. */
 	for (size_t i = _BPF_FILE_MAX; i-- > 0;)
 		safe_close(kernel->fds[i]);
-	for (uint32_t i = 0; kernel->known && i < kernel->sizes.slots; i++)
-		free(kernel->known[i].unclaimed);
-	memory_unmap(kernel->known, known_size(&kernel->sizes));
+	chunks_close(kernel);
+	unmap_file(kernel, BPF_FILE_CONFIG, kernel->config);
+	unmap_file(kernel, BPF_FILE_CPUS, kernel->cpus);
+	unmap_file(kernel, BPF_FILE_MARKS, kernel->marks);
 	free(kernel->cell);
-	memory_unmap(kernel->read, read_size(&kernel->sizes));
 	free(kernel->looked_at);
 	free(kernel->errors);
 	free(kernel->paused);
@@ -320,11 +293,11 @@ static int set_sizes(struct credit *skeleton, const struct bpf_sizes *sizes)
 		{ skeleton->maps.ids, sizes->slots },
 		{ skeleton->maps.aliases, MAX_ALIASES },
 		{ skeleton->maps.vacant, sizes->slots },
-		{ skeleton->maps.slots, sizes->slots },
-		{ skeleton->maps.cells, sizes->slots * sizes->cpus },
+		{ skeleton->maps.slots, CREDIT_CHUNKS(sizes->slots) },
+		{ skeleton->maps.cells, CREDIT_CHUNKS(sizes->slots) * sizes->cpus },
 		{ skeleton->maps.marks, CREDIT_MARK_WORDS(sizes->slots) * sizes->cpus },
 	};
-	int r = bpf_map__set_value_size(skeleton->maps.cells, (uint32_t)value_size(sizes, BPF_FILE_CELLS));
+	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(maps) && r == 0; i++)
 		r = bpf_map__set_max_entries(maps[i].map, maps[i].nr);
@@ -333,6 +306,20 @@ static int set_sizes(struct credit *skeleton, const struct bpf_sizes *sizes)
 	skeleton->rodata->max_events = sizes->events;
 	skeleton->rodata->max_sets = sizes->sets;
 	return r;
+}
+
+/* Tells the kernel how chunks are made. The files are needed until the programs are loaded. */
+static int set_chunks(struct credit *skeleton, const struct bpf_sizes *sizes, int *slots, int *cells)
+{
+	int r = 0;
+
+	*slots = chunks_slots_like(sizes);
+	*cells = *slots < 0 ? *slots : chunks_cells_like(sizes);
+	if (*cells >= 0)
+		r = bpf_map__set_inner_map_fd(skeleton->maps.slots, *slots);
+	if (*cells >= 0 && r == 0)
+		r = bpf_map__set_inner_map_fd(skeleton->maps.cells, *cells);
+	return *cells < 0 ? *cells : r;
 }
 
 /* The skeleton's files are closed with it. */
@@ -388,27 +375,24 @@ static int attach(struct bpf_kernel *kernel, enum bpf_file file, const struct bp
 	return r;
 }
 
-/* The root cgroup has its slot from the start, and no other one. The last ones are reserved. A program makes the others
- * free: there can be many, and a system call for each would hold up the daemon. */
-static int fill_slots(struct bpf_kernel *kernel, const struct credit *skeleton)
+/* The root cgroup has its slot from the start, and no other one. */
+static int give_root_slot(struct bpf_kernel *kernel)
 {
 	uint64_t root = 1;
 	uint32_t slot = CREDIT_ROOT_SLOT;
-	int r = bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &root, &slot, BPF_ANY);
-	LIBBPF_OPTS(bpf_test_run_opts, options);
+	int r;
 
 	bpf_kernel_set_hierarchy(kernel, kernel->v1);
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
 		kernel->cpus[cpu].budget = CREDIT_BUDGET_MAX;
-	kernel->slots[slot].id = root;
-	kernel->config->nr_reserved = kernel->config->nr_untouched = kernel->sizes.reserved;
-	kernel->config->nr_slots = CREDIT_ROOT_SLOT + 1 + kernel->sizes.reserved;
-	do
-		r = r < 0 ? r : bpf_prog_test_run_opts(bpf_program__fd(skeleton->progs.fill), &options);
-	while (r == 0 && options.retval > 0);
+		kernel->cpus[cpu].nr_cells = CREDIT_ROOT_CELL + 1;
+	}
+	r = slot_supply(kernel, 1, 0);
 	if (r < 0)
-		return -errno;
-	return kernel->config->nr_slots == kernel->sizes.slots ? 0 : -ENOMEM;
+		return r;
+	slot_at(kernel, slot)->id = root;
+	slot_known(kernel, slot)->taken = true;
+	return bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &root, &slot, BPF_ANY) < 0 ? -errno : 0;
 }
 
 /* Tracepoints of calls between CPUs, each with a program that does the same, the preferred one first. libbpf would look
@@ -457,7 +441,7 @@ static int kernel_open_files(struct bpf_kernel *kernel, const struct credit *ske
 	if (r == 0)
 		r = kernel_open_memory(kernel);
 	if (r == 0)
-		r = fill_slots(kernel, skeleton);
+		r = give_root_slot(kernel);
 	if (r == 0)
 		r = attach(kernel, BPF_FILE_ON_SWITCH, skeleton->progs.on_switch);
 	if (r == 0)
@@ -517,6 +501,7 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 		    struct reason *why)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
+	_cleanup_(closep) int slots = -1, cells = -1;
 	struct bpf_program *on_call;
 	struct credit *skeleton;
 	int r;
@@ -530,6 +515,8 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 		return explain(-errno, why);
 	on_call = choose_call(skeleton);
 	r = set_sizes(skeleton, sizes);
+	if (r == 0)
+		r = set_chunks(skeleton, sizes, &slots, &cells);
 	if (r == 0)
 		r = set_former(skeleton, former);
 	if (r == 0)
@@ -561,6 +548,7 @@ void bpf_kernel_each_kept(const struct bpf_kernel *kernel, kept_visitor each, vo
 	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
 		if (kernel->fds[i] >= 0)
 			each(userdata, kernel->fds[i], (struct kept_id){ kind_of((enum bpf_file)i), kernel->ids[i] });
+	chunks_each_kept(kernel, each, userdata);
 }
 
 /* Is the map as large as what is going to be read of it? */
@@ -569,39 +557,58 @@ static bool has_size(const struct bpf_kernel *kernel, enum bpf_file file)
 	struct bpf_map_info info = {};
 	uint32_t length = sizeof(info);
 
-	return bpf_obj_get_info_by_fd(kernel->fds[file], &info, &length) == 0 &&
-	       info.value_size == value_size(&kernel->sizes, file) &&
+	return bpf_obj_get_info_by_fd(kernel->fds[file], &info, &length) == 0 && info.value_size == value_size(file) &&
 	       info.max_entries == nr_values(&kernel->sizes, file);
 }
 
-int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
-		       const uint64_t ids[static _BPF_FILE_MAX], struct kept_pool *kept)
+void bpf_kernel_save(const struct bpf_kernel *kernel, struct buf *out)
+{
+	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
+		pack_u64(out, kernel->ids[i]);
+	chunks_save(kernel, out);
+}
+
+/* False: not all are there. */
+static bool take_files(struct bpf_kernel *kernel, struct unpack *in, struct kept_pool *kept)
+{
+	bool whole = true;
+
+	for (size_t i = 0; i < _BPF_FILE_MAX; i++) {
+		kernel->ids[i] = unpack_u64(in);
+		if (i == BPF_FILE_ON_CALL && !kernel->ids[i])
+			continue;
+		kernel->fds[i] = kept_pool_take(kept, kind_of((enum bpf_file)i), kernel->ids[i]);
+		whole = whole && kernel->fds[i] >= 0;
+	}
+	return whole;
+}
+
+int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct unpack *in,
+		       struct kept_pool *kept)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
-	bool whole = true;
+	bool whole;
 	int r;
 
 	if (!kernel)
 		return -ENOMEM;
-	for (size_t i = 0; i < _BPF_FILE_MAX; i++) {
-		if (i == BPF_FILE_ON_CALL && !ids[i])
-			continue;
-		kernel->ids[i] = ids[i];
-		kernel->fds[i] = kept_pool_take(kept, kind_of((enum bpf_file)i), ids[i]);
-		whole = whole && kernel->fds[i] >= 0;
-	}
+	whole = take_files(kernel, in, kept);
+	if (in->bad)
+		return -EBADMSG;
 	if (!whole || !has_size(kernel, BPF_FILE_CONFIG) || !has_size(kernel, BPF_FILE_CPUS) ||
-	    !has_size(kernel, BPF_FILE_SLOTS) || !has_size(kernel, BPF_FILE_CELLS) || !has_size(kernel, BPF_FILE_MARKS))
+	    !has_size(kernel, BPF_FILE_MARKS) || !has_size(kernel, BPF_FILE_SLOTS) || !has_size(kernel, BPF_FILE_CELLS))
 		return -ENOENT;
 	r = kernel_open_memory(kernel);
-	/* Its marks may have been removed for a reading that the image does not know of. */
 	if (r == 0)
-		memset(kernel->looked_at, 0xff, marks_size(sizes));
+		r = chunks_restore(kernel, in, kept);
+	if (r < 0)
+		return r;
+	/* Its marks may have been removed for a reading that the image does not know of. */
+	memset(kernel->looked_at, 0xff, marks_size(sizes));
 	/* The one that it is restored from. */
 	kernel->nr_images = 1;
-	if (r == 0)
-		*ret = steal_ptr(kernel);
-	return r;
+	*ret = steal_ptr(kernel);
+	return 0;
 }
 
 /* --- events */
@@ -628,6 +635,7 @@ void bpf_kernel_unwire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
 int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, int fd, uint64_t id)
 {
 	uint32_t key = cpu * kernel->sizes.events + number;
+	int r = 0;
 
 	bpf_kernel_unwire(kernel, cpu, number);
 	/* Nobody has seen who came here meanwhile: all that time is nobody's. */
@@ -635,6 +643,10 @@ int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, in
 		kernel->cpus[cpu].cgroup = 0;
 		kernel->cpus[cpu].since = 0;
 	}
+	if (kernel->cpus[cpu].max_cells == 0)
+		r = chunks_add_cells(kernel, cpu);
+	if (r < 0)
+		return r;
 	kernel->cpus[cpu].counts = 1;
 	/* A program that is reading the former event there has come to its end. It is known who runs there. */
 	(void)bpf_kernel_flush(kernel, cpu);

@@ -41,15 +41,15 @@ enum bpf_file {
 };
 
 struct bpf_sizes {
-	uint32_t cpus; /* possible ones: their numbers are below it */
-	uint32_t slots;
-	uint32_t reserved;     /* of these, for targets, at first (slot-owners.h); fewer than there are */
+	uint32_t cpus;	       /* possible ones: their numbers are below it */
+	uint32_t slots;	       /* at most */
 	uint32_t events, sets; /* numbers of them */
 };
 
 /* What is known of a slot beside what is in the kernel's memory. */
 struct bpf_slot {
-	uint64_t seen_at; /* CLOCK_MONOTONIC ns at which it was seen to be taken by a cgroup; 0: it is free */
+	uint64_t seen_at; /* CLOCK_MONOTONIC ns at which it was seen to be taken by a cgroup; 0: not yet */
+	bool taken;	  /* a cgroup has it, as far as that was seen */
 	bool ran;	  /* it has been read, since the daemon was started */
 	bool retired;	  /* no program finds it any more: the next reading of all is its last one */
 	/* It has been read for the last time, and becomes free when an image says so: a successor that starts from one
@@ -65,6 +65,14 @@ struct bpf_slot {
 	uint64_t targets;	   /* … those of this number */
 };
 
+/* A chunk of slots or of cells (chunks.h). */
+struct bpf_chunk {
+	int fd;
+	uint64_t id;  /* the kernel's, of the map */
+	void *memory; /* mapped; NULL: there is none */
+	void *known;  /* for each slot a struct bpf_slot; for each cell the words that have been read */
+};
+
 struct bpf_kernel {
 	unsigned refs;
 	struct bpf_sizes sizes;
@@ -75,28 +83,36 @@ struct bpf_kernel {
 	/* Mapped: */
 	struct credit_config *config;
 	struct credit_cpu *cpus;
-	struct credit_slot *slots;
-	const volatile uint64_t *cells;
 	uint64_t *marks;
+	struct bpf_chunk *slots, *cells; /* by number */
 
-	struct bpf_slot *known; /* one a slot */
-	uint64_t nr_targets;	/* numbers that were given to engines' targets, at each change of them */
-	uint64_t *errors;	/* by CPU, see conservation.h: events by which both sides have differed */
-	uint64_t *paused;	/* by CPU: beginnings and ends of pauses, at the last reading */
-	uint64_t nr_images;	/* that tell of it; 0: nobody makes any */
+	uint64_t nr_targets; /* numbers that were given to engines' targets, at each change of them */
+	uint64_t *errors;    /* by CPU, see conservation.h: events by which both sides have differed */
+	uint64_t *paused;    /* by CPU: beginnings and ends of pauses, at the last reading */
+	uint64_t unplaced;   /* of all CPUs, at the last reading */
+	uint64_t nr_images;  /* that tell of it; 0: nobody makes any */
 	/* Files that are open while it takes over from another one: a program, and the map of the program that it has
 	 * run. -1: it does not. */
 	int succeed, former_flush;
 	uint64_t *cell; /* a copy of one (cell.h) */
-	uint64_t *read; /* what has been read of each cell: words, with the times twice (bpf_read_words()) */
 	/* Bits laid out like `marks`: a cell is to be read once more, although its mark is clear. */
 	uint64_t *looked_at;
 };
 
+static inline size_t bpf_slot_size(const struct bpf_sizes *sizes)
+{
+	return (sizeof(struct credit_slot) + sizes->cpus * sizeof(unsigned) + 7) / 8 * 8;
+}
+
+static inline size_t bpf_cell_words(const struct bpf_sizes *sizes)
+{
+	return CREDIT_CELL_WORDS(sizes->sets, sizes->events);
+}
+
 /* The words that are kept of each cell: those of the last reading that counted, and the times of the last one. */
 static inline size_t bpf_read_words(const struct bpf_sizes *sizes)
 {
-	return CREDIT_CELL_WORDS(sizes->sets, sizes->events) + 2 * sizes->sets;
+	return bpf_cell_words(sizes) + 2 * sizes->sets;
 }
 
 /* Loads the programs and attaches them (attempt.h). former: the part that it is going to take over from
@@ -107,10 +123,12 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
  * event between the two. The CPUs know already who runs there: an event has been wired, or they were flushed. False: a
  * CPU could not do that, and has counted some microseconds in both. */
 bool bpf_kernel_succeed(struct bpf_kernel *kernel, struct bpf_kernel *former);
-/* One that an earlier instance of the daemon has loaded, of whose files only the ids are known: takes them out of the
- * pool. -ENOENT: not all are there, or they are of another layout; -ENOMEM. */
-int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1,
-		       const uint64_t ids[static _BPF_FILE_MAX], struct kept_pool *kept);
+/* Writes the files' ids into an image. */
+void bpf_kernel_save(const struct bpf_kernel *kernel, struct buf *out);
+/* One that an earlier instance of the daemon has loaded: takes its files out of the pool. -ENOENT: not all are there, or
+ * they are of another layout; then the rest of the image is not read. -EBADMSG; -ENOMEM. */
+int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct unpack *in,
+		       struct kept_pool *kept);
 struct bpf_kernel *bpf_kernel_ref(struct bpf_kernel *kernel);
 struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel);
 

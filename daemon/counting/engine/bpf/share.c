@@ -15,13 +15,14 @@ struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_t
 }
 
 /* A row of one CPU is settled by what is given to it: the cgroup can have been observed on other CPUs alone. */
-static void settle_on_cpu(const struct bpf_engine *engine, struct totals_row *row, const struct bpf_share *share)
+static void settle_on_cpu(const struct bpf_engine *engine, const struct bpf_target *target, struct totals_row *row,
+			  const struct bpf_share *share)
 {
 	const struct set *set = &bpf_plan(engine)->sets[share->set];
 	bool first = share->enabled > 0 && row->times[share->set].enabled == share->enabled;
 
 	if (row->cpu == ROW_ALL_CPUS || !cpulist_has(&set->cpus, row->cpu) || set->exact ||
-	    engine->sets[share->set].lost)
+	    engine->sets[share->set].lost || target->lacks)
 		return;
 	if (share->counts && share->covered > 0)
 		totals_settle(row, bpf_plan(engine), share->set, 1U << OBSERVED_RUNNING);
@@ -44,13 +45,14 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 	account_add_times(&account, share->enabled, share->running);
 	if (share->counts)
 		account_add_counts(&account, share->counts, share->covered);
+	bpf_note_given(engine, target);
 	/* Memory that is not written to is not copied after a fork. */
 	if (share->enabled > 0 && !set->enabled)
 		set->enabled = true;
 	if (share->counts && share->covered > 0 && !set->ran)
 		set->ran = true;
 	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
-	settle_on_cpu(engine, account.row, share);
+	settle_on_cpu(engine, target, account.row, share);
 }
 
 /* Programs write the number. */

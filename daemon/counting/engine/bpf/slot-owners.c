@@ -2,6 +2,8 @@
 
 #include "counting/engine/bpf/slot-owners.h"
 
+#include "counting/engine/bpf/chunks.h"
+
 #include <assert.h>
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -9,9 +11,15 @@
 /* Slots that are reserved or made free at a reading. */
 #define RESERVE_AT_ONCE 4096
 
+/* Chunks are added when fewer slots are left than this, or fewer cells on a CPU, or on all CPUs: so many cgroups may come
+ * to run before the next reading. */
+#define SPARE_SLOTS 2000U
+#define SPARE_CELLS 500U
+#define SPARE_CELLS_IN_ALL 4000U
+
 static void push_reserved(struct bpf_kernel *kernel, uint32_t slot)
 {
-	kernel->slots[slot].ancestors[0] = kernel->config->reserved;
+	slot_at(kernel, slot)->ancestors[0] = kernel->config->reserved;
 	kernel->config->reserved = slot;
 	kernel->config->nr_reserved++;
 }
@@ -25,9 +33,7 @@ static uint32_t pop_reserved(struct bpf_kernel *kernel)
 	if (config->nr_reserved == 0)
 		return CREDIT_ROOT_SLOT;
 	config->nr_reserved--;
-	if (slot == CREDIT_ROOT_SLOT)
-		return kernel->sizes.slots - config->nr_untouched--;
-	config->reserved = (uint32_t)kernel->slots[slot].ancestors[0];
+	config->reserved = (uint32_t)slot_at(kernel, slot)->ancestors[0];
 	return slot;
 }
 
@@ -35,7 +41,7 @@ uint32_t slot_find(const struct bpf_kernel *kernel, uint64_t id)
 {
 	uint32_t slot;
 
-	if (bpf_map_lookup_elem(kernel->fds[BPF_FILE_IDS], &id, &slot) < 0 || slot >= kernel->sizes.slots)
+	if (bpf_map_lookup_elem(kernel->fds[BPF_FILE_IDS], &id, &slot) < 0 || slot >= kernel->config->nr_slots)
 		return CREDIT_ROOT_SLOT;
 	return slot;
 }
@@ -57,17 +63,9 @@ static uint32_t pop_vacant(struct bpf_kernel *kernel)
 	uint32_t slot;
 
 	if (bpf_map_lookup_and_delete_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot) < 0 ||
-	    slot >= kernel->sizes.slots)
+	    slot >= kernel->config->nr_slots)
 		return CREDIT_ROOT_SLOT;
 	return slot;
-}
-
-/* A reserved one, if there is any. */
-static uint32_t pop_free(struct bpf_kernel *kernel)
-{
-	uint32_t slot = pop_reserved(kernel);
-
-	return slot == CREDIT_ROOT_SLOT ? pop_vacant(kernel) : slot;
 }
 
 static void push_vacant(struct bpf_kernel *kernel, uint32_t slot)
@@ -75,9 +73,34 @@ static void push_vacant(struct bpf_kernel *kernel, uint32_t slot)
 	(void)bpf_map_update_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot, BPF_ANY);
 }
 
+/* Adds a chunk of slots, which are reserved at first. The last one is the first to be taken. */
+static int add_slots(struct bpf_kernel *kernel)
+{
+	uint32_t first = kernel->config->nr_slots;
+	int r = chunks_add_slots(kernel);
+
+	for (uint32_t slot = first; slot < kernel->config->nr_slots; slot++)
+		if (slot != CREDIT_ROOT_SLOT)
+			push_reserved(kernel, slot);
+	return r;
+}
+
+/* A reserved one, if there is any. */
+static uint32_t pop_free(struct bpf_kernel *kernel)
+{
+	uint32_t slot = pop_reserved(kernel);
+
+	if (slot == CREDIT_ROOT_SLOT)
+		slot = pop_vacant(kernel);
+	if (slot == CREDIT_ROOT_SLOT && add_slots(kernel) == 0)
+		slot = pop_reserved(kernel);
+	return slot;
+}
+
 uint32_t slot_take(struct bpf_kernel *kernel, uint64_t id, const credit_word *ancestors, size_t nr)
 {
 	uint32_t slot = slot_find(kernel, id);
+	struct credit_slot *owner;
 
 	assert(nr <= CREDIT_DEPTH_MAX);
 	if (slot != CREDIT_ROOT_SLOT)
@@ -85,10 +108,12 @@ uint32_t slot_take(struct bpf_kernel *kernel, uint64_t id, const credit_word *an
 	slot = pop_free(kernel);
 	if (slot == CREDIT_ROOT_SLOT)
 		return slot;
+	owner = slot_at(kernel, slot);
 	for (size_t i = 0; i < nr; i++)
-		kernel->slots[slot].ancestors[i] = ancestors[i];
-	kernel->slots[slot].nr_ancestors = nr;
-	kernel->slots[slot].id = id;
+		owner->ancestors[i] = ancestors[i];
+	owner->nr_ancestors = nr;
+	owner->id = id;
+	slot_known(kernel, slot)->taken = true;
 	if (bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &id, &slot, BPF_NOEXIST) == 0)
 		return slot;
 	slot_free(kernel, slot);
@@ -97,7 +122,7 @@ uint32_t slot_take(struct bpf_kernel *kernel, uint64_t id, const credit_word *an
 
 bool slot_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot)
 {
-	const struct credit_alias alias = { slot, (uint32_t)kernel->slots[slot].generation };
+	const struct credit_alias alias = { slot, (uint32_t)slot_at(kernel, slot)->generation };
 
 	return bpf_map_update_elem(kernel->fds[BPF_FILE_ALIASES], &id, &alias, BPF_ANY) == 0 && forget_id(kernel, id);
 }
@@ -109,29 +134,27 @@ void slot_unalias(struct bpf_kernel *kernel, uint64_t id)
 
 void slot_end_aliases(struct bpf_kernel *kernel, uint32_t slot)
 {
-	kernel->slots[slot].generation++;
+	slot_at(kernel, slot)->generation++;
 }
 
 void slot_free(struct bpf_kernel *kernel, uint32_t slot)
 {
-	kernel->slots[slot].id = 0;
-	kernel->slots[slot].nr_ancestors = 0;
-	free(kernel->known[slot].unclaimed);
-	kernel->known[slot] = (struct bpf_slot){};
+	struct credit_slot *owner = slot_at(kernel, slot);
+	struct bpf_slot *known = slot_known(kernel, slot);
+
+	owner->id = owner->nr_ancestors = owner->lacks = 0;
+	free(known->unclaimed);
+	*known = (struct bpf_slot){};
 	push_vacant(kernel, slot);
 }
 
-void slot_reserve(struct bpf_kernel *kernel, uint32_t nr)
+/* Reserves slots, or makes reserved ones free. The rest follows at the next call. */
+static void reserve(struct bpf_kernel *kernel, uint32_t nr)
 {
-	/* The rest follows at the next call. Those that never were anybody's stay: their memory is not there yet. */
 	for (int i = 0; i < RESERVE_AT_ONCE && kernel->config->nr_reserved != nr; i++) {
 		bool reserves = kernel->config->nr_reserved < nr;
-		uint32_t slot = CREDIT_ROOT_SLOT;
+		uint32_t slot = reserves ? pop_vacant(kernel) : pop_reserved(kernel);
 
-		if (reserves)
-			slot = pop_vacant(kernel);
-		else if (kernel->config->reserved != CREDIT_ROOT_SLOT)
-			slot = pop_reserved(kernel);
 		if (slot == CREDIT_ROOT_SLOT)
 			return;
 		if (reserves)
@@ -139,4 +162,45 @@ void slot_reserve(struct bpf_kernel *kernel, uint32_t nr)
 		else
 			push_vacant(kernel, slot);
 	}
+}
+
+/* Slots that can still be added are a part of the reserve. */
+static uint32_t nr_to_add(const struct bpf_kernel *kernel)
+{
+	return kernel->sizes.slots - kernel->config->nr_slots;
+}
+
+int slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve)
+{
+	const struct credit_config *config = kernel->config;
+	uint32_t wanted = taken + SPARE_SLOTS;
+	int r = 0;
+
+	do {
+		if (config->nr_slots - config->nr_reserved < wanted &&
+		    nr_to_add(kernel) + config->nr_reserved > to_reserve)
+			r = add_slots(kernel);
+		else
+			wanted = 0;
+		reserve(kernel, to_reserve > nr_to_add(kernel) ? to_reserve - nr_to_add(kernel) : 0);
+	} while (r == 0 && wanted > 0);
+	return r == -ENOSPC ? 0 : r;
+}
+
+int slot_supply_cells(struct bpf_kernel *kernel)
+{
+	uint32_t nr = 0, spare;
+	int r = 0;
+
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		nr += kernel->cpus[cpu].counts != 0;
+	spare = nr * SPARE_CELLS < SPARE_CELLS_IN_ALL ? SPARE_CELLS_IN_ALL / (nr + (nr == 0)) : SPARE_CELLS;
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
+		const struct credit_cpu *at = &kernel->cpus[cpu];
+
+		while (r == 0 && at->counts && at->max_cells < at->nr_cells + spare)
+			r = chunks_add_cells(kernel, cpu);
+		r = r == -ENOSPC ? 0 : r;
+	}
+	return r;
 }

@@ -19,8 +19,11 @@ bool slot_forget(struct bpf_kernel *kernel, uint64_t id);
 /* The slot of a cgroup with those ancestors, the parent first: if it has not run yet, it gets a reserved one, or a
  * free one. CREDIT_ROOT_SLOT: there is none. */
 uint32_t slot_take(struct bpf_kernel *kernel, uint64_t id, const credit_word *ancestors, size_t nr);
-/* From now on so many slots are to be reserved: makes some of them free, or reserves free ones. */
-void slot_reserve(struct bpf_kernel *kernel, uint32_t nr);
+/* Adds chunks where few slots are left, of which so many are taken. to_reserve: slots that are to be left to targets.
+ * -errno of bpf(2), mmap(2): some could not be added, and are when this is called again. */
+int slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve);
+/* The same where few cells of a CPU that counts are left. */
+int slot_supply_cells(struct bpf_kernel *kernel);
 /* Nobody asks for the cgroup: its counts go to the slot of an ancestor. False: there is no room for that. */
 bool slot_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot);
 /* The cgroup's counts do not go to an ancestor's slot any more, but to one of its own. */

@@ -3,6 +3,7 @@
 #include "counting/engine/bpf/slots-image.h"
 
 #include "counting/engine/bpf/attempt.h"
+#include "counting/engine/bpf/chunks.h"
 #include "counting/engine/bpf/conservation.h"
 #include "counting/engine/bpf/slot-owners.h"
 #include "counting/engine/bpf/unclaimed.h"
@@ -27,67 +28,62 @@ static void save_targets(const struct bpf_engine *engine, struct buf *out)
 	}
 }
 
-/* Of a slot that has not run. */
-#define LEAST_SLOT_WORDS 7U
+#define SLOT_WORDS 6U /* at least */
 
-/* Where the reading of a slot stands: the CPUs on which there is anything. */
 static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct buf *out)
 {
-	const struct bpf_slot *known = &kernel->known[slot];
-	size_t words = bpf_read_words(&kernel->sizes), unclaimed = unclaimed_words(&kernel->sizes);
-	const uint64_t *read = kernel->read + (size_t)slot * kernel->sizes.cpus * words;
-	uint64_t nr = 0;
+	const struct bpf_slot *known = slot_known(kernel, slot);
+	size_t unclaimed = unclaimed_words(&kernel->sizes);
 
 	pack_u64(out, slot);
-	pack_u64(out, kernel->slots[slot].id);
+	pack_u64(out, slot_at(kernel, slot)->id);
 	pack_u64(out, known->seen_at);
 	pack_u64(out, (uint64_t)known->retired | (uint64_t)known->spent << 1);
 	pack_u64(out, known->claimed_by);
 	pack_u64(out, known->nr_unclaimed);
 	for (size_t i = 0; i < known->nr_unclaimed * unclaimed; i++)
 		pack_u64(out, known->unclaimed[i]);
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		nr += read[cpu * words] > 0;
-	pack_u64(out, nr);
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
-		if (read[cpu * words] == 0)
-			continue;
-		pack_u64(out, cpu);
-		for (size_t i = 0; i < words; i++)
-			pack_u64(out, read[cpu * words + i]);
-	}
 }
 
-static bool is_read(const struct bpf_kernel *kernel, uint32_t slot)
+static void save_slots(const struct bpf_kernel *kernel, struct buf *out)
 {
+	uint64_t nr = 0;
+
+	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++)
+		nr += slot_known(kernel, slot)->taken;
+	pack_u64(out, nr);
+	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++)
+		if (slot_known(kernel, slot)->taken)
+			save_slot(kernel, slot, out);
+}
+
+/* How far the cells of a CPU have been read. */
+static void save_cells(const struct bpf_kernel *kernel, uint32_t cpu, struct buf *out)
+{
+	const uint32_t nr = nr_cells(kernel, cpu);
 	size_t words = bpf_read_words(&kernel->sizes);
 
-	if (kernel->known[slot].seen_at || kernel->known[slot].unclaimed)
-		return true;
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		if (kernel->read[((size_t)slot * kernel->sizes.cpus + cpu) * words])
-			return true;
-	return false;
+	pack_u64(out, nr);
+	for (uint32_t cell = 0; cell < nr; cell++) {
+		const uint64_t *read = cell_read(kernel, cpu, cell);
+
+		for (size_t i = 0; i < words; i++)
+			pack_u64(out, read[i]);
+	}
 }
 
 static void save_kernel(const struct bpf_kernel *kernel, struct buf *out)
 {
-	uint64_t nr = 0;
-
 	pack_u64(out, CREDIT_LAYOUT);
 	pack_u64(out, kernel->sizes.cpus);
 	pack_u64(out, kernel->sizes.slots);
 	pack_u64(out, kernel->sizes.events);
 	pack_u64(out, kernel->sizes.sets);
 	pack_u64(out, kernel->v1);
-	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
-		pack_u64(out, kernel->ids[i]);
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
-		nr += is_read(kernel, slot);
-	pack_u64(out, nr);
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
-		if (is_read(kernel, slot))
-			save_slot(kernel, slot, out);
+	bpf_kernel_save(kernel, out);
+	save_slots(kernel, out);
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		save_cells(kernel, cpu, out);
 }
 
 void bpf_save(const struct engine *base, struct buf *out)
@@ -189,16 +185,17 @@ static int get_sets(const struct restoring *restoring)
 
 static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 {
-	size_t words = bpf_read_words(&kernel->sizes), unclaimed = unclaimed_words(&kernel->sizes);
-	uint32_t slot = (uint32_t)unpack_at_most(in, kernel->sizes.slots - 1);
-	struct bpf_slot *known = &kernel->known[slot];
+	size_t unclaimed = unclaimed_words(&kernel->sizes);
+	uint32_t slot = (uint32_t)unpack_at_most(in, kernel->config->nr_slots - 1);
+	struct bpf_slot *known = slot_known(kernel, slot);
 	uint64_t id = unpack_u64(in);
-	bool same = id == kernel->slots[slot].id;
+	bool same = id == slot_at(kernel, slot)->id;
 	uint64_t flags;
 	size_t nr;
 
 	known->seen_at = unpack_u64(in);
 	flags = unpack_at_most(in, 3);
+	known->taken = true;
 	known->retired = flags & 1;
 	known->spent = flags & 2;
 	known->claimed_by = unpack_u64(in);
@@ -211,21 +208,37 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 	known->nr_unclaimed = nr;
 	for (size_t i = 0; i < nr * unclaimed; i++)
 		known->unclaimed[i] = unpack_u64(in);
-	nr = unpack_nr(in, words * sizeof(uint64_t));
-	for (size_t k = 0; k < nr; k++) {
-		uint64_t cpu = unpack_at_most(in, kernel->sizes.cpus - 1);
-		uint64_t *read = kernel->read + ((size_t)slot * kernel->sizes.cpus + cpu) * words;
-
-		for (size_t i = 0; i < words; i++)
-			read[i] = unpack_u64(in);
-	}
-	/* It has become free since the image was made, and perhaps another cgroup's, or the same one's again. What was
-	 * read of it stays read. */
+	/* It has become free since the image was made, and perhaps another cgroup's, or the same one's again. Its cells
+	 * stay as far read as they were. */
 	if (!same || (known->spent && slot_find(kernel, id) == slot)) {
 		unclaimed_drop(known);
-		*known = (struct bpf_slot){};
+		*known = (struct bpf_slot){ .taken = slot_at(kernel, slot)->id != 0 };
 	}
 	return in->bad ? -EBADMSG : 0;
+}
+
+static int get_slots(struct unpack *in, struct bpf_kernel *kernel)
+{
+	size_t nr = unpack_nr(in, SLOT_WORDS * sizeof(uint64_t));
+	int r = 0;
+
+	for (size_t i = 0; i < nr && r == 0; i++)
+		r = get_slot(in, kernel);
+	/* Slots that the daemon gave to cgroups after the image was made. */
+	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++)
+		slot_known(kernel, slot)->taken |= slot_at(kernel, slot)->id != 0;
+	return r;
+}
+
+static void get_cells(struct unpack *in, const struct bpf_kernel *kernel, uint32_t cpu)
+{
+	size_t words = bpf_read_words(&kernel->sizes), nr = unpack_nr(in, words * sizeof(uint64_t));
+
+	if (nr > nr_cells(kernel, cpu))
+		in->bad = true;
+	for (uint32_t cell = 0; cell < nr && !in->bad; cell++)
+		for (size_t i = 0; i < words; i++)
+			cell_read(kernel, cpu, cell)[i] = unpack_u64(in);
 }
 
 /* Passes over what belongs to a part in the kernel that is not there any more. */
@@ -253,7 +266,7 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 {
 	struct unpack *in = restoring->in;
 	struct bpf_engine *engine = restoring->engine;
-	uint64_t layout = unpack_u64(in), ids[_BPF_FILE_MAX];
+	uint64_t layout = unpack_u64(in);
 	struct bpf_sizes sizes = {
 		.cpus = (uint32_t)unpack_at_most(in, CPULIST_MAX_CPU + 1),
 		.slots = (uint32_t)unpack_at_most(in, UINT32_MAX),
@@ -261,16 +274,13 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 		.sets = (uint32_t)unpack_at_most(in, CREDIT_SETS_MAX),
 	};
 	bool v1 = unpack_at_most(in, 1);
-	size_t nr;
 	int r;
 
 	if (layout != CREDIT_LAYOUT)
 		return in->bad ? -EBADMSG : skip_rest(in);
-	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
-		ids[i] = unpack_u64(in);
 	if (in->bad || sizes.cpus == 0 || sizes.slots == 0)
 		return -EBADMSG;
-	r = bpf_kernel_restore(&engine->kernel, &sizes, v1, ids, kept);
+	r = bpf_kernel_restore(&engine->kernel, &sizes, v1, in, kept);
 	if (r == -ENOENT)
 		return skip_rest(in);
 	if (r == 0 && !fit(engine))
@@ -280,9 +290,10 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 	attempt_note_restored(engine->kernel);
 	bpf_note_targets(engine);
 	r = conservation_open(engine);
-	nr = unpack_nr(in, LEAST_SLOT_WORDS * sizeof(uint64_t));
-	for (size_t i = 0; i < nr && r == 0; i++)
-		r = get_slot(in, engine->kernel);
+	if (r == 0)
+		r = get_slots(in, engine->kernel);
+	for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus && r == 0; cpu++)
+		get_cells(in, engine->kernel, cpu);
 	return r;
 }
 

@@ -22,16 +22,28 @@
 #define UNKNOWN_NS 3000000000U
 #define UNKNOWN_SHORT_NS 200000000U
 
-/* --- words */
+/* --- cells that are due */
 
-static uint64_t *read_of(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
-{
-	return kernel->read + ((size_t)slot * kernel->sizes.cpus + cpu) * bpf_read_words(&kernel->sizes);
-}
+/* A cell, and the slot that has it. */
+struct place {
+	uint32_t cpu, cell, slot;
+};
 
 static size_t event_word(const struct bpf_kernel *kernel, const struct bpf_set *set)
 {
 	return CREDIT_CELL_EVENTS(kernel->sizes.sets) + set->first_event;
+}
+
+static struct place place_of(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell)
+{
+	return (struct place){ cpu, cell, (uint32_t)cell_at(kernel, cpu, cell)[CREDIT_CELL_SLOT] };
+}
+
+/* The slot's cell on the CPU. False: it has none. */
+static bool find_place(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu, struct place *ret)
+{
+	*ret = (struct place){ cpu, slot_cell(kernel, slot, cpu), slot };
+	return ret->cell != CREDIT_ROOT_CELL;
 }
 
 /* A program that finds its mark there sets none, also if a reader removes that one just then and does not see yet what
@@ -43,69 +55,46 @@ static uint64_t seen_credits(uint64_t credits, bool twice)
 	return credits << 1 | twice;
 }
 
-/* One that was not is left alone: its memory is not there yet, and that of its readings neither. */
-static bool is_credited(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+static bool is_read(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell)
 {
-	return cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] > 0;
-}
+	uint64_t credits = cell_at(kernel, cpu, cell)[CREDIT_CELL_CREDITS];
 
-static bool is_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
-{
-	uint64_t credits = cell_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
-
-	return credits == 0 || read_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS] == seen_credits(credits, true);
+	return credits == 0 || cell_read(kernel, cpu, cell)[CREDIT_CELL_CREDITS] == seen_credits(credits, true);
 }
 
 /* In which word a cell has its bit. */
-static size_t mark_word(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+static size_t mark_word(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell)
 {
-	return cpu * (size_t)CREDIT_MARK_WORDS(kernel->sizes.slots) + slot / 64;
+	return cpu * (size_t)CREDIT_MARK_WORDS(kernel->sizes.slots) + cell / 64;
 }
 
-static uint64_t mark_bit(uint32_t slot)
-{
-	return UINT64_C(1) << slot % 64;
-}
-
-/* In a word, the bits of cells that were credited or have to be looked at once more. */
+/* Bits of cells that were credited, or are to be read once more. */
 static uint64_t due_bits(const struct bpf_kernel *kernel, size_t word)
 {
 	return *(volatile uint64_t *)&kernel->marks[word] | kernel->looked_at[word];
 }
 
-/* The same of all CPUs, for the slots from that one on that share a word. */
-static uint64_t find_due(const struct bpf_kernel *kernel, uint32_t slot)
-{
-	uint64_t due = 0;
-
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		due |= due_bits(kernel, mark_word(kernel, slot, cpu));
-	return due;
-}
-
 /* Is the cell to be read? The mark goes before that. */
-static bool take_mark(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+static bool take_mark(const struct bpf_kernel *kernel, const struct place *place)
 {
-	size_t word = mark_word(kernel, slot, cpu);
+	size_t word = mark_word(kernel, place->cpu, place->cell);
 	uint64_t *marks = &kernel->marks[word], *looked_at = &kernel->looked_at[word];
-	uint64_t bit = mark_bit(slot);
+	uint64_t bit = UINT64_C(1) << place->cell % 64;
 
 	if (*(volatile uint64_t *)marks & bit)
 		(void)__atomic_fetch_and(marks, ~bit, __ATOMIC_SEQ_CST);
-	else if (!(*looked_at & bit))
-		return false;
 	*looked_at |= bit;
-	if (!is_read(kernel, slot, cpu))
+	if (!is_read(kernel, place->cpu, place->cell))
 		return true;
 	*looked_at &= ~bit;
 	return false;
 }
 
 /* It is copied. */
-static void note_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
+static void note_read(const struct bpf_kernel *kernel, const struct place *place)
 {
 	uint64_t credits = kernel->cell[CREDIT_CELL_CREDITS];
-	uint64_t *seen = &read_of(kernel, slot, cpu)[CREDIT_CELL_CREDITS];
+	uint64_t *seen = &cell_read(kernel, place->cpu, place->cell)[CREDIT_CELL_CREDITS];
 
 	*seen = seen_credits(credits, *seen == seen_credits(credits, false));
 }
@@ -116,7 +105,7 @@ static void note_read(const struct bpf_kernel *kernel, uint32_t slot, uint32_t c
  * observed. */
 static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct bpf_share *share, bool guessed)
 {
-	struct bpf_slot *known = &engine->kernel->known[slot];
+	struct bpf_slot *known = slot_known(engine->kernel, slot);
 	struct bpf_share own = *share;
 
 	if (guessed && known->target && !known->target->sets[share->set].ran)
@@ -125,7 +114,7 @@ static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct bpf
 		share_give(engine, known->target, &own);
 	else if (!known->retired)
 		unclaimed_keep(engine, slot, share);
-	share_give_above(engine, &engine->kernel->slots[slot], share);
+	share_give_above(engine, slot_at(engine->kernel, slot), share);
 }
 
 /* --- reading */
@@ -147,12 +136,12 @@ static uint64_t count_of_readings(const struct credit_cpu *at, uint32_t event, u
 }
 
 /* The cell is copied, and the copy is left alone as long as the look is used. */
-static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, bool last)
+static struct look look_at(const struct bpf_engine *engine, const struct place *place, size_t at, bool last)
 {
 	const struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
 	const uint64_t *cell = kernel->cell;
-	uint64_t *read = read_of(kernel, slot, cpu);
+	uint64_t *read = cell_read(kernel, place->cpu, place->cell);
 	const size_t nr = bpf_plan(engine)->sets[at].nr;
 	uint64_t *unscaled = engine->scratch + nr;
 	struct look look = {
@@ -172,7 +161,7 @@ static struct look look_at(const struct bpf_engine *engine, uint32_t slot, uint3
 	};
 
 	for (size_t i = 0; i < nr; i++)
-		unscaled[i] = count_of_readings(&kernel->cpus[cpu], set->first_event + (uint32_t)i,
+		unscaled[i] = count_of_readings(&kernel->cpus[place->cpu], set->first_event + (uint32_t)i,
 						look.readings - read[CREDIT_CELL_READINGS(set->number)]);
 	look.covered = look.now.enabled - look.base.enabled;
 	look.observed = look.now.running - look.base.running;
@@ -196,23 +185,25 @@ static bool look_count(const struct bpf_engine *engine, struct look *look, size_
 }
 
 /* An estimate by the cgroups beside it, of one that has ended. */
-static bool look_guess(const struct bpf_engine *engine, const struct look *look, uint32_t slot, uint32_t cpu, size_t at,
+static bool look_guess(const struct bpf_engine *engine, const struct look *look, const struct place *place, size_t at,
 		       uint64_t *deltas)
 {
-	return !bpf_plan(engine)->sets[at].exact && unobserved_estimate(engine, slot, cpu, at, look->covered, deltas);
+	return !bpf_plan(engine)->sets[at].exact &&
+	       unobserved_estimate(engine, place->slot, place->cpu, at, look->covered, deltas);
 }
 
 /* last: the slot's cgroup has ended. The cell is copied. */
-static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, size_t at, bool last)
+static void read_set(struct bpf_engine *engine, const struct place *place, size_t at, bool last)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
-	uint64_t *read = read_of(kernel, slot, cpu), *times = read + cell_words(kernel) + 2 * set->number;
+	uint64_t *read = cell_read(kernel, place->cpu, place->cell);
+	uint64_t *times = read + bpf_cell_words(&kernel->sizes) + 2 * set->number;
 	uint64_t *deltas = engine->scratch;
-	struct look look = look_at(engine, slot, cpu, at, last);
+	struct look look = look_at(engine, place, at, last);
 	struct bpf_share share = {
 		.set = at,
-		.cpu = cpu,
+		.cpu = place->cpu,
 		.enabled = look.now.enabled - times[0],
 		.running = look.now.running - times[1],
 		.covered = look.covered,
@@ -221,13 +212,13 @@ static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 	bool known, guessed;
 
 	known = look_count(engine, &look, at, deltas);
-	guessed = !known && last && look_guess(engine, &look, slot, cpu, at, deltas);
+	guessed = !known && last && look_guess(engine, &look, place, at, deltas);
 	if (known || guessed)
 		share.counts = deltas;
 	if (known && !scaled)
-		conservation_add(engine, cpu, at, deltas);
+		conservation_add(engine, place->cpu, at, deltas);
 	else
-		conservation_estimated(engine, cpu, at);
+		conservation_estimated(engine, place->cpu, at);
 	/* The next cgroup that gets the slot begins there. */
 	if (last)
 		baseline_move(&look.base, &look.now, bpf_plan(engine)->sets[at].nr);
@@ -237,7 +228,7 @@ static void read_set(struct bpf_engine *engine, uint32_t slot, uint32_t cpu, siz
 	read[CREDIT_CELL_RUNNING(set->number)] = look.base.running;
 	times[0] = look.now.enabled;
 	times[1] = look.now.running;
-	slot_give(engine, slot, &share, guessed);
+	slot_give(engine, place->slot, &share, guessed);
 }
 
 /* A cell could not be copied, and is read the next time. */
@@ -248,51 +239,113 @@ static void put_off(struct bpf_engine *engine, uint32_t cpu)
 			conservation_estimated(engine, cpu, i);
 }
 
-static void slot_read(struct bpf_engine *engine, uint32_t slot, bool last)
+static void cell_take(struct bpf_engine *engine, const struct place *place, bool last)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 
-	unclaimed_claim(engine, slot);
+	unclaimed_claim(engine, place->slot);
+	slot_known(kernel, place->slot)->ran = true;
+	/* There is not going to be a better copy of what is read for the last time. */
+	if (!cell_copy(kernel, place->cpu, place->cell) && !last) {
+		put_off(engine, place->cpu);
+		return;
+	}
+	note_read(kernel, place);
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
+		if (engine->sets[i].used)
+			read_set(engine, place, i, last);
+}
+
+/* Is the cgroup the slot's own, or an ancestor? */
+static bool slot_is_below(const struct credit_slot *owner, uint64_t id)
+{
+	for (size_t i = 0; i < share_nr_ancestors(owner); i++)
+		if (owner->ancestors[i] == id)
+			return true;
+	return owner->id == id;
+}
+
+/* Cells to be read: of cgroups at and below that id; 0: of all. ended: also those of slots that have retired. */
+struct due {
+	uint64_t below;
+	bool ended;
+};
+
+static void read_due_cell(struct bpf_engine *engine, uint32_t cpu, uint32_t cell, const struct due *due)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	const struct place place = place_of(kernel, cpu, cell);
+	const struct credit_slot *owner = slot_at(kernel, place.slot);
+	struct bpf_slot *known = slot_known(kernel, place.slot);
+
+	/* A CPU that could not be asked credits a slot after its end. */
+	if (owner->id == 0)
+		return;
+	known->taken = true;
+	if (known->spent || (known->retired && !due->ended))
+		return;
+	if (due->below && !slot_is_below(owner, due->below))
+		return;
+	if (take_mark(kernel, &place))
+		cell_take(engine, &place, false);
+}
+
+static void read_due(struct bpf_engine *engine, const struct due *due)
+{
+	const struct bpf_kernel *kernel = engine->kernel;
+
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
-		if (last ? !is_credited(kernel, slot, cpu) : !take_mark(kernel, slot, cpu))
-			continue;
-		kernel->known[slot].ran = true;
-		/* There is not going to be a better copy of what is read for the last time. */
-		if (!cell_copy(kernel, slot, cpu) && !last) {
-			put_off(engine, cpu);
-			continue;
-		}
-		note_read(kernel, slot, cpu);
-		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
-			if (engine->sets[i].used)
-				read_set(engine, slot, cpu, i, last);
+		const uint32_t nr = nr_cells(kernel, cpu);
+
+		for (uint32_t first = 0; first < nr; first += 64)
+			for (uint64_t bits = due_bits(kernel, mark_word(kernel, cpu, first)); bits; bits &= bits - 1) {
+				uint32_t cell = first + (uint32_t)__builtin_ctzll(bits);
+
+				if (cell < nr)
+					read_due_cell(engine, cpu, cell, due);
+			}
 	}
 }
 
 /* By an ended cgroup, others are estimated that end without being observed. */
-static void slot_learn(struct bpf_engine *engine, uint32_t slot, uint32_t cpu)
+static void slot_learn(struct bpf_engine *engine, uint32_t slot)
 {
-	if (!is_credited(engine->kernel, slot, cpu) || !cell_copy(engine->kernel, slot, cpu))
-		return;
-	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
-		struct look look;
+	struct place place;
 
-		if (!engine->sets[i].used || bpf_plan(engine)->sets[i].exact)
+	for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++) {
+		if (!find_place(engine->kernel, slot, cpu, &place) || !cell_copy(engine->kernel, cpu, place.cell))
 			continue;
-		look = look_at(engine, slot, cpu, i, true);
-		unobserved_learn(engine, slot, i, &look.base, &look.now);
+		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+			struct look look;
+
+			if (!engine->sets[i].used || bpf_plan(engine)->sets[i].exact)
+				continue;
+			look = look_at(engine, &place, i, true);
+			unobserved_learn(engine, slot, i, &look.base, &look.now);
+		}
 	}
 }
 
 /* Before any of them is estimated. */
 static void learn_ended(struct bpf_engine *engine)
 {
-	const struct bpf_kernel *kernel = engine->kernel;
+	for (uint32_t slot = 1; slot < engine->kernel->config->nr_slots; slot++) {
+		const struct bpf_slot *known = slot_known(engine->kernel, slot);
 
-	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++)
-		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus && kernel->known[slot].retired; cpu++)
-			if (!kernel->known[slot].spent)
-				slot_learn(engine, slot, cpu);
+		if (known->retired && !known->spent)
+			slot_learn(engine, slot);
+	}
+}
+
+/* Reads the cells of a cgroup that has ended. */
+static void read_ended(struct bpf_engine *engine, uint32_t slot)
+{
+	struct place place;
+
+	unclaimed_claim(engine, slot);
+	for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
+		if (find_place(engine->kernel, slot, cpu, &place))
+			cell_take(engine, &place, true);
 }
 
 /* Hardware events that are spared in pauses are marked as such. */
@@ -312,28 +365,31 @@ static void note_pauses(struct bpf_engine *engine)
 			engine->engine.env.health[SCOPE_CGROUP][i].spared = true;
 }
 
-void slots_skip(struct bpf_engine *engine, size_t at)
+static void skip_cell(struct bpf_engine *engine, uint32_t cpu, uint32_t cell, size_t at)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	const struct bpf_set *set = &engine->sets[at];
+	const uint64_t *copy = kernel->cell;
+	uint64_t *read = cell_read(kernel, cpu, cell);
+	uint64_t *times = read + bpf_cell_words(&kernel->sizes) + 2 * set->number;
 
+	if (cell_at(kernel, cpu, cell)[CREDIT_CELL_CREDITS] == 0)
+		return;
+	(void)cell_copy(kernel, cpu, cell);
+	times[0] = read[CREDIT_CELL_ENABLED(set->number)] = copy[CREDIT_CELL_ENABLED(set->number)];
+	times[1] = read[CREDIT_CELL_RUNNING(set->number)] = copy[CREDIT_CELL_RUNNING(set->number)];
+	read[CREDIT_CELL_READINGS(set->number)] = copy[CREDIT_CELL_READINGS(set->number)];
+	for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
+		read[event_word(kernel, set) + i] = copy[event_word(kernel, set) + i];
+}
+
+void slots_skip(struct bpf_engine *engine, size_t at)
+{
 	conservation_reset(engine, at);
 	unclaimed_drop_set(engine, at);
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++)
-		for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
-			const uint64_t *cell = kernel->cell;
-			uint64_t *read = read_of(kernel, slot, cpu);
-			uint64_t *times = read + cell_words(kernel) + 2 * set->number;
-
-			if (!is_credited(kernel, slot, cpu))
-				continue;
-			(void)cell_copy(kernel, slot, cpu);
-			times[0] = read[CREDIT_CELL_ENABLED(set->number)] = cell[CREDIT_CELL_ENABLED(set->number)];
-			times[1] = read[CREDIT_CELL_RUNNING(set->number)] = cell[CREDIT_CELL_RUNNING(set->number)];
-			read[CREDIT_CELL_READINGS(set->number)] = cell[CREDIT_CELL_READINGS(set->number)];
-			for (size_t i = 0; i < bpf_plan(engine)->sets[at].nr; i++)
-				read[event_word(kernel, set) + i] = cell[event_word(kernel, set) + i];
-		}
+	for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
+		for (uint32_t cell = 0; cell < nr_cells(engine->kernel, cpu); cell++)
+			skip_cell(engine, cpu, cell, at);
 }
 
 /* --- slots that go back */
@@ -342,12 +398,12 @@ void slots_skip(struct bpf_engine *engine, size_t at)
 static bool find_ancestor_slot(struct bpf_engine *engine, uint32_t slot, uint32_t *ret)
 {
 	struct bpf_kernel *kernel = engine->kernel;
-	const struct credit_slot *owner = &kernel->slots[slot];
+	const struct credit_slot *owner = slot_at(kernel, slot);
 	size_t place;
 	const struct bpf_target *above = share_find_nearest(engine, owner, &place);
 
 	*ret = CREDIT_ROOT_SLOT;
-	if (!above || above->id == kernel->slots[CREDIT_ROOT_SLOT].id)
+	if (!above || above->id == slot_at(kernel, CREDIT_ROOT_SLOT)->id)
 		return true;
 	place++;
 	*ret = slot_take(kernel, above->id, owner->ancestors + place, share_nr_ancestors(owner) - place);
@@ -359,13 +415,14 @@ static bool find_ancestor_slot(struct bpf_engine *engine, uint32_t slot, uint32_
 static void slot_fold(struct bpf_engine *engine, uint32_t slot)
 {
 	struct bpf_kernel *kernel = engine->kernel;
-	uint64_t id = kernel->slots[slot].id;
+	struct bpf_slot *known = slot_known(kernel, slot);
+	uint64_t id = slot_at(kernel, slot)->id;
 	uint32_t to;
 
 	if (!find_ancestor_slot(engine, slot, &to))
 		return;
 	slot_end_aliases(kernel, slot);
-	kernel->known[slot].retired = kernel->known[slot].ran ? slot_alias(kernel, id, to) : slot_forget(kernel, id);
+	known->retired = known->ran ? slot_alias(kernel, id, to) : slot_forget(kernel, id);
 }
 
 void slots_begin(struct bpf_engine *engine, uint64_t id, const credit_word *ancestors, size_t nr)
@@ -382,13 +439,13 @@ void slots_begin(struct bpf_engine *engine, uint64_t id, const credit_word *ance
 
 void slots_end_aliases(struct bpf_engine *engine)
 {
-	for (uint32_t slot = 0; slot < engine->kernel->sizes.slots; slot++)
+	for (uint32_t slot = 0; slot < engine->kernel->config->nr_slots; slot++)
 		slot_end_aliases(engine->kernel, slot);
 }
 
 static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, uint64_t unknown_ns)
 {
-	struct bpf_slot *known = &engine->kernel->known[slot];
+	struct bpf_slot *known = slot_known(engine->kernel, slot);
 
 	if (known->seen_at == 0)
 		known->seen_at = now;
@@ -396,16 +453,19 @@ static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, 
 		slot_fold(engine, slot);
 }
 
-/* taken: slots that were just read. Others are left alone: to look at each is what takes time. */
+/* taken: slots that cgroups have. */
 static void review_slots(struct bpf_engine *engine, uint32_t taken, uint64_t now)
 {
-	struct bpf_kernel *kernel = engine->kernel;
-	bool short_of_slots = taken + kernel->config->nr_reserved > kernel->sizes.slots / 4 * 3;
+	const struct bpf_kernel *kernel = engine->kernel;
+	bool short_of_slots = taken + bpf_slots_to_reserve(engine) > kernel->sizes.slots / 4 * 3;
 	uint64_t unknown_ns = short_of_slots ? UNKNOWN_SHORT_NS : UNKNOWN_NS;
 
-	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++)
-		if (kernel->known[slot].targets == engine->targets_number && !kernel->known[slot].retired)
+	for (uint32_t slot = 1; slot < kernel->config->nr_slots; slot++) {
+		const struct bpf_slot *known = slot_known(kernel, slot);
+
+		if (known->taken && !known->retired && known->targets == engine->targets_number)
 			slot_review(engine, slot, now, unknown_ns);
+	}
 }
 
 /* --- what is measured */
@@ -414,7 +474,7 @@ static enum observation observe(const struct bpf_engine *engine, const struct bp
 {
 	const struct bpf_target_set *set = &target->sets[at];
 
-	if (engine->sets[at].lost)
+	if (engine->sets[at].lost || target->lacks)
 		return OBSERVED_LOST;
 	if (bpf_plan(engine)->sets[at].exact || set->ran)
 		return OBSERVED_RUNNING;
@@ -488,12 +548,11 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 	uint32_t slot = slot_find(engine->kernel, target->id);
 
 	if (slot != CREDIT_ROOT_SLOT) {
-		for (uint32_t cpu = 0; cpu < engine->kernel->sizes.cpus; cpu++)
-			slot_learn(engine, slot, cpu);
-		slot_read(engine, slot, true);
+		slot_learn(engine, slot);
+		read_ended(engine, slot);
 		slot_end_aliases(engine->kernel, slot);
 		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
-		engine->kernel->known[slot].retired = slot_forget(engine->kernel, target->id);
+		slot_known(engine->kernel, slot)->retired = slot_forget(engine->kernel, target->id);
 	}
 	target_settle(engine, target);
 }
@@ -503,70 +562,130 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 static void slot_spend(struct bpf_engine *engine, uint32_t slot)
 {
 	struct bpf_kernel *kernel = engine->kernel;
-	struct bpf_slot *known = &kernel->known[slot];
+	struct bpf_slot *known = slot_known(kernel, slot);
 
-	slot_read(engine, slot, true);
+	read_ended(engine, slot);
 	known->spent = true;
 	known->spent_before = kernel->nr_images;
 }
 
-/* Is the cgroup the slot's own, or an ancestor? */
-static bool slot_is_below(const struct credit_slot *owner, uint64_t id)
-{
-	for (size_t i = 0; i < share_nr_ancestors(owner); i++)
-		if (owner->ancestors[i] == id)
-			return true;
-	return owner->id == id;
-}
-
 void slots_read_below(struct bpf_engine *engine, uint64_t id)
 {
-	struct bpf_kernel *kernel = engine->kernel;
-	uint64_t due = 0;
+	const struct due due = { .below = id, .ended = true };
 
-	(void)bpf_kernel_flush_all(kernel);
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
-		if (slot % 64 == 0)
-			due = find_due(kernel, slot);
-		if (due & mark_bit(slot) && kernel->slots[slot].id != 0 && !kernel->known[slot].spent &&
-		    slot_is_below(&kernel->slots[slot], id))
-			slot_read(engine, slot, false);
-	}
+	(void)bpf_kernel_flush_all(engine->kernel);
+	read_due(engine, &due);
 }
 
-void slots_read(struct bpf_engine *engine, uint64_t now)
+/* Reads ended slots for the last time, if all CPUs could be asked, and frees those that were. Slots that are taken. */
+static uint32_t visit_slots(struct bpf_engine *engine, bool all)
 {
 	struct bpf_kernel *kernel = engine->kernel;
-	struct bpf_target *target, *next;
-	bool all = bpf_kernel_flush_all(kernel);
-	uint64_t due = 0;
 	uint32_t taken = 0;
 
-	if (all)
-		find_starved(engine);
-	note_pauses(engine);
-	learn_ended(engine);
-	conservation_begin(engine);
-	for (uint32_t slot = 0; slot < kernel->sizes.slots; slot++) {
-		const struct bpf_slot *known = &kernel->known[slot];
+	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++) {
+		const struct bpf_slot *known = slot_known(kernel, slot);
 
-		if (slot % 64 == 0)
-			due = find_due(kernel, slot);
-		if (kernel->slots[slot].id == 0)
+		if (!known->taken)
 			continue;
 		taken++;
 		if (known->spent && (kernel->nr_images == 0 || kernel->nr_images > known->spent_before))
 			slot_free(kernel, slot);
 		else if (known->retired && !known->spent && all)
 			slot_spend(engine, slot);
-		else if (!known->spent && due & mark_bit(slot))
-			slot_read(engine, slot, false);
 		else if (!known->spent)
 			unclaimed_claim(engine, slot);
 	}
-	conservation_end(engine);
-	review_slots(engine, taken, now);
-	slot_reserve(kernel, bpf_slots_to_reserve(bpf_nr_to_come(engine), kernel->sizes.slots));
-	HASH_ITER(hh, engine->targets, target, next)
+	return taken;
+}
+
+static void note_lacking(struct bpf_engine *engine, struct bpf_target *target)
+{
+	target->lacks = true;
+	engine->nr_lacking++;
+	bpf_note_given(engine, target);
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+		if (engine->sets[i].used)
+			reason_set(
+				&engine->engine.env.health[SCOPE_CGROUP][i].lack, 0,
+				"there was no memory yet for their counts when they ran on a CPU: cgroups above them "
+				"have a part of these");
+	}
+}
+
+/* Programs have found no place for a cgroup. Not all of its counts are its own. */
+static void find_lacking(struct bpf_engine *engine)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	uint64_t unplaced = 0;
+
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		unplaced += *(volatile credit_word *)&kernel->cpus[cpu].unplaced;
+	if (unplaced == kernel->unplaced)
+		return;
+	kernel->unplaced = unplaced;
+	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++) {
+		struct bpf_slot *known = slot_known(kernel, slot);
+		const struct credit_slot *owner = slot_at(kernel, slot);
+
+		known->taken |= owner->id != 0;
+		if (*(volatile credit_word *)&owner->lacks && known->targets == engine->targets_number &&
+		    known->target && !known->target->lacks)
+			note_lacking(engine, known->target);
+	}
+}
+
+/* A slot that its cgroup has got a moment ago may have no cell that is credited. */
+static void note_taken(const struct bpf_kernel *kernel)
+{
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
+		credit_word slot = *(volatile credit_word *)&kernel->cpus[cpu].slot;
+
+		if (slot < kernel->config->nr_slots && slot_at(kernel, (uint32_t)slot)->id)
+			slot_known(kernel, (uint32_t)slot)->taken = true;
+	}
+}
+
+/* Of the targets whose counts may be measured in another way now. */
+static void settle_targets(struct bpf_engine *engine)
+{
+	struct bpf_target *target, *next;
+	bool all = false;
+
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+		all |= engine->sets[i].lost != engine->sets[i].was_lost;
+		engine->sets[i].was_lost = engine->sets[i].lost;
+	}
+	if (all)
+		HASH_ITER(hh, engine->targets, target, next)
+			target_settle(engine, target);
+	DL_FOREACH_SAFE(engine->given, target, next)
+	{
 		target_settle(engine, target);
+		DL_DELETE(engine->given, target);
+		target->given = false;
+	}
+}
+
+void slots_read(struct bpf_engine *engine, uint64_t now)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+	struct due due = {};
+	uint32_t taken;
+
+	due.ended = !bpf_kernel_flush_all(kernel);
+	if (!due.ended)
+		find_starved(engine);
+	note_pauses(engine);
+	note_taken(kernel);
+	learn_ended(engine);
+	conservation_begin(engine);
+	read_due(engine, &due);
+	taken = visit_slots(engine, !due.ended);
+	conservation_end(engine);
+	find_lacking(engine);
+	review_slots(engine, taken, now);
+	(void)slot_supply(kernel, taken, bpf_slots_to_reserve(engine));
+	(void)slot_supply_cells(kernel);
+	settle_targets(engine);
 }

@@ -33,12 +33,16 @@ struct bpf_target *bpf_target_new(struct bpf_engine *engine, uint64_t id, struct
 		return NULL;
 	}
 	bpf_note_targets(engine);
+	bpf_note_given(engine, target);
 	return target;
 }
 
 void bpf_target_free(struct bpf_engine *engine, struct bpf_target *target)
 {
 	HASH_DELETE(hh, engine->targets, target);
+	if (target->given)
+		DL_DELETE(engine->given, target);
+	engine->nr_lacking -= target->lacks;
 	bpf_note_targets(engine);
 	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 		free(target->sets[i].pool);

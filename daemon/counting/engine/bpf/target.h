@@ -11,10 +11,15 @@
 #include "counting/engine/bpf/kernel.h"
 #include "counting/engine/engine.h"
 
+#include <utlist.h>
+
 struct bpf_target {
 	uint64_t id;
 	UT_hash_handle hh;
-	bool fed; /* the root cgroup: the CPUs' readings feed it */
+	bool fed;   /* the root cgroup: the CPUs' readings feed it */
+	bool lacks; /* a part of its counts is in those of a cgroup above it (layout.h) */
+	bool given; /* it is in that list of the engine */
+	struct bpf_target *prev, *next;
 	size_t nr_rows;
 	struct totals_row **rows;    /* one for all CPUs, or one a CPU; of the same allocation */
 	struct bpf_target_set *sets; /* one a set of the plan; of the same allocation */
@@ -33,7 +38,8 @@ struct bpf_target_set {
 /* A set of the plan, which is counted under these numbers. */
 struct bpf_set {
 	bool used;
-	bool lost; /* an event is not open on some CPU */
+	bool lost;     /* an event is not open on some CPU; */
+	bool was_lost; /* … at the last reading */
 	uint32_t number, first_event;
 };
 
@@ -49,6 +55,8 @@ struct bpf_engine {
 	struct bpf_kernel *kernel; /* NULL: nothing is counted (yet, or any more) */
 	struct bpf_kernel *trial;  /* a part that was loaded to try it, and is there for the first cgroup; or NULL */
 	struct bpf_target *targets;
+	size_t nr_lacking;	  /* targets that lack counts */
+	struct bpf_target *given; /* those that are new, or were given something since the last reading */
 	uint64_t targets_number;  /* of these targets; another one after each change (bpf_note_targets()) */
 	struct bpf_family family; /* of the last slot: most are of the same as the one before */
 	struct bpf_set *sets;	  /* one a set of the plan */
@@ -80,19 +88,22 @@ static inline void bpf_note_targets(struct bpf_engine *engine)
 	engine->family.parent = 0;
 }
 
-/* Of so many slots, those that are reserved for so many targets that are still to come. */
-static inline uint32_t bpf_slots_to_reserve(uint64_t targets, uint32_t slots)
+/* What is measured of the target may have changed. */
+static inline void bpf_note_given(struct bpf_engine *engine, struct bpf_target *target)
 {
-	uint32_t part = slots / 3 * 2;
-
-	return targets < part ? (uint32_t)targets : part;
+	if (target->given)
+		return;
+	target->given = true;
+	DL_PREPEND(engine->given, target);
 }
 
-static inline uint64_t bpf_nr_to_come(const struct bpf_engine *engine)
+/* Slots that are reserved for targets that are still to come. */
+static inline uint32_t bpf_slots_to_reserve(const struct bpf_engine *engine)
 {
 	uint64_t most = engine->engine.env.max_cgroups, nr = HASH_COUNT(engine->targets);
+	uint64_t part = engine->kernel->sizes.slots / 3 * 2, to_come = nr < most ? most - nr : 0;
 
-	return nr < most ? most - nr : 0;
+	return (uint32_t)(to_come < part ? to_come : part);
 }
 
 struct bpf_target *bpf_target_find(const struct bpf_engine *engine, uint64_t id);

@@ -2,6 +2,8 @@
 
 #include "counting/engine/bpf/unclaimed.h"
 
+#include "counting/engine/bpf/chunks.h"
+
 #include <string.h>
 
 /* The words of a set in what is kept. */
@@ -53,7 +55,7 @@ static void note_claimed(const struct bpf_engine *engine, const struct credit_sl
 
 static bool make_room(const struct bpf_engine *engine, uint32_t slot, size_t nr_cpus)
 {
-	struct bpf_slot *known = &engine->kernel->known[slot];
+	struct bpf_slot *known = slot_known(engine->kernel, slot);
 	size_t words = unclaimed_words(&engine->kernel->sizes);
 	uint64_t *more;
 
@@ -64,7 +66,7 @@ static bool make_room(const struct bpf_engine *engine, uint32_t slot, size_t nr_
 		return false;
 	memset(more + known->nr_unclaimed * words, 0, (nr_cpus - known->nr_unclaimed) * words * sizeof(*more));
 	if (known->nr_unclaimed == 0)
-		known->claimed_by = nearest_id(engine, &engine->kernel->slots[slot]);
+		known->claimed_by = nearest_id(engine, slot_at(engine->kernel, slot));
 	known->unclaimed = more;
 	known->nr_unclaimed = nr_cpus;
 	return true;
@@ -77,7 +79,7 @@ void unclaimed_keep(struct bpf_engine *engine, uint32_t slot, const struct bpf_s
 	/* Without memory, its ancestors have it alone. */
 	if (!make_room(engine, slot, (size_t)share->cpu + 1))
 		return;
-	words = find_words(engine, &engine->kernel->known[slot], share->cpu, share->set);
+	words = find_words(engine, slot_known(engine->kernel, slot), share->cpu, share->set);
 	*words.enabled += share->enabled;
 	*words.running += share->running;
 	if (!share->counts)
@@ -121,8 +123,8 @@ void unclaimed_drop(struct bpf_slot *known)
 
 void unclaimed_claim(struct bpf_engine *engine, uint32_t slot)
 {
-	const struct credit_slot *owner = &engine->kernel->slots[slot];
-	struct bpf_slot *known = &engine->kernel->known[slot];
+	const struct credit_slot *owner = slot_at(engine->kernel, slot);
+	struct bpf_slot *known = slot_known(engine->kernel, slot);
 	struct bpf_target *own, *target;
 
 	if (known->targets == engine->targets_number && engine->targets_number > 0)
@@ -165,9 +167,9 @@ void unclaimed_disclaim(struct bpf_engine *engine, struct bpf_target *target)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 
-	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++) {
-		const struct credit_slot *owner = &kernel->slots[slot];
-		struct bpf_slot *known = &kernel->known[slot];
+	for (uint32_t slot = 1; slot < kernel->config->nr_slots; slot++) {
+		const struct credit_slot *owner = slot_at(kernel, slot);
+		struct bpf_slot *known = slot_known(kernel, slot);
 
 		if (!known->unclaimed)
 			continue;
@@ -185,8 +187,8 @@ void unclaimed_drop_set(struct bpf_engine *engine, size_t set)
 {
 	const struct bpf_kernel *kernel = engine->kernel;
 
-	for (uint32_t slot = 1; slot < kernel->sizes.slots; slot++) {
-		const struct bpf_slot *known = &kernel->known[slot];
+	for (uint32_t slot = 1; slot < kernel->config->nr_slots; slot++) {
+		const struct bpf_slot *known = slot_known(kernel, slot);
 
 		for (size_t cpu = 0; cpu < known->nr_unclaimed; cpu++) {
 			struct words words = find_words(engine, known, cpu, set);

@@ -2,6 +2,7 @@
 
 #include "counting/engine/bpf/unobserved.h"
 
+#include "counting/engine/bpf/chunks.h"
 #include "counting/totals/estimate.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@ struct bpf_pool {
 
 static struct bpf_target *find_above(const struct bpf_engine *engine, uint32_t slot)
 {
-	return share_find_nearest(engine, &engine->kernel->slots[slot], NULL);
+	return share_find_nearest(engine, slot_at(engine->kernel, slot), NULL);
 }
 
 static struct bpf_pool *pool_of(const struct bpf_engine *engine, struct bpf_target *target, size_t set)
