@@ -7,13 +7,14 @@
  *
  *   pin:CPU            runs on that CPU from now on
  *   alone              no other program runs on its CPU from now on, unless it waits (SCHED_FIFO)
+ *   nice:N             has the nice value N from now on
  *   join:CGROUP        moves itself into the cgroup, a path below the mount
  *   leave              moves itself into the root again
  *   instructions:N     N instructions in user mode, half of them branches
  *   getsid:N           calls getsid(2) N times
  *   write:N, read:N    writes to the variable `watched`, or reads it, N times
  *   call:N             calls the function `called` N times
- *   yield:N            N times: YIELD_INSTRUCTIONS instructions, and lets another task run
+ *   yield:N[:EACH]     N times: EACH (YIELD_INSTRUCTIONS) instructions, and lets another task run
  *   cpu:MS             works until it has used MS milliseconds of CPU
  *   touch:N            touches N pages for the first time
  *
@@ -28,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,7 +48,8 @@ extern void called(void);
 struct step {
 	int (*run)(const struct step *step);
 	uint64_t number;
-	int fd; /* cgroup.procs */
+	uint64_t each; /* instructions of a turn */
+	int fd;	       /* cgroup.procs */
 	volatile char *pages;
 };
 
@@ -67,6 +70,11 @@ static int do_alone(const struct step *step)
 	return sched_setscheduler(0, SCHED_FIFO, &first);
 }
 
+static int do_nice(const struct step *step)
+{
+	return setpriority(PRIO_PROCESS, 0, (int)step->number);
+}
+
 static int do_join(const struct step *step)
 {
 	return write(step->fd, "0", 1) < 0 ? -1 : 0;
@@ -84,7 +92,7 @@ static int do_instructions(const struct step *step)
 /* The loop around the two has about ten instructions, and a system call's way in and out. */
 static int do_yield(const struct step *step)
 {
-	const struct step some = { .number = YIELD_INSTRUCTIONS };
+	const struct step some = { .number = step->each };
 
 	for (uint64_t i = 0; i < step->number; i++) {
 		(void)do_instructions(&some);
@@ -165,6 +173,7 @@ static const struct {
 	{ "pin", do_pin },	 { "join", do_join },	{ "leave", do_join },  { "instructions", do_instructions },
 	{ "getsid", do_getsid }, { "write", do_write }, { "read", do_read },   { "call", do_call },
 	{ "cpu", do_cpu },	 { "yield", do_yield }, { "touch", do_touch }, { "alone", do_alone },
+	{ "nice", do_nice },
 };
 
 /* Opens what has to be opened, so that nothing of it is measured. */
@@ -186,7 +195,8 @@ static int parse_step(struct step *ret, char *text)
 	}
 	if (ret->run == do_alone)
 		return 0;
-	if (!value || sscanf(value, "%" SCNu64, &ret->number) != 1)
+	ret->each = YIELD_INSTRUCTIONS;
+	if (!value || sscanf(value, "%" SCNu64 ":%" SCNu64, &ret->number, &ret->each) < 1)
 		return -1;
 	if (ret->run != do_touch)
 		return 0;
