@@ -2,9 +2,9 @@
 """How true the estimates of the engine are that credits the CPUs' events to cgroups, when its budget is used up.
 
 Each storm of switches is run once without pauses, which counts it to the last instruction, and then within budgets. The
-guest's PMU counts instructions and its load does the same work each time, so that the two differ by the estimates alone.
-After a storm each cgroup works a little without switches: the end of the storm is scaled with that. A line of JSON for
-each case has the errors in percent, of cgroups, too, whose observed part is too small for a bound.
+guest's PMU counts instructions, and its load does the same work each time: the two differ by the estimates alone. After
+a storm each cgroup works a little without switches: the end of the storm is scaled with that. A line of JSON for each
+case has the errors in percent, also of cgroups whose observed part is too small for a bound.
 
 To read counters takes instructions of the kernel, and the exact run has most of these readings. So with the kernel's,
 the common parent is compared with what the CPU has counted in the same run, less what others took in the exact one:
@@ -68,14 +68,16 @@ class Run:
     def __init__(self, guest, script, budget):
         daemon = machines.Daemon(guest, machines.config("events = instructions, instructions:u", scope="cpu cgroup",
                                                         include="/ /**", interval="1s", engine="bpf", budget=budget))
-        assert "bpf" in daemon.json("/api/v1/status")["engine"]
         fresh = f"sleep {FRESH}; {daemon.wget('/metrics')}; echo; echo ====="
         worked = [cgroup for cgroup in CGROUPS if f"join:{cgroup[1:]} " in script]
         plain = "\n".join(PLAIN.format(cgroup[1:]) for cgroup in worked)
-        # In one script: between two there is no telling how much time passes in the guest.
-        texts = guest.run(f"{fresh}\n{script}wait\n{fresh}\n{plain}\n{fresh}").split("=====\n")
+        try:
+            assert "bpf" in daemon.json("/api/v1/status")["engine"]
+            # In one script: between two there is no telling how much time passes in the guest.
+            texts = guest.run(f"{fresh}\n{script}wait\n{fresh}\n{plain}\n{fresh}").split("=====\n")
+        finally:
+            daemon.stop()
         self.before, self.storm, self.after = map(Metrics, texts[:3])
-        daemon.stop()
         self.counts = {cgroup: self.of(USER, cgroup=cgroup) for cgroup in CGROUPS}
         self.all = self.of(ALL, cgroup="/n1")
         self.cpu = self.of("perf_cpu_instructions_total", cpu="0")
@@ -113,7 +115,7 @@ def percent(count, true):
 def storm(exact, request):
     """The name of a storm, and its exact run."""
     folders = [ROOT + cgroup for cgroup in CGROUPS]
-    exact.run(f"mkdir {' '.join(folders)}")
+    exact.run(f"mkdir -p {' '.join(folders)}")
     run = Run(exact, STORMS[request.param], "100%")
     assert run.observed("/n1") == pytest.approx(1, abs=0.001)
     yield request.param, run
