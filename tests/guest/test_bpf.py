@@ -184,8 +184,8 @@ def test_short_cgroups(guest, perfmond, tree, seen):
 
 
 def test_counted_before_it_is_seen(guest, perfmond, tree):
-    """A cgroup that the daemon comes to when half of its work is done: nothing of it is missing."""
-    daemon = credits_cgroups(perfmond(bpf(USER)))
+    """A cgroup that the daemon comes to when half of its work is done, and has been read: nothing of it is missing."""
+    daemon = credits_cgroups(perfmond(bpf(USER, interval="50ms")))
     guest.run(f"""
         kill -STOP $(cat /tmp/perfmond.pid)
         mkdir {ROOT}/n1/n2/n3/n4/late
