@@ -23,8 +23,9 @@ ROOT = "/sys/fs/cgroup"
 CGROUPS = ["/n1", "/n1/a", "/n1/b", "/n1/p", "/n1/p/c"]
 USER, ALL = (f"perf_cgroup_instructions{which}_total" for which in ("_user", ""))
 
-# By budget: the error of /n1, in percent.
-BOUNDS = {"20%": 5, "5%": 8, "1%": 8}
+# By budget: the error of /n1, in percent. The worst in five rounds was 1.7, 4.0 and 5.3. Where pauses are not scaled,
+# the storm `equal` is 25, 80 and 95 % too low; where what readings count is scaled too, 3.5, 11 and 14 % too high.
+BOUNDS = {"20%": 3, "5%": 6, "1%": 8}
 
 # 4 ms without a switch, when the budget has filled up.
 PLAIN = "sleep 0.5; load join:{} instructions:250000 leave"
