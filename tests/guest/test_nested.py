@@ -151,6 +151,18 @@ def test_short_jobs(counting, guest):
     assert delta.after.get("perf_cgroup_instructions_user_total", cgroup=LEAVES[2]) is None
 
 
+def test_a_cpu_that_idles_between(counting, guest):
+    """The CPU's group has the PMU to itself while no cgroup runs, and by turns else: over both it estimates half of
+    what happened, or less. It is absent, and its state says why."""
+    daemon = counting(CORE)
+    steps = " ".join(f"join:{leaf[1:]} instructions:{5 * MILLION}" for leaf in LEAVES)
+    guest.run(f"for i in $(seq 10); do load {steps} leave || exit; sleep 0.25; done")
+
+    cpu = daemon.fresh().get("perf_cpu_instructions_user_total", cpu="0")
+    assert cpu is None or cpu >= 0.95 * 150 * MILLION
+    expect_reason(daemon)
+
+
 def test_bursts_where_all_levels_fit(counting, guest):
     """One counter for each level and one for the CPU are there: all run all of the time, whatever little of it their
     clocks miss at each switch. So nothing is an estimate, and nothing has to be observed for long."""
