@@ -30,6 +30,10 @@
  *
  * What has run all of the time is no estimate, and is shown in any case. A cgroup of the highest level without any
  * below it has nothing to be compared with.
+ *
+ * Without it, estimates are shown that are wrong by a quarter: guest/test_nested.py, test_bursts and
+ * test_loops_of_different_kinds. Without the comparison of CPUs, one that idles now and then shows half of its
+ * counts: test_a_cpu_that_idles_between.
  */
 
 #include "counting/engine/perf/target.h"
