@@ -14,6 +14,9 @@
  *
  * Pinned and exclusive groups do not share the PMU: the old ones are closed first. So are groups for which there is no
  * room beside the new ones.
+ *
+ * Without it, a reload that changes a busy group loses some hundred events: system/test_totals.py,
+ * test_a_reload_that_changes_a_busy_group_loses_microseconds.
  */
 
 #include "counting/engine/perf/target.h"
