@@ -3,6 +3,9 @@
 
 /*
  * The root cgroup, counted by the CPUs' events (target.h): making its shared sets, and settling them at each reading.
+ *
+ * Without it, the root is not the sum of the CPUs, and has events of its own: system/test_root.py,
+ * test_the_root_is_the_sum_of_the_cpus and test_no_event_is_opened_for_the_root.
  */
 
 #include "counting/engine/perf/target.h"
