@@ -8,6 +8,9 @@
  *
  * A canary is kept over a restart of the daemon, as the events are that it tells of: one that is opened later knows
  * nothing of the time before.
+ *
+ * Without it, such a CPU counts no cgroup any more after it was offline while no daemon ran: system/test_hotplug.py,
+ * test_a_cpu_that_is_offline_between_two_daemons_is_found_out.
  */
 
 #include "counting/session/engines.h"
