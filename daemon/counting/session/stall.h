@@ -9,6 +9,8 @@
  * microsecond over a second of that time. Nobody knows how often other events happen: they are stalled where they have
  * never counted anything in ten seconds of it. That may be the truth, but nothing tells it from a lie. The first count
  * ends the state.
+ *
+ * Without it, an event that the PMU does not count is shown as 0: guest/test_pmu.py, test_an_event_that_counts_nothing.
  */
 
 #include <stdbool.h>
