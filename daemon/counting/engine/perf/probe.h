@@ -23,6 +23,9 @@
  *
  * Tried events that are slow to close (event_is_slow_to_close()) stay open, in `tried`: closing a thousand tracepoints
  * would take half a minute. Where files are short they are closed all the same.
+ *
+ * Without the run of sets, a group that does not fit is never counted: guest/test_pmu.py,
+ * test_a_group_that_is_too_large_is_split and test_a_group_beside_pinned_ones.
  */
 
 #include "counting/engine/engine.h"
