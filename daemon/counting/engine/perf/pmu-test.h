@@ -38,6 +38,9 @@
  * are when they are counted again afterwards. Then the test waits for 5 to 10 ms and is repeated, three times at most
  * in all, and the result with the most counters is believed: a PMU with two or three counters costs a start 30 ms. Of
  * one with no free counter nothing is known, and pmu_counters_describe() says so.
+ *
+ * Without it, one of six events shows 0 on a PMU that shows six counters and has five, which only such a machine can
+ * show: hardware/test_pmu_counters.py, test_as_many_events_as_counters_are_all_counted.
  */
 
 #include "base/util/cpulist.h"
