@@ -209,10 +209,13 @@ def test_a_cpu_that_goes_offline_and_comes_back_loses_nothing(switch, perfmond, 
 @pytest.mark.deep
 @pytest.mark.parametrize("interval", ["1s", "1h"])
 @pytest.mark.parametrize("per_cpu", ["yes", "no"])
-def test_a_cpu_that_is_offline_between_two_readings_is_found_out(switch, perfmond, cgroups, work, per_cpu, interval):
-    """All CPUs are there whenever the daemon looks, but the events of one are dead."""
+@pytest.mark.parametrize("alone", ["no", "yes"])
+def test_a_cpu_that_is_offline_between_two_readings_is_found_out(switch, perfmond, cgroups, work, alone, per_cpu,
+                                                                 interval):
+    """All CPUs are there whenever the daemon looks, but the events of one are dead. Groups show it by their shape, and
+    an event that is alone by its time."""
     story = Story(cgroups, work, switch.cpu)
-    daemon = perfmond(config(cgroups, per_cpu, interval=interval))
+    daemon = perfmond(config(cgroups, per_cpu, interval=interval) + f"alone = {alone}\n")
     start = daemon.fresh()
     story.faults, story.switches = story.kernel()
     story.work_on(switch.cpu)
