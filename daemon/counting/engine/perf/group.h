@@ -9,7 +9,10 @@
  * files.
  *
  * A CPU that goes offline takes its groups apart, for good. Their counts up to that moment can still be read, member by
- * member. After that nothing more is counted, also when the CPU is back: its groups have to be opened anew.
+ * member. After that nothing more is counted, also when the CPU is back: its groups have to be opened anew. A single
+ * event shows it by its time, which stands still. If nobody looked at that, a CPU would never be counted again after it
+ * was offline between two readings: system/test_hotplug.py,
+ * test_a_cpu_that_is_offline_between_two_readings_is_found_out.
  */
 
 #include "base/host/cpu-freq.h"
