@@ -139,8 +139,8 @@ class Leftovers:
             [metrics.value("perfmond_cgroups", state=state) for state in ("waiting", "failed", "lingering")]
 
     def read_fds(self):
-        """Without connections and children that look up names, which come and go."""
-        passing = ("socket", "anon_inode:[pidfd]")
+        """Without connections, children that look up names, and chunks of the BPF engine, which stay."""
+        passing = ("socket", "anon_inode:[pidfd]", "anon_inode:bpf-map")
         return {kind: nr for kind, nr in self.daemon.fds().items() if not kind.startswith(passing)}
 
     def read_fds_that_stay(self):

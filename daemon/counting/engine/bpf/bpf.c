@@ -200,7 +200,7 @@ static void end_predecessor(struct bpf_engine *engine, uint64_t now)
 /* What the engine needs of its own for the part in the kernel that it has now. */
 static int prepare(struct bpf_engine *engine)
 {
-	int r = slot_supply(engine->kernel, 1, bpf_slots_to_reserve(engine));
+	int r = slot_supply(engine->kernel, CREDIT_CHUNK, bpf_slots_to_reserve(engine));
 
 	if (r == 0)
 		r = conservation_open(engine);
@@ -355,6 +355,14 @@ static size_t count_rows(const struct cpulist *cpus, struct totals_row *const *r
 	return 1;
 }
 
+/* Chunks are files that are to be kept. */
+static void note_chunks(struct bpf_engine *engine)
+{
+	if (engine->nr_added != engine->kernel->nr_added)
+		engine->engine.stats.changes++;
+	engine->nr_added = engine->kernel->nr_added;
+}
+
 static void give_slot(struct bpf_engine *engine, const struct engine_target *spec)
 {
 	credit_word ancestors[CREDIT_DEPTH_MAX];
@@ -411,6 +419,7 @@ static int bpf_add(struct engine *base, const struct engine_target *spec, const 
 		give_slot(engine, spec);
 		/* It may run at once. */
 		(void)slot_supply_cells(engine->kernel);
+		note_chunks(engine);
 	}
 	return 0;
 }
@@ -461,6 +470,7 @@ static void bpf_read(struct engine *base, uint64_t now)
 		return;
 	wiring_update(engine);
 	slots_read(engine, now);
+	note_chunks(engine);
 }
 
 static bool bpf_switch_cost(const struct engine *base, int cpu, struct switch_cost *ret)

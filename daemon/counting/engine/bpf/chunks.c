@@ -99,7 +99,7 @@ static int chunk_open(struct bpf_chunk *chunk, const struct kind *kind, int fd)
 }
 
 /* Programs find it when it is in the table. */
-static int chunk_add(const struct bpf_kernel *kernel, struct bpf_chunk *chunk, const struct kind *kind, uint32_t number)
+static int chunk_add(struct bpf_kernel *kernel, struct bpf_chunk *chunk, const struct kind *kind, uint32_t number)
 {
 	int fd = create_map(kind), r = fd < 0 ? fd : chunk_open(chunk, kind, fd);
 
@@ -107,6 +107,7 @@ static int chunk_add(const struct bpf_kernel *kernel, struct bpf_chunk *chunk, c
 		r = -errno;
 		chunk_close(chunk, kind);
 	}
+	kernel->nr_added += r == 0;
 	return r;
 }
 

@@ -387,7 +387,7 @@ static int give_root_slot(struct bpf_kernel *kernel)
 		kernel->cpus[cpu].budget = CREDIT_BUDGET_MAX;
 		kernel->cpus[cpu].nr_cells = CREDIT_ROOT_CELL + 1;
 	}
-	r = slot_supply(kernel, 1, 0);
+	r = slot_supply(kernel, CREDIT_CHUNK, 0);
 	if (r < 0)
 		return r;
 	slot_at(kernel, slot)->id = root;

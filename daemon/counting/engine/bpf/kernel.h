@@ -90,6 +90,7 @@ struct bpf_kernel {
 	uint64_t *errors;    /* by CPU, see conservation.h: events by which both sides have differed */
 	uint64_t *paused;    /* by CPU: beginnings and ends of pauses, at the last reading */
 	uint64_t unplaced;   /* of all CPUs, at the last reading */
+	uint64_t nr_added;   /* chunks that were added */
 	uint64_t nr_images;  /* that tell of it; 0: nobody makes any */
 	/* Files that are open while it takes over from another one: a program, and the map of the program that it has
 	 * run. -1: it does not. */

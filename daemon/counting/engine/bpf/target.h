@@ -55,6 +55,7 @@ struct bpf_engine {
 	struct bpf_kernel *kernel; /* NULL: nothing is counted (yet, or any more) */
 	struct bpf_kernel *trial;  /* a part that was loaded to try it, and is there for the first cgroup; or NULL */
 	struct bpf_target *targets;
+	uint64_t nr_added;	  /* chunks that the kernel had added, as far as that was told */
 	size_t nr_lacking;	  /* targets that lack counts */
 	struct bpf_target *given; /* those that are new, or were given something since the last reading */
 	uint64_t targets_number;  /* of these targets; another one after each change (bpf_note_targets()) */
