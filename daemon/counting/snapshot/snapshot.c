@@ -94,6 +94,7 @@ static void copy_row(struct snapshot_table *table, const struct totals_row *row,
 		.cpu = row->cpu,
 		.place = cpu_topology_find(topology, row->cpu),
 		.identity = row->identity ? cgroup_identity_ref(row->identity) : NULL,
+		.names = row->identity ? row->identity->names : NULL,
 		.gone = row->gone_at != 0,
 		.since = row->since,
 		.began = row->began,
@@ -186,6 +187,7 @@ static int copy_cgroups(struct snapshot *snapshot, const struct cgroup_tree *tre
 		struct snapshot_cgroup *copy = &snapshot->cgroups[snapshot->nr_cgroups++];
 
 		copy->identity = cgroup_identity_ref(cgroup->identity);
+		copy->names = cgroup->identity->names;
 		copy->status = (enum cgroup_status)cgroup->status;
 		if (!cgroup->why)
 			continue;

@@ -3,8 +3,9 @@
 
 /*
  * One consistent reading of everything that is exposed, in flat arrays. Immutable once made, and reference-counted, so
- * that responses can be written from it while counting goes on. It borrows nothing: names are those of the plan, to
- * which it holds a reference.
+ * that responses can be written from it while counting goes on, also in another thread. It borrows nothing: names are
+ * those of the plan, to which it holds a reference. References, also those to all that it shares with the daemon, are
+ * taken and dropped on the loop only: they are not atomic.
  */
 
 #include "base/host/cpu.h"
@@ -40,10 +41,12 @@ struct snapshot_row {
 	struct cpu_place place;		  /* of the CPU in the topology */
 	uint64_t busy;			  /* SCOPE_CPU: busy ns since boot by the kernel's accounting; 0: unknown */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
-	bool gone;			  /* the cgroup was removed and lingers */
-	uint64_t since;			  /* ns since the epoch when the totals began: only to be shown */
-	uint64_t began;			  /* CLOCK_MONOTONIC ns of that moment; 0: in a daemon before this one */
-	size_t descendants;		  /* SCOPE_CGROUP: other cgroups below it that have rows, at any depth */
+	/* The identity's names when the snapshot was made: the loop can set those of the identity meanwhile. */
+	const struct container_names *names;
+	bool gone;	    /* the cgroup was removed and lingers */
+	uint64_t since;	    /* ns since the epoch when the totals began: only to be shown */
+	uint64_t began;	    /* CLOCK_MONOTONIC ns of that moment; 0: in a daemon before this one */
+	size_t descendants; /* SCOPE_CGROUP: other cgroups below it that have rows, at any depth */
 };
 
 /* The values of a scope: a row for each target (CPU, cgroup), a column for each event, cells row by row. */
@@ -61,7 +64,8 @@ struct snapshot_table {
 
 /* A cgroup in the tree, counted or not. */
 struct snapshot_cgroup {
-	struct cgroup_identity *identity; /* a reference */
+	struct cgroup_identity *identity;    /* a reference */
+	const struct container_names *names; /* as those of a row */
 	enum cgroup_status status;
 	char *why; /* why it, or some of its events, are not counted; or NULL */
 };

@@ -61,7 +61,8 @@ static void add_number_member(struct buf *out, const char *name, uint64_t count,
 	number_add(out, count, &scale);
 }
 
-static void add_identity(struct buf *out, const struct cgroup_identity *identity)
+static void add_identity(struct buf *out, const struct cgroup_identity *identity,
+			 const struct container_names *names)
 {
 	add_text_member(out, "cgroup", identity->label);
 	add_number_member(out, "id", identity->id, SCALE_ONE);
@@ -69,8 +70,8 @@ static void add_identity(struct buf *out, const struct cgroup_identity *identity
 	add_text_member(out, "slice", identity->slice);
 	add_text_member(out, "container_id", identity->container_id);
 	add_text_member(out, "pod_uid", identity->pod_uid);
-	for (int i = 0; identity->names && i < _CONTAINER_NAME_MAX; i++)
-		add_text_member(out, container_name_keys[i], identity->names->text[i]);
+	for (int i = 0; names && i < _CONTAINER_NAME_MAX; i++)
+		add_text_member(out, container_name_keys[i], names->text[i]);
 	add_text_member(out, "machine", identity->machine);
 }
 
@@ -174,7 +175,7 @@ static void add_value(struct buf *out, const struct walk_table *table, const str
 static void add_target_name(struct buf *out, const struct snapshot_row *row)
 {
 	if (row->identity)
-		add_identity(out, row->identity);
+		add_identity(out, row->identity, row->names);
 	if (row->cpu != ROW_ALL_CPUS)
 		add_number_member(out, "cpu", (uint64_t)row->cpu, SCALE_ONE);
 	if (row->busy)
@@ -287,7 +288,7 @@ int expose_json_cgroups(struct buf *out, const struct snapshot *snapshot)
 
 		add_separator(out);
 		buf_char(out, '{');
-		add_identity(out, cgroup->identity);
+		add_identity(out, cgroup->identity, cgroup->names);
 		add_text_member(out, "status", cgroup_status_name(cgroup->status));
 		add_key(out, "reason");
 		if (cgroup->why)

@@ -469,8 +469,9 @@ static int put_states(struct families *f)
 
 /* --- identities of cgroups */
 
-static int put_identity(struct families *f, const struct cgroup_identity *identity)
+static int put_identity(struct families *f, const struct snapshot_row *row)
 {
+	const struct cgroup_identity *identity = row->identity;
 	const struct {
 		const char *name, *value;
 	} labels[] = {
@@ -480,7 +481,7 @@ static int put_identity(struct families *f, const struct cgroup_identity *identi
 		{ "pod_uid", identity->pod_uid },
 		{ "machine", identity->machine },
 	};
-	const struct container_names *names = identity->names;
+	const struct container_names *names = row->names;
 	const struct scale one = SCALE_ONE;
 	struct buf *text = begin_labels(f);
 	char id[24];
@@ -559,7 +560,7 @@ static int put_cgroups(struct families *f)
 		return -ENOMEM;
 	put_family(f, &identity);
 	for (size_t i = 0; i < nr; i++)
-		if (put_identity(f, rows[i]->identity) < 0)
+		if (put_identity(f, rows[i]) < 0)
 			return -ENOMEM;
 	put_family(f, &descendants);
 	for (size_t i = 0; i < nr; i++)
