@@ -4,7 +4,8 @@
 /*
  * The running daemon: takes the files that systemd passed, owns the loop (sd-event) and everything on it, and knows the
  * order of starting, reloading and stopping. The loop is one thread, and nothing on it may block; work that can block
- * has a thread of its own that does nothing else (base/util/async-close.h, web/http/password-worker.h).
+ * has a thread of its own that does nothing else (base/util/async-close.h, web/http/password-worker.h), and so has work
+ * that takes long (web/http/renderer.h).
  *
  * The loop's sources:
  *

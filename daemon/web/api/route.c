@@ -23,6 +23,7 @@
 #define TYPE_TEXT RESPONSE_TEXT_TYPE
 #define TYPE_HTML "text/html; charset=utf-8"
 #define TYPE_JSON RESPONSE_JSON_TYPE
+#define VARY MHD_HTTP_HEADER_ACCEPT ", " MHD_HTTP_HEADER_ACCEPT_ENCODING
 #define TYPE_BYTES "application/octet-stream"
 
 /* --- endpoints: each fills in a response; 0, or -ENOMEM */
@@ -34,8 +35,9 @@ struct routed_request {
 	const struct request_head *head;
 	char *path; /* decoded; NULL until then */
 	struct parameters parameters;
-	struct expose_query query; /* borrows from the parameters */
-	struct snapshot *snapshot; /* NULL where the route needs none */
+	struct expose_query query;   /* borrows from the parameters */
+	struct snapshot *snapshot;   /* NULL where the route needs none */
+	struct rendering *rendering; /* a reference: the response has to be rendered; or NULL */
 	/* Where the profiler is asked: the question, which borrows from path and parameters, and its answer. */
 	struct profile_question question;
 	struct blob *document; /* borrowed */
@@ -46,11 +48,17 @@ static void routed_request_release(struct routed_request *request)
 	free(request->path);
 	parameters_release(&request->parameters);
 	snapshot_unref(request->snapshot);
+	rendering_unref(request->rendering);
 }
 
 static enum response_coding request_coding(const struct routed_request *request)
 {
 	return accept_gzip(request->head->accept_encoding) ? RESPONSE_GZIP : RESPONSE_PLAIN;
+}
+
+static const char *coding_name(enum response_coding coding)
+{
+	return coding == RESPONSE_GZIP ? "gzip" : NULL;
 }
 
 /* What never changes, from the cache. */
@@ -61,7 +69,7 @@ static int response_set_constant(struct response *ret, const struct routed_reque
 	int r = response_cache_get_constant(request->cache, text, size, coding, &ret->shared);
 
 	if (r == 0)
-		ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
+		ret->encoding = coding_name(coding);
 	return r;
 }
 
@@ -70,21 +78,7 @@ static int page_respond(struct response *ret, struct routed_request *request)
 	return response_set_constant(ret, request, page_html, page_html_size);
 }
 
-/* The whole snapshot, from the cache. */
-static int response_set_whole(struct response *ret, const struct routed_request *request, enum response_format format)
-{
-	enum response_coding coding = request_coding(request);
-	bool written;
-	int r = response_cache_get(request->cache, request->snapshot, format, coding, &ret->shared, &written);
-
-	if (r < 0)
-		return r;
-	ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
-	request->source->scraped(request->source->userdata, written);
-	return 0;
-}
-
-/* The cache's key of a part: the same for the same path, type and query only. Each text is preceded by its length,
+/* The cache's key: the same for the same path, type and query only. Each text is preceded by its length,
  * since it may contain any character. */
 static char *request_key(const struct routed_request *request, const char *type)
 {
@@ -100,40 +94,54 @@ static char *request_key(const struct routed_request *request, const char *type)
 	return buf_steal(&key);
 }
 
-/* A part of the snapshot, from the cache. */
-static int response_set_part(struct response *ret, const struct routed_request *request, response_writer write,
-			     bool *ret_written)
+/* Takes over path, snapshot and parameters, and the key in every case. */
+static int request_render(struct routed_request *request, const char *type, char *key, rendering_writer write,
+			  bool is_scrape)
+{
+	struct rendering *rendering = calloc(1, sizeof(*rendering));
+	enum response_coding coding = request_coding(request);
+
+	if (!rendering) {
+		free(key);
+		return -ENOMEM;
+	}
+	*rendering = (struct rendering){
+		.refs = 1,
+		.path = steal_ptr(request->path),
+		.key = key,
+		.type = type,
+		.is_scrape = is_scrape,
+		.plain = response_cache_find(request->cache, request->snapshot, key, RESPONSE_PLAIN),
+		.coding = coding,
+		.write = write,
+		.query = request->query,
+		.parameters = steal_struct(request->parameters),
+	};
+	rendering->snapshot = steal_ptr(request->snapshot);
+	request->rendering = rendering;
+	return 0;
+}
+
+/* A text of the snapshot: from the cache, or it has to be rendered. is_scrape: it is told to the source. */
+static int response_set_written(struct response *ret, struct routed_request *request, rendering_writer write,
+				bool is_scrape)
 {
 	enum response_coding coding = request_coding(request);
-	_cleanup_(freep) char *key = request_key(request, ret->type);
-	int r = -ENOMEM;
+	char *key = request_key(request, ret->type);
 
-	if (key)
-		r = response_cache_get_part(request->cache, request->snapshot, key, coding, write, request,
-					    &ret->shared, ret_written);
-	if (r == 0)
-		ret->encoding = coding == RESPONSE_GZIP ? "gzip" : NULL;
-	return r;
+	if (!key)
+		return -ENOMEM;
+	ret->shared = response_cache_find(request->cache, request->snapshot, key, coding);
+	if (!ret->shared)
+		return request_render(request, ret->type, key, write, is_scrape);
+	free(key);
+	ret->encoding = coding_name(coding);
+	if (is_scrape)
+		request->source->scraped(request->source->userdata, false);
+	return 0;
 }
 
-static int snapshot_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
-{
-	const struct routed_request *request = userdata;
-
-	return expose_json_snapshot(out, snapshot, &request->query);
-}
-
-static bool query_is_whole(const struct expose_query *query)
-{
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		if (query->without[scope])
-			return false;
-	return !query->without_self && !query->cgroup && !query->leaves && !query->event && !query->sort &&
-	       query->limit == 0;
-}
-
-/* Drops a limit that cuts nothing off, so that the response is the whole snapshot, or has the key of a query without a
- * limit. */
+/* Drops a limit that cuts nothing off, so that the response has the key of a query without a limit. */
 static void drop_idle_limit(struct expose_query *query, const struct snapshot *snapshot)
 {
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
@@ -142,49 +150,17 @@ static void drop_idle_limit(struct expose_query *query, const struct snapshot *s
 	query->limit = 0;
 }
 
-/* The selected part, which is served like a whole snapshot. */
-static int response_set_selection(struct response *ret, const struct routed_request *request, response_writer write)
-{
-	bool written;
-	int r = response_set_part(ret, request, write, &written);
-
-	if (r == -E2BIG) {
-		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, GLOB_TOO_LONG);
-		return 0;
-	}
-	if (r == 0)
-		request->source->scraped(request->source->userdata, written);
-	return r;
-}
-
-static int prometheus_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
-{
-	const struct routed_request *request = userdata;
-
-	return expose_prometheus(out, snapshot, &request->query);
-}
-
-static int openmetrics_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
-{
-	const struct routed_request *request = userdata;
-
-	return expose_openmetrics(out, snapshot, &request->query);
-}
-
 static int metrics_respond(struct response *ret, struct routed_request *request)
 {
 	static const struct media offers[] = {
-		[RESPONSE_PROMETHEUS] = { "text/plain", "0.0.4" },
-		[RESPONSE_OPENMETRICS] = { "application/openmetrics-text", "1.0.0" },
+		{ "text/plain", "0.0.4" },
+		{ "application/openmetrics-text", "1.0.0" },
 	};
-	size_t chosen = accept_media(request->head->accept, offers, ARRAY_SIZE(offers));
-	bool openmetrics = chosen == RESPONSE_OPENMETRICS;
+	bool openmetrics = accept_media(request->head->accept, offers, ARRAY_SIZE(offers)) == 1;
 
 	if (openmetrics)
 		ret->type = TYPE_OPENMETRICS;
-	if (query_is_whole(&request->query))
-		return response_set_whole(ret, request, (enum response_format)chosen);
-	return response_set_selection(ret, request, openmetrics ? openmetrics_write : prometheus_write);
+	return response_set_written(ret, request, openmetrics ? expose_openmetrics : expose_prometheus, true);
 }
 
 static int snapshot_respond(struct response *ret, struct routed_request *request)
@@ -198,9 +174,7 @@ static int snapshot_respond(struct response *ret, struct routed_request *request
 		return 0;
 	}
 	drop_idle_limit(query, request->snapshot);
-	if (query_is_whole(query))
-		return response_set_whole(ret, request, RESPONSE_JSON);
-	return response_set_selection(ret, request, snapshot_write);
+	return response_set_written(ret, request, expose_json_snapshot, true);
 }
 
 /* Why there is no past to answer with, or NULL. */
@@ -235,45 +209,34 @@ static int history_respond(struct response *ret, struct routed_request *request)
 	return problem ? 0 : r;
 }
 
-static int events_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+static int events_write(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query)
 {
-	(void)userdata;
+	(void)query;
 	return expose_json_events(out, snapshot);
 }
 
 static int events_respond(struct response *ret, struct routed_request *request)
 {
-	bool written;
-
-	return response_set_part(ret, request, events_write, &written);
+	return response_set_written(ret, request, events_write, false);
 }
 
-static int cgroups_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
+static int cgroups_write(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query)
 {
-	(void)userdata;
+	(void)query;
 	return expose_json_cgroups(out, snapshot);
 }
 
 static int cgroups_respond(struct response *ret, struct routed_request *request)
 {
-	bool written;
-
-	return response_set_part(ret, request, cgroups_write, &written);
+	return response_set_written(ret, request, cgroups_write, false);
 }
 
-static int status_write(struct buf *out, const struct snapshot *snapshot, const void *userdata)
-{
-	const struct routed_request *request = userdata;
-	const struct web_source *source = request->source;
-
-	return expose_json_status(out, snapshot, source->info, source->no_profiles(source->userdata));
-}
-
+/* It is small, and what it tells of the machine can change with a reload. */
 static int status_respond(struct response *ret, struct routed_request *request)
 {
-	bool written;
+	const struct web_source *source = request->source;
 
-	return response_set_part(ret, request, status_write, &written);
+	return expose_json_status(&ret->body, request->snapshot, source->info, source->no_profiles(source->userdata));
 }
 
 static int profile_respond(struct response *ret, struct routed_request *request)
@@ -359,6 +322,15 @@ static unsigned error_status(int r, struct reason *why)
 	if (r == -ENOMEM)
 		reason_set(why, r, "out of memory");
 	return r == -ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_BAD_REQUEST;
+}
+
+static unsigned rendering_status(int error, struct reason *why)
+{
+	if (error == -E2BIG)
+		reason_set(why, error, GLOB_TOO_LONG);
+	else if (error == -EAGAIN)
+		reason_set(why, error, "no thread can be started");
+	return error == -EAGAIN ? MHD_HTTP_SERVICE_UNAVAILABLE : error_status(error, why);
 }
 
 bool route_reads_only(const char *method)
@@ -456,9 +428,9 @@ static unsigned request_respond(struct response *ret, struct routed_request *req
 
 	ret->status = MHD_HTTP_OK;
 	ret->type = route->type;
-	ret->vary = route->gzip ? MHD_HTTP_HEADER_ACCEPT ", " MHD_HTTP_HEADER_ACCEPT_ENCODING : NULL;
+	ret->vary = route->gzip ? VARY : NULL;
 	r = route->respond(ret, request);
-	if (r == 0 && route->gzip && !ret->shared && ret->status == MHD_HTTP_OK &&
+	if (r == 0 && route->gzip && !ret->shared && !request->rendering && ret->status == MHD_HTTP_OK &&
 	    request_coding(request) == RESPONSE_GZIP)
 		r = response_compress(ret);
 	return r < 0 || ret->body.failed ? error_status(-ENOMEM, why) : 0;
@@ -480,8 +452,9 @@ void route_question_release(struct route_question *question)
 	parameters_release(&question->parameters);
 }
 
-bool route_respond(struct response *ret, const struct web_source *source, struct response_cache *cache,
-		   const struct request_head *head, struct route_question *ret_question)
+enum route_next route_respond(struct response *ret, const struct web_source *source, struct response_cache *cache,
+			      const struct request_head *head, struct route_question *ret_question,
+			      struct rendering **ret_rendering)
 {
 	_cleanup_(routed_request_release) struct routed_request request = {
 		.source = source,
@@ -502,7 +475,7 @@ bool route_respond(struct response *ret, const struct web_source *source, struct
 			.path = steal_ptr(request.path),
 			.parameters = steal_struct(request.parameters),
 		};
-		return false;
+		return ROUTE_ASKS;
 	}
 	if (status == 0)
 		status = request_take_snapshot(&request, route, &why);
@@ -510,7 +483,30 @@ bool route_respond(struct response *ret, const struct web_source *source, struct
 		status = request_respond(ret, &request, route, &why);
 	if (status)
 		response_set_error(ret, request.path ?: head->target, status, why.text);
-	return true;
+	*ret_rendering = steal_ptr(request.rendering);
+	return *ret_rendering ? ROUTE_RENDERS : ROUTE_RESPONDS;
+}
+
+void route_rendered(struct response *ret, const struct web_source *source, struct rendering *rendering)
+{
+	struct reason why = {};
+
+	if (!rendering->body) {
+		unsigned status = rendering_status(rendering->error, &why);
+
+		response_set_error(ret, rendering->path, status, why.text);
+		return;
+	}
+	*ret = (struct response){
+		.status = MHD_HTTP_OK,
+		.type = rendering->type,
+		.encoding = coding_name(rendering->coding),
+		.vary = VARY,
+		.shared = blob_ref(rendering->body),
+	};
+	if (rendering->is_scrape)
+		source->scraped(source->userdata, !rendering->plain && !rendering->is_told);
+	rendering->is_told = true;
 }
 
 /* The status of an answer that is an error. */

@@ -61,8 +61,7 @@ static void add_number_member(struct buf *out, const char *name, uint64_t count,
 	number_add(out, count, &scale);
 }
 
-static void add_identity(struct buf *out, const struct cgroup_identity *identity,
-			 const struct container_names *names)
+static void add_identity(struct buf *out, const struct cgroup_identity *identity, const struct container_names *names)
 {
 	add_text_member(out, "cgroup", identity->label);
 	add_number_member(out, "id", identity->id, SCALE_ONE);

@@ -2,34 +2,26 @@
 #pragma once
 
 /*
- * The cache of responses written from a snapshot, so that clients that ask for the same at the same time share one: the
- * whole snapshot in each format, and parts of it by key, each plain or compressed. Beside them it has constants of the
- * program, which are of no snapshot.
+ * The cache of responses written from a snapshot, so that clients that ask for the same at the same time share one.
+ * Beside them it has constants of the program, which are of no snapshot.
  *
  * A cache is of one snapshot, to which it holds a reference. Asked with another snapshot, it forgets everything first:
  * no response outlives the snapshot that it was written from, and the reference keeps another snapshot from getting the
  * same address meanwhile. Callers hold references to the responses themselves, which the cache may forget.
  *
- * Memory is bounded: the whole snapshot once in each format and coding, and the latest parts, as many as
- * RESPONSE_CACHE_PARTS and RESPONSE_CACHE_BYTES allow, but always one.
+ * Memory is bounded: it has the latest responses, as many as RESPONSE_CACHE_NR and RESPONSE_CACHE_BYTES allow, but
+ * always one.
  *
  * The age of a snapshot, in its JSON, is its age when that was written.
  */
 
 #include "base/util/blob.h"
-#include "web/expose/expose.h"
+#include "counting/snapshot/snapshot.h"
 
-#define RESPONSE_CACHE_PARTS 16
-#define RESPONSE_CACHE_BYTES (16 * 1024 * 1024)
+#define RESPONSE_CACHE_NR 16
+#define RESPONSE_CACHE_BYTES (32 * 1024 * 1024)
 /* Different constants that it may be asked for. */
 #define RESPONSE_CACHE_CONSTANTS 2
-
-enum response_format {
-	RESPONSE_PROMETHEUS,
-	RESPONSE_OPENMETRICS,
-	RESPONSE_JSON,
-	_RESPONSE_FORMAT_MAX,
-};
 
 enum response_coding {
 	RESPONSE_PLAIN,
@@ -49,21 +41,15 @@ DEFINE_CLEANUP(struct response_cache *, response_cache_free)
  * cached. */
 bool response_cache_drop_stale(struct response_cache *cache);
 
-/*
- * The whole snapshot in that format and coding, with a reference for the caller. *ret_written: it was written for this
- * call, and not only compressed or found. -ENOMEM.
- */
-int response_cache_get(struct response_cache *cache, struct snapshot *snapshot, enum response_format format,
-		       enum response_coding coding, struct blob **ret, bool *ret_written);
+/* The response with that key and coding, written from the snapshot, with a reference for the caller; NULL: there is
+ * none. */
+struct blob *response_cache_find(struct response_cache *cache, struct snapshot *snapshot, const char *key,
+				 enum response_coding coding);
 
-/* Writes a part of the snapshot into out. Negative errno with out released. */
-typedef int (*response_writer)(struct buf *out, const struct snapshot *snapshot, const void *userdata);
-
-/* The same for the part of the snapshot that write() writes. Parts with the same key have to be the same. The writer's
- * error, or -ENOMEM. */
-int response_cache_get_part(struct response_cache *cache, struct snapshot *snapshot, const char *key,
-			    enum response_coding coding, response_writer write, const void *userdata, struct blob **ret,
-			    bool *ret_written);
+/* Keeps a response, to which it takes a reference, unless it has been asked with another snapshot meanwhile. Responses
+ * with the same key have to be the same. Without memory it is not kept. */
+void response_cache_add(struct response_cache *cache, const struct snapshot *snapshot, const char *key,
+			enum response_coding coding, struct blob *blob);
 
 /* A text of the program that never changes, such as a page: kept as long as the cache. -ENOMEM. */
 int response_cache_get_constant(struct response_cache *cache, const char *text, size_t size,

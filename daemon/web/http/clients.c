@@ -17,6 +17,7 @@
 struct peer_count {
 	struct peer peer;
 	size_t nr;
+	uint64_t turn; /* the number of the last one that it has taken; 0: none */
 	UT_hash_handle hh;
 };
 
@@ -129,7 +130,7 @@ static struct peer_count *find_peer(const struct clients *clients, const struct 
 }
 
 /* Counts one more. NULL: no memory. */
-static const struct peer_count *add_peer(struct clients *clients, const struct peer *peer)
+static struct peer_count *add_peer(struct clients *clients, const struct peer *peer)
 {
 	struct peer_count *count = find_peer(clients, peer);
 
@@ -303,6 +304,21 @@ size_t clients_of(const struct clients *clients, const struct peer *peer)
 	const struct peer_count *count = find_peer(clients, peer);
 
 	return count ? count->nr : 0;
+}
+
+void clients_take_turn(struct clients *clients, const struct client *client)
+{
+	client->peer_count->turn = ++clients->turns;
+}
+
+struct client *clients_pick_turn(const struct clients *clients, enum client_wait waits)
+{
+	struct client *client, *first = NULL;
+
+	TAILQ_FOREACH(client, &clients->phases[PHASE_WORK], in_phase)
+		if (client->waits == waits && (!first || client->peer_count->turn < first->peer_count->turn))
+			first = client;
+	return first;
 }
 
 /* The first client of that peer (or NULL), or of any with more connections than more_than, that is idle or has been in

@@ -29,7 +29,7 @@
 
 enum phase {
 	PHASE_REQUEST,
-	PHASE_WORK, /* it waits for an answer of the profiler, or until it may ask for one */
+	PHASE_WORK, /* it waits for an answer of the profiler, for the body of its response, or for its turn of these */
 	PHASE_ANSWER,
 	PHASE_IDLE,
 	_PHASE_MAX,
@@ -38,6 +38,7 @@ enum phase {
 
 struct client_trust;
 struct peer_count;
+struct rendering;
 
 /* What a suspended request waits for. */
 enum client_wait {
@@ -46,6 +47,8 @@ enum client_wait {
 	WAITS_FOR_TURN,	   /* the next one of the loop */
 	WAITS_TO_ASK,	   /* the profiler, until the questions before its own are answered */
 	WAITS_FOR_ANSWER,  /* of the profiler */
+	WAITS_TO_RENDER,   /* until it is its turn (render-queue.h) */
+	WAITS_FOR_BODY,	   /* which is being written */
 };
 
 struct client {
@@ -54,7 +57,7 @@ struct client {
 	uint64_t since; /* CLOCK_MONOTONIC µs: when the phase began */
 	int fd;		/* borrowed from libmicrohttpd */
 	struct peer peer;
-	const struct peer_count *peer_count; /* of that peer's connections */
+	struct peer_count *peer_count; /* of that peer's connections */
 	struct clients *clients;
 	sd_event_source *io; /* idle: the first byte of a request; in a request or in work: the end of the connection */
 	void *owner;	     /* struct server */
@@ -70,6 +73,8 @@ struct client {
 	bool has_verdict, gone, late;
 	uint64_t number;
 	int verdict; /* enum auth_verdict */
+	/* What it waits for in the queue for rendering, or what was rendered for it: a reference, or NULL. */
+	struct rendering *rendering;
 	/* With mutual TLS: what its certificate has to fit, and the verdict, when the client has shown one. */
 	const struct client_trust *trust;
 	bool is_admitted, is_refused;
@@ -82,6 +87,7 @@ struct clients {
 	struct client_list dropped;
 	uint64_t timeouts[_PHASE_MAX]; /* µs */
 	size_t nr;
+	uint64_t turns;		  /* taken by clients */
 	struct peer_count *peers; /* uthash */
 	sd_event_source *timer;
 	uint64_t armed; /* CLOCK_MONOTONIC µs of the timer; UINT64_MAX: it is off */
@@ -112,6 +118,12 @@ void clients_enter(struct clients *clients, struct client *client, enum phase ph
 void clients_drop(struct clients *clients, struct client *client);
 
 size_t clients_of(const struct clients *clients, const struct peer *peer);
+
+/* Its address has had a turn. */
+void clients_take_turn(struct clients *clients, const struct client *client);
+/* Of the clients in work that wait for that: one of the address whose last turn is the longest ago, which came first.
+ * NULL: there is none. */
+struct client *clients_pick_turn(const struct clients *clients, enum client_wait waits);
 
 /* The following pick the connection to evict, or NULL. A client whose request is suspended is not taken for slow: the
  * delay is not its own. */

@@ -56,8 +56,7 @@ static int daemon_timer_arm(struct server *server)
 	return r < 0 ? r : sd_event_source_set_enabled(server->timer, SD_EVENT_ONESHOT);
 }
 
-/* on_request() is called again, in the server's next run, which is due at once. */
-static void resume_request(struct client *client)
+void server_resume_request(struct client *client)
 {
 	const struct server *server = client->owner;
 
@@ -72,7 +71,12 @@ static void resume_request(struct client *client)
 /* Of the clients that ask the profiler, the one that came first; NULL: there is none. */
 static struct client *first_in_work(const struct server_shared *shared)
 {
-	return TAILQ_FIRST(&shared->clients.phases[PHASE_WORK]);
+	struct client *client;
+
+	TAILQ_FOREACH(client, &shared->clients.phases[PHASE_WORK], in_phase)
+		if (!client->rendering)
+			return client;
+	return NULL;
 }
 
 /* If the profiler is free, it is the turn of the first client that waits to ask. */
@@ -81,7 +85,7 @@ static void wake_next(const struct server_shared *shared)
 	struct client *first = first_in_work(shared);
 
 	if (first && first->waits == WAITS_TO_ASK && !shared->asker)
-		resume_request(first);
+		server_resume_request(first);
 }
 
 /* At the first call in a turn of the loop, resumes the clients that waited for it. */
@@ -101,7 +105,7 @@ static void begin_turn(struct server *server)
 	server->has_waiting = false;
 	for (struct client *client = clients_next(clients, NULL); client; client = clients_next(clients, client))
 		if (client->owner == server && client->waits == WAITS_FOR_TURN)
-			resume_request(client);
+			server_resume_request(client);
 }
 
 void server_run(struct server *server)
@@ -112,6 +116,7 @@ void server_run(struct server *server)
 	if (daemon_timer_arm(server) < 0)
 		log_debug("HTTP: cannot set the timer");
 	wake_next(server->shared);
+	render_queue_wake(&server->shared->renders);
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -188,9 +193,10 @@ static void drop_answer(struct server_shared *shared)
 	shared->asker = NULL;
 }
 
-/* If the client has asked, the answer is not wanted any more. */
-static void give_up_answer(struct server_shared *shared, const struct client *client)
+/* What the client has asked for is not wanted any more. */
+static void give_up_answer(struct server_shared *shared, struct client *client)
 {
+	render_queue_leave(&shared->renders, client);
 	if (shared->asker != client)
 		return;
 	if (!shared->answer.is_there)
@@ -238,7 +244,7 @@ void server_resume(struct client *client, enum auth_verdict verdict)
 	give_up_answer(server->shared, client);
 	client->has_verdict = verdict != AUTH_WAIT;
 	client->verdict = verdict;
-	resume_request(client);
+	server_resume_request(client);
 }
 
 void server_give_up(struct client *client)
@@ -255,7 +261,7 @@ void server_give_late(struct client *client)
 	clients_enter(&shared->clients, client, PHASE_ANSWER);
 	give_up_answer(shared, client);
 	if (client->waits)
-		resume_request(client);
+		server_resume_request(client);
 }
 
 /* --- requests */
@@ -444,7 +450,7 @@ static void on_answer(void *asker, int error, struct blob *document, const char 
 		.document = error ? NULL : blob_ref(document),
 	};
 	reason_set(&answer->why, 0, "%s", why);
-	resume_request(client);
+	server_resume_request(client);
 }
 
 /* A newcomer comes after all that are in work, also while the profiler is free for the next of them. WAITS_NOT: there
@@ -486,22 +492,55 @@ static void take_answer(struct server_shared *shared, const struct request_head 
 	drop_answer(shared);
 }
 
+static bool is_rendered(const struct client *client)
+{
+	return client->rendering && client->rendering->is_done;
+}
+
+/* The response whose body was rendered. */
+static void take_body(struct server_shared *shared, struct client *client, struct response *response)
+{
+	route_rendered(response, &shared->source, client->rendering);
+	render_queue_leave(&shared->renders, client);
+}
+
+/* WAITS_NOT: there is a response, an error. */
+static enum client_wait render(struct server_shared *shared, struct client *client, struct rendering *rendering,
+			       struct response *response)
+{
+	enum client_wait wait = render_queue_enter(&shared->renders, client, rendering);
+
+	if (wait == WAITS_NOT)
+		take_body(shared, client, response);
+	return wait;
+}
+
 /* False: the client has to wait, as it is told in *ret. */
 static bool fill_response(struct server *server, struct client *client, const struct request_head *head,
 			  struct response *response, enum client_wait *ret)
 {
 	_cleanup_(route_question_release) struct route_question asked = {};
 	struct server_shared *shared = server->shared;
+	struct rendering *rendering;
+	enum route_next next;
 
 	if (shared->asker == client) {
 		take_answer(shared, head, response);
 		return true;
 	}
-	if (route_respond(response, &shared->source, shared->cache, head, &asked)) {
-		cache_check_arm(shared);
+	if (is_rendered(client)) {
+		take_body(shared, client, response);
 		return true;
 	}
-	*ret = ask_profiler(shared, client, head, &asked.question, response);
+	next = route_respond(response, &shared->source, shared->cache, head, &asked, &rendering);
+	cache_check_arm(shared);
+	*ret = WAITS_NOT;
+	if (next == ROUTE_ASKS)
+		*ret = ask_profiler(shared, client, head, &asked.question, response);
+	else if (next == ROUTE_RENDERS)
+		*ret = render(shared, client, rendering, response);
+	else
+		render_queue_leave(&shared->renders, client);
 	if (*ret == WAITS_NOT)
 		return true;
 	/* It need not be checked again. */
@@ -539,7 +578,7 @@ static enum MHD_Result respond_to_request(struct server *server, struct MHD_Conn
 
 		if (verdict == AUTH_WAIT)
 			return suspend_request(server, connection, client, WAITS_FOR_VERDICT);
-		if (verdict == AUTH_GOOD && shared->asker != client && is_turn_over(server))
+		if (verdict == AUTH_GOOD && shared->asker != client && !is_rendered(client) && is_turn_over(server))
 			return suspend_request(server, connection, client, WAITS_FOR_TURN);
 		head.crowded = is_crowded(server);
 		if (!refuse_password(&response, request->target, verdict) &&

@@ -9,14 +9,15 @@
  * Host, its password, which may suspend it for a while, and then its route. A request that would make a turn of the
  * loop too long waits for the next turn, so that counting goes on in between. One that needs an answer of the profiler
  * is suspended until that is there. Questions are put one at a time, in the order in which they came: the requests that
- * wait for theirs are suspended, too, up to a limit.
+ * wait for theirs are suspended, too, up to a limit. One whose response is written in a thread is suspended meanwhile
+ * (render-queue.h).
  */
 
 #include "base/util/blob.h"
 #include "web/api/source.h"
 #include "web/expose/response-cache.h"
 #include "web/http/auth.h"
-#include "web/http/clients.h"
+#include "web/http/render-queue.h"
 #include "web/http/web-config.h"
 
 #include <sys/socket.h>
@@ -36,6 +37,7 @@ struct server_shared {
 	struct response_cache *cache;
 	sd_event_source *cache_check; /* a timer, on while something is cached: drops stale responses */
 	struct clients clients;
+	struct render_queue renders;
 	struct auth *auth;
 	struct client *asker; /* whose question the profiler works at, or whose answer is not taken yet; or NULL */
 	struct server_answer answer;
@@ -61,6 +63,8 @@ void server_add(struct server *server, int fd, const struct sockaddr *address, s
 void server_retire(struct server *server);
 size_t server_nr_clients(const struct server *server);
 
+/* on_request() of libmicrohttpd is called again, in the server's next run, which is due at once. */
+void server_resume_request(struct client *client);
 /* Resumes a request with the verdict on its password. AUTH_WAIT: it begins anew, and the password is checked again. */
 void server_resume(struct client *client, enum auth_verdict verdict);
 /* The client, whose request is suspended in the phase of work, is not there any more. */

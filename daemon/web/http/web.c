@@ -288,6 +288,7 @@ struct web *web_free(struct web *web)
 	server_free(web->old);
 	server_free(web->server);
 	clients_release(&web->shared.clients);
+	render_queue_release(&web->shared.renders);
 	auth_free(web->shared.auth);
 	response_cache_free(web->shared.cache);
 	sd_event_source_disable_unref(web->shared.cache_check);
@@ -309,6 +310,9 @@ static int web_init(struct web *web, struct web_options *options, struct reason 
 	web->shared.clients.userdata = web;
 	if (r >= 0)
 		r = response_cache_new(&web->shared.cache);
+	if (r >= 0)
+		r = render_queue_init(&web->shared.renders, loop, &web->shared.clients, web->shared.cache,
+				      server_resume_request);
 	if (r >= 0)
 		r = auth_new(&web->shared.auth, loop, on_verdict, web);
 	if (r >= 0)

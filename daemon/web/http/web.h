@@ -7,7 +7,8 @@
  * Connections are accepted here, from each listening socket, and handed to a server (server.h) that speaks HTTP with
  * them. A server is made for its options and its certificate. When these change, a new server takes its place, and the
  * old one ends when its connections have received their responses. Nothing that a client does blocks the loop: a
- * response is written into a buffer at once, or comes from the profiler later, and is sent as the client receives it.
+ * response that is large is written in a thread, others at once, or come from the profiler later, and all are sent as
+ * the client receives them.
  *
  * At the limit of connections, one is evicted for a newcomer: of the address with the most connections, if the
  * newcomer's has fewer, or else an idle or slow one. At the limit of its address, it is an idle or slow one of that

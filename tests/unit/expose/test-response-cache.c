@@ -110,175 +110,79 @@ static void test_blob(void **state)
 	blob_unref(blob);
 }
 
-/* Each is written once; a caller keeps it longer than the cache does. */
-static void test_once(void **state)
+/* Keeps a response of so many bytes as number n. */
+static void add(struct response_cache *cache, const struct snapshot *s, unsigned n, size_t bytes)
 {
-	struct snapshot *s = small_snapshot();
-	struct response_cache *cache = new_cache();
-	struct blob *first[_RESPONSE_FORMAT_MAX][_RESPONSE_CODING_MAX], *again;
-	bool written;
-
-	(void)state;
-	for (int format = 0; format < _RESPONSE_FORMAT_MAX; format++)
-		for (int coding = 0; coding < _RESPONSE_CODING_MAX; coding++) {
-			struct blob **blob = &first[format][coding];
-
-			assert_int_equal(response_cache_get(cache, s, format, coding, blob, &written), 0);
-			/* What is there in plain is compressed, and not written again. */
-			assert_int_equal(written, coding == RESPONSE_PLAIN);
-			for (int i = 0; i < 10; i++) {
-				assert_int_equal(response_cache_get(cache, s, format, coding, &again, &written), 0);
-				assert_ptr_equal(again, *blob);
-				assert_false(written);
-				blob_unref(again);
-			}
-			assert_int_equal((*blob)->refs, 2);
-		}
-	response_cache_free(cache);
-	snapshot_unref(s);
-
-	for (int format = 0; format < _RESPONSE_FORMAT_MAX; format++) {
-		const struct blob *plain = first[format][RESPONSE_PLAIN], *gzip = first[format][RESPONSE_GZIP];
-		size_t size;
-		_cleanup_(freep) char *text = gunzip(gzip->data, gzip->len, &size);
-
-		assert_int_equal(plain->refs, 1);
-		assert_int_equal(size, plain->len);
-		assert_memory_equal(text, plain->data, size);
-		assert_non_null(memmem(text, size, "12345", 5));
-		blob_unref(first[format][RESPONSE_PLAIN]);
-		blob_unref(first[format][RESPONSE_GZIP]);
-	}
-}
-
-/* A compressed response does not leave the plain one behind. */
-static void test_compressed_alone(void **state)
-{
-	struct snapshot *s = small_snapshot();
-	struct response_cache *cache = new_cache();
+	struct buf text = {};
 	struct blob *blob;
-	bool written;
-
-	(void)state;
-	assert_int_equal(response_cache_get(cache, s, RESPONSE_OPENMETRICS, RESPONSE_GZIP, &blob, &written), 0);
-	assert_true(written);
-	blob_unref(blob);
-	assert_int_equal(response_cache_get(cache, s, RESPONSE_OPENMETRICS, RESPONSE_PLAIN, &blob, &written), 0);
-	assert_true(written);
-	blob_unref(blob);
-	response_cache_free(cache);
-	snapshot_unref(s);
-}
-
-/* --- parts */
-
-struct written {
-	size_t bytes;
-	unsigned nr; /* times it was written */
-	bool fails;
-};
-
-static int write_part(struct buf *out, const struct snapshot *snapshot, const void *userdata)
-{
-	struct written *part = (struct written *)(uintptr_t)userdata;
-
-	(void)snapshot;
-	part->nr++;
-	for (size_t i = 0; i < part->bytes; i++)
-		buf_char(out, 'x');
-	if (part->fails)
-		buf_release(out);
-	return part->fails ? -ENOMEM : 0;
-}
-
-/* The length of part number n, and whether it was written for this call. */
-static size_t ask(struct response_cache *cache, struct snapshot *s, struct written *part, unsigned n,
-		  enum response_coding coding, bool *written)
-{
 	char key[16];
-	struct blob *blob;
-	size_t len;
 
 	(void)snprintf(key, sizeof(key), "%u", n);
-	assert_int_equal(response_cache_get_part(cache, s, key, coding, write_part, part, &blob, written), 0);
-	len = blob->len;
-	assert_true(blob->refs >= 2);
+	assert_true(buf_reserve(&text, bytes));
+	memset(text.data, (int)('a' + n % 26), bytes);
+	text.len = bytes;
+	assert_int_equal(blob_new(&blob, &text), 0);
+	response_cache_add(cache, s, key, RESPONSE_PLAIN, blob);
 	blob_unref(blob);
-	return len;
 }
 
-/* The latest are kept, each in its coding; a compressed one is made from the plain one where that is kept. */
-static void test_parts(void **state)
+/* Is number n there? */
+static bool has(struct response_cache *cache, struct snapshot *s, unsigned n)
+{
+	struct blob *blob;
+	char key[16];
+
+	(void)snprintf(key, sizeof(key), "%u", n);
+	blob = response_cache_find(cache, s, key, RESPONSE_PLAIN);
+	if (!blob)
+		return false;
+	assert_int_equal(blob->refs, 2);
+	assert_int_equal(blob->data[blob->len - 1], 'a' + n % 26);
+	blob_unref(blob);
+	return true;
+}
+
+/* The latest are kept, each with its key and coding. */
+static void test_latest(void **state)
 {
 	struct snapshot *s = small_snapshot();
 	struct response_cache *cache = new_cache();
-	struct written part = { .bytes = 1000 };
-	bool written;
 
 	(void)state;
-	for (unsigned i = 0; i < 3 * RESPONSE_CACHE_PARTS; i++) {
-		assert_int_equal(ask(cache, s, &part, i, RESPONSE_PLAIN, &written), 1000);
-		assert_true(written);
-		assert_int_equal(ask(cache, s, &part, i, RESPONSE_PLAIN, &written), 1000);
-		assert_false(written);
+	assert_false(has(cache, s, 0));
+	for (unsigned i = 0; i < 3 * RESPONSE_CACHE_NR; i++) {
+		add(cache, s, i, 1000);
+		assert_true(has(cache, s, i));
 	}
-	assert_int_equal(part.nr, 3 * RESPONSE_CACHE_PARTS);
-	for (unsigned i = 2 * RESPONSE_CACHE_PARTS; i < 3 * RESPONSE_CACHE_PARTS; i++)
-		(void)ask(cache, s, &part, i, RESPONSE_PLAIN, &written);
-	assert_int_equal(part.nr, 3 * RESPONSE_CACHE_PARTS);
-	assert_in_range(ask(cache, s, &part, 3 * RESPONSE_CACHE_PARTS - 1, RESPONSE_GZIP, &written), 1, 999);
-	assert_false(written);
-	(void)ask(cache, s, &part, 0, RESPONSE_GZIP, &written);
-	assert_true(written);
-	(void)ask(cache, s, &part, 0, RESPONSE_GZIP, &written);
-	assert_int_equal(part.nr, 3 * RESPONSE_CACHE_PARTS + 1);
-	response_cache_free(cache);
+	for (unsigned i = 0; i < 3 * RESPONSE_CACHE_NR; i++)
+		assert_int_equal(has(cache, s, i), i >= 2 * RESPONSE_CACHE_NR);
+	assert_null(response_cache_find(cache, s, "47", RESPONSE_GZIP));
+	assert_null(response_cache_free(cache));
+	assert_null(response_cache_free(NULL));
+	assert_int_equal(s->refs, 1);
 	snapshot_unref(s);
 }
 
 /* Large ones are forgotten sooner, except the latest. */
-static void test_large_parts(void **state)
+static void test_large(void **state)
 {
 	struct snapshot *s = small_snapshot();
 	struct response_cache *cache = new_cache();
-	struct written part = { .bytes = RESPONSE_CACHE_BYTES / 4 }, small = { .bytes = 1 };
-	bool written;
 
 	(void)state;
+	assert_false(has(cache, s, 0));
 	for (unsigned i = 0; i < 5; i++)
-		(void)ask(cache, s, &part, i, RESPONSE_PLAIN, &written);
-	for (unsigned i = 4; i >= 1; i--)
-		(void)ask(cache, s, &part, i, RESPONSE_PLAIN, &written);
-	assert_int_equal(part.nr, 5);
-	part = (struct written){ .bytes = 2 * RESPONSE_CACHE_BYTES };
-	for (unsigned i = 0; i < 5; i++)
-		(void)ask(cache, s, &part, 9, RESPONSE_PLAIN, &written);
-	assert_int_equal(part.nr, 1);
-	/* It is larger than all parts may be together: the next one takes its place. */
-	(void)ask(cache, s, &small, 10, RESPONSE_PLAIN, &written);
-	(void)ask(cache, s, &part, 9, RESPONSE_PLAIN, &written);
-	assert_int_equal(part.nr, 2);
-	response_cache_free(cache);
-	snapshot_unref(s);
-}
-
-static void test_failed_part(void **state)
-{
-	struct snapshot *s = small_snapshot();
-	struct response_cache *cache = new_cache();
-	struct written part = { .bytes = 10, .fails = true };
-	struct blob *blob = NULL;
-	bool written;
-
-	(void)state;
-	for (int coding = 0; coding < _RESPONSE_CODING_MAX; coding++)
-		assert_int_equal(response_cache_get_part(cache, s, "?", coding, write_part, &part, &blob, &written),
-				 -ENOMEM);
-	assert_null(blob);
-	/* Nothing is kept of it. */
-	part.fails = false;
-	(void)ask(cache, s, &part, 1, RESPONSE_PLAIN, &written);
-	assert_int_equal(part.nr, 3);
+		add(cache, s, i, RESPONSE_CACHE_BYTES / 4);
+	assert_false(has(cache, s, 0));
+	for (unsigned i = 1; i < 5; i++)
+		assert_true(has(cache, s, i));
+	add(cache, s, 9, 2 * RESPONSE_CACHE_BYTES);
+	assert_true(has(cache, s, 9));
+	assert_false(has(cache, s, 4));
+	/* It is larger than all may be together: the next one takes its place. */
+	add(cache, s, 10, 1);
+	assert_true(has(cache, s, 10));
+	assert_false(has(cache, s, 9));
 	response_cache_free(cache);
 	snapshot_unref(s);
 }
@@ -288,34 +192,28 @@ static void test_one_snapshot_at_a_time(void **state)
 {
 	struct snapshot *s = small_snapshot(), *other = small_snapshot();
 	struct response_cache *cache = new_cache();
-	struct written part = { .bytes = 10 };
-	struct blob *first, *again;
-	bool written;
+	struct blob *first;
 
 	(void)state;
-	made_cell(other, SCOPE_CPU, 0, 0, 678, 1);
-	assert_int_equal(response_cache_get(cache, s, RESPONSE_JSON, RESPONSE_PLAIN, &first, &written), 0);
-	(void)ask(cache, s, &part, 1, RESPONSE_PLAIN, &written);
+	assert_null(response_cache_find(cache, s, "1", RESPONSE_PLAIN));
+	add(cache, s, 1, 10);
+	first = response_cache_find(cache, s, "1", RESPONSE_PLAIN);
+	assert_non_null(first);
 	assert_int_equal(s->refs, 2);
-	assert_int_equal(response_cache_get(cache, other, RESPONSE_JSON, RESPONSE_PLAIN, &again, &written), 0);
-	assert_true(written);
-	assert_non_null(memmem(again->data, again->len, "678", 3));
-	assert_null(memmem(again->data, again->len, "12345", 5));
+	assert_false(has(cache, other, 1));
 	assert_int_equal(s->refs, 1);
 	assert_int_equal(other->refs, 2);
-	blob_unref(again);
 	/* Its holder still has it. */
 	assert_int_equal(first->refs, 1);
-	assert_non_null(memmem(first->data, first->len, "12345", 5));
 	blob_unref(first);
-
-	(void)ask(cache, other, &part, 1, RESPONSE_PLAIN, &written);
-	assert_int_equal(part.nr, 2);
-	(void)ask(cache, s, &part, 1, RESPONSE_PLAIN, &written);
-	assert_int_equal(part.nr, 3);
+	/* It comes too late. */
+	add(cache, s, 1, 10);
+	assert_false(has(cache, other, 1));
+	add(cache, other, 1, 10);
+	assert_true(has(cache, other, 1));
+	assert_false(has(cache, s, 1));
 	assert_int_equal(other->refs, 1);
-	assert_null(response_cache_free(cache));
-	assert_null(response_cache_free(NULL));
+	response_cache_free(cache);
 	assert_int_equal(s->refs, 1);
 	snapshot_unref(other);
 	snapshot_unref(s);
@@ -327,12 +225,13 @@ static void test_stale(void **state)
 	struct snapshot *s = small_snapshot();
 	struct response_cache *cache = new_cache();
 	struct blob *blob;
-	bool written;
 
 	(void)state;
 	assert_false(response_cache_drop_stale(cache));
-	assert_int_equal(response_cache_get(cache, s, RESPONSE_JSON, RESPONSE_PLAIN, &blob, &written), 0);
+	assert_false(has(cache, s, 1));
+	add(cache, s, 1, 10);
 	assert_true(response_cache_drop_stale(cache));
+	blob = response_cache_find(cache, s, "1", RESPONSE_PLAIN);
 	assert_int_equal(blob->refs, 2);
 	snapshot_unref(s);
 	assert_false(response_cache_drop_stale(cache));
@@ -347,10 +246,9 @@ static void test_constants(void **state)
 	static const char first[] = "first", second[] = "second";
 	struct snapshot *s = small_snapshot();
 	struct response_cache *cache = new_cache();
-	struct blob *blobs[4], *again, *other;
+	struct blob *blobs[4], *again;
 	_cleanup_(freep) char *text = NULL;
 	size_t size;
-	bool written;
 
 	(void)state;
 	for (int i = 0; i < 4; i++)
@@ -363,8 +261,7 @@ static void test_constants(void **state)
 	text = gunzip(blobs[3]->data, blobs[3]->len, &size);
 	assert_int_equal(size, strlen(second));
 	assert_memory_equal(text, second, size);
-	assert_int_equal(response_cache_get(cache, s, RESPONSE_JSON, RESPONSE_PLAIN, &other, &written), 0);
-	blob_unref(other);
+	assert_false(has(cache, s, 1));
 	snapshot_unref(s);
 	(void)response_cache_drop_stale(cache);
 	assert_int_equal(response_cache_get_constant(cache, first, strlen(first), RESPONSE_GZIP, &again), 0);
@@ -379,11 +276,13 @@ static void test_constants(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gzip),	    cmocka_unit_test(test_blob),
-		cmocka_unit_test(test_once),	    cmocka_unit_test(test_compressed_alone),
-		cmocka_unit_test(test_parts),	    cmocka_unit_test(test_large_parts),
-		cmocka_unit_test(test_failed_part), cmocka_unit_test(test_one_snapshot_at_a_time),
-		cmocka_unit_test(test_stale),	    cmocka_unit_test(test_constants),
+		cmocka_unit_test(test_gzip),
+		cmocka_unit_test(test_blob),
+		cmocka_unit_test(test_latest),
+		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_one_snapshot_at_a_time),
+		cmocka_unit_test(test_stale),
+		cmocka_unit_test(test_constants),
 	};
 
 	return cmocka_run_group_tests_name("response-cache", tests, NULL, NULL);

@@ -213,11 +213,23 @@ struct response respond_to(struct fake_source *fake, struct response_cache *cach
 {
 	struct waiting waiting = { .fake = fake, .head = head };
 	_cleanup_(route_question_release) struct route_question asked = {};
+	_cleanup_(rendering_unrefp) struct rendering *rendering = NULL;
 	struct reason why = {};
 
-	if (!route_respond(&waiting.response, &fake->source, cache, head, &asked)) {
+	switch (route_respond(&waiting.response, &fake->source, cache, head, &asked, &rendering)) {
+	case ROUTE_ASKS:
 		assert_int_equal(fake_ask(fake, &asked.question, on_answered, &waiting, &why), 0);
 		assert_true(fake_source_deliver(fake));
+		break;
+	case ROUTE_RENDERS:
+		rendering_run(rendering);
+		route_rendered(&waiting.response, &fake->source, rendering);
+		if (rendering->body)
+			response_cache_add(cache, rendering->snapshot, rendering->key, rendering->coding,
+					   rendering->body);
+		break;
+	default:
+		break;
 	}
 	return waiting.response;
 }

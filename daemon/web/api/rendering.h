@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The body of a response that takes long to write, as a piece of work for a thread: all that it is written from is its
+ * own, or immutable. Only rendering_run() is called in the thread. All else is done on the loop, before and after it:
+ * references are not atomic.
+ */
+
+#include "web/api/request-target.h"
+#include "web/api/response.h"
+#include "web/expose/expose.h"
+#include "web/expose/response-cache.h"
+
+/* Writes into out. Negative errno with out released. */
+typedef int (*rendering_writer)(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);
+
+struct rendering {
+	unsigned refs;
+	char *path, *key;	   /* of the request; of the response in the cache */
+	const char *type;	   /* Content-Type */
+	bool is_scrape;		   /* it is told to the source (struct web_source, scraped()) */
+	struct snapshot *snapshot; /* a reference; NULL: it only tells what is waited for */
+	struct blob *plain;	   /* a reference: the same in plain, which only has to be compressed; or NULL */
+	enum response_coding coding;
+	rendering_writer write;
+	struct expose_query query; /* borrows from the parameters */
+	struct parameters parameters;
+	/* The result: */
+	bool is_done, is_told; /* is_told: one response has counted as written for it */
+	int error;
+	struct blob *body; /* a reference; NULL: an error */
+};
+
+/* The same response, if it is of the same snapshot. */
+bool rendering_equals(const struct rendering *a, const struct rendering *b);
+
+/* Writes and compresses the body. */
+void rendering_run(struct rendering *rendering);
+
+struct rendering *rendering_ref(struct rendering *rendering);
+struct rendering *rendering_unref(struct rendering *rendering);
+DEFINE_CLEANUP(struct rendering *, rendering_unref)

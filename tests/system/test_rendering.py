@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""Answers are written in a thread: whatever that is at, the loop answers others and reads the counters."""
+
+import ctypes
+import os
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from harness import PATIENCE, until
+from machine import needs
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+WALL = 0x40000000  # also threads
+
+pytestmark = needs("ptrace")
+
+
+class Writer:
+    """The thread that writes answers, which can be stopped, alone."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+        before = self._tasks()
+        assert daemon.get("/metrics").status_code == 200
+        [self.task] = self._tasks() - before
+        self.is_stopped = False
+        self.libc = ctypes.CDLL(None, use_errno=True)
+
+    def _tasks(self):
+        return {int(name) for name in os.listdir(f"/proc/{self.daemon.pid}/task")}
+
+    def _trace(self, request):
+        result = self.libc.ptrace(request, self.task, None, None)
+        assert result == 0, os.strerror(ctypes.get_errno())
+
+    def stop(self):
+        self._trace(PTRACE_SEIZE)
+        self._trace(PTRACE_INTERRUPT)
+        os.waitpid(self.task, WALL)
+        self.is_stopped = True
+
+    def go_on(self):
+        if self.is_stopped:
+            self._trace(PTRACE_DETACH)
+        self.is_stopped = False
+
+
+CONFIG = "[daemon]\ninterval = 100ms\n[web]\nlisten = 127.0.0.1:0\n"
+
+
+@pytest.fixture
+def daemon(perfmond):
+    return perfmond(CONFIG)
+
+
+@pytest.fixture
+def writer(daemon):
+    """It is at work for as long as it is stopped."""
+    writer = Writer(daemon)
+    writer.stop()
+    yield writer
+    writer.go_on()
+
+
+def ask(daemon, path="/metrics", source="127.0.0.1"):
+    """A connection with a request that has come to the daemon."""
+    url = urlsplit(daemon.url)
+    client = socket.create_connection((url.hostname, url.port), timeout=PATIENCE, source_address=(source, 0))
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    return client
+
+
+def answer(client):
+    with client, client.makefile("rb") as stream:
+        return stream.read().decode()
+
+
+def waits(client):
+    client.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        client.recv(1)
+    client.settimeout(PATIENCE)
+    return True
+
+
+def reads(daemon):
+    return daemon.json("/api/v1/status")["cost"]["reads"]
+
+
+def test_the_loop_goes_on_while_an_answer_is_written(daemon, writer):
+    clients = [ask(daemon, path) for path in ("/metrics", "/api/v1/snapshot", "/api/v1/events", "/api/v1/cgroups")]
+    before = reads(daemon)
+    until(lambda: reads(daemon) > before + 3, "the counters are read")
+    assert daemon.get("/-/healthy").text == "healthy\n"
+    assert daemon.get("/").status_code == 200
+    assert all(waits(client) for client in clients)
+    writer.go_on()
+    for client, has in zip(clients, ("perfmond_up 1\n", '"matched":{', '{"events":[', '{"cgroups":[')):
+        text = answer(client)
+        assert text.startswith("HTTP/1.1 200 ") and has in text
+
+
+def test_a_client_that_goes_away_leaves_nothing_behind(daemon, writer):
+    clients = [ask(daemon, f"/metrics?event={i}") for i in range(10)]
+    last = ask(daemon, "/api/v1/events")
+    before = reads(daemon)
+    for client in clients:
+        client.close()
+    until(lambda: reads(daemon) > before, "the counters are read")
+    assert waits(last)
+    writer.go_on()
+    assert '{"events":[' in answer(last)
+    until(lambda: daemon.metrics().value("perfmond_connections") == 1, "no other connection is left")
+
+
+def test_a_reload_while_an_answer_is_written(daemon, writer):
+    clients = [ask(daemon), ask(daemon, "/api/v1/events")]
+    daemon.reload(f"{CONFIG}[cgroup]\ngroups =\n")
+    assert all(waits(client) for client in clients)
+    writer.go_on()
+    assert 'perfmond_reloads_total 1\n' in answer(clients[0])
+    assert '"scope":"cgroup"' not in answer(clients[1])
+
+
+def test_a_stop_waits_for_the_answer_that_is_written(daemon, writer):
+    clients = [ask(daemon), ask(daemon, "/api/v1/events")]
+    assert all(waits(client) for client in clients)
+    daemon.process.terminate()
+    daemon.wait_log("stopping")
+    writer.go_on()
+    assert daemon.end() == 0
+    for client in clients:
+        client.close()
+
+
+def test_one_address_does_not_keep_others_waiting(daemon, writer):
+    many = [ask(daemon, f"/metrics?event={i}") for i in range(20)]
+    other = ask(daemon, "/api/v1/events", source="127.0.0.2")
+    assert waits(other)
+    writer.go_on()
+    assert '{"events":[' in answer(other)
+    assert all("perfmond_up 1\n" in answer(client) for client in many)
