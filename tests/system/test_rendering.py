@@ -89,15 +89,18 @@ def reads(daemon):
     return daemon.json("/api/v1/status")["cost"]["reads"]
 
 
+API = {"snapshot": '"matched":{', "events": '{"events":[', "cgroups": '{"cgroups":[', "history": '"times":['}
+
+
 def test_the_loop_goes_on_while_an_answer_is_written(daemon, writer):
-    clients = [ask(daemon, path) for path in ("/metrics", "/api/v1/snapshot", "/api/v1/events", "/api/v1/cgroups")]
+    clients = [ask(daemon, path) for path in ("/metrics", *(f"/api/v1/{name}" for name in API))]
     before = reads(daemon)
     until(lambda: reads(daemon) > before + 3, "the counters are read")
     assert daemon.get("/-/healthy").text == "healthy\n"
     assert daemon.get("/").status_code == 200
     assert all(waits(client) for client in clients)
     writer.go_on()
-    for client, has in zip(clients, ("perfmond_up 1\n", '"matched":{', '{"events":[', '{"cgroups":[')):
+    for client, has in zip(clients, ("perfmond_up 1\n", *API.values())):
         text = answer(client)
         assert text.startswith("HTTP/1.1 200 ") and has in text
 

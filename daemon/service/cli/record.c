@@ -6,7 +6,7 @@
 #include "base/util/file.h"
 #include "base/util/log.h"
 #include "service/cli/counting.h"
-#include "web/expose/past.h"
+#include "web/expose/past-text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,7 @@ static int write_record(struct world *world, struct record_file *file)
 	if (r >= 0 && fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(file->fd, 0) < 0)
 		r = -errno;
 	if (r >= 0)
-		r = expose_past_write(history, snapshot, write_piece, file);
+		r = past_text_write(history, snapshot, write_piece, file);
 	return r < 0 ? fail_file(file, r) : 0;
 }
 

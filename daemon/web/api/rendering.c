@@ -2,13 +2,32 @@
 
 #include "web/api/rendering.h"
 
+#include "base/util/clock.h"
 #include "base/util/gzip.h"
 
 #include <string.h>
 
+/* For so long the loop is held at a time. */
+#define STEP_NS (4 * (uint64_t)NS_PER_MS)
+
 bool rendering_equals(const struct rendering *a, const struct rendering *b)
 {
-	return a->coding == b->coding && strcmp(a->key, b->key) == 0;
+	return a->key && b->key && a->coding == b->coding && strcmp(a->key, b->key) == 0;
+}
+
+int rendering_prepare(struct rendering *rendering)
+{
+	int r = rendering->past ? past_step(rendering->past, clock_monotonic_ns() + STEP_NS) : 0;
+
+	rendering->error = r < 0 ? r : 0;
+	return r;
+}
+
+static int write_body(struct buf *out, const struct rendering *rendering)
+{
+	if (rendering->past)
+		return rendering->write_past(out, rendering->past);
+	return rendering->write(out, rendering->snapshot, &rendering->query);
 }
 
 /* The plain text of a compressed response is not kept: most scrapers ask for the same coding every time. */
@@ -20,7 +39,7 @@ void rendering_run(struct rendering *rendering)
 	int r = 0;
 
 	if (!plain)
-		r = rendering->write(&text, rendering->snapshot, &rendering->query);
+		r = write_body(&text, rendering);
 	if (r == 0 && compresses)
 		r = gzip_add(&compressed, plain ? plain->data : text.data, plain ? plain->len : text.len);
 	if (r == 0)
@@ -40,6 +59,7 @@ struct rendering *rendering_unref(struct rendering *rendering)
 		return NULL;
 	free(rendering->path);
 	free(rendering->key);
+	past_free(rendering->past);
 	snapshot_unref(rendering->snapshot);
 	blob_unref(rendering->plain);
 	parameters_release(&rendering->parameters);

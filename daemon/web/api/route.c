@@ -10,7 +10,7 @@
 #include "web/api/profile-route.h"
 #include "web/api/query.h"
 #include "web/expose/expose.h"
-#include "web/expose/past.h"
+#include "web/expose/past-text.h"
 #include "web/page/page.h"
 
 #include <errno.h>
@@ -94,30 +94,28 @@ static char *request_key(const struct routed_request *request, const char *type)
 	return buf_steal(&key);
 }
 
-/* Takes over path, snapshot and parameters, and the key in every case. */
-static int request_render(struct routed_request *request, const char *type, char *key, rendering_writer write,
-			  bool is_scrape)
+/* Takes over snapshot and parameters, and the key in every case. */
+static int request_render(struct routed_request *request, const char *type, char *key)
 {
 	struct rendering *rendering = calloc(1, sizeof(*rendering));
-	enum response_coding coding = request_coding(request);
+	char *path = strdup(request->path);
 
-	if (!rendering) {
+	if (!rendering || !path) {
+		free(rendering);
+		free(path);
 		free(key);
 		return -ENOMEM;
 	}
 	*rendering = (struct rendering){
 		.refs = 1,
-		.path = steal_ptr(request->path),
+		.path = path,
 		.key = key,
 		.type = type,
-		.is_scrape = is_scrape,
-		.plain = response_cache_find(request->cache, request->snapshot, key, RESPONSE_PLAIN),
-		.coding = coding,
-		.write = write,
+		.snapshot = steal_ptr(request->snapshot),
+		.coding = request_coding(request),
 		.query = request->query,
 		.parameters = steal_struct(request->parameters),
 	};
-	rendering->snapshot = steal_ptr(request->snapshot);
 	request->rendering = rendering;
 	return 0;
 }
@@ -128,16 +126,26 @@ static int response_set_written(struct response *ret, struct routed_request *req
 {
 	enum response_coding coding = request_coding(request);
 	char *key = request_key(request, ret->type);
+	struct rendering *rendering;
+	int r;
 
 	if (!key)
 		return -ENOMEM;
 	ret->shared = response_cache_find(request->cache, request->snapshot, key, coding);
-	if (!ret->shared)
-		return request_render(request, ret->type, key, write, is_scrape);
-	free(key);
-	ret->encoding = coding_name(coding);
-	if (is_scrape)
-		request->source->scraped(request->source->userdata, false);
+	if (ret->shared) {
+		free(key);
+		ret->encoding = coding_name(coding);
+		if (is_scrape)
+			request->source->scraped(request->source->userdata, false);
+		return 0;
+	}
+	r = request_render(request, ret->type, key);
+	if (r < 0)
+		return r;
+	rendering = request->rendering;
+	rendering->is_scrape = is_scrape;
+	rendering->write = write;
+	rendering->plain = response_cache_find(request->cache, rendering->snapshot, key, RESPONSE_PLAIN);
 	return 0;
 }
 
@@ -177,16 +185,6 @@ static int snapshot_respond(struct response *ret, struct routed_request *request
 	return response_set_written(ret, request, expose_json_snapshot, true);
 }
 
-/* Why there is no past to answer with, or NULL. */
-static const char *history_problem(int r)
-{
-	return r == -EOVERFLOW ? "more than 200,000 points: ask for fewer cgroups, events or seconds (cgroup=, event=, "
-				 "from=, to=)" :
-	       r == -E2BIG     ? GLOB_TOO_LONG :
-	       r == -EINVAL    ? CLOCK_STEPS_REVERSED :
-				 NULL;
-}
-
 /* Not from the cache: hardly two ask for the same. */
 static int history_respond(struct response *ret, struct routed_request *request)
 {
@@ -194,19 +192,19 @@ static int history_respond(struct response *ret, struct routed_request *request)
 		{ "application/json", NULL },
 		{ "application/openmetrics-text", "1.0.0" },
 	};
-	const struct history *history = request->source->history;
 	bool openmetrics = accept_media(request->head->accept, offers, ARRAY_SIZE(offers)) == 1;
-	const char *problem;
+	struct rendering *rendering;
 	int r;
 
 	if (openmetrics)
 		ret->type = TYPE_OPENMETRICS;
-	r = (openmetrics ? expose_past_openmetrics : expose_past_json)(&ret->body, history, request->snapshot,
-								       &request->query);
-	problem = history_problem(r);
-	if (problem)
-		response_set_error(ret, request->path, MHD_HTTP_BAD_REQUEST, problem);
-	return problem ? 0 : r;
+	r = request_render(request, ret->type, NULL);
+	if (r < 0)
+		return r;
+	rendering = request->rendering;
+	rendering->write_past = openmetrics ? past_text_openmetrics : past_text_json;
+	return past_new(&rendering->past, request->source->history, rendering->snapshot, &rendering->query,
+			openmetrics ? PAST_TOTALS : PAST_RATES);
 }
 
 static int events_write(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query)
@@ -324,13 +322,29 @@ static unsigned error_status(int r, struct reason *why)
 	return r == -ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_BAD_REQUEST;
 }
 
+/* The same, of what has to be rendered. */
 static unsigned rendering_status(int error, struct reason *why)
 {
-	if (error == -E2BIG)
-		reason_set(why, error, GLOB_TOO_LONG);
-	else if (error == -EAGAIN)
-		reason_set(why, error, "no thread can be started");
-	return error == -EAGAIN ? MHD_HTTP_SERVICE_UNAVAILABLE : error_status(error, why);
+	static const struct {
+		int error;
+		unsigned status;
+		const char *sentence;
+	} known[] = {
+		{ -E2BIG, MHD_HTTP_BAD_REQUEST, GLOB_TOO_LONG },
+		{ -EINVAL, MHD_HTTP_BAD_REQUEST, CLOCK_STEPS_REVERSED },
+		{ -EOVERFLOW, MHD_HTTP_BAD_REQUEST,
+		  "more than 200,000 points: ask for fewer cgroups, events or seconds (cgroup=, event=, from=, to=)" },
+		{ -ESTALE, MHD_HTTP_SERVICE_UNAVAILABLE,
+		  "there are readings more often than the past can be copied; ask for fewer cgroups or events" },
+		{ -EAGAIN, MHD_HTTP_SERVICE_UNAVAILABLE, "no thread can be started to write the answer" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (known[i].error == error) {
+			reason_set(why, 0, "%s", known[i].sentence);
+			return known[i].status;
+		}
+	return error_status(-ENOMEM, why);
 }
 
 bool route_reads_only(const char *method)
@@ -433,7 +447,9 @@ static unsigned request_respond(struct response *ret, struct routed_request *req
 	if (r == 0 && route->gzip && !ret->shared && !request->rendering && ret->status == MHD_HTTP_OK &&
 	    request_coding(request) == RESPONSE_GZIP)
 		r = response_compress(ret);
-	return r < 0 || ret->body.failed ? error_status(-ENOMEM, why) : 0;
+	if (ret->body.failed)
+		r = -ENOMEM;
+	return r < 0 ? rendering_status(r, why) : 0;
 }
 
 /* The steps that need no data. */
@@ -483,8 +499,10 @@ enum route_next route_respond(struct response *ret, const struct web_source *sou
 		status = request_respond(ret, &request, route, &why);
 	if (status)
 		response_set_error(ret, request.path ?: head->target, status, why.text);
+	if (status || !request.rendering)
+		return ROUTE_RESPONDS;
 	*ret_rendering = steal_ptr(request.rendering);
-	return *ret_rendering ? ROUTE_RENDERS : ROUTE_RESPONDS;
+	return ROUTE_RENDERS;
 }
 
 void route_rendered(struct response *ret, const struct web_source *source, struct rendering *rendering)

@@ -18,7 +18,7 @@ static void end_current(struct render_queue *queue)
 
 	queue->current = NULL;
 	done->is_done = true;
-	if (done->body)
+	if (done->body && done->key)
 		response_cache_add(queue->cache, done->snapshot, done->key, done->coding, done->body);
 	for (struct client *client = clients_next(clients, NULL); client; client = clients_next(clients, client))
 		if (client->rendering == done)

@@ -12,7 +12,9 @@ struct renderer {
 	renderer_done_t done;
 	void *userdata;
 	sd_event_source *io;
-	int fd; /* an eventfd, written to when a body is written */
+	int fd;			/* an eventfd, written to when a body is written */
+	sd_event_source *steps; /* on while the next rendering is prepared */
+	struct rendering *next; /* borrowed: which is prepared; or NULL */
 	pthread_mutex_t mutex;
 	pthread_cond_t wake; /* there is a rendering, or the thread has to end */
 	bool has_thread, ends;
@@ -61,6 +63,32 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *user
 	return 0;
 }
 
+static void hand_over(struct renderer *renderer)
+{
+	(void)pthread_mutex_lock(&renderer->mutex);
+	assert(!renderer->rendering);
+	renderer->rendering = steal_ptr(renderer->next);
+	(void)pthread_cond_signal(&renderer->wake);
+	(void)pthread_mutex_unlock(&renderer->mutex);
+}
+
+static int on_step(sd_event_source *source, void *userdata)
+{
+	struct renderer *renderer = userdata;
+	int r = rendering_prepare(renderer->next), off;
+
+	if (r > 0)
+		return 0;
+	off = sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	if (r == 0) {
+		hand_over(renderer);
+	} else {
+		renderer->next = NULL;
+		renderer->done(renderer->userdata);
+	}
+	return off;
+}
+
 int renderer_new(struct renderer **ret, sd_event *loop, renderer_done_t done, void *userdata)
 {
 	struct renderer *renderer = calloc(1, sizeof(*renderer));
@@ -74,6 +102,10 @@ int renderer_new(struct renderer **ret, sd_event *loop, renderer_done_t done, vo
 	(void)pthread_cond_init(&renderer->wake, NULL);
 	renderer->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = renderer->fd < 0 ? -errno : sd_event_add_io(loop, &renderer->io, renderer->fd, EPOLLIN, on_done, renderer);
+	if (r >= 0)
+		r = sd_event_add_defer(loop, &renderer->steps, on_step, renderer);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(renderer->steps, SD_EVENT_OFF);
 	if (r < 0) {
 		renderer_free(renderer);
 		return r;
@@ -93,6 +125,7 @@ struct renderer *renderer_free(struct renderer *renderer)
 	if (renderer->has_thread)
 		(void)pthread_join(renderer->thread, NULL);
 	sd_event_source_disable_unref(renderer->io);
+	sd_event_source_disable_unref(renderer->steps);
 	safe_close(renderer->fd);
 	(void)pthread_cond_destroy(&renderer->wake);
 	(void)pthread_mutex_destroy(&renderer->mutex);
@@ -106,10 +139,9 @@ int renderer_start(struct renderer *renderer, struct rendering *rendering)
 		renderer->has_thread = thread_start(&renderer->thread, renderer_main, renderer) == 0;
 	if (!renderer->has_thread)
 		return -EAGAIN;
-	(void)pthread_mutex_lock(&renderer->mutex);
-	assert(!renderer->rendering);
-	renderer->rendering = rendering;
-	(void)pthread_cond_signal(&renderer->wake);
-	(void)pthread_mutex_unlock(&renderer->mutex);
+	renderer->next = rendering;
+	if (rendering->past)
+		return sd_event_source_set_enabled(renderer->steps, SD_EVENT_ON);
+	hand_over(renderer);
 	return 0;
 }

@@ -3,7 +3,8 @@
 
 /*
  * Writes the bodies of responses in a thread of its own, one at a time: a hundred thousand series take tens of
- * milliseconds, for which the loop must not be held. The thread is started with the first body.
+ * milliseconds, for which the loop must not be held. If a rendering has to be prepared, that is done on the loop, for a
+ * few milliseconds an iteration. The thread is started with the first body.
  */
 
 #include "web/api/rendering.h"
@@ -21,6 +22,6 @@ int renderer_new(struct renderer **ret, sd_event *loop, renderer_done_t done, vo
 struct renderer *renderer_free(struct renderer *renderer);
 DEFINE_CLEANUP(struct renderer *, renderer_free)
 
-/* Runs a rendering, which the caller holds until it is done. Precondition: the last one is done. -EAGAIN: the thread
- * cannot be started. */
+/* Prepares and runs a rendering, which the caller holds until it is done. Precondition: the last one is done. -EAGAIN:
+ * the thread cannot be started. */
 int renderer_start(struct renderer *renderer, struct rendering *rendering);

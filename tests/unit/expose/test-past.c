@@ -4,7 +4,7 @@
 
 #include "counting/totals/tick.h"
 #include "setup/history-world.h"
-#include "web/expose/past.h"
+#include "web/expose/past-text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +18,34 @@
 #include <cmocka.h>
 
 static const struct snapshot plain = {}, summed = { .options.aggregate = true };
+
+/* Copied in steps that are as small as can be. */
+static int expose_past(struct buf *out, const struct history *history, const struct snapshot *snapshot,
+		       const struct expose_query *query, enum past_kind kind)
+{
+	_cleanup_(past_freep) struct past *past = NULL;
+	int r = past_new(&past, history, snapshot, query, kind);
+
+	if (r == 0)
+		do
+			r = past_step(past, 0);
+		while (r > 0);
+	if (r == 0)
+		r = (kind == PAST_RATES ? past_text_json : past_text_openmetrics)(out, past);
+	return r;
+}
+
+static int expose_past_json(struct buf *out, const struct history *history, const struct snapshot *snapshot,
+			    const struct expose_query *query)
+{
+	return expose_past(out, history, snapshot, query, PAST_RATES);
+}
+
+static int expose_past_openmetrics(struct buf *out, const struct history *history, const struct snapshot *snapshot,
+				   const struct expose_query *query)
+{
+	return expose_past(out, history, snapshot, query, PAST_TOTALS);
+}
 
 static struct history_world *small_past(void)
 {
@@ -107,11 +135,11 @@ static void test_pieces(_unused_ void **state)
 		pass(w, SECOND);
 	}
 	assert_int_equal(expose_past_openmetrics(&whole, &w->history, &plain, &everything), 0);
-	assert_int_equal(expose_past_write(&w->history, &plain, take_piece, &pieces), 0);
+	assert_int_equal(past_text_write(&w->history, &plain, take_piece, &pieces), 0);
 	assert_in_range(pieces.nr, 3, 20);
 	assert_int_equal(pieces.text.len, whole.len);
 	assert_memory_equal(pieces.text.data, whole.data, whole.len);
-	assert_int_equal(expose_past_write(&w->history, &plain, take_piece, &failing), -ENOSPC);
+	assert_int_equal(past_text_write(&w->history, &plain, take_piece, &failing), -ENOSPC);
 	assert_int_equal(failing.nr, 2);
 	buf_release(&pieces.text);
 	buf_release(&failing.text);
@@ -357,6 +385,40 @@ static void test_json_bounds(_unused_ void **state)
 	history_world_free(w);
 }
 
+/* A reading comes between two steps: the copy begins anew, and is of that reading, as a whole. */
+static void test_a_reading_between_two_steps(_unused_ void **state)
+{
+	struct history_world *w = small_past();
+	_cleanup_(past_freep) struct past *past = NULL, *other = NULL;
+	_cleanup_(buf_release) struct buf out = {}, whole = {};
+	const struct expose_query query = {};
+	int r;
+
+	assert_int_equal(past_new(&past, &w->history, &plain, &query, PAST_RATES), 0);
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(past_step(past, 0), 1);
+	pass(w, 2 * SECOND);
+	take(w);
+	do
+		r = past_step(past, 0);
+	while (r > 0);
+	assert_int_equal(r, 0);
+	assert_int_equal(expose_past_json(&whole, &w->history, &plain, &query), 0);
+	/* Now it is a copy. */
+	pass(w, 2 * SECOND);
+	take(w);
+	assert_int_equal(past_step(past, 0), 0);
+	assert_int_equal(past_text_json(&out, past), 0);
+	assert_int_equal(out.len, whole.len);
+	assert_memory_equal(out.data, whole.data, whole.len);
+	/* Not for ever. */
+	assert_int_equal(past_new(&other, &w->history, &plain, &query, PAST_TOTALS), 0);
+	for (int i = 0; (r = past_step(other, 0)) > 0 && i < 100; i++)
+		take(w);
+	assert_int_equal(r, -ESTALE);
+	history_world_free(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +431,7 @@ int main(void)
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_json_bounds),
+		cmocka_unit_test(test_a_reading_between_two_steps),
 	};
 
 	return cmocka_run_group_tests_name("past", tests, NULL, NULL);

@@ -215,6 +215,7 @@ struct response respond_to(struct fake_source *fake, struct response_cache *cach
 	_cleanup_(route_question_release) struct route_question asked = {};
 	_cleanup_(rendering_unrefp) struct rendering *rendering = NULL;
 	struct reason why = {};
+	int r;
 
 	switch (route_respond(&waiting.response, &fake->source, cache, head, &asked, &rendering)) {
 	case ROUTE_ASKS:
@@ -222,9 +223,13 @@ struct response respond_to(struct fake_source *fake, struct response_cache *cach
 		assert_true(fake_source_deliver(fake));
 		break;
 	case ROUTE_RENDERS:
-		rendering_run(rendering);
+		do
+			r = rendering_prepare(rendering);
+		while (r > 0);
+		if (r == 0)
+			rendering_run(rendering);
 		route_rendered(&waiting.response, &fake->source, rendering);
-		if (rendering->body)
+		if (rendering->body && rendering->key)
 			response_cache_add(cache, rendering->snapshot, rendering->key, rendering->coding,
 					   rendering->body);
 		break;
