@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harness import PATIENCE, until
+from harness import PATIENCE, Metrics, until
 from machine import needs
+from openapi import check
 
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 WALL = 0x40000000  # also threads
@@ -145,3 +146,23 @@ def test_one_address_does_not_keep_others_waiting(daemon, writer):
     writer.go_on()
     assert '{"events":[' in answer(other)
     assert all("perfmond_up 1\n" in answer(client) for client in many)
+
+
+# Series have the path of their cgroup. Of so many with so long paths, /metrics would be longer than 16 MiB.
+LEVELS, LONG = 14, 700
+
+
+def test_an_answer_that_would_be_too_long_is_refused(perfmond, own_cgroup):
+    top = own_cgroup
+    for _ in range(LEVELS):
+        top = top.make("x" * 240)
+    for i in range(LONG):
+        top.make(str(i))
+    daemon = perfmond(f"[cgroup]\ninclude = {own_cgroup.label}/**\nmax = {2 * LONG}\n")
+    for headers in ({}, {"Accept-Encoding": "gzip"}, {"Accept": "application/openmetrics-text"}):
+        answer = check(daemon.get("/metrics", headers=headers))
+        assert answer.startswith("the answer would be longer than 16 MiB; ask for a part of it")
+        assert daemon.get("/metrics", headers=headers).status_code == 413
+    assert Metrics(check(daemon.get("/metrics?scope=self"))).value("perfmond_http_requests_total", code="413") == 6
+    assert daemon.get("/metrics?event=page_faults").status_code == 200
+    assert len(daemon.json("/api/v1/snapshot")["cgroups"]) == LEVELS + LONG

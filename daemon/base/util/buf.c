@@ -25,6 +25,10 @@ bool buf_reserve(struct buf *b, size_t n)
 		b->failed = true;
 		return false;
 	}
+	if (b->max && want > b->max) {
+		b->failed = b->is_full = true;
+		return false;
+	}
 
 	cap = b->cap ? b->cap : 256;
 	while (cap < want)
@@ -110,7 +114,7 @@ void buf_double(struct buf *b, double v)
 int buf_finish(struct buf *b, int r)
 {
 	if (r == 0 && b->failed)
-		r = -ENOMEM;
+		r = b->is_full ? -EFBIG : -ENOMEM;
 	if (r < 0)
 		buf_release(b);
 	return r;

@@ -6,7 +6,8 @@
  *
  * Appending never returns an error: the first allocation that fails marks the buffer as failed, and everything appended
  * after it is dropped, so that a writer of a hundred thousand lines checks once, at the end. A zeroed struct buf is
- * empty and ready; buf_release() frees it.
+ * empty and ready; buf_release() frees it. One with a bound fails
+ * in the same way where it would grow beyond that.
  */
 
 #include "base/util/cleanup.h"
@@ -21,6 +22,8 @@ struct buf {
 	size_t len;
 	size_t cap;
 	bool failed;
+	size_t max;   /* bytes that there may be room for; 0: any number */
+	bool is_full; /* it has failed at that */
 };
 
 void buf_release(struct buf *b);
@@ -46,8 +49,8 @@ static inline void buf_char(struct buf *b, char c)
 		b->data[b->len++] = c;
 }
 
-/* What a writer returns that r is the result of so far: r, or -ENOMEM if the buffer has failed. On an error it is
- * released. */
+/* The result of a writer whose result so far is r: r, or if the buffer has failed, -ENOMEM, and -EFBIG at its bound. On
+ * an error it is released. */
 int buf_finish(struct buf *b, int r);
 
 /* Ends the text with a NUL (not counted in len) and hands it over; NULL when the buffer has failed. */

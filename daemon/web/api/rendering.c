@@ -5,7 +5,10 @@
 #include "base/util/clock.h"
 #include "base/util/gzip.h"
 
+#include <errno.h>
 #include <string.h>
+
+#define SLACK (64 * 1024)
 
 /* For so long the loop is held at a time. */
 #define STEP_NS (4 * (uint64_t)NS_PER_MS)
@@ -33,13 +36,16 @@ static int write_body(struct buf *out, const struct rendering *rendering)
 /* The plain text of a compressed response is not kept: most scrapers ask for the same coding every time. */
 void rendering_run(struct rendering *rendering)
 {
-	_cleanup_(buf_release) struct buf text = {}, compressed = {};
+	/* Writers make room for a little more than they write. */
+	_cleanup_(buf_release) struct buf text = { .max = RENDERING_MAX + SLACK }, compressed = {};
 	const struct blob *plain = rendering->plain;
 	bool compresses = rendering->coding == RESPONSE_GZIP;
 	int r = 0;
 
 	if (!plain)
 		r = write_body(&text, rendering);
+	if (r == 0 && text.len > RENDERING_MAX)
+		r = -EFBIG;
 	if (r == 0 && compresses)
 		r = gzip_add(&compressed, plain ? plain->data : text.data, plain ? plain->len : text.len);
 	if (r == 0)

@@ -12,6 +12,9 @@
 #include "web/expose/past.h"
 #include "web/expose/response-cache.h"
 
+/* Bytes of a body before it is compressed. Longer ones are refused. */
+#define RENDERING_MAX (16 * 1024 * 1024)
+
 /* Writes into out. Negative errno with out released. */
 typedef int (*rendering_writer)(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);
 typedef int (*rendering_past_writer)(struct buf *out, struct past *past);
@@ -43,7 +46,7 @@ bool rendering_equals(const struct rendering *a, const struct rendering *b);
  * run; negative: error says so, and there is nothing to run. */
 int rendering_prepare(struct rendering *rendering);
 
-/* Writes and compresses the body. */
+/* Writes and compresses the body. error is -EFBIG: it would be longer than RENDERING_MAX. */
 void rendering_run(struct rendering *rendering);
 
 struct rendering *rendering_ref(struct rendering *rendering);

@@ -331,6 +331,8 @@ static unsigned rendering_status(int error, struct reason *why)
 		const char *sentence;
 	} known[] = {
 		{ -E2BIG, MHD_HTTP_BAD_REQUEST, GLOB_TOO_LONG },
+		{ -EFBIG, MHD_HTTP_CONTENT_TOO_LARGE,
+		  "the answer would be longer than 16 MiB; ask for a part of it, such as fewer cgroups or events" },
 		{ -EINVAL, MHD_HTTP_BAD_REQUEST, CLOCK_STEPS_REVERSED },
 		{ -EOVERFLOW, MHD_HTTP_BAD_REQUEST,
 		  "more than 200,000 points: ask for fewer cgroups, events or seconds (cgroup=, event=, from=, to=)" },

@@ -68,5 +68,5 @@ int document_write(struct buf *out, json_t *root)
 
 	json_decref(root);
 	buf_char(out, '\n');
-	return buf_finish(out, r < 0 ? -ENOMEM : 0);
+	return buf_finish(out, r < 0 && !out->failed ? -ENOMEM : 0);
 }

@@ -24,8 +24,8 @@ json_t *document_seconds(uint64_t ns);
 /* The list as text: "0-3,8". */
 json_t *document_cpus(const struct cpulist *cpus);
 
-/* Writes root in compact form, members in the order in which they were set, and releases root in every case. -ENOMEM
- * with out released, also if root is NULL. */
+/* Writes root in compact form, members in the order in which they were set, and releases root in every case. As
+ * buf_finish(); -ENOMEM also if root is NULL. */
 int document_write(struct buf *out, json_t *root);
 
 static inline void json_decref_pointer(json_t **json)

@@ -7,8 +7,8 @@
  * One selection from the snapshot (walk.h) has the filters and the order, and there is a writer for each format.
  * Everything here is pure: from a snapshot to a buffer.
  *
- * Functions append to `out` and return 0. On failure they release `out` and return -ENOMEM, or -E2BIG for a query whose
- * globs would take too long to match.
+ * Functions append to `out` and return 0. On failure they release `out` and return -ENOMEM, -EFBIG at the bound of the
+ * buffer, or -E2BIG for a query whose globs would take too long to match.
  */
 
 #include "base/util/buf.h"
