@@ -345,7 +345,8 @@ struct client *clients_pick_of(const struct clients *clients, const struct peer 
 	return pick_client(clients, find_peer(clients, peer), SIZE_MAX, CLIENT_SLOW_US);
 }
 
-/* The last that came of those that wait for the daemon, of any peer with more connections than more_than. */
+/* The last that came of those that wait for the daemon, of any peer with more connections than more_than. One in work
+ * that does not wait was resumed a moment ago. */
 static struct client *pick_waiting(const struct clients *clients, size_t more_than)
 {
 	static const enum phase order[] = { PHASE_REQUEST, PHASE_WORK };
@@ -353,7 +354,7 @@ static struct client *pick_waiting(const struct clients *clients, size_t more_th
 
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
 		TAILQ_FOREACH_REVERSE(client, &clients->phases[order[i]], client_list, in_phase)
-			if (client->waits && client->peer_count->nr > more_than)
+			if ((client->waits || client->phase == PHASE_WORK) && client->peer_count->nr > more_than)
 				return client;
 	return NULL;
 }

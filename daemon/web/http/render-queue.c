@@ -63,6 +63,8 @@ static bool is_current(const struct render_queue *queue, const struct rendering 
 
 enum client_wait render_queue_enter(struct render_queue *queue, struct client *client, struct rendering *rendering)
 {
+	int r;
+
 	render_queue_leave(queue, client);
 	client->rendering = rendering;
 	if (is_current(queue, rendering)) {
@@ -75,10 +77,13 @@ enum client_wait render_queue_enter(struct render_queue *queue, struct client *c
 		return WAITS_TO_RENDER;
 	}
 	clients_take_turn(queue->clients, client);
-	rendering->error = renderer_start(queue->renderer, rendering);
-	rendering->is_done = rendering->error < 0;
-	if (rendering->is_done)
+	r = renderer_start(queue->renderer, rendering);
+	if (r < 0) {
+		rendering->error = r;
+		rendering->is_done = true;
 		return WAITS_NOT;
+	}
+	/* From now on the thread may write to it. */
 	queue->current = rendering_ref(rendering);
 	resume_equals(queue);
 	return WAITS_FOR_BODY;

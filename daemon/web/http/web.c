@@ -79,8 +79,18 @@ static bool evict_client(struct web *web, struct client *client)
 	clients_drop(&web->shared.clients, client);
 	if (client->waits)
 		server_give_up(client);
+	else
+		client->gone = true;
 	server_run(server);
 	return true;
+}
+
+static void run_servers(struct web *web)
+{
+	if (web->old)
+		server_run(web->old);
+	if (web->server)
+		server_run(web->server);
 }
 
 /* Is there room for another connection of that peer? Evicts one for it, if necessary and possible. */
@@ -88,6 +98,9 @@ static bool admit_peer(struct web *web, const struct peer *peer)
 {
 	const struct clients *clients = &web->shared.clients;
 
+	/* Connections that were dropped count until libmicrohttpd has closed them. */
+	if (clients->nr >= web->options->max_connections && !TAILQ_EMPTY(&clients->dropped))
+		run_servers(web);
 	if (clients_of(clients, peer) >= web->options->max_connections_per_address &&
 	    !evict_client(web, clients_pick_of(clients, peer))) {
 		clients->stats->refused_address++;
@@ -159,14 +172,6 @@ static int on_connections(sd_event_source *source, int fd, uint32_t revents, voi
 }
 
 /* --- passwords */
-
-static void run_servers(struct web *web)
-{
-	if (web->old)
-		server_run(web->old);
-	if (web->server)
-		server_run(web->server);
-}
 
 static void on_verdict(void *userdata, uint64_t number, enum auth_verdict verdict)
 {

@@ -293,6 +293,7 @@ static void test_bytes_in_the_kernel(void **state)
 	fixture_make_large(f);
 	fd = dial(f, 0);
 	send_text(f, fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	turn_until(f, f->fake->nr_scraped == 1);
 	for (int i = 0; i < 100; i++)
 		turn(f);
 	server = other_end(fd);
@@ -348,6 +349,7 @@ static void test_slow_ones_make_room(void **state)
 			send_text(f, fds[i], i ? part : large);
 		}
 		until_connected(f, ARRAY_SIZE(fds));
+		turn_until(f, f->fake->nr_scraped == pass + 1);
 		start = now_ms();
 		turn_until(f, now_ms() >= start + 1100);
 		for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
