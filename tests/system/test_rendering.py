@@ -163,6 +163,7 @@ def test_an_answer_that_would_be_too_long_is_refused(perfmond, own_cgroup):
         answer = check(daemon.get("/metrics", headers=headers))
         assert answer.startswith("the answer would be longer than 16 MiB; ask for a part of it")
         assert daemon.get("/metrics", headers=headers).status_code == 413
-    assert Metrics(check(daemon.get("/metrics?scope=self"))).value("perfmond_http_requests_total", code="413") == 6
+    name = "perfmond_http_requests_total"
+    until(lambda: Metrics(check(daemon.get("/metrics?scope=self"))).value(name, code="413") == 6, "all are counted")
     assert daemon.get("/metrics?event=page_faults").status_code == 200
     assert len(daemon.json("/api/v1/snapshot")["cgroups"]) == LEVELS + LONG
