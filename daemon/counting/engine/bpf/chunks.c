@@ -268,7 +268,7 @@ static int take_cells(struct bpf_kernel *kernel, uint32_t cpu, struct unpack *in
 int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct kept_pool *kept)
 {
 	const struct kind kind = kind_of_slots(&kernel->sizes);
-	uint32_t nr, max = nr_slot_chunks(kernel);
+	uint32_t nr = 0, max = nr_slot_chunks(kernel);
 	int r = max > max_chunks(kernel) ? -ENOENT : 0;
 
 	if (r == 0)

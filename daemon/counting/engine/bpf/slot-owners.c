@@ -176,14 +176,12 @@ int slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve)
 	uint32_t wanted = taken + SPARE_SLOTS;
 	int r = 0;
 
-	do {
-		if (config->nr_slots - config->nr_reserved < wanted &&
-		    nr_to_add(kernel) + config->nr_reserved > to_reserve)
-			r = add_slots(kernel);
-		else
-			wanted = 0;
+	for (;;) {
 		reserve(kernel, to_reserve > nr_to_add(kernel) ? to_reserve - nr_to_add(kernel) : 0);
-	} while (r == 0 && wanted > 0);
+		if (r < 0 || config->nr_slots - config->nr_reserved >= wanted || nr_to_add(kernel) <= to_reserve)
+			break;
+		r = add_slots(kernel);
+	}
 	return r == -ENOSPC ? 0 : r;
 }
 
