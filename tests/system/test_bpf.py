@@ -234,8 +234,8 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*/cgroup.procs")):
 
 @deep
 def test_where_no_cell_is_left_a_cgroup_is_absent(perfmond, cgroups, cpus):
-    """More cgroups run on a CPU for the first time than it has cells for, while the daemon is stopped and adds none. The
-    last ones are counted in their parent, and are absent themselves, with the reason."""
+    """More cgroups run on a CPU for the first time than it has cells for, while the daemon is stopped and adds none.
+    The last ones are counted in their parent, and are absent themselves, with the reason."""
     parent, nr = cgroups.make("parent"), 2600
     for i in range(nr):
         parent.make(f"o{i}")

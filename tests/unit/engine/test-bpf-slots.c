@@ -2,7 +2,8 @@
 
 /*
  * engine/bpf/slots and what it is made of: who gets the counts of cells that the test writes, in place of the programs.
- * Cgroups have small ids; each has its own slot of that number, and a cell of that number on each CPU. A set of two events is limited to a budget, and one of
+ * Cgroups have small ids; each has its own slot of that number, and a cell of that number on each CPU. A set of two
+ * events is limited to a budget, and one of
  * one event is exact. There are two CPUs, which both sets are counted on.
  */
 

@@ -8,7 +8,8 @@
  */
 
 #include "base/util/pack.h"
-#include "counting/engine/bpf/kernel.h"
+#include "counting/engine/bpf/kernel-part.h"
+#include "counting/engine/kept.h"
 
 static inline struct bpf_chunk *chunk_of_cell(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell)
 {

@@ -10,9 +10,9 @@
  *
  * A cgroup that has run has a slot, and so has one that is asked for: slots are reserved for these, since the counts of
  * one that finds none go to the nearest ancestor that has one. So do those of a cgroup that is nested too deeply: who
- * reads knows all ancestors of each slot's cgroup. A slot gets a cell on each CPU on which its cgroup runs. The counts of
- * a cgroup's own tasks on a CPU are added to its cell there, and to no other: ancestors are summed by who reads. Cells
- * only grow, also when a slot gets another cgroup: a reader remembers where it stood. A slot keeps its cells.
+ * reads knows all ancestors of each slot's cgroup. A slot gets a cell on each CPU on which its cgroup runs. A cgroup's
+ * own counts on a CPU are added to its cell there, and to no other: ancestors are summed by who reads. Cells only grow,
+ * also when a slot gets another cgroup: a reader remembers where it stood. A slot keeps its cells.
  *
  * Slots and cells come in chunks of CREDIT_CHUNK, each of which is a map in a map of maps. The daemon adds a chunk when
  * few slots, or few cells of a CPU, are left: so memory follows what runs, and not how many CPUs and cgroups there can
@@ -50,8 +50,8 @@ typedef unsigned long long credit_word;
 /* The root slot's cell on each CPU. No other slot has a cell of this number: 0 stands for none there. */
 #define CREDIT_ROOT_CELL 0U
 
-/* A cell is an array of words: how often it was credited; its slot; enabled and running time of each set, in ns, and how
- * often it was read, if it is limited; the count of each event. */
+/* A cell is an array of words: how often it was credited; its slot; enabled and running time of each set, in ns, and
+ * how often it was read, if it is limited; the count of each event. */
 #define CREDIT_CELL_CREDITS 0U
 #define CREDIT_CELL_SLOT 1U
 #define CREDIT_CELL_ENABLED(set) (2U + 3U * (set))
@@ -60,8 +60,8 @@ typedef unsigned long long credit_word;
 #define CREDIT_CELL_EVENTS(nr_sets) (2U + 3U * (nr_sets))
 #define CREDIT_CELL_WORDS(nr_sets, nr_events) (CREDIT_CELL_EVENTS(nr_sets) + (nr_events))
 
-/* Chunks that so many slots take, or their cells on one CPU: of cells, chunk number CPU × CREDIT_CHUNKS(slots) + k is the
- * CPU's k-th. */
+/* Chunks that so many slots take, or their cells on one CPU. Of cells, the CPU's k-th chunk has the number
+ * CPU × CREDIT_CHUNKS(slots) + k. */
 #define CREDIT_CHUNKS(nr_slots) (((nr_slots) + CREDIT_CHUNK - 1U) / CREDIT_CHUNK)
 
 /* Marks are bits of words, one a cell: of each CPU so many words. */

@@ -11,8 +11,8 @@
 /* Slots that are reserved or made free at a reading. */
 #define RESERVE_AT_ONCE 4096
 
-/* Chunks are added when fewer slots are left than this, or fewer cells on a CPU, or on all CPUs: so many cgroups may come
- * to run before the next reading. */
+/* Chunks are added when fewer slots are left than this, or fewer cells on a CPU, or on all CPUs: so many cgroups may
+ * come to run before the next reading. */
 #define SPARE_SLOTS 2000U
 #define SPARE_CELLS 500U
 #define SPARE_CELLS_IN_ALL 4000U

@@ -10,7 +10,7 @@
  * slot.
  */
 
-#include "counting/engine/bpf/kernel.h"
+#include "counting/engine/bpf/kernel-part.h"
 
 /* The slot of the cgroup, or CREDIT_ROOT_SLOT: it has none. */
 uint32_t slot_find(const struct bpf_kernel *kernel, uint64_t id);
