@@ -714,6 +714,7 @@ def test_memory_is_what_the_document_says(perfmond, cgroups):
     assert own[more] - own[less] < 4 * chunks, "it does not depend on how many cgroups there may be"
 
 
+@deep
 @needs("memory-of-maps")
 def test_memory_follows_what_runs(perfmond, cgroups, cpus):
     """Cgroups that have not run take no memory, and those that run take it on the CPUs where they run."""

@@ -39,10 +39,11 @@ def test_all_files_are_close_on_exec(perfmond, cgroups):
 
 
 def test_it_has_one_thread(perfmond, cgroups):
-    """Apart from those that read the mappings of sampled processes, and that close what others have removed."""
+    """Beside the one that writes answers, and apart from those that read the mappings of sampled processes, and that
+    close what others have removed."""
     daemon = perfmond(f"[profiles]\nenabled = no\n[cgroup]\ninclude = {cgroups.label}\n")
     daemon.metrics()
-    assert len(os.listdir(f"/proc/{daemon.pid}/task")) == 1
+    assert len(os.listdir(f"/proc/{daemon.pid}/task")) == 2
 
 
 def test_the_soft_limit_of_files_is_raised(perfmond):

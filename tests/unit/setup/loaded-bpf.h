@@ -9,6 +9,7 @@
 #include "base/util/cleanup.h"
 #include "counting/engine/bpf/bpf.h"
 #include "counting/engine/bpf/chunks.h"
+#include "counting/engine/bpf/kernel.h"
 #include "setup/needs.h"
 
 #include <sys/sysinfo.h>
@@ -38,7 +39,7 @@ static inline struct bpf_kernel *load_sizes(const struct bpf_kernel *former, con
 	if (bpf_kernel_load(&kernel, sizes, false, former, &why) < 0)
 		fail_msg("%s", why.text);
 	for (uint32_t cpu = 0; cpu < sizes->cpus; cpu++)
-		assert_int_equal(chunks_add_cells(kernel, cpu), 0);
+		assert_int_equal(chunks_add_cells(kernel, cpu, true), 0);
 	return kernel;
 }
 

@@ -2,6 +2,7 @@
 
 #include "counting/engine/bpf/chunks.h"
 
+#include "base/util/clock.h"
 #include "base/util/memory.h"
 
 #include <bpf/bpf.h>
@@ -9,6 +10,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+/* By then the fd store has the file of a chunk: a daemon that comes after a kill finds all that are used. */
+#define KEPT_AFTER_NS 1000000000U
 
 /* What distinguishes slots from cells. */
 struct kind {
@@ -88,6 +92,7 @@ static int chunk_open(struct bpf_chunk *chunk, const struct kind *kind, int fd)
 	*chunk = (struct bpf_chunk){
 		.fd = fd,
 		.id = id.id,
+		.made_at = clock_monotonic_ns(),
 		.memory = memory,
 		.known = memory_map_own(CREDIT_CHUNK * kind->known_size),
 	};
@@ -98,17 +103,23 @@ static int chunk_open(struct bpf_chunk *chunk, const struct kind *kind, int fd)
 	return r;
 }
 
-/* Programs find it when it is in the table. */
-static int chunk_add(struct bpf_kernel *kernel, struct bpf_chunk *chunk, const struct kind *kind, uint32_t number)
+/* Makes the next chunk, if that was not done yet. Programs find it when it is in the table. -EAGAIN: it is to be used
+ * later. */
+static int chunk_add(struct bpf_kernel *kernel, struct bpf_chunk *chunk, const struct kind *kind, uint32_t number,
+		     bool at_once)
 {
-	int fd = create_map(kind), r = fd < 0 ? fd : chunk_open(chunk, kind, fd);
+	int fd, r;
 
+	if (chunk->memory)
+		return at_once || clock_monotonic_ns() - chunk->made_at > KEPT_AFTER_NS ? 0 : -EAGAIN;
+	fd = create_map(kind);
+	r = fd < 0 ? fd : chunk_open(chunk, kind, fd);
 	if (r == 0 && bpf_map_update_elem(kernel->fds[kind->table], &number, &chunk->fd, BPF_ANY) < 0) {
 		r = -errno;
 		chunk_close(chunk, kind);
 	}
 	kernel->nr_added += r == 0;
-	return r;
+	return r == 0 && !at_once ? -EAGAIN : r;
 }
 
 /* --- all of them */
@@ -148,16 +159,15 @@ void chunks_close(struct bpf_kernel *kernel)
 	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++)
 		if (kernel->slots[slot / CREDIT_CHUNK].known)
 			free(slot_known(kernel, slot)->unclaimed);
-	for (uint32_t i = 0; i < nr_slot_chunks(kernel); i++)
+	for (uint32_t i = 0; i < max_chunks(kernel); i++)
 		chunk_close(&kernel->slots[i], &slots);
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		for (uint32_t i = 0; i < nr_cell_chunks(kernel, cpu); i++)
-			chunk_close(chunk_of_cell(kernel, cpu, i * CREDIT_CHUNK), &cells);
+	for (uint32_t i = 0; i < max_chunks(kernel) * kernel->sizes.cpus; i++)
+		chunk_close(&kernel->cells[i], &cells);
 	free(kernel->slots);
 	free(kernel->cells);
 }
 
-int chunks_add_slots(struct bpf_kernel *kernel)
+int chunks_add_slots(struct bpf_kernel *kernel, bool at_once)
 {
 	const struct kind kind = kind_of_slots(&kernel->sizes);
 	uint32_t number = nr_slot_chunks(kernel), left = kernel->sizes.slots - kernel->config->nr_slots;
@@ -165,13 +175,13 @@ int chunks_add_slots(struct bpf_kernel *kernel)
 
 	if (left == 0)
 		return -ENOSPC;
-	r = chunk_add(kernel, &kernel->slots[number], &kind, number);
+	r = chunk_add(kernel, &kernel->slots[number], &kind, number, at_once);
 	if (r == 0)
 		kernel->config->nr_slots += left < CREDIT_CHUNK ? left : CREDIT_CHUNK;
 	return r;
 }
 
-int chunks_add_cells(struct bpf_kernel *kernel, uint32_t cpu)
+int chunks_add_cells(struct bpf_kernel *kernel, uint32_t cpu, bool at_once)
 {
 	const struct kind kind = kind_of_cells(&kernel->sizes);
 	uint32_t number = nr_cell_chunks(kernel, cpu);
@@ -180,7 +190,7 @@ int chunks_add_cells(struct bpf_kernel *kernel, uint32_t cpu)
 	if (number == max_chunks(kernel))
 		return -ENOSPC;
 	r = chunk_add(kernel, chunk_of_cell(kernel, cpu, number * CREDIT_CHUNK), &kind,
-		      cpu * max_chunks(kernel) + number);
+		      cpu * max_chunks(kernel) + number, at_once);
 	if (r == 0)
 		*(volatile credit_word *)&kernel->cpus[cpu].max_cells += CREDIT_CHUNK;
 	return r;
@@ -188,16 +198,18 @@ int chunks_add_cells(struct bpf_kernel *kernel, uint32_t cpu)
 
 /* --- over a restart */
 
+/* Those that are used, and the next one, if it is made. */
+static void each_kept(const struct bpf_chunk *chunks, uint32_t max, kept_visitor each, void *userdata)
+{
+	for (uint32_t i = 0; i < max && chunks[i].memory; i++)
+		each(userdata, chunks[i].fd, (struct kept_id){ KEPT_BPF_MAP, chunks[i].id });
+}
+
 void chunks_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata)
 {
-	for (uint32_t i = 0; i < nr_slot_chunks(kernel); i++)
-		each(userdata, kernel->slots[i].fd, (struct kept_id){ KEPT_BPF_MAP, kernel->slots[i].id });
+	each_kept(kernel->slots, max_chunks(kernel), each, userdata);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		for (uint32_t i = 0; i < nr_cell_chunks(kernel, cpu); i++) {
-			const struct bpf_chunk *chunk = chunk_of_cell(kernel, cpu, i * CREDIT_CHUNK);
-
-			each(userdata, chunk->fd, (struct kept_id){ KEPT_BPF_MAP, chunk->id });
-		}
+		each_kept(chunk_of_cell(kernel, cpu, 0), max_chunks(kernel), each, userdata);
 }
 
 static void save_chunks(const struct bpf_chunk *chunks, uint32_t nr, struct buf *out)
@@ -230,52 +242,34 @@ static int chunk_restore(struct bpf_chunk *chunk, const struct kind *kind, uint6
 	return chunk_open(chunk, kind, fd);
 }
 
-/* Chunks that were added after the image was made are not in it. *ret: those that are there, without a gap. */
-static int take_chunks(struct bpf_chunk *chunks, uint32_t max, const struct kind *kind, struct unpack *in,
-		       struct kept_pool *kept, uint32_t *ret)
+/* The chunks that are used, of which there are so many. */
+static int take_chunks(struct bpf_chunk *chunks, uint32_t nr, const struct kind *kind, struct unpack *in,
+		       struct kept_pool *kept)
 {
-	size_t nr = unpack_nr(in, sizeof(uint64_t));
-	int r = 0;
+	size_t told = unpack_nr(in, sizeof(uint64_t));
+	int r = told < nr ? -ENOENT : told > nr ? -EBADMSG : 0;
 
-	*ret = 0;
-	if (nr > max)
-		return -EBADMSG;
-	for (size_t i = 0; i < nr; i++) {
+	for (size_t i = 0; i < told; i++) {
 		uint64_t id = unpack_u64(in);
 
 		if (r == 0)
 			r = chunk_restore(&chunks[i], kind, id, kept);
-		*ret += r == 0;
 	}
-	return in->bad ? -EBADMSG : r == -ENOENT ? 0 : r;
-}
-
-/* A chunk of cells that nobody uses yet may be missing. */
-static int take_cells(struct bpf_kernel *kernel, uint32_t cpu, struct unpack *in, struct kept_pool *kept)
-{
-	const struct kind kind = kind_of_cells(&kernel->sizes);
-	volatile struct credit_cpu *at = &kernel->cpus[cpu];
-	uint32_t nr, max = nr_cell_chunks(kernel, cpu);
-	int r = take_chunks(chunk_of_cell(kernel, cpu, 0), max, &kind, in, kept, &nr);
-
-	if (r == 0 && nr < max && at->nr_cells > (credit_word)nr * CREDIT_CHUNK)
-		r = -ENOENT;
-	if (r == 0)
-		at->max_cells = (credit_word)nr * CREDIT_CHUNK;
-	return r;
+	return in->bad ? -EBADMSG : r;
 }
 
 int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct kept_pool *kept)
 {
-	const struct kind kind = kind_of_slots(&kernel->sizes);
-	uint32_t nr = 0, max = nr_slot_chunks(kernel);
-	int r = max > max_chunks(kernel) ? -ENOENT : 0;
+	const struct kind slots = kind_of_slots(&kernel->sizes), cells = kind_of_cells(&kernel->sizes);
+	int r = -ENOENT;
 
-	if (r == 0)
-		r = take_chunks(kernel->slots, max, &kind, in, kept, &nr);
-	if (r == 0 && nr < max)
-		r = -ENOENT;
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus && r == 0; cpu++)
-		r = nr_cell_chunks(kernel, cpu) > max_chunks(kernel) ? -ENOENT : take_cells(kernel, cpu, in, kept);
+	if (nr_slot_chunks(kernel) <= max_chunks(kernel))
+		r = take_chunks(kernel->slots, nr_slot_chunks(kernel), &slots, in, kept);
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus && r == 0; cpu++) {
+		uint32_t nr = nr_cell_chunks(kernel, cpu);
+
+		r = nr > max_chunks(kernel) ? -ENOENT :
+					      take_chunks(chunk_of_cell(kernel, cpu, 0), nr, &cells, in, kept);
+	}
 	return r;
 }

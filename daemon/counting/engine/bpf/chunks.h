@@ -68,15 +68,16 @@ int chunks_cells_like(const struct bpf_sizes *sizes);
 int chunks_open(struct bpf_kernel *kernel);
 void chunks_close(struct bpf_kernel *kernel);
 
-/* Adds a chunk of slots, which nobody can have yet (slot-owners.h), or of cells on a CPU. -ENOSPC: there are as many as
- * there may be; or -errno of bpf(2), mmap(2). */
-int chunks_add_slots(struct bpf_kernel *kernel);
-int chunks_add_cells(struct bpf_kernel *kernel, uint32_t cpu);
+/* Adds a chunk of slots, which nobody can have yet (slot-owners.h), or of cells on a CPU. It is used at once, or else
+ * when this is called a second after it was made: a daemon that comes after a kill finds all that are used. -EAGAIN: it
+ * is made. -ENOSPC: there are as many as there may be; or -errno of bpf(2), mmap(2). */
+int chunks_add_slots(struct bpf_kernel *kernel, bool at_once);
+int chunks_add_cells(struct bpf_kernel *kernel, uint32_t cpu, bool at_once);
 
-/* All that there are: their files, or their ids in an image. */
+/* The files of all, or the ids of those that are used, for an image. */
 void chunks_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata);
 void chunks_save(const struct bpf_kernel *kernel, struct buf *out);
 /* Takes their files out of the pool. The numbers of slots and cells stand in the kernel's memory, which is mapped.
- * -ENOENT: one that is used is not there, or has another size; the rest of the image is not read then. -EBADMSG:
- * chunks_save() can't have written this; -ENOMEM. */
+ * -ENOENT: one is not there, or has another size; the rest of the image is not read then. -EBADMSG: chunks_save() can't
+ * have written this; -ENOMEM. */
 int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct kept_pool *kept);

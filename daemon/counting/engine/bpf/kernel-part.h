@@ -61,9 +61,10 @@ struct bpf_slot {
 /* A chunk of slots or of cells (chunks.h). */
 struct bpf_chunk {
 	int fd;
-	uint64_t id;  /* the kernel's, of the map */
-	void *memory; /* mapped; NULL: there is none */
-	void *known;  /* for each slot a struct bpf_slot; for each cell the words that have been read */
+	uint64_t id;	  /* the kernel's, of the map */
+	uint64_t made_at; /* CLOCK_MONOTONIC ns */
+	void *memory;	  /* mapped; NULL: there is none */
+	void *known;	  /* for each slot a struct bpf_slot; for each cell the words that have been read */
 };
 
 struct bpf_kernel {

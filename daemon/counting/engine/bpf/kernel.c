@@ -632,10 +632,16 @@ void bpf_kernel_unwire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
 	(void)bpf_map_delete_elem(kernel->fds[BPF_FILE_EVENTS], &key);
 }
 
+/* Before a program credits anything on the CPU. */
+static int give_cells(struct bpf_kernel *kernel, uint32_t cpu)
+{
+	return kernel->cpus[cpu].max_cells > 0 ? 0 : chunks_add_cells(kernel, cpu, true);
+}
+
 int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, int fd, uint64_t id)
 {
 	uint32_t key = cpu * kernel->sizes.events + number;
-	int r = 0;
+	int r;
 
 	bpf_kernel_unwire(kernel, cpu, number);
 	/* Nobody has seen who came here meanwhile: all that time is nobody's. */
@@ -643,8 +649,7 @@ int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, in
 		kernel->cpus[cpu].cgroup = 0;
 		kernel->cpus[cpu].since = 0;
 	}
-	if (kernel->cpus[cpu].max_cells == 0)
-		r = chunks_add_cells(kernel, cpu);
+	r = give_cells(kernel, cpu);
 	if (r < 0)
 		return r;
 	kernel->cpus[cpu].counts = 1;
@@ -677,7 +682,7 @@ static bool run_on_cpu(int program, uint32_t cpu)
 
 bool bpf_kernel_flush(struct bpf_kernel *kernel, uint32_t cpu)
 {
-	return run_on_cpu(kernel->fds[BPF_FILE_FLUSH], cpu);
+	return cpu < kernel->sizes.cpus && give_cells(kernel, cpu) == 0 && run_on_cpu(kernel->fds[BPF_FILE_FLUSH], cpu);
 }
 
 bool bpf_kernel_flush_all(struct bpf_kernel *kernel)

@@ -16,6 +16,7 @@
 #define SPARE_SLOTS 2000U
 #define SPARE_CELLS 500U
 #define SPARE_CELLS_IN_ALL 4000U
+#define URGENT 256U
 
 static void push_reserved(struct bpf_kernel *kernel, uint32_t slot)
 {
@@ -74,10 +75,10 @@ static void push_vacant(struct bpf_kernel *kernel, uint32_t slot)
 }
 
 /* Adds a chunk of slots, which are reserved at first. The last one is the first to be taken. */
-static int add_slots(struct bpf_kernel *kernel)
+static int add_slots(struct bpf_kernel *kernel, bool at_once)
 {
 	uint32_t first = kernel->config->nr_slots;
-	int r = chunks_add_slots(kernel);
+	int r = chunks_add_slots(kernel, at_once);
 
 	for (uint32_t slot = first; slot < kernel->config->nr_slots; slot++)
 		if (slot != CREDIT_ROOT_SLOT)
@@ -92,7 +93,7 @@ static uint32_t pop_free(struct bpf_kernel *kernel)
 
 	if (slot == CREDIT_ROOT_SLOT)
 		slot = pop_vacant(kernel);
-	if (slot == CREDIT_ROOT_SLOT && add_slots(kernel) == 0)
+	if (slot == CREDIT_ROOT_SLOT && add_slots(kernel, true) == 0)
 		slot = pop_reserved(kernel);
 	return slot;
 }
@@ -170,6 +171,12 @@ static uint32_t nr_to_add(const struct bpf_kernel *kernel)
 	return kernel->sizes.slots - kernel->config->nr_slots;
 }
 
+/* Are a chunk's slots or cells used at once, though no fd store has its file yet? If there is none, too. */
+static bool is_urgent(const struct bpf_kernel *kernel, uint64_t taken, uint64_t nr)
+{
+	return kernel->nr_images == 0 || nr < taken + URGENT;
+}
+
 int slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve)
 {
 	const struct credit_config *config = kernel->config;
@@ -180,9 +187,9 @@ int slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve)
 		reserve(kernel, to_reserve > nr_to_add(kernel) ? to_reserve - nr_to_add(kernel) : 0);
 		if (r < 0 || config->nr_slots - config->nr_reserved >= wanted || nr_to_add(kernel) <= to_reserve)
 			break;
-		r = add_slots(kernel);
+		r = add_slots(kernel, is_urgent(kernel, wanted - SPARE_SLOTS, config->nr_slots - config->nr_reserved));
 	}
-	return r == -ENOSPC ? 0 : r;
+	return r == -ENOSPC || r == -EAGAIN ? 0 : r;
 }
 
 int slot_supply_cells(struct bpf_kernel *kernel)
@@ -197,8 +204,8 @@ int slot_supply_cells(struct bpf_kernel *kernel)
 		const struct credit_cpu *at = &kernel->cpus[cpu];
 
 		while (r == 0 && at->counts && at->max_cells < at->nr_cells + spare)
-			r = chunks_add_cells(kernel, cpu);
-		r = r == -ENOSPC ? 0 : r;
+			r = chunks_add_cells(kernel, cpu, is_urgent(kernel, at->nr_cells, at->max_cells));
+		r = r == -ENOSPC || r == -EAGAIN ? 0 : r;
 	}
 	return r;
 }
