@@ -152,6 +152,7 @@ def test_one_address_does_not_keep_others_waiting(daemon, writer):
 LEVELS, LONG = 14, 700
 
 
+@pytest.mark.alone
 def test_an_answer_that_would_be_too_long_is_refused(perfmond, own_cgroup):
     top = own_cgroup
     for _ in range(LEVELS):
