@@ -338,7 +338,6 @@ static unsigned rendering_status(int error, struct reason *why)
 		  "more than 200,000 points: ask for fewer cgroups, events or seconds (cgroup=, event=, from=, to=)" },
 		{ -ESTALE, MHD_HTTP_SERVICE_UNAVAILABLE,
 		  "there are readings more often than the past can be copied; ask for fewer cgroups or events" },
-		{ -EAGAIN, MHD_HTTP_SERVICE_UNAVAILABLE, "no thread can be started to write the answer" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)

@@ -63,8 +63,16 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *user
 	return 0;
 }
 
+/* Where no thread can be started, the loop writes the body. */
 static void hand_over(struct renderer *renderer)
 {
+	const uint64_t one = 1;
+
+	if (!renderer->has_thread) {
+		rendering_run(steal_ptr(renderer->next));
+		(void)!write(renderer->fd, &one, sizeof(one));
+		return;
+	}
 	(void)pthread_mutex_lock(&renderer->mutex);
 	assert(!renderer->rendering);
 	renderer->rendering = steal_ptr(renderer->next);
@@ -137,8 +145,6 @@ int renderer_start(struct renderer *renderer, struct rendering *rendering)
 {
 	if (!renderer->has_thread)
 		renderer->has_thread = thread_start(&renderer->thread, renderer_main, renderer) == 0;
-	if (!renderer->has_thread)
-		return -EAGAIN;
 	renderer->next = rendering;
 	if (rendering->past)
 		return sd_event_source_set_enabled(renderer->steps, SD_EVENT_ON);

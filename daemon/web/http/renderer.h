@@ -22,6 +22,6 @@ int renderer_new(struct renderer **ret, sd_event *loop, renderer_done_t done, vo
 struct renderer *renderer_free(struct renderer *renderer);
 DEFINE_CLEANUP(struct renderer *, renderer_free)
 
-/* Prepares and runs a rendering, which the caller holds until it is done. Precondition: the last one is done. -EAGAIN:
- * the thread cannot be started. */
+/* Prepares and runs a rendering, which the caller holds until it is done. Precondition: the last one is done. Negative
+ * errno: nothing is run. */
 int renderer_start(struct renderer *renderer, struct rendering *rendering);
