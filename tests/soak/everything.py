@@ -344,11 +344,13 @@ class Soak:
 
     def left(self, subject):
         """What has to be as it was: files and mappings by kind, cgroups that are not watched (or less than none),
-        events."""
+        events. Maps of the BPF engine grow with what ran: one that is left behind shows by its programs and links."""
         values = subject.values()
-        files = {kind: nr for kind, nr in subject.daemon.fds().items() if not kind.startswith("socket")}
+        grows = ("socket", "anon_inode:bpf-map")
+        files, mappings = ({kind: nr for kind, nr in found.items() if not kind.startswith(grows)}
+                           for found in (subject.daemon.fds(), subject.daemon.mappings()))
         unwatched = nr_cgroups(self.top.mount) - values["perfmond_inotify_watches"]
-        return files, subject.daemon.mappings(), unwatched, values["perfmond_open_events"]
+        return files, mappings, unwatched, values["perfmond_open_events"]
 
     def left_alone(self, subject):
         """The same; None while somebody else's cgroups come or go, and not each is watched."""
