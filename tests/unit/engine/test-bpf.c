@@ -400,10 +400,14 @@ struct kept {
 	size_t nr, left_out; /* files; which one is not in the pool */
 };
 
-/* Files of a part with a chunk of cells on each CPU. */
+/* Files of a part, with its chunks. */
 static size_t nr_files(const struct bpf_kernel *kernel)
 {
-	return _BPF_FILE_MAX + CREDIT_CHUNKS(kernel->config->nr_slots) + kernel->sizes.cpus;
+	size_t nr = _BPF_FILE_MAX + CREDIT_CHUNKS(kernel->config->nr_slots);
+
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
+		nr += kernel->cpus[cpu].max_cells / CREDIT_CHUNK;
+	return nr;
 }
 
 static void keep(void *userdata, int fd, struct kept_id id)

@@ -38,8 +38,6 @@ static inline struct bpf_kernel *load_sizes(const struct bpf_kernel *former, con
 	bpf_end_trial();
 	if (bpf_kernel_load(&kernel, sizes, false, former, &why) < 0)
 		fail_msg("%s", why.text);
-	for (uint32_t cpu = 0; cpu < sizes->cpus; cpu++)
-		assert_int_equal(chunks_add_cells(kernel, cpu, true), 0);
 	return kernel;
 }
 

@@ -388,6 +388,12 @@ static int give_root_slot(struct bpf_kernel *kernel)
 		kernel->cpus[cpu].nr_cells = CREDIT_ROOT_CELL + 1;
 	}
 	r = slot_supply(kernel, CREDIT_CHUNK, 0);
+	/* The kernel waits for all programs when a chunk is added, for milliseconds: at the start nobody else waits. */
+	for (long cpu = 0; r == 0 && cpu < sysconf(_SC_NPROCESSORS_ONLN) && cpu < kernel->sizes.cpus; cpu++)
+		for (int i = 0; r == 0 && i < (sysconf(_SC_NPROCESSORS_ONLN) > 4 ? 1 : 4); i++)
+			r = chunks_add_cells(kernel, (uint32_t)cpu, true);
+	if (r == -ENOSPC)
+		r = 0;
 	if (r < 0)
 		return r;
 	slot_at(kernel, slot)->id = root;
