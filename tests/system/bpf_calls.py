@@ -22,7 +22,7 @@ SECCOMP, BPF, MMAP = {"x86_64": (317, 321, 9), "aarch64": (277, 280, 222)}[platf
 
 # enum bpf_cmd. Programs are attached by one of the two last, as the kernel has it.
 COMMANDS = {0: "map_create", 1: "lookup", 2: "update", 3: "delete", 4: "next_key", 5: "prog_load", 10: "test_run",
-            15: "info", 18: "btf_load", 21: "pop", 17: "attach", 28: "attach"}
+            15: "info", 18: "btf_load", 21: "pop", 26: "update", 17: "attach", 28: "attach"}
 
 # SECCOMP_IOCTL_NOTIF_RECV and _SEND, and their structs.
 RECEIVE, SEND = 0xC0502100, 0xC0182101

@@ -14,7 +14,7 @@
 /* By then the fd store has the file of a chunk: a daemon that comes after a kill finds all that are used. */
 #define KEPT_AFTER_NS 1000000000U
 
-/* What distinguishes slots from cells. */
+/* Slots or cells. */
 struct kind {
 	const char *name;
 	size_t value_size, known_size; /* of one, in bytes */
@@ -22,16 +22,13 @@ struct kind {
 	enum bpf_file table;
 };
 
-static struct kind kind_of_slots(const struct bpf_sizes *sizes)
+static struct kind kind_of(const struct bpf_sizes *sizes, enum bpf_file table)
 {
-	return (struct kind){ "slots", bpf_slot_size(sizes), sizeof(struct bpf_slot), PROT_READ | PROT_WRITE,
-			      BPF_FILE_SLOTS };
-}
-
-static struct kind kind_of_cells(const struct bpf_sizes *sizes)
-{
+	if (table == BPF_FILE_SLOTS)
+		return (struct kind){ "slots", bpf_slot_size(sizes), sizeof(struct bpf_slot), PROT_READ | PROT_WRITE,
+				      table };
 	return (struct kind){ "cells", bpf_cell_words(sizes) * sizeof(uint64_t),
-			      bpf_read_words(sizes) * sizeof(uint64_t), PROT_READ, BPF_FILE_CELLS };
+			      bpf_read_words(sizes) * sizeof(uint64_t), PROT_READ, table };
 }
 
 static size_t mapped_size(const struct kind *kind)
@@ -50,16 +47,9 @@ static int create_map(const struct kind *kind)
 	return fd < 0 ? -errno : fd;
 }
 
-int chunks_slots_like(const struct bpf_sizes *sizes)
+int chunks_create_like(const struct bpf_sizes *sizes, enum bpf_file table)
 {
-	const struct kind kind = kind_of_slots(sizes);
-
-	return create_map(&kind);
-}
-
-int chunks_cells_like(const struct bpf_sizes *sizes)
-{
-	const struct kind kind = kind_of_cells(sizes);
+	const struct kind kind = kind_of(sizes, table);
 
 	return create_map(&kind);
 }
@@ -89,37 +79,15 @@ static int chunk_open(struct bpf_chunk *chunk, const struct kind *kind, int fd)
 		return r;
 	}
 	r = kept_identify(fd, &id);
-	*chunk = (struct bpf_chunk){
-		.fd = fd,
-		.id = id.id,
-		.made_at = clock_monotonic_ns(),
-		.memory = memory,
-		.known = memory_map_own(CREDIT_CHUNK * kind->known_size),
-	};
+	chunk->fd = fd;
+	chunk->id = id.id;
+	chunk->memory = memory;
+	chunk->known = memory_map_own(CREDIT_CHUNK * kind->known_size);
 	if (r == 0 && !chunk->known)
 		r = -ENOMEM;
 	if (r < 0)
 		chunk_close(chunk, kind);
 	return r;
-}
-
-/* Makes the next chunk, if that was not done yet. Programs find it when it is in the table. -EAGAIN: it is to be used
- * later. */
-static int chunk_add(struct bpf_kernel *kernel, struct bpf_chunk *chunk, const struct kind *kind, uint32_t number,
-		     bool at_once)
-{
-	int fd, r;
-
-	if (chunk->memory)
-		return at_once || clock_monotonic_ns() - chunk->made_at > KEPT_AFTER_NS ? 0 : -EAGAIN;
-	fd = create_map(kind);
-	r = fd < 0 ? fd : chunk_open(chunk, kind, fd);
-	if (r == 0 && bpf_map_update_elem(kernel->fds[kind->table], &number, &chunk->fd, BPF_ANY) < 0) {
-		r = -errno;
-		chunk_close(chunk, kind);
-	}
-	kernel->nr_added += r == 0;
-	return r == 0 && !at_once ? -EAGAIN : r;
 }
 
 /* --- all of them */
@@ -132,6 +100,12 @@ static uint32_t max_chunks(const struct bpf_kernel *kernel)
 static uint32_t nr_slot_chunks(const struct bpf_kernel *kernel)
 {
 	return CREDIT_CHUNKS(kernel->config->nr_slots);
+}
+
+/* The chunks of a CPU's cells, by number. */
+static struct bpf_chunk *cell_chunks(const struct bpf_kernel *kernel, uint32_t cpu)
+{
+	return chunk_of_cell(kernel, cpu, 0);
 }
 
 static uint32_t nr_cell_chunks(const struct bpf_kernel *kernel, uint32_t cpu)
@@ -152,7 +126,8 @@ int chunks_open(struct bpf_kernel *kernel)
 
 void chunks_close(struct bpf_kernel *kernel)
 {
-	const struct kind slots = kind_of_slots(&kernel->sizes), cells = kind_of_cells(&kernel->sizes);
+	const struct kind slots = kind_of(&kernel->sizes, BPF_FILE_SLOTS);
+	const struct kind cells = kind_of(&kernel->sizes, BPF_FILE_CELLS);
 
 	if (!kernel->slots || !kernel->cells)
 		return;
@@ -167,33 +142,131 @@ void chunks_close(struct bpf_kernel *kernel)
 	free(kernel->cells);
 }
 
-int chunks_add_slots(struct bpf_kernel *kernel, bool at_once)
-{
-	const struct kind kind = kind_of_slots(&kernel->sizes);
-	uint32_t number = nr_slot_chunks(kernel), left = kernel->sizes.slots - kernel->config->nr_slots;
-	int r;
+/* --- adding */
 
-	if (left == 0)
-		return -ENOSPC;
-	r = chunk_add(kernel, &kernel->slots[number], &kind, number, at_once);
-	if (r == 0)
-		kernel->config->nr_slots += left < CREDIT_CHUNK ? left : CREDIT_CHUNK;
+static int make(struct bpf_kernel *kernel, struct bpf_chunk *chunks, enum bpf_file table, uint32_t first, uint32_t nr,
+		bool at_once)
+{
+	const struct kind kind = kind_of(&kernel->sizes, table);
+	uint32_t end = nr < max_chunks(kernel) ? nr : max_chunks(kernel);
+	int r = 0;
+
+	for (uint32_t i = first; r == 0 && i < end; i++) {
+		struct bpf_chunk *chunk = &chunks[i];
+
+		if (!chunk->memory) {
+			int fd = create_map(&kind);
+
+			r = fd < 0 ? fd : chunk_open(chunk, &kind, fd);
+			chunk->use_at = clock_monotonic_ns() + KEPT_AFTER_NS;
+			kernel->nr_added += r == 0;
+		}
+		if (at_once)
+			chunk->use_at = 0;
+	}
 	return r;
 }
 
-int chunks_add_cells(struct bpf_kernel *kernel, uint32_t cpu, bool at_once)
+int chunks_make_slots(struct bpf_kernel *kernel, uint32_t nr, bool at_once)
 {
-	const struct kind kind = kind_of_cells(&kernel->sizes);
-	uint32_t number = nr_cell_chunks(kernel, cpu);
+	return make(kernel, kernel->slots, BPF_FILE_SLOTS, nr_slot_chunks(kernel), CREDIT_CHUNKS(nr), at_once);
+}
+
+int chunks_make_cells(struct bpf_kernel *kernel, uint32_t cpu, uint32_t nr, bool at_once)
+{
+	return make(kernel, cell_chunks(kernel, cpu), BPF_FILE_CELLS, nr_cell_chunks(kernel, cpu), CREDIT_CHUNKS(nr),
+		    at_once);
+}
+
+/* Entries that are to be written to a table: chunks that were made and lack one. */
+struct entries {
+	struct bpf_chunk **chunks;
+	uint32_t *numbers;
+	int *fds;
+	uint32_t nr;
+};
+
+/* The chunks of slots, or those of a CPU's cells: the first one has that number in the table. */
+static void add_entries(struct entries *entries, struct bpf_chunk *chunks, uint32_t number, uint32_t used, uint32_t max)
+{
+	for (uint32_t i = used; i < max && chunks[i].memory; i++) {
+		if (chunks[i].is_in_table)
+			continue;
+		entries->chunks[entries->nr] = &chunks[i];
+		entries->numbers[entries->nr] = number + i;
+		entries->fds[entries->nr++] = chunks[i].fd;
+	}
+}
+
+/* After a call that writes to a map of maps, the kernel waits for all programs, which takes milliseconds: so all
+ * entries are written by one call, where the kernel has it for such maps. */
+static int write_entries(struct bpf_kernel *kernel, enum bpf_file table, struct entries *entries)
+{
+	LIBBPF_OPTS(bpf_map_batch_opts, options);
+	uint32_t nr = entries->nr;
+	bool is_written = nr > 1 &&
+			  bpf_map_update_batch(kernel->fds[table], entries->numbers, entries->fds, &nr, &options) == 0;
+
+	for (uint32_t i = 0; i < entries->nr; i++) {
+		if (!is_written &&
+		    bpf_map_update_elem(kernel->fds[table], &entries->numbers[i], &entries->fds[i], BPF_ANY) < 0)
+			return -errno;
+		entries->chunks[i]->is_in_table = true;
+		kernel->nr_written++;
+	}
+	entries->nr = 0;
+	return 0;
+}
+
+static int fill_tables(struct bpf_kernel *kernel, struct entries *entries)
+{
+	const uint32_t max = max_chunks(kernel);
 	int r;
 
-	if (number == max_chunks(kernel))
-		return -ENOSPC;
-	r = chunk_add(kernel, chunk_of_cell(kernel, cpu, number * CREDIT_CHUNK), &kind,
-		      cpu * max_chunks(kernel) + number, at_once);
-	if (r == 0)
-		*(volatile credit_word *)&kernel->cpus[cpu].max_cells += CREDIT_CHUNK;
-	return r;
+	add_entries(entries, kernel->slots, 0, nr_slot_chunks(kernel), max);
+	r = write_entries(kernel, BPF_FILE_SLOTS, entries);
+	for (uint32_t cpu = 0; r == 0 && cpu < kernel->sizes.cpus; cpu++)
+		add_entries(entries, cell_chunks(kernel, cpu), cpu * max, nr_cell_chunks(kernel, cpu), max);
+	return r < 0 ? r : write_entries(kernel, BPF_FILE_CELLS, entries);
+}
+
+static int add_to_tables(struct bpf_kernel *kernel)
+{
+	const uint64_t nr = kernel->nr_added - kernel->nr_written;
+	_cleanup_(freep) struct bpf_chunk **chunks = calloc(nr + 1, sizeof(struct bpf_chunk *));
+	_cleanup_(freep) uint32_t *numbers = calloc(nr + 1, sizeof(*numbers));
+	_cleanup_(freep) int *fds = calloc(nr + 1, sizeof(*fds));
+	struct entries entries = { chunks, numbers, fds, 0 };
+
+	return chunks && numbers && fds ? fill_tables(kernel, &entries) : -ENOMEM;
+}
+
+/* Of these chunks, from that one on, those that are used from now on. */
+static uint32_t count_usable(const struct bpf_chunk *chunks, uint32_t used, uint32_t max, uint64_t now)
+{
+	uint32_t nr = 0;
+
+	while (used + nr < max && chunks[used + nr].is_in_table && chunks[used + nr].use_at <= now)
+		nr++;
+	return nr;
+}
+
+int chunks_use(struct bpf_kernel *kernel)
+{
+	uint64_t now = clock_monotonic_ns();
+	uint32_t max = max_chunks(kernel), slots;
+	int r = kernel->nr_added > kernel->nr_written ? add_to_tables(kernel) : 0;
+
+	if (r < 0)
+		return r;
+	slots = (nr_slot_chunks(kernel) + count_usable(kernel->slots, nr_slot_chunks(kernel), max, now)) * CREDIT_CHUNK;
+	kernel->config->nr_slots = slots < kernel->sizes.slots ? slots : kernel->sizes.slots;
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
+		uint32_t nr = count_usable(cell_chunks(kernel, cpu), nr_cell_chunks(kernel, cpu), max, now);
+
+		*(volatile credit_word *)&kernel->cpus[cpu].max_cells += (credit_word)nr * CREDIT_CHUNK;
+	}
+	return 0;
 }
 
 /* --- over a restart */
@@ -209,7 +282,7 @@ void chunks_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *
 {
 	each_kept(kernel->slots, max_chunks(kernel), each, userdata);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		each_kept(chunk_of_cell(kernel, cpu, 0), max_chunks(kernel), each, userdata);
+		each_kept(cell_chunks(kernel, cpu), max_chunks(kernel), each, userdata);
 }
 
 static void save_chunks(const struct bpf_chunk *chunks, uint32_t nr, struct buf *out)
@@ -223,7 +296,7 @@ void chunks_save(const struct bpf_kernel *kernel, struct buf *out)
 {
 	save_chunks(kernel->slots, nr_slot_chunks(kernel), out);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		save_chunks(chunk_of_cell(kernel, cpu, 0), nr_cell_chunks(kernel, cpu), out);
+		save_chunks(cell_chunks(kernel, cpu), nr_cell_chunks(kernel, cpu), out);
 }
 
 static int chunk_restore(struct bpf_chunk *chunk, const struct kind *kind, uint64_t id, struct kept_pool *kept)
@@ -239,6 +312,7 @@ static int chunk_restore(struct bpf_chunk *chunk, const struct kind *kind, uint6
 		safe_close(fd);
 		return -ENOENT;
 	}
+	chunk->is_in_table = true;
 	return chunk_open(chunk, kind, fd);
 }
 
@@ -260,7 +334,8 @@ static int take_chunks(struct bpf_chunk *chunks, uint32_t nr, const struct kind 
 
 int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct kept_pool *kept)
 {
-	const struct kind slots = kind_of_slots(&kernel->sizes), cells = kind_of_cells(&kernel->sizes);
+	const struct kind slots = kind_of(&kernel->sizes, BPF_FILE_SLOTS);
+	const struct kind cells = kind_of(&kernel->sizes, BPF_FILE_CELLS);
 	int r = -ENOENT;
 
 	if (nr_slot_chunks(kernel) <= max_chunks(kernel))
@@ -268,8 +343,9 @@ int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct kept_poo
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus && r == 0; cpu++) {
 		uint32_t nr = nr_cell_chunks(kernel, cpu);
 
-		r = nr > max_chunks(kernel) ? -ENOENT :
-					      take_chunks(chunk_of_cell(kernel, cpu, 0), nr, &cells, in, kept);
+		r = -ENOENT;
+		if (nr <= max_chunks(kernel))
+			r = take_chunks(cell_chunks(kernel, cpu), nr, &cells, in, kept);
 	}
 	return r;
 }

@@ -60,19 +60,22 @@ static inline uint32_t slot_cell(const struct bpf_kernel *kernel, uint32_t slot,
 	return cell < nr_cells(kernel, cpu) ? cell : CREDIT_ROOT_CELL;
 }
 
-/* Maps that are like those of the chunks: by them the kernel checks the programs. The file; -errno. */
-int chunks_slots_like(const struct bpf_sizes *sizes);
-int chunks_cells_like(const struct bpf_sizes *sizes);
+/* A map that is like those of the chunks of slots or cells (BPF_FILE_SLOTS, BPF_FILE_CELLS): by it the kernel checks
+ * the programs. The file; -errno. */
+int chunks_create_like(const struct bpf_sizes *sizes, enum bpf_file table);
 
 /* Tables for as many chunks as there may be. -ENOMEM. */
 int chunks_open(struct bpf_kernel *kernel);
 void chunks_close(struct bpf_kernel *kernel);
 
-/* Adds a chunk of slots, which nobody can have yet (slot-owners.h), or of cells on a CPU. It is used at once, or else
- * when this is called a second after it was made: a daemon that comes after a kill finds all that are used. -EAGAIN: it
- * is made. -ENOSPC: there are as many as there may be; or -errno of bpf(2), mmap(2). */
-int chunks_add_slots(struct bpf_kernel *kernel, bool at_once);
-int chunks_add_cells(struct bpf_kernel *kernel, uint32_t cpu, bool at_once);
+/* Makes chunks until there is room for so many slots, or cells on a CPU, or for as many as there may be. chunks_use()
+ * has them used: at once, or else a second later, so that a daemon that comes after a kill finds all that are used.
+ * -errno of bpf(2), mmap(2). */
+int chunks_make_slots(struct bpf_kernel *kernel, uint32_t nr, bool at_once);
+int chunks_make_cells(struct bpf_kernel *kernel, uint32_t cpu, uint32_t nr, bool at_once);
+/* Gives what was made to the programs, and counts it in config->nr_slots and the CPUs' max_cells when it is to be used.
+ * Nobody can have the slots yet (slot-owners.h). -errno of bpf(2); -ENOMEM. */
+int chunks_use(struct bpf_kernel *kernel);
 
 /* The files of all, or the ids of those that are used, for an image. */
 void chunks_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata);

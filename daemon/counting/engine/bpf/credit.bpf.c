@@ -370,7 +370,7 @@ __noinline int credit(__u32 number, __u32 flags, __u64 elapsed)
 	for (__u32 i = 0; i < CREDIT_EVENTS_MAX; i++) {
 		if (i >= max_events || i >= settings->nr_events)
 			break;
-		/* What a pause costs is in the counts that are scaled: as little as can be. */
+		/* The cost of a switch in a pause is in the counts that are scaled: it is kept low. */
 		if (passes && settings->events[i].limited) {
 			if (settings->events[i].leads && cpu->states[i] == CREDIT_COUNTS)
 				credit_pause(cell, settings->events[i].set, elapsed);

@@ -39,7 +39,7 @@ struct bpf_sizes {
 	uint32_t events, sets; /* numbers of them */
 };
 
-/* What is known of a slot beside what is in the kernel's memory. */
+/* The daemon's knowledge of a slot, beside the kernel's memory. */
 struct bpf_slot {
 	uint64_t seen_at; /* CLOCK_MONOTONIC ns at which it was seen to be taken by a cgroup; 0: not yet */
 	bool taken;	  /* a cgroup has it, as far as that was seen */
@@ -62,7 +62,8 @@ struct bpf_slot {
 struct bpf_chunk {
 	int fd;
 	uint64_t id;	  /* the kernel's, of the map */
-	uint64_t made_at; /* CLOCK_MONOTONIC ns */
+	uint64_t use_at;  /* CLOCK_MONOTONIC ns; 0: at once */
+	bool is_in_table; /* programs find it */
 	void *memory;	  /* mapped; NULL: there is none */
 	void *known;	  /* for each slot a struct bpf_slot; for each cell the words that have been read */
 };
@@ -80,12 +81,11 @@ struct bpf_kernel {
 	uint64_t *marks;
 	struct bpf_chunk *slots, *cells; /* by number */
 
-	uint64_t nr_targets; /* numbers that were given to engines' targets, at each change of them */
-	uint64_t *errors;    /* by CPU, see conservation.h: events by which both sides have differed */
-	uint64_t *paused;    /* by CPU: beginnings and ends of pauses, at the last reading */
-	uint64_t unplaced;   /* of all CPUs, at the last reading */
-	uint64_t nr_added;   /* chunks that were added */
-	uint64_t nr_images;  /* that tell of it; 0: nobody makes any */
+	uint64_t nr_targets;	       /* numbers that were given to engines' targets, at each change of them */
+	uint64_t *errors;	       /* by CPU, see conservation.h: events by which both sides have differed */
+	uint64_t *paused;	       /* by CPU: beginnings and ends of pauses, at the last reading */
+	uint64_t nr_added, nr_written; /* chunks that were added; of these, those that programs find */
+	uint64_t nr_images;	       /* that tell of it; 0: nobody makes any */
 	/* Files that are open while it takes over from another one: a program, and the map of the program that it has
 	 * run. -1: it does not. */
 	int succeed, former_flush;

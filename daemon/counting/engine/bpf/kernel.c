@@ -313,8 +313,8 @@ static int set_chunks(struct credit *skeleton, const struct bpf_sizes *sizes, in
 {
 	int r = 0;
 
-	*slots = chunks_slots_like(sizes);
-	*cells = *slots < 0 ? *slots : chunks_cells_like(sizes);
+	*slots = chunks_create_like(sizes, BPF_FILE_SLOTS);
+	*cells = *slots < 0 ? *slots : chunks_create_like(sizes, BPF_FILE_CELLS);
 	if (*cells >= 0)
 		r = bpf_map__set_inner_map_fd(skeleton->maps.slots, *slots);
 	if (*cells >= 0 && r == 0)
@@ -387,13 +387,14 @@ static int give_root_slot(struct bpf_kernel *kernel)
 		kernel->cpus[cpu].budget = CREDIT_BUDGET_MAX;
 		kernel->cpus[cpu].nr_cells = CREDIT_ROOT_CELL + 1;
 	}
+	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus && (long)cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
+		r = chunks_make_cells(kernel, cpu, 1, true);
+		if (r < 0)
+			return r;
+	}
 	r = slot_supply(kernel, CREDIT_CHUNK, 0);
-	/* The kernel waits for all programs when a chunk is added, for milliseconds: at the start nobody else waits. */
-	for (long cpu = 0; r == 0 && cpu < sysconf(_SC_NPROCESSORS_ONLN) && cpu < kernel->sizes.cpus; cpu++)
-		for (int i = 0; r == 0 && i < (sysconf(_SC_NPROCESSORS_ONLN) > 4 ? 1 : 4); i++)
-			r = chunks_add_cells(kernel, (uint32_t)cpu, true);
-	if (r == -ENOSPC)
-		r = 0;
+	if (r == 0)
+		r = slot_supply_cells(kernel);
 	if (r < 0)
 		return r;
 	slot_at(kernel, slot)->id = root;
@@ -641,7 +642,9 @@ void bpf_kernel_unwire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
 /* Before a program credits anything on the CPU. */
 static int give_cells(struct bpf_kernel *kernel, uint32_t cpu)
 {
-	return kernel->cpus[cpu].max_cells > 0 ? 0 : chunks_add_cells(kernel, cpu, true);
+	int r = kernel->cpus[cpu].max_cells > 0 ? 0 : chunks_make_cells(kernel, cpu, 1, true);
+
+	return r < 0 || kernel->cpus[cpu].max_cells > 0 ? r : slot_supply_cells(kernel);
 }
 
 int bpf_kernel_wire(struct bpf_kernel *kernel, uint32_t cpu, uint32_t number, int fd, uint64_t id)

@@ -74,16 +74,23 @@ static void push_vacant(struct bpf_kernel *kernel, uint32_t slot)
 	(void)bpf_map_update_elem(kernel->fds[BPF_FILE_VACANT], NULL, &slot, BPF_ANY);
 }
 
-/* Adds a chunk of slots, which are reserved at first. The last one is the first to be taken. */
-static int add_slots(struct bpf_kernel *kernel, bool at_once)
+/* Has the chunks used that were made. Their slots are reserved at first; the last one is the first to be taken. */
+static int use_chunks(struct bpf_kernel *kernel)
 {
 	uint32_t first = kernel->config->nr_slots;
-	int r = chunks_add_slots(kernel, at_once);
+	int r = chunks_use(kernel);
 
 	for (uint32_t slot = first; slot < kernel->config->nr_slots; slot++)
 		if (slot != CREDIT_ROOT_SLOT)
 			push_reserved(kernel, slot);
 	return r;
+}
+
+static int add_slot(struct bpf_kernel *kernel)
+{
+	int r = chunks_make_slots(kernel, kernel->config->nr_slots + 1, true);
+
+	return r < 0 ? r : use_chunks(kernel);
 }
 
 /* A reserved one, if there is any. */
@@ -93,7 +100,7 @@ static uint32_t pop_free(struct bpf_kernel *kernel)
 
 	if (slot == CREDIT_ROOT_SLOT)
 		slot = pop_vacant(kernel);
-	if (slot == CREDIT_ROOT_SLOT && add_slots(kernel, true) == 0)
+	if (slot == CREDIT_ROOT_SLOT && add_slot(kernel) == 0)
 		slot = pop_reserved(kernel);
 	return slot;
 }
@@ -165,13 +172,7 @@ static void reserve(struct bpf_kernel *kernel, uint32_t nr)
 	}
 }
 
-/* Slots that can still be added are a part of the reserve. */
-static uint32_t nr_to_add(const struct bpf_kernel *kernel)
-{
-	return kernel->sizes.slots - kernel->config->nr_slots;
-}
-
-/* Are a chunk's slots or cells used at once, though no fd store has its file yet? If there is none, too. */
+/* Are chunks used at once, though no fd store has their files yet? If nobody makes images, too. */
 static bool is_urgent(const struct bpf_kernel *kernel, uint64_t taken, uint64_t nr)
 {
 	return kernel->nr_images == 0 || nr < taken + URGENT;
@@ -180,16 +181,23 @@ static bool is_urgent(const struct bpf_kernel *kernel, uint64_t taken, uint64_t 
 int slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve)
 {
 	const struct credit_config *config = kernel->config;
-	uint32_t wanted = taken + SPARE_SLOTS;
-	int r = 0;
+	/* Slots that can still be added are a part of the reserve. */
+	uint32_t to_add = kernel->sizes.slots - config->nr_slots, left, lacking;
+	int r;
 
-	for (;;) {
-		reserve(kernel, to_reserve > nr_to_add(kernel) ? to_reserve - nr_to_add(kernel) : 0);
-		if (r < 0 || config->nr_slots - config->nr_reserved >= wanted || nr_to_add(kernel) <= to_reserve)
-			break;
-		r = add_slots(kernel, is_urgent(kernel, wanted - SPARE_SLOTS, config->nr_slots - config->nr_reserved));
-	}
-	return r == -ENOSPC || r == -EAGAIN ? 0 : r;
+	reserve(kernel, to_reserve > to_add ? to_reserve - to_add : 0);
+	left = config->nr_slots - config->nr_reserved;
+	lacking = taken + SPARE_SLOTS > left ? taken + SPARE_SLOTS - left : 0;
+	if (lacking > to_add)
+		lacking = to_add;
+	if (to_add <= to_reserve || lacking == 0)
+		return use_chunks(kernel);
+	r = chunks_make_slots(kernel, config->nr_slots + lacking, is_urgent(kernel, taken, left));
+	if (r == 0)
+		r = use_chunks(kernel);
+	to_add = kernel->sizes.slots - config->nr_slots;
+	reserve(kernel, to_reserve > to_add ? to_reserve - to_add : 0);
+	return r;
 }
 
 int slot_supply_cells(struct bpf_kernel *kernel)
@@ -198,14 +206,14 @@ int slot_supply_cells(struct bpf_kernel *kernel)
 	int r = 0;
 
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		nr += kernel->cpus[cpu].counts != 0;
+		nr += chunk_of_cell(kernel, cpu, 0)->memory != NULL;
 	spare = nr * SPARE_CELLS < SPARE_CELLS_IN_ALL ? SPARE_CELLS_IN_ALL / (nr + (nr == 0)) : SPARE_CELLS;
-	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
+	for (uint32_t cpu = 0; r == 0 && cpu < kernel->sizes.cpus; cpu++) {
 		const struct credit_cpu *at = &kernel->cpus[cpu];
 
-		while (r == 0 && at->counts && at->max_cells < at->nr_cells + spare)
-			r = chunks_add_cells(kernel, cpu, is_urgent(kernel, at->nr_cells, at->max_cells));
-		r = r == -ENOSPC || r == -EAGAIN ? 0 : r;
+		if (chunk_of_cell(kernel, cpu, 0)->memory)
+			r = chunks_make_cells(kernel, cpu, (uint32_t)at->nr_cells + spare,
+					      is_urgent(kernel, at->nr_cells, at->max_cells));
 	}
-	return r;
+	return r < 0 ? r : use_chunks(kernel);
 }

@@ -22,7 +22,7 @@ uint32_t slot_take(struct bpf_kernel *kernel, uint64_t id, const credit_word *an
 /* Adds chunks where few slots are left, of which so many are taken. to_reserve: slots that are to be left to targets.
  * -errno of bpf(2), mmap(2): some could not be added, and are when this is called again. */
 int slot_supply(struct bpf_kernel *kernel, uint32_t taken, uint32_t to_reserve);
-/* The same where few cells of a CPU that counts are left. */
+/* The same where few cells are left of a CPU that has any. */
 int slot_supply_cells(struct bpf_kernel *kernel);
 /* Nobody asks for the cgroup: its counts go to the slot of an ancestor. False: there is no room for that. */
 bool slot_alias(struct bpf_kernel *kernel, uint64_t id, uint32_t slot);

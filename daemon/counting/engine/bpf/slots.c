@@ -599,21 +599,20 @@ static uint32_t visit_slots(struct bpf_engine *engine, bool all)
 	return taken;
 }
 
+#define LACKING                                                                                                        \
+	"there was no memory yet for their counts when they ran on a CPU: cgroups above them have a part of these"
+
 static void note_lacking(struct bpf_engine *engine, struct bpf_target *target)
 {
 	target->lacks = true;
 	engine->nr_lacking++;
 	bpf_note_given(engine, target);
-	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
+	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 		if (engine->sets[i].used)
-			reason_set(
-				&engine->engine.env.health[SCOPE_CGROUP][i].lack, 0,
-				"there was no memory yet for their counts when they ran on a CPU: cgroups above them "
-				"have a part of these");
-	}
+			reason_set(&engine->engine.env.health[SCOPE_CGROUP][i].lack, 0, LACKING);
 }
 
-/* Programs have found no place for a cgroup. Not all of its counts are its own. */
+/* Programs have found no place for a cgroup, at any time. Not all of its counts are its own, also for a new engine. */
 static void find_lacking(struct bpf_engine *engine)
 {
 	struct bpf_kernel *kernel = engine->kernel;
@@ -621,9 +620,8 @@ static void find_lacking(struct bpf_engine *engine)
 
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
 		unplaced += *(volatile credit_word *)&kernel->cpus[cpu].unplaced;
-	if (unplaced == kernel->unplaced)
+	if (unplaced == 0)
 		return;
-	kernel->unplaced = unplaced;
 	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++) {
 		struct bpf_slot *known = slot_known(kernel, slot);
 		const struct credit_slot *owner = slot_at(kernel, slot);

@@ -89,7 +89,7 @@ static inline void bpf_note_targets(struct bpf_engine *engine)
 	engine->family.parent = 0;
 }
 
-/* What is measured of the target may have changed. */
+/* It may have changed which of the target's events are measured. */
 static inline void bpf_note_given(struct bpf_engine *engine, struct bpf_target *target)
 {
 	if (target->given)
