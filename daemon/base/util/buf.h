@@ -6,8 +6,7 @@
  *
  * Appending never returns an error: the first allocation that fails marks the buffer as failed, and everything appended
  * after it is dropped, so that a writer of a hundred thousand lines checks once, at the end. A zeroed struct buf is
- * empty and ready; buf_release() frees it. One with a bound fails
- * in the same way where it would grow beyond that.
+ * empty and ready; buf_release() frees it. One with a bound fails in the same way where it would grow beyond that.
  */
 
 #include "base/util/cleanup.h"

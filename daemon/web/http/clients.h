@@ -73,7 +73,7 @@ struct client {
 	bool has_verdict, gone, late;
 	uint64_t number;
 	int verdict; /* enum auth_verdict */
-	/* What it waits for in the queue for rendering, or what was rendered for it: a reference, or NULL. */
+	/* A reference to the rendering that it waits for in the queue, or that was made for it; or NULL. */
 	struct rendering *rendering;
 	/* With mutual TLS: what its certificate has to fit, and the verdict, when the client has shown one. */
 	const struct client_trust *trust;

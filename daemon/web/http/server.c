@@ -193,7 +193,7 @@ static void drop_answer(struct server_shared *shared)
 	shared->asker = NULL;
 }
 
-/* What the client has asked for is not wanted any more. */
+/* The client does not wait for its answer any more. */
 static void give_up_answer(struct server_shared *shared, struct client *client)
 {
 	render_queue_leave(&shared->renders, client);

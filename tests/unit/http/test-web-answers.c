@@ -78,23 +78,6 @@ static int ask(struct fixture *f)
 	return fd;
 }
 
-/* Nothing has come yet. */
-static void assert_waits(int fd)
-{
-	char byte;
-
-	assert_true(recv(fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN);
-}
-
-static void expect(struct fixture *f, int fd, unsigned status, const char *says)
-{
-	_cleanup_(freep) char *reply = receive(f, fd, false);
-
-	if (status_of(reply) != status || !strstr(reply, says))
-		fail_msg("%s", reply);
-	close(fd);
-}
-
 /* It is unavailable, but may be had again in a moment. */
 static void expect_soon(struct fixture *f, int fd, const char *says)
 {

@@ -87,22 +87,6 @@ static void settle(struct fixture *f)
 		turn(f);
 }
 
-static void assert_waits(int fd)
-{
-	char byte;
-
-	assert_true(recv(fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN);
-}
-
-static void expect(struct fixture *f, int fd, unsigned status, const char *says)
-{
-	_cleanup_(freep) char *reply = receive(f, fd, false);
-
-	if (status_of(reply) != status || !strstr(reply, says))
-		fail_msg("%s", reply);
-	close(fd);
-}
-
 /* Another reading: the responses of the last one are not those of the next. */
 static void renew_snapshot(struct fixture *f)
 {

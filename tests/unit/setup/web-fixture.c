@@ -280,6 +280,22 @@ bool has_header(const char *reply, const char *header)
 	return p && p < end && p[-1] == '\n' && strncmp(p + strlen(header), "\r\n", 2) == 0;
 }
 
+void assert_waits(int fd)
+{
+	char byte;
+
+	assert_true(recv(fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN);
+}
+
+void expect(struct fixture *f, int fd, unsigned status, const char *says)
+{
+	_cleanup_(freep) char *reply = receive(f, fd, false);
+
+	if (status_of(reply) != status || !strstr(reply, says))
+		fail_msg("%s", reply);
+	close(fd);
+}
+
 void assert_works(struct fixture *f)
 {
 	_cleanup_(freep) char *reply = get(f, "GET", "/-/healthy");

@@ -80,5 +80,9 @@ unsigned status_of(const char *reply);
 /* Does it have this line? */
 bool has_header(const char *reply, const char *header);
 
+/* Nothing has come on the connection yet. */
+void assert_waits(int fd);
+/* Receives a reply of this status that has this text, and hangs up. */
+void expect(struct fixture *f, int fd, unsigned status, const char *says);
 /* A plain request is answered. */
 void assert_works(struct fixture *f);
