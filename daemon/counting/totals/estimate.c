@@ -23,8 +23,20 @@ void baseline_move(struct baseline *base, const struct reading *now, size_t nr)
 	base->enabled = now->enabled;
 	base->running = now->running;
 	base->clock = now->clock;
+	base->readings = now->readings;
 	for (size_t i = 0; i < nr; i++)
 		base->values[i] = now->values[i];
+}
+
+uint64_t reading_counts(const struct baseline *base, const struct reading *now, size_t i)
+{
+	uint64_t delta = now->values[i] > base->values[i] ? now->values[i] - base->values[i] : 0;
+	double cost = 0;
+
+	if (now->costs && now->costs[i].readings)
+		cost = (double)now->costs[i].counts / (double)now->costs[i].readings *
+		       (double)(now->readings - base->readings);
+	return cost < (double)delta ? delta - (uint64_t)cost : 0;
 }
 
 static bool went_backwards(const struct baseline *base, const struct reading *now, size_t nr)
@@ -119,11 +131,9 @@ enum estimate estimate(struct baseline *base, const struct reading *now, size_t 
 		return r;
 
 	for (size_t i = 0; i < nr; i++) {
-		uint64_t delta = now->values[i] - base->values[i], unscaled = now->unscaled ? now->unscaled[i] : 0;
+		uint64_t own = reading_counts(base, now, i);
 
-		if (unscaled > delta)
-			unscaled = delta;
-		deltas[i] = scale_count(delta - unscaled, &share) + unscaled;
+		deltas[i] = scale_count(own, &share) + (now->values[i] - base->values[i] - own);
 		if (now->limits && deltas[i] > now->limits[i])
 			r = ESTIMATE_TOO_MANY;
 	}

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * From two readings of a kernel group to what happened in between: the one place where counts are scaled. Pure.
+ * From two readings of a kernel group to its counts in between: the one place where these are scaled (unobserved.h is
+ * for what has no reading). Pure.
  *
  * A group that shares the PMU runs only part of the time that it is enabled (perf_event_open(2),
  * PERF_FORMAT_TOTAL_TIME_RUNNING). Each interval's count is scaled by that interval's own share:
@@ -29,6 +30,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A reading makes an event count something by itself: so much, in so many readings of which that is known. */
+struct reading_cost {
+	uint64_t counts, readings;
+};
+
 /* The result of one read(2) of a group leader. Times in ns. */
 struct reading {
 	uint64_t enabled;
@@ -37,9 +43,8 @@ struct reading {
 	bool clocked;
 	bool doubtful; /* this kernel's running times have been found false */
 	const uint64_t *values;
-	/* One a value: so many of it since the baseline were made by observing it, and so there are none of them in
-	 * the time in which it was not: they are not scaled. NULL: none. */
-	const uint64_t *unscaled;
+	uint64_t readings;		  /* that have been made of it: where they cost something */
+	const struct reading_cost *costs; /* one a value; NULL: they cost nothing */
 	const uint64_t *limits; /* one a value: there can't have been more since the baseline; NULL: there are none */
 	uint64_t most;		/* ns: it can't have been enabled for longer since the baseline */
 	bool brief;		/* too little was observed since the baseline to scale it */
@@ -52,6 +57,7 @@ struct baseline {
 	uint64_t running;
 	uint64_t clock;
 	uint64_t *values;
+	uint64_t readings;
 };
 
 enum estimate {
@@ -79,6 +85,10 @@ enum estimate {
  * saturates.
  */
 enum estimate estimate(struct baseline *base, const struct reading *now, size_t nr, bool exact, uint64_t *deltas);
+
+/* The i-th event's counts since the baseline, without those that readings have made. These are not in the time in which
+ * nobody has read it, and are not scaled. */
+uint64_t reading_counts(const struct baseline *base, const struct reading *now, size_t i);
 
 /* Takes deltas from this reading on; nr values. */
 void baseline_move(struct baseline *base, const struct reading *now, size_t nr);

@@ -3,7 +3,7 @@
 
 /*
  * The totals: everything that has been counted, apart from the files it came from. This room is the one place that
- * scales counts (estimate.h) and adds them.
+ * scales counts (estimate.h, unobserved.h) and adds them.
  *
  * Totals are a table for each scope. A row is a target that has series: a CPU, a cgroup, or a cgroup on one CPU. It has
  * a cell for each column of its scope's plan, with its rate, and the times of each set.
@@ -16,6 +16,7 @@
  *   tick.h           the end of an interval: rates and shares
  *   carry.h          from one plan's totals to the next one's
  *   estimate.h       from two readings to a count (pure)
+ *   unobserved.h     from others to the count of one without a reading
  *   rate-averages.h  averages and peaks of one rate (pure)
  */
 

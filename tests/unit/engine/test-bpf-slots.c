@@ -51,7 +51,8 @@ struct machine {
 	struct group group;
 	struct event events[NR_COLUMNS];
 	struct column planned[NR_COLUMNS];
-	uint64_t scratch[2 * NR_COLUMNS];
+	uint64_t deltas[NR_COLUMNS];
+	struct reading_cost costs[NR_COLUMNS];
 	struct bpf_engine engine;
 	struct row {
 		struct totals_row *row; /* its end is of variable size */
@@ -154,7 +155,8 @@ static int setup(void **state)
 		.engine.env = { .plan = &m->plan, .health[SCOPE_CGROUP] = m->health },
 		.kernel = &m->kernel,
 		.sets = m->numbers,
-		.scratch = m->scratch,
+		.deltas = m->deltas,
+		.costs = m->costs,
 	};
 	for (int cpu = 0; cpu < (int)NR_CPUS; cpu++) {
 		assert_int_equal(cpulist_add(&m->engine.cpus, cpu), 0);

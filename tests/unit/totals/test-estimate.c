@@ -149,20 +149,23 @@ static void test_members(void **state)
 	assert_int_equal(base.enabled, 200);
 }
 
-/* Of a part of the time, all but what observing it has made is scaled. */
-static void test_unscaled(void **state)
+/* Of a part of the time, all but what readings have made is scaled: half a count each, and five; of 10 readings. */
+static void test_costs_of_readings(void **state)
 {
 	uint64_t base_values[3] = { 10, 20, 30 }, values[3] = { 20, 30, 40 }, deltas[3] = {};
-	const uint64_t unscaled[3] = { 0, 4, 50 };
-	struct baseline base = { .values = base_values };
-	struct reading now = { .enabled = 200, .running = 100, .values = values, .unscaled = unscaled, .most = MAX };
+	const struct reading_cost costs[3] = { {}, { .counts = 3, .readings = 6 }, { .counts = 20, .readings = 4 } };
+	struct baseline base = { .values = base_values, .readings = 7 };
+	struct reading now = {
+		.enabled = 200, .running = 100, .values = values, .readings = 17, .costs = costs, .most = MAX
+	};
 
 	(void)state;
 	assert_int_equal(estimate(&base, &now, 3, false, deltas), ESTIMATE_COUNTED);
 	assert_int_equal(deltas[0], 20);
-	assert_int_equal(deltas[1], 2 * 6 + 4);
+	assert_int_equal(deltas[1], 2 * 5 + 5);
 	assert_int_equal(deltas[2], 10);
 	assert_int_equal(base_values[1], 30);
+	assert_int_equal(base.readings, 17);
 }
 
 /* What falls and comes back is counted once. */
@@ -299,7 +302,7 @@ static void test_clocked(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t base_value = 100, value = 100 + cases[i].value, delta = 0;
-		const struct baseline before = { 1000 * MS, 1000 * MS, 1000 * MS, &base_value };
+		const struct baseline before = { 1000 * MS, 1000 * MS, 1000 * MS, &base_value, 0 };
 		struct baseline base = before;
 		const struct reading now = {
 			.enabled = base.enabled + cases[i].enabled * MS,
@@ -366,7 +369,7 @@ static void test_clocked_and_believed(void **state)
 static void test_clocked_times_fall(void **state)
 {
 	uint64_t base_value = 0, value = 7, delta = 0;
-	struct baseline base = { 1000 * MS, 1000 * MS, 1000 * MS, &base_value };
+	struct baseline base = { 1000 * MS, 1000 * MS, 1000 * MS, &base_value, 0 };
 	struct reading now = { .clocked = true, .values = &value, .most = MAX };
 
 	(void)state;
@@ -464,7 +467,7 @@ int main(void)
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_all_small),
 		cmocka_unit_test(test_members),
-		cmocka_unit_test(test_unscaled),
+		cmocka_unit_test(test_costs_of_readings),
 		cmocka_unit_test(test_glitch_counts_once),
 		cmocka_unit_test(test_brief),
 		cmocka_unit_test(test_schedule),

@@ -287,7 +287,8 @@ static void bpf_destroy(struct engine *base)
 	cpulist_release(&engine->cpus);
 	engine_release(base);
 	free(engine->sets);
-	free(engine->scratch);
+	free(engine->deltas);
+	free(engine->costs);
 	free(engine->conservations);
 	free(engine);
 }
@@ -302,8 +303,9 @@ static int bpf_create(struct engine **ret, const struct engine_env *env)
 	engine_init(&engine->engine, engine_bpf, env);
 	engine->trial = attempt_take_trial();
 	engine->sets = calloc(plan->nr_sets + 1, sizeof(*engine->sets));
-	engine->scratch = calloc(2 * plan->nr_columns + 1, sizeof(*engine->scratch));
-	if (!engine->sets || !engine->scratch) {
+	engine->deltas = calloc(plan->nr_columns + 1, sizeof(*engine->deltas));
+	engine->costs = calloc(plan->nr_columns + 1, sizeof(*engine->costs));
+	if (!engine->sets || !engine->deltas || !engine->costs) {
 		bpf_destroy(&engine->engine);
 		return -ENOMEM;
 	}

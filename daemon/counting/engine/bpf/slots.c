@@ -7,16 +7,15 @@
 #include "counting/engine/bpf/conservation.h"
 #include "counting/engine/bpf/slot-owners.h"
 #include "counting/engine/bpf/unclaimed.h"
-#include "counting/engine/bpf/unobserved.h"
-#include "counting/totals/estimate.h"
 
 #include <string.h>
 
 /* Over less time, the share that a multiplexed set ran is not that of its counts (counting/engine/perf/group.c). */
 #define BRIEF_NS 50000000U
 
-/* Nothing is scaled that was observed for less than this, and at a cgroup's end, for less than a tenth of it. */
+/* Nothing is scaled that was observed for less than this, or at a cgroup's end, for less than the second. */
 #define LEAST_RUNNING_NS 1000000U
+#define LEAST_RUNNING_LAST_NS 100000U
 
 /* A cgroup that is no target after so long is not going to be one soon; where slots are short, after so long. */
 #define UNKNOWN_NS 3000000000U
@@ -117,23 +116,15 @@ static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct bpf
 	share_give_above(engine, slot_at(engine->kernel, slot), share);
 }
 
-/* --- reading */
-
-/* A set in a cell: where its last reading that counted stands, and what is there now. */
+/* --- looking
+ *
+ * A set in a cell: where its last reading that counted stands, and what is there now. */
 struct look {
 	struct baseline base;
 	struct reading now;
-	uint64_t covered, observed; /* enabled and running time since then, ns */
-	uint64_t readings;	    /* of limited events, in all */
+	uint64_t covered; /* enabled time since then, ns */
+	bool scaled;	  /* it was observed for a part of that */
 };
-
-/* What so many readings have made a limited event count by themselves, as far as that is known. */
-static uint64_t count_of_readings(const struct credit_cpu *at, uint32_t event, uint64_t readings)
-{
-	uint64_t again = *(const volatile credit_word *)&at->again[event];
-
-	return again ? (uint64_t)((double)at->repeated[event] / (double)again * (double)readings) : 0;
-}
 
 /* The cell is copied, and the copy is left alone as long as the look is used. */
 static struct look look_at(const struct bpf_engine *engine, const struct place *place, size_t at, bool last)
@@ -142,55 +133,69 @@ static struct look look_at(const struct bpf_engine *engine, const struct place *
 	const struct bpf_set *set = &engine->sets[at];
 	const uint64_t *cell = kernel->cell;
 	uint64_t *read = cell_read(kernel, place->cpu, place->cell);
-	const size_t nr = bpf_plan(engine)->sets[at].nr;
-	uint64_t *unscaled = engine->scratch + nr;
+	const struct credit_cpu *cpu = &kernel->cpus[place->cpu];
+	const struct set *planned = &bpf_plan(engine)->sets[at];
+	uint64_t observed;
 	struct look look = {
 		.base = {
 			.enabled = read[CREDIT_CELL_ENABLED(set->number)],
 			.running = read[CREDIT_CELL_RUNNING(set->number)],
 			.values = read + event_word(kernel, set),
+			.readings = read[CREDIT_CELL_READINGS(set->number)],
 		},
 		.now = {
 			.enabled = cell[CREDIT_CELL_ENABLED(set->number)],
 			.running = cell[CREDIT_CELL_RUNNING(set->number)],
 			.values = cell + event_word(kernel, set),
-			.unscaled = unscaled,
+			.readings = cell[CREDIT_CELL_READINGS(set->number)],
+			.costs = engine->costs,
 			.most = UINT64_MAX,
 		},
-		.readings = cell[CREDIT_CELL_READINGS(set->number)],
 	};
 
-	for (size_t i = 0; i < nr; i++)
-		unscaled[i] = count_of_readings(&kernel->cpus[place->cpu], set->first_event + (uint32_t)i,
-						look.readings - read[CREDIT_CELL_READINGS(set->number)]);
+	for (size_t i = 0; i < planned->nr; i++) {
+		engine->costs[i].readings = ((const volatile credit_word *)cpu->again)[set->first_event + i];
+		engine->costs[i].counts = cpu->repeated[set->first_event + i];
+	}
+	observed = look.now.running - look.base.running;
 	look.covered = look.now.enabled - look.base.enabled;
-	look.observed = look.now.running - look.base.running;
-	look.now.brief = (look.covered < BRIEF_NS || look.observed < LEAST_RUNNING_NS) && !last;
+	look.scaled = !planned->exact && observed < look.covered;
+	look.now.brief = last ? observed < LEAST_RUNNING_LAST_NS :
+				look.covered < BRIEF_NS || observed < LEAST_RUNNING_NS;
 	return look;
 }
 
-static bool is_scaled(const struct look *look)
+/* --- cgroups that have ended, and were not observed */
+
+static struct bpf_target *find_above(const struct bpf_engine *engine, uint32_t slot)
 {
-	return look->observed < look->covered;
+	return share_find_nearest(engine, slot_at(engine->kernel, slot), NULL);
 }
 
-/* What it has counted since. False: that can't be told (yet). */
-static bool look_count(const struct bpf_engine *engine, struct look *look, size_t at, uint64_t *deltas)
-{
-	const struct set *planned = &bpf_plan(engine)->sets[at];
-
-	if (!planned->exact && is_scaled(look) && look->observed < LEAST_RUNNING_NS / 10)
-		return false;
-	return estimate(&look->base, &look->now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
-}
-
-/* An estimate by the cgroups beside it, of one that has ended. */
+/* By others that have ended below the same target. Before any of them was observed, by all that is below it; but not
+ * below the root cgroup, which has the idle time of its CPUs, too. */
 static bool look_guess(const struct bpf_engine *engine, const struct look *look, const struct place *place, size_t at,
 		       uint64_t *deltas)
 {
-	return !bpf_plan(engine)->sets[at].exact &&
-	       unobserved_estimate(engine, place->slot, place->cpu, at, look->covered, deltas);
+	const struct set *planned = &bpf_plan(engine)->sets[at];
+	const struct bpf_target *above = find_above(engine, place->slot);
+
+	if (planned->exact || !above)
+		return false;
+	return unobserved_estimate(above->sets[at].pool, planned->nr, look->covered, deltas) ||
+	       (!above->fed &&
+		unobserved_estimate_by_row(share_row(engine, above, place->cpu), planned, at, look->covered, deltas));
 }
+
+static void look_learn(struct bpf_engine *engine, const struct look *look, uint32_t slot, size_t at)
+{
+	struct bpf_target *above = find_above(engine, slot);
+
+	if (above)
+		unobserved_learn(&above->sets[at].pool, bpf_plan(engine)->sets[at].nr, &look->base, &look->now);
+}
+
+/* --- reading */
 
 /* last: the slot's cgroup has ended. The cell is copied. */
 static void read_set(struct bpf_engine *engine, const struct place *place, size_t at, bool last)
@@ -199,7 +204,8 @@ static void read_set(struct bpf_engine *engine, const struct place *place, size_
 	const struct bpf_set *set = &engine->sets[at];
 	uint64_t *read = cell_read(kernel, place->cpu, place->cell);
 	uint64_t *times = read + bpf_cell_words(&kernel->sizes) + 2 * set->number;
-	uint64_t *deltas = engine->scratch;
+	const struct set *planned = &bpf_plan(engine)->sets[at];
+	uint64_t *deltas = engine->deltas;
 	struct look look = look_at(engine, place, at, last);
 	struct bpf_share share = {
 		.set = at,
@@ -208,22 +214,20 @@ static void read_set(struct bpf_engine *engine, const struct place *place, size_
 		.running = look.now.running - times[1],
 		.covered = look.covered,
 	};
-	const bool exact = bpf_plan(engine)->sets[at].exact, scaled = !exact && is_scaled(&look);
-	bool known, guessed;
+	bool known = estimate(&look.base, &look.now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
+	bool guessed;
 
-	known = look_count(engine, &look, at, deltas);
 	guessed = !known && last && look_guess(engine, &look, place, at, deltas);
 	if (known || guessed)
 		share.counts = deltas;
-	if (known && !scaled)
+	if (known && !look.scaled)
 		conservation_add(engine, place->cpu, at, deltas);
 	else
 		conservation_estimated(engine, place->cpu, at);
 	/* The next cgroup that gets the slot begins there. */
 	if (last)
-		baseline_move(&look.base, &look.now, bpf_plan(engine)->sets[at].nr);
-	if (known || last)
-		read[CREDIT_CELL_READINGS(set->number)] = look.readings;
+		baseline_move(&look.base, &look.now, planned->nr);
+	read[CREDIT_CELL_READINGS(set->number)] = look.base.readings;
 	read[CREDIT_CELL_ENABLED(set->number)] = look.base.enabled;
 	read[CREDIT_CELL_RUNNING(set->number)] = look.base.running;
 	times[0] = look.now.enabled;
@@ -321,7 +325,7 @@ static void slot_learn(struct bpf_engine *engine, uint32_t slot)
 			if (!engine->sets[i].used || bpf_plan(engine)->sets[i].exact)
 				continue;
 			look = look_at(engine, &place, i, true);
-			unobserved_learn(engine, slot, i, &look.base, &look.now);
+			look_learn(engine, &look, slot, i);
 		}
 	}
 }

@@ -10,6 +10,7 @@
 
 #include "counting/engine/bpf/kernel.h"
 #include "counting/engine/engine.h"
+#include "counting/totals/unobserved.h"
 
 #include <utlist.h>
 
@@ -25,14 +26,12 @@ struct bpf_target {
 	struct bpf_target_set *sets; /* one a set of the plan; of the same allocation */
 };
 
-struct bpf_pool;
-
 struct bpf_target_set {
 	bool ended;	   /* another engine counts it now */
 	bool enabled, ran; /* it has been */
 	bool settled;	   /* the rows know the observation: */
 	enum observation observation;
-	struct bpf_pool *pool; /* of cgroups below that have ended (unobserved.h), or NULL */
+	struct unobserved_pool *pool; /* of cgroups below that have ended, or NULL */
 };
 
 /* A set of the plan, which is counted under these numbers. */
@@ -55,14 +54,15 @@ struct bpf_engine {
 	struct bpf_kernel *kernel; /* NULL: nothing is counted (yet, or any more) */
 	struct bpf_kernel *trial;  /* a part that was loaded to try it, and is there for the first cgroup; or NULL */
 	struct bpf_target *targets;
-	uint64_t nr_added;	  /* chunks that the kernel had added, as far as that was told */
-	size_t nr_lacking;	  /* targets that lack counts */
-	struct bpf_target *given; /* those that are new, or were given something since the last reading */
-	uint64_t targets_number;  /* of these targets; another one after each change (bpf_note_targets()) */
-	struct bpf_family family; /* of the last slot: most are of the same as the one before */
-	struct bpf_set *sets;	  /* one a set of the plan */
-	struct cpulist cpus;	  /* of the targets' rows */
-	uint64_t *scratch;	  /* counts of a set: deltas, and those of readings */
+	uint64_t nr_added;	    /* chunks that the kernel had added, as far as that was told */
+	size_t nr_lacking;	    /* targets that lack counts */
+	struct bpf_target *given;   /* those that are new, or were given something since the last reading */
+	uint64_t targets_number;    /* of these targets; another one after each change (bpf_note_targets()) */
+	struct bpf_family family;   /* of the last slot: most are of the same as the one before */
+	struct bpf_set *sets;	    /* one a set of the plan */
+	struct cpulist cpus;	    /* of the targets' rows */
+	uint64_t *deltas;	    /* counts of the set that is being read; */
+	struct reading_cost *costs; /* … and what its readings cost */
 	struct bpf_conservation *conservations; /* by CPU and set (conservation.h) */
 	struct bpf_engine *from;		/* in a takeover: the predecessor, or NULL */
 };
