@@ -12,9 +12,9 @@
  * monotonic whatever happens to the files below: a reload opens them anew, a cgroup is removed (its row lingers) and
  * made again (the row is taken up again).
  *
- *   totals.h         the table: rows that come, linger and go; adding to them
+ *   rows.h           the table: rows that come, linger and go; adding to them
  *   tick.h           the end of an interval: rates and shares
- *   carry.h          from one plan's totals to the next one's
+ *   reload.h         from one plan's totals to the next one's
  *   estimate.h       from two readings to a count (pure)
  *   unobserved.h     from others to the count of one without a reading
  *   rate-averages.h  averages and peaks of one rate (pure)

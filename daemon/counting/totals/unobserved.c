@@ -45,9 +45,10 @@ bool unobserved_estimate(const struct unobserved_pool *pool, size_t nr, uint64_t
 bool unobserved_estimate_by_row(const struct totals_row *row, const struct set *set, size_t number, uint64_t covered,
 				uint64_t *ret)
 {
-	double time = (double)row->times[number].enabled;
+	const struct totals_times *times = &row->times[number];
+	double time = (double)times->enabled;
 
-	if (time < LEAST_NS || covered == 0)
+	if ((double)times->running < LEAST_NS || covered == 0)
 		return false;
 	for (size_t i = 0; i < set->nr; i++)
 		ret[i] = (uint64_t)llround((double)row->cells[set->columns[i]].total / time * (double)covered);

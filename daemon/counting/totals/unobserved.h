@@ -24,7 +24,7 @@ struct unobserved_pool;
 void unobserved_learn(struct unobserved_pool **pool, size_t nr, const struct baseline *base, const struct reading *now);
 
 /* The counts of one that was not observed, in its last `covered` ns: by the pool, or by all that the row's cgroup has
- * counted. False: nothing tells of them. */
+ * counted. False: too little of these was observed. */
 bool unobserved_estimate(const struct unobserved_pool *pool, size_t nr, uint64_t covered, uint64_t *ret);
 bool unobserved_estimate_by_row(const struct totals_row *row, const struct set *set, size_t number, uint64_t covered,
 				uint64_t *ret);

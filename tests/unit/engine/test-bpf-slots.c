@@ -513,6 +513,30 @@ static void test_ended_unobserved(void **state)
 	assert_int_equal(total(10, 2), 40000);
 }
 
+/* Nothing below their parent was observed: it is absent, and its own parent goes by the others below it. */
+static void test_ended_beside_none_observed(void **state)
+{
+	static const uint64_t below_20[] = { 20, 10, 1 };
+
+	(void)state;
+	add_target(1);
+	add_target(10);
+	add_target(20);
+	add_slot(11, below_10, 2);
+	run(11, 0, 10 * MS, 10 * MS, 10000);
+	read_all();
+	for (uint64_t id = 30; id < 35; id++) {
+		add_slot(id, below_20, 3);
+		run(id, 0, MS, 1000, 1);
+		end(id);
+	}
+	read_all();
+	assert_false(is_measured(20, 0));
+	assert_true(is_measured(20, 2));
+	assert_int_equal(total(20, 0), 0);
+	assert_int_equal(total(10, 0), 15000);
+}
+
 /* A pause since the last reading is told, and one that goes on. */
 static void test_pauses_are_told(void **state)
 {
@@ -697,6 +721,7 @@ int main(void)
 		IN_MACHINE(test_unobserved_on_one_cpu),
 		IN_MACHINE(test_observed_zero_on_one_cpu),
 		IN_MACHINE(test_ended_unobserved),
+		IN_MACHINE(test_ended_beside_none_observed),
 		IN_MACHINE(test_ended_target),
 		IN_MACHINE(test_pauses_are_told),
 		IN_MACHINE(test_ended_and_nothing_known),

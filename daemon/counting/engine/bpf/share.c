@@ -61,8 +61,7 @@ size_t share_nr_ancestors(const struct credit_slot *owner)
 	return owner->nr_ancestors < CREDIT_DEPTH_MAX ? owner->nr_ancestors : CREDIT_DEPTH_MAX;
 }
 
-/* NULL: there is nothing above. */
-static const struct bpf_family *find_family(struct bpf_engine *engine, const struct credit_slot *owner)
+const struct bpf_family *share_family(struct bpf_engine *engine, const struct credit_slot *owner)
 {
 	struct bpf_family *family = &engine->family;
 	size_t nr = share_nr_ancestors(owner);
@@ -70,7 +69,7 @@ static const struct bpf_family *find_family(struct bpf_engine *engine, const str
 	if (nr == 0)
 		return NULL;
 	if (family->parent == owner->ancestors[0])
-		return family;
+		return family->nr ? family : NULL;
 	family->parent = owner->ancestors[0];
 	family->nr = 0;
 	for (size_t i = 0; i < nr; i++) {
@@ -79,15 +78,17 @@ static const struct bpf_family *find_family(struct bpf_engine *engine, const str
 		if (target)
 			family->above[family->nr++] = target;
 	}
-	return family;
+	return family->nr ? family : NULL;
 }
 
 void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner, const struct bpf_share *share)
 {
-	const struct bpf_family *family = find_family(engine, owner);
+	const struct bpf_family *family = share_family(engine, owner);
+	struct bpf_share times = *share;
 
+	times.counts = NULL;
 	for (size_t i = 0; family && i < family->nr; i++)
-		share_give(engine, family->above[i], share);
+		share_give(engine, family->above[i], i < share->blind ? &times : share);
 }
 
 struct bpf_target *share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner,

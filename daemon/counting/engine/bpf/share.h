@@ -14,11 +14,14 @@ struct bpf_share {
 	uint64_t enabled, running; /* ns */
 	const uint64_t *counts;	   /* NULL: they are not known (yet) */
 	uint64_t covered;	   /* enabled time that they cover, ns */
+	size_t blind;		   /* so many of the nearest targets above get the times alone */
 };
 
 /* Adds the share to the target's row that has the CPU's counts, or to those of all targets above a slot's cgroup. */
 void share_give(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_share *share);
 void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner, const struct bpf_share *share);
+/* These targets, the nearest first; NULL: there is none. Valid until the next call. */
+const struct bpf_family *share_family(struct bpf_engine *engine, const struct credit_slot *owner);
 /* That row. */
 struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_target *target, uint32_t cpu);
 

@@ -167,32 +167,33 @@ static struct look look_at(const struct bpf_engine *engine, const struct place *
 
 /* --- cgroups that have ended, and were not observed */
 
-static struct bpf_target *find_above(const struct bpf_engine *engine, uint32_t slot)
-{
-	return share_find_nearest(engine, slot_at(engine->kernel, slot), NULL);
-}
-
-/* By others that have ended below the same target. Before any of them was observed, by all that is below it; but not
- * below the root cgroup, which has the idle time of its CPUs, too. */
-static bool look_guess(const struct bpf_engine *engine, const struct look *look, const struct place *place, size_t at,
-		       uint64_t *deltas)
+/* By others that have ended below the same target. Before any of them was observed, by all that is below it, but for
+ * the root cgroup, which has the idle time of its CPUs, too. Where nothing of that was, by the next target above. */
+static bool look_guess(struct bpf_engine *engine, const struct look *look, const struct place *place, size_t at,
+		       uint64_t *deltas, size_t *ret_blind)
 {
 	const struct set *planned = &bpf_plan(engine)->sets[at];
-	const struct bpf_target *above = find_above(engine, place->slot);
+	const struct bpf_family *family = share_family(engine, slot_at(engine->kernel, place->slot));
 
-	if (planned->exact || !above)
-		return false;
-	return unobserved_estimate(above->sets[at].pool, planned->nr, look->covered, deltas) ||
-	       (!above->fed &&
-		unobserved_estimate_by_row(share_row(engine, above, place->cpu), planned, at, look->covered, deltas));
+	for (size_t i = 0; !planned->exact && family && i < family->nr; i++) {
+		const struct bpf_target *above = family->above[i];
+		const struct totals_row *row = share_row(engine, above, place->cpu);
+
+		*ret_blind = i;
+		if (unobserved_estimate(above->sets[at].pool, planned->nr, look->covered, deltas) ||
+		    (!above->fed && unobserved_estimate_by_row(row, planned, at, look->covered, deltas)))
+			return true;
+	}
+	return false;
 }
 
 static void look_learn(struct bpf_engine *engine, const struct look *look, uint32_t slot, size_t at)
 {
-	struct bpf_target *above = find_above(engine, slot);
+	const struct bpf_family *family = share_family(engine, slot_at(engine->kernel, slot));
 
-	if (above)
-		unobserved_learn(&above->sets[at].pool, bpf_plan(engine)->sets[at].nr, &look->base, &look->now);
+	if (family)
+		unobserved_learn(&family->above[0]->sets[at].pool, bpf_plan(engine)->sets[at].nr, &look->base,
+				 &look->now);
 }
 
 /* --- reading */
@@ -217,7 +218,7 @@ static void read_set(struct bpf_engine *engine, const struct place *place, size_
 	bool known = estimate(&look.base, &look.now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
 	bool guessed;
 
-	guessed = !known && last && look_guess(engine, &look, place, at, deltas);
+	guessed = !known && last && look_guess(engine, &look, place, at, deltas, &share.blind);
 	if (known || guessed)
 		share.counts = deltas;
 	if (known && !look.scaled)
