@@ -513,7 +513,8 @@ static void test_ended_unobserved(void **state)
 	assert_int_equal(total(10, 2), 40000);
 }
 
-/* Nothing below their parent was observed: it is absent, and its own parent goes by the others below it. */
+/* Nothing below their parent was observed: it is absent, and its own parent goes by the others below it. Once something
+ * is observed, it has all. */
 static void test_ended_beside_none_observed(void **state)
 {
 	static const uint64_t below_20[] = { 20, 10, 1 };
@@ -535,6 +536,14 @@ static void test_ended_beside_none_observed(void **state)
 	assert_true(is_measured(20, 2));
 	assert_int_equal(total(20, 0), 0);
 	assert_int_equal(total(10, 0), 15000);
+
+	add_slot(35, below_20, 3);
+	run(35, 0, 2 * MS, 2 * MS, 2000);
+	end(35);
+	read_all();
+	assert_true(is_measured(20, 0));
+	assert_int_equal(total(20, 0), 7000);
+	assert_int_equal(total(10, 0), 17000);
 }
 
 /* A pause since the last reading is told, and one that goes on. */

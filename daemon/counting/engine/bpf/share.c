@@ -87,8 +87,12 @@ void share_give_above(struct bpf_engine *engine, const struct credit_slot *owner
 	struct bpf_share times = *share;
 
 	times.counts = NULL;
-	for (size_t i = 0; family && i < family->nr; i++)
+	for (size_t i = 0; family && i < family->nr; i++) {
 		share_give(engine, family->above[i], i < share->blind ? &times : share);
+		/* Of rows of one CPU each, nothing says whose it is going to be. */
+		if (i < share->blind && family->above[i]->nr_rows == 1)
+			family->above[i]->sets[share->set].unguessed += share->covered;
+	}
 }
 
 struct bpf_target *share_find_nearest(const struct bpf_engine *engine, const struct credit_slot *owner,

@@ -167,33 +167,59 @@ static struct look look_at(const struct bpf_engine *engine, const struct place *
 
 /* --- cgroups that have ended, and were not observed */
 
-/* By others that have ended below the same target. Before any of them was observed, by all that is below it, but for
- * the root cgroup, which has the idle time of its CPUs, too. Where nothing of that was, by the next target above. */
+/* By others that have ended below the target. Before any of them was observed, by all that is below it; but for the
+ * root cgroup, which has the idle time of its CPUs, too. False: too little of these was observed. */
+static bool guess_by(const struct bpf_engine *engine, const struct bpf_target *target, uint32_t cpu, size_t at,
+		     uint64_t covered, uint64_t *ret)
+{
+	const struct set *planned = &bpf_plan(engine)->sets[at];
+	const struct totals_row *row = share_row(engine, target, cpu);
+
+	return unobserved_estimate(target->sets[at].pool, planned->nr, covered, ret) ||
+	       (!target->fed && unobserved_estimate_by_row(row, planned, at, covered, ret));
+}
+
+/* By the nearest target above that tells of it. */
 static bool look_guess(struct bpf_engine *engine, const struct look *look, const struct place *place, size_t at,
 		       uint64_t *deltas, size_t *ret_blind)
 {
-	const struct set *planned = &bpf_plan(engine)->sets[at];
 	const struct bpf_family *family = share_family(engine, slot_at(engine->kernel, place->slot));
 
-	for (size_t i = 0; !planned->exact && family && i < family->nr; i++) {
-		const struct bpf_target *above = family->above[i];
-		const struct totals_row *row = share_row(engine, above, place->cpu);
-
+	if (bpf_plan(engine)->sets[at].exact)
+		return false;
+	for (size_t i = 0; family && i < family->nr; i++) {
 		*ret_blind = i;
-		if (unobserved_estimate(above->sets[at].pool, planned->nr, look->covered, deltas) ||
-		    (!above->fed && unobserved_estimate_by_row(row, planned, at, look->covered, deltas)))
+		if (guess_by(engine, family->above[i], place->cpu, at, look->covered, deltas))
 			return true;
 	}
 	return false;
 }
 
-static void look_learn(struct bpf_engine *engine, const struct look *look, uint32_t slot, size_t at)
+/* Gives the target what can be told now of those that ended before anything was observed. */
+static void catch_up(struct bpf_engine *engine, struct bpf_target *target, uint32_t cpu, size_t at)
 {
-	const struct bpf_family *family = share_family(engine, slot_at(engine->kernel, slot));
+	const struct bpf_share share = {
+		.set = at,
+		.cpu = cpu,
+		.counts = engine->deltas,
+		.covered = target->sets[at].unguessed,
+	};
 
-	if (family)
-		unobserved_learn(&family->above[0]->sets[at].pool, bpf_plan(engine)->sets[at].nr, &look->base,
-				 &look->now);
+	if (share.covered == 0 || !guess_by(engine, target, cpu, at, share.covered, engine->deltas))
+		return;
+	target->sets[at].unguessed = 0;
+	share_give(engine, target, &share);
+}
+
+static void look_learn(struct bpf_engine *engine, const struct look *look, const struct place *place, size_t at)
+{
+	const struct bpf_family *family = share_family(engine, slot_at(engine->kernel, place->slot));
+
+	if (!family)
+		return;
+	unobserved_learn(&family->above[0]->sets[at].pool, bpf_plan(engine)->sets[at].nr, &look->base, &look->now);
+	for (size_t i = 0; i < family->nr; i++)
+		catch_up(engine, family->above[i], place->cpu, at);
 }
 
 /* --- reading */
@@ -326,7 +352,7 @@ static void slot_learn(struct bpf_engine *engine, uint32_t slot)
 			if (!engine->sets[i].used || bpf_plan(engine)->sets[i].exact)
 				continue;
 			look = look_at(engine, &place, i, true);
-			look_learn(engine, &look, slot, i);
+			look_learn(engine, &look, &place, i);
 		}
 	}
 }

@@ -32,6 +32,7 @@ struct bpf_target_set {
 	bool settled;	   /* the rows know the observation: */
 	enum observation observation;
 	struct unobserved_pool *pool; /* of cgroups below that have ended, or NULL */
+	uint64_t unguessed;	      /* ns of those of which nothing can be told yet */
 };
 
 /* A set of the plan, which is counted under these numbers. */
