@@ -13,8 +13,8 @@ packages_build=(autoconf automake bpftool clang gcc libbpf-dev libc6-dev libcap-
 # The gate's.
 packages_test=("${packages_build[@]}" chromium chromium-driver clang-format clang-tidy curl fonts-inter groff-base
 	iproute2 jq jsonnet libclang-rt-14-dev libcmocka-dev linux-perf man-db mandoc openssl procps python3
-	python3-editorconfig python3-jsonschema python3-prometheus-client python3-pytest python3-pytest-xdist
-	python3-requests python3-selenium python3-yaml shellcheck systemd util-linux xz-utils zsh)
+	python3-clang python3-editorconfig python3-jsonschema python3-prometheus-client python3-pytest
+	python3-pytest-xdist python3-requests python3-selenium python3-yaml shellcheck systemd util-linux xz-utils zsh)
 packages_guest=(cpio gcc-aarch64-linux-gnu qemu-system-arm)
 # Inside of it, where the tests run there too.
 packages_guest_tests=(python3 python3-jsonschema python3-prometheus-client python3-pytest python3-requests python3-yaml)

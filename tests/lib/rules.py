@@ -131,6 +131,13 @@ def check_functions(source):
             yield line, f"function {name} has {length} lines, more than {FUNCTION_MAX}"
 
 
+def check_statics(source):
+    """A variable that outlives its function is seen by all of the file."""
+    for line, text in enumerate(source.lines, 1):
+        if re.match(r"\t+static (?!.*\bconst\b|inline\b)[^(]*[;=]", text):
+            yield line, "a variable of a function keeps its value: give it an owner, or put it in front of the function"
+
+
 def check_own_header(source):
     """A .c file includes its own header first, where it has one."""
     if source.path.suffix == ".c" and source.path.with_suffix(".h").exists():
@@ -304,7 +311,8 @@ def check_architecture(root):
 
 
 def breaches(root, sources):
-    everywhere, in_daemon = [check_file, check_own_header], [check_functions, check_order_of_includes, check_rooms]
+    everywhere, in_daemon = [check_file, check_own_header], [check_functions, check_statics, check_order_of_includes,
+                                                                  check_rooms]
     for source in sources:
         for check in everywhere + (in_daemon if source.name.startswith("daemon/") else []):
             for line, sentence in check(source):

@@ -100,6 +100,9 @@ ONE_BREACH = {
                         r"daemon/base/util/x\.c:3: function long_one has 61 lines, more than 60"),
     "a long line": ("daemon/base/util/x.c", LICENCE + "\n/*\t" + "x" * 111 + "*/\n",
                     r"daemon/base/util/x\.c:3: more than 120 columns"),
+    "a hidden variable": (
+        "daemon/base/util/x.c", LICENCE + "\nint next(void)\n{\n\tstatic int last;\n\n\treturn ++last;\n}\n",
+        r"daemon/base/util/x\.c:5: a variable of a function keeps its value"),
     "no licence": ("daemon/base/util/x.c", "\n", r"daemon/base/util/x\.c:1: the first line is not"),
     "no pragma": ("daemon/base/util/x.h", LICENCE, r"daemon/base/util/x\.h:2: a header has #pragma once"),
     "its own header later": (

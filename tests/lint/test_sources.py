@@ -33,16 +33,24 @@ def sources(*patterns):
     return sorted(path for pattern in patterns for path in TOP.glob(pattern) if not is_made(path))
 
 
+def has_skeleton():
+    """The BPF engine includes a skeleton, which is made where there is all that it takes."""
+    build("default", "skeletons")
+    return (BUILD / "default/daemon/counting/engine/bpf/credit.skel.h").exists()
+
+
+def compiler_options():
+    return ["-std=gnu17", "-D_GNU_SOURCE", '-DPACKAGE_VERSION=""', '-DSYSCONFDIR=""', '-DBUILD_REVISION=""',
+            '-DBUILD_FEATURES=""', f"-I{TOP}/daemon", f"-I{BUILD}/default/daemon",
+            *subprocess.check_output(["pkg-config", "--cflags-only-I", "mount"], text=True).split()]
+
+
 def tidy(paths):
     """A line for each finding; on standard error clang-tidy only counts what it left out. BPF programs are for another
-    compiler. The BPF engine includes a skeleton, which is made where there is all that it takes."""
-    build("default", "skeletons")
-    if not (BUILD / "default/daemon/counting/engine/bpf/credit.skel.h").exists():
+    compiler."""
+    if not has_skeleton():
         paths = [path for path in paths if path.parent.name != "bpf"]
-    options = ["-std=gnu17", "-D_GNU_SOURCE", '-DPACKAGE_VERSION=""', '-DSYSCONFDIR=""', '-DBUILD_REVISION=""',
-               '-DBUILD_FEATURES=""', f"-I{TOP}/daemon", f"-I{BUILD}/default/daemon",
-               *subprocess.check_output(["pkg-config", "--cflags-only-I", "mount"], text=True).split(),
-               "-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={ANALYZER_STEPS}"]
+    options = [*compiler_options(), "-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={ANALYZER_STEPS}"]
 
     def one(path):
         return subprocess.run(["clang-tidy", "--quiet", path, "--", *options], stdout=subprocess.PIPE,
@@ -82,6 +90,13 @@ def test_shellcheck_finds_nothing():
 def test_no_rule_is_broken():
     check(TOP / "tests/lib/list-sources")
     print(check(sys.executable, TOP / "tests/lib/rules.py", TOP))
+
+
+def test_rooms_keep_to_their_boundaries():
+    pytest.importorskip("clang.cindex", reason="no module clang of Python")
+    if not has_skeleton():
+        pytest.skip("needs the skeleton of the BPF engine")
+    print(check(sys.executable, TOP / "tests/lib/boundaries.py", TOP, *compiler_options()))
 
 
 @pytest.mark.deep

@@ -265,6 +265,11 @@ void config_release(struct config *config)
 	*config = (struct config){};
 }
 
+void config_disable_profiles(struct config *config)
+{
+	config->profiles_enabled = false;
+}
+
 struct config *config_free(struct config *config)
 {
 	if (!config)

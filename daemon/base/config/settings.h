@@ -117,6 +117,8 @@ struct config {
 };
 
 /* Takes NULL; returns NULL. */
+/* As if no profiles were asked for. */
+void config_disable_profiles(struct config *config);
 struct config *config_free(struct config *config);
 DEFINE_CLEANUP(struct config *, config_free)
 

@@ -53,6 +53,11 @@ static bool make_place(struct cpu_freqs *freqs, size_t nr)
 	return true;
 }
 
+void cpu_freqs_init(struct cpu_freqs *freqs, const char *sysroot)
+{
+	*freqs = (struct cpu_freqs){ .sysroot = sysroot };
+}
+
 uint64_t cpu_freqs_get(struct cpu_freqs *freqs, int cpu)
 {
 	size_t at = (size_t)cpu;

@@ -16,13 +16,15 @@
 /* Hz: no CPU is so fast. */
 #define CPU_FREQ_ANY 10000000000U
 
-/* What has been read so far; zeroed but for sysroot. */
+/* What has been read so far. */
 struct cpu_freqs {
 	const char *sysroot; /* borrowed; NULL: nothing can be read */
 	uint64_t *hz;	     /* by the CPU's number; 0: not read yet */
 	size_t nr;
 };
 
+/* As new: nothing has been read below sysroot, which is borrowed. */
+void cpu_freqs_init(struct cpu_freqs *freqs, const char *sysroot);
 /* Above what a driver says by a quarter: clocks are measured, and drivers round. Never fails. */
 uint64_t cpu_freqs_get(struct cpu_freqs *freqs, int cpu);
 /* Reads it again. Has it risen? */

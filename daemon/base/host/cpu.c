@@ -122,6 +122,11 @@ bool cpu_watch_has_changed(struct cpu_watch *watch)
 	return true;
 }
 
+const char *cpu_watch_text(const struct cpu_watch *watch)
+{
+	return watch->text;
+}
+
 int cpu_topology_new(struct cpu_topology *ret, size_t nr)
 {
 	_cleanup_(cpu_topology_release) struct cpu_topology topology = {

@@ -35,6 +35,8 @@ void cpu_watch_open(struct cpu_watch *ret, const char *sysroot);
 void cpu_watch_close(struct cpu_watch *watch);
 /* Since it was opened, or since the last call. */
 bool cpu_watch_has_changed(struct cpu_watch *watch);
+/* The list as it was read then, as text. */
+const char *cpu_watch_text(const struct cpu_watch *watch);
 
 #define CPU_NOWHERE (-1)
 

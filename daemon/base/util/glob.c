@@ -347,6 +347,16 @@ bool glob_matches(struct glob *glob, const char *text)
 	return nr > 0 && has_bit(reached, glob->end);
 }
 
+uint64_t glob_steps(const struct glob *glob)
+{
+	return glob->steps;
+}
+
+uint64_t glob_bytes(const struct glob *glob)
+{
+	return glob->bytes;
+}
+
 bool glob_match(const char *glob, const char *text)
 {
 	struct glob once;

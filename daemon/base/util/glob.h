@@ -52,5 +52,8 @@ void glob_release(struct glob *glob);
 /* The table is kept in glob, and the steps are counted there. Without memory it takes more steps. */
 bool glob_matches(struct glob *glob, const char *text);
 
+/* The work so far, in steps, and the bytes of all texts. */
+uint64_t glob_steps(const struct glob *glob);
+uint64_t glob_bytes(const struct glob *glob);
 /* All of that, for one text. */
 bool glob_match(const char *glob, const char *text);

@@ -168,6 +168,11 @@ bool helper_has_ended(struct helper *helper)
 	return true;
 }
 
+uint64_t helper_cpu_ns(const struct helper *helper)
+{
+	return helper->cpu_ns;
+}
+
 bool helper_gave_up(const struct helper *helper)
 {
 	return helper->gave_up;

@@ -59,6 +59,9 @@ int helper_fd(const struct helper *helper);
  * killed. */
 bool helper_has_ended(struct helper *helper);
 
+/* CPU time of all children that have ended, in ns. */
+uint64_t helper_cpu_ns(const struct helper *helper);
+
 /* Was the last child given up? It will do nothing more but end. */
 bool helper_gave_up(const struct helper *helper);
 /* So many children were given up, and have not ended. */

@@ -57,17 +57,7 @@ static int find_pmus(struct machine *machine, const struct config *config)
 
 	if (r >= 0 || r == -ENOMEM)
 		return r;
-	machine->pmus = calloc(1, sizeof(*machine->pmus));
-	if (!machine->pmus)
-		return -ENOMEM;
-	machine->pmus->problems = calloc(1, sizeof(char *));
-	if (!machine->pmus->problems)
-		return -ENOMEM;
-	machine->pmus->problems[0] = strdup(why.text);
-	if (!machine->pmus->problems[0])
-		return -ENOMEM;
-	machine->pmus->nr_problems = 1;
-	return 0;
+	return pmu_catalogue_new_empty(&machine->pmus, why.text);
 }
 
 /* Where there is a PMU, the watchdog counts cycles on a pinned counter of each CPU. */

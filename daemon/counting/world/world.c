@@ -131,7 +131,7 @@ static void take_history(struct world *world)
 static void note_online(struct world *world, struct cpulist *online)
 {
 	world->cpus_changed |= cpu_watch_has_changed(&world->cpu_watch);
-	if (cpulist_parse(online, world->cpu_watch.text) == 0 && online->nr > 0)
+	if (cpulist_parse(online, cpu_watch_text(&world->cpu_watch)) == 0 && online->nr > 0)
 		session_note_online(world->session, online);
 }
 

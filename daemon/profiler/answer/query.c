@@ -258,10 +258,10 @@ static int note_uncounted(struct asking *asking)
 	struct profile *profile = asking->profile;
 
 	profile->counted = true;
-	profile->uncounted = calloc((size_t)contexts->nr + 1, sizeof(*profile->uncounted));
+	profile->uncounted = calloc((size_t)table_end(contexts) + 1, sizeof(*profile->uncounted));
 	if (!profile->uncounted)
 		return -ENOMEM;
-	for (uint32_t i = 1; i < contexts->nr; i++) {
+	for (uint32_t i = 1; i < table_end(contexts); i++) {
 		const struct archive_context *context = table_at(contexts, i);
 		const char *why;
 		size_t at = 0;
@@ -335,7 +335,7 @@ static int answer_with_tree(struct asking *asking)
 {
 	int r;
 
-	asking->contexts = calloc((size_t)asking->archive->contexts.nr + 1, sizeof(*asking->contexts));
+	asking->contexts = calloc((size_t)table_end(&asking->archive->contexts) + 1, sizeof(*asking->contexts));
 	if (!asking->contexts)
 		return -ENOMEM;
 	r = use_counts(asking);

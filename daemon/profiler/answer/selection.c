@@ -19,7 +19,7 @@ enum {
 int selection_init(struct selection *ret, const struct archive *archive, const char *event, const char *cgroup,
 		   bool below, const char *command)
 {
-	ret->contexts = calloc((size_t)archive->contexts.nr + 1, sizeof(*ret->contexts));
+	ret->contexts = calloc((size_t)table_end(&archive->contexts) + 1, sizeof(*ret->contexts));
 	if (!ret->contexts)
 		return -ENOMEM;
 	ret->archive = archive;
@@ -90,8 +90,8 @@ static int is_wanted(struct selection *selection, const struct archive_context *
 static int judge_context(struct selection *selection, uint32_t number)
 {
 	int wanted = is_wanted(selection, table_at(&selection->archive->contexts, number));
-	uint64_t steps = (selection->of_cgroups ? selection->cgroup.steps : 0) +
-			 (selection->of_commands ? selection->command.steps : 0);
+	uint64_t steps = (selection->of_cgroups ? glob_steps(&selection->cgroup) : 0) +
+			 (selection->of_commands ? glob_steps(&selection->command) : 0);
 
 	if (wanted < 0)
 		return wanted;

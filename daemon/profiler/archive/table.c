@@ -66,6 +66,11 @@ uint32_t table_nr(const struct table *table)
 	return table->nr ? table->nr - 1 - table->nr_free : 0;
 }
 
+uint32_t table_end(const struct table *table)
+{
+	return table->nr;
+}
+
 /* Keys are small and have no padding. */
 static uint32_t hash_key(const struct table *table, const void *entry)
 {

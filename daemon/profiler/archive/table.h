@@ -37,6 +37,9 @@ size_t table_bytes(const struct table *table);
 /* Entries in use. */
 uint32_t table_nr(const struct table *table);
 
+/* The numbers of entries are below it. */
+uint32_t table_end(const struct table *table);
+
 /* The entry of that number, until the next one is added. */
 void *table_at(const struct table *table, uint32_t number);
 

@@ -238,8 +238,8 @@ int extract_copy(struct extract *extract, struct archive *to, const struct archi
 		.extract = extract,
 		.from = from,
 		.to = to,
-		.nr_known = (size_t)from->texts.nr + from->modules.nr + from->frames.nr + from->nodes.nr +
-			    from->contexts.nr + 1,
+		.nr_known = (size_t)table_end(&from->texts) + table_end(&from->modules) + table_end(&from->frames) +
+			    table_end(&from->nodes) + table_end(&from->contexts) + 1,
 		.sweeps = to->sweeps,
 		.age = to->age,
 	};
@@ -250,10 +250,10 @@ int extract_copy(struct extract *extract, struct archive *to, const struct archi
 	if (!copying.known)
 		return -ENOMEM;
 	copying.texts = copying.known;
-	copying.modules = copying.texts + from->texts.nr;
-	copying.frames = copying.modules + from->modules.nr;
-	copying.nodes = copying.frames + from->frames.nr;
-	copying.contexts = copying.nodes + from->nodes.nr;
+	copying.modules = copying.texts + table_end(&from->texts);
+	copying.frames = copying.modules + table_end(&from->modules);
+	copying.nodes = copying.frames + table_end(&from->frames);
+	copying.contexts = copying.nodes + table_end(&from->nodes);
 	TAILQ_FOREACH(segment, &from->segments, in_all)
 		if (r == 0)
 			r = copy_segment(&copying, segment, deadline);
@@ -288,7 +288,7 @@ size_t extract_names(struct archive *to, const struct archive *from)
 	uint32_t module = 0, found_module = 0;
 	size_t nameless = 0;
 
-	for (uint32_t i = 1; i < to->frames.nr; i++) {
+	for (uint32_t i = 1; i < table_end(&to->frames); i++) {
 		const struct archive_frame *frame = table_at(&to->frames, i), *found;
 
 		if (!frame->last || !is_nameless(frame))

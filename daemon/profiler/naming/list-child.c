@@ -141,10 +141,11 @@ static void list_jit(const struct list_request *request)
 
 /* --- all of it */
 
+/* It is large, and the child has no other. */
+static struct list_request request;
+
 static void do_all(void)
 {
-	static struct list_request request;
-
 	if (!helper_limit(LIST_NR_FDS, MEMORY_MAX, LIST_MAX) ||
 	    pread(LIST_FD_LIST, &request, sizeof(request), 0) != sizeof(request) || request.nr > LIST_PLACES ||
 	    request.key.build_id_size > MODULE_BUILD_ID_MAX || request.max > LIST_MAX || !is_empty_now(LIST_FD_LIST))

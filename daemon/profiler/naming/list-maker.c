@@ -79,7 +79,7 @@ int list_maker_fd(const struct list_maker *maker)
 
 uint64_t list_maker_cpu_ns(const struct list_maker *maker)
 {
-	return maker->helper.cpu_ns;
+	return helper_cpu_ns(&maker->helper);
 }
 
 /* --- in the child, up to its exec; the answer is its only open file */

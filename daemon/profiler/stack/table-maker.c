@@ -58,7 +58,7 @@ int table_maker_fd(const struct table_maker *maker)
 
 uint64_t table_maker_cpu_ns(const struct table_maker *maker)
 {
-	return maker->helper.cpu_ns;
+	return helper_cpu_ns(&maker->helper);
 }
 
 size_t table_maker_nr_stuck(struct table_maker *maker)

@@ -21,7 +21,8 @@ int counting_start(struct world **ret, const struct options *options)
 
 	/* Nobody asks for profiles, but --check tells whether they can be had. */
 	if (r >= 0) {
-		config->profiles_enabled &= options->command == COMMAND_CHECK;
+		if (options->command != COMMAND_CHECK)
+			config_disable_profiles(config);
 		r = world_new(&world, config, NULL, &why);
 	}
 	if (r >= 0) {

@@ -92,13 +92,13 @@ int listener_start(struct listener *listener, const struct config *config, struc
 
 static int change_options(struct listener *listener, struct web_options *options, struct reason *why)
 {
-	bool had_tls = listener->options->tls;
+	bool had_tls = web_options_have_tls(listener->options);
 	int r = web_set_options(listener->web, options, why);
 
 	if (r < 0)
 		return r;
 	/* The URLs begin with another scheme now. */
-	if (had_tls != !!options->tls)
+	if (had_tls != web_options_have_tls(options))
 		log_addresses(listener);
 	use_options(listener, options);
 	return 0;

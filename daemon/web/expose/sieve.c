@@ -20,7 +20,7 @@ void sieve_release(struct sieve *sieve)
 
 bool sieve_is_exhausted(const struct sieve *sieve)
 {
-	return sieve->on && sieve->glob.steps > SIEVE_STEPS + SIEVE_STEPS_PER_BYTE * sieve->glob.bytes;
+	return sieve->on && glob_steps(&sieve->glob) > SIEVE_STEPS + SIEVE_STEPS_PER_BYTE * glob_bytes(&sieve->glob);
 }
 
 bool sieve_admits_text(struct sieve *sieve, const char *text)

@@ -33,6 +33,11 @@ struct web_options *web_options_new(void)
 	return options;
 }
 
+bool web_options_have_tls(const struct web_options *options)
+{
+	return options->tls;
+}
+
 struct web_options *web_options_ref(struct web_options *options)
 {
 	options->refs++;

@@ -31,6 +31,8 @@ struct web_options {
 	uint64_t work_timeout;
 };
 
+/* Are connections encrypted? */
+bool web_options_have_tls(const struct web_options *options);
 /* With one reference and the config's default limits. NULL: out of memory. */
 struct web_options *web_options_new(void);
 struct web_options *web_options_ref(struct web_options *options);

@@ -58,8 +58,9 @@ static void test_only_drivers_that_know_turbo_bound_the_clock(void **state)
 		{ "intel_pstate\n", "99999999999999999999\n", CPU_FREQ_ANY },
 	};
 	const struct scratch *scratch = *state;
-	struct cpu_freqs freqs = { .sysroot = scratch->path };
+	struct cpu_freqs freqs;
 
+	cpu_freqs_init(&freqs, scratch->path);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		make_cpu(scratch, (int)i, cases[i].driver, cases[i].khz);
 	/* From the last on: each CPU has its own, in whatever order they are asked for. */
@@ -72,8 +73,9 @@ static void test_only_drivers_that_know_turbo_bound_the_clock(void **state)
 static void test_a_clock_is_read_again_only_on_refresh(void **state)
 {
 	const struct scratch *scratch = *state;
-	struct cpu_freqs freqs = { .sysroot = scratch->path };
+	struct cpu_freqs freqs;
 
+	cpu_freqs_init(&freqs, scratch->path);
 	make_cpu(scratch, 3, "intel_pstate\n", "2000000\n");
 	assert_int_equal(cpu_freqs_get(&freqs, 3), 2500 * MHZ);
 	make_cpu(scratch, 3, NULL, "4000000\n");

@@ -19,12 +19,8 @@ struct attempt {
 	struct bpf_kernel *trial; /* what it has loaded, until somebody takes it; or NULL */
 };
 
-static struct attempt *last_attempt(void)
-{
-	static struct attempt last;
-
-	return &last;
-}
+/* The last one of this process. */
+static struct attempt last_attempt;
 
 static int attempt_tell(const struct attempt *attempt, struct reason *why)
 {
@@ -47,7 +43,7 @@ static void attempt_note(struct attempt *attempt, int result, uint64_t again_aft
 int attempt_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
 		 struct reason *why)
 {
-	struct attempt *last = last_attempt();
+	struct attempt *last = &last_attempt;
 
 	if (last->result < 0 && attempt_holds(last))
 		return attempt_tell(last, why);
@@ -95,7 +91,7 @@ static int make_trial(struct attempt *attempt, const struct bpf_sizes *asked)
 int attempt_try(const struct bpf_sizes *sizes, struct reason *why)
 {
 	static const struct bpf_sizes least = { .cpus = 1, .slots = 1, .events = 1, .sets = 1 };
-	struct attempt *last = last_attempt();
+	struct attempt *last = &last_attempt;
 
 	if (!attempt_holds(last))
 		attempt_note(last, make_trial(last, sizes ? sizes : &least), TRY_AGAIN_NS);
@@ -104,11 +100,11 @@ int attempt_try(const struct bpf_sizes *sizes, struct reason *why)
 
 struct bpf_kernel *attempt_take_trial(void)
 {
-	return steal_ptr(last_attempt()->trial);
+	return steal_ptr(last_attempt.trial);
 }
 
 void attempt_note_restored(struct bpf_kernel *kernel)
 {
 	if (can_be_asked(kernel))
-		attempt_note(last_attempt(), 0, 0);
+		attempt_note(&last_attempt, 0, 0);
 }

@@ -407,20 +407,22 @@ static int give_root_slot(struct bpf_kernel *kernel)
 static const char *const calls[] = { "btf_trace_csd_function_entry", "btf_trace_call_function_single_entry",
 				     "btf_trace_ipi_entry" };
 
-/* The number of the first that this kernel has; ARRAY_SIZE(calls): it has none. */
+/* The number of the first that this kernel has; ARRAY_SIZE(calls): it has none; SIZE_MAX: nobody has asked yet. */
+static size_t known_call = SIZE_MAX;
+
 static size_t find_call(void)
 {
-	static size_t found = SIZE_MAX;
 	struct btf *btf;
+	size_t i = 0;
 
-	if (found != SIZE_MAX)
-		return found;
+	if (known_call != SIZE_MAX)
+		return known_call;
 	btf = btf__load_vmlinux_btf();
-	found = 0;
-	while (found < ARRAY_SIZE(calls) && (!btf || btf__find_by_name_kind(btf, calls[found], BTF_KIND_TYPEDEF) < 0))
-		found++;
+	while (i < ARRAY_SIZE(calls) && (!btf || btf__find_by_name_kind(btf, calls[i], BTF_KIND_TYPEDEF) < 0))
+		i++;
 	btf__free(btf);
-	return found;
+	known_call = i;
+	return i;
 }
 
 /* The program that is loaded, or NULL. */

@@ -586,7 +586,7 @@ static int perf_create(struct engine **ret, const struct engine_env *env)
 		return -ENOMEM;
 	engine_init(&engine->engine, &engine_perf, env);
 	TAILQ_INIT(&engine->targets);
-	engine->freqs.sysroot = env->sysroot;
+	cpu_freqs_init(&engine->freqs, env->sysroot);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		const struct scope_plan *plan = &env->plan->scope[scope];
 

@@ -47,6 +47,23 @@ static void pmu_release(struct pmu *pmu)
 	*pmu = (struct pmu){};
 }
 
+int pmu_catalogue_new_empty(struct pmu_catalogue **ret, const char *problem)
+{
+	_cleanup_(pmu_catalogue_freep) struct pmu_catalogue *catalogue = calloc(1, sizeof(*catalogue));
+
+	if (!catalogue)
+		return -ENOMEM;
+	catalogue->problems = calloc(1, sizeof(*catalogue->problems));
+	if (!catalogue->problems)
+		return -ENOMEM;
+	catalogue->problems[0] = strdup(problem);
+	if (!catalogue->problems[0])
+		return -ENOMEM;
+	catalogue->nr_problems = 1;
+	*ret = steal_ptr(catalogue);
+	return 0;
+}
+
 struct pmu_catalogue *pmu_catalogue_free(struct pmu_catalogue *catalogue)
 {
 	if (!catalogue)

@@ -67,6 +67,8 @@ struct pmu_catalogue {
 /* Reads DIR/NAME/… for every PMU (pmu-load.c); dir is "/sys/bus/event_source/devices" but in tests. -ENOMEM, or the
  * error of opening dir; all other errors go into problems. */
 int pmu_catalogue_load(struct pmu_catalogue **ret, const char *dir, struct reason *why);
+/* One without PMUs, and with that problem. -ENOMEM. */
+int pmu_catalogue_new_empty(struct pmu_catalogue **ret, const char *problem);
 struct pmu_catalogue *pmu_catalogue_free(struct pmu_catalogue *catalogue);
 DEFINE_CLEANUP(struct pmu_catalogue *, pmu_catalogue_free)
 
