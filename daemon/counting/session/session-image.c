@@ -71,9 +71,11 @@ int image_open(struct unpack *in, const void *bytes, size_t size, const char *bo
 	written_by = unpack_text(&u);
 	if (!written_by)
 		return reason_set(why, -EBADMSG, "they are damaged");
-	if (!*boot_id || strcmp(written_by, boot_id) != 0)
+	if (boot_id && (!*boot_id || strcmp(written_by, boot_id) != 0))
 		return reason_set(why, -ESTALE, "they are from before the machine was started");
+	ret->format = version;
 	ret->saved_at = unpack_u64(&u);
+	(void)snprintf(ret->boot_id, sizeof(ret->boot_id), "%s", written_by);
 	ret->names_engines = version == FORMAT_ENGINES;
 	*in = u;
 	return 0;

@@ -23,7 +23,9 @@
 
 /* The header of an image, for the log, and to choose the latest. */
 struct image_info {
+	uint64_t format;
 	uint64_t saved_at;  /* CLOCK_MONOTONIC ns */
+	char boot_id[64];   /* cut, if it is longer */
 	bool names_engines; /* false: the perf engine has counted all */
 };
 
@@ -32,8 +34,9 @@ struct image_info {
 void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_engines);
 bool image_end(struct buf *out, uint64_t sampled);
 
-/* Checks the image, and leaves `in` behind what image_begin() wrote. With the sentence in why: -EBADMSG: it is no
- * image, one of another version, or damaged; -ESTALE: it is of another boot. */
+/* Checks the image, and leaves `in` behind what image_begin() wrote. boot_id: NULL takes an image of any boot, which is
+ * to be looked at and not to be counted on from. With the sentence in why: -EBADMSG: it is no image, one of another
+ * version, or damaged; -ESTALE: it is of another boot. */
 int image_open(struct unpack *in, const void *bytes, size_t size, const char *boot_id, struct image_info *ret,
 	       struct reason *why);
 

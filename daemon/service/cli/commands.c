@@ -14,6 +14,7 @@
 #include "counting/event/walk.h"
 #include "counting/world/world.h"
 #include "service/cli/counting.h"
+#include "service/cli/dump-image.h"
 #include "service/cli/record.h"
 #include "service/profiles/profiles.h"
 #include "web/expose/expose.h"
@@ -585,6 +586,8 @@ static int run_command(const struct options *options, struct profiler_keeper *ke
 		return save_list(options, "kernel symbols", save_kallsyms);
 	case COMMAND_SAVE_PROCESSES:
 		return save_list(options, "processes", save_processes);
+	case COMMAND_DUMP_IMAGE:
+		return dump_image_run(options);
 	case COMMAND_RUN:
 	case COMMAND_PROFILER:
 	case COMMAND_MAKE_FRAME_TABLE:

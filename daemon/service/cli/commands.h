@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Commands that end by themselves: --check, --once, --record, --list-events and --save-…. Results go to standard
- * output, errors to the log.
+ * Commands that end by themselves: --check, --once, --record, --list-events, --save-… and --dump-image. Results go
+ * to standard output, errors to the log.
  */
 
 #include "service/cli/options.h"

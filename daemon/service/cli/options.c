@@ -24,6 +24,7 @@ enum {
 	OPTION_SAVE_TRACEPOINTS,
 	OPTION_SAVE_KALLSYMS,
 	OPTION_SAVE_PROCESSES,
+	OPTION_DUMP_IMAGE,
 	OPTION_PROFILER,
 	OPTION_MAKE_FRAME_TABLE,
 	OPTION_LIST_FUNCTIONS,
@@ -42,6 +43,7 @@ static const struct option long_options[] = {
 	{ "save-tracepoints", required_argument, NULL, OPTION_SAVE_TRACEPOINTS },
 	{ "save-kallsyms", required_argument, NULL, OPTION_SAVE_KALLSYMS },
 	{ "save-processes", required_argument, NULL, OPTION_SAVE_PROCESSES },
+	{ "dump-image", optional_argument, NULL, OPTION_DUMP_IMAGE },
 	{ "profiler", no_argument, NULL, OPTION_PROFILER },
 	{ "make-frame-table", no_argument, NULL, OPTION_MAKE_FRAME_TABLE },
 	{ "list-functions", no_argument, NULL, OPTION_LIST_FUNCTIONS },
@@ -77,6 +79,8 @@ static void print_help(void)
 	       "                          $RUNTIME_DIRECTORY/kallsyms\n"
 	       "      --save-processes=FILE  the same for the processes that run, and their mappings,\n"
 	       "                          which profiles find in $RUNTIME_DIRECTORY/processes\n"
+	       "      --dump-image[=FILE]  print what a stopped perfmond has saved, or another image in FILE,\n"
+	       "                          as JSON\n"
 	       "      --log-level=LEVEL   err, warning, notice, info (default) or debug\n"
 	       "      --version           print the version\n"
 	       "  -h, --help              print this\n",
@@ -105,9 +109,18 @@ static int parse_format(struct options *options, const char *text)
 	return reject_value("once", text, "the formats are prometheus, openmetrics and json");
 }
 
-static int apply_file(struct options *options, enum command command)
+/* Of a command with a file, which --dump-image may lack. */
+static int apply_file(struct options *options, int option)
 {
-	options->command = command;
+	static const enum command commands[] = {
+		[OPTION_RECORD] = COMMAND_RECORD,
+		[OPTION_SAVE_TRACEPOINTS] = COMMAND_SAVE_TRACEPOINTS,
+		[OPTION_SAVE_KALLSYMS] = COMMAND_SAVE_KALLSYMS,
+		[OPTION_SAVE_PROCESSES] = COMMAND_SAVE_PROCESSES,
+		[OPTION_DUMP_IMAGE] = COMMAND_DUMP_IMAGE,
+	};
+
+	options->command = commands[option];
 	options->file = optarg;
 	return 0;
 }
@@ -130,8 +143,6 @@ static int apply_option(struct options *options, int option)
 	case OPTION_ONCE:
 		options->command = COMMAND_ONCE;
 		return parse_format(options, optarg);
-	case OPTION_RECORD:
-		return apply_file(options, COMMAND_RECORD);
 	case OPTION_DURATION:
 		if (parse_duration(optarg, &options->duration) < 0 || options->duration == 0)
 			return reject_value("duration", optarg, "not a duration (such as 500ms, 10s, 1min)");
@@ -140,12 +151,12 @@ static int apply_option(struct options *options, int option)
 		options->command = COMMAND_LIST_EVENTS;
 		options->glob = optarg;
 		return 0;
+	case OPTION_RECORD:
 	case OPTION_SAVE_TRACEPOINTS:
-		return apply_file(options, COMMAND_SAVE_TRACEPOINTS);
 	case OPTION_SAVE_KALLSYMS:
-		return apply_file(options, COMMAND_SAVE_KALLSYMS);
 	case OPTION_SAVE_PROCESSES:
-		return apply_file(options, COMMAND_SAVE_PROCESSES);
+	case OPTION_DUMP_IMAGE:
+		return apply_file(options, option);
 	case OPTION_PROFILER:
 		options->command = COMMAND_PROFILER;
 		return 0;

@@ -19,6 +19,7 @@ enum command {
 	COMMAND_SAVE_TRACEPOINTS,
 	COMMAND_SAVE_KALLSYMS,
 	COMMAND_SAVE_PROCESSES,
+	COMMAND_DUMP_IMAGE,
 	COMMAND_EXIT, /* --help and --version: done already */
 };
 
@@ -37,7 +38,7 @@ struct options {
 	enum format format;
 	uint64_t duration;     /* ns, of --once and --record; 0: the default */
 	const char *glob;      /* of --list-events, or NULL */
-	const char *file;      /* of --record and --save-… */
+	const char *file;      /* of --record, --save-… and --dump-image, where it may be NULL */
 	const char *log_level; /* borrowed from argv, or NULL */
 };
 

@@ -19,15 +19,11 @@
 #include <sys/stat.h>
 
 #define MEMORY_PREFIX "perfmond-memory-"
-#define STATE_FILE "totals"
 /* There while a daemon counts, with the id of the machine's boot. */
 #define RUNNING_FILE "running"
 
 /* How long another daemon, which is stopping, may take to release the state directory. */
 #define CLAIM_PATIENCE_NS 5000000000U
-
-/* A larger file is not read as an image. */
-#define IMAGE_MAX ((off_t)1024 * 1024 * 1024)
 
 struct store {
 	char *state_folder, *state_file, *running_file, *samples_file; /* NULL: no state directory */
@@ -61,7 +57,7 @@ int store_new(struct store **ret, const char *state_directory, bool has_fd_store
 	if (!store->boot_id || fd_store_new(&store->events) < 0)
 		return -ENOMEM;
 	store->state_folder = state_directory ? strdup(state_directory) : NULL;
-	if (state_directory && asprintf(&store->state_file, "%s/" STATE_FILE, state_directory) < 0)
+	if (state_directory && asprintf(&store->state_file, "%s/" STORE_STATE_FILE, state_directory) < 0)
 		store->state_file = NULL;
 	if (state_directory && asprintf(&store->running_file, "%s/" RUNNING_FILE, state_directory) < 0)
 		store->running_file = NULL;
@@ -80,7 +76,7 @@ int store_claim(struct store *store, struct reason *why)
 
 	if (!store->state_folder || store->claim >= 0)
 		return 0;
-	r = state_folder_claim(store->state_folder, STATE_FILE, CLAIM_PATIENCE_NS, why);
+	r = state_folder_claim(store->state_folder, STORE_STATE_FILE, CLAIM_PATIENCE_NS, why);
 	if (r < 0)
 		return r;
 	state_folder_tidy(r, KEPT_SAMPLES_FILE);
@@ -278,7 +274,7 @@ static bool candidate_map(struct candidate *ret, int fd)
 {
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > IMAGE_MAX)
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > STORE_IMAGE_MAX)
 		return false;
 	ret->size = (size_t)st.st_size;
 	ret->bytes = mmap(NULL, ret->size, PROT_READ, MAP_PRIVATE, fd, 0);

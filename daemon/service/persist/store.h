@@ -29,6 +29,12 @@
 
 struct store;
 
+/* The image in the state directory. */
+#define STORE_STATE_FILE "totals"
+
+/* A larger file is not read as an image. */
+#define STORE_IMAGE_MAX ((off_t)1024 * 1024 * 1024)
+
 /* state_directory is NULL where there is none; has_fd_store: systemd listens. -ENOMEM. */
 int store_new(struct store **ret, const char *state_directory, bool has_fd_store);
 /* Leaves in place whatever is stored. */
