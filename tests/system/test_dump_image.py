@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from fdstore import FAULTS, Image, config, flip, other_boot
+from fdstore import FAULTS, MEMORY, Image, config, flip, other_boot
 from harness import as_user, run
 
 pytestmark = pytest.mark.engines
@@ -26,8 +26,8 @@ def stopped(new_service, state, cgroups, work, cpus):
     return state / "totals", group, total
 
 
-def dump(path):
-    done = run(f"--dump-image={path}")
+def dump(path, **kwargs):
+    done = run(f"--dump-image={path}", **kwargs)
     assert done.returncode == 0 and done.stderr == "", done
     return json.loads(done.stdout)
 
@@ -64,6 +64,18 @@ def test_the_saved_totals_are_those_that_were_shown_last(stopped, tmp_path):
     done = run("--dump-image", prefix=as_user(65534), env={**os.environ, "STATE_DIRECTORY": str(path.parent)})
     assert done.returncode == 0 and json.loads(done.stdout) == image, done.stderr
     assert path.read_bytes() == before
+
+
+def test_the_image_of_a_running_daemon_is_a_file_in_memory(service, store, cgroups, work, cpus):
+    """It outlives a kill."""
+    group = cgroups.make("kept")
+    service.start(config(cgroups))
+    work(group, cpus[0]).do("faults 1000")
+    service.wait_kept()
+    total = service.faults(group)
+    service.kill()
+    totals = [faults(dump(f"/dev/fd/{fd}", pass_fds=[fd]), group.label) for fd in map(store.fd, store.names(MEMORY))]
+    assert len(totals) == 2 and max(totals) == total
 
 
 def test_an_image_of_another_boot_is_shown_with_a_note(stopped):
