@@ -12,6 +12,11 @@
 #define NEVER_NS 100000000U
 #define TURN_NS 4000000U
 
+const struct column_state *states_column(const struct states *states, enum scope scope, size_t column)
+{
+	return &states->columns[scope][column];
+}
+
 struct states *states_free(struct states *states)
 {
 	if (!states)

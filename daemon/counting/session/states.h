@@ -36,6 +36,8 @@ struct states {
 
 /* Takes a reference to plan. -ENOMEM. */
 int states_new(struct states **ret, struct plan *plan);
+/* How sure a column is. */
+const struct column_state *states_column(const struct states *states, enum scope scope, size_t column);
 struct states *states_free(struct states *states);
 DEFINE_CLEANUP(struct states *, states_free)
 

@@ -6,10 +6,7 @@
 #include "base/host/unit-folders.h"
 #include "base/util/file.h"
 #include "base/util/log.h"
-#include "counting/engine/bpf/bpf.h"
-#include "counting/engine/bpf/target.h"
 #include "counting/engine/perf/perf.h"
-#include "counting/engine/perf/target.h"
 #include "counting/plan/build.h"
 #include "counting/session/cpu-canary.h"
 #include "counting/session/session-image.h"
@@ -65,19 +62,9 @@ static json_t *array_of(size_t nr, json_t *(*item)(const void *userdata, size_t 
 	return json_incref(array);
 }
 
-static json_t *u64_item(const void *numbers, size_t i)
-{
-	return document_u64(((const uint64_t *)numbers)[i]);
-}
-
 static json_t *size_item(const void *numbers, size_t i)
 {
 	return document_u64(((const size_t *)numbers)[i]);
-}
-
-static json_t *row_item(const void *rows, size_t i)
-{
-	return document_u64(((struct totals_row *const *)rows)[i]->number);
 }
 
 /* --- the plan */
@@ -197,23 +184,27 @@ static int read_totals(struct dump *dump)
 		r = image_get_totals(&dump->in, dump->totals, &dump->rows, &dump->nr_rows);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < dump->nr_rows; i++)
-		dump->rows[i]->number = i;
 	r = put(dump->json, "last_tick_ns", document_u64(dump->totals->last_tick));
 	return r < 0 ? r : put(dump->json, "rows", array_of(dump->nr_rows, totals_item, dump));
 }
 
-static json_t *state_item(const void *columns, size_t i)
+struct scope_states {
+	const struct states *states;
+	enum scope scope;
+};
+
+static json_t *state_item(const void *userdata, size_t i)
 {
-	const struct stall *stall = &((const struct column_state *)columns)[i].stall;
+	const struct scope_states *of = userdata;
+	const struct stall *stall = &states_column(of->states, of->scope, i)->stall;
 
 	return json_pack("{s:o, s:o, s:b, s:b}", "busy_ns", document_u64(stall->busy), "counted",
 			 document_u64(stall->counted), "has_counted", stall->has_counted, "stalled", stall->stalled);
 }
 
-static json_t *states_json(const struct states *states, enum scope scope)
+static json_t *states_json(const struct dump *dump, const struct states *states, enum scope scope)
 {
-	return array_of(states->plan->scope[scope].nr_columns, state_item, states->columns[scope]);
+	return array_of(dump->plan->scope[scope].nr_columns, state_item, &(struct scope_states){ states, scope });
 }
 
 static int read_states(struct dump *dump)
@@ -225,99 +216,14 @@ static int read_states(struct dump *dump)
 		r = image_get_states(&dump->in, states);
 	return r < 0 ? r :
 		       put(dump->json, "states",
-			   json_pack("{s:o, s:o}", scope_name(SCOPE_CPU), states_json(states, SCOPE_CPU),
-				     scope_name(SCOPE_CGROUP), states_json(states, SCOPE_CGROUP)));
+			   json_pack("{s:o, s:o}", scope_name(SCOPE_CPU), states_json(dump, states, SCOPE_CPU),
+				     scope_name(SCOPE_CGROUP), states_json(dump, states, SCOPE_CGROUP)));
 }
 
 /* --- the parts of the engines */
 
-static json_t *group_item(const void *userdata, size_t i)
-{
-	const struct perf_groups *groups = userdata;
-	const struct perf_group *group = &groups->groups[i];
-
-	return json_pack("{s:i, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu", group->cpu, "row",
-			 document_u64(group->row->number), "starved", group->starved, "offline", group->offline,
-			 "enabled_ns", document_u64(group->enabled), "running_ns", document_u64(group->running),
-			 "read_at_ns", document_u64(group->read_at), "base_at_ns", document_u64(group->base_at),
-			 "base_enabled_ns", document_u64(group->base.enabled), "base_running_ns",
-			 document_u64(group->base.running), "base_clock_ns", document_u64(group->base.clock), "ids",
-			 array_of(groups->nr_events, u64_item, group->ids), "base_values",
-			 array_of(groups->nr_events, u64_item, group->base.values));
-}
-
-/* null: the engine has nothing of the set. */
-static json_t *groups_item(const void *sets, size_t i)
-{
-	const struct perf_groups *groups = ((struct perf_groups *const *)sets)[i];
-
-	return groups ? json_pack("{s:b, s:o}", "shared", groups->shared, "groups",
-				  array_of(groups->nr, group_item, groups)) :
-			json_null();
-}
-
-static json_t *perf_part(const struct engine *engine)
-{
-	_cleanup_(json_decref_pointer) json_t *targets = json_array();
-	const struct perf_target *target;
-
-	TAILQ_FOREACH(target, &perf_engine_const(engine)->targets, in_engine) {
-		json_t *sets = array_of(engine->env.plan->scope[target->scope].nr_sets, groups_item, target->sets);
-
-		if (json_array_append_new(
-			    targets, json_pack("{s:s, s:o, s:b, s:o, s:o}", "scope", scope_name(target->scope), "id",
-					       document_u64(target->id), "idles", target->idles, "rows",
-					       array_of(target->nr_rows, row_item, target->rows), "sets", sets)) < 0)
-			return NULL;
-	}
-	return json_pack("{s:O}", "targets", targets);
-}
-
-static json_t *credited_set_item(const void *sets, size_t i)
-{
-	const struct bpf_set *set = &((const struct bpf_set *)sets)[i];
-
-	return json_pack("{s:b, s:i, s:i}", "used", set->used, "number", (int)set->number, "first_event",
-			 (int)set->first_event);
-}
-
-static json_t *credited_item(const void *sets, size_t i)
-{
-	const struct bpf_target_set *set = &((const struct bpf_target_set *)sets)[i];
-
-	return json_pack("{s:b, s:b, s:b}", "ended", set->ended, "enabled", set->enabled, "ran", set->ran);
-}
-
-/* Slots and cells can be read only beside the kernel's maps: of those there are the layout and the sizes. */
-static json_t *bpf_part(const struct engine *base)
-{
-	const struct bpf_engine *engine = bpf_engine_const(base);
-	const struct bpf_sizes *sizes = &engine->saved_sizes;
-	size_t nr_sets = bpf_plan(engine)->nr_sets;
-	_cleanup_(json_decref_pointer) json_t *targets = json_array();
-	const struct bpf_target *target, *next;
-
-	HASH_ITER(hh, engine->targets, target, next)
-		if (json_array_append_new(targets, json_pack("{s:o, s:o, s:o}", "id", document_u64(target->id), "rows",
-							     array_of(target->nr_rows, row_item, target->rows), "sets",
-							     array_of(nr_sets, credited_item, target->sets))) < 0)
-			return NULL;
-	return json_pack("{s:O, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "targets", targets, "cpus",
-			 document_cpus(&engine->cpus), "sets", array_of(nr_sets, credited_set_item, engine->sets),
-			 "layout", document_u64(engine->saved_layout), "max_cpus", (json_int_t)sizes->cpus, "max_slots",
-			 (json_int_t)sizes->slots, "max_events", (json_int_t)sizes->events, "max_sets",
-			 (json_int_t)sizes->sets);
-}
-
-static json_t *content_of(const struct engine *engine)
-{
-	if (engine && engine->ops == &engine_perf)
-		return perf_part(engine);
-	return engine && engine->ops == engine_bpf ? bpf_part(engine) : json_null();
-}
-
-/* ops: NULL, if this build lacks the engine. `files` are those that a restart would need. Only parts of images that
- * name engines have their length before them. */
+/* ops: NULL, if this build lacks the engine. `files` are those that a restart would need; the rest of a part is the
+ * engine's own. Only parts of images that name engines have their length before them. */
 static int read_part(struct dump *dump, const struct engine_ops *ops, json_t *parts)
 {
 	const struct image_engines one = { .ops = { ops }, .nr = 1 };
@@ -330,9 +236,8 @@ static int read_part(struct dump *dump, const struct engine_ops *ops, json_t *pa
 
 	if (r < 0)
 		return r;
-	part = json_pack("{s:o, s:o, s:o, s:o}", "engine", document_text(ops ? ops->name : NULL), "bytes",
-			 document_u64(before - dump->in.left), "files", document_u64(dump->pool.nr_missed - missed),
-			 "content", content_of(engine));
+	part = json_pack("{s:o, s:o, s:o}", "engine", document_text(ops ? ops->name : NULL), "bytes",
+			 document_u64(before - dump->in.left), "files", document_u64(dump->pool.nr_missed - missed));
 	return json_array_append_new(parts, part) < 0 ? -ENOMEM : 0;
 }
 

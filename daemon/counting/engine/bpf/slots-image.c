@@ -276,8 +276,6 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 	bool v1 = unpack_at_most(in, 1);
 	int r;
 
-	engine->saved_layout = layout;
-	engine->saved_sizes = sizes;
 	if (layout != CREDIT_LAYOUT)
 		return in->bad ? -EBADMSG : skip_rest(in);
 	if (in->bad || sizes.cpus == 0 || sizes.slots == 0)

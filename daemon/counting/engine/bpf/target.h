@@ -66,9 +66,6 @@ struct bpf_engine {
 	struct reading_cost *costs; /* … and what its readings cost */
 	struct bpf_conservation *conservations; /* by CPU and set (conservation.h) */
 	struct bpf_engine *from;		/* in a takeover: the predecessor, or NULL */
-	/* Of the image that it was restored from: layout and sizes of the part in the kernel; 0: it had none. */
-	uint64_t saved_layout;
-	struct bpf_sizes saved_sizes;
 };
 
 static inline struct bpf_engine *bpf_engine(struct engine *engine)
