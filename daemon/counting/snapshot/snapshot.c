@@ -4,6 +4,7 @@
 
 #include "base/cgroup/descendants.h"
 #include "base/util/clock.h"
+#include "counting/totals/tick.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -89,6 +90,7 @@ static void copy_row(struct snapshot_table *table, const struct totals_row *row,
 	size_t at = table->nr_rows++;
 	struct snapshot_cell *cells = table->cells + at * table->nr_columns;
 	struct snapshot_times *times = table->times + at * table->nr_sets;
+	struct rate_zeros zeros = totals_zeros(row);
 
 	table->rows[at] = (struct snapshot_row){
 		.cpu = row->cpu,
@@ -100,12 +102,14 @@ static void copy_row(struct snapshot_table *table, const struct totals_row *row,
 		.began = row->began,
 	};
 	for (size_t i = 0; i < table->nr_columns; i++) {
+		const struct rate_averages averages = totals_averages(row, i, &zeros);
+
 		cells[i] = (struct snapshot_cell){
 			.total = row->cells[i].total,
 			.rate = row->rates[i].rate,
 			.measured = row->cells[i].measured && table->columns[i].state != EVENT_STALLED,
 		};
-		copy_averages(&cells[i], &row->rates[i].averages);
+		copy_averages(&cells[i], &averages);
 	}
 	for (size_t i = 0; i < table->nr_sets; i++)
 		times[i] = (struct snapshot_times){

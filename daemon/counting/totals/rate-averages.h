@@ -53,5 +53,18 @@ void rate_averages_add(struct rate_averages *averages, const struct rate_step *s
 /* Adds an interval of which nothing is known yet; a later one will be longer by it. Averages stay. */
 void rate_averages_wait(struct rate_averages *averages, const struct rate_step *step);
 
+/* Intervals, one after the other, in each of which a rate was 0. */
+struct rate_zeros {
+	struct rate_step all; /* as one; without weights */
+	double interval;      /* seconds: of each */
+	double known;	      /* of the averages for which these are worked out: */
+	double factor[_RATE_MAX];
+};
+
+/* The intervals from last to now, CLOCK_MONOTONIC ns; interval: seconds of each. */
+struct rate_zeros rate_zeros_of(uint64_t last, uint64_t now, double interval);
+/* Adds them: the averages are as after rate_averages_add() for each of them, and so is the highest rate. */
+void rate_averages_add_zeros(struct rate_averages *averages, struct rate_zeros *zeros);
+
 /* The highest rate of an interval within the last minute, or NAN. */
 float rate_averages_highest(const struct rate_averages *averages);

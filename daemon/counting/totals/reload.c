@@ -2,6 +2,8 @@
 
 #include "counting/totals/reload.h"
 
+#include "counting/totals/tick.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -113,7 +115,10 @@ static void carry_waited(const struct carrying *carrying, struct totals_row *to,
 static void carry_row(const struct carrying *carrying, struct totals_row *to, const struct totals_row *from, bool final)
 {
 	const struct scope_plan *plan = &carrying->to->plan->scope[from->scope];
+	struct rate_zeros zeros = totals_zeros(from);
 
+	totals_note_change(to);
+	to->ticked = from->totals->last_tick;
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		size_t predecessor = carrying->predecessors[from->scope][i];
 		uint64_t at_tick = to->rates[i].at_tick;
@@ -122,6 +127,7 @@ static void carry_row(const struct carrying *carrying, struct totals_row *to, co
 			continue;
 		to->cells[i].total += from->cells[predecessor].total;
 		to->rates[i] = from->rates[predecessor];
+		to->rates[i].averages = totals_averages(from, predecessor, &zeros);
 		to->rates[i].at_tick += at_tick;
 		/* A column that is not counted any more is not measured, unless the target is gone: then it was. */
 		if (plan->columns[i].set != NO_SET || final)
@@ -245,6 +251,7 @@ int totals_carry(struct totals *to, const struct totals *from, bool per_cpu, con
 		if (carrying.predecessors[SCOPE_CPU][i] != NO_COLUMN)
 			to->all_cpus[i] = from->all_cpus[carrying.predecessors[SCOPE_CPU][i]];
 	to->last_tick = from->last_tick;
+	to->interval = from->interval;
 	to->gap |= from->gap;
 	to->gap_at = from->gap_at;
 	to->pushed_out += from->pushed_out;

@@ -30,6 +30,7 @@ int totals_new(struct totals **ret, struct plan *plan, size_t max_gone)
 	}
 	totals->plan = plan_ref(plan);
 	totals->max_gone = max_gone;
+	TAILQ_INIT(&totals->changed);
 	TAILQ_INIT(&totals->gone);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		totals->counted[scope] = calloc(plan->scope[scope].nr_columns + 1, sizeof(uint64_t));
@@ -79,6 +80,7 @@ static bool is_first_gone(const struct totals_row *row)
 static void enter_gone(struct totals *totals, struct totals_row *row, uint64_t now)
 {
 	row->gone_at = now ? now : 1;
+	totals_note_change(row);
 	TAILQ_INSERT_TAIL(&totals->gone, row, in_gone);
 	totals->nr_gone += is_first_gone(row);
 }
@@ -111,7 +113,9 @@ void totals_drop(struct totals *totals, struct totals_row *row)
 	leave_gone(totals, row);
 	HASH_DELETE(by_target, totals->by_target, row);
 	TAILQ_REMOVE(&totals->rows[row->scope], row, in_totals);
+	TAILQ_REMOVE(&totals->changed, row, in_changed);
 	totals->nr_rows[row->scope]--;
+	totals->drops++;
 	cgroup_identity_unref(row->identity);
 	row_free(totals, row);
 }
@@ -200,6 +204,7 @@ int totals_take(struct totals *totals, enum scope scope, int cpu, struct cgroup_
 		}
 		leave_gone(totals, row);
 		row->held = false;
+		totals_note_change(row);
 		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 		cgroup_identity_unref(old);
 		*ret = row;
@@ -222,7 +227,11 @@ int totals_take(struct totals *totals, enum scope scope, int cpu, struct cgroup_
 	if (identity && totals->last_tick && identity->found_at > totals->last_tick)
 		for (size_t i = 0; i < totals->plan->scope[scope].nr_columns; i++)
 			row->rates[i].begun = true;
+	row->totals = totals;
+	row->changed = totals->ticks;
+	row->ticked = totals->last_tick;
 	TAILQ_INSERT_TAIL(&totals->rows[scope], row, in_totals);
+	TAILQ_INSERT_TAIL(&totals->changed, row, in_changed);
 	totals->nr_rows[scope]++;
 	*ret = row;
 	return 0;
@@ -261,6 +270,18 @@ void totals_expire(struct totals *totals, uint64_t now, uint64_t linger)
 	}
 }
 
+struct totals_row *totals_first_changed(const struct totals *totals, uint64_t ticks)
+{
+	struct totals_row *row, *first = NULL;
+
+	TAILQ_FOREACH_REVERSE(row, &totals->changed, totals_row_list, in_changed) {
+		if (row->changed < ticks)
+			break;
+		first = row;
+	}
+	return first;
+}
+
 bool totals_row_is_empty(const struct totals *totals, const struct totals_row *row)
 {
 	const struct scope_plan *plan = &totals->plan->scope[row->scope];
@@ -279,6 +300,9 @@ bool totals_row_is_empty(const struct totals *totals, const struct totals_row *r
 
 void totals_add_times(struct totals_row *row, size_t set, uint64_t enabled, uint64_t running)
 {
+	if (enabled == 0 && running == 0)
+		return;
+	totals_note_change(row);
 	row->times[set].enabled += enabled;
 	row->times[set].running += running;
 }
@@ -286,9 +310,15 @@ void totals_add_times(struct totals_row *row, size_t set, uint64_t enabled, uint
 void totals_add_counts(struct totals_row *row, const struct scope_plan *plan, size_t set, const uint64_t *counts,
 		       uint64_t covered)
 {
-	for (size_t i = 0; i < plan->sets[set].nr; i++)
+	uint64_t any = covered;
+
+	for (size_t i = 0; i < plan->sets[set].nr; i++) {
 		row->cells[plan->sets[set].columns[i]].total += counts[i];
+		any |= counts[i];
+	}
 	row->times[set].covered += covered;
+	if (any)
+		totals_note_change(row);
 }
 
 void totals_note_gap(struct totals *totals, int cpu)
@@ -297,16 +327,27 @@ void totals_note_gap(struct totals *totals, int cpu)
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		struct totals_row *row;
 
-		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
+		TAILQ_FOREACH(row, &totals->rows[scope], in_totals) {
+			if (row->cpu != cpu && row->cpu != ROW_ALL_CPUS)
+				continue;
+			totals_note_change(row);
 			for (size_t i = 0; i < totals->plan->scope[scope].nr_sets; i++)
-				row->times[i].gap |= row->cpu == cpu || row->cpu == ROW_ALL_CPUS;
+				row->times[i].gap = true;
+		}
 	}
+}
+
+static void cell_set_measured(struct totals_row *row, size_t column, bool measured)
+{
+	if (row->cells[column].measured != measured)
+		totals_note_change(row);
+	row->cells[column].measured = measured;
 }
 
 static void set_measured(struct totals_row *row, const struct set *set, bool measured)
 {
 	for (size_t i = 0; i < set->nr; i++)
-		row->cells[set->columns[i]].measured = measured;
+		cell_set_measured(row, set->columns[i], measured);
 }
 
 void totals_settle(struct totals_row *row, const struct scope_plan *plan, size_t at, unsigned observations)
@@ -321,7 +362,8 @@ void totals_settle(struct totals_row *row, const struct scope_plan *plan, size_t
 		set_measured(row, set, true);
 	else if (pending)
 		for (size_t i = 0; i < set->nr; i++)
-			row->cells[set->columns[i]].measured &= row->cells[set->columns[i]].total > 0;
+			cell_set_measured(row, set->columns[i],
+					  row->cells[set->columns[i]].measured && row->cells[set->columns[i]].total);
 }
 
 void totals_unmeasure_set(struct totals_row *row, const struct scope_plan *plan, size_t set)
@@ -332,5 +374,5 @@ void totals_unmeasure_set(struct totals_row *row, const struct scope_plan *plan,
 void totals_unmeasure(const struct totals *totals, struct totals_row *row)
 {
 	for (size_t i = 0; i < totals->plan->scope[row->scope].nr_columns; i++)
-		row->cells[i].measured = false;
+		cell_set_measured(row, i, false);
 }

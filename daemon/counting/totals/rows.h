@@ -12,6 +12,9 @@
  * monotonic whatever happens to the files below: a reload opens them anew, a cgroup is removed (its row lingers) and
  * made again (the row is taken up again).
  *
+ * All rows are in a list in the order in which they last changed, with the number of the interval. So whoever looks at
+ * all rows in each interval looks only at those that changed, and cgroups that do not run cost nothing.
+ *
  *   rows.h           the table: rows that come, linger and go; adding to them
  *   tick.h           the end of an interval: rates and shares
  *   reload.h         from one plan's totals to the next one's
@@ -70,7 +73,12 @@ struct totals_row {
 	bool excluded; /* its CPU is excluded now: not shown by itself, but part of the sum of all CPUs */
 	bool held;     /* its cgroup can't be counted for now: not shown, and the total continues when it can */
 	size_t number; /* in an image, while that is written */
+	struct totals *totals;
+	uint64_t changed; /* the ticks of the totals when it changed last (totals_note_change()) */
+	uint64_t ticked;  /* CLOCK_MONOTONIC ns: the tick to which its rates were brought; since then all are 0, or not
+			   * known */
 	TAILQ_ENTRY(totals_row) in_totals;
+	TAILQ_ENTRY(totals_row) in_changed;
 	TAILQ_ENTRY(totals_row) in_gone; /* while gone_at is set */
 	UT_hash_handle by_target;
 	char target[]; /* the key: CPU and label */
@@ -89,15 +97,19 @@ struct totals {
 	struct plan *plan; /* a reference */
 	struct totals_row_list rows[_SCOPE_MAX];
 	size_t nr_rows[_SCOPE_MAX];
-	struct totals_row_list gone; /* the rows that linger, in the order in which their cgroups went */
-	size_t nr_gone, max_gone;    /* cgroups that linger */
+	struct totals_row_list changed; /* all rows, those that changed last at the end */
+	uint64_t drops;			/* rows that were dropped */
+	struct totals_row_list gone;	/* the rows that linger, in the order in which their cgroups went */
+	size_t nr_gone, max_gone;	/* cgroups that linger */
 	/* Of rows: times and cells, and rates. Not for child processes. */
 	struct slab counts[_SCOPE_MAX], rates[_SCOPE_MAX];
 	uint64_t pushed_out;	       /* cgroups that could not linger to the end for want of room */
 	uint64_t *counted[_SCOPE_MAX]; /* one a column: counts of all rows since the caller last cleared it */
 	struct totals_sum *all_cpus;   /* one a column of SCOPE_CPU */
 	struct totals_row *by_target;  /* users choose labels, but the number of rows is bounded */
+	uint64_t ticks;		       /* intervals that have ended */
 	uint64_t last_tick;	       /* CLOCK_MONOTONIC ns; 0: none yet */
+	double interval;	       /* seconds: the last one */
 	bool gap;		       /* totals_note_gap() was called since then */
 	uint64_t gap_at;	       /* CLOCK_MONOTONIC ns: the end of the last interval with a gap; 0: none yet */
 	bool holds; /* totals_carry() holds cgroups that are not counted any more, in place of letting them linger */
@@ -123,6 +135,21 @@ struct totals_row *totals_find(const struct totals *totals, int cpu, const struc
 void totals_retire(struct totals *totals, struct totals_row *row, const struct cgroup_identity *identity, uint64_t now);
 void totals_expire(struct totals *totals, uint64_t now, uint64_t linger);
 void totals_drop(struct totals *totals, struct totals_row *row);
+
+/* Anything of the row has changed: of its cells, times or rates, whose it is, or whether it is shown. */
+static inline void totals_note_change(struct totals_row *row)
+{
+	struct totals *totals = row->totals;
+
+	if (row->changed == totals->ticks)
+		return;
+	row->changed = totals->ticks;
+	TAILQ_REMOVE(&totals->changed, row, in_changed);
+	TAILQ_INSERT_TAIL(&totals->changed, row, in_changed);
+}
+
+/* The first of the rows that have changed since there were so many ticks; the others follow in_changed. NULL: none. */
+struct totals_row *totals_first_changed(const struct totals *totals, uint64_t ticks);
 
 /* Does the row hold nothing that could be lost? */
 bool totals_row_is_empty(const struct totals *totals, const struct totals_row *row);

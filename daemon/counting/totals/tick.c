@@ -73,6 +73,68 @@ static void row_tick(struct totals_row *row, const struct scope_plan *plan, cons
 			cell_tick(&row->cells[i], &row->rates[i], step, 1, false, &counted[i]);
 }
 
+struct rate_zeros totals_zeros(const struct totals_row *row)
+{
+	return rate_zeros_of(row->ticked, row->totals->last_tick, row->totals->interval);
+}
+
+static void bring_up(struct rate_averages *averages, const struct totals_rate *rate, struct rate_zeros *zeros)
+{
+	if (rate->begun)
+		rate_averages_add_zeros(averages, zeros);
+	else
+		rate_averages_wait(averages, &zeros->all);
+}
+
+struct rate_averages totals_averages(const struct totals_row *row, size_t column, struct rate_zeros *zeros)
+{
+	struct rate_averages averages = row->rates[column].averages;
+
+	if (row->ticked != row->totals->last_tick)
+		bring_up(&averages, &row->rates[column], zeros);
+	return averages;
+}
+
+static void row_bring_up(struct totals_row *row, const struct scope_plan *plan)
+{
+	struct rate_zeros zeros = totals_zeros(row);
+
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		bring_up(&row->rates[i].averages, &row->rates[i], &zeros);
+}
+
+/* Are all rates 0 that are known, and will be as long as nothing is added? */
+static bool is_settled(const struct totals_row *row, const struct scope_plan *plan)
+{
+	for (size_t i = 0; i < plan->nr_sets; i++)
+		if (row->times[i].gap)
+			return false;
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		if (row->rates[i].begun != row->cells[i].measured || (row->rates[i].begun && row->rates[i].rate != 0))
+			return false;
+	return true;
+}
+
+/* A row has to be quiet for an interval before it is left alone. */
+static void tick_changed(struct totals *totals, const struct rate_step *step, uint64_t now)
+{
+	uint64_t tick = totals->ticks++;
+	struct totals_row *next;
+
+	for (struct totals_row *row = totals_first_changed(totals, tick ? tick - 1 : 0); row && row->changed <= tick;
+	     row = next) {
+		const struct scope_plan *plan = &totals->plan->scope[row->scope];
+
+		next = TAILQ_NEXT(row, in_changed);
+		if (row->ticked != totals->last_tick)
+			row_bring_up(row, plan);
+		row_tick(row, plan, step, totals->counted[row->scope]);
+		row->ticked = now;
+		if (!is_settled(row, plan))
+			totals_note_change(row);
+	}
+}
+
 static void sum_add(struct totals_sum *sum, const struct rate_step *step, double rate)
 {
 	const struct rate_step whole = rate_step_longer(step, sum->waited);
@@ -114,15 +176,10 @@ void totals_tick(struct totals *totals, uint64_t now)
 	/* The first tick ends no interval: counting started somewhere within it. */
 	const struct rate_step step = rate_step_of(totals->last_tick, now);
 
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		const struct scope_plan *plan = &totals->plan->scope[scope];
-		struct totals_row *row;
-
-		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
-			row_tick(row, plan, &step, totals->counted[scope]);
-	}
+	tick_changed(totals, &step, now);
 	sum_tick(totals, &step);
 	totals->gap_at = totals->gap ? now : totals->gap_at;
 	totals->gap = false;
+	totals->interval = step.ns ? step.seconds : totals->interval;
 	totals->last_tick = now;
 }

@@ -11,6 +11,9 @@
  *
  * An interval in which a CPU was not counted all the time (totals_note_gap()), or in which a cell began to be measured,
  * has no rate: its counts are those of a part of it.
+ *
+ * A row to which nothing has been added in an interval, and whose rates are 0 or not known, is left alone until it
+ * changes. Then its averages are brought up to date; meanwhile totals_averages() tells them.
  */
 
 #include "counting/totals/rows.h"
@@ -20,3 +23,8 @@
 
 /* now: CLOCK_MONOTONIC ns of the reading that ends the interval. */
 void totals_tick(struct totals *totals, uint64_t now);
+
+/* The intervals in which the row was left alone, for totals_averages(). */
+struct rate_zeros totals_zeros(const struct totals_row *row);
+/* The averages of a column's rate at the end of the last interval. */
+struct rate_averages totals_averages(const struct totals_row *row, size_t column, struct rate_zeros *zeros);

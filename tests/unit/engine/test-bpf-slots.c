@@ -59,6 +59,7 @@ struct machine {
 		struct totals_cell cells[NR_COLUMNS];
 		struct totals_times times[2];
 	} rows[NR_SLOTS][NR_CPUS];
+	struct totals totals; /* without ticks */
 };
 
 /* --- in place of the kernel */
@@ -210,6 +211,7 @@ static void add_target_by_cpu(uint64_t id, size_t nr_rows)
 		row->row = calloc(1, sizeof(*row->row) + 1);
 		assert_non_null(row->row);
 		row->row->cpu = nr_rows > 1 ? m->engine.cpus.cpu[i] : ROW_ALL_CPUS;
+		row->row->totals = &m->totals;
 		row->row->cells = row->cells;
 		row->row->times = row->times;
 		rows[i] = row->row;

@@ -235,6 +235,7 @@ static void test_all_cpus_together(void **state)
 	totals_tick(totals, 100 * SECOND);
 	assert_true(isnan(rows[0]->rates[0].averages.average[RATE_1M]));
 	for (unsigned i = 0; i < 2; i++) {
+		totals_note_change(rows[i]);
 		rows[i]->cells[0].total += 1000;
 		totals_tick(totals, (102 + 2 * i) * SECOND);
 	}
@@ -250,6 +251,7 @@ static void test_all_cpus_together(void **state)
 	assert_int_equal(totals_carry(next, totals, false, &cpus, 104 * SECOND), 0);
 	assert_near((double)rate_averages_highest(&rows[0]->rates[0].averages), 500);
 	assert_near((double)rate_averages_highest(&next->all_cpus[0].averages), 500);
+	totals_note_change(rows[0]);
 	rows[0]->cells[0].total += 50;
 	totals_tick(next, 105 * SECOND);
 	assert_near(rows[0]->rates[0].rate, 50);
@@ -265,6 +267,7 @@ static void test_all_cpus_together(void **state)
  * of. */
 static void run_set(struct totals_row *row, uint64_t covers, uint64_t counts)
 {
+	totals_note_change(row);
 	row->times[0].enabled += SECOND;
 	row->times[0].running += covers ? SECOND : 0;
 	row->times[0].covered += covers * SECOND;
@@ -403,6 +406,78 @@ static void test_waiting_on_one_cpu(void **state)
 	plan_unref(plan);
 }
 
+/* --- rows that are left alone */
+
+static void assert_same(const struct totals_row *row, const struct totals_row *other)
+{
+	struct rate_zeros zeros = totals_zeros(row), others = totals_zeros(other);
+	const struct rate_averages a = totals_averages(row, 0, &zeros), b = totals_averages(other, 0, &others);
+
+	assert_int_equal(isnan(row->rates[0].rate), isnan(other->rates[0].rate));
+	if (!isnan(row->rates[0].rate))
+		assert_true(row->rates[0].rate == other->rates[0].rate);
+	for (int i = 0; i < _RATE_MAX; i++) {
+		assert_int_equal(isnan(a.average[i]), isnan(b.average[i]));
+		if (!isnan(a.average[i]) &&
+		    !(fabs((double)(a.average[i] - b.average[i])) <= fmax(1e-4 * (double)b.average[i], 1e-30)))
+			fail_msg("%g is not %g", (double)a.average[i], (double)b.average[i]);
+	}
+	assert_int_equal(isnan(rate_averages_highest(&a)), isnan(rate_averages_highest(&b)));
+	if (!isnan(rate_averages_highest(&a)))
+		assert_true(rate_averages_highest(&a) == rate_averages_highest(&b));
+}
+
+/* Now and then rows run, end to be measured, or have a gap. One of two is looked at in each interval. */
+static void play_rows(double interval, unsigned idle, bool exact)
+{
+	struct plan *plan = make_plan(exact);
+	_cleanup_(totals_freep) struct totals *totals = NULL;
+	uint64_t now = 1000 * SECOND;
+	struct totals_row *row, *other;
+	size_t left_alone = 0;
+
+	assert_int_equal(totals_new(&totals, plan, 1), 0);
+	row = take_cpu(totals, 0);
+	other = take_cpu(totals, 1);
+	for (unsigned i = 0; i < 4 * idle + 20; i++) {
+		unsigned part = i / (idle + 5), at = i % (idle + 5);
+
+		if (at < 5 && part != 3) {
+			run_set(row, 1, 100 * at);
+			run_set(other, 1, 100 * at);
+		}
+		for (int k = 0; k < 2; k++) {
+			struct totals_row *each = k ? other : row;
+
+			if (part == 1 && at == idle)
+				totals_unmeasure(totals, each);
+			if (part == 2 && at == 3)
+				totals_settle(each, &plan->scope[SCOPE_CPU], 0, 1U << OBSERVED_RUNNING);
+			if (part == 2 && at == idle)
+				totals_note_gap(totals, each->cpu);
+		}
+		totals_note_change(other);
+		totals_tick(totals, now += (uint64_t)(interval * 1e9));
+		left_alone += row->ticked != now;
+		assert_same(row, other);
+	}
+	assert_true(left_alone > 3 * (idle - 3));
+	totals = totals_free(totals);
+	plan_unref(plan);
+}
+
+static void test_left_alone(void **state)
+{
+	static const double intervals[] = { 0.1, 1, 7, 12, 60, 600 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(intervals) / sizeof(*intervals); i++)
+		for (unsigned idle = 5; idle <= 500; idle *= 10) {
+			play_rows(intervals[i], idle, true);
+			play_rows(intervals[i], idle, false);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -418,6 +493,7 @@ int main(void)
 		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_waiting_on_one_cpu),
 		cmocka_unit_test(test_brief_intervals),
+		cmocka_unit_test(test_left_alone),
 	};
 
 	return cmocka_run_group_tests_name("trend", tests, NULL, NULL);
