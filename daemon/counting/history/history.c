@@ -78,6 +78,8 @@ static void give_blocks(struct history *history, const uint32_t *blocks, size_t 
 static void row_free(struct history *history, struct history_row *row, size_t columns)
 {
 	give_blocks(history, row->blocks, columns);
+	if (row->watch.row)
+		row->watch.row->watch = NULL;
 	cgroup_identity_unref(row->identity);
 	free(row->cells);
 	free(row->blocks);
@@ -123,7 +125,7 @@ static bool row_add_columns(struct history *history, struct history_row *row, si
 		return false;
 	}
 	for (size_t i = 0; i < columns; i++)
-		cells[i] = (struct history_cell){ HISTORY_UNKNOWN, HISTORY_UNKNOWN };
+		cells[i] = (struct history_cell){ HISTORY_UNKNOWN, HISTORY_UNKNOWN, false };
 	row->cells = cells;
 	row->blocks = blocks;
 	return true;
@@ -190,6 +192,8 @@ static struct history_row *row_add(struct history *history, const struct totals_
 		row_free(history, row, columns);
 		return NULL;
 	}
+	for (int ring = 0; ring < _RING_MAX; ring++)
+		row->written[ring] = history->times[ring].begun;
 	TAILQ_INSERT_TAIL(&history->there, row, in_list);
 	history->heap_size += row_size(row, columns);
 	history->nr_rows++;
@@ -202,6 +206,79 @@ static struct history_row *row_find(const struct history *history, const struct 
 
 	HASH_FIND(by_target, history->by_target, of->target, strlen(of->target), row);
 	return row;
+}
+
+/* --- points that are not written yet */
+
+/* A point of a slot after those that are written. */
+static float lazy_point(const struct history_row *row, int ring, uint64_t slot, size_t column)
+{
+	const struct history_cell *cell = &row->cells[column];
+
+	if (ring == RING_COARSE && slot == row->written[RING_COARSE] + 1 && cell->pending != HISTORY_UNKNOWN)
+		return (float)cell->pending;
+	return cell->known && !row->gone ? 0 : NAN;
+}
+
+/* The number of a ring's slot, of all that there ever were. */
+static uint64_t slot_number(const struct history_times *times, int ring, size_t slot)
+{
+	return times->begun - (times->at + nr_slots[ring] - slot) % nr_slots[ring];
+}
+
+static float point_of(const struct history *history, const struct history_row *row, int ring, size_t slot,
+		      size_t column)
+{
+	uint64_t number = slot_number(&history->times[ring], ring, slot);
+
+	if (number > row->written[ring])
+		return lazy_point(row, ring, number, column);
+	return *point_at(history, row->blocks,
+			 (first_slot[ring] + slot) * nr_columns(history->plan, row->scope) + column);
+}
+
+static void write_ring(const struct history *history, struct history_row *row, int ring, uint64_t to)
+{
+	const struct history_times *times = &history->times[ring];
+	size_t columns = nr_columns(history->plan, row->scope);
+	uint64_t first = row->written[ring] + 1;
+
+	/* Older ones have been written over. */
+	if (times->begun >= nr_slots[ring] && first <= times->begun - nr_slots[ring])
+		first = times->begun - nr_slots[ring] + 1;
+	for (uint64_t slot = first; slot <= to; slot++) {
+		size_t at = (times->at + nr_slots[ring] - (size_t)(times->begun - slot)) % nr_slots[ring];
+
+		for (size_t i = 0; i < columns; i++)
+			*point_at(history, row->blocks, (first_slot[ring] + at) * columns + i) =
+				lazy_point(row, ring, slot, i);
+	}
+}
+
+/* Writes the row's points up to the slots before those that are due. */
+static void write_lazy(const struct history *history, struct history_row *row, unsigned due)
+{
+	const struct history_times *fine = &history->times[RING_FINE], *coarse = &history->times[RING_COARSE];
+	uint64_t to[_RING_MAX] = {
+		fine->begun - (due >> RING_FINE & 1),
+		coarse->begun - (due >> RING_COARSE & 1),
+	};
+	bool ended = row->written[RING_COARSE] < to[RING_COARSE];
+	/* Is there a fine slot that is of no coarse one yet? */
+	bool more = to[RING_FINE] > row->written[RING_FINE] &&
+		    (!ended || to[RING_FINE] > coarse->fine[due >> RING_COARSE & 1]);
+
+	for (int ring = 0; ring < _RING_MAX; ring++)
+		write_ring(history, row, ring, to[ring]);
+	for (size_t i = 0; i < nr_columns(history->plan, row->scope); i++) {
+		struct history_cell *cell = &row->cells[i];
+
+		if (ended)
+			cell->pending = HISTORY_UNKNOWN;
+		if (more && cell->known && !row->gone && cell->pending == HISTORY_UNKNOWN)
+			cell->pending = 0;
+	}
+	memcpy(row->written, to, sizeof(to));
 }
 
 /* --- another plan */
@@ -229,6 +306,7 @@ static bool row_move_to(struct history *history, struct history_row *row, const 
 	const struct row_before before = { row->cells, row->blocks, plan_nr_shown(old) };
 	size_t columns = plan_nr_shown(new);
 
+	write_lazy(history, row, 0);
 	if (!row_add_columns(history, row, columns))
 		return false;
 	for (size_t i = 0; i < columns; i++) {
@@ -335,6 +413,7 @@ static void history_use_plan(struct history *history, struct plan *plan)
 		plan_unref(history->plan);
 	}
 	history->plan = plan_ref(plan);
+	history->anew = true;
 	drop_to_size(history);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
 		free(history->doubtful[scope]);
@@ -342,11 +421,17 @@ static void history_use_plan(struct history *history, struct plan *plan)
 	}
 }
 
+static void note_doubt(struct history *history, bool *doubtful, bool now)
+{
+	history->anew |= *doubtful != now;
+	*doubtful = now;
+}
+
 static void note_doubts(struct history *history, history_doubt is_doubtful, const void *userdata)
 {
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < nr_columns(history->plan, (enum scope)scope) && history->doubtful[scope]; i++)
-			history->doubtful[scope][i] = is_doubtful(userdata, (enum scope)scope, i);
+			note_doubt(history, &history->doubtful[scope][i], is_doubtful(userdata, (enum scope)scope, i));
 }
 
 /* --- life */
@@ -370,6 +455,7 @@ void history_release(struct history *history)
 void history_set_max_size(struct history *history, uint64_t max_size)
 {
 	history->max_size = max_size;
+	history->anew = true;
 	if (history->plan)
 		drop_to_size(history);
 	/* Where there is no memory for more, new targets are left out. */
@@ -393,10 +479,13 @@ static unsigned begin_slots(struct history *history, const struct clock_times *n
 		due |= 1U << ring;
 		times->at = times->nr ? (times->at + 1) % nr_slots[ring] : 0;
 		times->nr += times->nr < nr_slots[ring];
+		times->begun++;
 		times->end[times->at] = now->boottime;
 		times->length[times->at] = times->last ? length : 0;
 		times->gap[times->at] = gap_at > times->last;
 		times->last = now->monotonic;
+		times->fine[1] = times->fine[0];
+		times->fine[0] = history->times[RING_FINE].begun;
 	}
 	return due;
 }
@@ -422,11 +511,12 @@ static void take_fine(const struct history *history, struct history_row *row, co
 		float *point = point_at(history, row->blocks, first + i);
 
 		*point = NAN;
+		own->known = cell->measured && !(doubtful && doubtful[i]);
 		if (!cell->measured)
 			continue;
 		own->at = cell->total;
 		/* It also is above where it is not known. */
-		if (before > cell->total || (doubtful && doubtful[i]))
+		if (before > cell->total || !own->known)
 			continue;
 		*point = (float)risen;
 		own->pending = own->pending == HISTORY_UNKNOWN ? risen : own->pending + risen;
@@ -447,21 +537,63 @@ static void take_coarse(const struct history *history, struct history_row *row)
 	}
 }
 
-static void take_row(struct history *history, const struct totals_row *from, unsigned due)
+static bool is_shown(const struct totals_row *row)
 {
-	struct history_row *row = row_find(history, from);
+	return !row->held && !row->excluded;
+}
+
+static struct history_row *row_of(const struct totals_row *from)
+{
+	return from->watch ? (struct history_row *)((char *)from->watch - offsetof(struct history_row, watch)) : NULL;
+}
+
+/* The row of totals that it had may still be there, in another plan's totals. */
+static void row_watch(struct history_row *row, struct totals_row *from)
+{
+	if (row->watch.row)
+		row->watch.row->watch = NULL;
+	row->watch.row = from;
+	from->watch = &row->watch;
+}
+
+/* NULL: there is no room. */
+static struct history_row *find_or_add(struct history *history, struct totals_row *from)
+{
+	/* Else all rows have their targets. */
+	bool any = history->anew || history->moves != from->totals->moves || !TAILQ_EMPTY(&history->gone);
+	struct history_row *row = any ? row_find(history, from) : NULL;
 
 	if (!row)
 		row = row_add(history, from);
+	if (row)
+		row_watch(row, from);
+	return row;
+}
+
+static void row_end(struct history *history, struct history_row *row, unsigned due)
+{
+	write_lazy(history, row, due);
+	row->gone = true;
+	TAILQ_REMOVE(&history->there, row, in_list);
+	TAILQ_INSERT_TAIL(&history->gone, row, in_list);
+}
+
+static void take_row(struct history *history, struct totals_row *from, unsigned due)
+{
+	struct history_row *row = row_of(from);
+
+	if (!row)
+		row = find_or_add(history, from);
 	if (!row) {
 		history->left_out++;
 		return;
 	}
-	if (row->seen + 1 != history->takes && row->seen) {
+	write_lazy(history, row, due);
+	if (row->gone) {
+		row->gone = false;
 		TAILQ_REMOVE(&history->gone, row, in_list);
 		TAILQ_INSERT_TAIL(&history->there, row, in_list);
 	}
-	row->seen = history->takes;
 	if (row->identity != from->identity) {
 		cgroup_identity_unref(row->identity);
 		row->identity = from->identity ? cgroup_identity_ref(from->identity) : NULL;
@@ -469,56 +601,76 @@ static void take_row(struct history *history, const struct totals_row *from, uns
 	take_fine(history, row, from);
 	if (due & 1U << RING_COARSE)
 		take_coarse(history, row);
+	for (int ring = 0; ring < _RING_MAX; ring++)
+		row->written[ring] = history->times[ring].begun;
 }
 
-/* Of a target that is gone. */
-static void take_nothing(const struct history *history, struct history_row *row, unsigned due)
+/* Of those that are in the history. */
+static void take_changed(struct history *history, const struct totals *totals, unsigned due)
 {
-	size_t columns = nr_columns(history->plan, row->scope);
-	size_t first = newest_point(history, RING_FINE, columns);
+	for (struct totals_row *row = totals_first_changed(totals, history->ticks); row;
+	     row = TAILQ_NEXT(row, in_changed)) {
+		struct history_row *own = row_of(row);
 
-	for (size_t i = 0; i < columns; i++)
-		*point_at(history, row->blocks, first + i) = NAN;
-	if (due & 1U << RING_COARSE)
-		take_coarse(history, row);
+		if (own && is_shown(row))
+			take_row(history, row, due);
+		else if (own && !own->gone)
+			row_end(history, own, due);
+	}
+}
+
+/* Those that are not in the history, or all. */
+static void take_others(struct history *history, const struct totals *totals, unsigned due)
+{
+	history->left_out = 0;
+	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
+		struct totals_row *row;
+
+		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
+			if (is_shown(row) && (history->anew || !row->watch))
+				take_row(history, row, due);
+	}
 }
 
 /* Does the row still have a point? */
 static bool row_is_known(const struct history *history, const struct history_row *row)
 {
-	size_t nr = nr_columns(history->plan, row->scope) * HISTORY_SLOTS;
-
-	for (size_t i = 0; i < nr; i++)
-		if (!isnan(*point_at(history, row->blocks, i)))
-			return true;
+	for (int ring = 0; ring < _RING_MAX; ring++)
+		for (size_t slot = 0; slot < nr_slots[ring]; slot++)
+			for (size_t i = 0; i < nr_columns(history->plan, row->scope); i++)
+				if (!isnan(point_of(history, row, ring, slot, i)))
+					return true;
 	return false;
 }
 
-/* Rows that this reading has not seen are gone. Those that went first lose their last points first, so that one of them
- * is looked at. */
-static void take_gone(struct history *history, unsigned due)
+/* Rows whose targets are not in these totals any more, or not shown, are gone. */
+static void find_gone(struct history *history, const struct totals *totals, unsigned due)
 {
 	struct history_row *row, *next;
 
 	for (row = TAILQ_FIRST(&history->there); row; row = next) {
+		const struct totals_row *of = row->watch.row;
+
 		next = TAILQ_NEXT(row, in_list);
-		if (row->seen == history->takes)
-			continue;
-		TAILQ_REMOVE(&history->there, row, in_list);
-		TAILQ_INSERT_TAIL(&history->gone, row, in_list);
+		if (!of || of->totals != totals || !is_shown(of))
+			row_end(history, row, due);
 	}
-	TAILQ_FOREACH(row, &history->gone, in_list)
-		take_nothing(history, row, due);
-	while (due & 1U << RING_COARSE && (row = TAILQ_FIRST(&history->gone)) && !row_is_known(history, row))
+}
+
+/* Those that went first lose their last points first, so that one of them is looked at. */
+static void drop_gone(struct history *history)
+{
+	struct history_row *row;
+
+	while ((row = TAILQ_FIRST(&history->gone)) && !row_is_known(history, row))
 		row_drop(history, &history->gone, row);
-	if (block_pool_nr_free(&history->pool) > history->pool.top / 4)
-		compact(history);
 }
 
 void history_take(struct history *history, const struct totals *totals, const struct clock_times *now,
 		  history_doubt is_doubtful, const void *userdata)
 {
 	unsigned due;
+	bool moved;
 
 	if (history->max_size == 0)
 		return;
@@ -528,17 +680,22 @@ void history_take(struct history *history, const struct totals *totals, const st
 	if (!due)
 		return;
 	note_doubts(history, is_doubtful, userdata);
-	history->takes++;
-	history->left_out = 0;
-	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
-		const struct totals_row *row;
-
-		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
-			if (!row->held && !row->excluded)
-				take_row(history, row, due);
-	}
-	take_gone(history, due);
+	moved = history->anew || history->moves != totals->moves;
+	if (!history->anew)
+		take_changed(history, totals, due);
+	/* Those that have no room are not tried in vain. */
+	if (moved || (history->left_out && !TAILQ_EMPTY(&history->gone)))
+		take_others(history, totals, due);
+	if (moved)
+		find_gone(history, totals, due);
+	if (due & 1U << RING_COARSE)
+		drop_gone(history);
+	if (block_pool_nr_free(&history->pool) > history->pool.top / 4)
+		compact(history);
 	history->taken = now->monotonic;
+	history->ticks = totals->ticks;
+	history->moves = totals->moves;
+	history->anew = false;
 }
 
 /* --- questions */
@@ -600,5 +757,7 @@ size_t history_slots(const struct history *history, struct history_slot ret[HIST
 float history_point(const struct history *history, const struct history_row *row, size_t column,
 		    const struct history_slot *slot)
 {
-	return *point_at(history, row->blocks, slot->number * nr_columns(history->plan, row->scope) + column);
+	int ring = slot->number < HISTORY_FINE ? RING_FINE : RING_COARSE;
+
+	return point_of(history, row, ring, slot->number - first_slot[ring], column);
 }

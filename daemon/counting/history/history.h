@@ -8,6 +8,9 @@
  * a reading at the end of an interval; so it is at least that long, and longer where no reading was made for a while.
  * All targets share the slots' times; each has a point in each slot: the counts that its total rose by.
  *
+ * A row is written to when its target has changed. Until it changes again, the points of later slots are 0, or not
+ * known, as its cells say, and history_point() works them out.
+ *
  * A target that is gone keeps its points until they are an hour old. Memory is bounded: a target takes four bytes for
  * each point (1.2 KB a column), in blocks of a pool, and some 400 bytes besides. Where there is no room for a new one,
  * the target that has been gone the longest makes room, or else the new one is left out.
@@ -37,13 +40,16 @@ enum history_ring {
 struct history_cell {
 	uint64_t at;	  /* the total at the end of the newest fine slot, or HISTORY_UNKNOWN */
 	uint64_t pending; /* counts since the newest coarse slot, or HISTORY_UNKNOWN */
+	bool known;	  /* as long as the total does not change, its points are 0; false: not known */
 };
 
 struct history_row {
 	enum scope scope;
 	int cpu;			  /* or ROW_ALL_CPUS */
 	struct cgroup_identity *identity; /* SCOPE_CGROUP; a reference */
-	uint64_t seen;			  /* the number of the last reading that had it */
+	struct totals_watch watch;	  /* of its target's totals */
+	bool gone;			  /* its target: nothing is known any more */
+	uint64_t written[_RING_MAX];	  /* up to which slot (history_times.begun) its points and cells are */
 	struct history_cell *cells;	  /* one a column */
 	uint32_t *blocks;		  /* one a column: of points; NAN: not known */
 	TAILQ_ENTRY(history_row) in_list; /* of targets that are there, or gone */
@@ -55,10 +61,12 @@ TAILQ_HEAD(history_row_list, history_row);
 
 struct history_times {
 	size_t nr, at;			 /* slots that are filled, and the newest one */
+	uint64_t begun;			 /* the newest one's number, of all that there ever were */
 	uint64_t end[HISTORY_COARSE];	 /* CLOCK_BOOTTIME ns, which goes on while the machine is suspended */
 	uint64_t length[HISTORY_COARSE]; /* CLOCK_MONOTONIC ns: in which something was counted */
 	bool gap[HISTORY_COARSE];	 /* a CPU was not counted for a part of it */
 	uint64_t last;			 /* CLOCK_MONOTONIC ns of the newest slot's end; 0: none yet */
+	uint64_t fine[2];		 /* coarse: with which fine slot the newest one ends, and the one before it */
 };
 
 struct history {
@@ -66,13 +74,14 @@ struct history {
 	struct history_times times[_RING_MAX];
 	struct history_row_list there, gone; /* gone: in the order in which they went */
 	struct history_row *by_target;
-	bool *doubtful[_SCOPE_MAX]; /* one a column, at this reading; NULL: there was no memory, and none is */
+	bool *doubtful[_SCOPE_MAX]; /* one a column, at the last reading; NULL: there was no memory, and none is */
 	struct block_pool pool;	    /* of points */
 	uint64_t heap_size;	    /* bytes of rows without their points */
 	size_t nr_rows;
 	size_t left_out;		 /* targets of the last reading for which there is no room */
 	uint64_t max_size;		 /* bytes */
-	uint64_t takes;			 /* readings */
+	bool anew;			 /* all targets are to be looked at */
+	uint64_t ticks, moves;		 /* of the totals, at the last reading */
 	uint64_t changes;		 /* of slots, and of the rows that there are */
 	uint64_t taken;			 /* CLOCK_MONOTONIC ns, the last reading; 0: none yet */
 	const struct clock_steps *clock; /* borrowed */

@@ -115,7 +115,9 @@ void totals_drop(struct totals *totals, struct totals_row *row)
 	TAILQ_REMOVE(&totals->rows[row->scope], row, in_totals);
 	TAILQ_REMOVE(&totals->changed, row, in_changed);
 	totals->nr_rows[row->scope]--;
-	totals->drops++;
+	totals->moves++;
+	if (row->watch)
+		row->watch->row = NULL;
 	cgroup_identity_unref(row->identity);
 	row_free(totals, row);
 }
@@ -205,6 +207,7 @@ int totals_take(struct totals *totals, enum scope scope, int cpu, struct cgroup_
 		leave_gone(totals, row);
 		row->held = false;
 		totals_note_change(row);
+		totals->moves++;
 		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
 		cgroup_identity_unref(old);
 		*ret = row;
@@ -233,6 +236,7 @@ int totals_take(struct totals *totals, enum scope scope, int cpu, struct cgroup_
 	TAILQ_INSERT_TAIL(&totals->rows[scope], row, in_totals);
 	TAILQ_INSERT_TAIL(&totals->changed, row, in_changed);
 	totals->nr_rows[scope]++;
+	totals->moves++;
 	*ret = row;
 	return 0;
 }

@@ -60,6 +60,11 @@ struct totals_times {
 
 #define ROW_ALL_CPUS (-1)
 
+/* A reference of somebody else to a row, which may be dropped. */
+struct totals_watch {
+	struct totals_row *row; /* NULL: it was dropped */
+};
+
 struct totals_row {
 	enum scope scope;
 	int cpu;			  /* or ROW_ALL_CPUS */
@@ -73,6 +78,7 @@ struct totals_row {
 	bool excluded; /* its CPU is excluded now: not shown by itself, but part of the sum of all CPUs */
 	bool held;     /* its cgroup can't be counted for now: not shown, and the total continues when it can */
 	size_t number; /* in an image, while that is written */
+	struct totals_watch *watch; /* or NULL */
 	struct totals *totals;
 	uint64_t changed; /* the ticks of the totals when it changed last (totals_note_change()) */
 	uint64_t ticked;  /* CLOCK_MONOTONIC ns: the tick to which its rates were brought; since then all are 0, or not
@@ -98,7 +104,7 @@ struct totals {
 	struct totals_row_list rows[_SCOPE_MAX];
 	size_t nr_rows[_SCOPE_MAX];
 	struct totals_row_list changed; /* all rows, those that changed last at the end */
-	uint64_t drops;			/* rows that were dropped */
+	uint64_t moves;			/* rows that came, went, or are shown again */
 	struct totals_row_list gone;	/* the rows that linger, in the order in which their cgroups went */
 	size_t nr_gone, max_gone;	/* cgroups that linger */
 	/* Of rows: times and cells, and rates. Not for child processes. */

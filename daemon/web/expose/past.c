@@ -130,7 +130,7 @@ static void add_target(struct past *past, enum scope scope, const struct history
 		.row = row,
 		.identity = row && row->identity ? cgroup_identity_ref(row->identity) : NULL,
 		.cpu = row ? row->cpu : ROW_ALL_CPUS,
-		.gone = row && row->seen != past->history->takes,
+		.gone = row && row->gone,
 		.series = past->nr_series,
 	};
 }
@@ -223,18 +223,13 @@ static int choose_column(struct past *past)
 	return sieve_is_exhausted(&past->events) ? -E2BIG : 1;
 }
 
-static bool is_there(const struct past *past, const struct history_row *row)
-{
-	return row->seen == past->history->takes;
-}
-
 static const struct history_row *next_row(const struct past *past)
 {
 	const struct history *history = past->history;
 	const struct history_row *row = past->row, *next;
 
 	next = row ? TAILQ_NEXT(row, in_list) : TAILQ_FIRST(&history->there);
-	return next || (row && !is_there(past, row)) ? next : TAILQ_FIRST(&history->gone);
+	return next || (row && row->gone) ? next : TAILQ_FIRST(&history->gone);
 }
 
 static int choose_target(struct past *past)

@@ -169,7 +169,7 @@ static void test_targets_come_and_go(_unused_ void **state)
 	take(w);
 	assert_int_equal(points_of(w, find_row(w, "-1/a"), 0, points), 2);
 	assert_true(points[0] == 500 && isnan(points[1]));
-	assert_true(find_row(w, "-1/a")->seen != w->history.takes);
+	assert_true(find_row(w, "-1/a")->gone);
 
 	row = add_target(w, "/a", true);
 	row->cells[0].total = 800;
@@ -398,6 +398,125 @@ static void test_bound_over_plans(_unused_ void **state)
 	history_world_free(w);
 }
 
+/* --- targets that do not change */
+
+#define TARGETS 4
+
+/* The same is done to two worlds. In one of them all targets are said to change in each interval. */
+struct two_worlds {
+	struct history_world *w[2];
+	struct totals_row *rows[2][TARGETS]; /* NULL: gone */
+};
+
+static void change_target(struct two_worlds *two, int target, int kind)
+{
+	char path[16];
+
+	(void)snprintf(path, sizeof(path), "/%d", target);
+	for (int k = 0; k < 2; k++) {
+		struct totals_row **row = &two->rows[k][target];
+
+		if (!*row || kind == 0) {
+			if (*row)
+				totals_drop(two->w[k]->totals, *row);
+			*row = *row ? NULL : add_target(two->w[k], path, kind % 2);
+			continue;
+		}
+		if (kind == 1)
+			(*row)->held = !(*row)->held;
+		else if (kind == 2)
+			(*row)->cells[1].measured = !(*row)->cells[1].measured;
+		else
+			(*row)->cells[0].total += (uint64_t)kind;
+		totals_note_change(*row);
+	}
+}
+
+static void take_both(struct two_worlds *two, uint64_t ns)
+{
+	for (int k = 0; k < 2; k++) {
+		struct totals_row *row;
+
+		TAILQ_FOREACH(row, &two->w[k]->totals->rows[SCOPE_CGROUP], in_totals)
+			if (k == 1)
+				totals_note_change(row);
+		two->w[k]->totals->ticks++;
+		pass(two->w[k], ns);
+		take(two->w[k]);
+	}
+}
+
+static void assert_same_past(const struct two_worlds *two)
+{
+	const struct history_row *row;
+
+	assert_int_equal(two->w[0]->history.nr_rows, two->w[1]->history.nr_rows);
+	assert_int_equal(two->w[0]->history.left_out, two->w[1]->history.left_out);
+	for (row = two->w[0]->history.by_target; row; row = row->by_target.next) {
+		const struct history_row *other = find_row(two->w[1], row->target);
+
+		assert_non_null(other);
+		assert_int_equal(row->gone, other->gone);
+		for (size_t column = 0; column < 2; column++) {
+			float points[HISTORY_SLOTS], others[HISTORY_SLOTS];
+			size_t nr = points_of(two->w[0], row, column, points);
+
+			assert_int_equal(nr, points_of(two->w[1], other, column, others));
+			assert_int_equal(row->cells[column].at, other->cells[column].at);
+			for (size_t i = 0; i < nr; i++)
+				if (points[i] != others[i] && !(isnan(points[i]) && isnan(others[i])))
+					fail_msg("%s, column %zu, slot %zu of %zu: %g is not %g", row->target, column,
+						 i, nr, (double)points[i], (double)others[i]);
+		}
+	}
+}
+
+static void use_another_plan(struct two_worlds *two)
+{
+	for (int k = 0; k < 2; k++) {
+		struct history_world *w = two->w[k];
+
+		totals_free(w->totals);
+		plan_unref(w->plan);
+		w->plan = plan_of(two_events);
+		assert_int_equal(totals_new(&w->totals, w->plan, 10), 0);
+		memset(two->rows[k], 0, sizeof(two->rows[k]));
+	}
+}
+
+/* Points are the same whether a target is looked at in each interval or when it changes: of those that run seldom, come
+ * and go, are held, have no room, and of events that stand still for a while. */
+static void test_unchanged(_unused_ void **state)
+{
+	static const uint64_t memories[] = { MEMORY, 10000 };
+	uint64_t random = 1, written = 0;
+
+	for (size_t m = 0; m < ARRAY_SIZE(memories); m++) {
+		struct two_worlds two = { .w = { history_world_new(memories[m]), history_world_new(memories[m]) } };
+
+		for (unsigned i = 0; i < 60000; i++) {
+			random = random * 6364136223846793005U + 1442695040888963407U;
+			/* Busy times, and idle ones of up to two hours. */
+			if ((random >> 33) % (i / 3000 % 2 ? 4 : 700) == 0)
+				change_target(&two, (int)(random >> 40) % TARGETS,
+					      (random >> 45) % 8 ? 3 + (int)(random >> 50) % 9 :
+								   (int)(random >> 50) % 3);
+			if ((random >> 20) % 1500 == 0)
+				two.w[0]->stalls = two.w[1]->stalls = !two.w[0]->stalls;
+			if ((random >> 10) % 7000 == 0)
+				use_another_plan(&two);
+			take_both(&two, i % 10 ? SECOND : SECOND / 3);
+			for (int k = 0; k < TARGETS && two.rows[0][k]; k++)
+				written += two.rows[0][k]->changed + 1 < two.w[0]->totals->ticks;
+			if (i % 41 == 0)
+				assert_same_past(&two);
+		}
+		history_world_free(two.w[0]);
+		history_world_free(two.w[1]);
+	}
+	assert_true(written > 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_true_size),
 		cmocka_unit_test(test_bound_over_plans),
+		cmocka_unit_test(test_unchanged),
 	};
 
 	return cmocka_run_group_tests_name("history", tests, NULL, NULL);
