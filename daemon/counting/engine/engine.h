@@ -231,7 +231,7 @@ struct engine_ops {
 	 * their `number`. restore() makes it again in an engine without targets, with the files of the pool: an event
 	 * without a file there is not open any more. -EBADMSG: save() can't have written this; -ENOMEM.
 	 */
-	void (*save)(const struct engine *engine, struct buf *out);
+	void (*save)(const struct engine *engine, struct rewrite *out);
 	int (*restore)(struct engine *engine, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
 		       struct kept_pool *kept);
 };

@@ -28,8 +28,11 @@ static uint64_t image_checksum(const void *bytes, size_t size)
 	return crc32_z(0, bytes, size);
 }
 
-void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_engines)
+void image_begin(struct rewrite *rewrite, const char *boot_id, uint64_t now, bool names_engines)
 {
+	struct buf *out = &rewrite->buf;
+
+	rewrite_begin(rewrite, HEADER);
 	pack_u64(out, MAGIC);
 	pack_u64(out, names_engines ? FORMAT_ENGINES : FORMAT_PERF);
 	pack_u64(out, 0);
@@ -38,15 +41,16 @@ void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_
 	pack_u64(out, now);
 }
 
-bool image_end(struct buf *out, uint64_t sampled)
+bool image_end(struct rewrite *rewrite, uint64_t sampled)
 {
+	struct buf *out = &rewrite->buf;
 	uint64_t ends[2];
 
 	pack_u64(out, sampled);
-	if (out->failed)
+	if (!rewrite_end(rewrite))
 		return false;
 	ends[0] = out->len;
-	ends[1] = image_checksum(out->data + HEADER, out->len - HEADER);
+	ends[1] = rewrite->checksum;
 	memcpy(out->data + 2 * sizeof(uint64_t), ends, sizeof(ends));
 	return true;
 }
@@ -454,14 +458,16 @@ int image_get_engines(struct unpack *in, struct plan *plan, struct image_engines
 	return 0;
 }
 
-void image_put_parts(struct buf *out, const struct engines *engines)
+void image_put_parts(struct rewrite *rewrite, const struct engines *engines)
 {
+	struct buf *out = &rewrite->buf;
+
 	for (size_t i = 0; i < engines->nr; i++) {
 		size_t at = out->len;
 		uint64_t length;
 
 		pack_u64(out, 0);
-		engines->engines[i]->ops->save(engines->engines[i], out);
+		engines->engines[i]->ops->save(engines->engines[i], rewrite);
 		length = out->len - at - sizeof(length);
 		if (!out->failed)
 			memcpy(out->data + at, &length, sizeof(length));
@@ -517,24 +523,60 @@ static void put_totals_row(struct buf *out, const struct totals_row *row, const 
 	}
 }
 
-void image_put_totals(struct buf *out, const struct totals *totals)
+static void put_row(struct buf *out, struct totals_row *row, size_t number, size_t begin)
+{
+	row->number = number;
+	row->in_image = out->len - begin;
+	put_totals_row(out, row, &row->totals->plan->scope[row->scope]);
+}
+
+static void put_all_rows(struct buf *out, struct totals *totals)
 {
 	struct totals_row *row;
-	size_t nr = 0;
+	size_t nr = 0, begin = out->len;
+
+	/* Those that linger in the order in which they went. */
+	TAILQ_FOREACH(row, &totals->gone, in_gone)
+		put_row(out, row, nr++, begin);
+	for (int scope = 0; scope < _SCOPE_MAX; scope++)
+		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
+			if (!row->gone_at)
+				put_row(out, row, nr++, begin);
+}
+
+/* Rows change with what is added to them, and in the two ticks after that. */
+static void patch_rows(struct rewrite *rewrite, const struct totals *totals)
+{
+	const struct totals_image *image = &totals->image;
+
+	for (struct totals_row *row = totals_first_changed(totals, image->ticks ? image->ticks - 1 : 0); row;
+	     row = TAILQ_NEXT(row, in_changed)) {
+		size_t at = image->place.at + row->in_image, end = rewrite_begin_patch(rewrite, at);
+
+		put_totals_row(&rewrite->buf, row, &totals->plan->scope[row->scope]);
+		rewrite_end_patch(rewrite, at, end);
+	}
+}
+
+void image_put_totals(struct rewrite *rewrite, struct totals *totals)
+{
+	struct totals_image *image = &totals->image;
+	struct buf *out = &rewrite->buf;
+	size_t at;
 
 	pack_u64(out, totals->last_tick);
 	pack_u64(out, totals->nr_rows[SCOPE_CPU] + totals->nr_rows[SCOPE_CGROUP]);
-	/* Those that linger in the order in which they went. */
-	TAILQ_FOREACH(row, &totals->gone, in_gone) {
-		row->number = nr++;
-		put_totals_row(out, row, &totals->plan->scope[row->scope]);
+	at = out->len;
+	if (image->moves == totals->moves && rewrite_is_same(rewrite, &image->place)) {
+		rewrite_keep(rewrite, image->place.length);
+		patch_rows(rewrite, totals);
+	} else {
+		put_all_rows(out, totals);
+		image->numbered++;
 	}
-	for (int scope = 0; scope < _SCOPE_MAX; scope++)
-		TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
-			if (!row->gone_at) {
-				row->number = nr++;
-				put_totals_row(out, row, &totals->plan->scope[scope]);
-			}
+	rewrite_note_place(rewrite, &image->place, at);
+	image->moves = totals->moves;
+	image->ticks = totals->ticks;
 }
 
 /* A CPU's row has no cgroup, and a cgroup's has one. */

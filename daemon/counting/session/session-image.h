@@ -11,6 +11,9 @@
  * a reload. In the meantime the config may have changed, CPUs and cgroups may have come and gone, and files may be
  * lost.
  *
+ * It is made at each reading, so that rows, slots and cells that have not changed since the last time are not written
+ * again (base/util/rewrite.h), unless any came or went.
+ *
  * An image is of one boot of one machine, because ids and clocks are. It may be cut short, or be anything at all; it is
  * then refused as a whole.
  */
@@ -31,8 +34,8 @@ struct image_info {
 
 /* Begins an image in out, which is empty. image_end() completes it; false: no memory. sampled (session_sampled()) comes
  * last, where daemons that do not know it read no further. */
-void image_begin(struct buf *out, const char *boot_id, uint64_t now, bool names_engines);
-bool image_end(struct buf *out, uint64_t sampled);
+void image_begin(struct rewrite *out, const char *boot_id, uint64_t now, bool names_engines);
+bool image_end(struct rewrite *out, uint64_t sampled);
 
 /* Checks the image, and leaves `in` behind what image_begin() wrote. boot_id: NULL takes an image of any boot, which is
  * to be looked at and not to be counted on from. With the sentence in why: -EBADMSG: it is no image, one of another
@@ -46,7 +49,7 @@ void image_put_plan(struct buf *out, const struct plan *plan);
 int image_get_plan(struct unpack *in, struct plan **ret);
 
 /* Numbers the totals' rows. */
-void image_put_totals(struct buf *out, const struct totals *totals);
+void image_put_totals(struct rewrite *out, struct totals *totals);
 /* totals are empty before. ret_rows: the rows by their numbers, in an array that the caller frees. */
 int image_get_totals(struct unpack *in, struct totals *totals, struct totals_row ***ret_rows, size_t *ret_nr);
 
@@ -59,7 +62,7 @@ struct image_engines {
 
 void image_put_engines(struct buf *out, const struct engines *engines);
 int image_get_engines(struct unpack *in, struct plan *plan, struct image_engines *ret);
-void image_put_parts(struct buf *out, const struct engines *engines);
+void image_put_parts(struct rewrite *out, const struct engines *engines);
 int image_get_parts(struct unpack *in, const struct image_engines *saved, struct engines *engines,
 		    struct totals_row *const *rows, size_t nr_rows, struct kept_pool *kept);
 

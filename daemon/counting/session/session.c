@@ -617,11 +617,12 @@ void session_tick(struct session *session, const uint64_t *busy)
 
 /* --- images */
 
-bool session_save(const struct session *session, const char *boot_id, struct buf *out)
+bool session_save(const struct session *session, const char *boot_id, struct rewrite *rewrite)
 {
+	struct buf *out = &rewrite->buf;
 	bool names_engines = session->engines.nr > 1 || session->engines.engines[0]->ops != &engine_perf;
 
-	image_begin(out, boot_id, clock_monotonic_ns(), names_engines);
+	image_begin(rewrite, boot_id, clock_monotonic_ns(), names_engines);
 	pack_u64(out, session->options.cgroup_per_cpu);
 	image_put_cpus(out, &session->cpus);
 	image_put_cpus(out, &session->known_cpus);
@@ -629,14 +630,14 @@ bool session_save(const struct session *session, const char *boot_id, struct buf
 	image_put_plan(out, session->plan);
 	if (names_engines)
 		image_put_engines(out, &session->engines);
-	image_put_totals(out, session->totals);
+	image_put_totals(rewrite, session->totals);
 	image_put_states(out, session->states);
 	if (names_engines)
-		image_put_parts(out, &session->engines);
+		image_put_parts(rewrite, &session->engines);
 	else
-		engine_perf.save(session->engines.engines[0], out);
+		engine_perf.save(session->engines.engines[0], rewrite);
 	cpu_canaries_save(&session->canaries, out);
-	return image_end(out, session->sampled);
+	return image_end(rewrite, session->sampled);
 }
 
 /* saved: the engines that the image names, or NULL. */

@@ -132,14 +132,15 @@ void session_tick(struct session *session, const uint64_t *busy);
 bool session_is_in_doubt(const struct session *session);
 
 /*
- * Writes an image (image.h) of everything, as of the last reading. False: no memory.
+ * Writes an image (image.h) of everything, as of the last reading. False: no memory. out is mostly that of the
+ * last time.
  *
  * session_restore() makes a session from an image, takes its open events out of the pool, and reads them at once. That
  * session is there to be taken over from, and opens nothing new. kept->nr_missed is then the number of events that were
  * not in the pool; their counts up to the image are not lost. -EBADMSG with the sentence in why: the pool is as it was,
  * or closed in part; -ENOMEM.
  */
-bool session_save(const struct session *session, const char *boot_id, struct buf *out);
+bool session_save(const struct session *session, const char *boot_id, struct rewrite *out);
 int session_restore(struct session **ret, const void *bytes, size_t size, const char *boot_id,
 		    const struct privilege *privilege, struct kept_pool *kept, struct reason *why);
 

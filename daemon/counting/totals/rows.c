@@ -80,6 +80,7 @@ static bool is_first_gone(const struct totals_row *row)
 static void enter_gone(struct totals *totals, struct totals_row *row, uint64_t now)
 {
 	row->gone_at = now ? now : 1;
+	totals->moves++;
 	totals_note_change(row);
 	TAILQ_INSERT_TAIL(&totals->gone, row, in_gone);
 	totals->nr_gone += is_first_gone(row);

@@ -25,6 +25,7 @@
 
 #include "base/cgroup/tree.h"
 #include "base/util/hash.h"
+#include "base/util/rewrite.h"
 #include "base/util/slab.h"
 #include "counting/plan/plan.h"
 #include "counting/totals/rate-averages.h"
@@ -75,9 +76,10 @@ struct totals_row {
 	uint64_t since;			  /* CLOCK_REALTIME ns when its totals began at 0: only to be shown */
 	uint64_t began;			  /* CLOCK_MONOTONIC ns of that moment; 0: in a daemon before this one */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it exists */
-	bool excluded; /* its CPU is excluded now: not shown by itself, but part of the sum of all CPUs */
-	bool held;     /* its cgroup can't be counted for now: not shown, and the total continues when it can */
-	size_t number; /* in an image, while that is written */
+	bool excluded;	 /* its CPU is excluded now: not shown by itself, but part of the sum of all CPUs */
+	bool held;	 /* its cgroup can't be counted for now: not shown, and the total continues when it can */
+	size_t number;	 /* in the image that was written last, … */
+	size_t in_image; /* … and how many bytes of rows are before it */
 	struct totals_watch *watch; /* or NULL */
 	struct totals *totals;
 	uint64_t changed; /* the ticks of the totals when it changed last (totals_note_change()) */
@@ -99,12 +101,19 @@ struct totals_sum {
 	uint64_t waited; /* ns of intervals in which none of the rates was known yet */
 };
 
+/* The image that was written last (counting/session/session-image.h). */
+struct totals_image {
+	struct rewrite_place place; /* of the rows */
+	uint64_t moves, ticks;	    /* of the totals then */
+	uint64_t numbered;	    /* how often the rows' numbers have changed */
+};
+
 struct totals {
 	struct plan *plan; /* a reference */
 	struct totals_row_list rows[_SCOPE_MAX];
 	size_t nr_rows[_SCOPE_MAX];
 	struct totals_row_list changed; /* all rows, those that changed last at the end */
-	uint64_t moves;			/* rows that came, went, or are shown again */
+	uint64_t moves;			/* rows that came, went, linger or are there again */
 	struct totals_row_list gone;	/* the rows that linger, in the order in which their cgroups went */
 	size_t nr_gone, max_gone;	/* cgroups that linger */
 	/* Of rows: times and cells, and rates. Not for child processes. */
@@ -112,12 +121,13 @@ struct totals {
 	uint64_t pushed_out;	       /* cgroups that could not linger to the end for want of room */
 	uint64_t *counted[_SCOPE_MAX]; /* one a column: counts of all rows since the caller last cleared it */
 	struct totals_sum *all_cpus;   /* one a column of SCOPE_CPU */
-	struct totals_row *by_target;  /* users choose labels, but the number of rows is bounded */
-	uint64_t ticks;		       /* intervals that have ended */
-	uint64_t last_tick;	       /* CLOCK_MONOTONIC ns; 0: none yet */
-	double interval;	       /* seconds: the last one */
-	bool gap;		       /* totals_note_gap() was called since then */
-	uint64_t gap_at;	       /* CLOCK_MONOTONIC ns: the end of the last interval with a gap; 0: none yet */
+	struct totals_image image;
+	struct totals_row *by_target; /* users choose labels, but the number of rows is bounded */
+	uint64_t ticks;		      /* intervals that have ended */
+	uint64_t last_tick;	      /* CLOCK_MONOTONIC ns; 0: none yet */
+	double interval;	      /* seconds: the last one */
+	bool gap;		      /* totals_note_gap() was called since then */
+	uint64_t gap_at;	      /* CLOCK_MONOTONIC ns: the end of the last interval with a gap; 0: none yet */
 	bool holds; /* totals_carry() holds cgroups that are not counted any more, in place of letting them linger */
 };
 

@@ -35,13 +35,15 @@ struct store {
 	bool has_fd_store;
 	int memory[2]; /* memory files; -1: not made yet */
 	bool is_stored[2];
+	uint64_t written
+		[2];   /* the time (rewrite.times) of the image in it; 0: it is not of this instance, or not whole */
 	unsigned next; /* the one to be written next */
 	int samples;   /* of the daemon before, until they are taken; -1: none */
 	struct fd_store *events;
 	bool is_kept;	  /* image and perf events are up to date, as of … */
 	uint64_t changes; /* … this many opened and closed (struct session_stats) */
 
-	struct buf image; /* the last one made */
+	struct rewrite image; /* the last one made */
 	struct store_stats stats;
 };
 
@@ -92,7 +94,7 @@ struct store *store_free(struct store *store)
 		safe_close(store->memory[i]);
 	safe_close(store->samples);
 	fd_store_free(store->events);
-	buf_release(&store->image);
+	rewrite_release(&store->image);
 	safe_close(store->claim);
 	free(store->boot_id);
 	free(store->state_folder);
@@ -112,11 +114,9 @@ struct store_stats store_stats(const struct store *store)
 
 static int make_image(struct store *store, const struct session *session)
 {
-	store->image.len = 0;
-	store->image.failed = false;
 	if (!session_save(session, store->boot_id, &store->image))
 		return -ENOMEM;
-	store->stats.image_bytes = store->image.len;
+	store->stats.image_bytes = store->image.buf.len;
 	store->stats.saves++;
 	return 0;
 }
@@ -133,7 +133,8 @@ static int write_memory(struct store *store)
 		store->memory[which] = memfd_create(name, MFD_CLOEXEC);
 	if (store->memory[which] < 0)
 		return -errno;
-	r = write_over(store->memory[which], store->image.data, store->image.len);
+	r = rewrite_copy(&store->image, store->memory[which], store->written[which]);
+	store->written[which] = r == 0 ? store->image.times : 0;
 	if (r == 0 && !store->is_stored[which])
 		r = fd_store_put(store->memory[which], name);
 	if (r < 0)
@@ -210,9 +211,9 @@ int store_keep(struct store *store, const struct session *session)
 
 static int write_state_file(const struct store *store)
 {
-	if (store->image.failed)
+	if (store->image.before == 0)
 		return -ENOMEM;
-	return replace_file(store->state_file, 0600, true, store->image.data, store->image.len);
+	return replace_file(store->state_file, 0600, true, store->image.buf.data, store->image.buf.len);
 }
 
 /* To the end, however long systemd takes to read. */

@@ -20,12 +20,14 @@
 
 static struct credit_cpu cpu;
 static uint64_t cells[3 * WORDS], copy[WORDS];
+static uint64_t unsaved[CREDIT_MARK_WORDS(3)];
 static struct bpf_chunk chunk = { .memory = cells };
 static struct bpf_kernel kernel = {
 	.sizes = { .cpus = 1, .slots = 3, .events = 3, .sets = 2 },
 	.cpus = &cpu,
 	.cells = &chunk,
 	.cell = copy,
+	.unsaved = unsaved,
 };
 
 static void put(credit_word *at, credit_word value)

@@ -40,7 +40,7 @@ struct machine {
 	uint64_t cell[CREDIT_CELL_WORDS(2, 3)];
 	uint64_t read[NR_CPUS][NR_SLOTS][CREDIT_CELL_WORDS(2, 3) + 4];
 	struct bpf_chunk slot_chunk, cell_chunks[NR_CPUS];
-	uint64_t marks[MARKS], looked_at[MARKS];
+	uint64_t marks[MARKS], looked_at[MARKS], unsaved[MARKS];
 	uint64_t errors[NR_CPUS], paused[NR_CPUS];
 	struct bpf_kernel kernel;
 	size_t columns[NR_COLUMNS];
@@ -126,6 +126,7 @@ static int setup(void **state)
 		.cell = m->cell,
 		.marks = m->marks,
 		.looked_at = m->looked_at,
+		.unsaved = m->unsaved,
 		.errors = m->errors,
 		.paused = m->paused,
 	};

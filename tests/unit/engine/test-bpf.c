@@ -491,7 +491,7 @@ static void test_restore(_unused_ void **state)
 static void test_restore_spent(_unused_ void **state)
 {
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM), *restored = NULL;
-	_cleanup_(buf_release) struct buf image = {};
+	_cleanup_(rewrite_release) struct rewrite image = {};
 	struct plan plan = {};
 	struct bpf_engine engine = { .engine.env.plan = &plan, .kernel = kernel };
 	struct unpack in;
@@ -506,7 +506,7 @@ static void test_restore_spent(_unused_ void **state)
 	assert_true(slot_forget(kernel, NO_CGROUP(1)));
 	kept = kept_of(kernel, SIZE_MAX);
 	bpf_save(&engine.engine, &image);
-	in = (struct unpack){ .at = (const unsigned char *)image.data, .left = image.len };
+	in = (struct unpack){ .at = (const unsigned char *)image.buf.data, .left = image.buf.len };
 	engine.kernel = NULL;
 	assert_int_equal(bpf_restore(&engine.engine, &in, NULL, 0, &kept.pool), 0);
 	restored = engine.kernel;

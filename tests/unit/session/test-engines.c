@@ -471,7 +471,7 @@ static void test_image_damaged(void **state)
 	fake_engine.takes = 1 << SWITCHES;
 	w->engines = fake_first;
 	(void)start_counting(w);
-	assert_true(session_save(w->session, BOOT, &image));
+	assert_true(save_image(w->session, &image));
 	for (size_t i = 0; i < image.len; i++) {
 		struct kept_pool pool = { .max = SIZE_MAX };
 		struct session *session = NULL;

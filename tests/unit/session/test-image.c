@@ -152,7 +152,7 @@ static void check_round_trip(struct count_world *w, bool per_cpu)
 	(void)count_all(w, per_cpu);
 	original = w->session;
 	session_set_sampled(original, 12345);
-	assert_true(session_save(original, BOOT, &saved.image));
+	assert_true(save_image(original, &saved.image));
 	session_each_kept(original, keep_fd, &saved);
 	fill_pool(&pool, &saved, NONE_MISSING);
 	assert_int_equal(
@@ -165,6 +165,43 @@ static void check_round_trip(struct count_world *w, bool per_cpu)
 	assert_int_equal(session_sampled(restored), 12345);
 	session_free(restored);
 	buf_release(&saved.image);
+}
+
+/* An image that is written over the one before it is as one of its own, but for the header and the time. */
+static void assert_as_new(const struct count_world *w, struct rewrite *again)
+{
+	size_t text = HEADER + 8 + (strlen(BOOT) + 7) / 8 * 8, rest = text + 8;
+	_cleanup_(buf_release) struct buf image = {}, new = {};
+
+	assert_true(session_save(w->session, BOOT, again));
+	buf_add(&image, again->buf.data, again->buf.len);
+	/* By the same writer, which keeps nothing. */
+	again->before = 0;
+	assert_true(session_save(w->session, BOOT, again));
+	buf_add(&new, again->buf.data, again->buf.len);
+	assert_int_equal(image.len, new.len);
+	assert_memory_equal(image.data + HEADER, new.data + HEADER, text - HEADER);
+	assert_memory_equal(image.data + rest, new.data + rest, new.len - rest);
+	assert_int_equal(again->checksum, crc32_z(0, (const unsigned char *)new.data + HEADER, new.len - HEADER));
+}
+
+static void test_again(void **state)
+{
+	struct count_world *w = *state;
+	_cleanup_(rewrite_release) struct rewrite again = {};
+
+	(void)count_all(w, false);
+	for (unsigned i = 0; i < 12; i++) {
+		if (i == 4 || i == 9)
+			pass_time(w, find_cgroup(w, "/a"), 5);
+		if (i == 7)
+			session_remove_cgroup(w->session, find_cgroup(w, "/a"), true);
+		if (i % 3)
+			session_tick(w->session, NULL);
+		else
+			session_read(w->session);
+		assert_as_new(w, &again);
+	}
 }
 
 static void test_round_trip(void **state)
@@ -522,7 +559,7 @@ static void test_not_this_one(void **state)
 	struct reason why;
 
 	(void)count_all(w, false);
-	assert_true(session_save(w->session, BOOT, &image));
+	assert_true(save_image(w->session, &image));
 	assert_int_equal(try_image(w, image.data, image.len, BOOT, &why), 0);
 	refuse(w, image.data, image.len, "another", "before the machine was started");
 	refuse(w, image.data, image.len, "", "before the machine was started");
@@ -542,7 +579,7 @@ static void test_damaged(void **state)
 	struct reason why;
 
 	(void)count_all(w, false);
-	assert_true(session_save(w->session, BOOT, &image));
+	assert_true(save_image(w->session, &image));
 	for (size_t i = 0; i < image.len; i++) {
 		image.data[i] ^= (char)(1 << i % 8);
 		assert_int_equal(try_image(w, image.data, image.len, BOOT, &why), -EBADMSG);
@@ -592,7 +629,7 @@ static void use_nonsense(struct count_world *w, struct session *session)
 	session_read(session);
 	fake_perf.clock += SECOND;
 	session_tick(session, NULL);
-	assert_true(session_save(session, BOOT, &image));
+	assert_true(save_image(session, &image));
 	assert_int_equal(session_new(&next, session_plan(session), &w->cpus, &w->privilege, &w->options), 0);
 	assert_int_equal(session_takeover_begin(next, session), 0);
 	assert_int_equal(session_add_cpus(next), 0);
@@ -616,14 +653,14 @@ static void test_after_another(void **state)
 
 	(void)count_all(w, false);
 	nr = session_stats(w->session).fds;
-	assert_true(session_save(w->session, BOOT, &image));
+	assert_true(save_image(w->session, &image));
 	/* The last number of the last canary, before the time that is kept with the session. */
 	memcpy(image.data + image.len - 2 * sizeof(too_many), &too_many, sizeof(too_many));
 	fix_checksum(&image);
 	assert_int_equal(session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why), -EBADMSG);
 	assert_int_equal(pool.nr_missed, nr);
 	image.len = 0;
-	assert_true(session_save(w->session, BOOT, &image));
+	assert_true(save_image(w->session, &image));
 	assert_int_equal(session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why), 0);
 	assert_int_equal(pool.nr_missed, nr);
 }
@@ -733,20 +770,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_round_trip),
-		TEST(test_round_trip_per_cpu),
-		TEST(test_plan),
-		TEST(test_meanwhile),
-		TEST(test_waits_meanwhile),
-		TEST(test_missing_fds),
-		TEST(test_other_cpus),
-		TEST(test_saved_while_offline),
-		TEST(test_other_config),
-		TEST(test_other_headers),
-		TEST(test_not_this_one),
-		TEST(test_damaged),
-		TEST(test_after_another),
-		TEST(test_nonsense),
+		TEST(test_again),	 TEST(test_round_trip),	   TEST(test_round_trip_per_cpu),
+		TEST(test_plan),	 TEST(test_meanwhile),	   TEST(test_waits_meanwhile),
+		TEST(test_missing_fds),	 TEST(test_other_cpus),	   TEST(test_saved_while_offline),
+		TEST(test_other_config), TEST(test_other_headers), TEST(test_not_this_one),
+		TEST(test_damaged),	 TEST(test_after_another), TEST(test_nonsense),
 		TEST(test_pool),
 	};
 

@@ -277,7 +277,7 @@ static void hand_over(void *userdata, int fd, struct kept_id id)
 /* The daemon ends, and another goes on from its image and its perf events. */
 static void restart(struct run *run)
 {
-	_cleanup_(buf_release) struct buf image = {};
+	_cleanup_(rewrite_release) struct rewrite image = {};
 	struct handed handed = {};
 	struct reason why = {};
 	struct kept_id id;
@@ -292,7 +292,7 @@ static void restart(struct run *run)
 		if (kept_pool_add(&run->pool, handed.fds[i], &id) < 0)
 			safe_close(handed.fds[i]);
 	check_fds(run);
-	r = session_restore(&run->session, image.data, image.len, BOOT, &run->w->privilege, &run->pool, &why);
+	r = session_restore(&run->session, image.buf.data, image.buf.len, BOOT, &run->w->privilege, &run->pool, &why);
 	kept_pool_release(&run->pool);
 	check_fds(run);
 	expect(run, r == 0 || why.text[0], "%d, and no reason", r);

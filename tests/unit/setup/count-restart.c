@@ -9,6 +9,15 @@
 
 #include <cmocka.h>
 
+bool save_image(const struct session *session, struct buf *ret)
+{
+	_cleanup_(rewrite_release) struct rewrite image = {};
+	bool saved = session_save(session, BOOT, &image);
+
+	*ret = steal_struct(image.buf);
+	return saved;
+}
+
 void keep_fd(void *userdata, int fd, struct kept_id id)
 {
 	struct saved *saved = userdata;
@@ -22,7 +31,7 @@ void keep_fd(void *userdata, int fd, struct kept_id id)
 void stop(struct count_world *w, struct saved *ret)
 {
 	*ret = (struct saved){};
-	assert_true(session_save(w->session, BOOT, &ret->image));
+	assert_true(save_image(w->session, &ret->image));
 	session_each_kept(w->session, keep_fd, ret);
 	w->session = session_free(w->session);
 	assert_int_equal(fake_perf.nr_open, ret->nr);

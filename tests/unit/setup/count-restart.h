@@ -15,6 +15,9 @@ struct saved {
 	size_t nr;
 };
 
+/* False: no memory. */
+bool save_image(const struct session *session, struct buf *ret);
+
 /* For session_each_kept(): holds the event for the struct saved in userdata. */
 void keep_fd(void *userdata, int fd, struct kept_id id);
 

@@ -302,8 +302,9 @@ static void fake_each_kept(const struct engine *engine, kept_visitor each, void 
 	(void)userdata;
 }
 
-static void fake_save(const struct engine *engine, struct buf *out)
+static void fake_save(const struct engine *engine, struct rewrite *rewrite)
 {
+	struct buf *out = &rewrite->buf;
 	const struct fake_target *target;
 	size_t nr = 0;
 

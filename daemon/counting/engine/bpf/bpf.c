@@ -447,8 +447,10 @@ static void bpf_remove_set(struct engine *base, enum scope scope, uint64_t id, s
 	(void)now;
 	if (!target || target->sets[set].ended)
 		return;
-	if (engine->kernel)
+	if (engine->kernel) {
 		slots_read_below(engine, id);
+		engine->kernel->targets_saved.changed = true;
+	}
 	target->sets[set].ended = true;
 }
 

@@ -27,6 +27,7 @@ bool cell_copy(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t number)
 {
 	const volatile uint64_t *cell = cell_at(kernel, cpu, number);
 
+	kernel->unsaved[bit_word(kernel, cpu, number)] |= UINT64_C(1) << number % 64;
 	for (int i = 0; i < COPIES; i++) {
 		uint64_t credits = cell[CREDIT_CELL_CREDITS];
 		bool rests = !is_remembered(kernel, cpu, number) || cell_wait(kernel, cpu);

@@ -52,6 +52,12 @@ static inline uint32_t nr_cells(const struct bpf_kernel *kernel, uint32_t cpu)
 	return (uint32_t)(nr < at->max_cells ? nr : at->max_cells);
 }
 
+/* In which word a cell has its bit, of marks and what is laid out like them. */
+static inline size_t bit_word(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell)
+{
+	return cpu * (size_t)CREDIT_MARK_WORDS(kernel->sizes.slots) + cell / 64;
+}
+
 /* The number of the slot's cell on a CPU; CREDIT_ROOT_CELL: another slot than the root's has none there. */
 static inline uint32_t slot_cell(const struct bpf_kernel *kernel, uint32_t slot, uint32_t cpu)
 {

@@ -6,6 +6,7 @@
  * of it here.
  */
 
+#include "base/util/rewrite.h"
 #include "counting/engine/bpf/layout.h"
 
 #include <stdbool.h>
@@ -68,6 +69,14 @@ struct bpf_chunk {
 	void *known;	  /* for each slot a struct bpf_slot; for each cell the words that have been read */
 };
 
+/* The targets in the image that was written last. */
+struct bpf_saved {
+	struct rewrite_place place;
+	uint64_t targets;  /* the number of the engine's targets */
+	uint64_t numbered; /* of the totals: struct totals_image */
+	bool changed;	   /* since then, what is known of a target's sets */
+};
+
 struct bpf_kernel {
 	unsigned refs;
 	struct bpf_sizes sizes;
@@ -92,6 +101,9 @@ struct bpf_kernel {
 	uint64_t *cell; /* a copy of one (cell.h) */
 	/* Bits laid out like `marks`: a cell is to be read once more, although its mark is clear. */
 	uint64_t *looked_at;
+	uint64_t *unsaved; /* … or was copied since the last image, and may be read further than that tells */
+	struct rewrite_place *cells_saved; /* by CPU: in that image */
+	struct bpf_saved targets_saved;
 };
 
 static inline size_t bpf_slot_size(const struct bpf_sizes *sizes)

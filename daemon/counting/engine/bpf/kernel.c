@@ -167,9 +167,12 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 	kernel->marks = marks;
 	kernel->cell = calloc(bpf_cell_words(sizes), sizeof(*kernel->cell));
 	kernel->looked_at = calloc(1, marks_size(sizes));
+	kernel->unsaved = calloc(1, marks_size(sizes));
+	kernel->cells_saved = calloc(sizes->cpus, sizeof(*kernel->cells_saved));
 	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
 	kernel->paused = calloc(sizes->cpus, sizeof(*kernel->paused));
-	if (!kernel->cell || !kernel->looked_at || !kernel->errors || !kernel->paused)
+	if (!kernel->cell || !kernel->looked_at || !kernel->unsaved || !kernel->cells_saved || !kernel->errors ||
+	    !kernel->paused)
 		return -ENOMEM;
 	return chunks_open(kernel);
 }
@@ -257,6 +260,8 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 	unmap_file(kernel, BPF_FILE_MARKS, kernel->marks);
 	free(kernel->cell);
 	free(kernel->looked_at);
+	free(kernel->unsaved);
+	free(kernel->cells_saved);
 	free(kernel->errors);
 	free(kernel->paused);
 	free(kernel);

@@ -47,10 +47,14 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 		account_add_counts(&account, share->counts, share->covered);
 	bpf_note_given(engine, target);
 	/* Memory that is not written to is not copied after a fork. */
-	if (share->enabled > 0 && !set->enabled)
+	if (share->enabled > 0 && !set->enabled) {
 		set->enabled = true;
-	if (share->counts && share->covered > 0 && !set->ran)
+		engine->kernel->targets_saved.changed = true;
+	}
+	if (share->counts && share->covered > 0 && !set->ran) {
 		set->ran = true;
+		engine->kernel->targets_saved.changed = true;
+	}
 	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
 	settle_on_cpu(engine, target, account.row, share);
 }

@@ -9,14 +9,14 @@
 #include "counting/engine/bpf/unclaimed.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* --- saving */
 
-static void save_targets(const struct bpf_engine *engine, struct buf *out)
+static void save_all_targets(const struct bpf_engine *engine, struct buf *out)
 {
 	const struct bpf_target *target, *next;
 
-	pack_u64(out, HASH_COUNT(engine->targets));
 	HASH_ITER(hh, engine->targets, target, next) {
 		pack_u64(out, target->id);
 		pack_u64(out, target->nr_rows);
@@ -28,52 +28,116 @@ static void save_targets(const struct bpf_engine *engine, struct buf *out)
 	}
 }
 
-#define SLOT_WORDS 6U /* at least */
-
-static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct buf *out)
+/* The targets' rows are of one totals. */
+static uint64_t times_numbered(const struct bpf_engine *engine)
 {
-	const struct bpf_slot *known = slot_known(kernel, slot);
-	size_t unclaimed = unclaimed_words(&kernel->sizes);
-
-	pack_u64(out, slot);
-	pack_u64(out, slot_at(kernel, slot)->id);
-	pack_u64(out, known->seen_at);
-	pack_u64(out, (uint64_t)known->retired | (uint64_t)known->spent << 1);
-	pack_u64(out, known->claimed_by);
-	pack_u64(out, known->nr_unclaimed);
-	for (size_t i = 0; i < known->nr_unclaimed * unclaimed; i++)
-		pack_u64(out, known->unclaimed[i]);
+	return engine->targets ? engine->targets->rows[0]->totals->image.numbered : 0;
 }
 
-static void save_slots(const struct bpf_kernel *kernel, struct buf *out)
+static void save_targets(const struct bpf_engine *engine, struct rewrite *rewrite)
 {
+	const struct bpf_saved now = { .targets = engine->targets_number, .numbered = times_numbered(engine) };
+	struct bpf_saved *saved = engine->kernel ? &engine->kernel->targets_saved : NULL;
+	size_t at;
+
+	pack_u64(&rewrite->buf, HASH_COUNT(engine->targets));
+	at = rewrite->buf.len;
+	if (saved && !saved->changed && saved->targets == now.targets && saved->numbered == now.numbered &&
+	    rewrite_is_same(rewrite, &saved->place))
+		rewrite_keep(rewrite, saved->place.length);
+	else
+		save_all_targets(engine, &rewrite->buf);
+	if (!saved)
+		return;
+	*saved = now;
+	rewrite_note_place(rewrite, &saved->place, at);
+}
+
+#define SLOT_WORDS 6U /* at least */
+
+/* Slots change in many ways, and each is compared. */
+static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct rewrite *rewrite)
+{
+	const struct bpf_slot *known = slot_known(kernel, slot);
+	const uint64_t words[SLOT_WORDS] = {
+		slot,
+		slot_at(kernel, slot)->id,
+		known->seen_at,
+		(uint64_t)known->retired | (uint64_t)known->spent << 1,
+		known->claimed_by,
+		known->nr_unclaimed,
+	};
+
+	rewrite_add(rewrite, words, sizeof(words));
+	if (known->nr_unclaimed)
+		rewrite_add(rewrite, known->unclaimed,
+			    known->nr_unclaimed * unclaimed_words(&kernel->sizes) * sizeof(uint64_t));
+}
+
+static void save_slots(const struct bpf_kernel *kernel, struct rewrite *rewrite)
+{
+	struct buf *out = &rewrite->buf;
+	size_t at = out->len;
 	uint64_t nr = 0;
 
+	pack_u64(out, 0);
 	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++)
-		nr += slot_known(kernel, slot)->taken;
-	pack_u64(out, nr);
-	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++)
-		if (slot_known(kernel, slot)->taken)
-			save_slot(kernel, slot, out);
+		if (slot_known(kernel, slot)->taken) {
+			save_slot(kernel, slot, rewrite);
+			nr++;
+		}
+	if (!out->failed)
+		memcpy(out->data + at, &nr, sizeof(nr));
+}
+
+static void save_cell(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell, struct buf *out)
+{
+	buf_add(out, (const char *)cell_read(kernel, cpu, cell), bpf_read_words(&kernel->sizes) * sizeof(uint64_t));
+}
+
+static void patch_cells(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t nr, struct rewrite *rewrite)
+{
+	const size_t size = bpf_read_words(&kernel->sizes) * sizeof(uint64_t), begin = kernel->cells_saved[cpu].at;
+
+	for (uint32_t first = 0; first < nr; first += 64)
+		for (uint64_t bits = kernel->unsaved[bit_word(kernel, cpu, first)]; bits; bits &= bits - 1) {
+			uint32_t cell = first + (uint32_t)__builtin_ctzll(bits);
+			size_t at = begin + cell * size, end;
+
+			if (cell >= nr)
+				break;
+			end = rewrite_begin_patch(rewrite, at);
+			save_cell(kernel, cpu, cell, &rewrite->buf);
+			rewrite_end_patch(rewrite, at, end);
+		}
 }
 
 /* How far the cells of a CPU have been read. */
-static void save_cells(const struct bpf_kernel *kernel, uint32_t cpu, struct buf *out)
+static void save_cells(const struct bpf_kernel *kernel, uint32_t cpu, struct rewrite *rewrite)
 {
+	struct rewrite_place *place = &kernel->cells_saved[cpu];
 	const uint32_t nr = nr_cells(kernel, cpu);
-	size_t words = bpf_read_words(&kernel->sizes);
+	size_t at;
 
-	pack_u64(out, nr);
-	for (uint32_t cell = 0; cell < nr; cell++) {
-		const uint64_t *read = cell_read(kernel, cpu, cell);
-
-		for (size_t i = 0; i < words; i++)
-			pack_u64(out, read[i]);
+	pack_u64(&rewrite->buf, nr);
+	at = rewrite->buf.len;
+	if (rewrite_is_same(rewrite, place) &&
+	    place->length == nr * bpf_read_words(&kernel->sizes) * sizeof(uint64_t)) {
+		rewrite_keep(rewrite, place->length);
+		patch_cells(kernel, cpu, nr, rewrite);
+	} else {
+		for (uint32_t cell = 0; cell < nr; cell++)
+			save_cell(kernel, cpu, cell, &rewrite->buf);
 	}
+	rewrite_note_place(rewrite, place, at);
+	memset(&kernel->unsaved[bit_word(kernel, cpu, 0)], 0,
+	       CREDIT_MARK_WORDS(kernel->sizes.slots) * sizeof(*kernel->unsaved));
 }
 
-static void save_kernel(const struct bpf_kernel *kernel, struct buf *out)
+static void save_kernel(const struct bpf_kernel *kernel, struct rewrite *rewrite)
 {
+	struct buf *out = &rewrite->buf;
+
 	pack_u64(out, CREDIT_LAYOUT);
 	pack_u64(out, kernel->sizes.cpus);
 	pack_u64(out, kernel->sizes.slots);
@@ -81,16 +145,17 @@ static void save_kernel(const struct bpf_kernel *kernel, struct buf *out)
 	pack_u64(out, kernel->sizes.sets);
 	pack_u64(out, kernel->v1);
 	bpf_kernel_save(kernel, out);
-	save_slots(kernel, out);
+	save_slots(kernel, rewrite);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		save_cells(kernel, cpu, out);
+		save_cells(kernel, cpu, rewrite);
 }
 
-void bpf_save(const struct engine *base, struct buf *out)
+void bpf_save(const struct engine *base, struct rewrite *rewrite)
 {
 	const struct bpf_engine *engine = bpf_engine_const(base);
+	struct buf *out = &rewrite->buf;
 
-	save_targets(engine, out);
+	save_targets(engine, rewrite);
 	pack_u64(out, engine->cpus.nr);
 	for (size_t i = 0; i < engine->cpus.nr; i++)
 		pack_u64(out, (uint64_t)engine->cpus.cpu[i]);
@@ -102,7 +167,7 @@ void bpf_save(const struct engine *base, struct buf *out)
 		pack_u64(out, engine->sets[i].number);
 		pack_u64(out, engine->sets[i].first_event);
 	}
-	save_kernel(engine->kernel, out);
+	save_kernel(engine->kernel, rewrite);
 	engine->kernel->nr_images++;
 }
 

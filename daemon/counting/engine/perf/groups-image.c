@@ -63,8 +63,9 @@ static void save_set(struct buf *out, const struct perf_groups *groups)
 			save_group(out, &groups->groups[i], groups->shared, groups->nr_events);
 }
 
-void perf_save(const struct engine *base, struct buf *out)
+void perf_save(const struct engine *base, struct rewrite *rewrite)
 {
+	struct buf *out = &rewrite->buf;
 	const struct perf_engine *engine = perf_engine_const(base);
 	const struct perf_target *target;
 	uint64_t nr = 0;
