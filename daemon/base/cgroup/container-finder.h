@@ -26,7 +26,7 @@ DEFINE_CLEANUP(struct container_finder *, container_finder_free)
  * next call. None: no names are looked for. Containers without names are looked for again. */
 void container_finder_use(struct container_finder *finder, char *const *folders, size_t nr);
 
-/* There may be cgroups in the tree that were not there before, or others are wanted. */
+/* There may be containers in the tree that were not there before, or others are wanted, or gone. */
 void container_finder_note(struct container_finder *finder);
 
 /* Takes answers, and asks about containers that are due. To be called when the fd is readable, after

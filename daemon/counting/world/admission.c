@@ -32,8 +32,14 @@ static void enter_status(struct admission *admission, struct cgroup *cgroup, enu
 		TAILQ_INSERT_TAIL(&admission->waiting, cgroup, in_waiting);
 }
 
+static bool is_partial(const struct cgroup *cgroup)
+{
+	return cgroup->status == CGROUP_COUNTED && cgroup->why;
+}
+
 static void leave_status(struct admission *admission, struct cgroup *cgroup)
 {
+	admission->nr_partial -= is_partial(cgroup);
 	admission->nr_status[cgroup->status]--;
 	if (cgroup->status == CGROUP_WAITING)
 		TAILQ_REMOVE(&admission->waiting, cgroup, in_waiting);
@@ -45,6 +51,7 @@ static void set_status(struct admission *admission, struct cgroup *cgroup, enum 
 	enter_status(admission, cgroup, status);
 	free(cgroup->why);
 	cgroup->why = why ? strdup(why) : NULL;
+	admission->nr_partial += is_partial(cgroup);
 }
 
 /* The status before anything is tried. */
@@ -274,6 +281,7 @@ void admission_forget_tree(struct admission *admission)
 {
 	end_ranking(admission);
 	memset(admission->nr_status, 0, sizeof(admission->nr_status));
+	admission->nr_partial = 0;
 	TAILQ_INIT(&admission->waiting);
 	admission->is_completing = false;
 	admission->tree = NULL;
@@ -291,8 +299,7 @@ static bool complete_counted(struct admission *admission, uint64_t end)
 	struct cgroup *cgroup;
 
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(admission->tree), in_all) {
-		if (cgroup->status != CGROUP_COUNTED || !cgroup->why ||
-		    cgroup->looked_at >= admission->completing_began)
+		if (!is_partial(cgroup) || cgroup->looked_at >= admission->completing_began)
 			continue;
 		cgroup->looked_at = clock_monotonic_ns();
 		admit_one(admission, cgroup);
@@ -370,15 +377,24 @@ static void check_doubtful(struct admission *admission, struct cgroup *cgroup)
 void admission_retry(struct admission *admission)
 {
 	struct cgroup *cgroup;
+	bool doubts = false;
 
 	if (!admission->tree || session_plan(admission->session)->scope[SCOPE_CGROUP].nr_sets == 0)
 		return;
-	TAILQ_FOREACH(cgroup, cgroup_tree_all(admission->tree), in_all)
+	if (admission->nr_partial > 0)
+		begin_completing(admission);
+	/* Where a cgroup has become doubtful, the tree is incomplete. */
+	if (admission->nr_status[CGROUP_FAILED] == 0 && !admission->doubts &&
+	    !cgroup_tree_is_incomplete(admission->tree))
+		return;
+	TAILQ_FOREACH(cgroup, cgroup_tree_all(admission->tree), in_all) {
 		if (cgroup->status == CGROUP_FAILED)
 			set_status(admission, cgroup, CGROUP_WAITING, NULL);
 		else if (cgroup->status == CGROUP_COUNTED)
 			check_doubtful(admission, cgroup);
-	begin_completing(admission);
+		doubts |= cgroup->doubtful;
+	}
+	admission->doubts = doubts;
 }
 
 /* The wanted cgroups that `from` counts, best first; removes from it those that are not wanted. NULL when there is no

@@ -22,6 +22,8 @@ struct admission {
 	struct cgroup_tree *tree; /* NULL: no cgroups here */
 	struct session *session;
 	size_t nr_status[_CGROUP_STATUS_MAX];
+	size_t nr_partial;	    /* counted ones with a sentence: sets are not open */
+	bool doubts;		    /* at the last retry, some cgroup was doubtful */
 	struct cgroup_list waiting; /* in the order in which they began to wait */
 	uint64_t missed;	    /* wanted cgroups that were removed before they could be counted */
 

@@ -35,7 +35,6 @@ bool world_follow_cgroups(struct world *world, uint64_t budget, struct reason *w
 {
 	bool more = world->tree && !world_is_suspended(world) && cgroup_tree_follow(world->tree, budget, why) > 0;
 
-	container_finder_note(world->finder);
 	turn_finder(world);
 	return more;
 }
@@ -92,12 +91,20 @@ static void note_new_tree(struct cgroup_changes *changes)
 	changes->is_new_tree = true;
 }
 
+/* Names of containers are looked for in all of the tree: not for any other cgroup. */
+static void note_container(const struct world *world, const struct cgroup *cgroup)
+{
+	if (cgroup->identity->container_id)
+		container_finder_note(world->finder);
+}
+
 static void on_added(void *userdata, struct cgroup *cgroup)
 {
 	struct world *world = userdata;
 	const struct cgroup_observer admission = admission_observer(&world->admission);
 
 	note_change(&world->changes, cgroup->identity->id, cgroup->path);
+	note_container(world, cgroup);
 	admission.added(admission.userdata, cgroup);
 }
 
@@ -107,6 +114,7 @@ static void on_removed(void *userdata, struct cgroup *cgroup)
 	const struct cgroup_observer admission = admission_observer(&world->admission);
 
 	note_change(&world->changes, cgroup->identity->id, NULL);
+	note_container(world, cgroup);
 	admission.removed(admission.userdata, cgroup);
 }
 
@@ -115,6 +123,7 @@ static void on_changed(void *userdata, struct cgroup *cgroup)
 	struct world *world = userdata;
 	const struct cgroup_observer admission = admission_observer(&world->admission);
 
+	note_container(world, cgroup);
 	admission.changed(admission.userdata, cgroup);
 }
 
