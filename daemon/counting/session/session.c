@@ -768,9 +768,7 @@ bool session_column_is_partial(const struct session *session, enum scope scope, 
 struct session_stats session_stats(const struct session *session)
 {
 	const struct engine_stats stats = engines_stats(&session->engines);
-	struct session_stats ret;
-
-	ret = (struct session_stats){
+	struct session_stats ret = {
 		.reads = session->reads,
 		.read_ns = session->read_ns,
 		.read_errors = session->inherited.read_errors + stats.read_errors,
