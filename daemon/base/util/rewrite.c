@@ -81,32 +81,6 @@ void rewrite_add(struct rewrite *rewrite, const void *bytes, size_t n)
 
 /* --- the checksum */
 
-/* CRC-32 is a remainder of polynomials whose coefficients are bits: that of x^0 is the highest one. */
-#define POLYNOMIAL 0xedb88320U
-#define ONE 0x80000000U
-#define A_BYTE 0x00800000U /* x^8 */
-
-static uint32_t multiply(uint32_t a, uint32_t b)
-{
-	uint32_t product = 0;
-
-	for (uint32_t bit = ONE; bit; bit >>= 1) {
-		product ^= a & bit ? b : 0;
-		b = b >> 1 ^ (b & 1 ? POLYNOMIAL : 0);
-	}
-	return product;
-}
-
-/* To multiply a checksum with, where so many bytes follow. */
-static uint32_t shift_by(size_t bytes)
-{
-	uint32_t shift = ONE;
-
-	for (uint32_t power = A_BYTE; bytes; bytes >>= 1, power = multiply(power, power))
-		shift = bytes & 1 ? multiply(shift, power) : shift;
-	return shift;
-}
-
 static size_t block_end(const struct rewrite *rewrite, size_t i)
 {
 	size_t end = rewrite->from + (i + 1) * REWRITE_BLOCK;
@@ -114,38 +88,30 @@ static size_t block_end(const struct rewrite *rewrite, size_t i)
 	return end < rewrite->buf.len ? end : rewrite->buf.len;
 }
 
-/* Another length: the bytes behind each block are others. */
+/* Another length: all blocks are new. */
 static bool change_length(struct rewrite *rewrite)
 {
 	size_t nr = blocks_of(rewrite, rewrite->buf.len);
-	uint32_t whole = shift_by(REWRITE_BLOCK);
 	struct rewrite_block *blocks = reallocarray(rewrite->blocks, nr + 1, sizeof(*blocks));
 
 	if (!blocks)
 		return false;
-	for (size_t i = nr; i-- > 0;) {
-		size_t behind = i + 1 < nr ? block_end(rewrite, i + 1) - block_end(rewrite, i) : 0;
-		uint32_t by = behind == REWRITE_BLOCK ? whole : shift_by(behind);
-
-		blocks[i] = (struct rewrite_block){
-			.changed = rewrite->times,
-			.shift = i + 1 < nr ? multiply(blocks[i + 1].shift, by) : ONE,
-		};
-	}
+	for (size_t i = 0; i < nr; i++)
+		blocks[i] = (struct rewrite_block){ .changed = rewrite->times };
 	rewrite->blocks = blocks;
 	rewrite->nr_blocks = nr;
 	rewrite->checksum = 0;
 	return true;
 }
 
-/* The checksum of all is the sum of those of the blocks, each shifted. */
+/* The checksum of all is the sum of those of the blocks, as they are with the bytes behind each. */
 static void update_block(struct rewrite *rewrite, size_t i)
 {
 	struct rewrite_block *block = &rewrite->blocks[i];
 	size_t at = rewrite->from + i * REWRITE_BLOCK, end = block_end(rewrite, i);
 	uint32_t checksum = (uint32_t)crc32_z(0, (const unsigned char *)rewrite->buf.data + at, end - at);
 
-	rewrite->checksum ^= multiply(block->checksum ^ checksum, block->shift);
+	rewrite->checksum ^= (uint32_t)crc32_combine(block->checksum ^ checksum, 0, (z_off_t)(rewrite->buf.len - end));
 	block->checksum = checksum;
 }
 

@@ -17,7 +17,6 @@
 struct rewrite_block {
 	uint64_t changed; /* the time (rewrite.times) at which it changed last */
 	uint32_t checksum;
-	uint32_t shift; /* of the checksum, by the bytes behind the block */
 };
 
 struct rewrite {
