@@ -27,6 +27,7 @@ VALUES = {
     "base/util/blob.h": "blob",
     "base/util/cpulist.h": "cpulist",
     "base/util/channel.h": "message",
+    "base/util/rewrite.h": "rewrite",
     "base/config/list.h": "config_list config_text config_place",
     "base/config/capture-rule.h": "capture_rule",
     "base/host/cpu.h": "cpu_topology",

@@ -78,8 +78,7 @@ static void give_blocks(struct history *history, const uint32_t *blocks, size_t 
 static void row_free(struct history *history, struct history_row *row, size_t columns)
 {
 	give_blocks(history, row->blocks, columns);
-	if (row->watch.row)
-		row->watch.row->watch = NULL;
+	totals_set_watch(&row->watch, NULL);
 	cgroup_identity_unref(row->identity);
 	free(row->cells);
 	free(row->blocks);
@@ -547,15 +546,6 @@ static struct history_row *row_of(const struct totals_row *from)
 	return from->watch ? (struct history_row *)((char *)from->watch - offsetof(struct history_row, watch)) : NULL;
 }
 
-/* The row of totals that it had may still be there, in another plan's totals. */
-static void row_watch(struct history_row *row, struct totals_row *from)
-{
-	if (row->watch.row)
-		row->watch.row->watch = NULL;
-	row->watch.row = from;
-	from->watch = &row->watch;
-}
-
 /* NULL: there is no room. */
 static struct history_row *find_or_add(struct history *history, struct totals_row *from)
 {
@@ -565,8 +555,9 @@ static struct history_row *find_or_add(struct history *history, struct totals_ro
 
 	if (!row)
 		row = row_add(history, from);
+	/* The row of totals that it had may still be there, in another plan's totals. */
 	if (row)
-		row_watch(row, from);
+		totals_set_watch(&row->watch, from);
 	return row;
 }
 

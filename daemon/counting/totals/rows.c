@@ -107,6 +107,15 @@ static void row_free(struct totals *totals, struct totals_row *row)
 	free(row);
 }
 
+void totals_set_watch(struct totals_watch *watch, struct totals_row *row)
+{
+	if (watch->row)
+		watch->row->watch = NULL;
+	watch->row = row;
+	if (row)
+		row->watch = watch;
+}
+
 void totals_drop(struct totals *totals, struct totals_row *row)
 {
 	for (size_t i = 0; i < totals->plan->scope[row->scope].nr_columns; i++)

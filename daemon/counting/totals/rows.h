@@ -152,6 +152,9 @@ void totals_retire(struct totals *totals, struct totals_row *row, const struct c
 void totals_expire(struct totals *totals, uint64_t now, uint64_t linger);
 void totals_drop(struct totals *totals, struct totals_row *row);
 
+/* From now on it is that row's, and no other one's; NULL: of none. */
+void totals_set_watch(struct totals_watch *watch, struct totals_row *row);
+
 /* Anything of the row has changed: of its cells, times or rates, whose it is, or whether it is shown. */
 static inline void totals_note_change(struct totals_row *row)
 {
