@@ -1,14 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""How long the daemon's loop is held by its dearest answers: the largest CPU time of a turn, as the daemon tells it.
+"""How long the daemon's loop is held by its dearest answers, and by reloads: the largest CPU time of a turn, as the
+daemon tells it.
 
-usage: loop.py PERFMOND [CGROUPS]...
+usage: loop.py PERFMOND [answers|reloads] [CGROUPS]...
 
 Each kind of answer is asked of a daemon of its own, thrice, when the turns of its start are more than a minute old; so
-the figure is of these answers, of sending them, and of the readings in that minute. Prints figures and judges nothing.
+the figure is of these answers, of sending them, and of the readings in that minute. Each kind of reload has a daemon of
+its own, too, and is done once. Prints figures and judges nothing.
 """
 
 import os
+import signal
 import sys
 import time
 
@@ -23,9 +26,19 @@ listen = 127.0.0.1:0
 [cgroup]
 include = /perfmond-test-loop/**
 max = {max}
+engine = {engine}
+groups = {groups}
 [profiles]
 enabled = no
+[group "work"]
+events = page-faults, context-switches, task-clock
+[group "more"]
+events = minor-faults, major-faults
+[group "many"]
+events = {many}
 """
+MANY = ", ".join(f"clock{i}=task-clock" for i in range(20))
+GROUPS = "core tasks"
 
 OPENMETRICS = "Accept: application/openmetrics-text;version=1.0.0\r\n"
 GZIP = "Accept-Encoding: gzip\r\n"
@@ -43,6 +56,17 @@ KINDS = (
     ("history in OpenMetrics", "/api/v1/history?scope=cgroup&from=-{seconds}s", OPENMETRICS),
 )
 
+# The engine and the groups of cgroups before and after. The programs are loaded for 16 events, or a multiple of that.
+RELOADS = (
+    ("of the same", ("auto", "work"), ("auto", "work")),
+    ("with more events", ("auto", "work"), ("auto", "work more")),
+    ("that loads programs anew", ("auto", "work"), ("auto", "work many")),
+    ("from bpf to perf", ("auto", "work"), ("perf", "work")),
+    ("from perf to bpf", ("perf", "work"), ("auto", "work")),
+    ("of the same, perf", ("perf", "work"), ("perf", "work")),
+    ("with more events, perf", ("perf", "work"), ("perf", "work more")),
+)
+
 
 def loop_seconds(daemon):
     """CPU seconds of the loop's thread so far."""
@@ -57,16 +81,17 @@ def ask(daemon, path, headers):
     return answer.split()[1].decode(), len(answer), took, loop_seconds(daemon) - before
 
 
-def longest_turn(daemon):
-    text = daemon.get("/metrics?scope=self").decode()
-    return float(next(line for line in text.splitlines() if line.startswith("perfmond_loop_cpu_seconds")).split()[1])
+def longest_turn(daemon, clock="cpu"):
+    text, name = daemon.get("/metrics?scope=self").decode(), {"cpu": "cpu", "wall": "lag"}[clock]
+    return float(next(line for line in text.splitlines() if line.startswith(f"perfmond_loop_{name}_seconds")).split()[1])
 
 
-def measure(binary, cgroups):
-    os.makedirs(ROOT, exist_ok=True)
-    for i in range(cgroups):
-        os.makedirs(f"{ROOT}/c{i}", exist_ok=True)
-    daemons = [bench.Daemon(binary, CONFIG.format(max=cgroups + 100)) for _ in KINDS]
+def config(cgroups, engine, groups):
+    return CONFIG.format(max=cgroups + 100, engine=engine, groups=groups, many=MANY)
+
+
+def measure_answers(binary, cgroups):
+    daemons = [bench.Daemon(binary, config(cgroups, "auto", GROUPS)) for _ in KINDS]
     time.sleep(70)
     for daemon, (name, path, headers) in zip(daemons, KINDS):
         answers = []
@@ -80,11 +105,46 @@ def measure(binary, cgroups):
         daemon.stop()
 
 
+def reload(daemon, text):
+    """Returns the seconds until the new config is in force, and the CPU seconds that it takes of the loop."""
+    daemon.file.seek(0)
+    daemon.file.truncate()
+    daemon.file.write(text)
+    daemon.file.flush()
+    before, start = loop_seconds(daemon), time.monotonic()
+    daemon.process.send_signal(signal.SIGHUP)
+    for line in daemon.process.stderr:
+        if "reloaded" in line:
+            break
+    took = time.monotonic() - start
+    time.sleep(2)  # cgroups' events are opened bit by bit
+    return took, loop_seconds(daemon) - before
+
+
+def measure_reloads(binary, cgroups):
+    daemons = [bench.Daemon(binary, config(cgroups, *before)) for _, before, _ in RELOADS]
+    time.sleep(70)
+    for daemon, (name, _, after) in zip(daemons, RELOADS):
+        quiet = longest_turn(daemon)
+        took, used = reload(daemon, config(cgroups, *after))
+        print(f"{cgroups} cgroups, a reload {name}: in force after {1e3 * took:.0f} ms; the loop's longest turn "
+              f"{1e3 * longest_turn(daemon):.1f} ms of CPU time, {1e3 * longest_turn(daemon, 'wall'):.0f} ms in all "
+              f"(before it: {1e3 * quiet:.1f} ms of CPU time); {1e3 * used:.0f} ms of CPU time until 2 s after it",
+              flush=True)
+        daemon.stop()
+
+
 def main():
-    sizes = [int(text) for text in sys.argv[2:]] or [1000]
+    parts = {"answers": measure_answers, "reloads": measure_reloads}
+    asked = [word for word in sys.argv[2:] if word in parts] or list(parts)
+    sizes = [int(word) for word in sys.argv[2:] if word not in parts] or [1000]
+    os.makedirs(ROOT, exist_ok=True)
     try:
         for cgroups in sizes:
-            measure(sys.argv[1], cgroups)
+            for i in range(cgroups):
+                os.makedirs(f"{ROOT}/c{i}", exist_ok=True)
+            for part in asked:
+                parts[part](sys.argv[1], cgroups)
     finally:
         for name in os.listdir(ROOT):
             if os.path.isdir(f"{ROOT}/{name}"):
