@@ -82,8 +82,8 @@ def ask(daemon, path, headers):
 
 
 def longest_turn(daemon, clock="cpu"):
-    text, name = daemon.get("/metrics?scope=self").decode(), {"cpu": "cpu", "wall": "lag"}[clock]
-    return float(next(line for line in text.splitlines() if line.startswith(f"perfmond_loop_{name}_seconds")).split()[1])
+    text, name = daemon.get("/metrics?scope=self").decode(), {"cpu": "loop_cpu", "wall": "loop_lag"}[clock]
+    return float(next(line for line in text.splitlines() if line.startswith(f"perfmond_{name}_seconds")).split()[1])
 
 
 def config(cgroups, engine, groups):

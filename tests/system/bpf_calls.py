@@ -29,6 +29,9 @@ RECEIVE, SEND = 0xC0502100, 0xC0182101
 NOTICE, ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 CONTINUE = 1
 
+# What a rule returns for a call that is to wait.
+HOLD = -1
+
 # Becomes the daemon, after it has sent the filter's file. bpf(2) asks, and mmap(2) of a file that is shared.
 FILTER = f"""
 import ctypes, os, socket, struct, sys
@@ -79,13 +82,14 @@ class Call:
 
 
 class Calls:
-    """The calls of one process. `rule` gets each Call and returns the errno that it fails with, or 0; without one, all
-    pass. `made` counts them by name, `failed` those that failed."""
+    """The calls of one process. `rule` gets each Call and returns the errno that it fails with, or 0, or HOLD: the
+    thread waits until release(). Without a rule, all pass. `made` counts them by name, `failed` those that failed."""
 
     def __init__(self):
         self.rule, self.problem = None, None
         self.made, self.failed = collections.Counter(), collections.Counter()
         self.log = []  # of those that failed, as (time, name, errno)
+        self.held = []  # what lets one go on
         self.port, self.there = socket.socketpair()
         self.thread = threading.Thread(target=self._answer, daemon=True)
         self.thread.start()
@@ -112,6 +116,9 @@ class Calls:
             fcntl.ioctl(fd, RECEIVE, notice)
             number, thread, _, call, _, _, *args = NOTICE.unpack(notice)
             error = self._decide(Call(thread, call, args, self.made))
+            if error == HOLD:
+                self.held.append(lambda: fcntl.ioctl(fd, SEND, ANSWER.pack(number, 0, 0, CONTINUE)))
+                return
             fcntl.ioctl(fd, SEND, ANSWER.pack(number, 0, -error, 0 if error else CONTINUE))
         except OSError as gone:
             # The process was killed meanwhile.
@@ -125,10 +132,16 @@ class Calls:
         except Exception as problem:  # pylint: disable=broad-except # or else the daemon waits for ever
             self.problem = problem
         self.made[call.name] += 1
-        self.failed[call.name] += error != 0
-        if error:
+        if error not in (0, HOLD):
+            self.failed[call.name] += 1
             self.log.append((time.monotonic(), call.name, errno.errorcode[error]))
         return error
+
+    def release(self):
+        """From now on all calls pass, also those that are held."""
+        self.rule = None
+        while self.held:
+            self.held.pop()()
 
     def close(self):
         self.there.close()
@@ -141,6 +154,11 @@ class Calls:
 def failing(error, *names):
     """A rule: all calls of these names fail."""
     return lambda call: error if call.name in names else 0
+
+
+def holding(*names):
+    """A rule: all calls of these names are held."""
+    return lambda call: HOLD if call.name in names else 0
 
 
 def refused(log):

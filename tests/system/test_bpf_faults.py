@@ -6,10 +6,11 @@ then; it is said why in words, the daemon goes on, and no number is false.
 import errno
 import random
 import re
+import signal
 
 import pytest
 
-from bpf_calls import Calls, failing, in_earnest, refused
+from bpf_calls import Calls, failing, holding, in_earnest, refused
 from harness import PATIENCE, leeway, run, until
 from machine import needs
 from test_bpf import FAULTS, config, of, rise, wait_counted
@@ -178,6 +179,46 @@ def test_perf_counts_where_programs_for_more_events_fail(calls, perfmond, cgroup
     after = daemon.fresh()
     # Between the two engines, some may be lost; nothing is counted twice.
     assert 600 <= rise(before, after, group) <= helper.faults() - at + leeway("page_faults")
+
+
+@pytest.mark.parametrize("before", ["perf", "auto"])
+def test_a_load_holds_nothing_up(calls, perfmond, cgroups, work, cpus, before):
+    """A reload has programs loaded in a thread. Meanwhile the old config is in force: the daemon answers, and counts
+    exactly. What was written to the config meanwhile is in force after it."""
+    group = cgroups.make("works")
+    helper, made = work(group, cpus[0]), calls()
+    daemon = perfmond(config(cgroups, before), **made.options)
+    wait_counted(daemon, group)
+    first, at = daemon.fresh(), helper.faults()
+    made.rule = holding("prog_load")
+    daemon.configure(with_many(config(cgroups)))
+    daemon.process.send_signal(signal.SIGHUP)
+    until(lambda: made.held, "programs are loaded")
+    helper.do("faults 300")
+    assert rise(first, daemon.fresh(), group) == helper.faults() - at
+    assert daemon.metrics().value("perfmond_reloads_total") == 0
+    assert ("bpf" in engine(daemon)) == (before == "auto")
+    daemon.configure(with_many(config(cgroups)).replace("clock19", "last"))
+    daemon.process.send_signal(signal.SIGHUP)
+    helper.do("faults 300")
+    made.release()
+    until(lambda: daemon.metrics().get("perf_cgroup_last_seconds_total", cgroup=group.label) is not None, "counted")
+    helper.do("faults 300")
+    assert rise(first, daemon.fresh(), group) == helper.faults() - at
+    assert "bpf" in engine(daemon) and daemon.metrics().value("perfmond_reload_failures_total") == 0
+
+
+def test_a_stop_waits_for_a_load(calls, perfmond, cgroups):
+    made = calls()
+    daemon = perfmond(config(cgroups, "perf"), **made.options)
+    made.rule = holding("prog_load")
+    daemon.configure(config(cgroups, "auto"))
+    daemon.process.send_signal(signal.SIGHUP)
+    until(lambda: made.held, "programs are loaded")
+    daemon.process.send_signal(signal.SIGTERM)
+    daemon.wait_log("stopping on")
+    made.release()
+    assert daemon.process.wait(PATIENCE) == 0
 
 
 # --- while it counts

@@ -126,17 +126,12 @@ void session_keep_events(const struct session *session, struct group_list groups
 	keep_events(&session->engines, groups);
 }
 
-/* Rows that have lingered long enough go before anybody sees them or takes them up again, also where ticks are rare. */
-static void expire_rows(struct session *session, uint64_t now)
-{
-	totals_expire(session->totals, now, session->options.linger);
-}
-
 static void read_all(struct session *session)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	expire_rows(session, now);
+	/* Rows that have lingered long enough go before anybody sees them, also where ticks are rare. */
+	totals_expire(session->totals, now, session->options.linger);
 	engines_read(&session->engines, now);
 	cpu_canaries_check(&session->canaries, clock_monotonic_ns());
 	session->last_read = now;
@@ -518,7 +513,7 @@ int session_add_cgroup(struct session *session, const struct cgroup_tree *tree, 
 	bool had = session_has_cgroup(session, cgroup);
 	int r;
 
-	expire_rows(session, clock_monotonic_ns());
+	totals_expire(session->totals, clock_monotonic_ns(), session->options.linger);
 	if (session->plan->scope[SCOPE_CGROUP].nr_sets == 0)
 		return reason_set(why, CGROUP_FAILED, "no configured event can be counted per cgroup here");
 	if (!had && session_is_counted(session, cgroup->identity))
@@ -568,7 +563,7 @@ void session_remove_cgroup(struct session *session, const struct cgroup *cgroup,
 	if (!session_has_cgroup(session, cgroup))
 		return;
 	/* They are not pushed out by this one. */
-	expire_rows(session, now);
+	totals_expire(session->totals, now, session->options.linger);
 	engines_remove(&session->engines, SCOPE_CGROUP, cgroup->identity->id, now);
 	session->nr_cgroups--;
 	end_cgroup_rows(session, cgroup, linger, now);
@@ -791,6 +786,11 @@ struct session_stats session_stats(const struct session *session)
 bool session_switch_cost(const struct session *session, int cpu, struct switch_cost *ret)
 {
 	return engines_switch_cost(&session->engines, cpu, ret);
+}
+
+const struct engine *session_find_engine(const struct session *session, const struct engine_ops *ops)
+{
+	return engines_find(&session->engines, ops);
 }
 
 const char *session_engine_name(const struct session *session)

@@ -181,4 +181,6 @@ struct session_stats session_stats(const struct session *session);
 
 /* What counting takes at the switches of a CPU, where an engine credits cgroups with CPUs' events; false elsewhere. */
 bool session_switch_cost(const struct session *session, int cpu, struct switch_cost *ret);
+/* That of the kind, or NULL. */
+const struct engine *session_find_engine(const struct session *session, const struct engine_ops *ops);
 const char *session_engine_name(const struct session *session);

@@ -16,9 +16,6 @@
 /* Clocks that disagree by less are no suspend. */
 #define RESUME_NS ((uint64_t)NS_PER_S)
 
-/* How often the BPF engine is tried again, which had to be given up. */
-#define ENGINE_RETRY_NS 60000000000U
-
 /* Retries events that were denied. Open ones go on counting, whatever the level is now. */
 static void follow_sysctl(struct world *world, struct reason *news)
 {

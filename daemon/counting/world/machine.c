@@ -191,12 +191,17 @@ static int find_all(struct machine *machine, const struct config *config, const 
 }
 
 /* Where there are no cgroups, it is of no interest. */
+bool machine_is_to_credit(const struct machine *machine, const struct config *config)
+{
+	return config->cgroup_engine != CONFIG_ENGINE_PERF && config->cgroup_groups.nr > 0 && machine->mount.path;
+}
+
 static void choose_engine(struct machine *machine, const struct config *config)
 {
 	struct reason why;
 	int r;
 
-	if (config->cgroup_engine == CONFIG_ENGINE_PERF || config->cgroup_groups.nr == 0 || !machine->mount.path)
+	if (!machine_is_to_credit(machine, config))
 		return;
 	r = bpf_is_available(config->cgroup_max, config->sysfs.text, &why);
 	machine->credits = r >= 0;

@@ -47,6 +47,9 @@ int machine_new(struct machine **ret, const struct config *config, const struct 
 struct machine *machine_free(struct machine *machine);
 DEFINE_CLEANUP(struct machine *, machine_free)
 
+/* Are cgroups to be counted by crediting, where it can be had? */
+bool machine_is_to_credit(const struct machine *machine, const struct config *config);
+
 /* Puts another mount of the same tree in place; takes over the contents of mount, which is empty then. */
 void machine_take_mount(struct machine *machine, struct cgroup_mount *mount);
 

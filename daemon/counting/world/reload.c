@@ -4,7 +4,9 @@
 
 #include "counting/world/world.h"
 
+#include "base/util/clock.h"
 #include "counting/alarm/capture-rules.h"
+#include "counting/engine/bpf/bpf.h"
 #include "counting/world/plan-config.h"
 #include "counting/world/world-internal.h"
 
@@ -56,6 +58,24 @@ int world_prepare(const struct world *world, struct config *config, struct reloa
 const struct machine *reload_machine(const struct reload *reload)
 {
 	return reload->machine;
+}
+
+struct bpf_load *world_find_load(const struct world *world, const struct config *config, const struct reload *prepared)
+{
+	if (prepared)
+		return bpf_load_to_take_over(session_find_engine(prepared->session, engine_bpf),
+					     session_find_engine(world->session, engine_bpf),
+					     prepared->machine->mount.version == 1);
+	return machine_is_to_credit(world->machine, config) ? bpf_load_to_try(config->cgroup_max, config->sysfs.text) :
+							      NULL;
+}
+
+void world_use_load(struct world *world, struct bpf_load *load)
+{
+	/* Where the engine was in force, it is tried again when there may be memory. */
+	if (bpf_load_use(load) < 0 && world->machine->credits)
+		world->engine_retry_at = clock_monotonic_ns() + ENGINE_RETRY_NS;
+	bpf_load_free(load);
 }
 
 int world_reapply(struct world *world, struct reason *why)

@@ -16,6 +16,9 @@
 #include "counting/world/admission.h"
 #include "counting/world/machine.h"
 
+/* How often the BPF engine is tried again, which had to be given up. */
+#define ENGINE_RETRY_NS 60000000000U
+
 /* Times are CLOCK_MONOTONIC ns where nothing else is said. */
 struct world {
 	struct config *config;

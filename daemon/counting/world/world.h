@@ -19,6 +19,7 @@
 #include "counting/snapshot/snapshot.h"
 #include "counting/world/machine.h"
 
+struct bpf_load;
 struct capture_rules;
 struct world;
 
@@ -122,6 +123,13 @@ struct reload;
 int world_prepare(const struct world *world, struct config *config, struct reload **ret, struct reason *why);
 struct reload *reload_free(struct reload *reload);
 DEFINE_CLEANUP(struct reload *, reload_free)
+
+/* The programs that a reload to that config would load into the kernel, for the caller to load in a thread and to give
+ * back (counting/engine/bpf/load.h, world_use_load()); NULL: none that are known of. prepared: the same reload; NULL:
+ * it is to be prepared after that. */
+struct bpf_load *world_find_load(const struct world *world, const struct config *config, const struct reload *prepared);
+/* The reload that is prepared next has what was loaded, or does without. Frees the load. */
+void world_use_load(struct world *world, struct bpf_load *load);
 
 /* The machine that it was planned for, borrowed. */
 const struct machine *reload_machine(const struct reload *reload);

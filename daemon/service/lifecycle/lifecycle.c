@@ -5,6 +5,7 @@
 #include "base/util/clock.h"
 #include "base/util/windowed-max.h"
 #include "service/lifecycle/listener.h"
+#include "service/lifecycle/loader.h"
 #include "service/lifecycle/saver.h"
 #include "service/lifecycle/schedule.h"
 #include "service/lifecycle/signals.h"
@@ -22,6 +23,9 @@
 /* A scrape reads the counters again where the last reading is older than this. */
 #define SCRAPE_MAX_AGE_NS 100000000U
 
+/* At a reload: programs are tried, and loaded in the size of the plan. What is needed beyond that the loop loads. */
+#define LOADS_MAX 2
+
 /* For so long the profiler may take at the stop to save captures, and to hand over its samples. */
 #define LEAVE_NS (5 * (uint64_t)NS_PER_S)
 
@@ -36,6 +40,8 @@ struct service {
 	bool is_ready; /* systemd knows it */
 	struct listener *listener;
 	struct schedule *schedule;
+	struct loader *loader;
+	unsigned nr_loads;	      /* that were begun for the reload */
 	struct windowed_max lag, cpu; /* ns a turn of the loop; ns of its CPU time */
 	struct self_stats self;	      /* the service's own figures */
 };
@@ -45,6 +51,7 @@ static void release_service(struct service *service)
 	listener_free(service->listener);
 	schedule_free(service->schedule);
 	profiles_free(service->profiles);
+	loader_free(service->loader);
 	/* A restored session refers to the store. */
 	world_free(service->world);
 	saver_free(service->saver);
@@ -137,24 +144,40 @@ static int load_web_options(struct web_options **ret, const struct service *serv
 	return web_config_load(ret, config, world_fd_limit(service->world), why);
 }
 
-/* Everything that can fail comes first: on failure the old config stays in force as a whole. */
+/* Has programs loaded in a thread that the reload needs. False: it needs none, or there is no thread. */
+static bool load_ahead(struct service *service, const struct config *config, const struct reload *prepared)
+{
+	struct bpf_load *load = service->nr_loads < LOADS_MAX ? world_find_load(service->world, config, prepared) :
+								NULL;
+
+	service->nr_loads += load != NULL;
+	return load && loader_start(service->loader, load);
+}
+
+/* Everything that can fail comes first: on failure the old config stays in force as a whole. 1: it is to be called
+ * again, when the loader is done. */
 static int reload_config(struct service *service, struct reason *why)
 {
 	_cleanup_(config_freep) struct config *config = NULL;
 	_cleanup_(reload_freep) struct reload *prepared = NULL;
 	_cleanup_(web_options_unrefp) struct web_options *options = NULL;
-	const struct config *next;
+	const struct config *next = NULL;
 	int r = options_load_config(&config, service->options, why);
 
 	if (r >= 0)
 		r = load_web_options(&options, service, config, why);
+	if (r >= 0 && load_ahead(service, config, NULL))
+		return 1;
 	if (r >= 0)
 		r = world_prepare(service->world, config, &prepared, why);
-	if (r >= 0)
-		r = profile_settings_check(config, &reload_machine(prepared)->env, why);
+	if (r >= 0) {
+		next = steal_ptr(config); /* taken over */
+		r = profile_settings_check(next, &reload_machine(prepared)->env, why);
+	}
 	if (r < 0)
 		return r;
-	next = steal_ptr(config); /* taken over */
+	if (load_ahead(service, next, prepared))
+		return 1;
 	r = listener_move(service->listener, world_config(service->world), next, options, why);
 	if (r < 0)
 		return r;
@@ -175,16 +198,14 @@ static void report_reloaded(struct service *service, const struct reason *warnin
 	report_forget_states(service->report);
 }
 
-static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+static void reload(struct service *service)
 {
-	struct service *service = userdata;
 	struct reason why = {};
+	int r = reload_config(service, &why);
 
-	(void)source;
-	(void)info;
-	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=Reloading",
-			 clock_monotonic_ns() / NS_PER_US);
-	if (reload_config(service, &why) < 0) {
+	if (r > 0)
+		return;
+	if (r < 0) {
 		service->self.reloads_failed++;
 		log_error("not reloaded, the old config stays in force: %s", why.text);
 	} else {
@@ -196,6 +217,29 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 	report_forget_status(service->report);
 	(void)sd_notify(0, "READY=1");
 	report_states(service->report, service->world, service->profiles);
+}
+
+static void on_loaded(void *userdata, struct bpf_load *load)
+{
+	struct service *service = userdata;
+
+	world_use_load(service->world, load);
+	reload(service);
+}
+
+static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
+{
+	struct service *service = userdata;
+
+	(void)source;
+	(void)info;
+	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=Reloading",
+			 clock_monotonic_ns() / NS_PER_US);
+	/* The files are read again when it is done. */
+	if (loader_is_busy(service->loader))
+		return 0;
+	service->nr_loads = 0;
+	reload(service);
 	return 0;
 }
 
@@ -236,6 +280,8 @@ static int make_loop(struct service *service, struct reason *why)
 		r = signals_add(service->loop, SIGINT, on_stop, PRIORITY_SIGNAL, service);
 	if (r >= 0)
 		r = signals_add(service->loop, SIGHUP, on_reload, PRIORITY_SIGNAL, service);
+	if (r >= 0)
+		r = loader_new(&service->loader, service->loop, on_loaded, service);
 	if (r >= 0)
 		r = sd_event_set_watchdog(service->loop, true);
 	return r < 0 ? loop_error(why, r) : 0;

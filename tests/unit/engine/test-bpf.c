@@ -667,6 +667,7 @@ static void test_hidden(_unused_ void **state)
 	assert_true(hides(next, mover.pid));
 	/* In another hierarchy, ids are other cgroups'. */
 	assert_int_equal(bpf_kernel_load(&v1, &sizes, true, next, &why), 0);
+	bpf_kernel_learn(v1, next);
 	assert_int_equal(home_of(v1, mover.pid), 0);
 	assert_false(hides(v1, mover.pid));
 

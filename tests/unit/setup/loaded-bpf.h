@@ -38,6 +38,8 @@ static inline struct bpf_kernel *load_sizes(const struct bpf_kernel *former, con
 	bpf_end_trial();
 	if (bpf_kernel_load(&kernel, sizes, false, former, &why) < 0)
 		fail_msg("%s", why.text);
+	if (former)
+		bpf_kernel_learn(kernel, former);
 	return kernel;
 }
 

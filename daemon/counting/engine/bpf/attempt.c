@@ -5,6 +5,7 @@
 #include "base/util/clock.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 
 /* A trial that failed is made again after so long; where programs could be tried and not be loaded, after so long. */
@@ -40,6 +41,19 @@ static void attempt_note(struct attempt *attempt, int result, uint64_t again_aft
 	attempt->again_at = clock_monotonic_ns() + again_after;
 }
 
+/* libbpf has one place for what it says. */
+static int load_alone(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
+		      struct reason *why)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	int r;
+
+	(void)pthread_mutex_lock(&mutex);
+	r = bpf_kernel_load(ret, sizes, v1, former, why);
+	(void)pthread_mutex_unlock(&mutex);
+	return r;
+}
+
 int attempt_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
 		 struct reason *why)
 {
@@ -47,7 +61,7 @@ int attempt_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1
 
 	if (last->result < 0 && attempt_holds(last))
 		return attempt_tell(last, why);
-	attempt_note(last, bpf_kernel_load(ret, sizes, v1, former, &last->why), LOAD_AGAIN_NS);
+	attempt_note(last, load_alone(ret, sizes, v1, former, &last->why), LOAD_AGAIN_NS);
 	if (last->result < 0)
 		last->failed = *sizes;
 	return attempt_tell(last, why);
@@ -67,25 +81,42 @@ static uint32_t larger(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-static int make_trial(struct attempt *attempt, const struct bpf_sizes *asked)
+static struct bpf_sizes trial_sizes(const struct attempt *attempt, const struct bpf_sizes *asked)
 {
-	const struct bpf_sizes sizes = {
+	return (struct bpf_sizes){
 		.cpus = larger(attempt->failed.cpus, asked->cpus),
 		.slots = larger(attempt->failed.slots, asked->slots),
 		.events = larger(attempt->failed.events, asked->events),
 		.sets = larger(attempt->failed.sets, asked->sets),
 	};
-	int r = bpf_kernel_load(&attempt->trial, &sizes, false, NULL, &attempt->why);
+}
 
-	if (r < 0)
+static int load_trial(struct bpf_kernel **ret, const struct bpf_sizes *sizes, struct reason *why)
+{
+	int r = load_alone(ret, sizes, false, NULL, why);
+
+	if (r < 0 || can_be_asked(*ret))
 		return r;
-	if (can_be_asked(attempt->trial)) {
+	return reason_set(why, -EOPNOTSUPP, "this kernel can't run a BPF program on a chosen CPU, as Linux 5.10 can");
+}
+
+/* Takes over the trial that was loaded, or what is left of it. */
+static void attempt_take(struct attempt *attempt, struct bpf_kernel *kernel, int result)
+{
+	(void)bpf_kernel_unref(attempt->trial);
+	attempt->trial = result < 0 ? bpf_kernel_unref(kernel) : kernel;
+	if (result == 0)
 		attempt->failed = (struct bpf_sizes){};
-		return 0;
-	}
-	attempt->trial = bpf_kernel_unref(attempt->trial);
-	return reason_set(&attempt->why, -EOPNOTSUPP,
-			  "this kernel can't run a BPF program on a chosen CPU, as Linux 5.10 can");
+}
+
+static int make_trial(struct attempt *attempt, const struct bpf_sizes *asked)
+{
+	const struct bpf_sizes sizes = trial_sizes(attempt, asked);
+	struct bpf_kernel *kernel = NULL;
+	int r = load_trial(&kernel, &sizes, &attempt->why);
+
+	attempt_take(attempt, kernel, r);
+	return r;
 }
 
 int attempt_try(const struct bpf_sizes *sizes, struct reason *why)
@@ -107,4 +138,74 @@ void attempt_note_restored(struct bpf_kernel *kernel)
 {
 	if (can_be_asked(kernel))
 		attempt_note(&last_attempt, 0, 0);
+}
+
+/* --- loads in a thread */
+
+struct bpf_load {
+	struct bpf_sizes sizes;
+	bool tries, v1;
+	struct bpf_kernel *former; /* a reference, or NULL */
+	struct bpf_kernel *kernel;
+	int result;
+	struct reason why;
+};
+
+static struct bpf_load *new_load(const struct bpf_sizes *sizes, bool v1, struct bpf_kernel *former)
+{
+	struct bpf_load *load = calloc(1, sizeof(*load));
+
+	if (!load)
+		return NULL;
+	load->sizes = *sizes;
+	load->v1 = v1;
+	load->former = former ? bpf_kernel_ref(former) : NULL;
+	return load;
+}
+
+struct bpf_load *attempt_new_trial(const struct bpf_sizes *sizes)
+{
+	const struct attempt *last = last_attempt();
+	struct bpf_sizes larger_sizes = trial_sizes(last, sizes);
+	struct bpf_load *load = attempt_holds(last) ? NULL : new_load(&larger_sizes, false, NULL);
+
+	if (load)
+		load->tries = true;
+	return load;
+}
+
+struct bpf_load *attempt_new_load(const struct bpf_sizes *sizes, bool v1, struct bpf_kernel *former)
+{
+	const struct attempt *last = last_attempt();
+
+	return last->result < 0 && attempt_holds(last) ? NULL : new_load(sizes, v1, former);
+}
+
+/* What is left of a failed one is dropped by the loop, which adds up what parts have taken. */
+void bpf_load_run(struct bpf_load *load)
+{
+	load->result = load->tries ? load_trial(&load->kernel, &load->sizes, &load->why) :
+				     load_alone(&load->kernel, &load->sizes, load->v1, load->former, &load->why);
+}
+
+int bpf_load_use(struct bpf_load *load)
+{
+	struct attempt *last = last_attempt();
+
+	last->why = load->why;
+	attempt_note(last, load->result, load->tries ? TRY_AGAIN_NS : LOAD_AGAIN_NS);
+	attempt_take(last, steal_ptr(load->kernel), load->result);
+	if (load->result < 0 && !load->tries)
+		last->failed = load->sizes;
+	return load->result;
+}
+
+struct bpf_load *bpf_load_free(struct bpf_load *load)
+{
+	if (!load)
+		return NULL;
+	(void)bpf_kernel_unref(load->kernel);
+	(void)bpf_kernel_unref(load->former);
+	free(load);
+	return NULL;
 }

@@ -10,6 +10,7 @@
  */
 
 #include "counting/engine/bpf/kernel.h"
+#include "counting/engine/bpf/load.h"
 
 /* Can they? Tries it once, in that size at least, and where loading has failed, in that which failed. sizes: NULL,
  * where a trial was made. -errno with the reason, which is the same for a second. */
@@ -22,3 +23,9 @@ void attempt_note_restored(struct bpf_kernel *kernel);
 /* As bpf_kernel_load(). Where that fails, the answer is the same for a minute. */
 int attempt_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
 		 struct reason *why);
+
+/* Loads that a thread runs (load.h): for attempt_try(), in that size at least (NULL: it is known whether it can be
+ * done, or memory is short); … */
+struct bpf_load *attempt_new_trial(const struct bpf_sizes *sizes);
+/* … and as attempt_load(). NULL: it has failed less than a minute ago, or memory is short. */
+struct bpf_load *attempt_new_load(const struct bpf_sizes *sizes, bool v1, struct bpf_kernel *former);

@@ -207,27 +207,30 @@ static int prepare(struct bpf_engine *engine)
 	return r < 0 ? r : wiring_number_sets(engine);
 }
 
-/* A part that takes over is loaded for it. */
-static int load_kernel(struct bpf_engine *engine, bool v1, const struct bpf_kernel *former, struct reason *why)
+/* Takes the trial, if it is what the engine needs. */
+static bool take_trial(struct bpf_engine *engine, bool v1, const struct bpf_kernel *former)
 {
-	const struct bpf_sizes sizes = sizes_for(engine);
-
-	return attempt_load(&engine->kernel, &sizes, v1, former, why);
-}
-
-static bool take_trial(struct bpf_engine *engine, bool v1)
-{
-	struct bpf_kernel *trial = engine->trial;
+	struct bpf_kernel *trial = steal_ptr(engine->trial);
 
 	if (!trial)
 		return false;
-	engine->trial = NULL;
 	bpf_kernel_set_hierarchy(trial, v1);
-	if (fits(engine, trial, v1))
+	if (fits(engine, trial, v1) && bpf_kernel_follows(trial, former))
 		engine->kernel = trial;
 	else
 		(void)bpf_kernel_unref(trial);
 	return engine->kernel;
+}
+
+/* A part that takes over is loaded for it. */
+static int load_kernel(struct bpf_engine *engine, bool v1, const struct bpf_kernel *former, struct reason *why)
+{
+	const struct bpf_sizes sizes = sizes_for(engine);
+	int r = take_trial(engine, v1, former) ? 0 : attempt_load(&engine->kernel, &sizes, v1, former, why);
+
+	if (r == 0 && former)
+		bpf_kernel_learn(engine->kernel, former);
+	return r;
 }
 
 /* Begins to count, at the first cgroup: with the predecessor's part in the kernel, that of the trial, or a new one. */
@@ -241,7 +244,7 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 	if (former && fits(engine, former, v1)) {
 		engine->kernel = bpf_kernel_ref(former);
 		slots_end_aliases(engine);
-	} else if (former || !take_trial(engine, v1)) {
+	} else {
 		r = load_kernel(engine, v1, former, why);
 	}
 	if (r == 0)
@@ -269,8 +272,33 @@ static int begin(struct bpf_engine *engine, const struct engine_target *spec, ui
 		(void)bpf_kernel_succeed(engine->kernel, former);
 	}
 	(void)bpf_kernel_flush_all(engine->kernel);
+	engine->trial = bpf_kernel_unref(engine->trial);
 	end_predecessor(engine, now);
 	return 0;
+}
+
+/* --- loads ahead */
+
+struct bpf_load *bpf_load_to_try(uint64_t max_cgroups, const char *sysroot)
+{
+	const struct bpf_sizes sizes = make_sizes(sysroot, max_cgroups, 0, 0);
+
+	return attempt_new_trial(&sizes);
+}
+
+struct bpf_load *bpf_load_to_take_over(const struct engine *next, const struct engine *from, bool v1)
+{
+	const struct bpf_engine *engine = next ? bpf_engine_const(next) : NULL;
+	struct bpf_kernel *former = from ? bpf_engine_const(from)->kernel : NULL;
+	const struct bpf_kernel *trial = engine ? engine->trial : NULL;
+	struct bpf_sizes sizes;
+
+	/* The hierarchy of one that takes over from none is set when it is taken. */
+	if (!engine || (former && fits(engine, former, v1) && wiring_has_numbers(engine, bpf_engine_const(from))) ||
+	    (trial && bpf_kernel_follows(trial, former) && fits(engine, trial, former ? v1 : trial->v1)))
+		return NULL;
+	sizes = sizes_for(engine);
+	return attempt_new_load(&sizes, v1, former);
 }
 
 /* --- the object */

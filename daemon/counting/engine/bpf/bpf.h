@@ -18,6 +18,7 @@
  * switch, or reading. Nor, on any kernel, where the switch to that task was hidden from tracing (credit.bpf.c).
  */
 
+#include "counting/engine/bpf/load.h"
 #include "counting/engine/engine.h"
 
 /* Is the engine in this build, and can its programs be loaded here, for that many cgroups? Negative errno with the
@@ -25,6 +26,12 @@
 int bpf_is_available(uint64_t max_cgroups, const char *sysroot, struct reason *why);
 /* No engine was made that could. */
 void bpf_end_trial(void);
+
+/* The load by which bpf_is_available() would find out; NULL: it knows. */
+struct bpf_load *bpf_load_to_try(uint64_t max_cgroups, const char *sysroot);
+/* The load that `next`, which is of engine_bpf or NULL, needs to take over from `from`, which is the same; NULL: none,
+ * or memory is short. v1: perf_event is in a v1 hierarchy. */
+struct bpf_load *bpf_load_to_take_over(const struct engine *next, const struct engine *from, bool v1);
 
 /* NULL: it is not in this build. */
 extern const struct engine_ops *const engine_bpf;

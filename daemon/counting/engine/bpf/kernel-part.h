@@ -95,10 +95,11 @@ struct bpf_kernel {
 	uint64_t *paused;	       /* by CPU: beginnings and ends of pauses, at the last reading */
 	uint64_t nr_added, nr_written; /* chunks that were added; of these, those that programs find */
 	uint64_t nr_images;	       /* that tell of it; 0: nobody makes any */
-	/* Files that are open while it takes over from another one: a program, and the map of the program that it has
+	/* Files that are open until it takes over from another one: a program, and the map of the program that it has
 	 * run. -1: it does not. */
 	int succeed, former_flush;
-	uint64_t *cell; /* a copy of one (cell.h) */
+	uint64_t former; /* the id of that program; 0: it takes over from none */
+	uint64_t *cell;	 /* a copy of one (cell.h) */
 	/* Bits laid out like `marks`: a cell is to be read once more, although its mark is clear. */
 	uint64_t *looked_at;
 	uint64_t *unsaved; /* … or was copied since the last image, and may be read further than that tells */

@@ -244,12 +244,10 @@ static void kernel_end_succession(struct bpf_kernel *kernel)
 	kernel->former_flush = safe_close(kernel->former_flush);
 }
 
-struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
+static struct bpf_kernel *kernel_free(struct bpf_kernel *kernel)
 {
-	if (!kernel || --kernel->refs > 0)
+	if (!kernel)
 		return NULL;
-	if (kernel->cpus && kernel->errors)
-		keep_costs(kernel);
 	kernel_end_succession(kernel);
 	/* The links first: no program runs when its maps go. */
 	for (size_t i = _BPF_FILE_MAX; i-- > 0;)
@@ -268,7 +266,15 @@ struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
 	return NULL;
 }
 
-DEFINE_CLEANUP(struct bpf_kernel *, bpf_kernel_unref)
+DEFINE_CLEANUP(struct bpf_kernel *, kernel_free)
+
+struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel)
+{
+	if (!kernel || --kernel->refs > 0)
+		return NULL;
+	keep_costs(kernel);
+	return kernel_free(kernel);
+}
 
 static struct bpf_kernel *kernel_new(const struct bpf_sizes *sizes, bool v1)
 {
@@ -481,9 +487,9 @@ static void copy_entries(const struct bpf_kernel *from, struct bpf_kernel *to, e
 
 /* What is known of processes does not depend on sizes. Without it, the counts of one that moves itself, to which the
  * switch was hidden, would go to its parent's cgroup. */
-static void learn_from(struct bpf_kernel *kernel, const struct bpf_kernel *former)
+void bpf_kernel_learn(struct bpf_kernel *kernel, const struct bpf_kernel *former)
 {
-	if (!former || former->v1 != kernel->v1)
+	if (former->v1 != kernel->v1)
 		return;
 	copy_entries(former, kernel, BPF_FILE_HOMES);
 	copy_entries(former, kernel, BPF_FILE_HIDDEN);
@@ -504,6 +510,7 @@ static void open_succession(struct bpf_kernel *kernel, const struct credit *skel
 
 	if (!former)
 		return;
+	kernel->former = former->ids[BPF_FILE_FLUSH];
 	kernel->succeed = copy_fd(bpf_program__fd(skeleton->progs.succeed));
 	kernel->former_flush = copy_fd(bpf_map__fd(skeleton->maps.former_flush));
 	if (kernel->former_flush < 0 ||
@@ -514,7 +521,7 @@ static void open_succession(struct bpf_kernel *kernel, const struct credit *skel
 int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
 		    struct reason *why)
 {
-	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
+	_cleanup_(kernel_freep) struct bpf_kernel *kernel = kernel_new(sizes, v1);
 	_cleanup_(closep) int slots = -1, cells = -1;
 	struct bpf_program *on_call;
 	struct credit *skeleton;
@@ -537,15 +544,18 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 		r = credit__load(skeleton);
 	if (r == 0)
 		r = kernel_open_files(kernel, skeleton, on_call);
-	if (r == 0) {
-		learn_from(kernel, former);
+	if (r == 0)
 		open_succession(kernel, skeleton, former);
-	}
 	credit__destroy(skeleton);
 	if (r < 0)
 		return explain(r, why);
 	*ret = steal_ptr(kernel);
 	return 0;
+}
+
+bool bpf_kernel_follows(const struct bpf_kernel *kernel, const struct bpf_kernel *former)
+{
+	return kernel->former == (former ? former->ids[BPF_FILE_FLUSH] : 0);
 }
 
 /* --- over a restart */
@@ -600,7 +610,7 @@ static bool take_files(struct bpf_kernel *kernel, struct unpack *in, struct kept
 int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct unpack *in,
 		       struct kept_pool *kept)
 {
-	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = kernel_new(sizes, v1);
+	_cleanup_(kernel_freep) struct bpf_kernel *kernel = kernel_new(sizes, v1);
 	bool whole;
 	int r;
 

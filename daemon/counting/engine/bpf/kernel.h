@@ -16,9 +16,13 @@
 #include "counting/engine/kept.h"
 
 /* Loads the programs and attaches them (attempt.h). former: the part that it is going to take over from
- * (bpf_kernel_succeed()), or NULL: what is known there of processes is known here too. -errno with the reason. */
+ * (bpf_kernel_succeed()), or NULL. Any thread may call it, and one at a time. -errno with the reason. */
 int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
 		    struct reason *why);
+/* Was it loaded to take over from that one, or from none (NULL)? */
+bool bpf_kernel_follows(const struct bpf_kernel *kernel, const struct bpf_kernel *former);
+/* What the former part knows of processes is known here, too. */
+void bpf_kernel_learn(struct bpf_kernel *kernel, const struct bpf_kernel *former);
 /* Counting begins, and ends in the former part, of which each event in use has to be CREDIT_ENDING: on each CPU with no
  * event between the two. The CPUs know already who runs there: an event has been wired, or they were flushed. False: a
  * CPU could not do that, and has counted some microseconds in both. */

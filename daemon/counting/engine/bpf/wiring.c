@@ -93,6 +93,27 @@ static int number_set(struct bpf_engine *engine, struct numbers *taken, size_t a
 	return 0;
 }
 
+bool wiring_has_numbers(const struct bpf_engine *engine, const struct bpf_engine *from)
+{
+	const struct scope_plan *plan = bpf_plan(engine);
+	size_t nr_sets = 0, nr_events = 0;
+
+	for (size_t i = 0; i < bpf_plan(from)->nr_sets; i++)
+		if (from->sets[i].used) {
+			nr_sets++;
+			nr_events += bpf_plan(from)->sets[i].nr;
+		}
+	for (size_t i = 0; i < plan->nr_sets; i++) {
+		size_t old = set_find_equal(plan, &plan->sets[i], bpf_plan(from));
+
+		if (engine_owns(&engine->engine, SCOPE_CGROUP, i) && (old == NO_SET || !from->sets[old].used)) {
+			nr_sets++;
+			nr_events += plan->sets[i].nr;
+		}
+	}
+	return nr_sets <= from->kernel->sizes.sets && nr_events <= from->kernel->sizes.events;
+}
+
 int wiring_number_sets(struct bpf_engine *engine)
 {
 	struct numbers taken = {};

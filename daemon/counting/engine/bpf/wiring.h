@@ -14,6 +14,9 @@
  * few. */
 int wiring_number_sets(struct bpf_engine *engine);
 
+/* Are there numbers left in the predecessor's part for the sets that it lacks? */
+bool wiring_has_numbers(const struct bpf_engine *engine, const struct bpf_engine *from);
+
 /* Reads at switches the events that are open by now, and no others. */
 void wiring_update(struct bpf_engine *engine);
 
