@@ -534,6 +534,34 @@ def test_from_engine_to_engine_totals_go_on(perfmond, cgroups, work, cpus):
         assert ("bpf" in daemon.json("/api/v1/status")["engine"]) == ("engine = bpf" in text)
 
 
+def test_many_cgroups_go_over_bit_by_bit(perfmond, cgroups, work, cpus):
+    """A reload moves them in steps, between which the daemon answers; nothing is lost of those that work meanwhile, nor
+    of one that comes, and one that goes is missed by nobody."""
+    groups = [cgroups.make(f"many{i}") for i in range(300)]
+    workers = {group: work(group, cpus[0]) for group in (groups[0], groups[-1])}
+    daemon = perfmond(config(cgroups, "perf"))
+    wait_counted(daemon, *groups)
+    before, at = daemon.fresh(), {group: helper.faults() for group, helper in workers.items()}
+    for i, engine in enumerate(("bpf", "perf", "bpf")):
+        daemon.configure(config(cgroups, engine))
+        after, answers = len(daemon.lines), 0
+        daemon.process.send_signal(signal.SIGHUP)
+        groups.pop(100).remove()
+        new = cgroups.make(f"new{i}")
+        while not any("reloaded" in line for line in daemon.lines[after:]):
+            for helper in workers.values():
+                helper.do("faults 10")
+            answers += daemon.metrics().get(FAULTS, cgroup=groups[0].label) is not None
+        assert answers > 0
+        wait_counted(daemon, new)
+        assert ("bpf" in daemon.json("/api/v1/status")["engine"]) == (engine == "bpf")
+        until(lambda: daemon.metrics().value("perfmond_cgroups", state="counted") >= len(groups) + 1, "all are counted")
+        now = daemon.fresh()
+        for group, helper in workers.items():
+            # A fault is counted by one event after the other.
+            assert rise(before, now, group) == pytest.approx(helper.faults() - at[group], abs=i + 1)
+
+
 @pytest.mark.parametrize("events", [("page-faults",), ("page-faults", "page-faults, minor-faults")],
                          ids=["the same group", "another group"])
 @deep

@@ -426,9 +426,9 @@ static bool wants_room(const struct cgroup *cgroup, const struct session *from)
 	return cgroup->status == CGROUP_OVER_FDS && session_has_cgroup(from, cgroup);
 }
 
-int admission_move(struct admission *admission, struct session *to, struct session *from)
+int admission_begin_move(struct admission *admission, struct session *to, struct session *from)
 {
-	_cleanup_(freep) struct cgroup **counted = NULL;
+	struct cgroup **counted = NULL;
 	size_t nr = 0;
 	int r;
 
@@ -447,14 +447,35 @@ int admission_move(struct admission *admission, struct session *to, struct sessi
 		session_defer(to);
 		begin_completing(admission);
 	}
-	for (size_t i = 0; i < nr; i++) {
-		admit_one(admission, counted[i]);
-		while (nr > i + 1 && wants_room(counted[i], from)) {
-			session_remove_cgroup(from, counted[--nr], true);
-			admit_one(admission, counted[i]);
-		}
-	}
+	admission->from = from;
+	admission->moving = counted;
+	admission->nr_moving = nr;
+	admission->at_moving = 0;
 	return r;
+}
+
+static void move_one(struct admission *admission, struct cgroup *cgroup)
+{
+	admit_one(admission, cgroup);
+	while (admission->nr_moving > admission->at_moving && wants_room(cgroup, admission->from)) {
+		session_remove_cgroup(admission->from, admission->moving[--admission->nr_moving], true);
+		admit_one(admission, cgroup);
+	}
+}
+
+bool admission_move(struct admission *admission, uint64_t budget)
+{
+	uint64_t start = clock_monotonic_ns();
+
+	while (admission->at_moving < admission->nr_moving) {
+		move_one(admission, admission->moving[admission->at_moving++]);
+		if (clock_monotonic_ns() - start > budget)
+			return true;
+	}
+	free(admission->moving);
+	admission->moving = NULL;
+	admission->from = NULL;
+	return false;
 }
 
 size_t admission_needed_fds(const struct admission *admission)

@@ -38,6 +38,11 @@ struct admission {
 	/* Counted cgroups of which some sets are not open: these are tried once. */
 	bool is_completing;
 	uint64_t completing_began; /* CLOCK_MONOTONIC ns */
+
+	/* A move from another session: the cgroups that it counts, best first. */
+	struct session *from;
+	struct cgroup **moving;
+	size_t nr_moving, at_moving;
 };
 
 void admission_init(struct admission *admission, struct session *session);
@@ -59,10 +64,13 @@ bool admission_wants_ranking(const struct admission *admission);
 /* Tries failed cgroups, and sets that counted ones lack, once more: others may have released memory, files or PMUs. */
 void admission_retry(struct admission *admission);
 
-/* Moves the CPUs, then the cgroups by the rule, from one session to its successor (session_takeover_begin()), which is
- * the admission's from now on. Cgroups that are no longer wanted are dropped. Where `to` needs more files than there
+/* Moves the CPUs from one session to its successor (session_takeover_begin()), which is the admission's from now on,
+ * and prepares to move the cgroups. Those that are no longer wanted are dropped. Where `to` needs more files than there
  * are, the last by the rule give way. -ENOMEM of session_add_cpus(). */
-int admission_move(struct admission *admission, struct session *to, struct session *from);
+int admission_begin_move(struct admission *admission, struct session *to, struct session *from);
+/* Moves cgroups by the rule, for about budget ns; false: all have been moved. Until then nothing else is asked of the
+ * admission, and the tree does not change. */
+bool admission_move(struct admission *admission, uint64_t budget);
 
 /* Open files that it would take to count every wanted cgroup and CPU. */
 size_t admission_needed_fds(const struct admission *admission);

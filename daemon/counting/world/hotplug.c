@@ -100,6 +100,7 @@ static void follow_engine(struct world *world, struct reason *news)
 void world_follow_machine(struct world *world, struct reason *news)
 {
 	news->text[0] = '\0';
+	world_finish_commit(world, NULL);
 	/* Reopening would close the events of cgroups whose mount may be back in a moment. */
 	if (world_is_suspended(world))
 		return;

@@ -103,6 +103,7 @@ void world_follow_mounts(struct world *world, bool notified, struct reason *news
 	bool gone = machine->mount.path && !cgroup_mount_is_there(&machine->mount), other;
 	uint64_t now = clock_monotonic_ns();
 
+	world_finish_commit(world, NULL);
 	news->text[0] = '\0';
 	/* Unreadable now: taken as unchanged. */
 	if (hierarchy < 0)

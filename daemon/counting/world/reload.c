@@ -48,7 +48,10 @@ static int prepare_count(struct reload **ret, const struct world *world, const s
 
 int world_prepare(const struct world *world, struct config *config, struct reload **ret, struct reason *why)
 {
-	int r = prepare_count(ret, world, config, why);
+	int r;
+
+	assert(!world_is_committing(world));
+	r = prepare_count(ret, world, config, why);
 
 	if (r >= 0)
 		(*ret)->config = config;
@@ -182,28 +185,78 @@ static void explain_refusal(const struct world *world, struct reason *why)
 	reason_prefix(why, 0, "open events go on counting, and no new ones can be opened");
 }
 
-void world_take_over(struct world *world, struct session *from, struct reason *why)
+static void begin_takeover(struct world *world, struct session *from)
 {
-	int r = session_takeover_begin(world->session, from);
+	struct takeover *takeover = &world->takeover;
 
-	if (!why->text[0])
-		explain_lost_cpus(world, session_lost(world->session), why);
-	if (admission_move(&world->admission, world->session, from) < 0)
-		r = -ENOMEM;
-	if (session_takeover_end(world->session, from) < 0)
-		r = -ENOMEM;
-	session_free(from);
-	if (r < 0)
-		reason_set(why, 0, "out of memory: some totals restart at zero");
+	takeover->from = from;
+	takeover->result = session_takeover_begin(world->session, from);
+	if (!takeover->news.text[0])
+		explain_lost_cpus(world, session_lost(world->session), &takeover->news);
+	if (admission_begin_move(&world->admission, world->session, from) < 0)
+		takeover->result = -ENOMEM;
 }
 
-void world_commit(struct world *world, struct reload *reload, struct reason *why)
+static void end_takeover(struct world *world)
 {
-	struct session *from = world->session;
-	const struct machine *next = reload->machine ? reload->machine : world->machine;
+	struct takeover *takeover = &world->takeover;
 
+	if (session_takeover_end(world->session, takeover->from) < 0)
+		takeover->result = -ENOMEM;
+	takeover->from = session_free(takeover->from);
+	if (takeover->result < 0)
+		reason_set(&takeover->news, 0, "out of memory: some totals restart at zero");
+	if (!takeover->reload)
+		return;
+	explain_refusal(world, &takeover->news);
+	if (!admission_is_waiting(&world->admission))
+		session_end_tries(world->session);
+	world->latest = snapshot_unref(world->latest);
+	world->generation++;
+	takeover->reload = reload_free(takeover->reload);
+}
+
+void world_take_over_some(struct world *world, uint64_t budget)
+{
+	struct takeover *takeover = &world->takeover;
+
+	if (!takeover->has_moved)
+		takeover->has_moved = !admission_move(&world->admission, budget);
+	else
+		end_takeover(world);
+}
+
+bool world_is_committing(const struct world *world)
+{
+	return world->takeover.from;
+}
+
+void world_finish_commit(struct world *world, struct reason *why)
+{
+	while (world_is_committing(world))
+		world_take_over_some(world, UINT64_MAX);
+	if (why)
+		*why = world->takeover.news;
+}
+
+void world_take_over(struct world *world, struct session *from, struct reason *why)
+{
+	world->takeover = (struct takeover){ .news = *why };
+	begin_takeover(world, from);
+	world_finish_commit(world, why);
+}
+
+void world_begin_commit(struct world *world, struct reload *reload)
+{
+	struct session *from;
+	const struct machine *next;
+	struct reason *why = &world->takeover.news;
+
+	world_finish_commit(world, NULL);
+	from = world->session;
+	next = reload->machine ? reload->machine : world->machine;
 	assert(reload->session);
-	why->text[0] = '\0';
+	world->takeover = (struct takeover){ .reload = reload };
 	world_keep_or_drop_tree(world, reload->machine);
 	world->session = steal_ptr(reload->session);
 	if (loses_cgroups(&world->machine->mount, &next->mount))
@@ -218,11 +271,11 @@ void world_commit(struct world *world, struct reload *reload, struct reason *why
 		cgroup_tree_set_filter(world->tree, &world->filter);
 	else if (world->machine->mount.path)
 		(void)world_start_tree(world, why);
-	world_take_over(world, from, why);
-	explain_refusal(world, why);
-	if (!admission_is_waiting(&world->admission))
-		session_end_tries(world->session);
-	world->latest = snapshot_unref(world->latest);
-	world->generation++;
-	reload_free(reload);
+	begin_takeover(world, from);
+}
+
+void world_commit(struct world *world, struct reload *reload, struct reason *why)
+{
+	world_begin_commit(world, reload);
+	world_finish_commit(world, why);
 }

@@ -33,7 +33,10 @@ static void turn_finder(struct world *world)
 
 bool world_follow_cgroups(struct world *world, uint64_t budget, struct reason *why)
 {
-	bool more = world->tree && !world_is_suspended(world) && cgroup_tree_follow(world->tree, budget, why) > 0;
+	bool more;
+
+	world_finish_commit(world, NULL);
+	more = world->tree && !world_is_suspended(world) && cgroup_tree_follow(world->tree, budget, why) > 0;
 
 	turn_finder(world);
 	return more;

@@ -19,6 +19,16 @@
 /* How often the BPF engine is tried again, which had to be given up. */
 #define ENGINE_RETRY_NS 60000000000U
 
+/* A session takes over from another one, in steps. */
+struct takeover {
+	struct session *from; /* NULL: it is over */
+	struct reload
+		*reload; /* with the machine and the config that were in force, which are needed until then; or NULL */
+	bool has_moved;	 /* all cgroups were moved */
+	int result;
+	struct reason news; /* world_commit() */
+};
+
 /* Times are CLOCK_MONOTONIC ns where nothing else is said. */
 struct world {
 	struct config *config;
@@ -28,6 +38,7 @@ struct world {
 	struct async_close *closer;
 	struct session *session;
 	struct session *restored; /* from before a restart, until the start */
+	struct takeover takeover;
 	struct clock_steps clock;
 	struct history history;
 	const struct capture_rules *rules; /* that snapshots tell of, or NULL */
@@ -92,6 +103,9 @@ void world_keep_or_drop_tree(struct world *world, const struct machine *next);
 /* The session in force takes over from another, which is freed. A sentence in why: totals were lost for want of memory,
  * or CPUs were offline. */
 void world_take_over(struct world *world, struct session *from, struct reason *why);
+
+/* A step of about budget ns of the takeover that is under way. */
+void world_take_over_some(struct world *world, uint64_t budget);
 
 /* Every ten seconds: tries again whatever could not be opened or watched, in case there is room by now. */
 void world_retry(struct world *world);

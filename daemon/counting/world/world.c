@@ -52,6 +52,7 @@ struct world *world_free(struct world *world)
 {
 	if (!world)
 		return NULL;
+	world_finish_commit(world, NULL);
 	snapshot_unref(world->latest);
 	history_release(&world->history);
 	admission_release(&world->admission);
@@ -90,8 +91,13 @@ int world_start(struct world *world, struct reason *why)
 
 bool world_admit(struct world *world, uint64_t budget)
 {
-	bool more = !world_is_suspended(world) && admission_admit(&world->admission, budget);
+	bool more;
 
+	if (world_is_committing(world)) {
+		world_take_over_some(world, budget);
+		return true;
+	}
+	more = !world_is_suspended(world) && admission_admit(&world->admission, budget);
 	if (!more)
 		session_end_tries(world->session);
 	return more;
@@ -99,7 +105,8 @@ bool world_admit(struct world *world, uint64_t budget)
 
 bool world_is_waiting(const struct world *world)
 {
-	return admission_is_waiting(&world->admission) || admission_wants_ranking(&world->admission);
+	return world_is_committing(world) || admission_is_waiting(&world->admission) ||
+	       admission_wants_ranking(&world->admission);
 }
 
 /* --- reading */
@@ -140,6 +147,7 @@ void world_tick(struct world *world)
 	_cleanup_(cpulist_release) struct cpulist online = {};
 	const uint64_t *busy = NULL;
 
+	world_finish_commit(world, NULL);
 	world_retry(world);
 	/* /proc/stat is read only while some event is suspected to stand still. */
 	if (session_is_in_doubt(world->session))
@@ -182,7 +190,9 @@ int world_snapshot(struct world *world, uint64_t max_age, const struct self_stat
 	struct self_stats self;
 	int r;
 
-	if (clock_monotonic_ns() - session_stats(world->session).last_read > max_age) {
+	if (!world->latest)
+		world_finish_commit(world, NULL);
+	if (!world_is_committing(world) && clock_monotonic_ns() - session_stats(world->session).last_read > max_age) {
 		world->latest = snapshot_unref(world->latest);
 		world_retry(world);
 		session_read(world->session);

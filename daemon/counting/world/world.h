@@ -138,6 +138,16 @@ const struct machine *reload_machine(const struct reload *reload);
  * memory, CPUs were offline, or nothing new can be opened. */
 void world_commit(struct world *world, struct reload *reload, struct reason *why);
 
+/*
+ * The same in steps: this is the first one, and world_admit() does the others. Until the last one is done nothing is
+ * read, since each cgroup is counted in one of two sessions: snapshots are of the last reading before it, and whoever
+ * calls the functions that read, or follow the tree or the machine, has all steps done at once.
+ */
+void world_begin_commit(struct world *world, struct reload *reload);
+bool world_is_committing(const struct world *world);
+/* Does what is left of it. why: as of world_commit(), also where nothing was left; or NULL. */
+void world_finish_commit(struct world *world, struct reason *why);
+
 /* --- questions; the answers are borrowed, and valid until the next call that is not a question */
 
 const struct config *world_config(const struct world *world);

@@ -41,6 +41,7 @@ struct service {
 	struct listener *listener;
 	struct schedule *schedule;
 	struct loader *loader;
+	bool is_committing;	      /* a reload */
 	unsigned nr_loads;	      /* that were begun for the reload */
 	struct windowed_max lag, cpu; /* ns a turn of the loop; ns of its CPU time */
 	struct self_stats self;	      /* the service's own figures */
@@ -154,13 +155,14 @@ static bool load_ahead(struct service *service, const struct config *config, con
 	return load && loader_start(service->loader, load);
 }
 
-/* Everything that can fail comes first: on failure the old config stays in force as a whole. 1: it is to be called
- * again, when the loader is done. */
+/* Everything that can fail comes first: on failure the old config stays in force as a whole. 0: it is
+ * being put in force. 1: this is to be called again, when the loader is done. */
 static int reload_config(struct service *service, struct reason *why)
 {
 	_cleanup_(config_freep) struct config *config = NULL;
 	_cleanup_(reload_freep) struct reload *prepared = NULL;
 	_cleanup_(web_options_unrefp) struct web_options *options = NULL;
+	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 	const struct config *next = NULL;
 	int r = options_load_config(&config, service->options, why);
 
@@ -181,10 +183,12 @@ static int reload_config(struct service *service, struct reason *why)
 	r = listener_move(service->listener, world_config(service->world), next, options, why);
 	if (r < 0)
 		return r;
-	world_commit(service->world, steal_ptr(prepared), why);
-	r = schedule_renew(service->schedule);
-	if (r < 0)
-		reason_set(why, 0, "the event loop can't be changed: %s", strerror(-r));
+	/* Until the config is in force, answers are of the last reading. */
+	update_self(service);
+	(void)world_snapshot(service->world, UINT64_MAX, &service->self, &snapshot);
+	world_begin_commit(service->world, steal_ptr(prepared));
+	service->is_committing = true;
+	schedule_wake(service->schedule);
 	return 0;
 }
 
@@ -198,25 +202,40 @@ static void report_reloaded(struct service *service, const struct reason *warnin
 	report_forget_states(service->report);
 }
 
-static void reload(struct service *service)
+static void end_reload(struct service *service)
 {
-	struct reason why = {};
-	int r = reload_config(service, &why);
-
-	if (r > 0)
-		return;
-	if (r < 0) {
-		service->self.reloads_failed++;
-		log_error("not reloaded, the old config stays in force: %s", why.text);
-	} else {
-		service->self.reloads++;
-		report_reloaded(service, &why);
-		saver_update_fds(service->saver);
-		schedule_wake(service->schedule);
-	}
 	report_forget_status(service->report);
 	(void)sd_notify(0, "READY=1");
 	report_states(service->report, service->world, service->profiles);
+}
+
+static void begin_reload(struct service *service)
+{
+	struct reason why = {};
+
+	if (reload_config(service, &why) >= 0)
+		return;
+	service->self.reloads_failed++;
+	log_error("not reloaded, the old config stays in force: %s", why.text);
+	end_reload(service);
+}
+
+/* When the config is in force. */
+static void finish_reload(struct service *service)
+{
+	struct reason why;
+	int r;
+
+	service->is_committing = false;
+	world_finish_commit(service->world, &why);
+	r = schedule_renew(service->schedule);
+	if (r < 0)
+		reason_set(&why, 0, "the event loop can't be changed: %s", strerror(-r));
+	service->self.reloads++;
+	report_reloaded(service, &why);
+	saver_update_fds(service->saver);
+	schedule_wake(service->schedule);
+	end_reload(service);
 }
 
 static void on_loaded(void *userdata, struct bpf_load *load)
@@ -224,7 +243,7 @@ static void on_loaded(void *userdata, struct bpf_load *load)
 	struct service *service = userdata;
 
 	world_use_load(service->world, load);
-	reload(service);
+	begin_reload(service);
 }
 
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
@@ -238,8 +257,10 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 	/* The files are read again when it is done. */
 	if (loader_is_busy(service->loader))
 		return 0;
+	if (service->is_committing)
+		finish_reload(service);
 	service->nr_loads = 0;
-	reload(service);
+	begin_reload(service);
 	return 0;
 }
 
@@ -410,6 +431,8 @@ static int run_turn(struct service *service)
 	r = sd_event_dispatch(service->loop);
 	windowed_max_add(&service->lag, start, clock_monotonic_ns() - start);
 	windowed_max_add(&service->cpu, start, clock_thread_ns() - cpu);
+	if (service->is_committing && !world_is_committing(service->world))
+		finish_reload(service);
 	note_ready(service);
 	return r;
 }

@@ -99,8 +99,13 @@ void saver_update_fds_soon(struct saver *saver)
 
 static int on_update(sd_event_source *source, uint64_t usec, void *userdata)
 {
+	const struct saver *saver = userdata;
+
 	(void)source;
 	(void)usec;
+	/* Each cgroup's files are those of one session or the other; the reload ends with an update. */
+	if (world_is_committing(saver->world))
+		return 0;
 	saver_update_fds(userdata);
 	saver_update_fds_soon(userdata);
 	return 0;

@@ -18,6 +18,9 @@
 #define FOLLOW_NS 2000000U
 #define ADMIT_NS 3000000U
 
+/* While a reload is put in force, intervals end so much later. */
+#define COMMIT_US 2000U
+
 /* How often changes are looked for that nobody announces, … */
 #define CHECK_US 1000000U
 /* … and while the tree waits for its mount. */
@@ -56,6 +59,10 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 	int r;
 
 	(void)usec;
+	if (world_is_committing(schedule->world)) {
+		r = sd_event_source_set_time_relative(source, COMMIT_US);
+		return r < 0 ? r : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	}
 	end_interval(schedule);
 	schedule_wake(schedule);
 
@@ -122,7 +129,8 @@ static void settle_once(struct schedule *schedule)
 static int on_admit(sd_event_source *source, void *userdata)
 {
 	struct schedule *schedule = userdata;
-	bool behind = world_is_behind(schedule->world) && follow_cgroups(schedule);
+	bool behind = !world_is_committing(schedule->world) && world_is_behind(schedule->world) &&
+		      follow_cgroups(schedule);
 	bool waiting = world_admit(schedule->world, ADMIT_NS);
 
 	saver_update_fds_soon(schedule->saver);
@@ -147,6 +155,9 @@ static void on_cgroups(void *userdata)
 {
 	struct schedule *schedule = userdata;
 
+	/* The file stays readable. */
+	if (world_is_committing(schedule->world))
+		return;
 	(void)follow_cgroups(schedule);
 	schedule_wake(schedule);
 	saver_update_fds_soon(schedule->saver);
@@ -234,6 +245,8 @@ static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)source;
 	(void)usec;
+	if (world_is_committing(schedule->world))
+		return check_later(schedule);
 	world_follow_machine(schedule->world, &news);
 	report_news(schedule->report, REPORT_CPUS, LOG_NOTICE, &news);
 	report_tree(schedule->report, schedule->world);

@@ -150,7 +150,8 @@ static void replace_count(struct closed *c, struct session *old)
 	takeover_begin(w, old);
 	if (!c->admission.tree)
 		begin_tree(c);
-	assert_int_equal(admission_move(&c->admission, w->session, old), 0);
+	assert_int_equal(admission_begin_move(&c->admission, w->session, old), 0);
+	assert_false(admission_move(&c->admission, UINT64_MAX));
 	takeover_end(w, old);
 }
 

@@ -150,7 +150,8 @@ static void reload(struct admitted *r, uint64_t max)
 	w->options.cgroup_max = max;
 	w->session = make_session(w);
 	assert_int_equal(session_takeover_begin(w->session, from), 0);
-	assert_int_equal(admission_move(&r->admission, w->session, from), 0);
+	assert_int_equal(admission_begin_move(&r->admission, w->session, from), 0);
+	assert_false(admission_move(&r->admission, UINT64_MAX));
 	check(r);
 	takeover_end(w, from);
 	assert_int_equal(session_stats(w->session).fds, fake_perf.nr_open);
@@ -541,7 +542,8 @@ static void test_no_memory(void **state)
 		r->w->session = make_session(r->w);
 		faults.on = true;
 		(void)session_takeover_begin(r->w->session, from);
-		(void)admission_move(&r->admission, r->w->session, from);
+		(void)admission_begin_move(&r->admission, r->w->session, from);
+		(void)admission_move(&r->admission, UINT64_MAX);
 		(void)session_takeover_end(r->w->session, from);
 		faults_end();
 		session_free(from);

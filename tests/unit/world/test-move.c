@@ -122,7 +122,8 @@ static void finish(struct moved *m, struct session *from)
 {
 	struct count_world *w = m->w;
 
-	assert_int_equal(admission_move(&m->admission, w->session, from), 0);
+	assert_int_equal(admission_begin_move(&m->admission, w->session, from), 0);
+	assert_false(admission_move(&m->admission, UINT64_MAX));
 	takeover_end(w, from);
 	run_all(w, AFTER);
 	assert_int_equal(session_stats(w->session).fds + slow.nr, fake_perf.nr_open);
@@ -188,7 +189,8 @@ static void test_held(void **state)
 			drop_tree(m);
 		session_hold_cgroups(w->session, from);
 		assert_int_equal(session_takeover_begin(w->session, from), 0);
-		assert_int_equal(admission_move(&m->admission, w->session, from), 0);
+		assert_int_equal(admission_begin_move(&m->admission, w->session, from), 0);
+		assert_false(admission_move(&m->admission, UINT64_MAX));
 		takeover_end(w, from);
 		/* Lingering would end here. */
 		session_tick(w->session, NULL);

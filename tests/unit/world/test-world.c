@@ -227,6 +227,56 @@ static void test_snapshot(void **state)
 	expect_snapshot(f, NULL, 1, 0);
 }
 
+static void begin_commit(const struct fixture *f)
+{
+	struct reload *reload;
+	struct reason why;
+
+	assert_int_equal(world_prepare(f->world, make_config(f, ""), &reload, &why), 0);
+	world_begin_commit(f->world, reload);
+	assert_true(world_is_committing(f->world));
+}
+
+/* A reload in steps: meanwhile a snapshot is of the last reading before it, and who reads has all steps done. */
+static void test_steps(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t generation = world_generation(f->world);
+	struct reason news;
+
+	expect_snapshot(f, NULL, 1, 0);
+	begin_commit(f);
+	assert_true(world_is_waiting(f->world));
+	assert_true(world_admit(f->world, 0));
+	expect_snapshot(f, NULL, 0, 0);
+	assert_true(world_is_committing(f->world));
+	assert_int_equal(world_generation(f->world), generation);
+	assert_true(world_admit(f->world, 0));
+	assert_false(world_is_committing(f->world));
+	assert_int_equal(world_generation(f->world), generation + 1);
+	expect_snapshot(f, NULL, 1, 0);
+
+	begin_commit(f);
+	world_tick(f->world);
+	assert_false(world_is_committing(f->world));
+	/* There is no snapshot that could be shown. */
+	begin_commit(f);
+	expect_snapshot(f, NULL, 1, 0);
+	assert_false(world_is_committing(f->world));
+	begin_commit(f);
+	expect_news(f, "");
+	assert_false(world_is_committing(f->world));
+	begin_commit(f);
+	world_follow_mounts(f->world, true, &news);
+	assert_false(world_is_committing(f->world));
+	begin_commit(f);
+	world_finish_commit(f->world, &news);
+	assert_string_equal(news.text, "");
+	assert_int_equal(world_generation(f->world), generation + 6);
+	/* It is freed in the middle of one. */
+	begin_commit(f);
+}
+
 static void test_problems(void **state)
 {
 	struct fixture *f = *state;
@@ -252,7 +302,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(sysctl),		TEST(sysctl_not_applied), TEST(cpus),
 		TEST(cpus_not_applied), TEST(cpus_and_sysctl),	  TEST(reload),
-		TEST(refused),		TEST(snapshot),		  TEST(problems),
+		TEST(refused),		TEST(snapshot),		  TEST(steps),
+		TEST(problems),
 	};
 
 	return cmocka_run_group_tests_name("world", tests, NULL, NULL);
