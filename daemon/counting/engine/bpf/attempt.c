@@ -42,15 +42,16 @@ static void attempt_note(struct attempt *attempt, int result, uint64_t again_aft
 }
 
 /* libbpf has one place for what it says. */
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
 static int load_alone(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, const struct bpf_kernel *former,
 		      struct reason *why)
 {
-	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	int r;
 
-	(void)pthread_mutex_lock(&mutex);
+	(void)pthread_mutex_lock(&loading);
 	r = bpf_kernel_load(ret, sizes, v1, former, why);
-	(void)pthread_mutex_unlock(&mutex);
+	(void)pthread_mutex_unlock(&loading);
 	return r;
 }
 
@@ -165,7 +166,7 @@ static struct bpf_load *new_load(const struct bpf_sizes *sizes, bool v1, struct 
 
 struct bpf_load *attempt_new_trial(const struct bpf_sizes *sizes)
 {
-	const struct attempt *last = last_attempt();
+	const struct attempt *last = &last_attempt;
 	struct bpf_sizes larger_sizes = trial_sizes(last, sizes);
 	struct bpf_load *load = attempt_holds(last) ? NULL : new_load(&larger_sizes, false, NULL);
 
@@ -176,7 +177,7 @@ struct bpf_load *attempt_new_trial(const struct bpf_sizes *sizes)
 
 struct bpf_load *attempt_new_load(const struct bpf_sizes *sizes, bool v1, struct bpf_kernel *former)
 {
-	const struct attempt *last = last_attempt();
+	const struct attempt *last = &last_attempt;
 
 	return last->result < 0 && attempt_holds(last) ? NULL : new_load(sizes, v1, former);
 }
@@ -190,7 +191,7 @@ void bpf_load_run(struct bpf_load *load)
 
 int bpf_load_use(struct bpf_load *load)
 {
-	struct attempt *last = last_attempt();
+	struct attempt *last = &last_attempt;
 
 	last->why = load->why;
 	attempt_note(last, load->result, load->tries ? TRY_AGAIN_NS : LOAD_AGAIN_NS);
