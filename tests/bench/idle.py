@@ -43,6 +43,7 @@ enabled = no
 
 RUNNING = 200
 SECONDS = 20
+RATE = 20000  # samples in a second of CPU time
 
 
 def loop_seconds(daemon):
@@ -78,11 +79,11 @@ def room_of(stack, files):
     return next((room for room in rooms if not room.startswith("base/")), rooms[0] if rooms else "none")
 
 
-def shares(binary, process, seconds):
-    """The part of each room in the CPU time of the loop's thread."""
+def rooms(binary, process, seconds):
+    """The CPU seconds of the loop's thread that each room takes in a second."""
     with tempfile.TemporaryDirectory() as folder:
         data = f"{folder}/perf.data"
-        subprocess.run(["perf", "record", "-q", "-o", data, "-e", "cpu-clock", "-F", "20000", "--call-graph",
+        subprocess.run(["perf", "record", "-q", "-o", data, "-e", "cpu-clock", "-F", str(RATE), "--call-graph",
                         "dwarf,2048", "-t", str(process), "sleep", str(seconds)], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         script = subprocess.run(["perf", "script", "-i", data, "-F", "ip,dso", "--no-inline"], check=True,
@@ -91,7 +92,7 @@ def shares(binary, process, seconds):
     stacks = [[int(at, 16) for at in re.findall(r"^\s*([0-9a-f]+) \([^)]*/perfmond\)$", sample, re.M)]
               for sample in script.strip().split("\n\n")]
     files = files_of(binary, sorted({at for stack in stacks for at in stack}))
-    return {room: nr / len(stacks)
+    return {room: nr / RATE / seconds
             for room, nr in collections.Counter(room_of(stack, files) for stack in stacks).most_common()}
 
 
@@ -125,8 +126,8 @@ def measure(folder, nr):
         print(f"{nr} cgroups, of which {RUNNING} run: {1e3 * used / took:.2f} ms of the loop's CPU a second",
               flush=True)
         if shutil.which("perf"):
-            for room, part in shares(f"{folder}/perfmond", daemon.process.pid, SECONDS).items():
-                print(f"  {1e3 * part * used / took:6.3f} ms {100 * part:5.1f} % {room}", flush=True)
+            for room, cpu in rooms(f"{folder}/perfmond", daemon.process.pid, SECONDS).items():
+                print(f"  {1e3 * cpu:6.3f} ms {room}", flush=True)
         running.stop()
         daemon.process.send_signal(signal.SIGTERM)
         daemon.process.wait()
