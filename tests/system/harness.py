@@ -396,8 +396,10 @@ class Work:
         self.process.stdin.write(command + "\n")
 
     def is_done(self):
-        """There is an answer for finish()."""
-        return bool(select.select([self.process.stdout], [], [], 0)[0])
+        """There is an answer for finish(). select() takes no descriptor from 1024 on."""
+        poll = select.poll()
+        poll.register(self.process.stdout, select.POLLIN)
+        return bool(poll.poll(0))
 
     def finish(self):
         answer = self.process.stdout.readline().split(maxsplit=1)
