@@ -42,24 +42,24 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	return 0;
 }
 
-static void fill_pool(struct kept_pool *pool, const uint8_t *data, size_t size)
+static void fill_pool(struct stored_pool *pool, const uint8_t *data, size_t size)
 {
 	next_id = FIRST_ID;
 	for (int i = 0; i < NR_FILES; i++) {
 		int fd = memfd_create("event", 0);
 		size_t n = size < 512 ? size : 512;
-		struct kept_id id;
+		struct stored_id id;
 
 		CHECK(fd >= 0);
 		CHECK(write(fd, data + size - n, n) == (ssize_t)n);
 		CHECK(lseek(fd, 0, SEEK_SET) == 0);
-		CHECK(kept_pool_add(pool, fd, &id) == 0);
+		CHECK(stored_pool_add(pool, fd, &id) == 0);
 	}
 }
 
 static const struct privilege privilege = { .fd_limit = 1000 };
 
-static struct session *restore(const struct buf *image, struct kept_pool *pool)
+static struct session *restore(const struct buf *image, struct stored_pool *pool)
 {
 	struct reason why = {};
 	struct session *session = NULL;
@@ -75,7 +75,7 @@ static struct session *restore(const struct buf *image, struct kept_pool *pool)
 /* What is made of it without its perf events counts nothing, and is the same each time. */
 static void repeat(const struct buf *image)
 {
-	struct kept_pool pool = { .max = SIZE_MAX };
+	struct stored_pool pool = { .max = SIZE_MAX };
 	_cleanup_(buf_release) struct buf again = {};
 	_cleanup_(session_freep) struct session *first = restore(image, &pool);
 	_cleanup_(session_freep) struct session *second = NULL;
@@ -104,7 +104,7 @@ static void succeed(struct session *from)
 
 static void take_over(const uint8_t *data, size_t size, bool names_engines)
 {
-	struct kept_pool pool = { .max = SIZE_MAX };
+	struct stored_pool pool = { .max = SIZE_MAX };
 	_cleanup_(buf_release) struct buf image = {};
 	_cleanup_(buf_release) struct buf again = {};
 	_cleanup_(session_freep) struct session *session = NULL;
@@ -116,7 +116,7 @@ static void take_over(const uint8_t *data, size_t size, bool names_engines)
 
 	fill_pool(&pool, data, size);
 	session = restore(&image, &pool);
-	kept_pool_release(&pool);
+	stored_pool_release(&pool);
 	if (!session)
 		return;
 	session_read(session);

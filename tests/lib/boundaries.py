@@ -54,7 +54,7 @@ OPEN = {
     "counting/plan/plan.h": ("plan scope_plan column set group", "counting/engine counting/session counting/world"),
     "counting/plan/pmu-counters.h": ("pmu_counters pmu_counters_list", "counting/engine counting/session"),
     "counting/engine/engine.h": ("engine", "counting/session"),
-    "counting/engine/kept.h": ("kept_pool", "counting/session service/persist"),
+    "counting/engine/stored.h": ("stored_pool", "counting/session service/persist"),
     "counting/totals/rows.h": ("totals totals_row totals_cell totals_times totals_rate",
                                "counting/engine counting/session"),
     "counting/history/history.h": ("history history_row history_slot", ""),

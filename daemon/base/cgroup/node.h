@@ -50,7 +50,7 @@ struct cgroup {
 	bool unread;	   /* there are directories in it that were never read */
 
 	/* Create events, by which tree-cache.h finds cgroups that came and went unseen. */
-	bool create_settled;	  /* its create event has arrived, or is in its parent's pending_creates */
+	bool create_seen;	  /* its create event has arrived, or is in its parent's pending_creates */
 	bool create_queued;	  /* else: a reading found it first, and the event is still in the queue */
 	unsigned pending_creates; /* queued events of directories in it, already found, that no struct waits for */
 

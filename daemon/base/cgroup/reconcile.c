@@ -72,10 +72,10 @@ static bool is_leaf(const struct stat *st)
 
 /* A create event has arrived that did not lead to a new cgroup: pairs it with a cgroup found before (tree-cache.h), or
  * counts a missed one. */
-static void settle_create(struct cgroup_tree *tree, struct cgroup *parent, struct cgroup *known, const char *name)
+static void note_create_seen(struct cgroup_tree *tree, struct cgroup *parent, struct cgroup *known, const char *name)
 {
-	if (known && !known->create_settled)
-		known->create_settled = true;
+	if (known && !known->create_seen)
+		known->create_seen = true;
 	else if (!tree_cache_would_want(tree, parent, name))
 		return;
 	else if (parent->pending_creates > 0)
@@ -95,7 +95,7 @@ static int add_new(struct cgroup_tree *tree, struct cgroup *parent, const char *
 	r = tree_cache_add(tree, parent, name, fd, id, &c);
 	if (r < 0)
 		return r;
-	c->create_settled = cause != CAUSE_LISTED;
+	c->create_seen = cause != CAUSE_LISTED;
 	c->create_queued = cause == CAUSE_LISTED && tree->reading.creates_queued;
 	c->found = tree->buffers;
 	/* It was found by an event other than its create event, which is still in the queue. */
@@ -133,7 +133,7 @@ static int explain_absence(struct cgroup_tree *tree, struct cgroup *parent, stru
 		gone = is_reported_gone(tree, known, cause);
 	}
 	if (gone && cause == CAUSE_CREATED)
-		settle_create(tree, parent, known, name);
+		note_create_seen(tree, parent, known, name);
 	if (known) {
 		if (gone)
 			tree_cache_begin_removal(tree, known);
@@ -181,7 +181,7 @@ static int reconcile_name(struct cgroup_tree *tree, struct cgroup *parent, int d
 		return explain_absence(tree, parent, known, name, cause, r);
 
 	if (known && cause == CAUSE_CREATED)
-		settle_create(tree, parent, known, name);
+		note_create_seen(tree, parent, known, name);
 	if (known && known->identity->id == st.st_ino) {
 		known->seen = tree->readings;
 		known->doubtful = false;

@@ -165,7 +165,7 @@ static void remove_cgroup(struct cgroup_tree *tree, struct cgroup *c)
 {
 	drop_watch(tree, c);
 	/* Its create event still comes, and has to find something that waits for it. */
-	if (c->parent && c->create_queued && !c->create_settled)
+	if (c->parent && c->create_queued && !c->create_seen)
 		c->parent->pending_creates += c->wanted;
 	(void)tdelete(c, &tree->by_name, compare_cgroup_names);
 	(void)tdelete(c, &tree->by_id, compare_identities);

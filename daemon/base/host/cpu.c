@@ -187,7 +187,7 @@ static bool has_several_dies(const struct cpu_topology *topology, int package)
 	return false;
 }
 
-void cpu_topology_settle(struct cpu_topology *topology)
+void cpu_topology_finish(struct cpu_topology *topology)
 {
 	int package = CPU_NOWHERE;
 	bool several = false;
@@ -230,7 +230,7 @@ int cpu_topology_read(struct cpu_topology *ret, const char *sysroot, const struc
 	}
 	if (known)
 		take_known(&topology, known);
-	cpu_topology_settle(&topology);
+	cpu_topology_finish(&topology);
 	*ret = steal_struct(topology);
 	return 0;
 }

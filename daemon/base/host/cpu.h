@@ -64,7 +64,7 @@ int cpu_topology_read(struct cpu_topology *ret, const char *sysroot, const struc
 		      const struct cpu_topology *known);
 
 /* Sets the dies in places, for packages that have several; to be called after packages and dies were set. */
-void cpu_topology_settle(struct cpu_topology *topology);
+void cpu_topology_finish(struct cpu_topology *topology);
 
 /* CPU_NOWHERE for an unknown CPU, and if topology is NULL. */
 struct cpu_place cpu_topology_find(const struct cpu_topology *topology, int cpu);

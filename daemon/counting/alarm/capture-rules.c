@@ -260,7 +260,7 @@ static void see_target(const struct evaluation *round, struct target_rate *targe
 
 static bool is_counted_now(const struct session *session, const struct totals_row *row)
 {
-	if (row->held || row->excluded || row->gone_at)
+	if (row->suspended || row->excluded || row->gone_at)
 		return false;
 	return row->scope == SCOPE_CGROUP || row->cpu == ROW_ALL_CPUS || cpulist_has(session_cpus(session), row->cpu);
 }

@@ -20,7 +20,7 @@
 #include "base/cgroup/identity.h"
 #include "base/util/async-close.h"
 #include "base/util/pack.h"
-#include "counting/engine/kept.h"
+#include "counting/engine/stored.h"
 #include "counting/totals/rows.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ struct set_health {
 	bool timeless;	       /* counts rose while the running time stood still, since the health was last judged */
 	bool lagged;	       /* readings waited for the kernel's enabled time, since then */
 	bool doubted;	       /* since then, levels of a tree of cgroups contradicted each other: they are not shown */
-	bool unsettled;	       /* …, or too little of one was observed to compare them */
+	bool unsure;	       /* …, or too little of one was observed to compare them */
 	bool spared;	       /* since then, it was not read at some switches, to keep to the budget for them */
 	uint64_t failures;     /* targets or readings that failed since then */
 	struct reason why;     /* the last failure's sentence */
@@ -144,7 +144,7 @@ struct engine_probe {
 	const struct privilege *privilege;
 	const struct scope_plan *counting;    /* the plan in force: its open events are not tried again; NULL: none */
 	const struct pmu_counters_list *pmus; /* as tested; NULL: nothing is known of them */
-	struct held *tried;		      /* gets events that are slow to close; NULL: they are closed at once */
+	struct tried *tried;		      /* gets events that are slow to close; NULL: they are closed at once */
 };
 
 struct engine_ops {
@@ -166,7 +166,8 @@ struct engine_ops {
 	int (*try_set)(struct scope_plan *plan, size_t set, const struct engine_probe *probe, size_t *ret);
 	/* Opens a pinned set as it will be on its first CPU, and starts it: sets that share the PMU with it are then
 	 * tried beside it. -ENOMEM. */
-	int (*hold_set)(const struct scope_plan *plan, size_t set, const struct engine_probe *probe, struct held *held);
+	int (*open_set)(const struct scope_plan *plan, size_t set, const struct engine_probe *probe,
+			struct tried *tried);
 	/* Can the column, which could not be opened, be opened by now? */
 	bool (*recovers)(const struct column *column, const struct engine_probe *probe);
 
@@ -224,7 +225,7 @@ struct engine_ops {
 	/* --- over a restart */
 
 	/* Calls each() with every open file that may stay open while no daemon runs. */
-	void (*each_kept)(const struct engine *engine, kept_visitor each, void *userdata);
+	void (*each_stored)(const struct engine *engine, stored_visitor each, void *userdata);
 
 	/*
 	 * Writes what is open and where it stands into an image (counting/session/session-image.h), which names rows by
@@ -233,7 +234,7 @@ struct engine_ops {
 	 */
 	void (*save)(const struct engine *engine, struct rewrite *out);
 	int (*restore)(struct engine *engine, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
-		       struct kept_pool *kept);
+		       struct stored_pool *stored);
 };
 
 /* Does add() fail with this for want of files or memory? */

@@ -50,7 +50,7 @@ struct event {
 
 	int absent;	  /* 0, or why this machine lacks it: -ENOENT, -EACCES, -ENODEV, … (parse.h) */
 	char *why_absent; /* the sentence; also set if the event is kept */
-	bool kept;	  /* it can't be looked up now, and is counted as it was found before (session_keep_events()) */
+	bool retained; /* it can't be looked up now, and is counted as it was found before (session_retain_events()) */
 };
 
 struct event_list {

@@ -538,7 +538,7 @@ static void take_coarse(const struct history *history, struct history_row *row)
 
 static bool is_shown(const struct totals_row *row)
 {
-	return !row->held && !row->excluded;
+	return !row->suspended && !row->excluded;
 }
 
 static struct history_row *row_of(const struct totals_row *from)

@@ -45,7 +45,7 @@ int plan_add_columns(struct scope_plan *plan, const struct group_list *groups, e
 				.event = &groups->groups[i].events.events[k],
 				.attr = groups->groups[i].events.events[k].attr,
 				.set = NO_SET,
-				.held = -1,
+				.retained_fd = -1,
 			};
 	for (size_t i = 0; i < plan->nr_columns; i++)
 		plan->nr_hidden += plan->columns[i].group->hidden;

@@ -46,23 +46,23 @@ void plan_end_tries(struct plan *plan, struct async_close *closer)
 {
 	while (plan->tried.nr > 0)
 		async_close_submit(closer, plan->tried.fds[--plan->tried.nr]);
-	held_release(&plan->tried);
+	tried_release(&plan->tried);
 }
 
 void plan_let_go(struct plan *plan, struct async_close *closer)
 {
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
-			async_close_submit(closer, steal_fd(&plan->scope[scope].columns[i].held));
+			async_close_submit(closer, steal_fd(&plan->scope[scope].columns[i].retained_fd));
 }
 
-size_t plan_nr_held(const struct plan *plan)
+size_t plan_nr_retained(const struct plan *plan)
 {
 	size_t nr = 0;
 
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < plan->scope[scope].nr_columns; i++)
-			nr += plan->scope[scope].columns[i].held >= 0;
+			nr += plan->scope[scope].columns[i].retained_fd >= 0;
 	return nr;
 }
 
@@ -71,7 +71,7 @@ static void scope_plan_release(struct scope_plan *plan)
 	for (size_t i = 0; i < plan->nr_columns; i++) {
 		free(plan->columns[i].why);
 		free(plan->columns[i].passed_over);
-		safe_close(plan->columns[i].held);
+		safe_close(plan->columns[i].retained_fd);
 	}
 	free(plan->columns);
 	free(plan->by_name);
@@ -82,23 +82,23 @@ static void scope_plan_release(struct scope_plan *plan)
 	free(plan->sets);
 }
 
-int held_add(struct held *held, int fd)
+int tried_add(struct tried *tried, int fd)
 {
-	int *fds = reallocarray(held->fds, held->nr + 1, sizeof(*fds));
+	int *fds = reallocarray(tried->fds, tried->nr + 1, sizeof(*fds));
 
 	if (!fds)
 		return -ENOMEM;
-	held->fds = fds;
-	fds[held->nr++] = fd;
+	tried->fds = fds;
+	fds[tried->nr++] = fd;
 	return 0;
 }
 
-void held_release(struct held *held)
+void tried_release(struct tried *tried)
 {
-	while (held->nr > 0)
-		safe_close(held->fds[--held->nr]);
-	free(held->fds);
-	*held = (struct held){};
+	while (tried->nr > 0)
+		safe_close(tried->fds[--tried->nr]);
+	free(tried->fds);
+	*tried = (struct tried){};
 }
 
 struct plan *plan_new(void)
@@ -121,7 +121,7 @@ struct plan *plan_unref(struct plan *plan)
 {
 	if (!plan || --plan->refs)
 		return NULL;
-	held_release(&plan->tried);
+	tried_release(&plan->tried);
 	free(plan->counters);
 	pmu_counters_list_release(&plan->pmus);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {

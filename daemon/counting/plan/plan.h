@@ -84,7 +84,7 @@ struct column {
 	enum event_state state;
 	char *why;	   /* NULL where there is nothing to say */
 	char *passed_over; /* why an engine that goes before its own does not count it, and `why` says so; or NULL */
-	int held;	   /* an open file of a kept event (struct event): it keeps the kernel's number; -1: none */
+	int retained_fd;   /* an open file of a retained event (struct event): it keeps the kernel's number; -1: none */
 	bool may_recover;  /* it is not counted, and that can change by itself: it is to be tried again */
 };
 
@@ -120,14 +120,14 @@ struct counter {
 };
 
 /* Open perf events that are not counted. */
-struct held {
+struct tried {
 	int *fds; /* leaders before their members */
 	size_t nr;
 };
 
 /* -ENOMEM. */
-int held_add(struct held *held, int fd);
-void held_release(struct held *held);
+int tried_add(struct tried *tried, int fd);
+void tried_release(struct tried *tried);
 
 struct plan {
 	unsigned refs;
@@ -136,7 +136,7 @@ struct plan {
 	struct counter *counters;
 	size_t nr_counters;
 	struct pmu_counters_list pmus; /* as tested when the plan was made; empty in a restored one */
-	struct held tried; /* events that were opened to try them and are slow to close, until plan_end_tries() */
+	struct tried tried; /* events that were opened to try them and are slow to close, until plan_end_tries() */
 };
 
 /* An empty plan with one reference, to be built (build.h). NULL: no memory. */
@@ -203,9 +203,9 @@ size_t set_find_alike(const struct scope_plan *a_plan, const struct set *a, cons
  */
 void plan_end_tries(struct plan *plan, struct async_close *closer);
 
-/* Closes through the closer the files that keep the numbers of kept events (column.held). How many are there? */
+/* Closes through the closer the files that keep the numbers of retained events (column.retained_fd). How many are there? */
 void plan_let_go(struct plan *plan, struct async_close *closer);
-size_t plan_nr_held(const struct plan *plan);
+size_t plan_nr_retained(const struct plan *plan);
 
 /* How many columns, in all scopes, are counted? Is there one that is not, and may be later? */
 size_t plan_nr_counted(const struct plan *plan);

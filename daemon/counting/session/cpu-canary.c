@@ -136,12 +136,12 @@ void cpu_canaries_move(struct cpu_canaries *to, struct cpu_canaries *from, const
 	}
 }
 
-void cpu_canaries_each_kept(const struct cpu_canaries *canaries, kept_visitor each, void *userdata)
+void cpu_canaries_each_stored(const struct cpu_canaries *canaries, stored_visitor each, void *userdata)
 {
 	for (size_t i = 0; i < canaries->nr; i++)
 		if (can_tell(&canaries->canaries[i]))
 			each(userdata, canaries->canaries[i].fd,
-			     (struct kept_id){ KEPT_PERF_EVENT, canaries->canaries[i].id });
+			     (struct stored_id){ STORED_PERF_EVENT, canaries->canaries[i].id });
 }
 
 void cpu_canaries_save(const struct cpu_canaries *canaries, struct buf *out)
@@ -164,7 +164,7 @@ void cpu_canaries_save(const struct cpu_canaries *canaries, struct buf *out)
 }
 
 int cpu_canaries_restore(struct cpu_canaries *canaries, struct unpack *in, const struct cpulist *cpus,
-			 const struct engines *engines, struct kept_pool *kept)
+			 const struct engines *engines, struct stored_pool *stored)
 {
 	size_t nr = unpack_nr(in, 4 * sizeof(uint64_t));
 
@@ -178,7 +178,7 @@ int cpu_canaries_restore(struct cpu_canaries *canaries, struct unpack *in, const
 
 		if (in->bad || !cpulist_has(cpus, canary.cpu) || cpu_canaries_find(canaries, canary.cpu))
 			return -EBADMSG;
-		canary.fd = kept_pool_take(kept, KEPT_PERF_EVENT, canary.id);
+		canary.fd = stored_pool_take(stored, STORED_PERF_EVENT, canary.id);
 		if (canary.fd >= 0)
 			(void)canary_add(canaries, canary);
 	}

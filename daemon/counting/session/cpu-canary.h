@@ -62,9 +62,9 @@ int cpus_find_lost(const struct cpu_canaries *canaries, const struct engines *en
 void cpu_canaries_move(struct cpu_canaries *to, struct cpu_canaries *from, const struct cpulist *cpus);
 
 /* Visits, and writes, the canaries that can still tell something. */
-void cpu_canaries_each_kept(const struct cpu_canaries *canaries, kept_visitor each, void *userdata);
+void cpu_canaries_each_stored(const struct cpu_canaries *canaries, stored_visitor each, void *userdata);
 void cpu_canaries_save(const struct cpu_canaries *canaries, struct buf *out);
 /* Makes those again whose files are in the pool. A CPU of which neither a canary nor the engines can tell that it has
  * been online ever since gets a broken one. -EBADMSG: this can't have been written for these CPUs. */
 int cpu_canaries_restore(struct cpu_canaries *canaries, struct unpack *in, const struct cpulist *cpus,
-			 const struct engines *engines, struct kept_pool *kept);
+			 const struct engines *engines, struct stored_pool *stored);

@@ -201,10 +201,10 @@ void engines_count_lacking(struct engines *engines, size_t nr)
 	}
 }
 
-void engines_each_kept(const struct engines *engines, kept_visitor each, void *userdata)
+void engines_each_stored(const struct engines *engines, stored_visitor each, void *userdata)
 {
 	for (size_t i = 0; i < engines->nr; i++)
-		engines->engines[i]->ops->each_kept(engines->engines[i], each, userdata);
+		engines->engines[i]->ops->each_stored(engines->engines[i], each, userdata);
 }
 
 void engines_defer(struct engines *engines, bool defers)
@@ -260,7 +260,7 @@ static bool engine_counts_scope(const struct engine *engine, enum scope scope, u
 	return false;
 }
 
-void engines_settle_row(const struct engines *engines, enum scope scope, uint64_t id, struct totals_row *row)
+void engines_decide_row(const struct engines *engines, enum scope scope, uint64_t id, struct totals_row *row)
 {
 	const struct scope_plan *plan = &engines->plan->scope[scope];
 
@@ -336,7 +336,7 @@ int engines_add(struct engines *engines, const struct engine_target *asked, cons
 		}
 	}
 	for (size_t i = 0; open && i < cpus->nr; i++)
-		engines_settle_row(engines, asked->scope, asked->id, rows[i]);
+		engines_decide_row(engines, asked->scope, asked->id, rows[i]);
 	*why = reason;
 	return open ? 0 : error;
 }

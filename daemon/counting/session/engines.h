@@ -53,7 +53,7 @@ void engines_read(struct engines *engines, uint64_t now);
 enum life engines_life(const struct engines *engines, int cpu);
 /* That of the engine which credits. */
 bool engines_switch_cost(const struct engines *engines, int cpu, struct switch_cost *ret);
-void engines_each_kept(const struct engines *engines, kept_visitor each, void *userdata);
+void engines_each_stored(const struct engines *engines, stored_visitor each, void *userdata);
 
 /* The same: 0 where at least one engine counts the target. Where files or memory are short, nothing of a new target
  * stays open in any; one that continues from the predecessors keeps what it has. */
@@ -65,7 +65,7 @@ void engines_note_lack(struct engines *engines, const struct reason *why);
 void engines_count_lacking(struct engines *engines, size_t nr);
 
 /* Nothing is measured of sets whose engine does not count the target, while another one does. */
-void engines_settle_row(const struct engines *engines, enum scope scope, uint64_t id, struct totals_row *row);
+void engines_decide_row(const struct engines *engines, enum scope scope, uint64_t id, struct totals_row *row);
 
 /* New events of cgroups that continue are opened when the cgroup is added once more (struct engine). */
 void engines_defer(struct engines *engines, bool defers);

@@ -209,7 +209,7 @@ static int column_test_firing(struct scope_plan *plan, size_t at, const struct e
 	if (known)
 		return known->state == EVENT_OK ? 0 : column_set_state(column, EVENT_NEVER_FIRES, known->why);
 	fires = event_fires(column->event, &fd, &why);
-	if (fd >= 0 && held_add(probe->tried, fd) < 0)
+	if (fd >= 0 && tried_add(probe->tried, fd) < 0)
 		safe_close(fd);
 	return fires ? 0 : column_set_state(column, EVENT_NEVER_FIRES, why.text);
 }
@@ -266,7 +266,7 @@ static int try_hidden(struct plan *plan, const struct engine_ops *const *engines
 }
 
 /* A set whose events can't be had on CPUs as one group goes to the last engine, which opens it by itself. */
-static int settle_credited(struct plan *plan, const struct engine_ops *const *engines)
+static int decide_credited(struct plan *plan, const struct engine_ops *const *engines)
 {
 	struct scope_plan *cgroups = &plan->scope[SCOPE_CGROUP];
 	const struct engine_ops *last = NULL;
@@ -360,7 +360,7 @@ static int reserve_pinned(struct plan *plan, enum scope scope)
 }
 
 /* Opens the sets that are to be pinned, but for those that are open and counted already. */
-static int hold_pinned(const struct scope_plan *plan, const struct engine_probe *probe, struct held *held)
+static int open_pinned(const struct scope_plan *plan, const struct engine_probe *probe, struct tried *tried)
 {
 	int r = 0;
 
@@ -372,7 +372,7 @@ static int hold_pinned(const struct scope_plan *plan, const struct engine_probe 
 			    probe->counting->sets[counting].engine == set->engine;
 
 		if (set->pinned && !open)
-			r = set->engine->hold_set(plan, i, &asked, held);
+			r = set->engine->open_set(plan, i, &asked, tried);
 	}
 	return r;
 }
@@ -475,7 +475,7 @@ static struct engine_probe planner_probe(const struct planner *planner, enum sco
 
 static int make_scopes(struct plan *plan, const struct planner *planner, struct reason *why)
 {
-	_cleanup_(held_release) struct held held = {};
+	_cleanup_(tried_release) struct tried tried = {};
 	struct engine_probe probes[_SCOPE_MAX];
 	int r = 0;
 
@@ -500,13 +500,13 @@ static int make_scopes(struct plan *plan, const struct planner *planner, struct 
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = reserve_pinned(plan, (enum scope)scope);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
-		r = hold_pinned(&plan->scope[scope], &probes[scope], &held);
+		r = open_pinned(&plan->scope[scope], &probes[scope], &tried);
 	for (int scope = 0; scope < _SCOPE_MAX && r == 0; scope++)
 		r = try_sets(&plan->scope[scope], &probes[scope]);
 	if (r == 0)
 		r = plan_add_counters(plan);
 	if (r == 0)
-		r = settle_credited(plan, planner->engines);
+		r = decide_credited(plan, planner->engines);
 	if (r == 0)
 		keep_apart(plan);
 	return r == -ENOMEM ? reason_set(why, r, "out of memory") : r;

@@ -143,7 +143,7 @@ int image_get_topology(struct unpack *in, struct cpu_topology *ret)
 	}
 	if (in->bad)
 		return -EBADMSG;
-	cpu_topology_settle(&topology);
+	cpu_topology_finish(&topology);
 	*ret = topology;
 	topology = (struct cpu_topology){};
 	return 0;
@@ -475,7 +475,7 @@ void image_put_parts(struct rewrite *rewrite, const struct engines *engines)
 }
 
 static int get_part(struct unpack *in, const struct engine_ops *ops, struct engines *engines,
-		    struct totals_row *const *rows, size_t nr_rows, struct kept_pool *kept)
+		    struct totals_row *const *rows, size_t nr_rows, struct stored_pool *stored)
 {
 	size_t length = unpack_nr(in, 1);
 	struct unpack part = { .at = in->at, .left = length };
@@ -485,16 +485,16 @@ static int get_part(struct unpack *in, const struct engine_ops *ops, struct engi
 		return -EBADMSG;
 	in->at += length;
 	in->left -= length;
-	return engine ? ops->restore(engine, &part, rows, nr_rows, kept) : 0;
+	return engine ? ops->restore(engine, &part, rows, nr_rows, stored) : 0;
 }
 
 int image_get_parts(struct unpack *in, const struct image_engines *saved, struct engines *engines,
-		    struct totals_row *const *rows, size_t nr_rows, struct kept_pool *kept)
+		    struct totals_row *const *rows, size_t nr_rows, struct stored_pool *stored)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < saved->nr && r == 0; i++)
-		r = get_part(in, saved->ops[i], engines, rows, nr_rows, kept);
+		r = get_part(in, saved->ops[i], engines, rows, nr_rows, stored);
 	return r;
 }
 

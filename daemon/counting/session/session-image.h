@@ -64,7 +64,7 @@ void image_put_engines(struct buf *out, const struct engines *engines);
 int image_get_engines(struct unpack *in, struct plan *plan, struct image_engines *ret);
 void image_put_parts(struct rewrite *out, const struct engines *engines);
 int image_get_parts(struct unpack *in, const struct image_engines *saved, struct engines *engines,
-		    struct totals_row *const *rows, size_t nr_rows, struct kept_pool *kept);
+		    struct totals_row *const *rows, size_t nr_rows, struct stored_pool *stored);
 
 void image_put_states(struct buf *out, const struct states *states);
 int image_get_states(struct unpack *in, struct states *states);

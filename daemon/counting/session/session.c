@@ -8,9 +8,9 @@
 #include "counting/session/cpu-canary.h"
 #include "counting/session/engines.h"
 #include "counting/session/gaps.h"
-#include "counting/session/keep.h"
+#include "counting/session/retain.h"
 #include "counting/session/session-image.h"
-#include "counting/session/settle.h"
+#include "counting/session/measured.h"
 #include "counting/session/states.h"
 #include "counting/totals/reload.h"
 #include "counting/totals/tick.h"
@@ -121,9 +121,9 @@ static size_t nr_fds(const struct session *session)
 
 /* --- one session after another */
 
-void session_keep_events(const struct session *session, struct group_list groups[static _SCOPE_MAX])
+void session_retain_events(const struct session *session, struct group_list groups[static _SCOPE_MAX])
 {
-	keep_events(&session->engines, groups);
+	retain_events(&session->engines, groups);
 }
 
 static void read_all(struct session *session)
@@ -160,7 +160,7 @@ int session_takeover_begin(struct session *session, struct session *from)
 	return r;
 }
 
-void session_hold_cgroups(struct session *session, struct session *from)
+void session_suspend_cgroups(struct session *session, struct session *from)
 {
 	const struct totals_row *row;
 	uint64_t now;
@@ -168,7 +168,7 @@ void session_hold_cgroups(struct session *session, struct session *from)
 	/* The root cgroup is fed by the CPUs' readings alone. */
 	read_all(from);
 	now = clock_monotonic_ns();
-	session->totals->holds = true;
+	session->totals->suspends = true;
 	TAILQ_FOREACH(row, &from->totals->rows[SCOPE_CGROUP], in_totals)
 		if (!row->gone_at && engines_have(&from->engines, SCOPE_CGROUP, row->identity->id))
 			engines_remove(&from->engines, SCOPE_CGROUP, row->identity->id, now);
@@ -206,9 +206,9 @@ int session_takeover_end(struct session *session, struct session *from)
 	memcpy(session->inherited.lies, old.lies, sizeof(old.lies));
 	states_carry(session->states, from->states);
 	r = totals_carry(session->totals, from->totals, session->options.cgroup_per_cpu, &session->cpus, now);
-	session->totals->holds = false;
+	session->totals->suspends = false;
 	gaps_note_opened(session->totals, &session->cpus, &from->cpus, &session->lost);
-	settle_rows(session->totals, &session->engines, &session->cpus, session->options.excluded);
+	decide_rows(session->totals, &session->engines, &session->cpus, session->options.excluded);
 	/* New events have not been read yet, and cells whose events are closed still look measured. */
 	read_all(session);
 	session->judged = session->last_tick = session->last_read;
@@ -223,7 +223,7 @@ static uint64_t nr_taken_fds(const struct session *session)
 {
 	size_t others = session->from ? nr_fds(session->from) : async_close_pending(session->options.closer);
 
-	return nr_fds(session) + plan_nr_held(session->plan) + others + session->options.fd_reserve;
+	return nr_fds(session) + plan_nr_retained(session->plan) + others + session->options.fd_reserve;
 }
 
 /* A target that needs no more files continues, however low the limit has become. */
@@ -637,7 +637,7 @@ bool session_save(const struct session *session, const char *boot_id, struct rew
 
 /* saved: the engines that the image names, or NULL. */
 static int restore_parts(struct session *session, struct unpack *in, const struct image_engines *saved,
-			 struct kept_pool *kept)
+			 struct stored_pool *stored)
 {
 	_cleanup_(freep) struct totals_row **rows = NULL;
 	size_t nr_rows;
@@ -646,17 +646,17 @@ static int restore_parts(struct session *session, struct unpack *in, const struc
 	if (r == 0)
 		r = image_get_states(in, session->states);
 	if (r == 0)
-		r = saved ? image_get_parts(in, saved, &session->engines, rows, nr_rows, kept) :
-			    engine_perf.restore(session->engines.engines[0], in, rows, nr_rows, kept);
+		r = saved ? image_get_parts(in, saved, &session->engines, rows, nr_rows, stored) :
+			    engine_perf.restore(session->engines.engines[0], in, rows, nr_rows, stored);
 	if (r == 0)
-		r = cpu_canaries_restore(&session->canaries, in, &session->cpus, &session->engines, kept);
+		r = cpu_canaries_restore(&session->canaries, in, &session->cpus, &session->engines, stored);
 	if (r == 0 && in->left)
 		session->sampled = unpack_u64(in);
 	return r;
 }
 
 static int restore_session(struct session **ret, struct unpack *in, const struct image_info *info,
-			   const struct privilege *privilege, struct kept_pool *kept)
+			   const struct privilege *privilege, struct stored_pool *stored)
 {
 	struct image_engines engines = {};
 	const struct session_options options = {
@@ -689,14 +689,14 @@ static int restore_session(struct session **ret, struct unpack *in, const struct
 	cpulist_release(&session->known_cpus);
 	session->known_cpus = steal_struct(known);
 	session->topology = steal_struct(topology);
-	r = restore_parts(session, in, info->names_engines ? &engines : NULL, kept);
+	r = restore_parts(session, in, info->names_engines ? &engines : NULL, stored);
 	if (r == 0)
 		*ret = steal_ptr(session);
 	return r;
 }
 
 int session_restore(struct session **ret, const void *bytes, size_t size, const char *boot_id,
-		    const struct privilege *privilege, struct kept_pool *kept, struct reason *why)
+		    const struct privilege *privilege, struct stored_pool *stored, struct reason *why)
 {
 	struct image_info info;
 	struct unpack in;
@@ -704,8 +704,8 @@ int session_restore(struct session **ret, const void *bytes, size_t size, const 
 
 	if (r < 0)
 		return r;
-	kept->nr_missed = 0; /* of another image, which came to nothing */
-	r = restore_session(ret, &in, &info, privilege, kept);
+	stored->nr_missed = 0; /* of another image, which came to nothing */
+	r = restore_session(ret, &in, &info, privilege, stored);
 	if (r < 0)
 		return reason_set(why, r, r == -ENOMEM ? "out of memory" : "they make no sense");
 	/* Readings show which CPUs have been offline meanwhile. */
@@ -724,10 +724,10 @@ void session_set_sampled(struct session *session, uint64_t time)
 	session->sampled = time;
 }
 
-void session_each_kept(const struct session *session, kept_visitor each, void *userdata)
+void session_each_stored(const struct session *session, stored_visitor each, void *userdata)
 {
-	engines_each_kept(&session->engines, each, userdata);
-	cpu_canaries_each_kept(&session->canaries, each, userdata);
+	engines_each_stored(&session->engines, each, userdata);
+	cpu_canaries_each_stored(&session->canaries, each, userdata);
 }
 
 const struct cpulist *session_cpus(const struct session *session)

@@ -42,7 +42,7 @@ struct session_options {
  * closed) but are open in this session: such tracepoints and breakpoints are not absent, and stay what they were found
  * to be. An open event needs no name any more, and while it is open the kernel gives its number to no other.
  */
-void session_keep_events(const struct session *session, struct group_list groups[static _SCOPE_MAX]);
+void session_retain_events(const struct session *session, struct group_list groups[static _SCOPE_MAX]);
 
 /* Takes a reference to plan. cpus: online, and to be counted. privilege has to outlive the session. -ENOMEM. */
 int session_new(struct session **ret, struct plan *plan, const struct cpulist *cpus, const struct privilege *privilege,
@@ -66,8 +66,8 @@ int session_takeover_end(struct session *session, struct session *from);
 
 /* Before session_takeover_begin(), where the mount of the cgroups is gone, or another hierarchy stands in its place:
  * reads the cgroups in `from` for the last time and closes them (another hierarchy can have the same ids). Their
- * totals are held: they are not shown, and continue when cgroups of those labels are counted again. */
-void session_hold_cgroups(struct session *session, struct session *from);
+ * totals are suspended: they are not shown, and continue when cgroups of those labels are counted again. */
+void session_suspend_cgroups(struct session *session, struct session *from);
 
 /* During a takeover: CPUs that turned out to have been offline since `from` opened its events there (borrowed). */
 const struct cpulist *session_lost(const struct session *session);
@@ -132,17 +132,17 @@ void session_tick(struct session *session, const uint64_t *busy);
 bool session_is_in_doubt(const struct session *session);
 
 /*
- * Writes an image (image.h) of everything, as of the last reading. False: no memory. out is mostly that of the
+ * Writes an image (session-image.h) of everything, as of the last reading. False: no memory. out is mostly that of the
  * last time.
  *
  * session_restore() makes a session from an image, takes its open events out of the pool, and reads them at once. That
- * session is there to be taken over from, and opens nothing new. kept->nr_missed is then the number of events that were
+ * session is there to be taken over from, and opens nothing new. stored->nr_missed is then the number of events that were
  * not in the pool; their counts up to the image are not lost. -EBADMSG with the sentence in why: the pool is as it was,
  * or closed in part; -ENOMEM.
  */
 bool session_save(const struct session *session, const char *boot_id, struct rewrite *out);
 int session_restore(struct session **ret, const void *bytes, size_t size, const char *boot_id,
-		    const struct privilege *privilege, struct kept_pool *kept, struct reason *why);
+		    const struct privilege *privilege, struct stored_pool *stored, struct reason *why);
 
 /* A time that is kept with the session for whoever takes samples, over a restart too: until when some were taken.
  * CLOCK_MONOTONIC ns, or 0. */
@@ -150,7 +150,7 @@ uint64_t session_sampled(const struct session *session);
 void session_set_sampled(struct session *session, uint64_t time);
 
 /* Calls each() with every open file that may stay open while no daemon runs: of events, and canaries. */
-void session_each_kept(const struct session *session, kept_visitor each, void *userdata);
+void session_each_stored(const struct session *session, stored_visitor each, void *userdata);
 
 struct plan *session_plan(const struct session *session);
 /* Those that are counted now. */

@@ -71,7 +71,7 @@ static const char *multiplexed_more(const struct set_health *health)
 {
 	if (health->doubted)
 		return "; where they contradict those of the cgroups below by more than 4 %, they are not shown";
-	if (health->unsettled)
+	if (health->unsure)
 		return "; of nested cgroups of which too little was observed to compare levels, they are not shown";
 	return health->lagged ? "; some wait until the kernel's enabled time, which lags behind, has caught up" : "";
 }
@@ -124,7 +124,7 @@ static void update_set(struct set_state *state, struct set_health *health, const
 		state->partial = health->lacking < health->cgroups;
 		reason_set(&state->why, 0, "%zu of %zu cgroups lack it: %s", health->lacking, health->cgroups,
 			   health->lack.text);
-	} else if (!set->exact && (share < FULL_SHARE || health->doubted || health->unsettled)) {
+	} else if (!set->exact && (share < FULL_SHARE || health->doubted || health->unsure)) {
 		state->state = EVENT_MULTIPLEXED;
 		explain_multiplexed(health, share, &state->why);
 	} else {
@@ -204,7 +204,7 @@ static void move_time(struct set_time *to, struct set_health *from)
 	to->running += from->running;
 	to->busy += from->busy;
 	from->enabled = from->running = from->busy = from->failures = 0;
-	from->timeless = from->lagged = from->doubted = from->unsettled = from->spared = false;
+	from->timeless = from->lagged = from->doubted = from->unsure = from->spared = false;
 }
 
 void states_judge(struct states *states, struct set_health *const health[static _SCOPE_MAX])

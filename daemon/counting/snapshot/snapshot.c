@@ -133,7 +133,7 @@ static int copy_rows(struct snapshot_table *table, const struct totals *totals, 
 	if (!table->rows || !table->cells || !table->times)
 		return -ENOMEM;
 	TAILQ_FOREACH(row, &totals->rows[scope], in_totals)
-		if (!row->held && (!row->excluded || aggregate))
+		if (!row->suspended && (!row->excluded || aggregate))
 			copy_row(table, row, topology);
 	return 0;
 }

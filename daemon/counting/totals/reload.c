@@ -167,8 +167,9 @@ static int carry_to_new_row(const struct carrying *carrying, const struct totals
 		TAILQ_INSERT_AFTER(&carrying->to->rows[old->scope], beside, row, in_totals);
 	}
 	carry_row(carrying, row, old, true);
-	row->held = old->held || (carrying->to->holds && !old->gone_at && old->scope == SCOPE_CGROUP && !beside);
-	if (row->held)
+	row->suspended = old->suspended ||
+			 (carrying->to->suspends && !old->gone_at && old->scope == SCOPE_CGROUP && !beside);
+	if (row->suspended)
 		totals_unmeasure(carrying->to, row);
 	if (gone_at)
 		totals_retire(carrying->to, row, old->identity, gone_at);
@@ -218,7 +219,7 @@ static int carry_counted(struct carrying *carrying, const struct totals_row *old
 		return carry_to_new_row(carrying, old, 0, counted);
 	if (totals_row_is_empty(carrying->from, old))
 		return 0;
-	return carry_to_new_row(carrying, old, carrying->to->holds ? 0 : now, NULL);
+	return carry_to_new_row(carrying, old, carrying->to->suspends ? 0 : now, NULL);
 }
 
 /* From a cgroup that is gone: into the row of another that has taken its label, or one that lingers on. */

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Totals that were held for want of a mount wait so long, at least, for their cgroups to be opened again. */
-#define HELD_NS 10000000000U
+/* Totals that were suspended for want of a mount wait so long, at least, for their cgroups to be opened again. */
+#define SUSPENDED_NS 10000000000U
 
 /* Of a row: its times and cells. */
 static size_t counts_size(const struct scope_plan *plan)
@@ -209,13 +209,13 @@ int totals_take(struct totals *totals, enum scope scope, int cpu, struct cgroup_
 		struct cgroup_identity *old = row->identity;
 
 		/* Beside those of the cgroup's rows that are new. */
-		if (row->gone_at || row->held) {
+		if (row->gone_at || row->suspended) {
 			TAILQ_REMOVE(&totals->rows[scope], row, in_totals);
 			TAILQ_INSERT_TAIL(&totals->rows[scope], row, in_totals);
 			unmeasure_uncounted(totals, row);
 		}
 		leave_gone(totals, row);
-		row->held = false;
+		row->suspended = false;
 		totals_note_change(row);
 		totals->moves++;
 		row->identity = identity ? cgroup_identity_ref(identity) : NULL;
@@ -279,7 +279,7 @@ void totals_expire(struct totals *totals, uint64_t now, uint64_t linger)
 	for (row = TAILQ_FIRST(&totals->gone); row && now >= row->gone_at && now - row->gone_at >= linger; row = next) {
 		next = TAILQ_NEXT(row, in_gone);
 		/* Its cgroup is being opened again. */
-		if (!row->held || now - row->gone_at >= HELD_NS)
+		if (!row->suspended || now - row->gone_at >= SUSPENDED_NS)
 			totals_drop(totals, row);
 	}
 }
@@ -364,7 +364,7 @@ static void set_measured(struct totals_row *row, const struct set *set, bool mea
 		cell_set_measured(row, set->columns[i], measured);
 }
 
-void totals_settle(struct totals_row *row, const struct scope_plan *plan, size_t at, unsigned observations)
+void totals_decide(struct totals_row *row, const struct scope_plan *plan, size_t at, unsigned observations)
 {
 	const struct set *set = &plan->sets[at];
 	bool running = observations & 1U << OBSERVED_RUNNING, zero = observations & 1U << OBSERVED_NONE;

@@ -43,8 +43,8 @@ struct totals_rate {
 	uint64_t at_tick;	       /* the total */
 	double rate;		       /* counts per second over the interval; NAN: not known (yet) */
 	struct rate_averages averages; /* of that rate */
-	bool held;  /* the rate is of an earlier interval: since then too little time has passed to tell another */
-	bool begun; /* it was measured at the end of the last interval, so that the next one covers all of its time */
+	bool stands; /* the rate is of an earlier interval: since then too little time has passed to tell another */
+	bool begun;  /* it was measured at the end of the last interval, so that the next one covers all of its time */
 };
 
 /* Times of one set in one row, in ns: sums over the CPUs and lives of the files that fed it. */
@@ -77,7 +77,7 @@ struct totals_row {
 	uint64_t began;			  /* CLOCK_MONOTONIC ns of that moment; 0: in a daemon before this one */
 	uint64_t gone_at;		  /* CLOCK_MONOTONIC ns when its cgroup was removed; 0: it exists */
 	bool excluded;	 /* its CPU is excluded now: not shown by itself, but part of the sum of all CPUs */
-	bool held;	 /* its cgroup can't be counted for now: not shown, and the total continues when it can */
+	bool suspended;	 /* its cgroup can't be counted for now: not shown, and the total continues when it can */
 	size_t number;	 /* in the image that was written last, … */
 	size_t in_image; /* … and how many bytes of rows are before it */
 	struct totals_watch *watch; /* or NULL */
@@ -128,7 +128,7 @@ struct totals {
 	double interval;	      /* seconds: the last one */
 	bool gap;		      /* totals_note_gap() was called since then */
 	uint64_t gap_at;	      /* CLOCK_MONOTONIC ns: the end of the last interval with a gap; 0: none yet */
-	bool holds; /* totals_carry() holds cgroups that are not counted any more, in place of letting them linger */
+	bool suspends; /* totals_carry() suspends cgroups that are not counted any more, and lets none linger */
 };
 
 /* At most max_gone cgroups linger: more push out those that went first. -ENOMEM. */
@@ -201,7 +201,7 @@ void totals_note_gap(struct totals *totals, int cpu);
  * their group waits for the PMU. Cells that never were stay absent until the group has run somewhere, also if they were
  * a true 0 before the group was enabled.
  */
-void totals_settle(struct totals_row *row, const struct scope_plan *plan, size_t set, unsigned observations);
+void totals_decide(struct totals_row *row, const struct scope_plan *plan, size_t set, unsigned observations);
 
 /* No cell of the set, or of the row, is measured any more. */
 void totals_unmeasure_set(struct totals_row *row, const struct scope_plan *plan, size_t set);

@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-/* A rate is held for less than this time while nothing newer can be told: at most for two intervals that are each
+/* A rate stands for less than this time while nothing newer can be told: at most for two intervals that are each
  * too brief to tell a share of the PMU. */
-#define HOLD_NS 100000000U
+#define STANDS_NS 100000000U
 
 /* part: the part of the added counts that belongs to this interval. gap: they do not cover it. */
 static void cell_tick(const struct totals_cell *cell, struct totals_rate *rate, const struct rate_step *step,
@@ -17,7 +17,7 @@ static void cell_tick(const struct totals_cell *cell, struct totals_rate *rate, 
 
 	*counted += risen;
 	rate->rate = cell->measured && covered ? part * (double)risen / step->seconds : NAN;
-	rate->held = false;
+	rate->stands = false;
 	rate->begun = cell->measured;
 	rate->at_tick = cell->total;
 	if (cell->measured && !covered)
@@ -26,10 +26,10 @@ static void cell_tick(const struct totals_cell *cell, struct totals_rate *rate, 
 		rate_averages_add(&rate->averages, step, rate->rate);
 }
 
-static void rate_wait(struct totals_rate *rate, const struct rate_step *step, bool hold)
+static void rate_wait(struct totals_rate *rate, const struct rate_step *step, bool stands)
 {
-	rate->held = hold && !isnan(rate->rate);
-	if (!hold)
+	rate->stands = stands && !isnan(rate->rate);
+	if (!stands)
 		rate->rate = NAN;
 	rate_averages_wait(&rate->averages, step);
 }
@@ -49,7 +49,7 @@ static void set_tick(struct totals_row *row, const struct set *set, struct total
 		size_t column = set->columns[i];
 
 		if (waits && row->cells[column].measured)
-			rate_wait(&row->rates[column], step, times->waited + step->ns < HOLD_NS);
+			rate_wait(&row->rates[column], step, times->waited + step->ns < STANDS_NS);
 		else
 			cell_tick(&row->cells[column], &row->rates[column], &whole, part, times->gap, &counted[column]);
 	}
@@ -104,7 +104,7 @@ static void row_bring_up(struct totals_row *row, const struct scope_plan *plan)
 }
 
 /* Are all rates 0 that are known, and will be as long as nothing is added? */
-static bool is_settled(const struct totals_row *row, const struct scope_plan *plan)
+static bool is_sure(const struct totals_row *row, const struct scope_plan *plan)
 {
 	for (size_t i = 0; i < plan->nr_sets; i++)
 		if (row->times[i].gap)
@@ -130,7 +130,7 @@ static void tick_changed(struct totals *totals, const struct rate_step *step, ui
 			row_bring_up(row, plan);
 		row_tick(row, plan, step, totals->counted[row->scope]);
 		row->ticked = now;
-		if (!is_settled(row, plan))
+		if (!is_sure(row, plan))
 			totals_note_change(row);
 	}
 }
@@ -160,7 +160,7 @@ static void sum_tick(struct totals *totals, const struct rate_step *step)
 
 		TAILQ_FOREACH(row, &totals->rows[SCOPE_CPU], in_totals) {
 			measured |= row->cells[i].measured;
-			told |= !isnan(row->rates[i].rate) && !row->rates[i].held;
+			told |= !isnan(row->rates[i].rate) && !row->rates[i].stands;
 			if (!isnan(row->rates[i].rate))
 				rate = isnan(rate) ? row->rates[i].rate : rate + row->rates[i].rate;
 		}

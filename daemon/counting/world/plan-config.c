@@ -105,7 +105,7 @@ static int plan_groups(struct plan **ret, const struct config *config, const str
 		r = parse_groups(&groups[SCOPE_CPU], config, &config->cgroup_groups, &config->cpu_groups, &machine->env,
 				 why);
 	if (r == 0 && in_force)
-		session_keep_events(in_force, groups);
+		session_retain_events(in_force, groups);
 	if (r == 0)
 		r = planner_make(&planner, groups, ret, why);
 	for (int scope = 0; r < 0 && scope < _SCOPE_MAX; scope++)

@@ -260,7 +260,7 @@ void world_begin_commit(struct world *world, struct reload *reload)
 	world_keep_or_drop_tree(world, reload->machine);
 	world->session = steal_ptr(reload->session);
 	if (loses_cgroups(&world->machine->mount, &next->mount))
-		session_hold_cgroups(world->session, from);
+		session_suspend_cgroups(world->session, from);
 	swap_with_reload(world, reload);
 	if (reload->config)
 		watch_cpus_again(world, reload->config);

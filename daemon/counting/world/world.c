@@ -81,7 +81,7 @@ int world_start(struct world *world, struct reason *why)
 	if (world->machine->mount.path)
 		r = world_start_tree(world, why);
 	if (!world->machine->mount.path && world->restored)
-		session_hold_cgroups(world->session, world->restored);
+		session_suspend_cgroups(world->session, world->restored);
 	if (r == 0 && world->restored)
 		world_take_over(world, steal_ptr(world->restored), why);
 	return r;

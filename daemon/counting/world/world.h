@@ -83,8 +83,8 @@ void world_follow_machine(struct world *world, struct reason *news);
  * Checks whether the mount of the cgroups has changed. notified: the kernel has signalled a change of mounts;
  * otherwise a check costs a statx(2) and a small file. Three cases: the hierarchy is mounted elsewhere, and the tree
  * goes on there; the mount is gone, and the tree waits two seconds for it to come back, with everything still counting;
- * or another hierarchy counts, or none, and the config is applied again, with the cgroups' totals held meanwhile
- * (session_hold_cgroups()).
+ * or another hierarchy counts, or none, and the config is applied again, with the cgroups' totals suspended meanwhile
+ * (session_suspend_cgroups()).
  */
 void world_follow_mounts(struct world *world, bool notified, struct reason *news);
 

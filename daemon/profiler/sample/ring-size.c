@@ -14,7 +14,7 @@
 #define PAGES_OF_SIDE_BAND 32
 
 /* A ring with copies holds 1/2.5 s. */
-#define HELD_NS (400 * (uint64_t)NS_PER_MS)
+#define SUSPENDED_NS (400 * (uint64_t)NS_PER_MS)
 
 /* Words of a sample without registers and stack: the header, 7 fields, and the call chain with its number and marks, by
  * the defaults of kernel.perf_event_max_stack and perf_event_max_contexts_per_stack. */
@@ -39,10 +39,10 @@ static size_t record_max(size_t copy)
 
 static uint64_t records_held(const struct sampled_event *event)
 {
-	uint64_t period = sampled_event_period(event), records = event->rate * HELD_NS / NS_PER_S;
+	uint64_t period = sampled_event_period(event), records = event->rate * SUSPENDED_NS / NS_PER_S;
 
 	if (sampled_event_is_clock(event))
-		records = period ? HELD_NS / period : 0;
+		records = period ? SUSPENDED_NS / period : 0;
 	return records < RING_RECORDS_MIN ? RING_RECORDS_MIN : records + 1;
 }
 

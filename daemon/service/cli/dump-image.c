@@ -31,7 +31,7 @@ struct dump {
 	struct totals_row **rows;
 	size_t nr_rows;
 	struct cpulist cpus;
-	struct kept_pool pool; /* empty: each file that the image names is missed */
+	struct stored_pool pool; /* empty: each file that the image names is missed */
 	json_t *json;
 };
 

@@ -95,16 +95,16 @@ static int source_snapshot(void *userdata, struct snapshot **ret)
 static bool source_ready(void *userdata, struct reason *why)
 {
 	struct service *service = userdata;
-	bool settled = schedule_is_settled(service->schedule);
+	bool opened = schedule_has_opened(service->schedule);
 	size_t waiting = world_nr_cgroups(service->world, CGROUP_WAITING);
 
-	if (!settled && waiting > 0)
+	if (!opened && waiting > 0)
 		reason_set(why, 0, "%zu cgroups are still to be opened", waiting);
-	else if (!settled)
+	else if (!opened)
 		reason_set(why, 0, "cgroups are still to be found");
 	else if (!service->is_ready)
 		reason_set(why, 0, "the profiler is being started");
-	return settled && service->is_ready;
+	return opened && service->is_ready;
 }
 
 static int source_ask(void *userdata, const struct profile_question *question, web_answered_t answered, void *asker,
@@ -409,7 +409,7 @@ static void note_ready(struct service *service)
 {
 	if (service->is_ready || !profiles_have_started(service->profiles))
 		return;
-	if (!profiles_are_settled(service->profiles))
+	if (!profiles_are_in_force(service->profiles))
 		log_warning("ready without the profiler, which has not opened its rings: %s",
 			    profiles_problem(service->profiles));
 	service->is_ready = true;

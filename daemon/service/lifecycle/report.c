@@ -213,7 +213,7 @@ void report_states(struct report *report, const struct world *world, const struc
 	report->status = strdup(status.text);
 }
 
-void report_settled(const struct report *report)
+void report_opened(const struct report *report)
 {
 	/* With nothing to count, that has been logged as a warning. */
 	if (!report->idle)

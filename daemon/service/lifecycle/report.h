@@ -37,7 +37,7 @@ void report_machine(const struct world *world);
  * changed. */
 void report_states(struct report *report, const struct world *world, const struct profiles *profiles);
 /* Logs the status for the first time, when all cgroups found at the start have been opened. */
-void report_settled(const struct report *report);
+void report_opened(const struct report *report);
 
 /* Logs cgroups that are left out, or can't be watched or followed, and when that is over. */
 void report_tree(struct report *report, const struct world *world);

@@ -79,7 +79,7 @@ void saver_update_fds(struct saver *saver)
 {
 	uint64_t start = clock_monotonic_ns();
 
-	report_saved(saver->report, store_keep(saver->store, world_session(saver->world)));
+	report_saved(saver->report, store_update(saver->store, world_session(saver->world)));
 	saver->took_ns = clock_monotonic_ns() - start;
 }
 
@@ -142,7 +142,7 @@ void saver_leave_samples(struct saver *saver, const struct blob *image)
 {
 	struct reason why;
 
-	if (image && store_keep_samples(saver->store, image, &why) < 0)
+	if (image && store_put_samples(saver->store, image, &why) < 0)
 		log_warning("samples are not kept for the next start: %s", why.text);
 	store_release(saver->store);
 }

@@ -38,7 +38,7 @@ struct schedule {
 	uint64_t watched_tree; /* the number of the tree that `cgroups` watches */
 	uint64_t interval;     /* ns */
 	uint64_t next_tick;    /* CLOCK_MONOTONIC ns */
-	bool settled;
+	bool has_opened;
 };
 
 /* --- intervals */
@@ -116,13 +116,13 @@ static bool follow_cgroups(struct schedule *schedule)
 
 /* The first time that all cgroups are opened which there is room for: the daemon is ready. New ones may wait for the
  * next ranking. */
-static void settle_once(struct schedule *schedule)
+static void decide_once(struct schedule *schedule)
 {
-	if (schedule->settled)
+	if (schedule->has_opened)
 		return;
-	schedule->settled = true;
+	schedule->has_opened = true;
 	end_interval(schedule);
-	report_settled(schedule->report);
+	report_opened(schedule->report);
 	memory_forget_code();
 }
 
@@ -136,19 +136,19 @@ static int on_admit(sd_event_source *source, void *userdata)
 	saver_update_fds_soon(schedule->saver);
 	if (waiting || behind)
 		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
-	settle_once(schedule);
+	decide_once(schedule);
 	return 0;
 }
 
 void schedule_wake(struct schedule *schedule)
 {
-	if (!schedule->settled || world_is_waiting(schedule->world) || world_is_behind(schedule->world))
+	if (!schedule->has_opened || world_is_waiting(schedule->world) || world_is_behind(schedule->world))
 		(void)sd_event_source_set_enabled(schedule->admit, SD_EVENT_ONESHOT);
 }
 
-bool schedule_is_settled(const struct schedule *schedule)
+bool schedule_has_opened(const struct schedule *schedule)
 {
-	return schedule->settled;
+	return schedule->has_opened;
 }
 
 static void on_cgroups(void *userdata)

@@ -43,4 +43,4 @@ int schedule_renew(struct schedule *schedule);
 void schedule_wake(struct schedule *schedule);
 
 /* Have all cgroups that were found at the start been opened? */
-bool schedule_is_settled(const struct schedule *schedule);
+bool schedule_has_opened(const struct schedule *schedule);

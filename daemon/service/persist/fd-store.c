@@ -25,7 +25,7 @@ struct parcel {
 
 /* A perf event, and the parcel it is stored in. */
 struct stored_event {
-	struct kept_id id;
+	struct stored_id id;
 	int fd; /* the daemon's; -1: adopted, and not known yet */
 	struct parcel *parcel;
 };
@@ -75,7 +75,7 @@ bool fd_store_parse_name(const char *name, const char *prefix, uint64_t *ret)
 /* --- the table of events */
 
 /* False where there is no memory. */
-static bool table_add(struct event_table *table, struct kept_id id, int fd, struct parcel *parcel)
+static bool table_add(struct event_table *table, struct stored_id id, int fd, struct parcel *parcel)
 {
 	if (table->nr == table->room) {
 		size_t room = table->room ? 2 * table->room : 64;
@@ -94,7 +94,7 @@ static int compare_events(const void *a, const void *b)
 {
 	const struct stored_event *x = a, *y = b;
 
-	return kept_id_compare(x->id, y->id);
+	return stored_id_compare(x->id, y->id);
 }
 
 static void table_sort(struct event_table *table)
@@ -103,7 +103,7 @@ static void table_sort(struct event_table *table)
 		qsort(table->events, table->nr, sizeof(*table->events), compare_events);
 }
 
-static void add_open_event(void *userdata, int fd, struct kept_id id)
+static void add_open_event(void *userdata, int fd, struct stored_id id)
 {
 	struct event_table *table = userdata;
 
@@ -222,9 +222,9 @@ static void match_events(const struct event_table *stored, struct event_table *n
 	for (size_t i = 0; i < stored->nr; i++) {
 		struct parcel *parcel = stored->events[i].parcel;
 
-		while (at < now->nr && kept_id_compare(now->events[at].id, stored->events[i].id) < 0)
+		while (at < now->nr && stored_id_compare(now->events[at].id, stored->events[i].id) < 0)
 			at++;
-		if (at < now->nr && kept_id_compare(now->events[at].id, stored->events[i].id) == 0) {
+		if (at < now->nr && stored_id_compare(now->events[at].id, stored->events[i].id) == 0) {
 			now->events[at].parcel = parcel;
 		} else {
 			assert(parcel->nr > 0);
@@ -290,7 +290,7 @@ int fd_store_update(struct fd_store *store, const struct session *session)
 	struct event_table now = {};
 	int r;
 
-	session_each_kept(session, add_open_event, &now);
+	session_each_stored(session, add_open_event, &now);
 	if (now.failed) {
 		free(now.events);
 		return -ENOMEM;
@@ -324,7 +324,7 @@ size_t fd_store_nr_events(const struct fd_store *store)
 	size_t nr = 0;
 
 	for (size_t i = 0; i < store->table.nr; i++)
-		nr += store->table.events[i].id.kind == KEPT_PERF_EVENT;
+		nr += store->table.events[i].id.kind == STORED_PERF_EVENT;
 	return nr;
 }
 
@@ -343,7 +343,7 @@ static bool has_own_name(struct fd_store *store, const struct parcel *parcel)
 	return own;
 }
 
-static void adopt_parcel(struct fd_store *store, uint64_t number, int socket, struct kept_pool *pool)
+static void adopt_parcel(struct fd_store *store, uint64_t number, int socket, struct stored_pool *pool)
 {
 	struct parcel *parcel = add_parcel(store, number);
 	int fds[FD_PARCEL_MAX], nr;
@@ -352,9 +352,9 @@ static void adopt_parcel(struct fd_store *store, uint64_t number, int socket, st
 	nr = fd_parcel_peek(socket, fds, &whole);
 
 	for (int i = 0; i < nr; i++) {
-		struct kept_id id;
+		struct stored_id id;
 
-		if (kept_pool_add(pool, fds[i], &id) < 0)
+		if (stored_pool_add(pool, fds[i], &id) < 0)
 			safe_close(fds[i]);
 		else if (parcel)
 			parcel->nr += table_add(&store->table, id, -1, parcel);
@@ -368,7 +368,7 @@ static void adopt_parcel(struct fd_store *store, uint64_t number, int socket, st
 		parcel->outdated = !has_own_name(store, parcel) || !whole || parcel->nr < (size_t)nr;
 }
 
-void fd_store_adopt(struct fd_store *store, struct listen_fds *passed, struct kept_pool *pool)
+void fd_store_adopt(struct fd_store *store, struct listen_fds *passed, struct stored_pool *pool)
 {
 	for (size_t i = 0; i < passed->nr; i++) {
 		struct listen_fd *file = &passed->fds[i];

@@ -36,7 +36,7 @@ DEFINE_CLEANUP(struct fd_store *, fd_store_free)
 
 /* Takes the parcels out of the list and opens their events into the pool. They stay stored as they are. Without memory
  * some events are in the pool and not in the list: the next update stores them again. */
-void fd_store_adopt(struct fd_store *store, struct listen_fds *passed, struct kept_pool *pool);
+void fd_store_adopt(struct fd_store *store, struct listen_fds *passed, struct stored_pool *pool);
 
 /* Brings the parcels up to date with the perf events that session has open. A call makes a few parcels only, since
  * systemd may be slow to read: fd_store_is_current() tells whether all are done. Negative errno of the last parcel that

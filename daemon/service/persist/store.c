@@ -40,7 +40,7 @@ struct store {
 	unsigned next; /* the one to be written next */
 	int samples;   /* of the daemon before, until they are taken; -1: none */
 	struct fd_store *events;
-	bool is_kept;	  /* image and perf events are up to date, as of … */
+	bool is_current;  /* image and perf events are up to date, as of … */
 	uint64_t changes; /* … this many opened and closed (struct session_stats) */
 
 	struct rewrite image; /* the last one made */
@@ -154,8 +154,8 @@ int store_save(struct store *store, const struct session *session)
 	r = make_image(store, session);
 	if (r == 0)
 		r = write_memory(store);
-	/* After a failure the store is behind until store_keep() has succeeded: it is tried again soon. */
-	store->is_kept = store->is_kept && r == 0;
+	/* After a failure the store is behind until store_update() has succeeded: it is tried again soon. */
+	store->is_current = store->is_current && r == 0;
 	store->stats.save_ns += clock_monotonic_ns() - start;
 	return r;
 }
@@ -181,10 +181,10 @@ int store_begin(struct store *store, const struct session *session)
 
 bool store_is_behind(const struct store *store, const struct session *session)
 {
-	return store->has_fd_store && (!store->is_kept || store->changes != session_stats(session).changes);
+	return store->has_fd_store && (!store->is_current || store->changes != session_stats(session).changes);
 }
 
-int store_keep(struct store *store, const struct session *session)
+int store_update(struct store *store, const struct session *session)
 {
 	uint64_t start;
 	int r;
@@ -198,7 +198,7 @@ int store_keep(struct store *store, const struct session *session)
 		return r;
 	start = clock_monotonic_ns();
 	r = fd_store_update(store->events, session);
-	store->is_kept = r == 0 && fd_store_is_current(store->events);
+	store->is_current = r == 0 && fd_store_is_current(store->events);
 	store->changes = session_stats(session).changes;
 	/* After a failure that leaves no table, the last number stands. */
 	if (r == 0 || fd_store_nr_events(store->events) > 0)
@@ -222,8 +222,8 @@ static int keep_all(struct store *store, const struct session *session)
 	int r;
 
 	do
-		r = store_keep(store, session);
-	while (r == 0 && !store->is_kept);
+		r = store_update(store, session);
+	while (r == 0 && !store->is_current);
 	return r;
 }
 
@@ -248,7 +248,7 @@ void store_release(struct store *store)
 	store->claim = safe_close(store->claim);
 }
 
-int store_keep_samples(struct store *store, const struct blob *image, struct reason *why)
+int store_put_samples(struct store *store, const struct blob *image, struct reason *why)
 {
 	return kept_samples_put(image, store->has_fd_store, store->samples_file, why);
 }
@@ -306,7 +306,7 @@ static void adopt_file(struct store *store, struct listen_fd *file)
 		store->is_stored[number] = false;
 }
 
-static void adopt_passed(struct store *store, struct listen_fds *passed, struct kept_pool *pool)
+static void adopt_passed(struct store *store, struct listen_fds *passed, struct stored_pool *pool)
 {
 	fd_store_adopt(store->events, passed, pool);
 	for (size_t i = 0; i < passed->nr; i++)
@@ -363,7 +363,7 @@ static size_t find_candidates(const struct store *store, struct candidate candid
 }
 
 static void describe_restored(const struct candidate *candidate, const struct session *session,
-			      const struct kept_pool *pool, struct reason *news)
+			      const struct stored_pool *pool, struct reason *news)
 {
 	uint64_t now = clock_monotonic_ns(), age = now > candidate->info.saved_at ? now - candidate->info.saved_at : 0;
 	size_t open = session_stats(session).fds;
@@ -414,7 +414,7 @@ struct session *store_restore(struct store *store, struct listen_fds *passed, ui
 			      bool *ret_lost)
 {
 	struct candidate candidates[3] = {};
-	_cleanup_(kept_pool_release) struct kept_pool pool = {};
+	_cleanup_(stored_pool_release) struct stored_pool pool = {};
 	struct session *session = NULL;
 	struct reason why = {};
 	size_t nr, used = 0;

@@ -61,16 +61,16 @@ int store_begin(struct store *store, const struct session *session);
 /* Writes the image, where there is an fd store. Negative errno where it can't be written. */
 int store_save(struct store *store, const struct session *session);
 
-/* Is the store out of date: was something opened or closed since store_keep(), or did that not finish? */
+/* Is the store out of date: was something opened or closed since store_update(), or did that not finish? */
 bool store_is_behind(const struct store *store, const struct session *session);
 /* Saves, and brings the parcels up to date: as many as one call makes (fd_store_update()), after which the store may
  * still be behind. Negative errno: some of it could not be kept. */
-int store_keep(struct store *store, const struct session *session);
+int store_update(struct store *store, const struct session *session);
 
 /* At the stop: keeps all and writes the state directory. Negative errno with the sentence in why. */
 int store_leave(struct store *store, const struct session *session, struct reason *why);
 /* After it: the profiler's samples, in one of the two places. Negative errno with the sentence in why. */
-int store_keep_samples(struct store *store, const struct blob *image, struct reason *why);
+int store_put_samples(struct store *store, const struct blob *image, struct reason *why);
 /* The state directory is free for another daemon, which can start while this one is still closing its files. */
 void store_release(struct store *store);
 

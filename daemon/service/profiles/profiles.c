@@ -633,7 +633,7 @@ bool profiles_have_started(struct profiles *profiles)
 
 	if (!profiles->start_by)
 		profiles->start_by = now + START_NS;
-	profiles->is_started |= profiles_are_settled(profiles) || now >= profiles->start_by;
+	profiles->is_started |= profiles_are_in_force(profiles) || now >= profiles->start_by;
 	return profiles->is_started;
 }
 
@@ -656,7 +656,7 @@ bool profiles_rule(const struct profiles *profiles, size_t i, struct capture_rul
 
 /* --- how it is */
 
-bool profiles_are_settled(const struct profiles *profiles)
+bool profiles_are_in_force(const struct profiles *profiles)
 {
 	if (!world_config(profiles->world)->profiles_enabled)
 		return true;

@@ -45,7 +45,7 @@ void profiles_cancel(struct profiles *profiles);
 /* --- how it is */
 
 /* Has the profiler opened its rings, or found out that it can't; or are profiles off? */
-bool profiles_are_settled(const struct profiles *profiles);
+bool profiles_are_in_force(const struct profiles *profiles);
 /* The same, or has the first profiler had five seconds for it since this was first asked? Others do without it then. */
 bool profiles_have_started(struct profiles *profiles);
 /* Is something sampled? */

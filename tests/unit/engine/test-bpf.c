@@ -396,7 +396,7 @@ static void test_succeed_apart(_unused_ void **state)
 /* --- over a restart */
 
 struct kept {
-	struct kept_pool pool;
+	struct stored_pool pool;
 	size_t nr, left_out; /* files; which one is not in the pool */
 };
 
@@ -410,25 +410,25 @@ static size_t nr_files(const struct bpf_kernel *kernel)
 	return nr;
 }
 
-static void keep(void *userdata, int fd, struct kept_id id)
+static void keep(void *userdata, int fd, struct stored_id id)
 {
 	struct kept *kept = userdata;
-	struct kept_id found;
+	struct stored_id found;
 	int copy;
 
 	if (kept->nr++ == kept->left_out)
 		return;
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	assert_true(copy >= 0);
-	assert_int_equal(kept_pool_add(&kept->pool, copy, &found), 0);
-	assert_int_equal(kept_id_compare(found, id), 0);
+	assert_int_equal(stored_pool_add(&kept->pool, copy, &found), 0);
+	assert_int_equal(stored_id_compare(found, id), 0);
 }
 
 static struct kept kept_of(const struct bpf_kernel *kernel, size_t left_out)
 {
 	struct kept kept = { .pool = { .max = nr_files(kernel) }, .left_out = left_out };
 
-	bpf_kernel_each_kept(kernel, keep, &kept);
+	bpf_kernel_each_stored(kernel, keep, &kept);
 	assert_int_equal(kept.nr, nr_files(kernel));
 	return kept;
 }
@@ -449,17 +449,17 @@ static void test_identify(_unused_ void **state)
 	_cleanup_(bpf_kernel_unrefp) struct bpf_kernel *kernel = load(ROOM);
 	static const struct {
 		enum bpf_file file;
-		enum kept_kind kind;
+		enum stored_kind kind;
 	} table[] = {
-		{ BPF_FILE_CONFIG, KEPT_BPF_MAP },     { BPF_FILE_CELLS, KEPT_BPF_MAP },
-		{ BPF_FILE_EVENTS, KEPT_BPF_MAP },     { BPF_FILE_FLUSH, KEPT_BPF_PROGRAM },
-		{ BPF_FILE_ON_SWITCH, KEPT_BPF_LINK }, { BPF_FILE_ON_ATTACH, KEPT_BPF_LINK },
+		{ BPF_FILE_CONFIG, STORED_BPF_MAP },	 { BPF_FILE_CELLS, STORED_BPF_MAP },
+		{ BPF_FILE_EVENTS, STORED_BPF_MAP },	 { BPF_FILE_FLUSH, STORED_BPF_PROGRAM },
+		{ BPF_FILE_ON_SWITCH, STORED_BPF_LINK }, { BPF_FILE_ON_ATTACH, STORED_BPF_LINK },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-		struct kept_id id = {};
+		struct stored_id id = {};
 
-		assert_int_equal(kept_identify(kernel->fds[table[i].file], &id), 0);
+		assert_int_equal(stored_identify(kernel->fds[table[i].file], &id), 0);
 		assert_int_equal(id.kind, table[i].kind);
 		assert_int_equal(id.id, kernel->ids[table[i].file]);
 		assert_int_not_equal(id.id, 0);
@@ -484,7 +484,7 @@ static void test_restore(_unused_ void **state)
 	credits = sum_cells(restored, CREDIT_CELL_CREDITS);
 	assert_true(bpf_kernel_flush(restored, 0));
 	assert_true(sum_cells(restored, CREDIT_CELL_CREDITS) > credits);
-	kept_pool_release(&kept.pool);
+	stored_pool_release(&kept.pool);
 }
 
 /* The image says of two slots that they are spent: one has been freed since, and its cgroup has it again. */
@@ -514,7 +514,7 @@ static void test_restore_spent(_unused_ void **state)
 	assert_false(slot_known(restored, slots[0])->spent);
 	assert_true(slot_known(restored, slots[1])->spent);
 	free(engine.conservations);
-	kept_pool_release(&kept.pool);
+	stored_pool_release(&kept.pool);
 }
 
 static void test_restore_fails(_unused_ void **state)
@@ -528,13 +528,13 @@ static void test_restore_fails(_unused_ void **state)
 		kept = kept_of(kernel, i);
 		assert_int_equal(restore(&restored, kernel, &kernel->sizes, &kept), -ENOENT);
 		assert_int_equal(kept.pool.nr_missed, 1);
-		kept_pool_release(&kept.pool);
+		stored_pool_release(&kept.pool);
 	}
 	/* Of another layout. */
 	others.slots++;
 	kept = kept_of(kernel, SIZE_MAX);
 	assert_int_equal(restore(&restored, kernel, &others, &kept), -ENOENT);
-	kept_pool_release(&kept.pool);
+	stored_pool_release(&kept.pool);
 	assert_null(restored);
 	assert_true(bpf_kernel_flush(kernel, 0));
 }
@@ -680,7 +680,7 @@ static void test_hidden(_unused_ void **state)
 	assert_true(bpf_kernel_flush_all(next));
 	assert_true(credited_of(next, &mover.groups[0]).counted >= NR_FAULTS);
 	mover_end(&mover);
-	kept_pool_release(&kept.pool);
+	stored_pool_release(&kept.pool);
 	safe_close(fd);
 }
 

@@ -226,7 +226,7 @@ static void test_not_shown(_unused_ void **state)
 {
 	struct history_world *w = history_world_new(MEMORY);
 
-	add_target(w, "/a", false)->held = true;
+	add_target(w, "/a", false)->suspended = true;
 	add_target(w, NULL, false)->excluded = true;
 	take(w);
 	assert_int_equal(w->history.nr_rows, 0);
@@ -423,7 +423,7 @@ static void change_target(struct two_worlds *two, int target, int kind)
 			continue;
 		}
 		if (kind == 1)
-			(*row)->held = !(*row)->held;
+			(*row)->suspended = !(*row)->suspended;
 		else if (kind == 2)
 			(*row)->cells[1].measured = !(*row)->cells[1].measured;
 		else

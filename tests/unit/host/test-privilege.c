@@ -403,7 +403,7 @@ static void add_software(struct count_world *w)
 static void plan_after_restart(struct count_world *w, bool with_files)
 {
 	struct saved saved = {};
-	struct kept_pool pool = { .max = SIZE_MAX };
+	struct stored_pool pool = { .max = SIZE_MAX };
 	struct reason why = {};
 	int r;
 
@@ -420,7 +420,7 @@ static void plan_after_restart(struct count_world *w, bool with_files)
 	r = session_restore(&w->session, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool, &why);
 	assert_int_equal(r, 0);
 	buf_release(&saved.image);
-	kept_pool_release(&pool);
+	stored_pool_release(&pool);
 
 	fake_perf.refuse = refuse_without_admin;
 	w->privilege = read_on("3\n", first_namespace);

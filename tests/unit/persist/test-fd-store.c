@@ -49,27 +49,27 @@ static struct played {
 
 /* --- what stands around the store */
 
-void __wrap_session_each_kept(const struct session *session, kept_visitor each, void *userdata);
-int __wrap_kept_pool_add(struct kept_pool *pool, int fd, struct kept_id *ret_id);
+void __wrap_session_each_stored(const struct session *session, stored_visitor each, void *userdata);
+int __wrap_stored_pool_add(struct stored_pool *pool, int fd, struct stored_id *ret_id);
 int __wrap_fd_parcel_new(const int *fds, size_t nr);
 int __wrap_fd_parcel_peek(int socket, int fds[static FD_PARCEL_MAX], bool *whole);
 int __wrap_sd_pid_notify_with_fds(pid_t pid, int unset, const char *state, const int *fds, unsigned nr);
 int __wrap_sd_notifyf(int unset, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static struct kept_id id_of(int event)
+static struct stored_id id_of(int event)
 {
-	return (struct kept_id){ KEPT_PERF_EVENT, (uint64_t)event };
+	return (struct stored_id){ STORED_PERF_EVENT, (uint64_t)event };
 }
 
 /* In falling order, as the table need not come sorted. */
-void __wrap_session_each_kept(_unused_ const struct session *session, kept_visitor each, void *userdata)
+void __wrap_session_each_stored(_unused_ const struct session *session, stored_visitor each, void *userdata)
 {
 	for (size_t i = ARRAY_SIZE(played.open); i-- > 0;)
 		if (played.open[i])
 			each(userdata, (int)i, id_of((int)i));
 }
 
-int __wrap_kept_pool_add(struct kept_pool *pool, int fd, struct kept_id *ret_id)
+int __wrap_stored_pool_add(struct stored_pool *pool, int fd, struct stored_id *ret_id)
 {
 	if (fd == played.pool_refuses)
 		return -EMFILE;
@@ -406,7 +406,7 @@ static void test_parcels_are_adopted_as_they_are(_unused_ void **state)
 {
 	struct fd_store *store;
 	struct listen_fds passed;
-	struct kept_pool pool = {};
+	struct stored_pool pool = {};
 
 	assert_int_equal(fd_store_new(&store), 0);
 	set_open(0, 600, true);
@@ -440,7 +440,7 @@ static void test_other_files_are_not_adopted(_unused_ void **state)
 	struct listen_fd files[ARRAY_SIZE(names) + 1];
 	struct listen_fds passed = { files, ARRAY_SIZE(files) };
 	_cleanup_(fd_store_freep) struct fd_store *store = NULL;
-	struct kept_pool pool = {};
+	struct stored_pool pool = {};
 
 	assert_int_equal(fd_store_new(&store), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -479,7 +479,7 @@ static void test_parcels_that_are_not_whole_are_stored_anew(_unused_ void **stat
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_(fd_store_freep) struct fd_store *store = NULL;
 		_cleanup_(listen_fds_release) struct listen_fds passed = {};
-		struct kept_pool pool = {};
+		struct stored_pool pool = {};
 
 		(void)setup(NULL);
 		played.parcels[0] = (struct parcel){ .number = 5, .fds = { 6, 7, 8 }, .nr = 3 };
@@ -508,7 +508,7 @@ static void test_odd_parcels_are_cleared_up(_unused_ void **state)
 	_cleanup_(fd_store_freep) struct fd_store *store = NULL;
 	struct listen_fd files[3] = {};
 	struct listen_fds passed = { files, ARRAY_SIZE(files) };
-	struct kept_pool pool = {};
+	struct stored_pool pool = {};
 
 	assert_int_equal(fd_store_new(&store), 0);
 	files[0] = (struct listen_fd){ memfd_create("empty", MFD_CLOEXEC), (char *)"perfmond-events-9" };

@@ -222,7 +222,7 @@ static void keep_samples(struct store *store, const char *text)
 	struct blob image = { .refs = 1, .data = (char *)(uintptr_t)text, .len = strlen(text) };
 	struct reason why;
 
-	assert_int_equal(store_keep_samples(store, &image, &why), 0);
+	assert_int_equal(store_put_samples(store, &image, &why), 0);
 }
 
 /* NULL: there are none. */
@@ -302,7 +302,7 @@ static void test_samples_in_the_state_directory(void **state)
 
 	assert_int_equal(store_new(&none, NULL, false), 0);
 	image = &(struct blob){ .refs = 1, .data = path, .len = 1 };
-	assert_int_equal(store_keep_samples(none, image, &why), -ENOENT);
+	assert_int_equal(store_put_samples(none, image, &why), -ENOENT);
 	expect_samples(none, NULL);
 	scratch_remove(&scratch);
 }

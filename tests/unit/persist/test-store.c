@@ -298,7 +298,7 @@ static void test_a_store_that_failed_stays_behind(void **state)
 	/* Without an image there are no parcels: their events could not be used. */
 	fake_systemd.put_error = -ENOENT;
 	fake_systemd.nr_puts = 0;
-	assert_int_equal(store_keep(store, w->session), -ENOENT);
+	assert_int_equal(store_update(store, w->session), -ENOENT);
 	assert_int_equal(fake_systemd.nr_puts, 1);
 	assert_true(store_is_behind(store, w->session));
 	fake_systemd.put_error = 0;
@@ -334,7 +334,7 @@ static void test_without_any_place_nothing_is_kept(void **state)
 	assert_int_equal(store_new(&store, NULL, false), 0);
 	assert_int_equal(store_begin(store, w->session), 0);
 	assert_int_equal(store_save(store, w->session), 0);
-	assert_int_equal(store_keep(store, w->session), 0);
+	assert_int_equal(store_update(store, w->session), 0);
 	assert_false(store_is_behind(store, w->session));
 	assert_int_equal(store_stats(store).saves, 0);
 	assert_int_equal(store_leave(store, w->session, &why), 0);

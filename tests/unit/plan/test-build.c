@@ -240,7 +240,7 @@ static bool fails_once(void)
 
 static void test_a_reason_grows_and_outlives_a_lack_of_memory(_unused_ void **state)
 {
-	struct column column = { .held = -1 };
+	struct column column = { .retained_fd = -1 };
 
 	assert_int_equal(column_add_why(&column, "one"), 0);
 	assert_string_equal(column.why, "one");

@@ -253,7 +253,7 @@ static void give_files(struct plan *plan, int fds[static 3])
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		assert_true(fds[i] >= 0);
 	}
-	plan->scope[SCOPE_CPU].columns[1].held = fds[0];
+	plan->scope[SCOPE_CPU].columns[1].retained_fd = fds[0];
 	plan->tried.fds = malloc(2 * sizeof(*plan->tried.fds));
 	assert_non_null(plan->tried.fds);
 	memcpy(plan->tried.fds, &fds[1], 2 * sizeof(*fds));
@@ -268,18 +268,18 @@ static void test_files_go_to_the_closer(_unused_ void **state)
 	int fds[3];
 
 	give_files(plan, fds);
-	assert_int_equal(plan_nr_held(plan), 1);
+	assert_int_equal(plan_nr_retained(plan), 1);
 	plan_end_tries(plan, &slow);
 	assert_int_equal(slow.nr, 2);
 	assert_int_equal(slow.fds[0], fds[2]);
 	assert_int_equal(slow.fds[1], fds[1]);
 	plan_end_tries(plan, &slow);
 	assert_int_equal(slow.nr, 2);
-	assert_int_equal(plan_nr_held(plan), 1);
+	assert_int_equal(plan_nr_retained(plan), 1);
 	plan_let_go(plan, &slow);
 	assert_int_equal(slow.nr, 3);
 	assert_int_equal(slow.fds[2], fds[0]);
-	assert_int_equal(plan_nr_held(plan), 0);
+	assert_int_equal(plan_nr_retained(plan), 0);
 	close_slow();
 
 	/* Without a closer they are closed at once. */

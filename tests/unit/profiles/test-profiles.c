@@ -93,14 +93,14 @@ static void test_start(void **state)
 	struct profile_stats stats;
 
 	assert_string_equal(profiles_problem(f->profiles), "the profiler is being started");
-	assert_false(profiles_are_settled(f->profiles));
+	assert_false(profiles_are_in_force(f->profiles));
 	start_profiler(f);
 	expect_everything(f, 1, 77);
 	assert_string_equal(profiles_problem(f->profiles), "the profiler is being started");
 	say_state(f, &early);
-	assert_false(profiles_are_settled(f->profiles));
+	assert_false(profiles_are_in_force(f->profiles));
 	say_state(f, &on);
-	assert_true(profiles_are_settled(f->profiles));
+	assert_true(profiles_are_in_force(f->profiles));
 	assert_true(profiles_are_on(f->profiles));
 	profiles_follow(f->profiles);
 	expect_silence(f);
@@ -121,7 +121,7 @@ static void test_reload(void **state)
 	reload_world(f, "[profiles]\nenabled = no\n" RULE);
 	expect_settings(f, 3, 0, 0);
 	expect_silence(f);
-	assert_true(profiles_are_settled(f->profiles));
+	assert_true(profiles_are_in_force(f->profiles));
 	/* Nobody missed samples meanwhile. */
 	reload_world(f, RULE);
 	expect_settings(f, 4, 19, 0);
@@ -139,7 +139,7 @@ static void test_off(void **state)
 	expect_cgroups(f, true, ALL, 0);
 	expect_silence(f);
 	assert_string_equal(profiles_problem(f->profiles), "");
-	assert_true(profiles_are_settled(f->profiles));
+	assert_true(profiles_are_in_force(f->profiles));
 	assert_int_equal(try_ask(f, PROFILE_FORM_TREE, &why), -EOPNOTSUPP);
 	assert_non_null(strstr(why.text, "enabled = yes"));
 	reload_world(f, RULE);
@@ -258,7 +258,7 @@ static void test_no_memfd_for_settings(void **state)
 	no_memfd = true;
 	reload_world(f, config.data);
 	expect_silence(f);
-	assert_false(profiles_are_settled(f->profiles) && profiles_are_on(f->profiles));
+	assert_false(profiles_are_in_force(f->profiles) && profiles_are_on(f->profiles));
 	no_memfd = false;
 	profiles_follow(f->profiles);
 	expect_settings(f, 2, 99, 77);
@@ -311,7 +311,7 @@ static void test_end(void **state)
 	assert_int_equal(try_ask(f, PROFILE_FORM_TREE, &why), -EAGAIN);
 	assert_string_equal(why.text, RESTARTED);
 	assert_string_equal(profiles_problem(f->profiles), RESTARTED);
-	assert_false(profiles_are_settled(f->profiles));
+	assert_false(profiles_are_in_force(f->profiles));
 	assert_false(profiles_are_on(f->profiles));
 	profiles_stats(f->profiles, &stats);
 	assert_int_equal(stats.up, 0);

@@ -327,7 +327,7 @@ static void test_are_changes(_unused_ void **state)
 static void test_nothing_kept(_unused_ void **state)
 {
 	for (int round = 0; round < 2; round++) {
-		struct kept_pool pool = { .max = SIZE_MAX };
+		struct stored_pool pool = { .max = SIZE_MAX };
 		void *made;
 		struct count_world *w = start_world(&made, round == 1);
 		struct reason why = {};

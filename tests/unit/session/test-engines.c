@@ -473,7 +473,7 @@ static void test_image_damaged(void **state)
 	(void)start_counting(w);
 	assert_true(save_image(w->session, &image));
 	for (size_t i = 0; i < image.len; i++) {
-		struct kept_pool pool = { .max = SIZE_MAX };
+		struct stored_pool pool = { .max = SIZE_MAX };
 		struct session *session = NULL;
 		struct reason why;
 

@@ -146,14 +146,14 @@ static void check_round_trip(struct count_world *w, bool per_cpu)
 {
 	struct session *original, *restored;
 	struct saved saved = {};
-	struct kept_pool pool = { .max = SIZE_MAX };
+	struct stored_pool pool = { .max = SIZE_MAX };
 	struct reason why;
 
 	(void)count_all(w, per_cpu);
 	original = w->session;
 	session_set_sampled(original, 12345);
 	assert_true(save_image(original, &saved.image));
-	session_each_kept(original, keep_fd, &saved);
+	session_each_stored(original, keep_fd, &saved);
 	fill_pool(&pool, &saved, NONE_MISSING);
 	assert_int_equal(
 		session_restore(&restored, saved.image.data, saved.image.len, BOOT, &w->privilege, &pool, &why), 0);
@@ -532,7 +532,7 @@ static void test_other_headers(void **state)
 
 static int try_image(const struct count_world *w, const void *bytes, size_t size, const char *boot, struct reason *why)
 {
-	struct kept_pool pool = { .max = SIZE_MAX };
+	struct stored_pool pool = { .max = SIZE_MAX };
 	struct session *session = NULL;
 	int r;
 
@@ -646,7 +646,7 @@ static void test_after_another(void **state)
 	static const uint64_t too_many = UINT64_MAX;
 	struct count_world *w = *state;
 	_cleanup_(buf_release) struct buf image = {};
-	struct kept_pool pool = { .max = SIZE_MAX };
+	struct stored_pool pool = { .max = SIZE_MAX };
 	_cleanup_(session_freep) struct session *session = NULL;
 	struct reason why = {};
 	size_t nr;
@@ -676,11 +676,11 @@ static void test_nonsense(void **state)
 	stop(w, &saved);
 	for (uint64_t seed = 1; seed <= 4000; seed++) {
 		_cleanup_(buf_release) struct buf image = {};
-		struct kept_pool pool = { .max = SIZE_MAX };
+		struct stored_pool pool = { .max = SIZE_MAX };
 		struct session *session = NULL;
 		struct reason why = {};
 		uint64_t sequence = seed;
-		struct kept_id id;
+		struct stored_id id;
 		int nr = fake_perf.nr;
 
 		buf_add(&image, saved.image.data, saved.image.len);
@@ -688,16 +688,16 @@ static void test_nonsense(void **state)
 		fix_checksum(&image);
 		for (size_t i = 0; i < saved.nr; i++) {
 			fake_hold(saved.fds[i]);
-			assert_int_equal(kept_pool_add(&pool, saved.fds[i], &id), 0);
+			assert_int_equal(stored_pool_add(&pool, saved.fds[i], &id), 0);
 		}
 		if (session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why) == 0) {
-			kept_pool_release(&pool);
+			stored_pool_release(&pool);
 			use_nonsense(w, session);
 			nr_used++;
 		} else if (!why.text[0]) {
 			fail_msg("seed %llu: no reason", (unsigned long long)seed);
 		}
-		kept_pool_release(&pool);
+		stored_pool_release(&pool);
 		if (fake_perf.nr_open != (int)saved.nr)
 			fail_msg("seed %llu: %d are open", (unsigned long long)seed, fake_perf.nr_open);
 		fake_perf.nr = nr;
@@ -724,45 +724,45 @@ static int open_one(uint64_t config)
 
 static void test_pool(_unused_ void **state)
 {
-	struct kept_pool pool = { .max = SIZE_MAX };
-	struct kept_id ids[3], id;
+	struct stored_pool pool = { .max = SIZE_MAX };
+	struct stored_id ids[3], id;
 	int fds[3];
 
 	for (size_t i = 0; i < 3; i++) {
 		fds[i] = open_one(i);
-		assert_int_equal(kept_pool_add(&pool, fds[i], &ids[i]), 0);
+		assert_int_equal(stored_pool_add(&pool, fds[i], &ids[i]), 0);
 	}
 	assert_int_equal(pool.nr, 3);
 	/* The same event by another file: that one stays the caller's, as all do that are refused. */
 	fake_hold(fds[0]);
-	assert_int_equal(kept_pool_add(&pool, fds[0], &id), -EEXIST);
+	assert_int_equal(stored_pool_add(&pool, fds[0], &id), -EEXIST);
 	safe_close(fds[0]);
 	assert_int_equal(fake_perf.nr_open, 3);
 
-	assert_int_equal(kept_pool_take(&pool, KEPT_PERF_EVENT, ids[1].id), fds[1]);
-	assert_int_equal(kept_pool_take(&pool, KEPT_PERF_EVENT, ids[1].id), -1);
-	assert_int_equal(kept_pool_take(&pool, KEPT_PERF_EVENT, 1), -1);
+	assert_int_equal(stored_pool_take(&pool, STORED_PERF_EVENT, ids[1].id), fds[1]);
+	assert_int_equal(stored_pool_take(&pool, STORED_PERF_EVENT, ids[1].id), -1);
+	assert_int_equal(stored_pool_take(&pool, STORED_PERF_EVENT, 1), -1);
 	assert_int_equal(pool.nr_missed, 2);
 	assert_int_equal(pool.nr, 2);
 	safe_close(fds[1]);
 	assert_int_equal(fake_perf.nr_open, 2);
-	kept_pool_release(&pool);
+	stored_pool_release(&pool);
 	assert_int_equal(fake_perf.nr_open, 0);
 	assert_int_equal(pool.nr, 0);
 
 	/* A file that is no perf event. */
-	assert_int_equal(kept_pool_add(&pool, 0, &id), -ENOTTY);
+	assert_int_equal(stored_pool_add(&pool, 0, &id), -ENOTTY);
 	for (long n = 0, r = -ENOMEM; r == -ENOMEM; n++) {
 		fds[0] = open_one(0);
 		faults_begin(FAULT_MEMORY, n, ENOMEM);
-		r = kept_pool_add(&pool, fds[0], &id);
+		r = stored_pool_add(&pool, fds[0], &id);
 		faults_end();
 		assert_int_equal(r, faults.has_failed ? -ENOMEM : 0);
 		assert_int_equal(fake_perf.nr_open, 1);
 		if (r < 0)
 			safe_close(fds[0]);
 	}
-	kept_pool_release(&pool);
+	stored_pool_release(&pool);
 	assert_int_equal(fake_perf.nr_open, 0);
 }
 

@@ -5,7 +5,7 @@
  * told, nothing is left open, and when the fault is gone all is counted again.
  */
 
-#include "counting/engine/kept.h"
+#include "counting/engine/stored.h"
 #include "setup/count-world.h"
 #include "setup/faults.h"
 
@@ -41,7 +41,7 @@ struct run {
 	struct count_world *w;
 	struct plan *plans[2];
 	struct session *session;
-	struct kept_pool pool;
+	struct stored_pool pool;
 	struct target targets[NR_CGROUPS];
 	struct mark marks[256];
 	size_t nr_marks;
@@ -264,7 +264,7 @@ struct handed {
 	size_t nr;
 };
 
-static void hand_over(void *userdata, int fd, struct kept_id id)
+static void hand_over(void *userdata, int fd, struct stored_id id)
 {
 	struct handed *handed = userdata;
 
@@ -280,20 +280,20 @@ static void restart(struct run *run)
 	_cleanup_(rewrite_release) struct rewrite image = {};
 	struct handed handed = {};
 	struct reason why = {};
-	struct kept_id id;
+	struct stored_id id;
 	int r;
 
 	if (!session_save(run->session, BOOT, &image))
 		return;
-	session_each_kept(run->session, hand_over, &handed);
+	session_each_stored(run->session, hand_over, &handed);
 	run->session = session_free(run->session);
 	run->pool.max = SIZE_MAX;
 	for (size_t i = 0; i < handed.nr; i++)
-		if (kept_pool_add(&run->pool, handed.fds[i], &id) < 0)
+		if (stored_pool_add(&run->pool, handed.fds[i], &id) < 0)
 			safe_close(handed.fds[i]);
 	check_fds(run);
 	r = session_restore(&run->session, image.buf.data, image.buf.len, BOOT, &run->w->privilege, &run->pool, &why);
-	kept_pool_release(&run->pool);
+	stored_pool_release(&run->pool);
 	check_fds(run);
 	expect(run, r == 0 || why.text[0], "%d, and no reason", r);
 	expect(run, r == 0 || faults.nr_failed[FAULT_MEMORY], "%d: %s", r, why.text);
@@ -531,7 +531,7 @@ static int teardown(void **state)
 	void *w = run->w;
 
 	faults_end();
-	kept_pool_release(&run->pool);
+	stored_pool_release(&run->pool);
 	session_free(run->session);
 	for (int i = 0; i < 2; i++)
 		plan_unref(run->plans[i]);

@@ -18,7 +18,7 @@ bool save_image(const struct session *session, struct buf *ret)
 	return saved;
 }
 
-void keep_fd(void *userdata, int fd, struct kept_id id)
+void keep_fd(void *userdata, int fd, struct stored_id id)
 {
 	struct saved *saved = userdata;
 
@@ -32,28 +32,28 @@ void stop(struct count_world *w, struct saved *ret)
 {
 	*ret = (struct saved){};
 	assert_true(save_image(w->session, &ret->image));
-	session_each_kept(w->session, keep_fd, ret);
+	session_each_stored(w->session, keep_fd, ret);
 	w->session = session_free(w->session);
 	assert_int_equal(fake_perf.nr_open, ret->nr);
 }
 
-void fill_pool(struct kept_pool *pool, const struct saved *saved, size_t missing)
+void fill_pool(struct stored_pool *pool, const struct saved *saved, size_t missing)
 {
-	struct kept_id id;
+	struct stored_id id;
 
 	for (size_t i = 0; i < saved->nr; i++) {
 		if (i == missing) {
 			safe_close(saved->fds[i]);
 			continue;
 		}
-		assert_int_equal(kept_pool_add(pool, saved->fds[i], &id), 0);
-		assert_int_equal(kept_id_compare(id, saved->ids[i]), 0);
+		assert_int_equal(stored_pool_add(pool, saved->fds[i], &id), 0);
+		assert_int_equal(stored_id_compare(id, saved->ids[i]), 0);
 	}
 }
 
 struct session *restore(const struct count_world *w, struct saved *saved, size_t missing)
 {
-	struct kept_pool pool = { .max = SIZE_MAX };
+	struct stored_pool pool = { .max = SIZE_MAX };
 	struct reason why = {};
 	struct session *session = NULL;
 	int r;
@@ -63,7 +63,7 @@ struct session *restore(const struct count_world *w, struct saved *saved, size_t
 	if (r < 0)
 		fail_msg("%d: %s", r, why.text);
 	assert_int_equal(pool.nr_missed, missing != NONE_MISSING);
-	kept_pool_release(&pool);
+	stored_pool_release(&pool);
 	assert_int_equal(session_stats(session).fds, fake_perf.nr_open);
 	buf_release(&saved->image);
 	return session;

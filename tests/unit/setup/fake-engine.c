@@ -59,12 +59,13 @@ static int fake_try_set(struct scope_plan *plan, size_t set, const struct engine
 	return 0;
 }
 
-static int fake_hold_set(const struct scope_plan *plan, size_t set, const struct engine_probe *probe, struct held *held)
+static int fake_open_set(const struct scope_plan *plan, size_t set, const struct engine_probe *probe,
+			 struct tried *tried)
 {
 	(void)plan;
 	(void)set;
 	(void)probe;
-	(void)held;
+	(void)tried;
 	return 0;
 }
 
@@ -166,7 +167,7 @@ static void read_set(struct engine *engine, struct fake_target *target, size_t s
 		account_add_times(&account, 1000 * by, 1000 * by);
 		account_add_counts(&account, counts, 1000 * by);
 		account_note_run(&account, 1000 * by, true, false);
-		totals_settle(account.row, account.plan, set, 1U << OBSERVED_RUNNING);
+		totals_decide(account.row, account.plan, set, 1U << OBSERVED_RUNNING);
 	}
 	target->base[set] = fake_engine.happened;
 }
@@ -295,7 +296,7 @@ static void fake_takeover(struct engine *engine, const struct engine_takeover *t
 
 /* --- over a restart */
 
-static void fake_each_kept(const struct engine *engine, kept_visitor each, void *userdata)
+static void fake_each_stored(const struct engine *engine, stored_visitor each, void *userdata)
 {
 	(void)engine;
 	(void)each;
@@ -325,11 +326,11 @@ static void fake_save(const struct engine *engine, struct rewrite *rewrite)
 }
 
 static int fake_restore(struct engine *engine, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
-			struct kept_pool *kept)
+			struct stored_pool *stored)
 {
 	size_t nr = unpack_nr(in, sizeof(uint64_t));
 
-	(void)kept;
+	(void)stored;
 	for (size_t i = 0; i < nr; i++) {
 		struct fake_target *target = calloc(1, sizeof(*target));
 
@@ -353,7 +354,7 @@ const struct engine_ops engine_fake = {
 	.name = "fake",
 	.try_column = fake_try_column,
 	.try_set = fake_try_set,
-	.hold_set = fake_hold_set,
+	.open_set = fake_open_set,
 	.recovers = fake_recovers,
 	.create = fake_create,
 	.destroy = fake_destroy,
@@ -368,7 +369,7 @@ const struct engine_ops engine_fake = {
 	.read = fake_read,
 	.life = fake_life,
 	.takeover = fake_takeover,
-	.each_kept = fake_each_kept,
+	.each_stored = fake_each_stored,
 	.save = fake_save,
 	.restore = fake_restore,
 };

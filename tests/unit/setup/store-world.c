@@ -168,11 +168,11 @@ void add_cgroups(struct count_world *w)
 void keep_all(struct store *store, const struct session *session)
 {
 	do
-		assert_int_equal(store_keep(store, session), 0);
+		assert_int_equal(store_update(store, session), 0);
 	while (store_is_behind(store, session));
 }
 
-static void see(void *userdata, int fd, struct kept_id id)
+static void see(void *userdata, int fd, struct stored_id id)
 {
 	unsigned *times = userdata;
 
@@ -186,7 +186,7 @@ void check_kept(const struct session *session)
 	unsigned opened[FAKE_MAX] = {}, kept[FAKE_MAX] = {};
 	int fds[FD_PARCEL_MAX];
 
-	session_each_kept(session, see, opened);
+	session_each_stored(session, see, opened);
 	for (const struct entry *entry = fake_systemd.entries;
 	     entry < fake_systemd.entries + ARRAY_SIZE(fake_systemd.entries); entry++)
 		for (size_t i = 0, nr = is_parcel(entry) ? look_into_parcel(entry->fd, fds) : 0; i < nr; i++)

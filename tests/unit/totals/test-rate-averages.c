@@ -452,7 +452,7 @@ static void play_rows(double interval, unsigned idle, bool exact)
 			if (part == 1 && at == idle)
 				totals_unmeasure(totals, each);
 			if (part == 2 && at == 3)
-				totals_settle(each, &plan->scope[SCOPE_CPU], 0, 1U << OBSERVED_RUNNING);
+				totals_decide(each, &plan->scope[SCOPE_CPU], 0, 1U << OBSERVED_RUNNING);
 			if (part == 2 && at == idle)
 				totals_note_gap(totals, each->cpu);
 		}

@@ -187,7 +187,7 @@ static void test_held(void **state)
 		assert_int_equal(session_new(&w->session, w->plan, &w->cpus, &w->privilege, &w->options), 0);
 		if (w->tree)
 			drop_tree(m);
-		session_hold_cgroups(w->session, from);
+		session_suspend_cgroups(w->session, from);
 		assert_int_equal(session_takeover_begin(w->session, from), 0);
 		assert_int_equal(admission_begin_move(&m->admission, w->session, from), 0);
 		assert_false(admission_move(&m->admission, UINT64_MAX));
@@ -196,7 +196,7 @@ static void test_held(void **state)
 		session_tick(w->session, NULL);
 		session_tick(w->session, NULL);
 		assert_int_equal(session_totals(w->session)->nr_rows[SCOPE_CGROUP], ARRAY_SIZE(labels));
-		assert_true(TAILQ_FIRST(&session_totals(w->session)->rows[SCOPE_CGROUP])->held);
+		assert_true(TAILQ_FIRST(&session_totals(w->session)->rows[SCOPE_CGROUP])->suspended);
 	}
 	assert_int_equal(session_stats(w->session).fds, session_stats(w->session).canaries);
 
@@ -209,7 +209,7 @@ static void test_held(void **state)
 	session_read(w->session);
 	TAILQ_FOREACH(cgroup, cgroup_tree_all(w->tree), in_all)
 		assert_cell(w, ROW_ALL_CPUS, cgroup, 0, true, BEFORE + AFTER);
-	assert_false(TAILQ_FIRST(&session_totals(w->session)->rows[SCOPE_CGROUP])->held);
+	assert_false(TAILQ_FIRST(&session_totals(w->session)->rows[SCOPE_CGROUP])->suspended);
 }
 
 /* --- files are short */

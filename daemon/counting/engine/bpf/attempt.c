@@ -30,7 +30,7 @@ static int attempt_tell(const struct attempt *attempt, struct reason *why)
 	return attempt->result;
 }
 
-static bool attempt_holds(const struct attempt *attempt)
+static bool attempt_stands(const struct attempt *attempt)
 {
 	return attempt->again_at > 0 && (attempt->result == 0 || clock_monotonic_ns() < attempt->again_at);
 }
@@ -60,7 +60,7 @@ int attempt_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1
 {
 	struct attempt *last = &last_attempt;
 
-	if (last->result < 0 && attempt_holds(last))
+	if (last->result < 0 && attempt_stands(last))
 		return attempt_tell(last, why);
 	attempt_note(last, load_alone(ret, sizes, v1, former, &last->why), LOAD_AGAIN_NS);
 	if (last->result < 0)
@@ -125,7 +125,7 @@ int attempt_try(const struct bpf_sizes *sizes, struct reason *why)
 	static const struct bpf_sizes least = { .cpus = 1, .slots = 1, .events = 1, .sets = 1 };
 	struct attempt *last = &last_attempt;
 
-	if (!attempt_holds(last))
+	if (!attempt_stands(last))
 		attempt_note(last, make_trial(last, sizes ? sizes : &least), TRY_AGAIN_NS);
 	return attempt_tell(last, why);
 }
@@ -168,7 +168,7 @@ struct bpf_load *attempt_new_trial(const struct bpf_sizes *sizes)
 {
 	const struct attempt *last = &last_attempt;
 	struct bpf_sizes larger_sizes = trial_sizes(last, sizes);
-	struct bpf_load *load = attempt_holds(last) ? NULL : new_load(&larger_sizes, false, NULL);
+	struct bpf_load *load = attempt_stands(last) ? NULL : new_load(&larger_sizes, false, NULL);
 
 	if (load)
 		load->tries = true;
@@ -179,7 +179,7 @@ struct bpf_load *attempt_new_load(const struct bpf_sizes *sizes, bool v1, struct
 {
 	const struct attempt *last = &last_attempt;
 
-	return last->result < 0 && attempt_holds(last) ? NULL : new_load(sizes, v1, former);
+	return last->result < 0 && attempt_stands(last) ? NULL : new_load(sizes, v1, former);
 }
 
 /* What is left of a failed one is dropped by the loop, which adds up what parts have taken. */

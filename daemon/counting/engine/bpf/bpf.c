@@ -138,13 +138,14 @@ static int bpf_try_set(struct scope_plan *plan, size_t set, const struct engine_
 	return engine_perf.try_set(plan, set, &on_cpus, ret);
 }
 
-/* The CPUs' set is held, on which it stands. */
-static int bpf_hold_set(const struct scope_plan *plan, size_t set, const struct engine_probe *probe, struct held *held)
+/* The set of the CPUs is opened, on which it stands. */
+static int bpf_open_set(const struct scope_plan *plan, size_t set, const struct engine_probe *probe,
+			struct tried *tried)
 {
 	(void)plan;
 	(void)set;
 	(void)probe;
-	(void)held;
+	(void)tried;
 	return 0;
 }
 
@@ -546,12 +547,12 @@ static void bpf_takeover(struct engine *base, const struct engine_takeover *take
 		wiring_drop_others(engine);
 }
 
-static void bpf_each_kept(const struct engine *base, kept_visitor each, void *userdata)
+static void bpf_each_stored(const struct engine *base, stored_visitor each, void *userdata)
 {
 	const struct bpf_engine *engine = bpf_engine_const(base);
 
 	if (engine->kernel)
-		bpf_kernel_each_kept(engine->kernel, each, userdata);
+		bpf_kernel_each_stored(engine->kernel, each, userdata);
 }
 
 static const struct engine_ops ops = {
@@ -560,7 +561,7 @@ static const struct engine_ops ops = {
 	.suits = bpf_suits,
 	.try_column = bpf_try_column,
 	.try_set = bpf_try_set,
-	.hold_set = bpf_hold_set,
+	.open_set = bpf_open_set,
 	.recovers = bpf_recovers,
 	.create = bpf_create,
 	.destroy = bpf_destroy,
@@ -578,7 +579,7 @@ static const struct engine_ops ops = {
 	.switch_cost = bpf_switch_cost,
 	.life = bpf_life,
 	.takeover = bpf_takeover,
-	.each_kept = bpf_each_kept,
+	.each_stored = bpf_each_stored,
 	.save = bpf_save,
 	.restore = bpf_restore,
 };

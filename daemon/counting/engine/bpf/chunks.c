@@ -70,7 +70,7 @@ static void chunk_close(struct bpf_chunk *chunk, const struct kind *kind)
 static int chunk_open(struct bpf_chunk *chunk, const struct kind *kind, int fd)
 {
 	void *memory = mmap(NULL, mapped_size(kind), kind->protection, MAP_SHARED, fd, 0);
-	struct kept_id id = {};
+	struct stored_id id = {};
 	int r;
 
 	if (memory == MAP_FAILED) {
@@ -78,7 +78,7 @@ static int chunk_open(struct bpf_chunk *chunk, const struct kind *kind, int fd)
 		safe_close(fd);
 		return r;
 	}
-	r = kept_identify(fd, &id);
+	r = stored_identify(fd, &id);
 	chunk->fd = fd;
 	chunk->id = id.id;
 	chunk->memory = memory;
@@ -272,17 +272,17 @@ int chunks_use(struct bpf_kernel *kernel)
 /* --- over a restart */
 
 /* Those that are used, and the next one, if it is made. */
-static void each_kept(const struct bpf_chunk *chunks, uint32_t max, kept_visitor each, void *userdata)
+static void each_stored(const struct bpf_chunk *chunks, uint32_t max, stored_visitor each, void *userdata)
 {
 	for (uint32_t i = 0; i < max && chunks[i].memory; i++)
-		each(userdata, chunks[i].fd, (struct kept_id){ KEPT_BPF_MAP, chunks[i].id });
+		each(userdata, chunks[i].fd, (struct stored_id){ STORED_BPF_MAP, chunks[i].id });
 }
 
-void chunks_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata)
+void chunks_each_stored(const struct bpf_kernel *kernel, stored_visitor each, void *userdata)
 {
-	each_kept(kernel->slots, max_chunks(kernel), each, userdata);
+	each_stored(kernel->slots, max_chunks(kernel), each, userdata);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		each_kept(cell_chunks(kernel, cpu), max_chunks(kernel), each, userdata);
+		each_stored(cell_chunks(kernel, cpu), max_chunks(kernel), each, userdata);
 }
 
 static void save_chunks(const struct bpf_chunk *chunks, uint32_t nr, struct buf *out)
@@ -299,11 +299,11 @@ void chunks_save(const struct bpf_kernel *kernel, struct buf *out)
 		save_chunks(cell_chunks(kernel, cpu), nr_cell_chunks(kernel, cpu), out);
 }
 
-static int chunk_restore(struct bpf_chunk *chunk, const struct kind *kind, uint64_t id, struct kept_pool *kept)
+static int chunk_restore(struct bpf_chunk *chunk, const struct kind *kind, uint64_t id, struct stored_pool *stored)
 {
 	struct bpf_map_info info = {};
 	uint32_t length = sizeof(info);
-	int fd = kept_pool_take(kept, KEPT_BPF_MAP, id);
+	int fd = stored_pool_take(stored, STORED_BPF_MAP, id);
 
 	if (fd < 0)
 		return -ENOENT;
@@ -318,7 +318,7 @@ static int chunk_restore(struct bpf_chunk *chunk, const struct kind *kind, uint6
 
 /* The chunks that are used, of which there are so many. */
 static int take_chunks(struct bpf_chunk *chunks, uint32_t nr, const struct kind *kind, struct unpack *in,
-		       struct kept_pool *kept)
+		       struct stored_pool *stored)
 {
 	size_t told = unpack_nr(in, sizeof(uint64_t));
 	int r = told < nr ? -ENOENT : told > nr ? -EBADMSG : 0;
@@ -327,25 +327,25 @@ static int take_chunks(struct bpf_chunk *chunks, uint32_t nr, const struct kind 
 		uint64_t id = unpack_u64(in);
 
 		if (r == 0)
-			r = chunk_restore(&chunks[i], kind, id, kept);
+			r = chunk_restore(&chunks[i], kind, id, stored);
 	}
 	return in->bad ? -EBADMSG : r;
 }
 
-int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct kept_pool *kept)
+int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct stored_pool *stored)
 {
 	const struct kind slots = kind_of(&kernel->sizes, BPF_FILE_SLOTS);
 	const struct kind cells = kind_of(&kernel->sizes, BPF_FILE_CELLS);
 	int r = -ENOENT;
 
 	if (nr_slot_chunks(kernel) <= max_chunks(kernel))
-		r = take_chunks(kernel->slots, nr_slot_chunks(kernel), &slots, in, kept);
+		r = take_chunks(kernel->slots, nr_slot_chunks(kernel), &slots, in, stored);
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus && r == 0; cpu++) {
 		uint32_t nr = nr_cell_chunks(kernel, cpu);
 
 		r = -ENOENT;
 		if (nr <= max_chunks(kernel))
-			r = take_chunks(cell_chunks(kernel, cpu), nr, &cells, in, kept);
+			r = take_chunks(cell_chunks(kernel, cpu), nr, &cells, in, stored);
 	}
 	return r;
 }

@@ -9,7 +9,7 @@
 
 #include "base/util/pack.h"
 #include "counting/engine/bpf/kernel-part.h"
-#include "counting/engine/kept.h"
+#include "counting/engine/stored.h"
 
 static inline struct bpf_chunk *chunk_of_cell(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell)
 {
@@ -84,9 +84,9 @@ int chunks_make_cells(struct bpf_kernel *kernel, uint32_t cpu, uint32_t nr, bool
 int chunks_use(struct bpf_kernel *kernel);
 
 /* The files of all, or the ids of those that are used, for an image. */
-void chunks_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata);
+void chunks_each_stored(const struct bpf_kernel *kernel, stored_visitor each, void *userdata);
 void chunks_save(const struct bpf_kernel *kernel, struct buf *out);
 /* Takes their files out of the pool. The numbers of slots and cells stand in the kernel's memory, which is mapped.
  * -ENOENT: one is not there, or has another size; the rest of the image is not read then. -EBADMSG: chunks_save() can't
  * have written this; -ENOMEM. */
-int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct kept_pool *kept);
+int chunks_restore(struct bpf_kernel *kernel, struct unpack *in, struct stored_pool *stored);

@@ -343,13 +343,13 @@ static int copy_fd(int fd)
 
 static int keep_fd(struct bpf_kernel *kernel, enum bpf_file file, int fd)
 {
-	struct kept_id id;
+	struct stored_id id;
 	int r;
 
 	kernel->fds[file] = copy_fd(fd);
 	if (kernel->fds[file] < 0)
 		return kernel->fds[file];
-	r = kept_identify(kernel->fds[file], &id);
+	r = stored_identify(kernel->fds[file], &id);
 	kernel->ids[file] = id.id;
 	return r;
 }
@@ -560,19 +560,19 @@ bool bpf_kernel_follows(const struct bpf_kernel *kernel, const struct bpf_kernel
 
 /* --- over a restart */
 
-static enum kept_kind kind_of(enum bpf_file file)
+static enum stored_kind kind_of(enum bpf_file file)
 {
 	if (file == BPF_FILE_FLUSH)
-		return KEPT_BPF_PROGRAM;
-	return file > BPF_FILE_FLUSH ? KEPT_BPF_LINK : KEPT_BPF_MAP;
+		return STORED_BPF_PROGRAM;
+	return file > BPF_FILE_FLUSH ? STORED_BPF_LINK : STORED_BPF_MAP;
 }
 
-void bpf_kernel_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata)
+void bpf_kernel_each_stored(const struct bpf_kernel *kernel, stored_visitor each, void *userdata)
 {
 	for (size_t i = 0; i < _BPF_FILE_MAX; i++)
 		if (kernel->fds[i] >= 0)
-			each(userdata, kernel->fds[i], (struct kept_id){ kind_of((enum bpf_file)i), kernel->ids[i] });
-	chunks_each_kept(kernel, each, userdata);
+			each(userdata, kernel->fds[i], (struct stored_id){ kind_of((enum bpf_file)i), kernel->ids[i] });
+	chunks_each_stored(kernel, each, userdata);
 }
 
 /* Is the map as large as what is going to be read of it? */
@@ -593,7 +593,7 @@ void bpf_kernel_save(const struct bpf_kernel *kernel, struct buf *out)
 }
 
 /* False: not all are there. */
-static bool take_files(struct bpf_kernel *kernel, struct unpack *in, struct kept_pool *kept)
+static bool take_files(struct bpf_kernel *kernel, struct unpack *in, struct stored_pool *stored)
 {
 	bool whole = true;
 
@@ -601,14 +601,14 @@ static bool take_files(struct bpf_kernel *kernel, struct unpack *in, struct kept
 		kernel->ids[i] = unpack_u64(in);
 		if (i == BPF_FILE_ON_CALL && !kernel->ids[i])
 			continue;
-		kernel->fds[i] = kept_pool_take(kept, kind_of((enum bpf_file)i), kernel->ids[i]);
+		kernel->fds[i] = stored_pool_take(stored, kind_of((enum bpf_file)i), kernel->ids[i]);
 		whole = whole && kernel->fds[i] >= 0;
 	}
 	return whole;
 }
 
 int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct unpack *in,
-		       struct kept_pool *kept)
+		       struct stored_pool *stored)
 {
 	_cleanup_(kernel_freep) struct bpf_kernel *kernel = kernel_new(sizes, v1);
 	bool whole;
@@ -616,7 +616,7 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 
 	if (!kernel)
 		return -ENOMEM;
-	whole = take_files(kernel, in, kept);
+	whole = take_files(kernel, in, stored);
 	if (in->bad)
 		return -EBADMSG;
 	if (!whole || !has_size(kernel, BPF_FILE_CONFIG) || !has_size(kernel, BPF_FILE_CPUS) ||
@@ -624,7 +624,7 @@ int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, b
 		return -ENOENT;
 	r = kernel_open_memory(kernel);
 	if (r == 0)
-		r = chunks_restore(kernel, in, kept);
+		r = chunks_restore(kernel, in, stored);
 	if (r < 0)
 		return r;
 	/* Its marks may have been removed for a reading that the image does not know of. */

@@ -13,7 +13,7 @@
 #include "base/util/reason.h"
 #include "counting/engine/bpf/kernel-part.h"
 #include "counting/engine/engine.h"
-#include "counting/engine/kept.h"
+#include "counting/engine/stored.h"
 
 /* Loads the programs and attaches them (attempt.h). former: the part that it is going to take over from
  * (bpf_kernel_succeed()), or NULL. Any thread may call it, and one at a time. -errno with the reason. */
@@ -32,11 +32,11 @@ void bpf_kernel_save(const struct bpf_kernel *kernel, struct buf *out);
 /* One that an earlier instance of the daemon has loaded: takes its files out of the pool. -ENOENT: not all are there,
  * or they are of another layout; then the rest of the image is not read. -EBADMSG; -ENOMEM. */
 int bpf_kernel_restore(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool v1, struct unpack *in,
-		       struct kept_pool *kept);
+		       struct stored_pool *stored);
 struct bpf_kernel *bpf_kernel_ref(struct bpf_kernel *kernel);
 struct bpf_kernel *bpf_kernel_unref(struct bpf_kernel *kernel);
 
-void bpf_kernel_each_kept(const struct bpf_kernel *kernel, kept_visitor each, void *userdata);
+void bpf_kernel_each_stored(const struct bpf_kernel *kernel, stored_visitor each, void *userdata);
 
 /* What crediting has taken at the CPU's switches, also by parts of this process that have gone since. */
 struct switch_cost bpf_kernel_cost(const struct bpf_kernel *kernel, uint32_t cpu);

@@ -15,7 +15,7 @@ struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_t
 }
 
 /* A row of one CPU is settled by what is given to it: the cgroup can have been observed on other CPUs alone. */
-static void settle_on_cpu(const struct bpf_engine *engine, const struct bpf_target *target, struct totals_row *row,
+static void decide_on_cpu(const struct bpf_engine *engine, const struct bpf_target *target, struct totals_row *row,
 			  const struct bpf_share *share)
 {
 	const struct set *set = &bpf_plan(engine)->sets[share->set];
@@ -25,9 +25,9 @@ static void settle_on_cpu(const struct bpf_engine *engine, const struct bpf_targ
 	    engine->sets[share->set].lost || target->lacks)
 		return;
 	if (share->counts && share->covered > 0)
-		totals_settle(row, bpf_plan(engine), share->set, 1U << OBSERVED_RUNNING);
+		totals_decide(row, bpf_plan(engine), share->set, 1U << OBSERVED_RUNNING);
 	else if (first)
-		totals_settle(row, bpf_plan(engine), share->set, 1U << OBSERVED_PENDING);
+		totals_decide(row, bpf_plan(engine), share->set, 1U << OBSERVED_PENDING);
 }
 
 void share_give(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_share *share)
@@ -56,7 +56,7 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 		engine->kernel->targets_saved.changed = true;
 	}
 	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
-	settle_on_cpu(engine, target, account.row, share);
+	decide_on_cpu(engine, target, account.row, share);
 }
 
 /* Programs write the number. */

@@ -327,7 +327,7 @@ static bool fit(const struct bpf_engine *engine)
 }
 
 /* One of another layout, or one whose files are gone, has counted in vain since the image was made. */
-static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
+static int get_kernel(const struct restoring *restoring, struct stored_pool *stored)
 {
 	struct unpack *in = restoring->in;
 	struct bpf_engine *engine = restoring->engine;
@@ -345,7 +345,7 @@ static int get_kernel(const struct restoring *restoring, struct kept_pool *kept)
 		return in->bad ? -EBADMSG : skip_rest(in);
 	if (in->bad || sizes.cpus == 0 || sizes.slots == 0)
 		return -EBADMSG;
-	r = bpf_kernel_restore(&engine->kernel, &sizes, v1, in, kept);
+	r = bpf_kernel_restore(&engine->kernel, &sizes, v1, in, stored);
 	if (r == -ENOENT)
 		return skip_rest(in);
 	if (r == 0 && !fit(engine))
@@ -372,7 +372,7 @@ static void note_open_sets(const struct bpf_engine *engine)
 }
 
 int bpf_restore(struct engine *base, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
-		struct kept_pool *kept)
+		struct stored_pool *stored)
 {
 	const struct restoring restoring = { bpf_engine(base), in, rows, nr_rows };
 	int r = get_targets(&restoring);
@@ -382,7 +382,7 @@ int bpf_restore(struct engine *base, struct unpack *in, struct totals_row *const
 	if (r == 0 && unpack_at_most(in, 1)) {
 		r = get_sets(&restoring);
 		if (r == 0)
-			r = get_kernel(&restoring, kept);
+			r = get_kernel(&restoring, stored);
 	}
 	note_open_sets(restoring.engine);
 	return r < 0 ? r : in->bad ? -EBADMSG : 0;

@@ -8,4 +8,4 @@
 
 void bpf_save(const struct engine *engine, struct rewrite *out);
 int bpf_restore(struct engine *engine, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
-		struct kept_pool *kept);
+		struct stored_pool *stored);

@@ -112,7 +112,7 @@ static void slot_give(struct bpf_engine *engine, uint32_t slot, const struct bpf
 	if (known->target)
 		share_give(engine, known->target, &own);
 	else if (!known->retired)
-		unclaimed_keep(engine, slot, share);
+		unclaimed_add(engine, slot, share);
 	share_give_above(engine, slot_at(engine->kernel, slot), share);
 }
 
@@ -530,7 +530,7 @@ static enum observation observe_row(const struct bpf_engine *engine, const struc
 	return row->cells[set->columns[0]].total > 0 ? OBSERVED_RUNNING : OBSERVED_NOTHING;
 }
 
-static void target_settle(const struct bpf_engine *engine, struct bpf_target *target)
+static void target_decide(const struct bpf_engine *engine, struct bpf_target *target)
 {
 	for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++) {
 		struct bpf_target_set *set = &target->sets[i];
@@ -542,7 +542,7 @@ static void target_settle(const struct bpf_engine *engine, struct bpf_target *ta
 		set->settled = true;
 		set->observation = observation;
 		for (size_t k = 0; k < target->nr_rows; k++)
-			totals_settle(target->rows[k], bpf_plan(engine), i,
+			totals_decide(target->rows[k], bpf_plan(engine), i,
 				      1U << observe_row(engine, target->rows[k], i, observation));
 	}
 }
@@ -585,7 +585,7 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
 		slot_known(engine->kernel, slot)->retired = slot_forget(engine->kernel, target->id);
 	}
-	target_settle(engine, target);
+	target_decide(engine, target);
 }
 
 /* Reads a slot that no program finds any more: who made it retire has seen to that, before the last flush of all CPUs.
@@ -676,7 +676,7 @@ static void note_taken(const struct bpf_kernel *kernel)
 }
 
 /* Of the targets whose counts may be measured in another way now. */
-static void settle_targets(struct bpf_engine *engine)
+static void decide_targets(struct bpf_engine *engine)
 {
 	struct bpf_target *target, *next;
 	bool all = false;
@@ -687,10 +687,10 @@ static void settle_targets(struct bpf_engine *engine)
 	}
 	if (all)
 		HASH_ITER(hh, engine->targets, target, next)
-			target_settle(engine, target);
+			target_decide(engine, target);
 	DL_FOREACH_SAFE(engine->given, target, next)
 	{
-		target_settle(engine, target);
+		target_decide(engine, target);
 		DL_DELETE(engine->given, target);
 		target->given = false;
 	}
@@ -716,5 +716,5 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 	review_slots(engine, taken, now);
 	(void)slot_supply(kernel, taken, bpf_slots_to_reserve(engine));
 	(void)slot_supply_cells(kernel);
-	settle_targets(engine);
+	decide_targets(engine);
 }

@@ -72,7 +72,7 @@ static bool make_room(const struct bpf_engine *engine, uint32_t slot, size_t nr_
 	return true;
 }
 
-void unclaimed_keep(struct bpf_engine *engine, uint32_t slot, const struct bpf_share *share)
+void unclaimed_add(struct bpf_engine *engine, uint32_t slot, const struct bpf_share *share)
 {
 	struct words words;
 

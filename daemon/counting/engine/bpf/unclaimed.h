@@ -18,7 +18,7 @@ static inline size_t unclaimed_words(const struct bpf_sizes *sizes)
 }
 
 /* Keeps a share for the slot's cgroup. */
-void unclaimed_keep(struct bpf_engine *engine, uint32_t slot, const struct bpf_share *share);
+void unclaimed_add(struct bpf_engine *engine, uint32_t slot, const struct bpf_share *share);
 
 /* The engine's targets have changed: those that have a right to what is kept of the slot get it. Notes the slot's own
  * target. */

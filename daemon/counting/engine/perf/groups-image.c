@@ -94,7 +94,7 @@ struct restoring {
 	struct unpack *in;
 	struct totals_row *const *rows;
 	size_t nr_rows;
-	struct kept_pool *kept;
+	struct stored_pool *stored;
 };
 
 /* A row of that scope that does not linger; NULL, which is bad, where there is none of that number. */
@@ -109,12 +109,12 @@ static struct totals_row *get_row(const struct restoring *restoring, enum scope 
 }
 
 /* All of the group's events, or none. */
-static void take_fds(struct perf_group *group, size_t nr, struct kept_pool *fds, struct engine_stats *stats)
+static void take_fds(struct perf_group *group, size_t nr, struct stored_pool *fds, struct engine_stats *stats)
 {
 	bool whole = true;
 
 	for (size_t i = 0; i < nr; i++) {
-		group->fds[i] = kept_pool_take(fds, KEPT_PERF_EVENT, group->ids[i]);
+		group->fds[i] = stored_pool_take(fds, STORED_PERF_EVENT, group->ids[i]);
 		whole = whole && group->fds[i] >= 0;
 		stats->fds += group->fds[i] >= 0;
 	}
@@ -152,7 +152,7 @@ static void get_group(const struct restoring *restoring, struct perf_groups *gro
 		group->base.values[i] = unpack_u64(in);
 	}
 	if (!in->bad && !group->offline && !groups->shared)
-		take_fds(group, nr, restoring->kept, &restoring->engine->engine.stats);
+		take_fds(group, nr, restoring->stored, &restoring->engine->engine.stats);
 }
 
 /* The CPUs and rows of a set's groups; false where they are not in order, or not the set's. */
@@ -249,14 +249,14 @@ static void open_shared(const struct perf_engine *engine)
 }
 
 int perf_restore(struct engine *engine, struct unpack *in, struct totals_row *const *rows, size_t nr_rows,
-		 struct kept_pool *kept)
+		 struct stored_pool *stored)
 {
 	const struct restoring restoring = {
 		.engine = perf_engine(engine),
 		.in = in,
 		.rows = rows,
 		.nr_rows = nr_rows,
-		.kept = kept,
+		.stored = stored,
 	};
 	size_t nr = unpack_nr(in, 4 * sizeof(uint64_t));
 	int r = in->bad ? -EBADMSG : 0;

@@ -12,7 +12,7 @@
 #define OWN_SHARE (1.0 / 50)
 
 /* As many turns that not each of them matters; and as many counts. */
-#define SETTLED_NS 200000000U
+#define SURE_NS 200000000U
 #define COUNTS_MIN 10000
 
 /* A comparison is halved after so much time. What waits to be scaled, a second or so, is little of it; and it is no
@@ -80,9 +80,9 @@ static void prepare(const struct perf_engine *engine, struct perf_target *target
 	level->contradicted = false;
 }
 
-static bool is_settled(const struct perf_level *level)
+static bool is_sure(const struct perf_level *level)
 {
-	return level->own.covered > 0 && (level->own.running >= SETTLED_NS || !perf_level_is_estimated(level));
+	return level->own.covered > 0 && (level->own.running >= SURE_NS || !perf_level_is_estimated(level));
 }
 
 /* With all below it: the levels between are no witnesses where nothing tells of them. Children that hardly ever ran
@@ -91,7 +91,7 @@ static bool is_compared(const struct perf_level *level)
 {
 	if (level->below.enabled < OWN_SHARE * level->own.enabled)
 		return true;
-	return is_settled(level) && level->below.running >= SETTLED_NS &&
+	return is_sure(level) && level->below.running >= SURE_NS &&
 	       level->below.covered >= (1 - TOLERANCE) * level->below.enabled;
 }
 
@@ -118,7 +118,7 @@ static void compare(const struct perf_engine *engine, struct perf_target *target
 		return;
 	parent->below.counted += perf_sums_estimate(&level->part);
 	parent->below.enabled += level->part.enabled;
-	parent->below.covered += is_settled(level) && level->compared ? level->part.enabled : 0;
+	parent->below.covered += is_sure(level) && level->compared ? level->part.enabled : 0;
 	parent->below.running += level->part.running;
 	parent->contradicted |= level->contradicted;
 }
@@ -136,12 +136,12 @@ static void conclude(struct perf_engine *engine, struct perf_target *target, siz
 	nested = parent || level->below.enabled > 0;
 	level->contradicted |= parent && parent->contradicted;
 	level->agrees = !nested ||
-			(!level->contradicted && is_settled(level) && level->compared && (!parent || parent->compared));
+			(!level->contradicted && is_sure(level) && level->compared && (!parent || parent->compared));
 	if (level->agrees || !perf_level_is_estimated(level))
 		return;
 	engine->engine.stats.lies[LIE_CHILD] += level->contradicted;
 	health->doubted |= level->contradicted;
-	health->unsettled |= !level->contradicted;
+	health->unsure |= !level->contradicted;
 	perf_target_unmeasure_doubted(engine, target, set);
 }
 
@@ -150,11 +150,11 @@ static void compare_cpus(struct perf_engine *engine, size_t set)
 {
 	const struct perf_level *cpus = &engine->cpus[set], *cgroups = &engine->highest[set];
 	double counted = perf_sums_estimate(&cpus->own), below = perf_sums_estimate(&cgroups->own);
-	double tolerance = is_settled(cgroups) ? TOLERANCE : ROUGH_TOLERANCE;
+	double tolerance = is_sure(cgroups) ? TOLERANCE : ROUGH_TOLERANCE;
 	size_t twin = perf_find_twin(engine, SCOPE_CGROUP, set);
 	struct perf_target *target;
 
-	if (twin == NO_SET || !is_settled(cpus) || !perf_level_is_estimated(cpus) || counted + below < COUNTS_MIN ||
+	if (twin == NO_SET || !is_sure(cpus) || !perf_level_is_estimated(cpus) || counted + below < COUNTS_MIN ||
 	    below <= counted * (1 + tolerance))
 		return;
 	TAILQ_FOREACH(target, &engine->targets, in_engine)

@@ -526,13 +526,13 @@ static void perf_read(struct engine *base, uint64_t now)
 	/* They count on meanwhile: what comes last has the most. So do parents, and CPUs, which were added first. */
 	TAILQ_FOREACH_REVERSE(target, &engine->targets, perf_target_list, in_engine) {
 		perf_target_update(engine, target, now, false);
-		perf_target_settle_closed(engine, target);
+		perf_target_decide_closed(engine, target);
 	}
-	root_settle(engine);
+	root_decide(engine);
 	perf_levels_compare(engine, now);
 }
 
-static void perf_each_kept(const struct engine *base, kept_visitor each, void *userdata)
+static void perf_each_stored(const struct engine *base, stored_visitor each, void *userdata)
 {
 	const struct perf_engine *engine = perf_engine_const(base);
 	const struct perf_target *target;
@@ -550,7 +550,7 @@ static void perf_each_kept(const struct engine *base, kept_visitor each, void *u
 				for (size_t m = 0; !group->dead && m < groups->nr_events; m++)
 					if (group->fds[m] >= 0)
 						each(userdata, group->fds[m],
-						     (struct kept_id){ KEPT_PERF_EVENT, group->ids[m] });
+						     (struct stored_id){ STORED_PERF_EVENT, group->ids[m] });
 			}
 		}
 }
@@ -611,7 +611,7 @@ const struct engine_ops engine_perf = {
 	.name = "perf",
 	.try_column = probe_column,
 	.try_set = probe_set,
-	.hold_set = probe_hold,
+	.open_set = probe_open_set,
 	.recovers = probe_recovers,
 	.create = perf_create,
 	.destroy = perf_destroy,
@@ -628,7 +628,7 @@ const struct engine_ops engine_perf = {
 	.read = perf_read,
 	.life = perf_life,
 	.takeover = perf_takeover,
-	.each_kept = perf_each_kept,
+	.each_stored = perf_each_stored,
 	.save = perf_save,
 	.restore = perf_restore,
 };

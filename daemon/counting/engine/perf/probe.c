@@ -81,7 +81,7 @@ static void end_try(const struct engine_probe *probe, const struct event *event,
 {
 	bool keep = fd >= 0 && probe->tried && event_is_slow_to_close(event);
 
-	if (!keep || held_add(probe->tried, fd) < 0)
+	if (!keep || tried_add(probe->tried, fd) < 0)
 		safe_close(fd);
 }
 
@@ -102,7 +102,7 @@ static int try_open(const struct engine_probe *probe, const struct event *event,
 
 	if ((fd != -EMFILE && fd != -ENFILE) || !probe->tried || probe->tried->nr == 0)
 		return fd;
-	held_release(probe->tried);
+	tried_release(probe->tried);
 	return try_open_once(probe, event, attr, cpu, cgroup_fd, group_fd);
 }
 
@@ -258,13 +258,13 @@ static int explain_column(struct column *column, const struct engine_probe *prob
 }
 
 /* All cgroups can go, and with them all open events of that number: the kernel could then give the number to
- * another. So one is held. */
-static int keep_column(struct column *column, const struct engine_probe *probe, int cpu)
+ * another. So one stays open. */
+static int retain_column(struct column *column, const struct engine_probe *probe, int cpu)
 {
 	_cleanup_(freep) char *why = NULL;
 	int fd = open_with(column, &column->attr, probe, cpu);
 
-	column->held = fd < 0 ? -1 : fd;
+	column->retained_fd = fd < 0 ? -1 : fd;
 	if (asprintf(&why, "counted on as it was found before, for now: %s", column->event->why_absent) < 0) {
 		why = NULL;
 		return -ENOMEM;
@@ -334,7 +334,7 @@ int probe_column(struct scope_plan *plan, size_t at, const struct engine_probe *
 		return -ENOMEM;
 	if (counting) {
 		column->attr = counting->attr;
-		return event->kept ? keep_column(column, probe, cpus.cpu[0]) : tell_concessions(column);
+		return event->retained ? retain_column(column, probe, cpus.cpu[0]) : tell_concessions(column);
 	}
 	fd = open_column(column, probe, cpus.cpu[0]);
 	if (fd == -EINVAL && opens_as_member(plan, column, probe, cpus.cpu[0]))
@@ -564,17 +564,17 @@ int probe_set(struct scope_plan *plan, size_t at, const struct engine_probe *pro
 	return explain_never_run(plan, set, fits);
 }
 
-int probe_hold(const struct scope_plan *plan, size_t at, const struct engine_probe *probe, struct held *held)
+int probe_open_set(const struct scope_plan *plan, size_t at, const struct engine_probe *probe, struct tried *tried)
 {
 	const struct set *set = &plan->sets[at];
-	int *fds = reallocarray(held->fds, held->nr + set->nr, sizeof(*fds));
+	int *fds = reallocarray(tried->fds, tried->nr + set->nr, sizeof(*fds));
 	size_t opened;
 
 	if (!fds)
 		return -ENOMEM;
-	held->fds = fds;
-	(void)runs_at_once(plan, set, probe, set->nr, fds + held->nr, &opened);
-	held->nr += opened;
+	tried->fds = fds;
+	(void)runs_at_once(plan, set, probe, set->nr, fds + tried->nr, &opened);
+	tried->nr += opened;
 	return 0;
 }
 

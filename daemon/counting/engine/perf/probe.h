@@ -15,7 +15,7 @@
  *
  * Does a set fit the PMU at once? Some PMUs refuse the member that is too many; others take it and never run the group.
  * So the set is run once, pinned: a pinned group goes before all others, and either runs in that moment or is put into
- * error state (perf_event_open(2), "pinned"). Sets that are to be pinned are held open meanwhile, since they will have
+ * error state (perf_event_open(2), "pinned"). Sets that are to be pinned are open meanwhile, since they will have
  * their counters before the others.
  *
  * A PMU that lies about its counters (pmu-test.h) would run a group with more hardware events than count, and one of
@@ -32,5 +32,5 @@
 
 int probe_column(struct scope_plan *plan, size_t column, const struct engine_probe *probe);
 int probe_set(struct scope_plan *plan, size_t set, const struct engine_probe *probe, size_t *ret);
-int probe_hold(const struct scope_plan *plan, size_t set, const struct engine_probe *probe, struct held *held);
+int probe_open_set(const struct scope_plan *plan, size_t set, const struct engine_probe *probe, struct tried *tried);
 bool probe_recovers(const struct column *column, const struct engine_probe *probe);

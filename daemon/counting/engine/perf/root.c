@@ -18,7 +18,7 @@ static void tell_failure(struct perf_engine *engine, size_t set, const struct pe
 		}
 }
 
-void root_settle(struct perf_engine *engine)
+void root_decide(struct perf_engine *engine)
 {
 	const struct scope_plan *plan = &engine->engine.env.plan->scope[SCOPE_CGROUP];
 	struct perf_target *root = perf_target_find(engine, SCOPE_CGROUP, CGROUP_ROOT_ID);
@@ -29,7 +29,7 @@ void root_settle(struct perf_engine *engine)
 		if (!groups || !groups->shared)
 			continue;
 		tell_failure(engine, i, groups);
-		perf_groups_settle(groups, plan, i);
+		perf_groups_decide(groups, plan, i);
 		/* A CPU that is not read by the next time is not counted. */
 		for (size_t k = 0; k < groups->nr; k++)
 			groups->groups[k].observation = OBSERVED_LOST;

@@ -20,4 +20,4 @@ int root_share_sets(struct perf_engine *engine, struct perf_target *target, stru
 void root_read_twin(struct perf_engine *engine, size_t set, uint64_t now);
 
 /* Settles the root's rows, after all CPUs have been read. */
-void root_settle(struct perf_engine *engine);
+void root_decide(struct perf_engine *engine);

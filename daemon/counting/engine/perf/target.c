@@ -65,7 +65,7 @@ bool perf_groups_are_whole(const struct perf_groups *groups)
 	return groups;
 }
 
-void perf_groups_settle(struct perf_groups *groups, const struct scope_plan *plan, size_t set)
+void perf_groups_decide(struct perf_groups *groups, const struct scope_plan *plan, size_t set)
 {
 	unsigned observations = 0;
 
@@ -75,7 +75,7 @@ void perf_groups_settle(struct perf_groups *groups, const struct scope_plan *pla
 		observations |= 1U << groups->groups[i].observation;
 		if (i + 1 < groups->nr && groups->groups[i + 1].row == row)
 			continue;
-		totals_settle(row, plan, set, observations);
+		totals_decide(row, plan, set, observations);
 		observations = 0;
 	}
 }
@@ -84,7 +84,7 @@ static void set_update(struct perf_groups *groups, const struct reading_context 
 {
 	for (size_t i = 0; i < groups->nr; i++)
 		groups->groups[i].observation = perf_group_update(&groups->groups[i], context);
-	perf_groups_settle(groups, context->own.plan, context->own.set);
+	perf_groups_decide(groups, context->own.plan, context->own.set);
 }
 
 /* --- what the CPUs count for the root cgroup */
@@ -288,7 +288,7 @@ void perf_target_unmeasure_doubted(const struct perf_engine *engine, const struc
 	perf_target_unmeasure(engine, target, set);
 }
 
-void perf_target_settle_closed(const struct perf_engine *engine, const struct perf_target *target)
+void perf_target_decide_closed(const struct perf_engine *engine, const struct perf_target *target)
 {
 	const struct scope_plan *plan = &engine->engine.env.plan->scope[target->scope];
 

@@ -88,7 +88,7 @@ size_t perf_groups_nr_open(const struct perf_groups *groups);
 bool perf_groups_are_whole(const struct perf_groups *groups);
 
 /* Settles whether the cells of its rows are measured, by what was seen on each of their CPUs. */
-void perf_groups_settle(struct perf_groups *groups, const struct scope_plan *plan, size_t set);
+void perf_groups_decide(struct perf_groups *groups, const struct scope_plan *plan, size_t set);
 
 /* --- targets */
 
@@ -105,7 +105,7 @@ size_t perf_target_nr_fds(const struct perf_target *target, const struct scope_p
 void perf_target_update(struct perf_engine *engine, struct perf_target *target, uint64_t at, bool last);
 void perf_target_update_set(struct perf_engine *engine, struct perf_target *target, size_t set, uint64_t at, bool last);
 /* Sets that are not open are not measured, whatever an earlier cgroup of that label, or an earlier plan, has left. */
-void perf_target_settle_closed(const struct perf_engine *engine, const struct perf_target *target);
+void perf_target_decide_closed(const struct perf_engine *engine, const struct perf_target *target);
 
 /* The target of its parent cgroup, or NULL. The root cgroup is nobody's: it is counted as CPUs are. */
 struct perf_target *perf_target_find_parent(const struct perf_engine *engine, const struct perf_target *target);

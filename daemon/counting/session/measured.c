@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "counting/session/settle.h"
+#include "counting/session/measured.h"
 
 /* An excluded CPU is not shown, but its counts stay in the sum of all CPUs, which would fall otherwise. A CPU that
  * could not be opened is not measured. To one that is offline nothing more can be added: its cells stay measured. */
-static void settle_cpu_row(struct totals *totals, struct totals_row *row, const struct engines *engines,
+static void decide_cpu_row(struct totals *totals, struct totals_row *row, const struct engines *engines,
 			   const struct cpulist *cpus)
 {
 	bool open = engines_have(engines, SCOPE_CPU, (uint64_t)row->cpu);
 
 	if (row->excluded || (cpulist_has(cpus, row->cpu) && !open))
 		totals_unmeasure(totals, row);
-	engines_settle_row(engines, SCOPE_CPU, (uint64_t)row->cpu, row);
+	engines_decide_row(engines, SCOPE_CPU, (uint64_t)row->cpu, row);
 }
 
-void settle_rows(struct totals *totals, const struct engines *engines, const struct cpulist *cpus,
+void decide_rows(struct totals *totals, const struct engines *engines, const struct cpulist *cpus,
 		 const struct cpulist *excluded)
 {
 	struct totals_row *row, *next;
 
 	TAILQ_FOREACH(row, &totals->rows[SCOPE_CPU], in_totals) {
 		row->excluded = excluded && cpulist_has(excluded, row->cpu);
-		settle_cpu_row(totals, row, engines, cpus);
+		decide_cpu_row(totals, row, engines, cpus);
 	}
 	for (row = TAILQ_FIRST(&totals->rows[SCOPE_CGROUP]); row; row = next) {
 		next = TAILQ_NEXT(row, in_totals);
@@ -29,6 +29,6 @@ void settle_rows(struct totals *totals, const struct engines *engines, const str
 		if (row->cpu != ROW_ALL_CPUS && excluded && cpulist_has(excluded, row->cpu))
 			totals_drop(totals, row);
 		else if (!row->gone_at)
-			engines_settle_row(engines, SCOPE_CGROUP, row->identity->id, row);
+			engines_decide_row(engines, SCOPE_CGROUP, row->identity->id, row);
 	}
 }

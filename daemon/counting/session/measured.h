@@ -9,5 +9,5 @@
 #include "counting/session/engines.h"
 
 /* cpus: those that are counted; excluded: CPUs of which nothing is to be counted, or NULL. */
-void settle_rows(struct totals *totals, const struct engines *engines, const struct cpulist *cpus,
+void decide_rows(struct totals *totals, const struct engines *engines, const struct cpulist *cpus,
 		 const struct cpulist *excluded);

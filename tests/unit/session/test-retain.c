@@ -33,7 +33,7 @@ static void add_trace(struct count_world *w, enum scope scope, int absent, uint6
 /* What a reload does, up to the moment in which targets are added. */
 static struct session *keep_and_reload(struct count_world *w)
 {
-	session_keep_events(w->session, w->groups);
+	session_retain_events(w->session, w->groups);
 	return reload_begin(w);
 }
 

@@ -11,4 +11,4 @@
 
 /* Of the groups of a plan to come: an event that the engines have open is not absent, but stays what it was found to
  * be. */
-void keep_events(const struct engines *engines, struct group_list groups[static _SCOPE_MAX]);
+void retain_events(const struct engines *engines, struct group_list groups[static _SCOPE_MAX]);

@@ -14,39 +14,39 @@
 #include <stdint.h>
 
 /* The kinds of files. The numbers are in images. */
-enum kept_kind {
-	KEPT_PERF_EVENT, /* its id: PERF_EVENT_IOC_ID (perf_event_open(2), Linux 3.12) */
-	KEPT_BPF_MAP,	 /* their ids: in /proc/self/fdinfo (proc(5), Linux 4.13; of links 5.8) */
-	KEPT_BPF_PROGRAM,
-	KEPT_BPF_LINK,
-	_KEPT_KIND_MAX,
+enum stored_kind {
+	STORED_PERF_EVENT, /* its id: PERF_EVENT_IOC_ID (perf_event_open(2), Linux 3.12) */
+	STORED_BPF_MAP,	   /* their ids: in /proc/self/fdinfo (proc(5), Linux 4.13; of links 5.8) */
+	STORED_BPF_PROGRAM,
+	STORED_BPF_LINK,
+	_STORED_KIND_MAX,
 };
 
-struct kept_id {
-	enum kept_kind kind;
+struct stored_id {
+	enum stored_kind kind;
 	uint64_t id;
 };
 
 /* Less than, equal to or greater than 0, as for qsort(3). */
-int kept_id_compare(struct kept_id a, struct kept_id b);
+int stored_id_compare(struct stored_id a, struct stored_id b);
 
 /* Gets each file that may be kept. The file stays its owner's. */
-typedef void (*kept_visitor)(void *userdata, int fd, struct kept_id id);
+typedef void (*stored_visitor)(void *userdata, int fd, struct stored_id id);
 
 /* Asks the kernel what the file is: negative errno where it is of no kind. */
-int kept_identify(int fd, struct kept_id *ret);
+int stored_identify(int fd, struct stored_id *ret);
 
 /* Files that an earlier instance of the daemon has opened, by their ids. */
-struct kept_pool {
-	struct kept_file *by_id;
+struct stored_pool {
+	struct stored_file *by_id;
 	size_t nr, max;	  /* files in it; that may be */
 	size_t nr_missed; /* files that were asked for, and were not there */
 };
 
 /* Takes the file over on success. -ENOMEM; -EEXIST: the pool has one of that id; -EMFILE: the pool is full; or the
- * error of kept_identify(). */
-int kept_pool_add(struct kept_pool *pool, int fd, struct kept_id *ret_id);
+ * error of stored_identify(). */
+int stored_pool_add(struct stored_pool *pool, int fd, struct stored_id *ret_id);
 /* The file, which is then the caller's; -1 where there is none. */
-int kept_pool_take(struct kept_pool *pool, enum kept_kind kind, uint64_t id);
+int stored_pool_take(struct stored_pool *pool, enum stored_kind kind, uint64_t id);
 /* Closes the files that nobody took. */
-void kept_pool_release(struct kept_pool *pool);
+void stored_pool_release(struct stored_pool *pool);

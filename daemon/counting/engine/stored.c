@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "counting/engine/kept.h"
+#include "counting/engine/stored.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
-struct kept_file {
-	struct kept_id id; /* the hash's key: zeroed where it has padding */
+struct stored_file {
+	struct stored_id id; /* the hash's key: zeroed where it has padding */
 	int fd;
 	UT_hash_handle hh;
 };
 
-int kept_id_compare(struct kept_id a, struct kept_id b)
+int stored_id_compare(struct stored_id a, struct stored_id b)
 {
 	if (a.kind != b.kind)
 		return a.kind < b.kind ? -1 : 1;
@@ -62,23 +62,23 @@ static int identify_bpf_link(int fd, uint64_t *ret)
 	return identify_bpf(fd, "link_id:\t", ret);
 }
 
-static int (*const identify[_KEPT_KIND_MAX])(int fd, uint64_t *ret) = {
-	[KEPT_PERF_EVENT] = identify_perf_event,
-	[KEPT_BPF_MAP] = identify_bpf_map,
-	[KEPT_BPF_PROGRAM] = identify_bpf_program,
-	[KEPT_BPF_LINK] = identify_bpf_link,
+static int (*const identify[_STORED_KIND_MAX])(int fd, uint64_t *ret) = {
+	[STORED_PERF_EVENT] = identify_perf_event,
+	[STORED_BPF_MAP] = identify_bpf_map,
+	[STORED_BPF_PROGRAM] = identify_bpf_program,
+	[STORED_BPF_LINK] = identify_bpf_link,
 };
 
-int kept_identify(int fd, struct kept_id *ret)
+int stored_identify(int fd, struct stored_id *ret)
 {
 	int error = 0;
 
-	for (int kind = 0; kind < _KEPT_KIND_MAX; kind++) {
+	for (int kind = 0; kind < _STORED_KIND_MAX; kind++) {
 		uint64_t id;
 		int r = identify[kind](fd, &id);
 
 		if (r == 0) {
-			ret->kind = (enum kept_kind)kind;
+			ret->kind = (enum stored_kind)kind;
 			ret->id = id;
 			return 0;
 		}
@@ -88,10 +88,10 @@ int kept_identify(int fd, struct kept_id *ret)
 	return error;
 }
 
-static struct kept_file *find_file(const struct kept_pool *pool, enum kept_kind kind, uint64_t id)
+static struct stored_file *find_file(const struct stored_pool *pool, enum stored_kind kind, uint64_t id)
 {
-	struct kept_file *found;
-	struct kept_id key;
+	struct stored_file *found;
+	struct stored_id key;
 
 	memset(&key, 0, sizeof(key));
 	key.kind = kind;
@@ -100,16 +100,16 @@ static struct kept_file *find_file(const struct kept_pool *pool, enum kept_kind 
 	return found;
 }
 
-int kept_pool_add(struct kept_pool *pool, int fd, struct kept_id *ret_id)
+int stored_pool_add(struct stored_pool *pool, int fd, struct stored_id *ret_id)
 {
-	_cleanup_(freep) struct kept_file *file = calloc(1, sizeof(*file));
+	_cleanup_(freep) struct stored_file *file = calloc(1, sizeof(*file));
 	int r;
 
 	if (!file)
 		return -ENOMEM;
 	if (pool->nr >= pool->max)
 		return -EMFILE;
-	r = kept_identify(fd, &file->id);
+	r = stored_identify(fd, &file->id);
 	if (r < 0)
 		return r;
 	if (find_file(pool, file->id.kind, file->id.id))
@@ -124,7 +124,7 @@ int kept_pool_add(struct kept_pool *pool, int fd, struct kept_id *ret_id)
 	return 0;
 }
 
-static int take_file(struct kept_pool *pool, struct kept_file *file)
+static int take_file(struct stored_pool *pool, struct stored_file *file)
 {
 	int fd = file->fd;
 
@@ -134,9 +134,9 @@ static int take_file(struct kept_pool *pool, struct kept_file *file)
 	return fd;
 }
 
-int kept_pool_take(struct kept_pool *pool, enum kept_kind kind, uint64_t id)
+int stored_pool_take(struct stored_pool *pool, enum stored_kind kind, uint64_t id)
 {
-	struct kept_file *found = find_file(pool, kind, id);
+	struct stored_file *found = find_file(pool, kind, id);
 
 	if (found)
 		return take_file(pool, found);
@@ -144,7 +144,7 @@ int kept_pool_take(struct kept_pool *pool, enum kept_kind kind, uint64_t id)
 	return -1;
 }
 
-void kept_pool_release(struct kept_pool *pool)
+void stored_pool_release(struct stored_pool *pool)
 {
 	while (pool->by_id)
 		safe_close(take_file(pool, pool->by_id));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "counting/session/keep.h"
+#include "counting/session/retain.h"
 
 #include <string.h>
 
@@ -15,13 +15,13 @@ static const struct column *find_open(const struct engines *engines, enum scope 
 		if (column->set != NO_SET && column->event->attr.type == event->attr.type &&
 		    strcmp(column->event->text, event->text) == 0 &&
 		    strcmp(column->event->metric, event->metric) == 0 &&
-		    (column->held >= 0 || engines_are_open(engines, scope, column->set)))
+		    (column->retained_fd >= 0 || engines_are_open(engines, scope, column->set)))
 			return column;
 	}
 	return NULL;
 }
 
-static void keep_event(const struct engines *engines, enum scope scope, struct event *event)
+static void retain_event(const struct engines *engines, enum scope scope, struct event *event)
 {
 	bool plain = event->attr.type == PERF_TYPE_TRACEPOINT || event->attr.type == PERF_TYPE_BREAKPOINT;
 	const struct column *column = event->absent && plain ? find_open(engines, scope, event) : NULL;
@@ -30,13 +30,13 @@ static void keep_event(const struct engines *engines, enum scope scope, struct e
 		return;
 	event->attr = column->event->attr;
 	event->absent = 0;
-	event->kept = true;
+	event->retained = true;
 }
 
-void keep_events(const struct engines *engines, struct group_list groups[static _SCOPE_MAX])
+void retain_events(const struct engines *engines, struct group_list groups[static _SCOPE_MAX])
 {
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		for (size_t i = 0; i < groups[scope].nr; i++)
 			for (size_t k = 0; k < groups[scope].groups[i].events.nr; k++)
-				keep_event(engines, (enum scope)scope, &groups[scope].groups[i].events.events[k]);
+				retain_event(engines, (enum scope)scope, &groups[scope].groups[i].events.events[k]);
 }
