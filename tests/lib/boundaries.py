@@ -32,7 +32,7 @@ VALUES = {
     "base/config/capture-rule.h": "capture_rule",
     "base/host/cpu.h": "cpu_topology",
     "counting/event/event.h": "event event_list",
-    "counting/plan/plan.h": "group_list held",
+    "counting/plan/plan.h": "group_list tried",
     "counting/world/world.h": "cgroup_changes",
     "profiler/protocol.h": "profile_question profiler_state profiler_settings told_cgroups capture_order",
     "service/persist/listen-fds.h": "listen_fds",

@@ -203,7 +203,8 @@ size_t set_find_alike(const struct scope_plan *a_plan, const struct set *a, cons
  */
 void plan_end_tries(struct plan *plan, struct async_close *closer);
 
-/* Closes through the closer the files that keep the numbers of retained events (column.retained_fd). How many are there? */
+/* Closes through the closer the files that keep the numbers of retained events (column.retained_fd). How many are
+ * there? */
 void plan_let_go(struct plan *plan, struct async_close *closer);
 size_t plan_nr_retained(const struct plan *plan);
 

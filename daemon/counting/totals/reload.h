@@ -6,8 +6,8 @@
  *
  * Carried are the totals of each event that both count, for each target that both have; rows of CPUs that are not
  * counted now (the caller knows why); rows that linger; and rows of cgroups that are not counted any more, which linger
- * from now on, or are suspended. Rows of cgroups are carried as far as they are of the kind that is made now: per CPU, or
- * not.
+ * from now on, or are suspended. Rows of cgroups are carried as far as they are of the kind that is made now: per CPU,
+ * or not.
  */
 
 #include "counting/totals/rows.h"
