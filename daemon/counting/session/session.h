@@ -137,8 +137,8 @@ bool session_is_in_doubt(const struct session *session);
  *
  * session_restore() makes a session from an image, takes its open events out of the pool, and reads them at once. That
  * session is there to be taken over from, and opens nothing new. stored->nr_missed is then the number of events that
- * were not in the pool; their counts up to the image are not lost. -EBADMSG with the sentence in why: the pool is as it was,
- * or closed in part; -ENOMEM.
+ * were not in the pool; their counts up to the image are not lost. -EBADMSG with the sentence in why: the pool is as
+ * it was, or closed in part; -ENOMEM.
  */
 bool session_save(const struct session *session, const char *boot_id, struct rewrite *out);
 int session_restore(struct session **ret, const void *bytes, size_t size, const char *boot_id,
