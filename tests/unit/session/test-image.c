@@ -659,7 +659,7 @@ static void test_after_another(void **state)
 	fix_checksum(&image);
 	assert_int_equal(session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why), -EBADMSG);
 	assert_int_equal(pool.nr_missed, nr);
-	image.len = 0;
+	buf_release(&image);
 	assert_true(save_image(w->session, &image));
 	assert_int_equal(session_restore(&session, image.data, image.len, BOOT, &w->privilege, &pool, &why), 0);
 	assert_int_equal(pool.nr_missed, nr);
