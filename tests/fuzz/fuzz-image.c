@@ -76,14 +76,14 @@ static struct session *restore(const struct buf *image, struct stored_pool *pool
 static void repeat(const struct buf *image)
 {
 	struct stored_pool pool = { .max = SIZE_MAX };
-	_cleanup_(buf_release) struct buf again = {};
+	_cleanup_(rewrite_release) struct rewrite again = {};
 	_cleanup_(session_freep) struct session *first = restore(image, &pool);
 	_cleanup_(session_freep) struct session *second = NULL;
 
 	if (!first)
 		return;
 	CHECK(session_save(first, BOOT, &again));
-	second = restore(&again, &pool);
+	second = restore(&again.buf, &pool);
 	CHECK(second);
 	for (int scope = 0; scope < _SCOPE_MAX; scope++)
 		CHECK(session_totals(first)->nr_rows[scope] == session_totals(second)->nr_rows[scope]);
@@ -105,17 +105,17 @@ static void succeed(struct session *from)
 static void take_over(const uint8_t *data, size_t size, bool names_engines)
 {
 	struct stored_pool pool = { .max = SIZE_MAX };
-	_cleanup_(buf_release) struct buf image = {};
-	_cleanup_(buf_release) struct buf again = {};
+	_cleanup_(rewrite_release) struct rewrite image = {};
+	_cleanup_(rewrite_release) struct rewrite again = {};
 	_cleanup_(session_freep) struct session *session = NULL;
 
 	image_begin(&image, BOOT, 0, names_engines);
-	buf_add(&image, (const char *)data, size);
+	buf_add(&image.buf, (const char *)data, size);
 	CHECK(image_end(&image, size));
-	repeat(&image);
+	repeat(&image.buf);
 
 	fill_pool(&pool, data, size);
-	session = restore(&image, &pool);
+	session = restore(&image.buf, &pool);
 	stored_pool_release(&pool);
 	if (!session)
 		return;
