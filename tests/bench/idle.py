@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""What cgroups cost that do not run: the daemon's CPU an interval beside many of them, and by rooms.
+"""The cost of cgroups that do not run: the daemon's CPU an interval beside many of them, and by rooms.
 
 usage: idle.py FOLDER [CGROUPS...]
 

@@ -116,7 +116,7 @@ def written_member(cursor):
 
 
 def uses_in(cursor, root, written):
-    """What looks into a struct of another room. written: places of members that are written."""
+    """The members of structs of other rooms that are used. written: places of members that are written."""
     member = written_member(cursor)
     if member:
         written.add(member.extent.end.offset)

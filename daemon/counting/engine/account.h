@@ -3,7 +3,7 @@
 
 /*
  * Where the readings of a set go: to a row of the totals, and to the set's health. Engines add times and counts through
- * an account and through nothing else. Which cells are measured, they settle with totals_decide().
+ * an account and through nothing else. Which cells are measured, they tell totals_decide().
  */
 
 #include "counting/engine/engine.h"

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What was observed is as good as none where it is less than this. */
+/* Less than this is as good as nothing observed. */
 #define LEAST_NS 1e6
-/* Of what was observed, so much tells of now: it is halved when it is more. */
+/* So much of the time observed tells of now: it is halved when it is more. */
 #define MOST_NS 1e9
 
 struct unobserved_pool {

@@ -16,7 +16,7 @@
 #include "counting/totals/estimate.h"
 #include "counting/totals/rows.h"
 
-/* What was observed of those that have ended, of nr events. */
+/* Counts of those that have ended, as far as they were observed, of nr events. */
 struct unobserved_pool;
 
 /* One ends: notes what it was observed to count from `base` to `now`. Makes the pool where it is NULL, which the caller

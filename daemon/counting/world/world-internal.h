@@ -21,10 +21,9 @@
 
 /* A session takes over from another one, in steps. */
 struct takeover {
-	struct session *from; /* NULL: it is over */
-	struct reload
-		*reload; /* with the machine and the config that were in force, which are needed until then; or NULL */
-	bool has_moved;	 /* all cgroups were moved */
+	struct session *from;  /* NULL: it is over */
+	struct reload *reload; /* until then, with the machine and config that were in force; or NULL */
+	bool has_moved;	       /* all cgroups were moved */
 	int result;
 	struct reason news; /* world_commit() */
 };

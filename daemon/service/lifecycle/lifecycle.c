@@ -23,7 +23,7 @@
 /* A scrape reads the counters again where the last reading is older than this. */
 #define SCRAPE_MAX_AGE_NS 100000000U
 
-/* At a reload: programs are tried, and loaded in the size of the plan. What is needed beyond that the loop loads. */
+/* At a reload: programs are tried, and loaded in the size of the plan. The loop loads all that is needed beyond. */
 #define LOADS_MAX 2
 
 /* For so long the profiler may take at the stop to save captures, and to hand over its samples. */

@@ -35,10 +35,9 @@ struct store {
 	bool has_fd_store;
 	int memory[2]; /* memory files; -1: not made yet */
 	bool is_stored[2];
-	uint64_t written
-		[2];   /* the time (rewrite.times) of the image in it; 0: it is not of this instance, or not whole */
-	unsigned next; /* the one to be written next */
-	int samples;   /* of the daemon before, until they are taken; -1: none */
+	uint64_t written[2]; /* rewrite.times of the image in it; 0: of another instance, or not whole */
+	unsigned next;	     /* the one to be written next */
+	int samples;	     /* of the daemon before, until they are taken; -1: none */
 	struct fd_store *events;
 	bool is_current;  /* image and perf events are up to date, as of … */
 	uint64_t changes; /* … this many opened and closed (struct session_stats) */

@@ -182,7 +182,7 @@ struct bpf_load *attempt_new_load(const struct bpf_sizes *sizes, bool v1, struct
 	return last->result < 0 && attempt_stands(last) ? NULL : new_load(sizes, v1, former);
 }
 
-/* What is left of a failed one is dropped by the loop, which adds up what parts have taken. */
+/* The loop drops the rest of a failed one, since it adds up the cost of all parts. */
 void bpf_load_run(struct bpf_load *load)
 {
 	load->result = load->tries ? load_trial(&load->kernel, &load->sizes, &load->why) :

@@ -21,7 +21,7 @@ int bpf_kernel_load(struct bpf_kernel **ret, const struct bpf_sizes *sizes, bool
 		    struct reason *why);
 /* Was it loaded to take over from that one, or from none (NULL)? */
 bool bpf_kernel_follows(const struct bpf_kernel *kernel, const struct bpf_kernel *former);
-/* What the former part knows of processes is known here, too. */
+/* Copies what the former part knows of processes. */
 void bpf_kernel_learn(struct bpf_kernel *kernel, const struct bpf_kernel *former);
 /* Counting begins, and ends in the former part, of which each event in use has to be CREDIT_ENDING: on each CPU with no
  * event between the two. The CPUs know already who runs there: an event has been wired, or they were flushed. False: a

@@ -14,7 +14,7 @@ struct totals_row *share_row(const struct bpf_engine *engine, const struct bpf_t
 	return target->rows[0];
 }
 
-/* A row of one CPU is settled by what is given to it: the cgroup can have been observed on other CPUs alone. */
+/* A row of one CPU is decided by what is given to it: the cgroup can have been observed on other CPUs alone. */
 static void decide_on_cpu(const struct bpf_engine *engine, const struct bpf_target *target, struct totals_row *row,
 			  const struct bpf_share *share)
 {

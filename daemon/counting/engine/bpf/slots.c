@@ -61,12 +61,6 @@ static bool is_read(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell
 	return credits == 0 || cell_read(kernel, cpu, cell)[CREDIT_CELL_CREDITS] == seen_credits(credits, true);
 }
 
-/* In which word a cell has its bit. */
-static size_t mark_word(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell)
-{
-	return cpu * (size_t)CREDIT_MARK_WORDS(kernel->sizes.slots) + cell / 64;
-}
-
 /* Bits of cells that were credited, or are to be read once more. */
 static uint64_t due_bits(const struct bpf_kernel *kernel, size_t word)
 {
@@ -76,7 +70,7 @@ static uint64_t due_bits(const struct bpf_kernel *kernel, size_t word)
 /* Is the cell to be read? The mark goes before that. */
 static bool take_mark(const struct bpf_kernel *kernel, const struct place *place)
 {
-	size_t word = mark_word(kernel, place->cpu, place->cell);
+	size_t word = bit_word(kernel, place->cpu, place->cell);
 	uint64_t *marks = &kernel->marks[word], *looked_at = &kernel->looked_at[word];
 	uint64_t bit = UINT64_C(1) << place->cell % 64;
 
@@ -329,7 +323,7 @@ static void read_due(struct bpf_engine *engine, const struct due *due)
 		const uint32_t nr = nr_cells(kernel, cpu);
 
 		for (uint32_t first = 0; first < nr; first += 64)
-			for (uint64_t bits = due_bits(kernel, mark_word(kernel, cpu, first)); bits; bits &= bits - 1) {
+			for (uint64_t bits = due_bits(kernel, bit_word(kernel, cpu, first)); bits; bits &= bits - 1) {
 				uint32_t cell = first + (uint32_t)__builtin_ctzll(bits);
 
 				if (cell < nr)
@@ -537,9 +531,9 @@ static void target_decide(const struct bpf_engine *engine, struct bpf_target *ta
 		enum observation observation = observe(engine, target, i);
 
 		if (!engine->sets[i].used || set->ended || target->fed ||
-		    (set->settled && set->observation == observation))
+		    (set->told && set->observation == observation))
 			continue;
-		set->settled = true;
+		set->told = true;
 		set->observation = observation;
 		for (size_t k = 0; k < target->nr_rows; k++)
 			totals_decide(target->rows[k], bpf_plan(engine), i,

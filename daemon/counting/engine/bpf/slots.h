@@ -14,7 +14,7 @@
 
 #include "counting/engine/bpf/target.h"
 
-/* Reads all cells, and settles what is measured. now: CLOCK_MONOTONIC ns. */
+/* Reads all cells, and decides what is measured. now: CLOCK_MONOTONIC ns. */
 void slots_read(struct bpf_engine *engine, uint64_t now);
 
 /* The cgroup, with those ancestors, the parent first, has become a target: it gets a slot, and what runs below it is

@@ -29,7 +29,7 @@ struct bpf_target {
 struct bpf_target_set {
 	bool ended;	   /* another engine counts it now */
 	bool enabled, ran; /* it has been */
-	bool settled;	   /* the rows know the observation: */
+	bool told;	   /* the rows know the observation: */
 	enum observation observation;
 	struct unobserved_pool *pool; /* of cgroups below that have ended, or NULL */
 	uint64_t unguessed;	      /* ns of those of which nothing can be told yet */

@@ -5,7 +5,7 @@
 /* Estimates of the same load differ by so much at most. In an emulated machine with exact counts, where an estimate was
  * wrong by more than 5 %, one level at least and those below it differed by 4 % or more. */
 #define TOLERANCE (1.0 / 25)
-/* … where too little was observed to be settled. */
+/* … where too little was observed to be sure. */
 #define ROUGH_TOLERANCE (1.0 / 4)
 
 /* A cgroup whose tasks have taken less of its time has none of its own. */
@@ -42,8 +42,8 @@ static struct perf_level *parent_level(const struct perf_engine *engine, const s
 	return parent ? target_level(parent, set) : NULL;
 }
 
-/* Has it enough to spare to remain settled and compared when all is halved? As children come and go, the share of those
- * that are not settled doubles in what is left. */
+/* Has it enough to spare to remain sure and compared when all is halved? As children come and go, the share of those
+ * that are not sure doubles in what is left. */
 static bool is_to_be_halved(const struct perf_level *level, const struct set *set, uint64_t now)
 {
 	const struct perf_sums *below = &level->below;

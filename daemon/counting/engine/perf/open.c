@@ -41,12 +41,12 @@ static int open_event(union event_attr *attr, int cpu, int cgroup_fd, int group_
 int perf_open_unfiltered(const struct event *event, const struct perf_event_attr *attr, int cpu, int cgroup_fd,
 			 int group_fd, int *ret_refused)
 {
-	struct event settled = *event;
+	struct event chosen = *event;
 	union event_attr whole;
 	_cleanup_(closep) int fd = -1;
 
-	settled.attr = *attr;
-	event_attr(&whole, &settled);
+	chosen.attr = *attr;
+	event_attr(&whole, &chosen);
 	whole.attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED |
 				 PERF_FORMAT_TOTAL_TIME_RUNNING;
 	/* A member follows its leader: with the leader disabled until the group is complete, no member
