@@ -10,6 +10,7 @@
 #include "base/cgroup/identity.h"
 #include "counting/engine/bpf/chunks.h"
 #include "counting/engine/bpf/conservation.h"
+#include "counting/engine/bpf/slot-bits.h"
 #include "counting/engine/bpf/slots.h"
 #include "counting/engine/bpf/unclaimed.h"
 
@@ -41,6 +42,7 @@ struct machine {
 	uint64_t read[NR_CPUS][NR_SLOTS][CREDIT_CELL_WORDS(2, 3) + 4];
 	struct bpf_chunk slot_chunk, cell_chunks[NR_CPUS];
 	uint64_t marks[MARKS], looked_at[MARKS], unsaved[MARKS];
+	uint64_t taken[CREDIT_MARK_WORDS(NR_SLOTS)], unsettled[CREDIT_MARK_WORDS(NR_SLOTS)];
 	uint64_t errors[NR_CPUS], paused[NR_CPUS];
 	struct bpf_kernel kernel;
 	size_t columns[NR_COLUMNS];
@@ -127,6 +129,8 @@ static int setup(void **state)
 		.marks = m->marks,
 		.looked_at = m->looked_at,
 		.unsaved = m->unsaved,
+		.taken = m->taken,
+		.unsettled = m->unsettled,
 		.errors = m->errors,
 		.paused = m->paused,
 	};
@@ -167,6 +171,7 @@ static int setup(void **state)
 	}
 	assert_int_equal(conservation_open(&m->engine), 0);
 	slot_of(CREDIT_ROOT_SLOT)->id = CGROUP_ROOT_ID;
+	slot_note_taken(&m->kernel, CREDIT_ROOT_SLOT);
 	return 0;
 }
 
@@ -247,6 +252,7 @@ static void run(uint64_t id, uint32_t cpu, uint64_t ns, uint64_t observed, uint6
 static void end(uint64_t id)
 {
 	m->known[id].retired = true;
+	slot_unsettle(&m->kernel, (uint32_t)id);
 }
 
 static void read_all(void)
@@ -296,6 +302,42 @@ static void test_ancestors(void **state)
 	read_all();
 	assert_int_equal(total(10, 0), 1200);
 	assert_true(is_measured(11, 0));
+}
+
+/* A slot of which all is known is not passed over, until something changes. */
+static void test_settled(void **state)
+{
+	(void)state;
+	add_target(1);
+	add_target(10);
+	add_slot(11, below_10, 2);
+	add_slot(10, below_10 + 1, 1);
+	run(10, 0, MS, MS, 100);
+	run(11, 0, MS, MS, 10);
+	read_all();
+	assert_int_equal(slot_count_taken(&m->kernel), 3);
+	assert_false(slot_bit(m->unsettled, CREDIT_ROOT_SLOT));
+	assert_false(slot_bit(m->unsettled, 10));
+	assert_true(slot_bit(m->unsettled, 11));
+	add_target(11);
+	read_all();
+	assert_false(slot_bit(m->unsettled, 11));
+	/* What it counts is kept for it from now on, also if that is read before all are. */
+	bpf_target_free(&m->engine, bpf_target_find(&m->engine, 11));
+	run(11, 0, MS, MS, 5);
+	m->kernel.settled_changed = false;
+	slots_read_below(&m->engine, 11);
+	assert_true(slot_bit(m->unsettled, 11));
+	assert_true(m->kernel.settled_changed);
+	end(10);
+	read_all();
+	m->kernel.nr_images++;
+	read_all();
+	assert_false(slot_bit(m->taken, 10));
+	assert_false(slot_bit(m->unsettled, 10));
+	assert_int_equal(slot_next(&m->kernel, m->unsettled, 0), 11);
+	assert_int_equal(slot_next(&m->kernel, m->unsettled, 12), NR_SLOTS);
+	assert_int_equal(slot_count_taken(&m->kernel), 2);
 }
 
 /* Targets come and go between readings, of which each begins with the family that the one before ended with. */
@@ -724,6 +766,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_MACHINE(test_ancestors),
+		IN_MACHINE(test_settled),
 		IN_MACHINE(test_families),
 		IN_MACHINE(test_readings_are_not_scaled),
 		IN_MACHINE(test_unclaimed),

@@ -500,8 +500,7 @@ static void test_restore_spent(_unused_ void **state)
 
 	for (size_t i = 0; i < 2; i++) {
 		slots[i] = slot_take(kernel, NO_CGROUP(i), NULL, 0);
-		*slot_known(kernel, slots[i]) =
-			(struct bpf_slot){ .seen_at = 1, .taken = true, .retired = true, .spent = true };
+		*slot_known(kernel, slots[i]) = (struct bpf_slot){ .seen_at = 1, .retired = true, .spent = true };
 	}
 	assert_true(slot_forget(kernel, NO_CGROUP(1)));
 	kept = kept_of(kernel, SIZE_MAX);

@@ -237,7 +237,8 @@ static __always_inline void remember(struct credit_cpu *cpu, __u32 number, const
 	if (cell == NO_CELL) {
 		slot = ancestor_with_cell(number, slot);
 		cell = find_cell(number, slot, 0);
-		cpu->unplaced++;
+		/* After the slots' marks: who sees it sees them. */
+		__sync_fetch_and_add(&cpu->unplaced, 1);
 	}
 	cpu->slot = slot;
 	cpu->cell = cell == NO_CELL ? CREDIT_ROOT_CELL : cell;

@@ -43,7 +43,6 @@ struct bpf_sizes {
 /* The daemon's knowledge of a slot, beside the kernel's memory. */
 struct bpf_slot {
 	uint64_t seen_at; /* CLOCK_MONOTONIC ns at which it was seen to be taken by a cgroup; 0: not yet */
-	bool taken;	  /* a cgroup has it, as far as that was seen */
 	bool ran;	  /* it has been read, since the daemon was started */
 	bool retired;	  /* no program finds it any more: the next reading of all is its last one */
 	/* It has been read for the last time, and becomes free when an image says so: a successor that starts from one
@@ -105,6 +104,13 @@ struct bpf_kernel {
 	uint64_t *unsaved; /* … or was copied since the last image, and may be read further than that tells */
 	struct rewrite_place *cells_saved; /* by CPU: in that image */
 	struct bpf_saved targets_saved;
+	/* Bits by slot (slot-bits.h): a cgroup has it, as far as that was seen; … */
+	uint64_t *taken;
+	uint64_t *unsettled; /* … and a reading has more to do for it than to read its cells */
+	struct rewrite_place settled_saved; /* all others that are taken, in the last image */
+	bool settled_changed;		    /* since then, which ones they are */
+	uint64_t settled_for;		    /* the number of the targets by which slots were settled */
+	uint64_t unplaced;		    /* by all CPUs, and of which it was looked for who lacks counts */
 };
 
 static inline size_t bpf_slot_size(const struct bpf_sizes *sizes)

@@ -5,6 +5,7 @@
 #include "base/util/clock.h"
 #include "counting/engine/bpf/chunks.h"
 #include "counting/engine/bpf/credit.skel.h"
+#include "counting/engine/bpf/slot-bits.h"
 #include "counting/engine/bpf/slot-owners.h"
 
 #include <assert.h>
@@ -168,11 +169,13 @@ static int kernel_open_memory(struct bpf_kernel *kernel)
 	kernel->cell = calloc(bpf_cell_words(sizes), sizeof(*kernel->cell));
 	kernel->looked_at = calloc(1, marks_size(sizes));
 	kernel->unsaved = calloc(1, marks_size(sizes));
+	kernel->taken = calloc(CREDIT_MARK_WORDS(sizes->slots), sizeof(*kernel->taken));
+	kernel->unsettled = calloc(CREDIT_MARK_WORDS(sizes->slots), sizeof(*kernel->unsettled));
 	kernel->cells_saved = calloc(sizes->cpus, sizeof(*kernel->cells_saved));
 	kernel->errors = calloc(sizes->cpus, sizeof(*kernel->errors));
 	kernel->paused = calloc(sizes->cpus, sizeof(*kernel->paused));
-	if (!kernel->cell || !kernel->looked_at || !kernel->unsaved || !kernel->cells_saved || !kernel->errors ||
-	    !kernel->paused)
+	if (!kernel->cell || !kernel->looked_at || !kernel->unsaved || !kernel->taken || !kernel->unsettled ||
+	    !kernel->cells_saved || !kernel->errors || !kernel->paused)
 		return -ENOMEM;
 	return chunks_open(kernel);
 }
@@ -259,6 +262,8 @@ static struct bpf_kernel *kernel_free(struct bpf_kernel *kernel)
 	free(kernel->cell);
 	free(kernel->looked_at);
 	free(kernel->unsaved);
+	free(kernel->taken);
+	free(kernel->unsettled);
 	free(kernel->cells_saved);
 	free(kernel->errors);
 	free(kernel->paused);
@@ -409,7 +414,7 @@ static int give_root_slot(struct bpf_kernel *kernel)
 	if (r < 0)
 		return r;
 	slot_at(kernel, slot)->id = root;
-	slot_known(kernel, slot)->taken = true;
+	slot_note_taken(kernel, slot);
 	return bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &root, &slot, BPF_ANY) < 0 ? -errno : 0;
 }
 

@@ -3,6 +3,7 @@
 #include "counting/engine/bpf/slot-owners.h"
 
 #include "counting/engine/bpf/chunks.h"
+#include "counting/engine/bpf/slot-bits.h"
 
 #include <assert.h>
 #include <bpf/bpf.h>
@@ -121,7 +122,7 @@ uint32_t slot_take(struct bpf_kernel *kernel, uint64_t id, const credit_word *an
 		owner->ancestors[i] = ancestors[i];
 	owner->nr_ancestors = nr;
 	owner->id = id;
-	slot_known(kernel, slot)->taken = true;
+	slot_note_taken(kernel, slot);
 	if (bpf_map_update_elem(kernel->fds[BPF_FILE_IDS], &id, &slot, BPF_NOEXIST) == 0)
 		return slot;
 	slot_free(kernel, slot);
@@ -153,6 +154,7 @@ void slot_free(struct bpf_kernel *kernel, uint32_t slot)
 	owner->id = owner->nr_ancestors = owner->lacks = 0;
 	free(known->unclaimed);
 	*known = (struct bpf_slot){};
+	slot_note_free(kernel, slot);
 	push_vacant(kernel, slot);
 }
 

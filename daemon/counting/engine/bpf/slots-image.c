@@ -5,6 +5,7 @@
 #include "counting/engine/bpf/attempt.h"
 #include "counting/engine/bpf/chunks.h"
 #include "counting/engine/bpf/conservation.h"
+#include "counting/engine/bpf/slot-bits.h"
 #include "counting/engine/bpf/slot-owners.h"
 #include "counting/engine/bpf/unclaimed.h"
 
@@ -55,7 +56,6 @@ static void save_targets(const struct bpf_engine *engine, struct rewrite *rewrit
 
 #define SLOT_WORDS 6U /* at least */
 
-/* Slots change in many ways, and each is compared. */
 static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct rewrite *rewrite)
 {
 	const struct bpf_slot *known = slot_known(kernel, slot);
@@ -74,20 +74,30 @@ static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct rew
 			    known->nr_unclaimed * unclaimed_words(&kernel->sizes) * sizeof(uint64_t));
 }
 
-static void save_slots(const struct bpf_kernel *kernel, struct rewrite *rewrite)
+static void save_slots_if(const struct bpf_kernel *kernel, bool settled, struct rewrite *rewrite)
 {
-	struct buf *out = &rewrite->buf;
-	size_t at = out->len;
-	uint64_t nr = 0;
+	const uint32_t nr = (uint32_t)kernel->config->nr_slots;
 
-	pack_u64(out, 0);
-	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++)
-		if (slot_known(kernel, slot)->taken) {
+	for (uint32_t slot = 0; (slot = slot_next(kernel, kernel->taken, slot)) < nr; slot++)
+		if (settled == !slot_bit(kernel->unsettled, slot))
 			save_slot(kernel, slot, rewrite);
-			nr++;
-		}
-	if (!out->failed)
-		memcpy(out->data + at, &nr, sizeof(nr));
+}
+
+/* The settled ones first: they are the same ones as a rule, and nothing of them changes. */
+static void save_slots(struct bpf_kernel *kernel, struct rewrite *rewrite)
+{
+	struct rewrite_place *place = &kernel->settled_saved;
+	size_t at;
+
+	pack_u64(&rewrite->buf, slot_count_taken(kernel));
+	at = rewrite->buf.len;
+	if (!kernel->settled_changed && rewrite_is_same(rewrite, place))
+		rewrite_keep(rewrite, place->length);
+	else
+		save_slots_if(kernel, true, rewrite);
+	rewrite_note_place(rewrite, place, at);
+	kernel->settled_changed = false;
+	save_slots_if(kernel, false, rewrite);
 }
 
 static void save_cell(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell, struct buf *out)
@@ -134,7 +144,7 @@ static void save_cells(const struct bpf_kernel *kernel, uint32_t cpu, struct rew
 	       CREDIT_MARK_WORDS(kernel->sizes.slots) * sizeof(*kernel->unsaved));
 }
 
-static void save_kernel(const struct bpf_kernel *kernel, struct rewrite *rewrite)
+static void save_kernel(struct bpf_kernel *kernel, struct rewrite *rewrite)
 {
 	struct buf *out = &rewrite->buf;
 
@@ -260,7 +270,7 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 
 	known->seen_at = unpack_u64(in);
 	flags = unpack_at_most(in, 3);
-	known->taken = true;
+	slot_note_taken(kernel, slot);
 	known->retired = flags & 1;
 	known->spent = flags & 2;
 	known->claimed_by = unpack_u64(in);
@@ -277,7 +287,9 @@ static int get_slot(struct unpack *in, struct bpf_kernel *kernel)
 	 * stay as far read as they were. */
 	if (!same || (known->spent && slot_find(kernel, id) == slot)) {
 		unclaimed_drop(known);
-		*known = (struct bpf_slot){ .taken = slot_at(kernel, slot)->id != 0 };
+		*known = (struct bpf_slot){};
+		if (slot_at(kernel, slot)->id == 0)
+			slot_note_free(kernel, slot);
 	}
 	return in->bad ? -EBADMSG : 0;
 }
@@ -291,7 +303,8 @@ static int get_slots(struct unpack *in, struct bpf_kernel *kernel)
 		r = get_slot(in, kernel);
 	/* Slots that the daemon gave to cgroups after the image was made. */
 	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++)
-		slot_known(kernel, slot)->taken |= slot_at(kernel, slot)->id != 0;
+		if (slot_at(kernel, slot)->id != 0)
+			slot_note_taken(kernel, slot);
 	return r;
 }
 

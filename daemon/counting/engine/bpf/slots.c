@@ -5,6 +5,7 @@
 #include "counting/engine/account.h"
 #include "counting/engine/bpf/cell.h"
 #include "counting/engine/bpf/conservation.h"
+#include "counting/engine/bpf/slot-bits.h"
 #include "counting/engine/bpf/slot-owners.h"
 #include "counting/engine/bpf/unclaimed.h"
 
@@ -306,7 +307,7 @@ static void read_due_cell(struct bpf_engine *engine, uint32_t cpu, uint32_t cell
 	/* A CPU that could not be asked credits a slot after its end. */
 	if (owner->id == 0)
 		return;
-	known->taken = true;
+	slot_note_taken(kernel, place.slot);
 	if (known->spent || (known->retired && !due->ended))
 		return;
 	if (due->below && !slot_is_below(owner, due->below))
@@ -354,8 +355,11 @@ static void slot_learn(struct bpf_engine *engine, uint32_t slot)
 /* Before any of them is estimated. */
 static void learn_ended(struct bpf_engine *engine)
 {
-	for (uint32_t slot = 1; slot < engine->kernel->config->nr_slots; slot++) {
-		const struct bpf_slot *known = slot_known(engine->kernel, slot);
+	const struct bpf_kernel *kernel = engine->kernel;
+	const uint32_t nr = (uint32_t)kernel->config->nr_slots;
+
+	for (uint32_t slot = 1; (slot = slot_next(kernel, kernel->unsettled, slot)) < nr; slot++) {
+		const struct bpf_slot *known = slot_known(kernel, slot);
 
 		if (known->retired && !known->spent)
 			slot_learn(engine, slot);
@@ -481,15 +485,20 @@ static void slot_review(struct bpf_engine *engine, uint32_t slot, uint64_t now, 
 /* taken: slots that cgroups have. */
 static void review_slots(struct bpf_engine *engine, uint32_t taken, uint64_t now)
 {
-	const struct bpf_kernel *kernel = engine->kernel;
+	struct bpf_kernel *kernel = engine->kernel;
+	const uint32_t nr = (uint32_t)kernel->config->nr_slots;
 	bool short_of_slots = taken + bpf_slots_to_reserve(engine) > kernel->sizes.slots / 4 * 3;
 	uint64_t unknown_ns = short_of_slots ? UNKNOWN_SHORT_NS : UNKNOWN_NS;
 
-	for (uint32_t slot = 1; slot < kernel->config->nr_slots; slot++) {
+	for (uint32_t slot = 0; (slot = slot_next(kernel, kernel->unsettled, slot)) < nr; slot++) {
 		const struct bpf_slot *known = slot_known(kernel, slot);
 
-		if (known->taken && !known->retired && known->targets == engine->targets_number)
+		if (known->retired || known->targets != engine->targets_number)
+			continue;
+		if (slot != CREDIT_ROOT_SLOT)
 			slot_review(engine, slot, now, unknown_ns);
+		if (known->target)
+			slot_settle(kernel, slot);
 	}
 }
 
@@ -578,6 +587,7 @@ void slots_end(struct bpf_engine *engine, struct bpf_target *target)
 		slot_end_aliases(engine->kernel, slot);
 		/* Or else it is retired later, as that of a cgroup which nobody asks for. */
 		slot_known(engine->kernel, slot)->retired = slot_forget(engine->kernel, target->id);
+		slot_unsettle(engine->kernel, slot);
 	}
 	target_decide(engine, target);
 }
@@ -602,18 +612,15 @@ void slots_read_below(struct bpf_engine *engine, uint64_t id)
 	read_due(engine, &due);
 }
 
-/* Reads ended slots for the last time, if all CPUs could be asked, and frees those that were. Slots that are taken. */
-static uint32_t visit_slots(struct bpf_engine *engine, bool all)
+/* Reads ended slots for the last time, if all CPUs could be asked, and frees those that were. */
+static void visit_slots(struct bpf_engine *engine, bool all)
 {
 	struct bpf_kernel *kernel = engine->kernel;
-	uint32_t taken = 0;
+	const uint32_t nr = (uint32_t)kernel->config->nr_slots;
 
-	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++) {
+	for (uint32_t slot = 0; (slot = slot_next(kernel, kernel->unsettled, slot)) < nr; slot++) {
 		const struct bpf_slot *known = slot_known(kernel, slot);
 
-		if (!known->taken)
-			continue;
-		taken++;
 		if (known->spent && (kernel->nr_images == 0 || kernel->nr_images > known->spent_before))
 			slot_free(kernel, slot);
 		else if (known->retired && !known->spent && all)
@@ -621,7 +628,6 @@ static uint32_t visit_slots(struct bpf_engine *engine, bool all)
 		else if (!known->spent)
 			unclaimed_claim(engine, slot);
 	}
-	return taken;
 }
 
 #define LACKING                                                                                                        \
@@ -638,20 +644,22 @@ static void note_lacking(struct bpf_engine *engine, struct bpf_target *target)
 }
 
 /* Programs have found no place for a cgroup, at any time. Not all of its counts are its own, also for a new engine. */
-static void find_lacking(struct bpf_engine *engine)
+static void find_lacking(struct bpf_engine *engine, bool targets_changed)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	uint64_t unplaced = 0;
 
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++)
-		unplaced += *(volatile credit_word *)&kernel->cpus[cpu].unplaced;
-	if (unplaced == 0)
+		unplaced += __atomic_load_n(&kernel->cpus[cpu].unplaced, __ATOMIC_ACQUIRE);
+	if (unplaced == 0 || (unplaced == kernel->unplaced && !targets_changed))
 		return;
+	kernel->unplaced = unplaced;
 	for (uint32_t slot = 0; slot < kernel->config->nr_slots; slot++) {
 		struct bpf_slot *known = slot_known(kernel, slot);
 		const struct credit_slot *owner = slot_at(kernel, slot);
 
-		known->taken |= owner->id != 0;
+		if (owner->id != 0)
+			slot_note_taken(kernel, slot);
 		if (*(volatile credit_word *)&owner->lacks && known->targets == engine->targets_number &&
 		    known->target && !known->target->lacks)
 			note_lacking(engine, known->target);
@@ -659,14 +667,27 @@ static void find_lacking(struct bpf_engine *engine)
 }
 
 /* A slot that its cgroup has got a moment ago may have no cell that is credited. */
-static void note_taken(const struct bpf_kernel *kernel)
+static void note_taken(struct bpf_kernel *kernel)
 {
 	for (uint32_t cpu = 0; cpu < kernel->sizes.cpus; cpu++) {
 		credit_word slot = *(volatile credit_word *)&kernel->cpus[cpu].slot;
 
 		if (slot < kernel->config->nr_slots && slot_at(kernel, (uint32_t)slot)->id)
-			slot_known(kernel, (uint32_t)slot)->taken = true;
+			slot_note_taken(kernel, (uint32_t)slot);
 	}
+}
+
+/* Are the targets others than those that slots were settled for? */
+static bool unsettle_all(struct bpf_engine *engine)
+{
+	struct bpf_kernel *kernel = engine->kernel;
+
+	if (kernel->settled_for == engine->targets_number)
+		return false;
+	memcpy(kernel->unsettled, kernel->taken, CREDIT_MARK_WORDS(kernel->config->nr_slots) * sizeof(*kernel->taken));
+	kernel->settled_changed = true;
+	kernel->settled_for = engine->targets_number;
+	return true;
 }
 
 /* Of the targets whose counts may be measured in another way now. */
@@ -694,6 +715,7 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 {
 	struct bpf_kernel *kernel = engine->kernel;
 	struct due due = {};
+	bool targets_changed;
 	uint32_t taken;
 
 	due.ended = !bpf_kernel_flush_all(kernel);
@@ -701,12 +723,14 @@ void slots_read(struct bpf_engine *engine, uint64_t now)
 		find_starved(engine);
 	note_pauses(engine);
 	note_taken(kernel);
+	targets_changed = unsettle_all(engine);
 	learn_ended(engine);
 	conservation_begin(engine);
 	read_due(engine, &due);
-	taken = visit_slots(engine, !due.ended);
+	visit_slots(engine, !due.ended);
 	conservation_end(engine);
-	find_lacking(engine);
+	find_lacking(engine, targets_changed);
+	taken = slot_count_taken(kernel);
 	review_slots(engine, taken, now);
 	(void)slot_supply(kernel, taken, bpf_slots_to_reserve(engine));
 	(void)slot_supply_cells(kernel);

@@ -3,6 +3,7 @@
 #include "counting/engine/bpf/unclaimed.h"
 
 #include "counting/engine/bpf/chunks.h"
+#include "counting/engine/bpf/slot-bits.h"
 
 #include <string.h>
 
@@ -65,6 +66,7 @@ static bool make_room(const struct bpf_engine *engine, uint32_t slot, size_t nr_
 	if (!more)
 		return false;
 	memset(more + known->nr_unclaimed * words, 0, (nr_cpus - known->nr_unclaimed) * words * sizeof(*more));
+	slot_unsettle(engine->kernel, slot);
 	if (known->nr_unclaimed == 0)
 		known->claimed_by = nearest_id(engine, slot_at(engine->kernel, slot));
 	known->unclaimed = more;
