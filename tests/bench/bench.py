@@ -90,12 +90,12 @@ class Server:
 
 
 class Daemon(Server):
-    def __init__(self, binary, config):
+    def __init__(self, binary, config, prefix=(), fds=()):
         self.file = tempfile.NamedTemporaryFile("w", suffix=".conf")
         self.file.write(config)
         self.file.flush()
         self.process = subprocess.Popen(
-            [binary, "-c", self.file.name], stderr=subprocess.PIPE, text=True
+            [*prefix, binary, "-c", self.file.name], stderr=subprocess.PIPE, text=True, pass_fds=fds
         )
         for line in self.process.stderr:
             if found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", line):

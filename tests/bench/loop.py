@@ -1,21 +1,30 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""How long the daemon's loop is held by its dearest answers, and by reloads: the largest CPU time of a turn, as the
-daemon tells it.
+"""How long the daemon's loop is held by its dearest answers, by reloads, and by starts: the largest CPU time of a turn,
+as the daemon tells it.
 
-usage: loop.py PERFMOND [answers|reloads] [CGROUPS]...
+usage: loop.py PERFMOND [answers|reloads|starts] [CGROUPS]...
 
 Each kind of answer is asked of a daemon of its own, thrice, when the turns of its start are more than a minute old; so
 the figure is of these answers, of sending them, and of the readings in that minute. Each kind of reload has a daemon of
-its own, too, and is done once. Prints figures and judges nothing.
+its own, too, and is done once; that of a changed sysctl (kernel.perf_event_paranoid, which is put back) is done by the
+daemon itself. A start is from nothing, and once more from what the fd store has. Prints figures and judges nothing.
 """
 
 import os
+import pathlib
 import signal
 import sys
+import tempfile
+import threading
 import time
 
 import bench
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / folder) for folder in ("lib", "system")]
+
+from fdstore import FdStore  # noqa: E402 (their folder has to be known)
+from harness import passing  # noqa: E402
 
 # Below the hierarchy of version 2: perf's cgroups are there unless version 1 has them.
 ROOT = os.path.join(bench.cgroup_mount(), "perfmond-test-loop")
@@ -121,21 +130,76 @@ def reload(daemon, text):
     return took, loop_seconds(daemon) - before
 
 
+def print_reload(daemon, cgroups, name, quiet, took, used):
+    print(f"{cgroups} cgroups, a reload {name}: in force after {1e3 * took:.0f} ms; the loop's longest turn "
+          f"{1e3 * longest_turn(daemon):.1f} ms of CPU time, {1e3 * longest_turn(daemon, 'wall'):.0f} ms in all "
+          f"(before it: {1e3 * quiet:.1f} ms of CPU time); {1e3 * used:.0f} ms of CPU time until 2 s after it",
+          flush=True)
+
+
+PARANOID = pathlib.Path("/proc/sys/kernel/perf_event_paranoid")
+
+
+def measure_sysctl(daemon, cgroups, name):
+    before, quiet, cpu, start = PARANOID.read_text(), longest_turn(daemon), loop_seconds(daemon), time.monotonic()
+    PARANOID.write_text("1" if before.strip() != "1" else "2")
+    try:
+        for line in daemon.process.stderr:
+            if "perf_event_paranoid" in line:
+                break
+        took = time.monotonic() - start
+        time.sleep(2)
+        print_reload(daemon, cgroups, name, quiet, took, loop_seconds(daemon) - cpu)
+    finally:
+        PARANOID.write_text(before)
+
+
 def measure_reloads(binary, cgroups):
     daemons = [bench.Daemon(binary, config(cgroups, *before)) for _, before, _ in RELOADS]
     time.sleep(70)
     for daemon, (name, _, after) in zip(daemons, RELOADS):
         quiet = longest_turn(daemon)
         took, used = reload(daemon, config(cgroups, *after))
-        print(f"{cgroups} cgroups, a reload {name}: in force after {1e3 * took:.0f} ms; the loop's longest turn "
-              f"{1e3 * longest_turn(daemon):.1f} ms of CPU time, {1e3 * longest_turn(daemon, 'wall'):.0f} ms in all "
-              f"(before it: {1e3 * quiet:.1f} ms of CPU time); {1e3 * used:.0f} ms of CPU time until 2 s after it",
-              flush=True)
+        print_reload(daemon, cgroups, name, quiet, took, used)
+        daemon.stop()
+    for name, engine in ("by a sysctl", "auto"), ("by a sysctl, perf", "perf"):
+        daemon = bench.Daemon(binary, config(cgroups, engine, "work"))
+        time.sleep(70)
+        measure_sysctl(daemon, cgroups, name)
         daemon.stop()
 
 
+def start(binary, cgroups, engine, name, passed):
+    begin = time.monotonic()
+    daemon = bench.Daemon(binary, config(cgroups, engine, "work"), **passed)
+    threading.Thread(target=daemon.process.stderr.read, daemon=True).start()
+    answers = time.monotonic() - begin
+    while daemon.metric('perfmond_cgroups{state="waiting"}'):
+        time.sleep(0.01)
+    took = time.monotonic() - begin
+    time.sleep(2)
+    print(f"{cgroups} cgroups, a start {name}: answers after {1e3 * answers:.0f} ms, all are counted after "
+          f"{1e3 * took:.0f} ms; the loop's longest turn {1e3 * longest_turn(daemon):.1f} ms of CPU time, "
+          f"{1e3 * longest_turn(daemon, 'wall'):.0f} ms in all", flush=True)
+    # Not stop(), which reads what a thread reads here.
+    daemon.process.send_signal(signal.SIGTERM)
+    daemon.process.wait()
+
+
+def measure_starts(binary, cgroups):
+    for engine in "auto", "perf":
+        with tempfile.TemporaryDirectory() as folder:
+            store = FdStore(pathlib.Path(folder))
+            os.environ["NOTIFY_SOCKET"] = store.address
+            start(binary, cgroups, engine, engine, {})
+            store.settle()
+            start(binary, cgroups, engine, f"{engine}, from the fd store", passing(store.shuffled()))
+            del os.environ["NOTIFY_SOCKET"]
+            store.close()
+
+
 def main():
-    parts = {"answers": measure_answers, "reloads": measure_reloads}
+    parts = {"answers": measure_answers, "reloads": measure_reloads, "starts": measure_starts}
     asked = [word for word in sys.argv[2:] if word in parts] or list(parts)
     sizes = [int(word) for word in sys.argv[2:] if word not in parts] or [1000]
     os.makedirs(ROOT, exist_ok=True)

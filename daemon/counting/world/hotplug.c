@@ -101,6 +101,10 @@ void world_follow_machine(struct world *world, struct reason *news)
 {
 	news->text[0] = '\0';
 	world_finish_commit(world, NULL);
+	if (world->takeover.has_news) {
+		world_finish_commit(world, news);
+		return;
+	}
 	/* Reopening would close the events of cgroups whose mount may be back in a moment. */
 	if (world_is_suspended(world))
 		return;
@@ -111,6 +115,8 @@ void world_follow_machine(struct world *world, struct reason *news)
 		follow_sysctl(world, news);
 	if (!news->text[0])
 		follow_engine(world, news);
+	if (!world_is_committing(world))
+		world_retry(world);
 }
 
 /* Events may have failed because the PMU was busy, or files or memory were short. Where one can be opened now, the
@@ -129,7 +135,7 @@ static void retry_events(struct world *world)
 		    0 ||
 	    plan_nr_counted(session_plan(reload->session)) <= plan_nr_counted(plan))
 		return;
-	world_commit(world, steal_ptr(reload), &why);
+	world_begin_commit(world, steal_ptr(reload));
 }
 
 void world_retry(struct world *world)
@@ -139,11 +145,11 @@ void world_retry(struct world *world)
 	if (now - world->retried_at < RETRY_NS || world_is_suspended(world))
 		return;
 	world->retried_at = now;
-	retry_events(world);
 	session_mend_cpus(world->session);
-	if (!world->tree)
-		return;
-	admission_retry(&world->admission);
-	if (cgroup_tree_is_incomplete(world->tree))
-		cgroup_tree_rescan(world->tree);
+	if (world->tree) {
+		admission_retry(&world->admission);
+		if (cgroup_tree_is_incomplete(world->tree))
+			cgroup_tree_rescan(world->tree);
+	}
+	retry_events(world);
 }

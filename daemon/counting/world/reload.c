@@ -86,9 +86,11 @@ int world_reapply(struct world *world, struct reason *why)
 	struct reload *reload;
 	int r = prepare_count(&reload, world, world->config, why);
 
-	if (r >= 0)
-		world_commit(world, reload, why);
-	return r;
+	if (r < 0)
+		return r;
+	world_begin_commit(world, reload);
+	*why = world->takeover.news;
+	return 0;
 }
 
 /* --- putting in force */
@@ -204,11 +206,11 @@ static void end_takeover(struct world *world)
 	if (session_takeover_end(world->session, takeover->from) < 0)
 		takeover->result = -ENOMEM;
 	takeover->from = session_free(takeover->from);
+	takeover->has_news = takeover->result < 0;
 	if (takeover->result < 0)
 		reason_set(&takeover->news, 0, "out of memory: some totals restart at zero");
 	if (!takeover->reload)
 		return;
-	explain_refusal(world, &takeover->news);
 	if (!admission_is_waiting(&world->admission))
 		session_end_tries(world->session);
 	world->latest = snapshot_unref(world->latest);
@@ -235,8 +237,10 @@ void world_finish_commit(struct world *world, struct reason *why)
 {
 	while (world_is_committing(world))
 		world_take_over_some(world, UINT64_MAX);
-	if (why)
-		*why = world->takeover.news;
+	if (!why)
+		return;
+	*why = world->takeover.news;
+	world->takeover.has_news = false;
 }
 
 void world_take_over(struct world *world, struct session *from, struct reason *why)
@@ -272,6 +276,7 @@ void world_begin_commit(struct world *world, struct reload *reload)
 	else if (world->machine->mount.path)
 		(void)world_start_tree(world, why);
 	begin_takeover(world, from);
+	explain_refusal(world, why);
 }
 
 void world_commit(struct world *world, struct reload *reload, struct reason *why)

@@ -26,6 +26,7 @@ struct takeover {
 	bool has_moved;	       /* all cgroups were moved */
 	int result;
 	struct reason news; /* world_commit() */
+	bool has_news;	    /* that came after the first step, and were not told yet */
 };
 
 /* Times are CLOCK_MONOTONIC ns where nothing else is said. */
@@ -79,7 +80,8 @@ struct reload {
 	struct session *session;
 };
 
-/* Does what a reload of the config in force would do, on the machine as it is now. Errors as of world_new(). */
+/* Begins what a reload of the config in force would do, on the machine as it is now (world_begin_commit()). 0, and the
+ * news so far; or errors as of world_new(). */
 int world_reapply(struct world *world, struct reason *why);
 
 /* Works out what world_no_crediting() returns, of the machine and the session in force. */

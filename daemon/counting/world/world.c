@@ -148,7 +148,6 @@ void world_tick(struct world *world)
 	const uint64_t *busy = NULL;
 
 	world_finish_commit(world, NULL);
-	world_retry(world);
 	/* /proc/stat is read only while some event is suspected to stand still. */
 	if (session_is_in_doubt(world->session))
 		busy = cpu_busy_update(&world->busy, &world->machine->cpus, world->config->procfs.text);
@@ -158,6 +157,7 @@ void world_tick(struct world *world)
 	session_tick(world->session, busy);
 	take_history(world);
 	world->latest = snapshot_unref(world->latest);
+	world_retry(world);
 }
 
 /* The busy time of CPUs is an addition: a snapshot without it is none the worse. */
@@ -194,7 +194,6 @@ int world_snapshot(struct world *world, uint64_t max_age, const struct self_stat
 		world_finish_commit(world, NULL);
 	if (!world_is_committing(world) && clock_monotonic_ns() - session_stats(world->session).last_read > max_age) {
 		world->latest = snapshot_unref(world->latest);
-		world_retry(world);
 		session_read(world->session);
 	}
 	if (world->latest) {

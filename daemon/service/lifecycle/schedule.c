@@ -249,6 +249,9 @@ static int on_check(sd_event_source *source, uint64_t usec, void *userdata)
 		return check_later(schedule);
 	world_follow_machine(schedule->world, &news);
 	report_news(schedule->report, REPORT_CPUS, LOG_NOTICE, &news);
+	schedule_wake(schedule);
+	if (world_is_committing(schedule->world))
+		return check_later(schedule);
 	report_tree(schedule->report, schedule->world);
 	on_names(schedule);
 	r = follow_mounts(schedule, false);
