@@ -4,7 +4,7 @@
 Each storm of switches is run once without pauses, which counts it to the last instruction, and then within budgets. The
 guest's PMU counts instructions, and its load does the same work each time: the two differ by the estimates alone. After
 a storm each cgroup works a little without switches: the end of the storm is scaled with that. A line of JSON for each
-case has the errors in percent, also of cgroups whose observed part is too small for a bound.
+case has the errors in percent of the cgroups that are shown.
 
 To read counters takes instructions of the kernel, and the exact run has most of these readings. So with the kernel's,
 the common parent is compared with what the CPU has counted in the same run, less what others took in the exact one:
@@ -26,6 +26,10 @@ USER, ALL = (f"perf_cgroup_instructions{which}_total" for which in ("_user", "")
 # By budget: the error of /n1, in percent. The worst in five rounds was 1.7, 4.0 and 5.3. Where pauses are not scaled,
 # the storm `equal` is 25, 80 and 95 % too low; where what readings count is scaled too, 3.5, 11 and 14 % too high.
 BOUNDS = {"20%": 3, "5%": 6, "1%": 8}
+
+# Of any cgroup that is shown. In the storm `one-rare`, 13 of 500 turns are observed of one of them within 1 %: it is
+# absent, and was up to 37 % off when it was shown all the same.
+BOUND_OF_ANY = 20
 
 # 4 ms without a switch, when the budget has filled up.
 PLAIN = "sleep 0.5; load join:{} instructions:250000 leave"
@@ -91,9 +95,12 @@ class Run:
                             for what in ("enabled", "running"))
         return round(running / enabled, 4) if enabled else None
 
+    def shows(self, cgroup):
+        return self.after.get(USER, cgroup=cgroup) is not None
+
     def fell(self):
         """Cgroups with less than before."""
-        return [cgroup for cgroup in CGROUPS if
+        return [cgroup for cgroup in CGROUPS if self.shows(cgroup) and
                 not 0 <= self.of(USER, self.storm, cgroup=cgroup) <= self.counts[cgroup]]
 
     def zeros(self, exact):
@@ -128,9 +135,10 @@ def test_storm(guest, storm, budget):
     name, exact = storm
     run = Run(guest, STORMS[name], budget)
     worked = [cgroup for cgroup in CGROUPS if exact.counts[cgroup]]
-    user = {cgroup: percent(run.counts[cgroup], exact.counts[cgroup]) for cgroup in worked}
+    user = {cgroup: percent(run.counts[cgroup], exact.counts[cgroup]) for cgroup in worked if run.shows(cgroup)}
     everything = percent(run.all, true_all(run, exact))
     print(json.dumps({"storm": name, "budget": budget, "observed": {cgroup: run.observed(cgroup) for cgroup in worked},
                       "user": user, "all": everything}))
     assert not run.zeros(exact) and not run.fell()
     assert max(abs(user["/n1"]), abs(everything)) <= BOUNDS[budget]
+    assert max(map(abs, user.values())) <= BOUND_OF_ANY

@@ -5,8 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Less than this is as good as nothing observed. */
-#define LEAST_NS 1e6
+/* Less than this is as good as nothing observed. With five times as much, ancestors of jobs of 70 us are taken to have
+ * counted in them as in all else for too long: the storm `jobs beside a storm` was 11 % too low, once in nine runs. */
+#define LEAST_NS 2e5
 /* So much of the time observed tells of now: it is halved when it is more. */
 #define MOST_NS 1e9
 

@@ -24,7 +24,7 @@ static void decide_on_cpu(const struct bpf_engine *engine, const struct bpf_targ
 	if (row->cpu == ROW_ALL_CPUS || !cpulist_has(&set->cpus, row->cpu) || set->exact ||
 	    engine->sets[share->set].lost || target->lacks)
 		return;
-	if (share->counts && share->covered > 0)
+	if (share->counts && share->covered > 0 && target->sets[share->set].ran)
 		totals_decide(row, bpf_plan(engine), share->set, 1U << OBSERVED_RUNNING);
 	else if (first)
 		totals_decide(row, bpf_plan(engine), share->set, 1U << OBSERVED_PENDING);
@@ -43,6 +43,8 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 	if (target->fed || set->ended)
 		return;
 	account_add_times(&account, share->enabled, share->running);
+	if (share->enabled > 0 && !set->enabled && !bpf_plan(engine)->sets[share->set].exact)
+		totals_decide(account.row, bpf_plan(engine), share->set, 1U << OBSERVED_PENDING);
 	if (share->counts)
 		account_add_counts(&account, share->counts, share->covered);
 	bpf_note_given(engine, target);
@@ -51,9 +53,14 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 		set->enabled = true;
 		engine->kernel->targets_saved.changed = true;
 	}
-	if (share->counts && share->covered > 0 && !set->ran) {
-		set->ran = true;
+	if (share->running < share->enabled && !set->scaled) {
+		set->scaled = true;
 		engine->kernel->targets_saved.changed = true;
+	}
+	if (share->counts && share->covered > 0 && !set->ran) {
+		set->readings += share->readings;
+		set->ran = !set->scaled || set->readings >= SHARE_ENOUGH;
+		engine->kernel->targets_saved.changed |= set->ran;
 	}
 	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);
 	decide_on_cpu(engine, target, account.row, share);

@@ -25,7 +25,8 @@ static void save_all_targets(const struct bpf_engine *engine, struct buf *out)
 			pack_u64(out, target->rows[i]->number);
 		for (size_t i = 0; i < bpf_plan(engine)->nr_sets; i++)
 			pack_u64(out, (uint64_t)target->sets[i].ended | (uint64_t)target->sets[i].enabled << 1 |
-					      (uint64_t)target->sets[i].ran << 2);
+					      (uint64_t)target->sets[i].ran << 2 |
+					      (uint64_t)target->sets[i].scaled << 3);
 	}
 }
 
@@ -214,11 +215,12 @@ static int get_target(const struct restoring *restoring)
 	if (!target)
 		return -ENOMEM;
 	for (size_t i = 0; i < bpf_plan(restoring->engine)->nr_sets; i++) {
-		uint64_t flags = unpack_at_most(in, 7);
+		uint64_t flags = unpack_at_most(in, 15);
 
 		target->sets[i].ended = flags & 1;
 		target->sets[i].enabled = flags & 2;
 		target->sets[i].ran = flags & 4;
+		target->sets[i].scaled = flags & 8;
 	}
 	return 0;
 }

@@ -235,6 +235,7 @@ static void read_set(struct bpf_engine *engine, const struct place *place, size_
 		.enabled = look.now.enabled - times[0],
 		.running = look.now.running - times[1],
 		.covered = look.covered,
+		.readings = look.now.readings - look.base.readings,
 	};
 	bool known = estimate(&look.base, &look.now, planned->nr, planned->exact, deltas) == ESTIMATE_COUNTED;
 	bool guessed;
@@ -242,6 +243,8 @@ static void read_set(struct bpf_engine *engine, const struct place *place, size_
 	guessed = !known && last && look_guess(engine, &look, place, at, deltas, &share.blind);
 	if (known || guessed)
 		share.counts = deltas;
+	if (guessed)
+		share.readings = 0;
 	if (known && !look.scaled)
 		conservation_add(engine, place->cpu, at, deltas);
 	else

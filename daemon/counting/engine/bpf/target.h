@@ -28,7 +28,10 @@ struct bpf_target {
 
 struct bpf_target_set {
 	bool ended;	   /* another engine counts it now */
-	bool enabled, ran; /* it has been */
+	bool enabled;	   /* it has been; */
+	bool scaled;	   /* … and not all of that was observed; */
+	bool ran;	   /* … but enough to be told (share.h) */
+	uint64_t readings; /* of it, until then */
 	bool told;	   /* the rows know the observation: */
 	enum observation observation;
 	struct unobserved_pool *pool; /* of cgroups below that have ended, or NULL */

@@ -9,7 +9,7 @@
 
 /* The words of a set in what is kept. */
 struct words {
-	uint64_t *enabled, *running, *counts, *covered;
+	uint64_t *enabled, *running, *readings, *counts, *covered;
 };
 
 static struct words find_words(const struct bpf_engine *engine, const struct bpf_slot *known, size_t cpu, size_t set)
@@ -21,6 +21,7 @@ static struct words find_words(const struct bpf_engine *engine, const struct bpf
 	return (struct words){
 		.enabled = words + CREDIT_CELL_ENABLED(numbers->number),
 		.running = words + CREDIT_CELL_RUNNING(numbers->number),
+		.readings = words + CREDIT_CELL_READINGS(numbers->number),
 		.counts = words + CREDIT_CELL_EVENTS(sizes->sets) + numbers->first_event,
 		.covered = words + CREDIT_CELL_WORDS(sizes->sets, sizes->events) + numbers->number,
 	};
@@ -87,6 +88,7 @@ void unclaimed_add(struct bpf_engine *engine, uint32_t slot, const struct bpf_sh
 	if (!share->counts)
 		return;
 	*words.covered += share->covered;
+	*words.readings += share->readings;
 	for (size_t i = 0; i < bpf_plan(engine)->sets[share->set].nr; i++)
 		words.counts[i] += share->counts[i];
 }
@@ -102,6 +104,7 @@ static void give_set(struct bpf_engine *engine, struct bpf_target *target, const
 			.running = *words.running,
 			.counts = *words.covered > 0 ? words.counts : NULL,
 			.covered = *words.covered,
+			.readings = *words.readings,
 		};
 
 		if (share.enabled > 0 || share.counts)
@@ -195,7 +198,7 @@ void unclaimed_drop_set(struct bpf_engine *engine, size_t set)
 		for (size_t cpu = 0; cpu < known->nr_unclaimed; cpu++) {
 			struct words words = find_words(engine, known, cpu, set);
 
-			*words.enabled = *words.running = *words.covered = 0;
+			*words.enabled = *words.running = *words.readings = *words.covered = 0;
 			memset(words.counts, 0, bpf_plan(engine)->sets[set].nr * sizeof(*words.counts));
 		}
 	}
