@@ -14,7 +14,7 @@ int stacks_init(struct stacks *stacks, const char *procfs)
 	int r;
 
 	*stacks = (struct stacks){};
-	r = waiting_init(&stacks->waiting);
+	r = waiting_new(&stacks->waiting);
 	if (r == 0)
 		r = frame_tables_new(&stacks->tables, procfs);
 	return r;
@@ -22,7 +22,7 @@ int stacks_init(struct stacks *stacks, const char *procfs)
 
 void stacks_release(struct stacks *stacks)
 {
-	waiting_release(&stacks->waiting);
+	stacks->waiting = waiting_free(stacks->waiting);
 	stacks->jit = jit_functions_free(stacks->jit);
 	stacks->tables = frame_tables_free(stacks->tables);
 }
@@ -86,7 +86,7 @@ void stacks_add(struct stacks *stacks, struct archive *archive, struct kernel_fu
 		return;
 	waiting.registers = source->registers;
 	waiting.copy = *source->copy;
-	if (waiting_put(&stacks->waiting, &waiting) == 0) {
+	if (waiting_put(stacks->waiting, &waiting) == 0) {
 		stack_ask_tables(source, stacks->tables);
 		return;
 	}
@@ -122,7 +122,7 @@ static struct stack_source source_of(const struct waiting_sample *waiting)
 static void add_due(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel, bool all)
 {
 	uint64_t now = clock_monotonic_ns();
-	struct waiting_sample *waiting = TAILQ_FIRST(&stacks->waiting.samples), *next;
+	struct waiting_sample *waiting = waiting_first(stacks->waiting), *next;
 
 	for (; waiting; waiting = next) {
 		const struct archive_sample sample = sample_of(waiting);
@@ -133,7 +133,7 @@ static void add_due(struct stacks *stacks, struct archive *archive, struct kerne
 		if (!all && !is_due)
 			return;
 		if (add(stacks, archive, kernel, &sample, &source, !is_due) == 0)
-			waiting_remove(&stacks->waiting, waiting);
+			waiting_remove(stacks->waiting, waiting);
 	}
 }
 
@@ -151,9 +151,9 @@ void stacks_turn(struct stacks *stacks, struct archive *archive, struct kernel_f
 
 void stacks_add_waiting(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel)
 {
-	struct waiting_sample *waiting;
+	const struct waiting_sample *waiting = waiting_first(stacks->waiting);
 
-	TAILQ_FOREACH(waiting, &stacks->waiting.samples, in_all) {
+	for (; waiting; waiting = TAILQ_NEXT(waiting, in_all)) {
 		const struct archive_sample sample = sample_of(waiting);
 		struct stack_source source = source_of(waiting);
 
@@ -164,8 +164,10 @@ void stacks_add_waiting(struct stacks *stacks, struct archive *archive, struct k
 
 void stacks_forget_waiting(struct stacks *stacks)
 {
-	while (!TAILQ_EMPTY(&stacks->waiting.samples))
-		waiting_remove(&stacks->waiting, TAILQ_FIRST(&stacks->waiting.samples));
+	struct waiting_sample *first;
+
+	while ((first = waiting_first(stacks->waiting)))
+		waiting_remove(stacks->waiting, first);
 }
 
 void stacks_end_waiting(struct stacks *stacks, struct archive *archive, struct kernel_functions *kernel)
@@ -176,7 +178,7 @@ void stacks_end_waiting(struct stacks *stacks, struct archive *archive, struct k
 
 uint64_t stacks_drained(const struct stacks *stacks, uint64_t drained)
 {
-	const struct waiting_sample *first = TAILQ_FIRST(&stacks->waiting.samples);
+	const struct waiting_sample *first = waiting_first(stacks->waiting);
 
 	return first && first->time <= drained ? first->time - 1 : drained;
 }
@@ -205,7 +207,7 @@ void stacks_add_stats(const struct stacks *stacks, struct profiler_stats *stats)
 	stats->stacks_no_table = stacks->ended[STACK_NO_TABLE];
 	stats->stacks_lost = stacks->ended[STACK_LOST];
 	stats->table_bytes = tables.bytes;
-	stats->waiting_bytes = stacks->waiting.bytes;
+	stats->waiting_bytes = waiting_bytes(stacks->waiting);
 	stats->cpu_ns += tables.cpu_ns;
 	if (stacks->jit) {
 		const struct jit_functions_stats jit = jit_functions_stats(stacks->jit);

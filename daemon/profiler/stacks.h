@@ -17,7 +17,7 @@
 struct stacks {
 	struct frame_tables *tables;
 	struct jit_functions *jit; /* NULL: code that was made at run time has no names */
-	struct waiting waiting;
+	struct waiting *waiting;
 	uint64_t ended[_STACK_END_MAX]; /* stacks, by how they end */
 };
 

@@ -65,7 +65,6 @@ OPEN = {
     "profiler/answer/query.h": ("profile", ""),
     "profiler/capture/captures.h": ("captures capture", "profiler"),
     "profiler/naming/kernel-functions.h": ("kernel_functions", ""),
-    "profiler/stack/waiting.h": ("waiting", ""),
 }
 
 # Functions that end the life of a struct.

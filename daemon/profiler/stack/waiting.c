@@ -10,6 +10,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+TAILQ_HEAD(waiting_list, waiting_sample);
+
+struct waiting {
+	unsigned char *room;
+	size_t bytes;	 /* of copies and registers that wait */
+	size_t mappings; /* … and their mappings */
+	struct waiting_sample *all;
+	struct waiting_list samples; /* the oldest first */
+	struct waiting_list unused;
+};
+
 static size_t whole_pages(size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -28,32 +39,46 @@ static size_t room_size(void)
 	return WAITING_MAX * place_size(WAITING_COPY_MAX);
 }
 
-int waiting_init(struct waiting *waiting)
+int waiting_new(struct waiting **ret)
 {
-	*waiting = (struct waiting){
-		.all = calloc(WAITING_MAX, sizeof(*waiting->all)),
-		.room = memory_map_secret(room_size()),
-	};
+	_cleanup_(waiting_freep) struct waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (!waiting)
+		return -ENOMEM;
 	TAILQ_INIT(&waiting->samples);
 	TAILQ_INIT(&waiting->unused);
-	if (!waiting->room || !waiting->all) {
-		waiting_release(waiting);
+	waiting->all = calloc(WAITING_MAX, sizeof(*waiting->all));
+	waiting->room = memory_map_secret(room_size());
+	if (!waiting->room || !waiting->all)
 		return -ENOMEM;
-	}
 	for (size_t i = 0; i < WAITING_MAX; i++) {
 		waiting->all[i].place = (struct waiting_place *)(waiting->room + i * place_size(WAITING_COPY_MAX));
 		TAILQ_INSERT_TAIL(&waiting->unused, &waiting->all[i], in_all);
 	}
+	*ret = steal_ptr(waiting);
 	return 0;
 }
 
-void waiting_release(struct waiting *waiting)
+struct waiting *waiting_free(struct waiting *waiting)
 {
-	while (waiting->all && !TAILQ_EMPTY(&waiting->samples))
+	if (!waiting)
+		return NULL;
+	while (!TAILQ_EMPTY(&waiting->samples))
 		waiting_remove(waiting, TAILQ_FIRST(&waiting->samples));
 	memory_unmap(waiting->room, room_size());
 	free(waiting->all);
-	*waiting = (struct waiting){};
+	free(waiting);
+	return NULL;
+}
+
+struct waiting_sample *waiting_first(const struct waiting *waiting)
+{
+	return TAILQ_FIRST(&waiting->samples);
+}
+
+size_t waiting_bytes(const struct waiting *waiting)
+{
+	return waiting->bytes;
 }
 
 static void copy_chain(unsigned char *to, const struct waiting_sample *from)
@@ -97,7 +122,7 @@ static int fill(struct waiting_sample *to, const struct waiting_sample *from)
 
 int waiting_put(struct waiting *waiting, const struct waiting_sample *sample)
 {
-	struct waiting_sample *unused = waiting->all ? TAILQ_FIRST(&waiting->unused) : NULL;
+	struct waiting_sample *unused = TAILQ_FIRST(&waiting->unused);
 	size_t size = place_size(sample->copy.size), nr_mappings = mappings_nr(sample->mappings);
 	int r;
 

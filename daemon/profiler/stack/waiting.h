@@ -40,25 +40,23 @@ struct waiting_sample {
 	struct unwind_copy copy;		  /* … its bytes too */
 	struct record_array chain;		  /* the kernel's; an entry in no mapping is WAITING_NO_ADDRESS */
 	struct waiting_place *place;
-	TAILQ_ENTRY(waiting_sample) in_all;
+	TAILQ_ENTRY(waiting_sample) in_all; /* the oldest first */
 };
-TAILQ_HEAD(waiting_list, waiting_sample);
 
-struct waiting {
-	unsigned char *room; /* NULL: none */
-	size_t bytes;	     /* of copies and registers that wait */
-	size_t mappings;     /* … and their mappings */
-	struct waiting_sample *all;
-	struct waiting_list samples; /* the oldest first */
-	struct waiting_list unused;
-};
+struct waiting;
 
 /* -ENOMEM. */
-int waiting_init(struct waiting *waiting);
+int waiting_new(struct waiting **ret);
 /* Erases all copies. */
-void waiting_release(struct waiting *waiting);
+struct waiting *waiting_free(struct waiting *waiting);
+DEFINE_CLEANUP(struct waiting *, waiting_free)
 
 /* Copies what it is given. -ENOBUFS: there is no room; -ENOMEM. */
 int waiting_put(struct waiting *waiting, const struct waiting_sample *sample);
 /* Erases the copy and the registers of a sample, and forgets it. */
 void waiting_remove(struct waiting *waiting, struct waiting_sample *sample);
+
+/* The oldest sample, or NULL; TAILQ_NEXT() leads to the others. */
+struct waiting_sample *waiting_first(const struct waiting *waiting);
+/* Bytes of copies and registers that wait. */
+size_t waiting_bytes(const struct waiting *waiting);

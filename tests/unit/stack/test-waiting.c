@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 struct world {
-	struct waiting waiting;
+	struct waiting *waiting;
 	size_t account;
 	struct mappings *mappings;
 	unsigned char stack[WAITING_COPY_MAX];
@@ -29,7 +29,7 @@ static int setup(void **state)
 	struct world *world = calloc(1, sizeof(*world));
 
 	assert_non_null(world);
-	assert_int_equal(waiting_init(&world->waiting), 0);
+	assert_int_equal(waiting_new(&world->waiting), 0);
 	world->mappings = mappings_new(&world->account);
 	assert_non_null(world->mappings);
 	memset(world->stack, 0x5a, sizeof(world->stack));
@@ -41,7 +41,7 @@ static int teardown(void **state)
 {
 	struct world *world = *state;
 
-	waiting_release(&world->waiting);
+	waiting_free(world->waiting);
 	mappings_unref(world->mappings);
 	free(world);
 	return 0;
@@ -51,17 +51,17 @@ static int put(struct world *world, uint64_t time, size_t size)
 {
 	const struct unwind_registers registers = { .values = { [3] = 0x5a5a } };
 
-	return waiting_put(&world->waiting, &(struct waiting_sample){
-						    .time = time,
-						    .weight = 7,
-						    .event = (char[]){ "cpu-clock" },
-						    .cgroup = (char[]){ "/a" },
-						    .command = (char[]){ "x" },
-						    .mappings = world->mappings,
-						    .registers = &registers,
-						    .copy = { 0x7f00, world->stack, size },
-						    .chain = { (unsigned char *)world->chain, 4 },
-					    });
+	return waiting_put(world->waiting, &(struct waiting_sample){
+						   .time = time,
+						   .weight = 7,
+						   .event = (char[]){ "cpu-clock" },
+						   .cgroup = (char[]){ "/a" },
+						   .command = (char[]){ "x" },
+						   .mappings = world->mappings,
+						   .registers = &registers,
+						   .copy = { 0x7f00, world->stack, size },
+						   .chain = { (unsigned char *)world->chain, 4 },
+					   });
 }
 
 static void test_copies(void **state)
@@ -76,7 +76,7 @@ static void test_copies(void **state)
 	assert_int_equal(put(world, 2, 1), 0);
 	memset(world->stack, 0, sizeof(world->stack));
 	world->chain[2] = 0;
-	first = TAILQ_FIRST(&world->waiting.samples);
+	first = waiting_first(world->waiting);
 	place = (const unsigned char *)first->place;
 	assert_int_equal(first->time, 1);
 	assert_string_equal(first->cgroup, "/a");
@@ -86,12 +86,12 @@ static void test_copies(void **state)
 	/* Children get the chain, but no value that is no address of code. */
 	assert_int_equal(record_u64(&first->chain, 2), WAITING_NO_ADDRESS);
 	assert_int_equal(first->registers->values[3], 0x5a5a);
-	assert_int_equal(world->waiting.bytes, 8192 + 4096);
-	waiting_remove(&world->waiting, first);
+	assert_int_equal(waiting_bytes(world->waiting), 8192 + 4096);
+	waiting_remove(world->waiting, first);
 	for (size_t i = 0; i < sizeof(struct unwind_registers) + 5000; i++)
 		assert_int_equal(place[i], 0);
-	assert_int_equal(world->waiting.bytes, 4096);
-	assert_int_equal(TAILQ_FIRST(&world->waiting.samples)->time, 2);
+	assert_int_equal(waiting_bytes(world->waiting), 4096);
+	assert_int_equal(waiting_first(world->waiting)->time, 2);
 }
 
 static void test_bounds(void **state)
@@ -103,9 +103,9 @@ static void test_bounds(void **state)
 		nr++;
 	/* The registers take a page more. */
 	assert_int_equal(nr, WAITING_BYTES / (WAITING_COPY_MAX + 4096));
-	while (!TAILQ_EMPTY(&world->waiting.samples))
-		waiting_remove(&world->waiting, TAILQ_FIRST(&world->waiting.samples));
-	assert_int_equal(world->waiting.bytes, 0);
+	while (waiting_first(world->waiting))
+		waiting_remove(world->waiting, waiting_first(world->waiting));
+	assert_int_equal(waiting_bytes(world->waiting), 0);
 	for (nr = 0; put(world, nr, 8) == 0; nr++)
 		;
 	assert_int_equal(nr, WAITING_MAX);
@@ -124,7 +124,7 @@ static void test_child(void **state)
 	pid = fork();
 	if (pid == 0) {
 		(void)signal(SIGSEGV, SIG_DFL);
-		_exit(*(const volatile unsigned char *)TAILQ_FIRST(&world->waiting.samples)->place);
+		_exit(*(const volatile unsigned char *)waiting_first(world->waiting)->place);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(!WIFEXITED(status) || WEXITSTATUS(status) != 0x5a);
