@@ -21,10 +21,9 @@ struct namer {
 	struct function_lists *function_lists;
 	struct function_block *block;
 	struct archive_nameless batch[BATCH];
-	uint32_t at;		      /* the next frame that is gone through; 0: all were */
-	bool again;		      /* from the first one on, once all were */
-	unsigned kernel_list_changes; /* of kernel_functions, at the last turn */
-	uint64_t sweeps;	      /* of the archive, when lists were last tidied */
+	uint32_t at;	 /* the next frame that is gone through; 0: all were */
+	bool again;	 /* from the first one on, once all were */
+	uint64_t sweeps; /* of the archive, when lists were last tidied */
 };
 
 int namer_new(struct namer **ret, const char *procfs)
@@ -81,12 +80,11 @@ size_t namer_list_bytes(const struct namer *namer)
 static void name_in_kernel(struct archive *archive, const struct archive_nameless *place,
 			   struct kernel_functions *kernel)
 {
-	const struct kernel_function *function = kernel_functions_find(kernel, place->offset);
+	const struct kernel_function *function;
+	enum naming naming = kernel_functions_find(kernel, place->offset, &function);
 
-	if (function)
-		archive_name(archive, place->frame, NAMING_NAMED, function->name, NULL, 0);
-	else if (kernel->unnamed != NAMING_UNTRIED)
-		archive_name(archive, place->frame, kernel->unnamed, NULL, NULL, 0);
+	if (naming != NAMING_UNTRIED)
+		archive_name(archive, place->frame, naming, function ? function->name : NULL, NULL, 0);
 }
 
 static void name_in_file(struct namer *namer, struct archive *archive, const struct archive_nameless *place,
@@ -175,11 +173,9 @@ static void tidy(struct namer *namer, const struct archive *archive)
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,
 		struct kernel_functions *kernel, struct jit_functions *jit)
 {
-	kernel_functions_turn(kernel);
-	namer->again |= function_lists_turn(namer->function_lists, processes) ||
-			namer->kernel_list_changes != kernel->list_changes;
+	namer->again |= kernel_functions_turn(kernel);
+	namer->again |= function_lists_turn(namer->function_lists, processes);
 	namer->again |= jit && jit_functions_turn(jit, processes);
-	namer->kernel_list_changes = kernel->list_changes;
 	tidy(namer, archive);
 	/* Lists may have gone since the last turn. */
 	namer->block->list = NULL;

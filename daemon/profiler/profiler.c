@@ -702,6 +702,7 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 {
 	struct sampler_stats sampler = profiler->sampler ? sampler_stats(profiler->sampler) : (struct sampler_stats){};
+	const struct kernel_functions_stats kernel = kernel_functions_stats(&profiler->kernel);
 	uint64_t oldest = archive_oldest(profiler->archive), now = clock_monotonic_ns();
 
 	*ret = (struct profiler_stats){
@@ -715,12 +716,10 @@ void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 		.ring_bytes = sampler.ring_bytes,
 		.gap_ns = profiler->gaps.ns,
 		.reach = oldest && now > oldest ? now - oldest : 0,
-		.cpu_ns = namer_cpu_ns(profiler->namer) + list_maker_cpu_ns(profiler->kernel.maker),
+		.cpu_ns = namer_cpu_ns(profiler->namer) + kernel.cpu_ns,
 		.processes = processes_stats(profiler->processes).processes,
-		.list_bytes = namer_list_bytes(profiler->namer),
+		.list_bytes = namer_list_bytes(profiler->namer) + kernel.bytes,
 	};
-	if (profiler->kernel.list)
-		ret->list_bytes += function_list_bytes(profiler->kernel.list);
 	stacks_add_stats(&profiler->stacks, ret);
 }
 

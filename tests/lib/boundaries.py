@@ -64,7 +64,6 @@ OPEN = {
     "profiler/archive/archive.h": ("archive", "profiler/capture"),
     "profiler/answer/query.h": ("profile", ""),
     "profiler/capture/captures.h": ("captures capture", "profiler"),
-    "profiler/naming/kernel-functions.h": ("kernel_functions", ""),
 }
 
 # Functions that end the life of a struct.

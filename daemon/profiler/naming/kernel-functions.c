@@ -138,13 +138,13 @@ static void drop_old(struct kernel_functions *functions)
 	functions->nr = nr;
 }
 
-void kernel_functions_turn(struct kernel_functions *functions)
+bool kernel_functions_turn(struct kernel_functions *functions)
 {
 	_cleanup_(function_list_freep) struct function_list *list = NULL;
 	enum naming naming;
 
 	if (!list_maker_finish(functions->maker))
-		return;
+		return false;
 	list = list_maker_take(functions->maker);
 	naming = list ? function_list_naming(list) : NAMING_FAILED;
 	/* The child took too long, as on a busy machine: the list before stays, and another child tries again later. */
@@ -153,19 +153,19 @@ void kernel_functions_turn(struct kernel_functions *functions)
 		functions->again_at = clock_monotonic_ns() + (AGAIN_NS << functions->failures);
 		functions->failures += functions->failures < AGAIN_DOUBLINGS;
 		if (functions->list)
-			return;
+			return false;
 	} else {
 		functions->failures = 0;
 	}
 	drop_list(functions);
 	drop_old(functions);
-	functions->list_changes++;
 	functions->unnamed = naming;
 	if (naming != NAMING_NO_SYMBOL)
-		return;
+		return true;
 	functions->list = steal_ptr(list);
 	/* The child for an answer adds samples that wait for tables, and needs their functions. */
 	function_list_share(functions->list);
+	return true;
 }
 
 /* --- functions that were found, or reported */
@@ -248,14 +248,24 @@ static const struct kernel_function *find_known(const struct kernel_functions *f
 	return at < functions->nr && functions->items[at].start <= address ? &functions->items[at] : NULL;
 }
 
-const struct kernel_function *kernel_functions_find(struct kernel_functions *functions, uint64_t address)
+enum naming kernel_functions_find(struct kernel_functions *functions, uint64_t address,
+				  const struct kernel_function **ret)
 {
-	const struct kernel_function *known = find_known(functions, address);
 	struct function found;
 
-	if (known || !functions->list || !function_list_find(functions->list, address, functions->block, &found) ||
-	    !found.name)
-		return known;
-	put(functions, found.start, found.end, found.name, false);
-	return find_known(functions, address);
+	*ret = find_known(functions, address);
+	if (!*ret && functions->list && function_list_find(functions->list, address, functions->block, &found) &&
+	    found.name) {
+		put(functions, found.start, found.end, found.name, false);
+		*ret = find_known(functions, address);
+	}
+	return *ret ? NAMING_NAMED : functions->unnamed;
+}
+
+struct kernel_functions_stats kernel_functions_stats(const struct kernel_functions *functions)
+{
+	return (struct kernel_functions_stats){
+		.cpu_ns = list_maker_cpu_ns(functions->maker),
+		.bytes = functions->list ? function_list_bytes(functions->list) : 0,
+	};
 }

@@ -31,7 +31,6 @@ struct kernel_functions {
 	size_t nr, cap;
 	struct function_list *list; /* NULL: there is none; `unnamed` tells why */
 	enum naming unnamed;	    /* why other code has no name; NAMING_UNTRIED: no list was read yet */
-	unsigned list_changes;	    /* times that the list, or the reason for none, became another one */
 	unsigned long modules;	    /* checksum of the modules that were loaded when reading began */
 	bool is_stale;		    /* the list lacks code, or could not be read */
 	unsigned failures;	    /* of reading, one after the other; at most AGAIN_DOUBLINGS */
@@ -52,11 +51,20 @@ void kernel_functions_read(struct kernel_functions *functions, const char *procf
 /* Calls kernel_functions_read() if modules have come or gone, or if a stale list is to be read again. */
 void kernel_functions_follow(struct kernel_functions *functions, const char *procfs, const char *saved);
 
-/* Takes a list that was read. */
-void kernel_functions_turn(struct kernel_functions *functions);
+/* Takes a list that was read. True: the list, or the reason for none, is another one. */
+bool kernel_functions_turn(struct kernel_functions *functions);
 
-/* The function at an address, until the next call; NULL: there is none. */
-const struct kernel_function *kernel_functions_find(struct kernel_functions *functions, uint64_t address);
+/* NAMING_NAMED with the function at an address, until the next call; NAMING_NO_SYMBOL: the list has none; or why there
+ * is no list. */
+enum naming kernel_functions_find(struct kernel_functions *functions, uint64_t address,
+				  const struct kernel_function **ret);
+
+struct kernel_functions_stats {
+	uint64_t cpu_ns; /* of all children that have ended */
+	size_t bytes;	 /* of the list */
+};
+
+struct kernel_functions_stats kernel_functions_stats(const struct kernel_functions *functions);
 
 /* Puts a function that the kernel has reported in the place of all functions that it overlaps. Without memory, or with
  * an end before its start, it is left out. */

@@ -92,19 +92,20 @@ static struct archive_place place_of_user(uint64_t address, const struct stack_s
 
 static struct archive_place place_of_kernel(uint64_t address, struct kernel_functions *kernel)
 {
-	const struct kernel_function *function = kernel_functions_find(kernel, address);
-	struct archive_place place = { .path = ARCHIVE_KERNEL, .offset = address };
+	const struct kernel_function *function;
+	struct archive_place place = {
+		.path = ARCHIVE_KERNEL,
+		.naming = kernel_functions_find(kernel, address, &function),
+		.offset = address,
+	};
 
 	if (function) {
 		place.offset = function->start;
 		place.name = function->name;
-		place.naming = NAMING_NAMED;
-		return place;
-	}
-	place.naming = kernel->unnamed;
-	/* Without a list, all code without a name is one place. */
-	if (!kernel->list && kernel->unnamed != NAMING_UNTRIED)
+	} else if (place.naming != NAMING_UNTRIED && place.naming != NAMING_NO_SYMBOL) {
+		/* Without a list, all code without a name is one place. */
 		place.offset = 0;
+	}
 	return place;
 }
 

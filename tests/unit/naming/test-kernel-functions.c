@@ -72,8 +72,9 @@ static void follow_list(struct kernel_functions *functions, const char *procfs, 
 static void check_function(struct kernel_functions *functions, uint64_t address, const char *name, uint64_t start,
 			   uint64_t end)
 {
-	const struct kernel_function *found = kernel_functions_find(functions, address);
+	const struct kernel_function *found;
 
+	assert_int_equal(kernel_functions_find(functions, address, &found) == NAMING_NAMED, name != NULL);
 	if (!name) {
 		assert_null(found);
 		return;
@@ -160,7 +161,7 @@ static void test_failure(void **state)
 	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
 	write_too_much(&scratch);
 	read_list(&functions, scratch.path, NULL);
-	assert_null(kernel_functions_find(&functions, 0xffffffff81000100));
+	check_function(&functions, 0xffffffff81000100, NULL, 0, 0);
 	assert_int_equal(functions.unnamed, NAMING_FAILED);
 	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
@@ -181,8 +182,9 @@ static void test_child(void **state)
 	read_list(&functions, scratch.path, NULL);
 	pid = fork();
 	if (pid == 0) {
-		const struct kernel_function *found = kernel_functions_find(&functions, 0xffffffff81000100);
+		const struct kernel_function *found;
 
+		(void)kernel_functions_find(&functions, 0xffffffff81000100, &found);
 		_exit(found && strcmp(found->name, "first") == 0 ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -195,6 +197,7 @@ static void test_child(void **state)
 static void test_blocks(void **state)
 {
 	struct kernel_functions functions;
+	const struct kernel_function *found;
 	_cleanup_(buf_release) struct buf text = {};
 	char longest[KALLSYMS_NAME_MAX];
 	struct scratch scratch;
@@ -222,7 +225,8 @@ static void test_blocks(void **state)
 			       i + 1 < 9000 ? start + 0x10 : 0x8000000000000000);
 	}
 	check_function(&functions, 0x8000000000000000, longest, 0x8000000000000000, 0x9000000000000000);
-	assert_int_equal(strlen(kernel_functions_find(&functions, 0x9000000000001000)->name), 504);
+	assert_int_equal(kernel_functions_find(&functions, 0x9000000000001000, &found), NAMING_NAMED);
+	assert_int_equal(strlen(found->name), 504);
 	kernel_functions_release(&functions);
 	scratch_remove(&scratch);
 }
@@ -232,11 +236,13 @@ static void check_unnamed(struct scratch *scratch, const char *saved, enum namin
 {
 	_cleanup_(freep) char *path = strdup(scratch_path(scratch, "saved"));
 	struct kernel_functions functions;
+	const struct kernel_function *found;
 
 	assert_int_equal(kernel_functions_init(&functions, world_epoll()), 0);
 	read_list(&functions, scratch->path, saved ? path : NULL);
 	assert_string_equal(naming_text(functions.unnamed), naming_text(expected));
-	assert_int_equal(kernel_functions_find(&functions, 0xffffffff81000110) != NULL, expected == NAMING_NO_SYMBOL);
+	assert_int_equal(kernel_functions_find(&functions, 0xffffffff81000110, &found),
+			 expected == NAMING_NO_SYMBOL ? NAMING_NAMED : expected);
 	kernel_functions_release(&functions);
 }
 
