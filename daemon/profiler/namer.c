@@ -131,7 +131,7 @@ static void name_batch(struct namer *namer, struct archive *archive, size_t nr, 
 {
 	qsort(namer->batch, nr, sizeof(*namer->batch), compare_places);
 	for (size_t i = 0; i < nr; i++) {
-		const struct archive_module *module = table_at(&archive->modules, namer->batch[i].module);
+		const struct archive_module *module = archive_module(archive, namer->batch[i].module);
 		const char *path = archive_text(archive, module->path);
 
 		if (strcmp(path, ARCHIVE_KERNEL) == 0)
@@ -165,9 +165,11 @@ static bool has_module(const void *userdata, const struct module_key *key, const
 
 static void tidy(struct namer *namer, const struct archive *archive)
 {
-	if (namer->sweeps != archive->sweeps)
+	uint64_t sweeps = archive_stats(archive).sweeps;
+
+	if (namer->sweeps != sweeps)
 		function_lists_tidy(namer->function_lists, has_module, archive);
-	namer->sweeps = archive->sweeps;
+	namer->sweeps = sweeps;
 }
 
 void namer_turn(struct namer *namer, struct archive *archive, const struct processes *processes,

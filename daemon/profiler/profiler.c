@@ -711,7 +711,7 @@ void profiler_stats(const struct profiler *profiler, struct profiler_stats *ret)
 		.unfollowed = profiler->past.lost_records + sampler.lost_records,
 		.unsampled = profiler->past.unsampled + sampler.unsampled,
 		.throttled = profiler->past.throttled + sampler.throttled,
-		.dropped = profiler->archive->dropped,
+		.dropped = archive_stats(profiler->archive).dropped,
 		.bytes = archive_bytes(profiler->archive),
 		.ring_bytes = sampler.ring_bytes,
 		.gap_ns = profiler->gaps.ns,

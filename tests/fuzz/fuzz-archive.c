@@ -10,6 +10,7 @@
 #include "base/util/clock.h"
 #include "profiler/answer/query.h"
 #include "profiler/archive/archive-image.h"
+#include "profiler/archive/archive-internal.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -51,16 +52,6 @@ static void ask(const struct archive *archive, const char *event)
 	profile_free(profile);
 }
 
-static size_t nr_samples(const struct archive *archive)
-{
-	const struct segment *segment;
-	size_t nr = 0;
-
-	TAILQ_FOREACH(segment, &archive->segments, in_all)
-		nr += segment->nr;
-	return nr;
-}
-
 /* Without the time, and in more memory, nothing is left out. */
 static void repeat(const struct archive *archive, const struct archive_past *past)
 {
@@ -71,7 +62,7 @@ static void repeat(const struct archive *archive, const struct archive_past *pas
 
 	CHECK(archive_write(archive, past, &origin, (size_t)64 << 20, UINT64_MAX, &image) == 0);
 	CHECK(archive_read(&again, &past_again, &origin, image.data, image.len, 64 * LIMIT, &why) == 0);
-	CHECK(nr_samples(again) == nr_samples(archive));
+	CHECK(archive_stats(again).nr == archive_stats(archive).nr);
 	CHECK(memcmp(past, &past_again, sizeof(*past)) == 0);
 }
 

@@ -167,7 +167,7 @@ static void append_module(struct buf *out, const struct profile *profile, uint32
 		buf_str(out, "null");
 		return;
 	}
-	module = table_at(&profile->archive->modules, number);
+	module = archive_module(profile->archive, number);
 	escape_json_string(out, archive_text(profile->archive, module->path));
 }
 

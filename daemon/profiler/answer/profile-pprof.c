@@ -128,7 +128,7 @@ static void append_value_type(struct pprof *pprof, unsigned field, const char *t
 
 static const struct archive_module *module_at(const struct pprof *pprof, uint32_t module)
 {
-	return table_at(&pprof->what->profile->archive->modules, module);
+	return archive_module(pprof->what->profile->archive, module);
 }
 
 static uint64_t build_id_string(struct pprof *pprof, const struct module_key *key)

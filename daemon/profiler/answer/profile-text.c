@@ -17,7 +17,7 @@ static const char *base_name(const char *path)
 
 static void append_place(struct buf *out, const struct profile *profile, const struct profile_node *node)
 {
-	const struct archive_module *module = table_at(&profile->archive->modules, node->module);
+	const struct archive_module *module = archive_module(profile->archive, node->module);
 
 	buf_str(out, base_name(archive_text(profile->archive, module->path)));
 	if (node->offset)

@@ -58,9 +58,7 @@ static struct profile_node *node_at(const struct profile *profile, uint32_t numb
 
 static const char *path_of(const struct asking *asking, uint32_t module)
 {
-	const struct archive_module *found = table_at(&asking->archive->modules, module);
-
-	return archive_text(asking->archive, found->path);
+	return archive_text(asking->archive, archive_module(asking->archive, module)->path);
 }
 
 /* An address of the kernel is a secret, as one of a process is, and an unknown place has none. */
@@ -73,7 +71,7 @@ static bool hides_offset(const char *path)
 /* A frame as a node below another: by function, if that is known. */
 static int add_frame(struct asking *asking, uint32_t below, uint32_t number, uint32_t *ret)
 {
-	const struct archive_frame *frame = table_at(&asking->archive->frames, number);
+	const struct archive_frame *frame = archive_frame(asking->archive, number);
 	struct profile_node node = {
 		.parent = below,
 		.kind = PROFILE_PLACE,
@@ -104,7 +102,7 @@ static int add_stack(struct asking *asking, uint32_t below, uint32_t stack, uint
 	size_t depth = 0, unlimited = SIZE_MAX;
 	uint32_t at = below;
 
-	for (; stack; stack = ((const struct archive_node *)table_at(&asking->archive->nodes, stack))->parent) {
+	for (; stack; stack = archive_node(asking->archive, stack)->parent) {
 		const struct known_stack key = { .below = below, .node = stack };
 		uint32_t known = table_find(&asking->known, &key);
 
@@ -116,7 +114,7 @@ static int add_stack(struct asking *asking, uint32_t below, uint32_t stack, uint
 		path[depth++] = stack;
 	}
 	while (depth-- > 0) {
-		const struct archive_node *node = table_at(&asking->archive->nodes, path[depth]);
+		const struct archive_node *node = archive_node(asking->archive, path[depth]);
 		struct known_stack known = { .below = below, .node = path[depth] };
 		uint32_t number;
 		bool new;
@@ -143,7 +141,7 @@ static int add_level(struct asking *asking, enum profile_kind kind, uint32_t tex
 /* The node below which stacks of a context are. */
 static int add_context(struct asking *asking, uint32_t number, uint32_t *ret)
 {
-	const struct archive_context *context = table_at(&asking->archive->contexts, number);
+	const struct archive_context *context = archive_context(asking->archive, number);
 	const struct profile_node root = { .kind = PROFILE_ROOT };
 	int r = add_node(asking->profile, &root, ret);
 
@@ -161,7 +159,7 @@ static int add_context(struct asking *asking, uint32_t number, uint32_t *ret)
 /* Puts samples into the tree. */
 static int add_alike(struct asking *asking, const struct alike *alike)
 {
-	const struct archive_context *context = table_at(&asking->archive->contexts, alike->context);
+	const struct archive_context *context = archive_context(asking->archive, alike->context);
 	uint64_t weight = asking->weights ? weights_fit(asking->weights, context->cgroup, alike->weight) :
 					    alike->weight;
 	struct profile_node *node;
@@ -254,15 +252,15 @@ static int make_tree(struct asking *asking)
 /* Cgroups in the answer that are not covered. */
 static int note_uncounted(struct asking *asking)
 {
-	const struct table *contexts = &asking->archive->contexts;
+	uint32_t end = archive_contexts_end(asking->archive);
 	struct profile *profile = asking->profile;
 
 	profile->counted = true;
-	profile->uncounted = calloc((size_t)table_end(contexts) + 1, sizeof(*profile->uncounted));
+	profile->uncounted = calloc((size_t)end + 1, sizeof(*profile->uncounted));
 	if (!profile->uncounted)
 		return -ENOMEM;
-	for (uint32_t i = 1; i < table_end(contexts); i++) {
-		const struct archive_context *context = table_at(contexts, i);
+	for (uint32_t i = 1; i < end; i++) {
+		const struct archive_context *context = archive_context(asking->archive, i);
 		const char *why;
 		size_t at = 0;
 
@@ -335,7 +333,7 @@ static int answer_with_tree(struct asking *asking)
 {
 	int r;
 
-	asking->contexts = calloc((size_t)table_end(&asking->archive->contexts) + 1, sizeof(*asking->contexts));
+	asking->contexts = calloc((size_t)archive_contexts_end(asking->archive) + 1, sizeof(*asking->contexts));
 	if (!asking->contexts)
 		return -ENOMEM;
 	r = use_counts(asking);
@@ -365,7 +363,7 @@ int profile_new(struct profile **ret, const struct archive *archive, const struc
 		return -ENOMEM;
 	profile->archive = archive;
 	profile->nodes = (struct table)TABLE_OF(struct profile_node, parent, offset);
-	profile->reach = query->since && !archive->sweeps ? query->since : oldest;
+	profile->reach = query->since && !archive_stats(archive).sweeps ? query->since : oldest;
 	profile->to = archive_moment(query->to);
 	/* Of a stretch that has ended before there were samples, nothing is left but its end. */
 	profile->from = query->from > profile->reach ? query->from :

@@ -12,6 +12,7 @@
  */
 
 #include "profiler/answer/weights.h"
+#include "profiler/archive/table.h"
 #include "profiler/protocol.h"
 
 /* A larger tree is cut: what is left out counts for the node above. */

@@ -2,8 +2,6 @@
 
 #include "profiler/answer/selection.h"
 
-#include "base/util/clock.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -19,7 +17,7 @@ enum {
 int selection_init(struct selection *ret, const struct archive *archive, const char *event, const char *cgroup,
 		   bool below, const char *command)
 {
-	ret->contexts = calloc((size_t)table_end(&archive->contexts) + 1, sizeof(*ret->contexts));
+	ret->contexts = calloc((size_t)archive_contexts_end(archive) + 1, sizeof(*ret->contexts));
 	if (!ret->contexts)
 		return -ENOMEM;
 	ret->archive = archive;
@@ -89,7 +87,7 @@ static int is_wanted(struct selection *selection, const struct archive_context *
 /* -E2BIG, -ENOMEM */
 static int judge_context(struct selection *selection, uint32_t number)
 {
-	int wanted = is_wanted(selection, table_at(&selection->archive->contexts, number));
+	int wanted = is_wanted(selection, archive_context(selection->archive, number));
 	uint64_t steps = (selection->of_cgroups ? glob_steps(&selection->cgroup) : 0) +
 			 (selection->of_commands ? glob_steps(&selection->command) : 0);
 
@@ -99,32 +97,26 @@ static int judge_context(struct selection *selection, uint32_t number)
 	return steps > GLOB_STEPS_MAX ? -E2BIG : 0;
 }
 
-static int walk_segment(struct selection *selection, const struct segment *segment, uint64_t from, uint64_t to,
-			selection_take_t take, void *userdata)
+struct walk {
+	struct selection *selection;
+	archive_take_t take;
+	void *userdata;
+};
+
+static int take_wanted(void *userdata, const struct stored_sample *sample, uint64_t time)
 {
+	const struct walk *walk = userdata;
+	unsigned char *context = &walk->selection->contexts[sample->context];
 	int r = 0;
 
-	for (uint32_t i = 0; r >= 0 && i < segment->nr; i++) {
-		const struct stored_sample *sample = &segment->samples[i];
-		uint64_t time = segment->base + (uint64_t)sample->ms * NS_PER_MS;
-
-		if (time < from || time >= to)
-			continue;
-		if (selection->contexts[sample->context] == CONTEXT_UNKNOWN)
-			r = judge_context(selection, sample->context);
-		if (r >= 0 && selection->contexts[sample->context] == CONTEXT_WANTED)
-			r = take(userdata, sample, time);
-	}
-	return r;
+	if (*context == CONTEXT_UNKNOWN)
+		r = judge_context(walk->selection, sample->context);
+	return r >= 0 && *context == CONTEXT_WANTED ? walk->take(walk->userdata, sample, time) : r;
 }
 
-int selection_walk(struct selection *selection, uint64_t from, uint64_t to, selection_take_t take, void *userdata)
+int selection_walk(struct selection *selection, uint64_t from, uint64_t to, archive_take_t take, void *userdata)
 {
-	const struct segment *segment;
-	int r = 0;
+	struct walk walk = { selection, take, userdata };
 
-	TAILQ_FOREACH(segment, &selection->archive->segments, in_all)
-		if (r >= 0 && segment->nr && segment->last >= from && segment->first < to)
-			r = walk_segment(selection, segment, from, to, take, userdata);
-	return r < 0 ? r : 0;
+	return archive_walk(selection->archive, from, to, take_wanted, &walk);
 }

@@ -29,9 +29,6 @@ void selection_release(struct selection *selection);
 /* Is there a sample of the context in a stretch that was walked? */
 bool selection_has(const struct selection *selection, uint32_t context);
 
-/* Takes a sample and its time; less than 0 ends the walk. */
-typedef int (*selection_take_t)(void *userdata, const struct stored_sample *sample, uint64_t time);
-
 /* Calls take() for each sample in [from, to) (CLOCK_MONOTONIC ns): a sample is of one of two neighbouring stretches.
  * What take() returned, if that is less than 0; -E2BIG: the globs take too long. */
-int selection_walk(struct selection *selection, uint64_t from, uint64_t to, selection_take_t take, void *userdata);
+int selection_walk(struct selection *selection, uint64_t from, uint64_t to, archive_take_t take, void *userdata);

@@ -3,6 +3,7 @@
 #include "profiler/answer/weights.h"
 
 #include "profiler/answer/selection.h"
+#include "profiler/archive/table.h"
 
 #include <errno.h>
 #include <math.h>
@@ -168,7 +169,7 @@ static size_t slot_of(const struct profile_counts *counts, uint64_t time)
 static int add_sample(void *userdata, const struct stored_sample *sample, uint64_t time)
 {
 	struct weights *weights = userdata;
-	const struct archive_context *context = table_at(&weights->archive->contexts, sample->context);
+	const struct archive_context *context = archive_context(weights->archive, sample->context);
 	const struct weighed key = { .cgroup = context->cgroup };
 	size_t unlimited = SIZE_MAX, slot = slot_of(weights->counts, time);
 	struct weighed *weighed;

@@ -5,6 +5,7 @@
 #include "base/util/clock.h"
 #include "base/util/pack.h"
 #include "base/util/text.h"
+#include "profiler/archive/archive-internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

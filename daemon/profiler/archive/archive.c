@@ -4,6 +4,7 @@
 
 #include "base/util/clock.h"
 #include "base/util/text.h"
+#include "profiler/archive/archive-internal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -519,6 +520,73 @@ uint64_t archive_oldest(const struct archive *archive)
 		if (segment->nr)
 			return segment->first;
 	return 0;
+}
+
+struct archive_stats archive_stats(const struct archive *archive)
+{
+	struct archive_stats stats = {
+		.limit = archive->limit,
+		.samples = archive->samples,
+		.dropped = archive->dropped,
+		.sweeps = archive->sweeps,
+	};
+	const struct segment *segment;
+
+	TAILQ_FOREACH(segment, &archive->segments, in_all)
+		stats.nr += segment->nr;
+	return stats;
+}
+
+/* --- reading */
+
+static int walk_segment(const struct segment *segment, uint64_t from, uint64_t to, archive_take_t take, void *userdata)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r >= 0 && i < segment->nr; i++) {
+		const struct stored_sample *sample = &segment->samples[i];
+		uint64_t time = segment->base + (uint64_t)sample->ms * NS_PER_MS;
+
+		if (time >= from && time < to)
+			r = take(userdata, sample, time);
+	}
+	return r;
+}
+
+int archive_walk(const struct archive *archive, uint64_t from, uint64_t to, archive_take_t take, void *userdata)
+{
+	const struct segment *segment;
+	int r = 0;
+
+	TAILQ_FOREACH(segment, &archive->segments, in_all)
+		if (r >= 0 && segment->nr && segment->last >= from && segment->first < to)
+			r = walk_segment(segment, from, to, take, userdata);
+	return r < 0 ? r : 0;
+}
+
+const struct archive_module *archive_module(const struct archive *archive, uint32_t number)
+{
+	return table_at(&archive->modules, number);
+}
+
+const struct archive_frame *archive_frame(const struct archive *archive, uint32_t number)
+{
+	return table_at(&archive->frames, number);
+}
+
+const struct archive_node *archive_node(const struct archive *archive, uint32_t number)
+{
+	return table_at(&archive->nodes, number);
+}
+
+const struct archive_context *archive_context(const struct archive *archive, uint32_t number)
+{
+	return table_at(&archive->contexts, number);
+}
+
+uint32_t archive_contexts_end(const struct archive *archive)
+{
+	return table_end(&archive->contexts);
 }
 
 const char *archive_text(const struct archive *archive, uint32_t text)

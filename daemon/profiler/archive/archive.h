@@ -17,10 +17,7 @@
 #include "base/elf/module.h"
 #include "base/util/clock.h"
 #include "profiler/archive/stack-end.h"
-#include "profiler/archive/table.h"
 #include "profiler/naming/naming.h"
-
-#include <sys/queue.h>
 
 /* Frames of a stack, 127 of the kernel and 256 of the process; a deeper one loses its outermost callers. */
 #define ARCHIVE_DEPTH_MAX 383
@@ -36,16 +33,7 @@
  * since labels begin with '/'. */
 #define ARCHIVE_HIDDEN "(hidden)"
 
-/* Entries of the tables, and what they refer to by number. The key comes after `last`. */
-struct archive_text {
-	uint32_t last;
-	uint32_t size;	  /* with its NUL */
-	uint64_t hash[2]; /* keyed: no two texts have the same */
-	char *text;	  /* valid UTF-8 */
-	uint32_t symbol_size;
-	char *symbol; /* of a function's name, behind the text; NULL: the same, or none, or there are several */
-};
-
+/* Entries of the tables, and the numbers of the entries that they refer to. The key comes after `last`. */
 struct archive_module {
 	uint32_t last;
 	uint32_t path; /* text */
@@ -79,29 +67,7 @@ struct stored_sample {
 	uint32_t weight;	/* packed: archive_weight() */
 };
 
-struct segment {
-	uint32_t age;
-	uint64_t base; /* CLOCK_MONOTONIC ns, whole ms; as are the times of the first and the last sample */
-	uint64_t first, last;
-	uint32_t nr, cap;
-	bool is_closed;		       /* it takes no more, although there is room */
-	struct stored_sample *samples; /* whole pages; a child that answers a question shares them */
-	TAILQ_ENTRY(segment) in_all;
-};
-TAILQ_HEAD(segment_list, segment);
-
-struct archive {
-	size_t limit, used;	      /* bytes */
-	struct segment_list segments; /* oldest first; the last one is open */
-	uint32_t nr_segments, age;
-	struct table texts, modules, frames, nodes, contexts;
-	size_t text_bytes, sample_bytes;
-	uint64_t keys[2];    /* of the texts' hashes */
-	uint32_t nr_untried; /* frames that were added since all were looked through */
-	uint64_t sweeps;     /* times that numbers of entries were given up */
-	uint64_t samples;    /* ever added */
-	uint64_t dropped;    /* never added: no memory */
-};
+struct archive;
 
 /* limit: bytes, at least ARCHIVE_LIMIT_MIN. -ENOMEM. */
 #define ARCHIVE_LIMIT_MIN ((size_t)256 * 1024)
@@ -152,25 +118,34 @@ uint64_t archive_weight(const struct stored_sample *sample);
 uint64_t archive_oldest(const struct archive *archive);
 size_t archive_bytes(const struct archive *archive);
 
+struct archive_stats {
+	size_t limit;	  /* bytes */
+	size_t nr;	  /* samples in it */
+	uint64_t samples; /* ever added */
+	uint64_t dropped; /* never added: no memory */
+	uint64_t sweeps;  /* times that numbers of entries were given up */
+};
+
+struct archive_stats archive_stats(const struct archive *archive);
+
+/* Takes a sample and its time; less than 0 ends the walk. */
+typedef int (*archive_take_t)(void *userdata, const struct stored_sample *sample, uint64_t time);
+
+/* Calls take() for each sample in [from, to), CLOCK_MONOTONIC ns. Returns the result of take(), if that is less than 0,
+ * or 0. */
+int archive_walk(const struct archive *archive, uint64_t from, uint64_t to, archive_take_t take, void *userdata);
+
+/* Entries by their numbers, until the archive changes. */
+const struct archive_module *archive_module(const struct archive *archive, uint32_t number);
+const struct archive_frame *archive_frame(const struct archive *archive, uint32_t number);
+const struct archive_node *archive_node(const struct archive *archive, uint32_t number);
+const struct archive_context *archive_context(const struct archive *archive, uint32_t number);
+/* The numbers of contexts are below it. */
+uint32_t archive_contexts_end(const struct archive *archive);
+
 const char *archive_text(const struct archive *archive, uint32_t text);
 /* The symbol of a function's name. NULL: the name itself, or functions of that name have different symbols. */
 const char *archive_symbol(const struct archive *archive, uint32_t text);
-/* The number of that text, which is valid UTF-8, or 0. */
-uint32_t archive_find_text(const struct archive *archive, const char *text);
-
-/* --- entries from another archive (extract.h) */
-
-/* Room for a sample of that time, and the bytes by which the tables may grow: entries that are put from then on are
- * kept for as long as the sample. -ENOSPC: archive_drop_oldest() makes room; -ENOMEM. */
-int archive_prepare(struct archive *archive, uint64_t time, size_t *ret_budget);
-/* A text that is valid UTF-8. Errors as of table_put(). */
-int archive_put_text(struct archive *archive, const char *text, size_t *budget, uint32_t *ret);
-/* The same, of a function's name with its symbol, or NULL. */
-int archive_put_name(struct archive *archive, const char *name, const char *symbol, size_t *budget, uint32_t *ret);
-/* Adds the sample for which there is room. */
-void archive_put_sample(struct archive *archive, uint64_t time, uint32_t context, uint32_t node, uint64_t weight);
-/* False: there was nothing left to drop. */
-bool archive_drop_oldest(struct archive *archive);
 
 /* --- names */
 
@@ -189,7 +164,7 @@ bool archive_has_untried(const struct archive *archive);
  * numbers are valid until a sample is added. */
 size_t archive_next_nameless(struct archive *archive, uint32_t *at, struct archive_nameless *ret, size_t max);
 
-/* A frame gets its name: NULL, or a text that is valid UTF-8; symbol: as archive_put_name(); behind: bytes from the
+/* A frame gets its name: NULL, or a text that is valid UTF-8; symbol: of that name, or NULL; behind: bytes from the
  * start of its function to the offset, or 0. */
 void archive_name(struct archive *archive, uint32_t frame, enum naming naming, const char *name, const char *symbol,
 		  uint64_t behind);

@@ -124,7 +124,7 @@ size_t capture_bytes(const struct capture *capture)
 /* The most that a capture may take that is not finished. */
 static size_t reserved_bytes(const struct capture *capture)
 {
-	return overhead_bytes(capture) + capture->archive->limit;
+	return overhead_bytes(capture) + archive_stats(capture->archive).limit;
 }
 
 size_t captures_bytes(const struct captures *captures)
@@ -290,17 +290,14 @@ void captures_saved(struct captures *captures, const char *id, const char *probl
 
 size_t capture_samples(const struct capture *capture)
 {
-	const struct segment *segment;
-	size_t nr = 0;
-
-	TAILQ_FOREACH(segment, &capture->archive->segments, in_all)
-		nr += segment->nr;
-	return nr;
+	return archive_stats(capture->archive).nr;
 }
 
 size_t capture_samples_dropped(const struct capture *capture)
 {
-	return capture->archive->samples + capture->archive->dropped - capture_samples(capture);
+	const struct archive_stats stats = archive_stats(capture->archive);
+
+	return stats.samples + stats.dropped - stats.nr;
 }
 
 int capture_ask(const struct capture *capture, const struct profile_query *query, struct profile **ret,

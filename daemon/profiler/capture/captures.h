@@ -13,7 +13,9 @@
 #include "base/util/clock-steps.h"
 #include "base/util/reason.h"
 #include "profiler/answer/query.h"
-#include "profiler/capture/extract.h"
+#include "profiler/archive/extract.h"
+
+#include <sys/queue.h>
 
 /* Captures that are not finished, and how much of the memory each of them may take; finished ones mostly take
  * less. */

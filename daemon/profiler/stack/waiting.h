@@ -16,6 +16,8 @@
 #include "profiler/sample/record.h"
 #include "profiler/stack/unwind.h"
 
+#include <sys/queue.h>
+
 #define WAITING_MAX 1024
 #define WAITING_BYTES ((size_t)8 << 20) /* of all copies and registers, in whole pages */
 #define WAITING_COPY_MAX ((size_t)64 << 10)

@@ -4,7 +4,7 @@
 
 #include "base/util/clock.h"
 #include "profiler/answer/query.h"
-#include "profiler/capture/extract.h"
+#include "profiler/archive/extract.h"
 
 #include <string.h>
 
@@ -118,7 +118,7 @@ static void test_neighbours(void **state)
 			extract.to = to;
 			assert_int_equal(archive_new(&copy, ARCHIVE_LIMIT_MIN), 0);
 			assert_int_equal(extract_copy(&extract, copy, archive, NS_PER_S), 0);
-			copied += copy->samples;
+			copied += archive_stats(copy).samples;
 			archive_free(copy);
 		}
 		assert_int_equal(samples, SAMPLES);

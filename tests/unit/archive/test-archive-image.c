@@ -5,6 +5,7 @@
 #include "base/util/clock.h"
 #include "profiler/answer/query.h"
 #include "profiler/archive/archive-image.h"
+#include "profiler/archive/archive-internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -126,11 +127,9 @@ static char *line_of(const struct profile *profile, uint32_t number)
 		node = profile_node(profile, number);
 		buf_printf(&line, " %u/%s/%s/%u/%llx", node->kind,
 			   node->text ? archive_text(profile->archive, node->text) : "",
-			   node->module ?
-				   archive_text(profile->archive, ((const struct archive_module *)table_at(
-									   &profile->archive->modules, node->module))
-									  ->path) :
-				   "",
+			   node->module ? archive_text(profile->archive,
+						       archive_module(profile->archive, node->module)->path) :
+					  "",
 			   node->naming, (unsigned long long)node->offset);
 	}
 	return buf_steal(&line);
@@ -194,7 +193,7 @@ static void test_same_answers(void **state)
 	copy = read_image(&image, 1 << 20);
 	check_same_answers(archive, copy);
 	assert_int_equal(archive_oldest(archive), archive_oldest(copy));
-	assert_int_equal(archive->samples, copy->samples);
+	assert_int_equal(archive_stats(archive).samples, archive_stats(copy).samples);
 	/* It goes on as any other. */
 	for (unsigned i = 30; i < 100; i++) {
 		add_sample(archive, 10000 + 100 * i, i);
@@ -290,16 +289,6 @@ static void test_empty(void **state)
 	buf_release(&image);
 }
 
-static size_t nr_samples(const struct archive *archive)
-{
-	const struct segment *segment;
-	size_t nr = 0;
-
-	TAILQ_FOREACH(segment, &archive->segments, in_all)
-		nr += segment->nr;
-	return nr;
-}
-
 /* Full, with entries that were given up; in a smaller limit, the newest of it. */
 static void test_full(void **state)
 {
@@ -309,21 +298,21 @@ static void test_full(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 200000; i++)
 		add_sample(archive, 10000 + i / 4, i % 5000);
-	assert_true(archive->sweeps > 10);
+	assert_true(archive_stats(archive).sweeps > 10);
 	write_image(&image, archive);
 	copy = read_image(&image, 1 << 20);
 	/* Segments begin at other samples: a few of the oldest may have no room. */
-	assert_true(nr_samples(copy) >= nr_samples(archive) * 9 / 10);
+	assert_true(archive_stats(copy).nr >= archive_stats(archive).nr * 9 / 10);
 	assert_true(archive_bytes(copy) <= 1 << 20);
 	archive_set_limit(archive, 4 << 20);
 	less = read_image(&image, 4 << 20);
 	check_same_answers(archive, less);
-	assert_int_equal(nr_samples(less), nr_samples(archive));
+	assert_int_equal(archive_stats(less).nr, archive_stats(archive).nr);
 	archive_free(less);
 
 	less = read_image(&image, ARCHIVE_LIMIT_MIN);
 	assert_true(archive_bytes(less) <= ARCHIVE_LIMIT_MIN);
-	assert_true(nr_samples(less) > 100);
+	assert_true(archive_stats(less).nr > 100);
 	assert_int_equal(TAILQ_LAST(&less->segments, segment_list)->last,
 			 TAILQ_LAST(&archive->segments, segment_list)->last);
 	write_image(&again, less);
@@ -350,7 +339,7 @@ static void test_bounds_of_writing(void **state)
 	assert_int_equal(archive_write(archive, &story, &origin, whole.len * 2 / 3, UINT64_MAX, &part), 0);
 	assert_true(part.len <= whole.len * 2 / 3);
 	copy = read_image(&part, 1 << 20);
-	nr = nr_samples(copy);
+	nr = archive_stats(copy).nr;
 	assert_true(nr > 1000 && nr < 10000);
 	assert_int_equal(TAILQ_LAST(&copy->segments, segment_list)->last, 19999 * (uint64_t)NS_PER_MS);
 	archive_free(copy);

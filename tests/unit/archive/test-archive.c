@@ -263,7 +263,7 @@ static void test_bound(void **state)
 		profile_free(profile);
 	}
 	assert_true(oldest > 0 && oldest < 59990 * (uint64_t)NS_PER_S);
-	assert_int_equal(archive->dropped, 0);
+	assert_int_equal(archive_stats(archive).dropped, 0);
 	archive_set_limit(archive, ARCHIVE_LIMIT_MIN / 2);
 	assert_true(archive_bytes(archive) <= ARCHIVE_LIMIT_MIN / 2);
 	archive_free(archive);

@@ -50,16 +50,6 @@ static void add(struct archive *archive, const char *event, uint64_t ms, const c
 	assert_int_equal(archive_add(archive, &sample), 0);
 }
 
-static size_t nr_samples(const struct archive *archive)
-{
-	const struct segment *segment;
-	size_t nr = 0;
-
-	TAILQ_FOREACH(segment, &archive->segments, in_all)
-		nr += segment->nr;
-	return nr;
-}
-
 static void copy_all(struct extract *extract, struct archive *to, const struct archive *from)
 {
 	assert_int_equal(extract_copy(extract, to, from, ALL_THE_TIME), 0);
@@ -101,13 +91,13 @@ static void test_extract(void **state)
 	add(from, "e", 2600, "/ab", 0x100);
 	add(from, "other", 2700, "/a", 0x100);
 	copy_all(&extract, to, from);
-	assert_int_equal(nr_samples(to), 2);
+	assert_int_equal(archive_stats(to).nr, 2);
 	copy_all(&extract, to, from);
-	assert_int_equal(nr_samples(to), 2);
+	assert_int_equal(archive_stats(to).nr, 2);
 	add(from, "e", 4999, "/a", 0x200);
 	add(from, "e", 5000, "/a", 0x200);
 	copy_all(&extract, to, from);
-	assert_int_equal(nr_samples(to), 3);
+	assert_int_equal(archive_stats(to).nr, 3);
 	archive_free(from);
 
 	profile = ask(to, "copy");
@@ -136,7 +126,7 @@ static void test_finer(void **state)
 	for (uint64_t ms = 2900; ms < 4100; ms += 10)
 		add(from, "f", ms, "/a", 0x100);
 	copy_all(&extract, to, from);
-	assert_int_equal(nr_samples(to), 10 + 100 + 10);
+	assert_int_equal(archive_stats(to).nr, 10 + 100 + 10);
 	archive_free(from);
 	archive_free(to);
 }
@@ -202,11 +192,11 @@ static void test_bound(void **state)
 		assert_true(archive_bytes(to) <= ARCHIVE_LIMIT_MIN);
 		(void)extract_names(to, from);
 		profile = ask(to, "e");
-		assert_int_equal(profile->samples, nr_samples(to));
+		assert_int_equal(profile->samples, archive_stats(to).nr);
 		assert_true(i == 0 || profile->samples > 400);
 		profile_free(profile);
 	}
-	assert_true(to->samples > nr_samples(to));
+	assert_true(archive_stats(to).samples > archive_stats(to).nr);
 	archive_free(from);
 	archive_free(to);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "profiler/capture/extract.h"
+#include "profiler/archive/extract.h"
 
 #include "base/util/clock.h"
+#include "profiler/archive/archive-internal.h"
 
 #include <errno.h>
 #include <string.h>
