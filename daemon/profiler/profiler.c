@@ -679,7 +679,7 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 {
 	struct profile_query whole = *query;
 	/* Whole milliseconds: rounding the end of the stretch to the nearest must not put it later. */
-	uint64_t drained = profiler->drained - profiler->drained % NS_PER_MS;
+	uint64_t drained = profiler->drained - profiler->drained % NS_PER_MS, from, to;
 	int r, number = find_event(profiler, event, why);
 
 	if (number < 0)
@@ -694,8 +694,8 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 	if (r < 0)
 		return r;
 	/* Where the stretch reaches back to the beginning, what was before is told as well. */
-	ret_measure->gaps =
-		profiler_gaps(profiler, (*ret)->from > profiler->since ? (*ret)->from : query->from, (*ret)->to);
+	profile_stretch(*ret, &from, &to);
+	ret_measure->gaps = profiler_gaps(profiler, from > profiler->since ? from : query->from, to);
 	return 0;
 }
 

@@ -61,7 +61,6 @@ OPEN = {
     "counting/snapshot/snapshot.h": ("snapshot snapshot_table snapshot_row snapshot_column", "web/expose"),
     "counting/alarm/capture-rules.h": ("capture_rules watched_rule", ""),
     "counting/world/machine.h": ("machine", ""),
-    "profiler/answer/query.h": ("profile", ""),
     "profiler/capture/captures.h": ("captures capture", "profiler"),
 }
 

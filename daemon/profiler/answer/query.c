@@ -389,6 +389,12 @@ struct profile *profile_free(struct profile *profile)
 	return NULL;
 }
 
+void profile_stretch(const struct profile *profile, uint64_t *ret_from, uint64_t *ret_to)
+{
+	*ret_from = profile->from;
+	*ret_to = profile->to;
+}
+
 uint32_t profile_nr(const struct profile *profile)
 {
 	return table_nr(&profile->nodes);

@@ -105,6 +105,8 @@ int profile_new(struct profile **ret, const struct archive *archive, const struc
 struct profile *profile_free(struct profile *profile);
 DEFINE_CLEANUP(struct profile *, profile_free)
 
+/* The stretch of the answer, CLOCK_MONOTONIC ns. */
+void profile_stretch(const struct profile *profile, uint64_t *ret_from, uint64_t *ret_to);
 uint32_t profile_nr(const struct profile *profile); /* of nodes; their numbers are 1 to this */
 const struct profile_node *profile_node(const struct profile *profile, uint32_t number);
 
