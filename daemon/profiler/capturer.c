@@ -76,9 +76,9 @@ static void lower_rate(struct capture *capture, struct profiler *profiler)
 
 void capturer_pause(struct capturer *capturer)
 {
-	struct capture *capture;
+	struct capture *capture = NULL;
 
-	TAILQ_FOREACH(capture, &capturer->captures.all, in_all) {
+	while ((capture = captures_next(&capturer->captures, capture))) {
 		if (capture->raised_number < 0)
 			continue;
 		lower_rate(capture, capturer->profiler);
@@ -168,21 +168,22 @@ static void finish_if_due(struct capturer *capturer, struct capture *capture, ui
 
 bool capturer_turn(struct capturer *capturer)
 {
-	size_t unfinished = capturer->captures.nr_unfinished;
+	size_t room = captures_room(&capturer->captures);
 	uint64_t now = clock_monotonic_ns();
-	struct capture *capture;
+	struct capture *capture = NULL;
 
-	if (!unfinished || now - capturer->copied_at < COPY_PAUSE_NS)
+	if (room == CAPTURES_RUNNING_MAX || now - capturer->copied_at < COPY_PAUSE_NS)
 		return false;
-	TAILQ_FOREACH(capture, &capturer->captures.all, in_all)
+	while ((capture = captures_next(&capturer->captures, capture)))
 		if (capture->state == CAPTURE_RUNNING)
 			copy_samples(capture, capturer->profiler);
 		else if (capture->state == CAPTURE_NAMING)
 			finish_if_due(capturer, capture, now);
-	if (capturer->captures.nr_unfinished < unfinished)
-		captures_trim(&capturer->captures);
 	capturer->copied_at = now;
-	return capturer->captures.nr_unfinished < unfinished;
+	if (captures_room(&capturer->captures) == room)
+		return false;
+	captures_trim(&capturer->captures);
+	return true;
 }
 
 /* All that there is of a stretch that would go on. */
@@ -199,9 +200,9 @@ static void end_early(struct capture *capture, struct profiler *profiler, uint64
 void capturer_finish(struct capturer *capturer)
 {
 	uint64_t now = clock_monotonic_ns();
-	struct capture *capture;
+	struct capture *capture = NULL;
 
-	TAILQ_FOREACH(capture, &capturer->captures.all, in_all) {
+	while ((capture = captures_next(&capturer->captures, capture))) {
 		if (capture->state == CAPTURE_FINISHED)
 			continue;
 		if (capture->state == CAPTURE_RUNNING)
@@ -227,16 +228,7 @@ void capturer_use(struct capturer *capturer, const struct profiler_settings *set
 		captures_keep(&capturer->captures, settings->keeps[i].rule, settings->keeps[i].nr);
 }
 
-/* --- questions */
-
 struct captures *capturer_captures(struct capturer *capturer)
 {
 	return &capturer->captures;
-}
-
-void capturer_stats(const struct capturer *capturer, struct profiler_stats *ret)
-{
-	ret->captures = capturer->captures.nr;
-	ret->capture_bytes = captures_bytes(&capturer->captures);
-	ret->captures_dropped = capturer->captures.dropped;
 }

@@ -36,9 +36,5 @@ bool capturer_turn(struct capturer *capturer);
 /* Nothing comes any more: captures that run end. */
 void capturer_finish(struct capturer *capturer);
 
-/* --- questions; answers are borrowed until the next call that is none */
-
 /* They stay at their place for the capturer's life. */
 struct captures *capturer_captures(struct capturer *capturer);
-/* Those of captures; the others stay. */
-void capturer_stats(const struct capturer *capturer, struct profiler_stats *ret);

@@ -89,22 +89,11 @@ static int send_message(struct process *process, enum profiler_message kind, uin
 	return r;
 }
 
-static size_t fill_captures(struct process *process, char **ret)
-{
-	struct capture *capture;
-	size_t nr = 0;
-
-	TAILQ_FOREACH(capture, &capturer_captures(process->capturer)->all, in_all)
-		ret[nr++] = capture->id;
-	return nr;
-}
-
 static void fill_stats(const struct process *process, struct profiler_stats *ret)
 {
 	struct process_usage usage;
 
 	profiler_stats(process->profiler, ret);
-	capturer_stats(process->capturer, ret);
 	usage = process_usage_read(USAGE_UNKNOWN);
 	ret->cpu_ns += usage.cpu_ns;
 	ret->answer_ns = process->answering_ns + process->saving_ns;
@@ -114,10 +103,8 @@ static void fill_stats(const struct process *process, struct profiler_stats *ret
 static void send_state(struct process *process)
 {
 	_cleanup_(buf_release) struct buf content = {};
-	const struct captures *captures = capturer_captures(process->capturer);
 	size_t nr = profiler_settings(process->profiler)->nr_events;
 	_cleanup_(freep) char **problems = calloc(nr + 1, sizeof(*problems));
-	_cleanup_(freep) char **ids = calloc(captures->nr + 1, sizeof(*ids));
 	struct profiler_state state = {
 		.settings = process->settings,
 		.is_on = profiler_is_on(process->profiler),
@@ -125,19 +112,17 @@ static void send_state(struct process *process)
 		.problem = (char *)(uintptr_t)profiler_problem(process->profiler),
 		.problems = problems,
 		.nr_problems = nr,
-		.captures = ids,
 		.orders = process->orders,
-		.room = captures_room(captures),
 	};
 
-	if (!problems || !ids)
+	fill_stats(process, &state.stats);
+	if (!problems || captures_describe(capturer_captures(process->capturer), &state) < 0)
 		return;
 	for (size_t i = 0; i < nr; i++)
 		problems[i] = (char *)(uintptr_t)profiler_event_problem(process->profiler, i);
-	state.nr_captures = fill_captures(process, ids);
-	fill_stats(process, &state.stats);
 	write_state(&content, &state);
 	(void)send_message(process, PROFILER_STATE, 0, &content);
+	free(state.captures);
 }
 
 /* --- samples */

@@ -253,6 +253,11 @@ void captures_keep(struct captures *captures, const char *rule, uint64_t keep)
 	captures_trim(captures);
 }
 
+struct capture *captures_next(const struct captures *captures, const struct capture *capture)
+{
+	return capture ? TAILQ_NEXT(capture, in_all) : TAILQ_FIRST(&captures->all);
+}
+
 struct capture *captures_find(const struct captures *captures, const char *id)
 {
 	struct capture *capture;
@@ -261,6 +266,22 @@ struct capture *captures_find(const struct captures *captures, const char *id)
 		if (strcmp(capture->id, id) == 0)
 			break;
 	return capture;
+}
+
+int captures_describe(const struct captures *captures, struct profiler_state *state)
+{
+	const struct capture *capture;
+
+	state->captures = calloc(captures->nr + 1, sizeof(*state->captures));
+	if (!state->captures)
+		return -ENOMEM;
+	TAILQ_FOREACH(capture, &captures->all, in_all)
+		state->captures[state->nr_captures++] = capture->id;
+	state->room = captures_room(captures);
+	state->stats.captures = captures->nr;
+	state->stats.capture_bytes = captures_bytes(captures);
+	state->stats.captures_dropped = captures->dropped;
+	return 0;
 }
 
 /* --- on disk */

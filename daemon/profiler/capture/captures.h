@@ -14,6 +14,7 @@
 #include "base/util/reason.h"
 #include "profiler/answer/query.h"
 #include "profiler/archive/extract.h"
+#include "profiler/protocol.h"
 
 #include <sys/queue.h>
 
@@ -106,6 +107,9 @@ const struct capture *captures_to_save(const struct captures *captures);
 /* It was saved; or not, with the sentence in problem. */
 void captures_saved(struct captures *captures, const char *id, const char *problem);
 
+/* The next one that is newer; after NULL: the oldest; NULL: there is none. */
+struct capture *captures_next(const struct captures *captures, const struct capture *capture);
+
 /* By the id, or NULL. */
 struct capture *captures_find(const struct captures *captures, const char *id);
 
@@ -119,6 +123,10 @@ size_t capture_samples_dropped(const struct capture *capture);
 /* Bytes of one, and of all: a capture that is not finished counts as the most that it may take. */
 size_t capture_bytes(const struct capture *capture);
 size_t captures_bytes(const struct captures *captures);
+
+/* Fills in the parts of the state that are about captures. The array of ids is to be freed, the ids are borrowed.
+ * -ENOMEM. */
+int captures_describe(const struct captures *captures, struct profiler_state *state);
 
 /* Answers a question about it as profile_new() does, within its stretch. query->event and query->since are the
  * capture's; ret_measure->gaps are those of its whole stretch. */
