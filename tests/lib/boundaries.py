@@ -57,7 +57,7 @@ OPEN = {
     "counting/engine/stored.h": ("stored_pool", "counting/session service/persist"),
     "counting/totals/rows.h": ("totals totals_row totals_cell totals_times totals_rate",
                                "counting/engine counting/session"),
-    "counting/history/history.h": ("history history_row history_slot", ""),
+    "counting/history/history.h": ("history_row history_slot", ""),
     "counting/snapshot/snapshot.h": ("snapshot snapshot_table snapshot_row snapshot_column", "web/expose"),
     "counting/alarm/capture-rules.h": ("capture_rules watched_rule", ""),
     "counting/world/machine.h": ("machine", ""),

@@ -120,11 +120,11 @@ static void add_count(double *sum, double count)
 }
 
 static void add_counts(struct stretch *stretch, const struct capture_values *values, const struct history *history,
-		       const struct history_row_list *rows, const struct rule_columns *columns)
+		       const struct rule_columns *columns)
 {
-	const struct history_row *row;
+	const struct history_row *row = NULL;
 
-	TAILQ_FOREACH(row, rows, in_list) {
+	while ((row = history_next(history, row))) {
 		if (!is_row_of(values, row))
 			continue;
 		for (size_t i = 0; i < stretch->nr; i++)
@@ -156,24 +156,23 @@ static bool set_points(struct capture_values *values, const struct stretch *stre
 /* Where the counter is not counted any more, the points that there are stay. */
 static void take_values(struct capture_values *values, const struct history *history, uint64_t newest)
 {
-	const struct scope_plan *plan = &history->plan->scope[values->cgroup ? SCOPE_CGROUP : SCOPE_CPU];
+	const struct scope_plan *plan = &history_plan(history)->scope[values->cgroup ? SCOPE_CGROUP : SCOPE_CPU];
 	struct rule_columns columns;
 	struct stretch stretch;
 
 	if (!capture_rule_columns(&columns, values->counter, plan))
 		return;
 	find_slots(&stretch, values, history);
-	add_counts(&stretch, values, history, &history->there, &columns);
-	add_counts(&stretch, values, history, &history->gone, &columns);
+	add_counts(&stretch, values, history, &columns);
 	if (set_points(values, &stretch, plan->columns[columns.items[0]].event->scale))
 		values->taken = newest;
 }
 
 void capture_values_take(struct capture_values_list *list, const struct history *history)
 {
-	uint64_t newest = history->times[RING_FINE].last;
+	uint64_t newest = history_stats(history).newest;
 
-	for (size_t i = 0; history->plan && i < list->nr; i++) {
+	for (size_t i = 0; history_plan(history) && i < list->nr; i++) {
 		struct capture_values *values = &list->items[i];
 
 		if (values->taken < values->to && values->taken < newest)

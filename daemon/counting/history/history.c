@@ -752,3 +752,30 @@ float history_point(const struct history *history, const struct history_row *row
 
 	return point_of(history, row, ring, slot->number - first_slot[ring], column);
 }
+
+struct history_stats history_stats(const struct history *history)
+{
+	return (struct history_stats){
+		.nr_rows = history->nr_rows,
+		.left_out = history->left_out,
+		.changes = history->changes,
+		.newest = history->times[RING_FINE].last,
+	};
+}
+
+struct plan *history_plan(const struct history *history)
+{
+	return history->plan;
+}
+
+const struct clock_steps *history_clock(const struct history *history)
+{
+	return history->clock;
+}
+
+const struct history_row *history_next(const struct history *history, const struct history_row *row)
+{
+	const struct history_row *next = row ? TAILQ_NEXT(row, in_list) : TAILQ_FIRST(&history->there);
+
+	return next || (row && row->gone) ? next : TAILQ_FIRST(&history->gone);
+}

@@ -106,6 +106,23 @@ void history_take(struct history *history, const struct totals *totals, const st
 
 /* --- questions */
 
+struct history_stats {
+	size_t nr_rows;
+	size_t left_out;  /* targets of the last reading for which there is no room */
+	uint64_t changes; /* of slots, and of the rows that there are */
+	uint64_t newest;  /* CLOCK_MONOTONIC ns of the newest slot's end; 0: there is none */
+};
+
+struct history_stats history_stats(const struct history *history);
+
+/* The plan of all rows; NULL: nothing was taken yet. */
+struct plan *history_plan(const struct history *history);
+const struct clock_steps *history_clock(const struct history *history);
+
+/* The row after another one, or after NULL the first one; NULL: there are no more. Rows of targets that are gone come
+ * last. */
+const struct history_row *history_next(const struct history *history, const struct history_row *row);
+
 struct history_slot {
 	size_t number;		/* among all points of a row */
 	struct clock_times end; /* realtime: as the wall clock showed it then */

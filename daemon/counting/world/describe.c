@@ -56,8 +56,8 @@ struct self_stats world_self_stats(const struct world *world, const struct self_
 	self.inotify_overflows = tree.overflows;
 	self.rescans = tree.rescans;
 	self.history_bytes = history_size(&world->history);
-	self.history_targets = world->history.nr_rows;
-	self.history_left_out = world->history.left_out;
+	self.history_targets = history_stats(&world->history).nr_rows;
+	self.history_left_out = history_stats(&world->history).left_out;
 	usage = process_usage_read(self.fds);
 	self.cpu_ns = usage.cpu_ns;
 	self.resident_bytes = usage.resident_bytes;

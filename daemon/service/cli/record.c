@@ -87,16 +87,18 @@ static int write_record(struct world *world, struct record_file *file)
 	const struct history *history = world_history(world);
 	_cleanup_(snapshot_unrefp) struct snapshot *snapshot = NULL;
 	struct history_slot slots[HISTORY_SLOTS];
+	struct history_stats stats;
 	struct stat st;
 	int r = world_snapshot(world, UINT64_MAX, NULL, &snapshot);
 
-	if (history->nr_rows == 0 || history_slots(history, slots) == 0) {
+	stats = history_stats(history);
+	if (stats.nr_rows == 0 || history_slots(history, slots) == 0) {
 		log_error("--record: nothing was counted; perfmond --check says why");
 		return -ENODATA;
 	}
-	if (history->left_out)
+	if (stats.left_out)
 		log_warning("--record: %zu CPUs and cgroups are left out: [daemon] history_memory has no room for them",
-			    history->left_out);
+			    stats.left_out);
 	/* Only a regular file has anything that would be left behind the new text. */
 	if (r >= 0 && fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(file->fd, 0) < 0)
 		r = -errno;

@@ -53,7 +53,7 @@ static bool counts_event(const struct column *column, const struct event_list *l
 
 static size_t find_column(const struct history *history, const struct event_list *sampled)
 {
-	const struct scope_plan *plan = &history->plan->scope[SCOPE_CGROUP];
+	const struct scope_plan *plan = &history_plan(history)->scope[SCOPE_CGROUP];
 
 	for (size_t i = 0; i < plan->nr_columns; i++)
 		if (counts_event(&plan->columns[i], sampled))
@@ -83,15 +83,15 @@ static void find_slots(struct counts_reader *reader, struct profile_counts *coun
 		counts->problem = "nothing is known of the counters' past: it has just begun, or history_memory is 0";
 }
 
-static void add_rows(struct counts_reader *reader, const struct history_row_list *list, struct profile_counts *counts)
+static void add_rows(struct counts_reader *reader, bool has_left_out, struct profile_counts *counts)
 {
-	const struct history_row *row;
+	const struct history_row *row = NULL;
 
-	TAILQ_FOREACH(row, list, in_list) {
+	while ((row = history_next(reader->history, row))) {
 		if (row->scope != SCOPE_CGROUP ||
 		    strncmp(row->identity->label, reader->prefix, strlen(reader->prefix)) != 0)
 			continue;
-		if (row->cpu != ROW_ALL_CPUS && reader->history->left_out)
+		if (row->cpu != ROW_ALL_CPUS && has_left_out)
 			counts->problem = "the history has no room for all CPUs of all cgroups: raise history_memory";
 		reader->rows[reader->nr++] = (struct counts_row){ row->identity->label, row };
 	}
@@ -110,11 +110,12 @@ static bool is_more(const struct counts_reader *reader, size_t i)
 
 static int find_rows(struct counts_reader *reader, struct profile_counts *counts)
 {
-	reader->rows = calloc(reader->history->nr_rows + 1, sizeof(*reader->rows));
+	const struct history_stats stats = history_stats(reader->history);
+
+	reader->rows = calloc(stats.nr_rows + 1, sizeof(*reader->rows));
 	if (!reader->rows)
 		return -ENOMEM;
-	add_rows(reader, &reader->history->there, counts);
-	add_rows(reader, &reader->history->gone, counts);
+	add_rows(reader, stats.left_out > 0, counts);
 	qsort(reader->rows, reader->nr, sizeof(*reader->rows), compare_rows);
 	for (size_t i = 0; i < reader->nr; i++)
 		counts->nr += !is_more(reader, i);
@@ -134,7 +135,7 @@ static int begin_reading(struct counts_reader *reader)
 	_Static_assert(HISTORY_SLOTS <= PROFILE_SLOTS_MAX, "there is room for all slots");
 	free(steal_ptr(reader->rows));
 	reader->nr = reader->at = 0;
-	reader->changes = reader->history->changes;
+	reader->changes = history_stats(reader->history).changes;
 	find_slots(reader, &counts);
 	reader->column = counts.problem ? NO_COLUMN : find_column(reader->history, &reader->sampled);
 	if (!counts.problem && reader->column == NO_COLUMN)
@@ -177,7 +178,7 @@ int counts_reader_step(struct counts_reader *reader)
 {
 	size_t end;
 
-	if (reader->changes != reader->history->changes || !reader->has_begun) {
+	if (reader->changes != history_stats(reader->history).changes || !reader->has_begun) {
 		int r = begin_reading(reader);
 
 		reader->has_begun = r == 0;

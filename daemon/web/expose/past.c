@@ -33,7 +33,7 @@ static uint64_t newest_total(const struct history_row *row, size_t column)
 /* Fills in the points of all slots, and returns the total at the end of the newest one. */
 static uint64_t load_points(const struct past *past, const struct past_target *target, size_t column, double *points)
 {
-	const struct history_row *row;
+	const struct history_row *row = NULL;
 	uint64_t total = 0;
 
 	for (size_t i = 0; i < past->nr_all; i++)
@@ -42,7 +42,7 @@ static uint64_t load_points(const struct past *past, const struct past_target *t
 		add_points(past, target->row, column, points);
 		return newest_total(target->row, column);
 	}
-	TAILQ_FOREACH(row, &past->history->there, in_list)
+	while ((row = history_next(past->history, row)) && !row->gone)
 		if (row->scope == SCOPE_CPU) {
 			add_points(past, row, column, points);
 			total += newest_total(row, column);
@@ -98,9 +98,9 @@ static int choose_slots(struct past *past)
 {
 	const struct history *history = past->history;
 	uint64_t from, to;
-	int r = clock_steps_stretch(history->clock, &past->query->from, &past->query->to, &from, &to);
+	int r = clock_steps_stretch(history_clock(history), &past->query->from, &past->query->to, &from, &to);
 
-	past->nr_all = history->plan ? history_slots(history, past->all) : 0;
+	past->nr_all = history_plan(history) ? history_slots(history, past->all) : 0;
 	while (past->first < past->nr_all && past->all[past->first].end.boottime <= from)
 		past->first++;
 	past->end = past->nr_all;
@@ -142,7 +142,7 @@ static size_t nr_shown(const struct past *past, int scope)
 
 static int allocate(struct past *past)
 {
-	past->targets = calloc(past->history->nr_rows + 1, sizeof(*past->targets));
+	past->targets = calloc(history_stats(past->history).nr_rows + 1, sizeof(*past->targets));
 	past->room = past->kind == PAST_WHOLE ? 1 : 64;
 	past->values = calloc(past->room, series_size(past) * sizeof(*past->values));
 	for (int scope = 0; scope < _SCOPE_MAX; scope++) {
@@ -157,6 +157,8 @@ static int allocate(struct past *past)
 static int begin_copy(struct past *past)
 {
 	const struct history *history = past->history;
+	const struct history_stats stats = history_stats(history);
+	struct plan *plan = history_plan(history);
 	int r;
 
 	past_release(past);
@@ -165,8 +167,8 @@ static int begin_copy(struct past *past)
 		.snapshot = past->snapshot,
 		.query = past->query,
 		.kind = past->kind,
-		.plan = history->plan ? plan_ref(history->plan) : NULL,
-		.changes = history->changes,
+		.plan = plan ? plan_ref(plan) : NULL,
+		.changes = stats.changes,
 		.nr_begun = past->nr_begun + 1,
 	};
 	sieve_init(&past->events, past->query->event);
@@ -174,7 +176,7 @@ static int begin_copy(struct past *past)
 	r = choose_slots(past);
 	if (r == 0)
 		r = allocate(past);
-	if (r == 0 && past->snapshot->options.aggregate && history->nr_rows && !past->query->without[SCOPE_CPU])
+	if (r == 0 && past->snapshot->options.aggregate && stats.nr_rows && !past->query->without[SCOPE_CPU])
 		add_target(past, SCOPE_CPU, NULL);
 	return r;
 }
@@ -223,18 +225,9 @@ static int choose_column(struct past *past)
 	return sieve_is_exhausted(&past->events) ? -E2BIG : 1;
 }
 
-static const struct history_row *next_row(const struct past *past)
-{
-	const struct history *history = past->history;
-	const struct history_row *row = past->row, *next;
-
-	next = row ? TAILQ_NEXT(row, in_list) : TAILQ_FIRST(&history->there);
-	return next || (row && row->gone) ? next : TAILQ_FIRST(&history->gone);
-}
-
 static int choose_target(struct past *past)
 {
-	const struct history_row *row = next_row(past);
+	const struct history_row *row = history_next(past->history, past->row);
 	bool is_sum = row && row->scope == SCOPE_CPU && past->snapshot->options.aggregate;
 
 	if (!row)
@@ -285,7 +278,7 @@ int past_step(struct past *past, uint64_t until)
 {
 	int r = past->is_complete ? 0 : 1;
 
-	if (r && past->changes != past->history->changes)
+	if (r && past->changes != history_stats(past->history).changes)
 		r = past->nr_begun == BEGINNINGS_MAX ? -ESTALE : begin_copy(past) ?: 1;
 	while (r > 0) {
 		if (past->scope < _SCOPE_MAX)
