@@ -45,7 +45,6 @@ VALUES = {
 # Plain data that all rooms read, by header; and the rooms that write it, beside its own.
 OPEN = {
     "base/elf/module.h": ("module", ""),
-    "base/cgroup/container-names.h": ("container_names", ""),
     "base/cgroup/identity.h": ("cgroup_identity", ""),
     "base/cgroup/mount.h": ("cgroup_mount", ""),
     "base/cgroup/node.h": ("cgroup", "counting/world"),

@@ -17,6 +17,11 @@ const char *const container_name_keys[_CONTAINER_NAME_MAX] = {
 
 /* --- names to keep */
 
+struct container_names {
+	unsigned refs;
+	char *text[_CONTAINER_NAME_MAX]; /* NULL: not known */
+};
+
 static bool is_name(const char *text, size_t size)
 {
 	size_t n = strnlen(text, size);
@@ -80,6 +85,11 @@ struct container_names *container_names_unref(struct container_names *names)
 		free(names->text[i]);
 	free(names);
 	return NULL;
+}
+
+const char *container_names_text(const struct container_names *names, enum container_name which)
+{
+	return names ? names->text[which] : NULL;
 }
 
 /* --- files */

@@ -37,10 +37,7 @@ struct container_texts {
 };
 
 /* The same for keeping: immutable, shared by references. */
-struct container_names {
-	unsigned refs;
-	char *text[_CONTAINER_NAME_MAX]; /* NULL: not known */
-};
+struct container_names;
 
 /* With one reference. The texts need not be well-formed: one that is no name (see above) is left out. -ENODATA: none is
  * left; -ENOMEM. */
@@ -51,6 +48,9 @@ struct container_names *container_names_ref(struct container_names *names);
 /* Takes NULL; returns NULL. */
 struct container_names *container_names_unref(struct container_names *names);
 DEFINE_CLEANUP(struct container_names *, container_names_unref)
+
+/* NULL: it is not known, as all of them are where names is NULL. */
+const char *container_names_text(const struct container_names *names, enum container_name which);
 
 enum container_file {
 	CONTAINER_BUNDLE,

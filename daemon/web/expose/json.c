@@ -69,8 +69,8 @@ static void add_identity(struct buf *out, const struct cgroup_identity *identity
 	add_text_member(out, "slice", identity->slice);
 	add_text_member(out, "container_id", identity->container_id);
 	add_text_member(out, "pod_uid", identity->pod_uid);
-	for (int i = 0; names && i < _CONTAINER_NAME_MAX; i++)
-		add_text_member(out, container_name_keys[i], names->text[i]);
+	for (int i = 0; i < _CONTAINER_NAME_MAX; i++)
+		add_text_member(out, container_name_keys[i], container_names_text(names, (enum container_name)i));
 	add_text_member(out, "machine", identity->machine);
 }
 

@@ -481,7 +481,6 @@ static int put_identity(struct families *f, const struct snapshot_row *row)
 		{ "pod_uid", identity->pod_uid },
 		{ "machine", identity->machine },
 	};
-	const struct container_names *names = row->names;
 	const struct scale one = SCALE_ONE;
 	struct buf *text = begin_labels(f);
 	char id[24];
@@ -492,9 +491,12 @@ static int put_identity(struct families *f, const struct snapshot_row *row)
 	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
 		if (labels[i].value)
 			family_label(text, labels[i].name, labels[i].value);
-	for (int i = 0; names && i < _CONTAINER_NAME_MAX; i++)
-		if (names->text[i])
-			family_label(text, container_name_keys[i], names->text[i]);
+	for (int i = 0; i < _CONTAINER_NAME_MAX; i++) {
+		const char *name = container_names_text(row->names, (enum container_name)i);
+
+		if (name)
+			family_label(text, container_name_keys[i], name);
+	}
 	return put_single(f, text, 1, &one);
 }
 

@@ -99,7 +99,7 @@ static void expect_names(struct world *world, const char *path, const char *expe
 	}
 	for (int i = 0; i < _CONTAINER_NAME_MAX; i++)
 		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? "|" : "",
-			       names->text[i] ? names->text[i] : "");
+			       container_names_text(names, (enum container_name)i) ?: "");
 	assert_string_equal(text, expected);
 }
 

@@ -187,14 +187,14 @@ static void test_keeping(_unused_ void **state)
 	strcpy(texts.text[CONTAINER_NAME], "a\nb");
 	strcpy(texts.text[CONTAINER_IMAGE], "image");
 	assert_int_equal(container_names_new(&names, &texts), 0);
-	assert_string_equal(names->text[CONTAINER_NAMESPACE], "a\xef\xbf\xbd"
-							      "ff");
-	assert_null(names->text[CONTAINER_POD]);
-	assert_null(names->text[CONTAINER_NAME]);
-	assert_string_equal(names->text[CONTAINER_IMAGE], "image");
+	assert_string_equal(container_names_text(names, CONTAINER_NAMESPACE), "a\xef\xbf\xbd"
+									      "ff");
+	assert_null(container_names_text(names, CONTAINER_POD));
+	assert_null(container_names_text(names, CONTAINER_NAME));
+	assert_string_equal(container_names_text(names, CONTAINER_IMAGE), "image");
 
 	assert_int_equal(container_names_of_pod(&pod, names), 0);
-	assert_null(pod->text[CONTAINER_IMAGE]);
+	assert_null(container_names_text(pod, CONTAINER_IMAGE));
 	assert_int_equal(container_names_of_pod(&none, pod), 0);
 	assert_ptr_equal(container_names_ref(pod), pod);
 	assert_null(container_names_unref(pod));
