@@ -58,7 +58,7 @@ OPEN = {
                                "counting/engine counting/session"),
     "counting/history/history.h": ("history_row history_slot", ""),
     "counting/snapshot/snapshot.h": ("snapshot snapshot_table snapshot_row snapshot_column", "web/expose"),
-    "counting/alarm/capture-rules.h": ("capture_rules watched_rule", ""),
+    "counting/alarm/capture-rules.h": ("watched_rule", ""),
     "counting/world/machine.h": ("machine", ""),
     # A capture is run by profiler/capturer.h, which needs the profiler as a whole.
     "profiler/capture/captures.h": ("capture", "profiler"),

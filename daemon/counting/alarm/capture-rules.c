@@ -330,9 +330,14 @@ void capture_rules_note(struct capture_rules *rules, const char *rule, bool is_m
 
 /* --- for users */
 
+struct watched_rule *capture_rules_at(const struct capture_rules *rules, size_t i)
+{
+	return i < rules->nr ? rules->items[i] : NULL;
+}
+
 bool capture_rules_info(const struct capture_rules *rules, size_t i, struct capture_rule_info *ret)
 {
-	const struct watched_rule *rule = i < rules->nr ? rules->items[i] : NULL;
+	const struct watched_rule *rule = capture_rules_at(rules, i);
 
 	if (!rule)
 		return false;

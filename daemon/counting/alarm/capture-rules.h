@@ -66,6 +66,8 @@ void capture_rules_tick(struct capture_rules *rules, const struct session *sessi
 /* The capture that the rule ordered was made, or was not: then its episode counts as passed over. */
 void capture_rules_note(struct capture_rules *rules, const char *rule, bool is_made);
 
+/* Number i of the rules; NULL after the last. */
+struct watched_rule *capture_rules_at(const struct capture_rules *rules, size_t i);
 /* Number i of the rules; false after the last. */
 bool capture_rules_info(const struct capture_rules *rules, size_t i, struct capture_rule_info *ret);
 

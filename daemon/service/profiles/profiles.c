@@ -507,10 +507,10 @@ static void follow_rules(struct profiles *profiles)
 	const struct config *config = world_config(profiles->world);
 	const struct profiler_state *state = &profiles->state;
 
-	for (size_t i = 0; i < profiles->rules.nr; i++) {
-		struct watched_rule *rule = profiles->rules.items[i];
-		const char *event = sampled_event_of(rule->config);
-		const char *problem = NULL;
+	struct watched_rule *rule;
+
+	for (size_t i = 0; (rule = capture_rules_at(&profiles->rules, i)); i++) {
+		const char *event = sampled_event_of(rule->config), *problem = NULL;
 
 		for (size_t k = 0; k <= config->nr_profiles && state->settings == profiles->nr_settings; k++)
 			if (k < state->nr_problems &&
@@ -642,7 +642,7 @@ void profiles_tick(struct profiles *profiles)
 	if (profiles->state.problem && profiles->state.orders == profiles->nr_orders)
 		capture_values_trim(&profiles->values, state_has_capture, &profiles->state);
 	/* The first moments of each start are not told of each rule. */
-	if (profiles->rules.nr && profiles_have_started(profiles))
+	if (capture_rules_at(&profiles->rules, 0) && profiles_have_started(profiles))
 		capture_rules_tick(&profiles->rules, world_session(profiles->world), clock_monotonic_ns(),
 				   why_no_captures(profiles), order_capture, profiles);
 	capture_values_take(&profiles->values, world_history(profiles->world));
