@@ -23,7 +23,7 @@ void account_add_counts(const struct account *account, const uint64_t *counts, u
 
 void account_note_missing_time(const struct account *account)
 {
-	account->row->times[account->set].time_missing = true;
+	totals_note_missing_time(account->row, account->set);
 }
 
 void account_note_run(const struct account *account, uint64_t enabled, bool ran, bool timeless)

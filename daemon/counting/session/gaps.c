@@ -5,14 +5,9 @@
 /* Did the CPU's events, or its canary, lack time? Forgets it. */
 static bool take_missing_time(const struct totals *totals, const struct cpu_canaries *canaries, int cpu)
 {
-	struct totals_row *row = totals_find(totals, cpu, NULL);
 	struct cpu_canary *canary = cpu_canaries_find(canaries, cpu);
-	bool missing = canary && canary->time_missing;
+	bool missing = totals_take_missing_time(totals, cpu) || (canary && canary->time_missing);
 
-	for (size_t i = 0; row && i < totals->plan->scope[SCOPE_CPU].nr_sets; i++) {
-		missing |= row->times[i].time_missing;
-		row->times[i].time_missing = false;
-	}
 	if (canary)
 		canary->time_missing = false;
 	return missing;

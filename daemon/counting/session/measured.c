@@ -2,8 +2,8 @@
 
 #include "counting/session/measured.h"
 
-/* An excluded CPU is not shown, but its counts stay in the sum of all CPUs, which would fall otherwise. A CPU that
- * could not be opened is not measured. To one that is offline nothing more can be added: its cells stay measured. */
+/* A CPU that could not be opened is not measured. To one that is offline nothing more can be added: its cells stay
+ * measured. */
 static void decide_cpu_row(struct totals *totals, struct totals_row *row, const struct engines *engines,
 			   const struct cpulist *cpus)
 {
@@ -17,18 +17,12 @@ static void decide_cpu_row(struct totals *totals, struct totals_row *row, const 
 void decide_rows(struct totals *totals, const struct engines *engines, const struct cpulist *cpus,
 		 const struct cpulist *excluded)
 {
-	struct totals_row *row, *next;
+	struct totals_row *row;
 
-	TAILQ_FOREACH(row, &totals->rows[SCOPE_CPU], in_totals) {
-		row->excluded = excluded && cpulist_has(excluded, row->cpu);
+	totals_exclude(totals, excluded);
+	TAILQ_FOREACH(row, &totals->rows[SCOPE_CPU], in_totals)
 		decide_cpu_row(totals, row, engines, cpus);
-	}
-	for (row = TAILQ_FIRST(&totals->rows[SCOPE_CGROUP]); row; row = next) {
-		next = TAILQ_NEXT(row, in_totals);
-		/* Nobody sums up a cgroup's rows. */
-		if (row->cpu != ROW_ALL_CPUS && excluded && cpulist_has(excluded, row->cpu))
-			totals_drop(totals, row);
-		else if (!row->gone_at)
+	TAILQ_FOREACH(row, &totals->rows[SCOPE_CGROUP], in_totals)
+		if (!row->gone_at)
 			engines_decide_row(engines, SCOPE_CGROUP, row->identity->id, row);
-	}
 }

@@ -22,7 +22,7 @@
 #include "base/util/pack.h"
 #include "counting/session/engines.h"
 #include "counting/session/states.h"
-#include "counting/totals/rows.h"
+#include "counting/totals/totals-image.h"
 
 /* The header of an image, for the log, and to choose the latest. */
 struct image_info {
@@ -47,11 +47,6 @@ int image_open(struct unpack *in, const void *bytes, size_t size, const char *bo
 /* The plan comes without counters, until its engines are known (plan_add_counters()). */
 void image_put_plan(struct buf *out, const struct plan *plan);
 int image_get_plan(struct unpack *in, struct plan **ret);
-
-/* Numbers the totals' rows. */
-void image_put_totals(struct rewrite *out, struct totals *totals);
-/* totals are empty before. ret_rows: the rows by their numbers, in an array that the caller frees. */
-int image_get_totals(struct unpack *in, struct totals *totals, struct totals_row ***ret_rows, size_t *ret_nr);
 
 /* In an image that names engines: their names, and which of them has counted each set; later, the part that each engine
  * has written. An engine that this build does not have is NULL, and its part is skipped: totals continue without it. */

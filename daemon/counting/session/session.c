@@ -137,7 +137,7 @@ void session_suspend_cgroups(struct session *session, struct session *from)
 	/* The root cgroup is fed by the CPUs' readings alone. */
 	read_all(from);
 	now = clock_monotonic_ns();
-	session->totals->suspends = true;
+	totals_suspend(session->totals);
 	TAILQ_FOREACH(row, &from->totals->rows[SCOPE_CGROUP], in_totals)
 		if (!row->gone_at && engines_have(&from->engines, SCOPE_CGROUP, row->identity->id))
 			engines_remove(&from->engines, SCOPE_CGROUP, row->identity->id, now);
@@ -175,7 +175,6 @@ int session_takeover_end(struct session *session, struct session *from)
 	memcpy(session->inherited.lies, old.lies, sizeof(old.lies));
 	states_carry(session->states, from->states);
 	r = totals_carry(session->totals, from->totals, session->options.cgroup_per_cpu, &session->cpus, now);
-	session->totals->suspends = false;
 	gaps_note_opened(session->totals, &session->cpus, &from->cpus, &session->lost);
 	decide_rows(session->totals, &session->engines, &session->cpus, session->options.excluded);
 	/* New events have not been read yet, and cells whose events are closed still look measured. */

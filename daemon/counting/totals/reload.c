@@ -230,6 +230,11 @@ static int carry_gone(const struct carrying *carrying, const struct totals_row *
 	return carry_to_new_row(carrying, old, old->gone_at, NULL);
 }
 
+void totals_suspend(struct totals *totals)
+{
+	totals->suspends = true;
+}
+
 int totals_carry(struct totals *to, const struct totals *from, bool per_cpu, const struct cpulist *cpus, uint64_t now)
 {
 	_cleanup_(carrying_release) struct carrying carrying = { .to = to, .from = from };
@@ -251,6 +256,7 @@ int totals_carry(struct totals *to, const struct totals *from, bool per_cpu, con
 	for (size_t i = 0; i < to->plan->scope[SCOPE_CPU].nr_columns && r == 0; i++)
 		if (carrying.predecessors[SCOPE_CPU][i] != NO_COLUMN)
 			to->all_cpus[i] = from->all_cpus[carrying.predecessors[SCOPE_CPU][i]];
+	to->suspends = false;
 	to->last_tick = from->last_tick;
 	to->interval = from->interval;
 	to->gap |= from->gap;

@@ -12,6 +12,9 @@
 
 #include "counting/totals/rows.h"
 
+/* The next totals_carry() to these suspends rows of cgroups that are not counted any more, and lets none linger. */
+void totals_suspend(struct totals *totals);
+
 /* per_cpu: a cgroup has a row for each CPU. cpus: those that are counted now. now: CLOCK_MONOTONIC ns. -ENOMEM: not all
  * was carried. */
 int totals_carry(struct totals *to, const struct totals *from, bool per_cpu, const struct cpulist *cpus, uint64_t now);

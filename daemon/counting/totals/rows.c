@@ -107,6 +107,19 @@ static void row_free(struct totals *totals, struct totals_row *row)
 	free(row);
 }
 
+void totals_exclude(struct totals *totals, const struct cpulist *excluded)
+{
+	struct totals_row *row, *next;
+
+	TAILQ_FOREACH(row, &totals->rows[SCOPE_CPU], in_totals)
+		row->excluded = excluded && cpulist_has(excluded, row->cpu);
+	for (row = TAILQ_FIRST(&totals->rows[SCOPE_CGROUP]); row; row = next) {
+		next = TAILQ_NEXT(row, in_totals);
+		if (row->cpu != ROW_ALL_CPUS && excluded && cpulist_has(excluded, row->cpu))
+			totals_drop(totals, row);
+	}
+}
+
 void totals_set_watch(struct totals_watch *watch, struct totals_row *row)
 {
 	if (watch->row)
@@ -333,6 +346,23 @@ void totals_add_counts(struct totals_row *row, const struct scope_plan *plan, si
 	row->times[set].covered += covered;
 	if (any)
 		totals_note_change(row);
+}
+
+void totals_note_missing_time(struct totals_row *row, size_t set)
+{
+	row->times[set].time_missing = true;
+}
+
+bool totals_take_missing_time(const struct totals *totals, int cpu)
+{
+	struct totals_row *row = totals_find(totals, cpu, NULL);
+	bool missing = false;
+
+	for (size_t i = 0; row && i < totals->plan->scope[SCOPE_CPU].nr_sets; i++) {
+		missing |= row->times[i].time_missing;
+		row->times[i].time_missing = false;
+	}
+	return missing;
 }
 
 void totals_note_gap(struct totals *totals, int cpu)

@@ -18,6 +18,7 @@
  *   rows.h           the table: rows that come, linger and go; adding to them
  *   tick.h           the end of an interval: rates and shares
  *   reload.h         from one plan's totals to the next one's
+ *   totals-image.h   totals as bytes
  *   estimate.h       from two readings to a count (pure)
  *   unobserved.h     from others to the count of one without a reading
  *   rate-averages.h  averages and peaks of one rate (pure)
@@ -101,7 +102,7 @@ struct totals_sum {
 	uint64_t waited; /* ns of intervals in which none of the rates was known yet */
 };
 
-/* The image that was written last (counting/session/session-image.h). */
+/* The image that was written last (totals-image.h). */
 struct totals_image {
 	struct rewrite_place place; /* of the rows */
 	uint64_t moves, ticks;	    /* of the totals then */
@@ -128,7 +129,7 @@ struct totals {
 	double interval;	      /* seconds: the last one */
 	bool gap;		      /* totals_note_gap() was called since then */
 	uint64_t gap_at;	      /* CLOCK_MONOTONIC ns: the end of the last interval with a gap; 0: none yet */
-	bool suspends; /* totals_carry() suspends cgroups that are not counted any more, and lets none linger */
+	bool suspends;		      /* totals_suspend() */
 };
 
 /* At most max_gone cgroups linger: more push out those that went first. -ENOMEM. */
@@ -151,6 +152,10 @@ struct totals_row *totals_find(const struct totals *totals, int cpu, const struc
 void totals_retire(struct totals *totals, struct totals_row *row, const struct cgroup_identity *identity, uint64_t now);
 void totals_expire(struct totals *totals, uint64_t now, uint64_t linger);
 void totals_drop(struct totals *totals, struct totals_row *row);
+
+/* The CPUs that are excluded now (NULL: none). Their rows are not shown, but their counts stay in the sum of all CPUs,
+ * which would fall otherwise. Rows of a cgroup on one of them are dropped, since nobody sums these up. */
+void totals_exclude(struct totals *totals, const struct cpulist *excluded);
 
 /* From now on it is that row's, and no other one's; NULL: of none. */
 void totals_set_watch(struct totals_watch *watch, struct totals_row *row);
@@ -194,6 +199,11 @@ enum observation {
 
 /* A CPU was online in this interval without being counted for a part of it: neither that CPU nor cgroups have rates. */
 void totals_note_gap(struct totals *totals, int cpu);
+
+/* The set of a CPU was not enabled for a part of the interval. */
+void totals_note_missing_time(struct totals_row *row, size_t set);
+/* Did any set of the CPU lack time since the last call? */
+bool totals_take_missing_time(const struct totals *totals, int cpu);
 
 /*
  * Settles whether the cells of a set are measured. observations: a bit (1 << enum observation) for each kind that any
