@@ -56,7 +56,7 @@ OPEN = {
     "counting/engine/stored.h": ("stored_pool", "counting/session service/persist"),
     "counting/totals/rows.h": ("totals totals_row totals_cell totals_times totals_rate", ""),
     "counting/history/history.h": ("history_row history_slot", ""),
-    "counting/snapshot/snapshot.h": ("snapshot snapshot_table snapshot_row snapshot_column", "web/expose"),
+    "counting/snapshot/snapshot.h": ("snapshot snapshot_table snapshot_row snapshot_column", ""),
     "counting/alarm/capture-rules.h": ("watched_rule", ""),
     "counting/world/machine.h": ("machine", ""),
     # A capture is run by profiler/capturer.h, which needs the profiler as a whole.
