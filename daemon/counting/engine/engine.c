@@ -14,6 +14,11 @@ void engine_release(struct engine *engine)
 	engine->env.plan = plan_unref(engine->env.plan);
 }
 
+void engine_defer(struct engine *engine, bool defers)
+{
+	engine->defers = defers;
+}
+
 const char *engine_name_of(const struct set *set)
 {
 	return set->engine ? set->engine->name : NULL;

@@ -89,7 +89,7 @@ struct switch_cost {
 struct engine {
 	const struct engine_ops *ops;
 	struct engine_env env;
-	bool defers; /* new events of a cgroup that continues are opened when the cgroup is added once more */
+	bool defers; /* engine_defer() */
 	struct engine_stats stats;
 };
 
@@ -258,3 +258,6 @@ void engine_note_credited(struct plan *plan);
 /* The parts that an engine's object starts with: ops, env with a reference to the plan. */
 void engine_init(struct engine *engine, const struct engine_ops *ops, const struct engine_env *env);
 void engine_release(struct engine *engine);
+
+/* Sets whether new events of a cgroup that continues wait until the cgroup is added once more. */
+void engine_defer(struct engine *engine, bool defers);

@@ -144,6 +144,11 @@ int stored_pool_take(struct stored_pool *pool, enum stored_kind kind, uint64_t i
 	return -1;
 }
 
+void stored_pool_forget_missed(struct stored_pool *pool)
+{
+	pool->nr_missed = 0;
+}
+
 void stored_pool_release(struct stored_pool *pool)
 {
 	while (pool->by_id)

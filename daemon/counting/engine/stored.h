@@ -43,6 +43,9 @@ struct stored_pool {
 	size_t nr_missed; /* files that were asked for, and were not there */
 };
 
+/* The files that were missed are not counted any more: another image is tried. */
+void stored_pool_forget_missed(struct stored_pool *pool);
+
 /* Takes the file over on success. -ENOMEM; -EEXIST: the pool has one of that id; -EMFILE: the pool is full; or the
  * error of stored_identify(). */
 int stored_pool_add(struct stored_pool *pool, int fd, struct stored_id *ret_id);

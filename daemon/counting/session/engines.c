@@ -210,7 +210,7 @@ void engines_each_stored(const struct engines *engines, stored_visitor each, voi
 void engines_defer(struct engines *engines, bool defers)
 {
 	for (size_t i = 0; i < engines->nr; i++)
-		engines->engines[i]->defers = defers;
+		engine_defer(engines->engines[i], defers);
 }
 
 struct engine_room engines_room(const struct engines *engines)

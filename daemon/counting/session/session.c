@@ -318,7 +318,7 @@ int session_restore(struct session **ret, const void *bytes, size_t size, const 
 
 	if (r < 0)
 		return r;
-	stored->nr_missed = 0; /* of another image, which came to nothing */
+	stored_pool_forget_missed(stored);
 	r = restore_session(ret, &in, &info, privilege, stored);
 	if (r < 0)
 		return reason_set(why, r, r == -ENOMEM ? "out of memory" : "they make no sense");

@@ -421,7 +421,7 @@ struct session *store_restore(struct store *store, struct listen_fds *passed, ui
 
 	privilege_read(&store->privilege, OWN_PROCFS);
 	(void)privilege_raise_fd_limit(&store->privilege);
-	pool.max = pool_limit(&store->privilege, fd_reserve);
+	pool = (struct stored_pool){ .max = pool_limit(&store->privilege, fd_reserve) };
 	news->text[0] = '\0';
 	adopt_passed(store, passed, &pool);
 	nr = find_candidates(store, candidates, &why);
