@@ -32,7 +32,7 @@ VALUES = {
     "base/config/capture-rule.h": "capture_rule",
     "base/host/cpu.h": "cpu_topology",
     "counting/event/event.h": "event event_list",
-    "counting/plan/plan.h": "group_list tried",
+    "counting/plan/plan.h": "group group_list tried",
     "counting/world/world.h": "cgroup_changes",
     "profiler/protocol.h": "profile_question profiler_state profiler_settings told_cgroups capture_order",
     "service/persist/listen-fds.h": "listen_fds",
@@ -44,22 +44,29 @@ VALUES = {
 
 # Plain data that all rooms read, by header; and the rooms that write it, beside its own.
 OPEN = {
+    # The config, the plan, the rows of totals, the snapshot.
+    "base/config/settings.h": ("config", ""),
+    # Writers of a plan: the planner makes it with the engines, which try its events.
+    "counting/plan/plan.h": ("plan scope_plan column set", "counting/engine counting/session"),
+    "counting/plan/pmu-counters.h": ("pmu_counters pmu_counters_list", "counting/engine counting/session"),
+    "counting/totals/rows.h": ("totals totals_row totals_cell totals_times totals_rate", ""),
+    "counting/snapshot/snapshot.h": ("snapshot snapshot_table snapshot_row snapshot_column", ""),
+    # Facts, as they were found on the machine.
     "base/elf/module.h": ("module", ""),
     "base/cgroup/identity.h": ("cgroup_identity", ""),
     "base/cgroup/mount.h": ("cgroup_mount", ""),
-    "base/cgroup/node.h": ("cgroup", "counting/world"),
-    "base/config/settings.h": ("config", ""),
     "counting/event/catalog/pmu.h": ("pmu_catalogue pmu", ""),
-    "counting/plan/plan.h": ("plan scope_plan column set group", "counting/engine counting/session counting/world"),
-    "counting/plan/pmu-counters.h": ("pmu_counters pmu_counters_list", "counting/engine counting/session"),
-    "counting/engine/engine.h": ("engine", ""),
-    "counting/engine/stored.h": ("stored_pool", ""),
-    "counting/totals/rows.h": ("totals totals_row totals_cell totals_times totals_rate", ""),
-    "counting/history/history.h": ("history_row history_slot", ""),
-    "counting/snapshot/snapshot.h": ("snapshot snapshot_table snapshot_row snapshot_column", ""),
-    "counting/alarm/capture-rules.h": ("watched_rule", ""),
     "counting/world/machine.h": ("machine", ""),
-    # A capture is run by profiler/capturer.h, which needs the profiler as a whole.
+    # Items of lists that are closed.
+    "counting/history/history.h": ("history_row history_slot", ""),
+    "counting/alarm/capture-rules.h": ("watched_rule", ""),
+    # A cgroup has members for the owner of its tree, who decides which cgroups are counted.
+    "base/cgroup/node.h": ("cgroup", "counting/world"),
+    # An interface: engines are called through their ops.
+    "counting/engine/engine.h": ("engine", ""),
+    # Its owner bounds it, and tells how many files were missed.
+    "counting/engine/stored.h": ("stored_pool", ""),
+    # profiler/capturer.h runs a capture, since it needs the profiler as a whole, which is above the room.
     "profiler/capture/captures.h": ("capture", "profiler"),
 }
 
