@@ -8,14 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* For this long a turn copies samples, for each capture: the rings are not to wait longer. */
-#define COPY_NS (20 * NS_PER_MS)
-
 /* Copying is worth while if it is not done all the time. */
 #define COPY_PAUSE_NS (NS_PER_S / 4)
-
-/* For so long a capture waits for the names of its functions. */
-#define NAMES_WAIT_NS (30 * (uint64_t)NS_PER_S)
 
 struct capturer {
 	struct captures captures;
@@ -47,59 +41,49 @@ struct capturer *capturer_free(struct capturer *capturer)
 
 /* --- a higher rate */
 
-static void raise_rate(struct capture *capture, const struct capture_order *order, struct profiler *profiler)
+static int raise_rate(struct profiler *profiler, const struct capture_order *order, const char *event,
+		      struct reason *why)
 {
-	int number;
-
-	if (order->cgroup && order->cgroup_fd < 0) {
-		reason_set(&capture->raise_problem, 0, "its directory can't be opened: %s", order->cgroup_problem);
-		return;
-	}
-	number = profiler_raise(profiler, capture->cause.measure.event, order->rate, order->cgroup_fd, capture->id,
-				&capture->raise_problem);
-	if (number < 0)
-		return;
-	capture->raised_number = number;
-	capture->extract.finer = capture->id;
-	capture->extract.finer_from = clock_monotonic_ns();
-	capture->extract.finer_to = UINT64_MAX;
+	if (order->cgroup && order->cgroup_fd < 0)
+		return reason_set(why, -1, "its directory can't be opened: %s", order->cgroup_problem);
+	return profiler_raise(profiler, event, order->rate, order->cgroup_fd, order->id, why);
 }
 
-static void lower_rate(struct capture *capture, struct profiler *profiler)
+/* False: it was not raised. */
+static bool lower_rate(struct profiler *profiler, struct capture *capture)
 {
-	if (capture->raised_number < 0)
-		return;
-	profiler_lower(profiler, capture->raised_number);
-	capture->raised_number = -1;
-	capture->extract.finer_to = clock_monotonic_ns();
+	int number = capture_take_raised(capture);
+
+	if (number >= 0)
+		profiler_lower(profiler, number);
+	return number >= 0;
 }
 
 void capturer_pause(struct capturer *capturer)
 {
 	struct capture *capture = NULL;
+	struct reason why;
 
-	while ((capture = captures_next(&capturer->captures, capture))) {
-		if (capture->raised_number < 0)
-			continue;
-		lower_rate(capture, capturer->profiler);
-		reason_set(&capture->raise_problem, 0, "events were opened anew meanwhile");
-	}
+	reason_set(&why, 0, "events were opened anew meanwhile");
+	while ((capture = captures_next(&capturer->captures, capture)))
+		if (lower_rate(capturer->profiler, capture))
+			capture_set_raised(capture, -1, &why);
 	capturer->copied_at = 0;
 }
 
 /* --- beginning */
 
-static void begin_capture(struct capturer *capturer, struct capture *capture, const struct capture_order *order)
+static void begin_capture(struct capturer *capturer, struct capture *capture, const struct capture_order *order,
+			  const char *event)
 {
-	const char *problem = capture->raise_problem.text;
+	struct reason why = {};
 
-	capture->disk = order->save ? CAPTURE_TO_BE_SAVED : CAPTURE_NOT_SAVED;
 	if (order->rate)
-		raise_rate(capture, order, capturer->profiler);
+		capture_set_raised(capture, raise_rate(capturer->profiler, order, event, &why), &why);
 	captures_keep(&capturer->captures, order->rule, order->keep);
 	capturer->copied_at = 0;
-	log_notice("capture %s: %s%s%s", capture->id, capture->cause.reason,
-		   problem[0] ? "; its rate is not raised: " : "", problem);
+	log_notice("capture %s: %s%s%s", order->id, order->reason, why.text[0] ? "; its rate is not raised: " : "",
+		   why.text);
 }
 
 int capturer_keep(struct capturer *capturer, const struct capture_order *order)
@@ -119,6 +103,7 @@ int capturer_keep(struct capturer *capturer, const struct capture_order *order)
 		.clock = order->clock,
 		.from = time > order->before ? time - order->before : 0,
 		.to = time + order->after,
+		.save = order->save,
 	};
 	struct capture *capture;
 	struct reason ignored;
@@ -130,44 +115,25 @@ int capturer_keep(struct capturer *capturer, const struct capture_order *order)
 	if (r == 0)
 		r = captures_add(&capturer->captures, order->id, &cause, &capture);
 	if (r == 0)
-		begin_capture(capturer, capture, order);
+		begin_capture(capturer, capture, order, cause.measure.event);
 	return r;
 }
 
 /* --- samples */
 
-static void end_stretch(struct capture *capture, struct profiler *profiler, uint64_t now)
+static struct capture_source source_of(const struct profiler *profiler)
 {
-	lower_rate(capture, profiler);
-	capture->state = CAPTURE_NAMING;
-	capture->wait_until = now + NAMES_WAIT_NS;
-}
-
-/* true: there are more samples. */
-static bool copy_samples(struct capture *capture, struct profiler *profiler)
-{
-	const struct clock_times times = clock_times_now();
-	bool is_over = profiler_drained(profiler) >= capture->cause.to ||
-		       (!profiler_is_on(profiler) && times.monotonic >= capture->cause.to);
-	struct capture_cause *cause = &capture->cause;
-	int r = extract_copy(&capture->extract, capture->archive, profiler_archive(profiler), COPY_NS);
-
-	clock_steps_note(&cause->clock, &times);
-	cause->measure.gaps = profiler_gaps(profiler, cause->from, cause->to);
-	if (r == 0 && is_over)
-		end_stretch(capture, profiler, times.monotonic);
-	return r > 0;
-}
-
-static void finish_if_due(struct capturer *capturer, struct capture *capture, uint64_t now)
-{
-	if (extract_names(capture->archive, profiler_archive(capturer->profiler)) && now < capture->wait_until)
-		return;
-	captures_finish(&capturer->captures, capture);
+	return (struct capture_source){
+		.archive = profiler_archive(profiler),
+		.gaps = profiler_gaps(profiler),
+		.drained = profiler_drained(profiler),
+		.is_on = profiler_is_on(profiler),
+	};
 }
 
 bool capturer_turn(struct capturer *capturer)
 {
+	const struct capture_source source = source_of(capturer->profiler);
 	size_t room = captures_room(&capturer->captures);
 	uint64_t now = clock_monotonic_ns();
 	struct capture *capture = NULL;
@@ -175,10 +141,8 @@ bool capturer_turn(struct capturer *capturer)
 	if (room == CAPTURES_RUNNING_MAX || now - capturer->copied_at < COPY_PAUSE_NS)
 		return false;
 	while ((capture = captures_next(&capturer->captures, capture)))
-		if (capture->state == CAPTURE_RUNNING)
-			copy_samples(capture, capturer->profiler);
-		else if (capture->state == CAPTURE_NAMING)
-			finish_if_due(capturer, capture, now);
+		if (capture_turn(&capturer->captures, capture, &source))
+			lower_rate(capturer->profiler, capture);
 	capturer->copied_at = now;
 	if (captures_room(&capturer->captures) == room)
 		return false;
@@ -186,29 +150,14 @@ bool capturer_turn(struct capturer *capturer)
 	return true;
 }
 
-/* All that there is of a stretch that would go on. */
-static void end_early(struct capture *capture, struct profiler *profiler, uint64_t now)
-{
-	now = archive_moment(now);
-	if (capture->cause.to > now)
-		capture->cause.to = capture->extract.to = now;
-	while (copy_samples(capture, profiler))
-		;
-	lower_rate(capture, profiler);
-}
-
 void capturer_finish(struct capturer *capturer)
 {
-	uint64_t now = clock_monotonic_ns();
+	const struct capture_source source = source_of(capturer->profiler);
 	struct capture *capture = NULL;
 
 	while ((capture = captures_next(&capturer->captures, capture))) {
-		if (capture->state == CAPTURE_FINISHED)
-			continue;
-		if (capture->state == CAPTURE_RUNNING)
-			end_early(capture, capturer->profiler, now);
-		(void)extract_names(capture->archive, profiler_archive(capturer->profiler));
-		captures_finish(&capturer->captures, capture);
+		capture_end(&capturer->captures, capture, &source);
+		lower_rate(capturer->profiler, capture);
 	}
 }
 

@@ -328,9 +328,9 @@ static void note_past(struct profiler *profiler)
 	profiler->past.throttled += stats.throttled;
 }
 
-uint64_t profiler_gaps(const struct profiler *profiler, uint64_t from, uint64_t to)
+const struct archive_gaps *profiler_gaps(const struct profiler *profiler)
 {
-	return archive_gaps_between(&profiler->gaps, from, to);
+	return &profiler->gaps;
 }
 
 /* The events of the settings, whose periods and rates may be changed. */
@@ -695,7 +695,7 @@ int profiler_ask(const struct profiler *profiler, const char *event, const struc
 		return r;
 	/* Where the stretch reaches back to the beginning, what was before is told as well. */
 	profile_stretch(*ret, &from, &to);
-	ret_measure->gaps = profiler_gaps(profiler, from > profiler->since ? from : query->from, to);
+	ret_measure->gaps = archive_gaps_between(&profiler->gaps, from > profiler->since ? from : query->from, to);
 	return 0;
 }
 

@@ -97,8 +97,8 @@ const struct archive *profiler_archive(const struct profiler *profiler);
 /* CLOCK_MONOTONIC ns: the archive has all samples until then. */
 uint64_t profiler_drained(const struct profiler *profiler);
 
-/* ns of the stretch, CLOCK_MONOTONIC, in which nothing was sampled, as far as that is remembered. */
-uint64_t profiler_gaps(const struct profiler *profiler, uint64_t from, uint64_t to);
+/* The stretches in which nothing was sampled. */
+const struct archive_gaps *profiler_gaps(const struct profiler *profiler);
 
 /* May a cgroup be seen, by its label? */
 bool profiler_admits(const struct profiler *profiler, const char *label);

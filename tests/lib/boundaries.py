@@ -66,8 +66,6 @@ OPEN = {
     "counting/engine/engine.h": ("engine", ""),
     # Its owner bounds it, and tells how many files were missed.
     "counting/engine/stored.h": ("stored_pool", ""),
-    # profiler/capturer.h runs a capture, since it needs the profiler as a whole, which is above the room.
-    "profiler/capture/captures.h": ("capture", "profiler"),
 }
 
 # Functions that end the life of a struct.

@@ -2,10 +2,17 @@
 
 #include "profiler/capture/captures.h"
 
+#include "base/util/clock.h"
 #include "profiler/answer/answer.h"
 
 #include <errno.h>
 #include <string.h>
+
+/* For this long a turn copies samples, for each capture: the rings are not to wait longer. */
+#define COPY_NS (20 * NS_PER_MS)
+
+/* For so long a capture waits for the names of its functions. */
+#define NAMES_WAIT_NS (30 * (uint64_t)NS_PER_S)
 
 void captures_init(struct captures *captures, size_t limit)
 {
@@ -83,6 +90,7 @@ static int capture_new(struct capture **ret, const char *id, const struct captur
 	if (r == 0)
 		r = archive_new(&capture->archive, limit);
 	capture->id = strdup(id);
+	capture->disk = cause->save ? CAPTURE_TO_BE_SAVED : CAPTURE_NOT_SAVED;
 	capture->raised_number = -1;
 	capture->keep = UINT64_MAX;
 	if (r < 0 || !capture->id)
@@ -282,6 +290,73 @@ int captures_describe(const struct captures *captures, struct profiler_state *st
 	state->stats.capture_bytes = captures_bytes(captures);
 	state->stats.captures_dropped = captures->dropped;
 	return 0;
+}
+
+/* --- samples */
+
+/* True: there are more samples. */
+static bool copy_samples(struct capture *capture, const struct capture_source *source)
+{
+	const struct clock_times times = clock_times_now();
+	struct capture_cause *cause = &capture->cause;
+	bool is_over = source->drained >= cause->to || (!source->is_on && times.monotonic >= cause->to);
+	int r = extract_copy(&capture->extract, capture->archive, source->archive, COPY_NS);
+
+	clock_steps_note(&cause->clock, &times);
+	cause->measure.gaps = archive_gaps_between(source->gaps, cause->from, cause->to);
+	if (r == 0 && is_over) {
+		capture->state = CAPTURE_NAMING;
+		capture->wait_until = times.monotonic + NAMES_WAIT_NS;
+	}
+	return r > 0;
+}
+
+bool capture_turn(struct captures *captures, struct capture *capture, const struct capture_source *source)
+{
+	if (capture->state == CAPTURE_RUNNING)
+		copy_samples(capture, source);
+	else if (capture->state == CAPTURE_NAMING &&
+		 (!extract_names(capture->archive, source->archive) || clock_monotonic_ns() >= capture->wait_until))
+		captures_finish(captures, capture);
+	return capture->state != CAPTURE_RUNNING;
+}
+
+void capture_end(struct captures *captures, struct capture *capture, const struct capture_source *source)
+{
+	uint64_t now = archive_moment(clock_monotonic_ns());
+
+	if (capture->state == CAPTURE_FINISHED)
+		return;
+	if (capture->state == CAPTURE_RUNNING) {
+		if (capture->cause.to > now)
+			capture->cause.to = capture->extract.to = now;
+		while (copy_samples(capture, source))
+			;
+	}
+	(void)extract_names(capture->archive, source->archive);
+	captures_finish(captures, capture);
+}
+
+void capture_set_raised(struct capture *capture, int number, const struct reason *why)
+{
+	capture->raised_number = number;
+	if (number < 0) {
+		capture->raise_problem = *why;
+		return;
+	}
+	capture->extract.finer = capture->id;
+	capture->extract.finer_from = clock_monotonic_ns();
+	capture->extract.finer_to = UINT64_MAX;
+}
+
+int capture_take_raised(struct capture *capture)
+{
+	int number = capture->raised_number;
+
+	if (number >= 0)
+		capture->extract.finer_to = clock_monotonic_ns();
+	capture->raised_number = -1;
+	return number;
 }
 
 /* --- on disk */

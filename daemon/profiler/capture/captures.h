@@ -13,6 +13,7 @@
 #include "base/util/clock-steps.h"
 #include "base/util/reason.h"
 #include "profiler/answer/query.h"
+#include "profiler/archive/archive-gaps.h"
 #include "profiler/archive/extract.h"
 #include "profiler/protocol.h"
 
@@ -51,6 +52,15 @@ struct capture_cause {
 	struct clock_steps clock;	/* up to its end: tells the wall times that were shown then */
 	struct profile_measure measure; /* of its samples; the event's name is that for users */
 	const char *key;		/* … and this is its name in the archive that they come from */
+	bool save;			/* it is to be saved on disk */
+};
+
+/* Where samples come from. Borrowed. */
+struct capture_source {
+	const struct archive *archive;
+	const struct archive_gaps *gaps;
+	uint64_t drained; /* CLOCK_MONOTONIC ns: the archive has all samples until then */
+	bool is_on;	  /* samples are taken */
 };
 
 struct capture {
@@ -92,6 +102,18 @@ int captures_add(struct captures *captures, const char *id, const struct capture
 
 /* How many more could be added now, as far as their number goes. */
 size_t captures_room(const struct captures *captures);
+
+/* Copies samples of the stretch for a while; when the stretch is over, takes over names, and finishes the capture when
+ * all are there or have taken too long. True: the stretch is over. */
+bool capture_turn(struct captures *captures, struct capture *capture, const struct capture_source *source);
+/* Nothing comes any more: copies the samples that there are, and finishes the capture. */
+void capture_end(struct captures *captures, struct capture *capture, const struct capture_source *source);
+
+/* From now on, more is sampled for the capture, under its id as the name, by the event of that number; or (-1) it is
+ * not, for the reason in why. */
+void capture_set_raised(struct capture *capture, int number, const struct reason *why);
+/* No more is sampled for it: returns the number, or -1 if nothing was. */
+int capture_take_raised(struct capture *capture);
 
 /* It will not grow any more. */
 void captures_finish(struct captures *captures, struct capture *capture);
