@@ -31,6 +31,9 @@ _Static_assert(sizeof(struct procmap_query_v1) == 104, "as the kernel has it");
 /* A path, and " (deleted)" behind it. */
 #define NAME_SIZE (PATH_MAX + 16)
 
+/* Of the text. A mapping with a longer line is left out. */
+#define LINE_SIZE (2 * NAME_SIZE)
+
 /* --- by PROCMAP_QUERY */
 
 /* 0; -ENOENT: none is left; -ENOTTY: this kernel does not have it. */
@@ -107,30 +110,72 @@ bool proc_maps_parse(struct proc_mapping *ret, const char *line)
 	return true;
 }
 
+/* Allocates nothing, as stdio would: threads call this (thread.h). */
+struct lines {
+	int fd;
+	bool skips; /* the rest of a line that has no room */
+	size_t at, end;
+	char text[LINE_SIZE];
+};
+
+/* Reads more behind the bytes that are left. 0: there is no more. Negative errno of read(2). */
+static ssize_t read_more(struct lines *lines)
+{
+	ssize_t n;
+
+	lines->end -= lines->at;
+	memmove(lines->text, lines->text + lines->at, lines->end);
+	lines->at = 0;
+	if (lines->end == sizeof(lines->text)) {
+		lines->skips = true;
+		lines->end = 0;
+	}
+	n = read(lines->fd, lines->text + lines->end, sizeof(lines->text) - lines->end);
+	if (n > 0)
+		lines->end += (size_t)n;
+	return n < 0 ? -errno : n;
+}
+
+/* 1, and a line without its newline, valid until the next call; 0 at the end; negative errno of read(2). */
+static int next_line(struct lines *lines, const char **ret)
+{
+	for (;;) {
+		char *line = lines->text + lines->at, *end = memchr(line, '\n', lines->end - lines->at);
+
+		if (!end) {
+			ssize_t n = read_more(lines);
+
+			if (n <= 0)
+				return (int)n;
+			continue;
+		}
+		*end = '\0';
+		lines->at = (size_t)(end + 1 - lines->text);
+		if (!lines->skips) {
+			*ret = line;
+			return 1;
+		}
+		lines->skips = false;
+	}
+}
+
 static int read_by_text(int fd, size_t max, int (*take)(void *userdata, const struct proc_mapping *mapping),
 			void *userdata)
 {
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	_cleanup_(closefilep) FILE *file = copy < 0 ? NULL : fdopen(copy, "r");
-	_cleanup_(freep) char *line = NULL;
+	struct lines lines = { .fd = fd };
 	struct proc_mapping mapping;
-	size_t cap = 0;
-	ssize_t n;
-	int r = 0;
+	const char *line;
+	int r = 1;
 
-	if (!file) {
-		safe_close(copy);
-		return -errno;
+	for (size_t i = 0; i < max && (r = next_line(&lines, &line)) > 0;) {
+		if (!proc_maps_parse(&mapping, line))
+			continue;
+		r = take(userdata, &mapping);
+		if (r < 0)
+			break;
+		i++;
 	}
-	for (size_t i = 0; r == 0 && i < max && (n = getline(&line, &cap, file)) > 0;) {
-		if (line[n - 1] == '\n')
-			line[n - 1] = '\0';
-		if (proc_maps_parse(&mapping, line)) {
-			r = take(userdata, &mapping);
-			i++;
-		}
-	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 int proc_maps_read(const char *procroot, uint32_t pid, size_t max,

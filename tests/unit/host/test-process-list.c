@@ -4,6 +4,7 @@
 
 #include "base/host/maps-reader.h"
 #include "base/host/process-list.h"
+#include "base/util/buf.h"
 #include "base/util/cleanup.h"
 #include "base/util/file.h"
 #include "setup/scratch.h"
@@ -169,6 +170,29 @@ static void test_own_maps(void **state)
 	assert_int_equal(proc_maps_read("/nowhere", 1, 10, count_mapping, &found), -ENOENT);
 }
 
+/* Text of many lines, and of one that has no room: that mapping alone is left out. */
+static void test_long_text(void **state)
+{
+	_cleanup_(buf_release) struct buf text = {};
+	struct scratch proc;
+	size_t found = 0;
+
+	(void)state;
+	for (unsigned i = 1; i <= 1000; i++)
+		buf_printf(&text, "%x000-%x800 r-xp 0 8:1 5 /file of number %u\n", i, i, i);
+	buf_str(&text, "1000-2000 r-xp 0 8:1 5 /");
+	for (unsigned i = 0; i < 30000; i++)
+		buf_char(&text, 'x');
+	buf_str(&text, "\n1000-2000 r-xp 0 8:1 5 /last\n");
+	buf_char(&text, '\0');
+	assert_false(text.failed);
+	scratch_make(&proc);
+	scratch_text(&proc, "12/maps", text.data);
+	assert_int_equal(proc_maps_read(proc.path, 12, MAPPINGS_MAX, count_mapping, &found), 0);
+	assert_int_equal(found, 1001);
+	scratch_remove(&proc);
+}
+
 static void test_lines(void **state)
 {
 	static const char *const wrong[] = {
@@ -198,10 +222,8 @@ static void test_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_save),
-		cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_own_maps),
-		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_save),	  cmocka_unit_test(test_malformed), cmocka_unit_test(test_own_maps),
+		cmocka_unit_test(test_long_text), cmocka_unit_test(test_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
