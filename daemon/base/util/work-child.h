@@ -11,6 +11,8 @@
  *
  * A struct work_child has one child at a time. A child that works for too long is killed. Where memory is short, the
  * kernel ends the child and not the daemon.
+ *
+ * The child allocates memory. So threads of the process must not hold locks of the allocator at the fork (thread.h).
  */
 
 #include "base/util/buf.h"

@@ -4,7 +4,7 @@
 
 #include "base/host/privilege.h"
 #include "base/util/clock.h"
-#include "base/util/thread.h"
+#include "base/util/job-thread.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -161,8 +161,7 @@ size_t turned_ring_bytes(const struct turned_ring *ring)
 /* --- turning */
 
 struct ring_turns {
-	pthread_t thread;
-	bool runs;
+	struct job_thread *thread;
 	size_t nr;
 	struct asked {
 		struct turned_ring *ring; /* not the thread's */
@@ -172,23 +171,9 @@ struct ring_turns {
 	} asked[];
 };
 
-int ring_turns_new(struct ring_turns **ret, size_t nr)
+static void turn_all(void *userdata)
 {
-	*ret = calloc(1, sizeof(**ret) + nr * sizeof(struct asked));
-	return *ret ? 0 : -ENOMEM;
-}
-
-struct ring_turns *ring_turns_free(struct ring_turns *turns)
-{
-	if (turns && turns->runs)
-		(void)pthread_join(turns->thread, NULL);
-	free(turns);
-	return NULL;
-}
-
-static void *turn_all(void *argument)
-{
-	struct ring_turns *turns = argument;
+	struct ring_turns *turns = userdata;
 
 	for (size_t i = 0; i < turns->nr; i++) {
 		struct asked *asked = &turns->asked[i];
@@ -196,6 +181,25 @@ static void *turn_all(void *argument)
 		asked->error = ioctl(asked->fd, PERF_EVENT_IOC_SET_OUTPUT, asked->holder) < 0 ? -errno : 0;
 		asked->at = clock_monotonic_ns();
 	}
+}
+
+int ring_turns_new(struct ring_turns **ret, size_t nr)
+{
+	_cleanup_(ring_turns_freep) struct ring_turns *turns = calloc(1, sizeof(*turns) + nr * sizeof(struct asked));
+	int r = turns ? job_thread_new(&turns->thread, NULL, 0, turn_all, NULL, turns) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(turns);
+	return 0;
+}
+
+struct ring_turns *ring_turns_free(struct ring_turns *turns)
+{
+	if (!turns)
+		return NULL;
+	job_thread_free(turns->thread);
+	free(turns);
 	return NULL;
 }
 
@@ -214,9 +218,8 @@ static void note_turns(struct ring_turns *turns)
 
 bool ring_turns_begin(struct ring_turns *turns)
 {
-	if (turns->runs && pthread_tryjoin_np(turns->thread, NULL) != 0)
+	if (job_thread_is_busy(turns->thread))
 		return false;
-	turns->runs = false;
 	note_turns(turns);
 	return true;
 }
@@ -255,10 +258,9 @@ void ring_turns_step(struct ring_turns *turns, struct turned_ring *ring, uint64_
 
 void ring_turns_end(struct ring_turns *turns)
 {
-	if (turns->runs || !turns->nr)
+	if (job_thread_is_busy(turns->thread) || !turns->nr)
 		return;
-	turns->runs = thread_start(&turns->thread, turn_all, turns) == 0;
 	/* Without a thread no ring was turned. */
-	if (!turns->runs)
+	if (!job_thread_start(turns->thread))
 		note_turns(turns);
 }

@@ -70,11 +70,12 @@ struct ring_turns;
 int ring_turns_new(struct ring_turns **ret, size_t nr);
 /* Waits for the thread. */
 struct ring_turns *ring_turns_free(struct ring_turns *turns);
+DEFINE_CLEANUP(struct ring_turns *, ring_turns_free)
 
 /* Begins: what the thread has done is noted. False: it is still at work, and no ring can be added. */
 bool ring_turns_begin(struct ring_turns *turns);
 /* The next step of a ring. looked: when it was looked at, CLOCK_MONOTONIC ns; all due records were taken since. adds:
  * it may be turned. The ring stays where it is until the thread has ended. */
 void ring_turns_step(struct ring_turns *turns, struct turned_ring *ring, uint64_t looked, bool adds);
-/* Ends: starts the thread if any ring was added. */
+/* Ends: the thread begins if any ring was added. */
 void ring_turns_end(struct ring_turns *turns);

@@ -7,6 +7,7 @@
 #include "profiler/sample/turned-ring.h"
 #include "setup/needs.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -180,6 +181,53 @@ static void test_nothing_stays(void **state)
 	}
 }
 
+/* The number of this process's threads, and the sum of their ids. */
+static void count_threads(size_t *ret_nr, unsigned long *ret_sum)
+{
+	_cleanup_(closedirp) DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *task;
+
+	assert_non_null(tasks);
+	*ret_nr = *ret_sum = 0;
+	while ((task = readdir(tasks)))
+		if (task->d_name[0] != '.') {
+			(*ret_nr)++;
+			*ret_sum += strtoul(task->d_name, NULL, 10);
+		}
+}
+
+/* Waits for so many turns. */
+static void turn(struct world *world, size_t turns)
+{
+	while (turns > 0) {
+		unsigned first = world->ring.first;
+
+		make_faults(5);
+		drain(world);
+		turns -= world->ring.first != first;
+		(void)usleep(5000);
+	}
+}
+
+/* A child that is forked while a thread begins or ends may find locks of the allocator held (thread.h). */
+static void test_thread_stays(void **state)
+{
+	unsigned long sum, sum_later;
+	struct world *world = *state;
+	size_t nr, nr_later;
+
+	needs("perf-cpus");
+	assert_true(world->fd >= 0);
+	count_threads(&nr, &sum);
+	turn(world, 1);
+	count_threads(&nr_later, &sum);
+	assert_int_equal(nr_later, nr + 1);
+	turn(world, 2);
+	count_threads(&nr_later, &sum_later);
+	assert_int_equal(nr_later, nr + 1);
+	assert_int_equal(sum_later, sum);
+}
+
 /* Each is a sample, over many turns. */
 static void test_none_is_lost(void **state)
 {
@@ -210,6 +258,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_nothing_stays, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_none_is_lost, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_thread_stays, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
