@@ -3,33 +3,32 @@
 #include "web/http/password-worker.h"
 
 #include "base/util/clock.h"
-#include "base/util/thread.h"
+#include "base/util/job-thread.h"
 
 #include <crypt.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 struct job {
 	char password[CRYPT_MAX_PASSPHRASE_SIZE];
 	char hash[CRYPT_OUTPUT_SIZE];
-	bool same;
 };
 
-/* Job n is in jobs[n % PASSWORD_QUEUE]. Three numbers count up, reported <= checked <= submitted: a job below the
- * first is over, below the second the loop has to report it, below the third the thread has to check it. */
+/* Job n is in jobs[n % PASSWORD_QUEUE]. Jobs from `checked` to before `submitted` wait; the thread has the first of
+ * them if it is at work. */
 struct password_worker {
 	password_worker_done_t done;
 	void *userdata;
-	sd_event_source *io;
-	int fd; /* an eventfd, written to when a job is done */
-	pthread_mutex_t mutex;
-	pthread_cond_t wake; /* a job was submitted, or the thread has to end */
-	bool has_thread, ends;
-	pthread_t thread;
-	uint64_t reported, checked, submitted;
+	struct job_thread *thread;
+	sd_event_source *rest;
+	bool is_at_work; /* or rests */
+	uint64_t checked, submitted;
 	struct job jobs[PASSWORD_QUEUE];
+	/* The thread's: */
+	struct crypt_data data;
+	uint64_t ns; /* that the check took */
+	bool same;
 };
 
 /* --- the thread */
@@ -42,119 +41,65 @@ static bool password_fits(const char *password, const char *hash, struct crypt_d
 	return result && strlen(result) == n && gnutls_memcmp(result, hash, n) == 0;
 }
 
-/* Waits for as long as the check took that began at start_ns. Called, and returns, with the mutex held. */
-static void worker_rest(struct password_worker *worker, uint64_t start_ns)
+static void check(void *userdata)
 {
-	uint64_t now = clock_monotonic_ns();
-	const struct timespec end = timespec_of_ns(now + (now - start_ns));
+	struct password_worker *worker = userdata;
+	struct job *job = &worker->jobs[worker->checked % PASSWORD_QUEUE];
+	uint64_t start_ns = clock_monotonic_ns();
 
-	while (!worker->ends && pthread_cond_timedwait(&worker->wake, &worker->mutex, &end) == 0)
-		;
-}
-
-/* Called, and returns, with the mutex held, which is free during the check: the job stays at its place. */
-static void worker_check(struct password_worker *worker, struct job *job, struct crypt_data *data)
-{
-	const uint64_t one = 1;
-	bool same;
-
-	(void)pthread_mutex_unlock(&worker->mutex);
-	same = password_fits(job->password, job->hash, data);
-	explicit_bzero(data, sizeof(*data));
+	worker->same = password_fits(job->password, job->hash, &worker->data);
+	explicit_bzero(&worker->data, sizeof(worker->data));
 	explicit_bzero(job->password, sizeof(job->password));
-	(void)pthread_mutex_lock(&worker->mutex);
-	job->same = same;
-	worker->checked++;
-	(void)!write(worker->fd, &one, sizeof(one));
-}
-
-static void *worker_main(void *argument)
-{
-	struct password_worker *worker = argument;
-	struct crypt_data *data = calloc(1, sizeof(*data));
-
-	(void)pthread_mutex_lock(&worker->mutex);
-	while (data && !worker->ends) {
-		uint64_t start_ns = clock_monotonic_ns();
-
-		if (worker->checked == worker->submitted) {
-			(void)pthread_cond_wait(&worker->wake, &worker->mutex);
-			continue;
-		}
-		worker_check(worker, &worker->jobs[worker->checked % PASSWORD_QUEUE], data);
-		worker_rest(worker, start_ns);
-	}
-	(void)pthread_mutex_unlock(&worker->mutex);
-	free(data);
-	return NULL;
+	worker->ns = clock_monotonic_ns() - start_ns;
 }
 
 /* --- on the loop */
 
-static int on_done(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+/* False: no thread can be started. */
+static bool check_next(struct password_worker *worker)
 {
-	struct password_worker *worker = userdata;
-	uint64_t count;
+	worker->is_at_work = worker->checked < worker->submitted && job_thread_start(worker->thread);
+	return worker->is_at_work;
+}
 
+static int on_rested(sd_event_source *source, uint64_t usec, void *userdata)
+{
 	(void)source;
-	(void)revents;
-	(void)!read(fd, &count, sizeof(count));
-	(void)pthread_mutex_lock(&worker->mutex);
-	while (worker->reported < worker->checked) {
-		uint64_t number = worker->reported++;
-		bool same = worker->jobs[number % PASSWORD_QUEUE].same;
-
-		(void)pthread_mutex_unlock(&worker->mutex);
-		worker->done(worker->userdata, number, same);
-		(void)pthread_mutex_lock(&worker->mutex);
-	}
-	(void)pthread_mutex_unlock(&worker->mutex);
+	(void)usec;
+	(void)check_next(userdata); /* the thread is there */
 	return 0;
 }
 
-static bool worker_start(struct password_worker *worker)
+/* Rests for as long as the check took. */
+static void on_checked(void *userdata)
 {
-	if (!worker->has_thread)
-		worker->has_thread = thread_start(&worker->thread, worker_main, worker) == 0;
-	return worker->has_thread;
-}
+	struct password_worker *worker = userdata;
+	int r = sd_event_source_set_time_relative(worker->rest, worker->ns / NS_PER_US);
 
-static int condition_init(pthread_cond_t *ret)
-{
-	pthread_condattr_t attributes;
-	int r = pthread_condattr_init(&attributes);
-
-	if (r == 0) {
-		(void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-		r = pthread_cond_init(ret, &attributes);
-		(void)pthread_condattr_destroy(&attributes);
-	}
-	return -r;
+	if (r >= 0)
+		r = sd_event_source_set_enabled(worker->rest, SD_EVENT_ONESHOT);
+	worker->done(worker->userdata, worker->checked++, worker->same);
+	if (r < 0)
+		(void)check_next(worker);
 }
 
 int password_worker_new(struct password_worker **ret, sd_event *loop, password_worker_done_t done, void *userdata)
 {
-	struct password_worker *worker = calloc(1, sizeof(*worker));
+	_cleanup_(password_worker_freep) struct password_worker *worker = calloc(1, sizeof(*worker));
 	int r;
 
 	if (!worker)
 		return -ENOMEM;
 	worker->done = done;
 	worker->userdata = userdata;
-	(void)pthread_mutex_init(&worker->mutex, NULL);
-	r = condition_init(&worker->wake);
-	if (r < 0) {
-		(void)pthread_mutex_destroy(&worker->mutex);
-		free(worker);
+	r = job_thread_new(&worker->thread, loop, SD_EVENT_PRIORITY_NORMAL, check, on_checked, worker);
+	if (r >= 0)
+		r = sd_event_add_time_relative(loop, &worker->rest, CLOCK_MONOTONIC, 0, 1, on_rested, worker);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(worker->rest, SD_EVENT_OFF);
+	if (r < 0)
 		return r;
-	}
-	worker->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = worker->fd < 0 ? -errno : sd_event_add_io(loop, &worker->io, worker->fd, EPOLLIN, on_done, worker);
-	if (r < 0) {
-		password_worker_free(worker);
-		return r;
-	}
-	*ret = worker;
+	*ret = steal_ptr(worker);
 	return 0;
 }
 
@@ -162,16 +107,8 @@ struct password_worker *password_worker_free(struct password_worker *worker)
 {
 	if (!worker)
 		return NULL;
-	(void)pthread_mutex_lock(&worker->mutex);
-	worker->ends = true;
-	(void)pthread_cond_signal(&worker->wake);
-	(void)pthread_mutex_unlock(&worker->mutex);
-	if (worker->has_thread)
-		(void)pthread_join(worker->thread, NULL);
-	sd_event_source_disable_unref(worker->io);
-	safe_close(worker->fd);
-	(void)pthread_cond_destroy(&worker->wake);
-	(void)pthread_mutex_destroy(&worker->mutex);
+	job_thread_free(worker->thread);
+	sd_event_source_disable_unref(worker->rest);
 	explicit_bzero(worker->jobs, sizeof(worker->jobs));
 	free(worker);
 	return NULL;
@@ -179,22 +116,20 @@ struct password_worker *password_worker_free(struct password_worker *worker)
 
 int password_worker_submit(struct password_worker *worker, const char *password, const char *hash, uint64_t *ret_number)
 {
-	struct job *job;
+	struct job *job = &worker->jobs[worker->submitted % PASSWORD_QUEUE];
 
 	if (strlen(password) >= sizeof(job->password) || strlen(hash) >= sizeof(job->hash))
 		return -E2BIG;
-	if (!worker_start(worker))
+	if (worker->submitted - worker->checked == PASSWORD_QUEUE)
 		return -EAGAIN;
-	(void)pthread_mutex_lock(&worker->mutex);
-	if (worker->submitted - worker->reported == PASSWORD_QUEUE) {
-		(void)pthread_mutex_unlock(&worker->mutex);
-		return -EAGAIN;
-	}
-	*ret_number = worker->submitted;
-	job = &worker->jobs[worker->submitted++ % PASSWORD_QUEUE];
 	strcpy(job->password, password);
 	strcpy(job->hash, hash);
-	(void)pthread_cond_signal(&worker->wake);
-	(void)pthread_mutex_unlock(&worker->mutex);
+	worker->submitted++;
+	if (!worker->is_at_work && !check_next(worker)) {
+		worker->submitted--;
+		explicit_bzero(job, sizeof(*job));
+		return -EAGAIN;
+	}
+	*ret_number = worker->submitted - 1;
 	return 0;
 }
