@@ -106,7 +106,7 @@ struct bpf_kernel {
 	struct bpf_saved targets_saved;
 	/* Bits by slot (slot-bits.h): a cgroup has it, as far as that was seen; … */
 	uint64_t *taken;
-	uint64_t *unsettled; /* … and a reading has more to do for it than to read its cells */
+	uint64_t *unsettled;		    /* … and a reading has more to do for it than to read its cells */
 	struct rewrite_place settled_saved; /* all others that are taken, in the last image */
 	bool settled_changed;		    /* since then, which ones they are */
 	uint64_t settled_for;		    /* the number of the targets by which slots were settled */
