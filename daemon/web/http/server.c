@@ -275,7 +275,8 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
 
 	if (client && client->phase == PHASE_IDLE)
 		clients_enter(&server->shared->clients, client, PHASE_REQUEST);
-	if (!request || !client || !is_admitted(server, client))
+	/* The next request of one that was dropped may have been received already: it is not begun. */
+	if (!request || !client || client->phase == PHASE_DROPPED || !is_admitted(server, client))
 		return NULL;
 	client->waits = WAITS_NOT;
 	client->has_verdict = client->gone = client->late = false;
