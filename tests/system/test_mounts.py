@@ -486,6 +486,23 @@ def test_a_change_while_the_mount_is_gone_waits_for_it(followed, mount, cgroups,
 
 
 @pytest.mark.deep
+def test_a_reload_while_a_change_is_applied(followed, cgroups, tmp_path):
+    """The change moves cgroups in steps: the reload does not wait for them, and nothing stops."""
+    start, _ = followed
+    for i in range(1000):
+        cgroups.make(f"c{i}")
+    daemon = start(f"[cgroup]\ninclude = {cgroups.label}/*\nengine = perf\ngroups = one\nmax = 1000\n"
+                   "[group \"one\"]\nevents = page-faults\n")
+    until(lambda: daemon.metrics().get("perfmond_cgroups", state="counted") == 1000, "all are counted")
+    for level in (1, 2, 1):
+        after = len(daemon.lines)
+        (tmp_path / "paranoid").write_text(f"{level}\n")
+        daemon.wait_log(RETRIED.format(level), after=after)
+        daemon.reload(daemon.config_path.read_text())
+        assert daemon.fresh().get("perfmond_cgroups", state="counted") == 1000
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("change", ["cpus", "sysctl"])
 def test_changes_while_the_mount_is_gone_for_good_are_applied(followed, mount, cgroups, work, cpus, tmp_path, change):
     """It is applied when the daemon has stopped waiting."""

@@ -36,6 +36,7 @@ struct schedule {
 	sd_event_source *tick, *check, *admit;
 	struct watch *cgroups, *mounts, *names;
 	uint64_t watched_tree; /* the number of the tree that `cgroups` watches */
+	uint64_t generation;   /* the world's, at the last admission */
 	uint64_t interval;     /* ns */
 	uint64_t next_tick;    /* CLOCK_MONOTONIC ns */
 	bool has_opened;
@@ -133,6 +134,10 @@ static int on_admit(sd_event_source *source, void *userdata)
 		      follow_cgroups(schedule);
 	bool waiting = world_admit(schedule->world, ADMIT_NS);
 
+	/* The rest of a check has waited for the end of a commit. */
+	if (schedule->generation != world_generation(schedule->world))
+		(void)sd_event_source_set_time_relative(schedule->check, 0);
+	schedule->generation = world_generation(schedule->world);
 	saver_update_fds_soon(schedule->saver);
 	if (waiting || behind)
 		return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
