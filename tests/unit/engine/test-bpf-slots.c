@@ -231,8 +231,8 @@ static void test_few_stretches(void **state)
 	played_add_slot(13, below_10, 2);
 	played_add_target(12);
 	played_add_target(13);
-	played_run_in(SHARE_ENOUGH / 2, 11, 100 * MS, 50 * MS, 50);
-	played_run_in(SHARE_ENOUGH / 2, 12, 100 * MS, 50 * MS, 50);
+	played_run_in(SHARE_ENOUGH / 2, 11, 100 * MS, 5 * MS, 5);
+	played_run_in(SHARE_ENOUGH / 2, 12, 100 * MS, 5 * MS, 5);
 	played_run_in(1, 13, 100 * MS, 100 * MS, 50);
 	played_read();
 	/* Also of one that was no target yet. */
@@ -244,13 +244,18 @@ static void test_few_stretches(void **state)
 	assert_true(played_is_measured(13, 0));
 	assert_true(played_is_measured(10, 0));
 	assert_int_equal(played_total(10, 0), 250);
-	played_run_in(SHARE_ENOUGH / 2, 11, 100 * MS, 50 * MS, 50);
+	played_run_in(SHARE_ENOUGH / 2, 11, 100 * MS, 5 * MS, 5);
 	/* As this is all observed, it would be enough without what was before it. */
-	played_run_in(SHARE_ENOUGH / 2 - 1, 12, 100 * MS, 100 * MS, 50);
+	played_run_in(SHARE_ENOUGH / 2 - 1, 12, 4 * MS, 4 * MS, 4);
 	played_read();
 	assert_true(played_is_measured(11, 0));
 	assert_int_equal(played_total(11, 0), 200);
 	assert_false(played_is_measured(12, 0));
+	/* A long stretch is as good as many. */
+	played_run_in(0, 12, 100 * MS, 15 * MS, 15);
+	played_read();
+	assert_true(played_is_measured(12, 0));
+	assert_int_equal(played_total(12, 0), 204);
 }
 
 static void test_set_on_one_cpu(void **state)

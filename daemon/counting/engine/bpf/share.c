@@ -19,15 +19,25 @@ static void decide_on_cpu(const struct bpf_engine *engine, const struct bpf_targ
 			  const struct bpf_share *share)
 {
 	const struct set *set = &bpf_plan(engine)->sets[share->set];
-	bool first = share->enabled > 0 && row->times[share->set].enabled == share->enabled;
 
 	if (row->cpu == ROW_ALL_CPUS || !cpulist_has(&set->cpus, row->cpu) || set->exact ||
 	    engine->sets[share->set].lost || target->lacks)
 		return;
 	if (share->counts && share->covered > 0 && target->sets[share->set].ran)
 		totals_decide(row, bpf_plan(engine), share->set, 1U << OBSERVED_RUNNING);
-	else if (first)
+}
+
+/* It begins to run: it is no true 0 any more, and what is added is not shown until enough was observed. */
+static void decide_at_first(const struct bpf_engine *engine, struct totals_row *row, const struct bpf_share *share)
+{
+	if (share->enabled > 0 && row->times[share->set].enabled == 0 && !bpf_plan(engine)->sets[share->set].exact)
 		totals_decide(row, bpf_plan(engine), share->set, 1U << OBSERVED_PENDING);
+}
+
+/* Was enough observed? The row has the times of the share. */
+static bool is_enough(const struct bpf_target_set *set, const struct totals_row *row, const struct bpf_share *share)
+{
+	return !set->scaled || set->readings >= SHARE_ENOUGH || row->times[share->set].running >= SHARE_ENOUGH_NS;
 }
 
 void share_give(struct bpf_engine *engine, struct bpf_target *target, const struct bpf_share *share)
@@ -42,9 +52,8 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 
 	if (target->fed || set->ended)
 		return;
+	decide_at_first(engine, account.row, share);
 	account_add_times(&account, share->enabled, share->running);
-	if (share->enabled > 0 && !set->enabled && !bpf_plan(engine)->sets[share->set].exact)
-		totals_decide(account.row, bpf_plan(engine), share->set, 1U << OBSERVED_PENDING);
 	if (share->counts)
 		account_add_counts(&account, share->counts, share->covered);
 	bpf_note_given(engine, target);
@@ -59,7 +68,7 @@ void share_give(struct bpf_engine *engine, struct bpf_target *target, const stru
 	}
 	if (share->counts && share->covered > 0 && !set->ran) {
 		set->readings += share->readings;
-		set->ran = !set->scaled || set->readings >= SHARE_ENOUGH;
+		set->ran = is_enough(set, account.row, share);
 		engine->kernel->targets_saved.changed |= set->ran;
 	}
 	account_note_run(&account, share->counts ? 0 : share->enabled, set->ran, false);

@@ -30,7 +30,7 @@ struct bpf_target_set {
 	bool ended;	   /* another engine counts it now */
 	bool enabled;	   /* it has been; */
 	bool scaled;	   /* … and not all of that was observed; */
-	bool ran;	   /* … but enough to be told (share.h) */
+	bool ran;	   /* … but enough of it to be told (share.h) */
 	uint64_t readings; /* of it, until then */
 	bool told;	   /* the rows know the observation: */
 	enum observation observation;
