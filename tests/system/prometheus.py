@@ -12,7 +12,7 @@ from harness import PROMETHEUS, free_port, until
 class Prometheus:
     """A server on a free port of 127.0.0.1, whose files are in a folder. `jobs` is what stands below scrape_configs."""
 
-    def __init__(self, folder, jobs, rules=()):
+    def __init__(self, folder, jobs, rules=(), options=()):
         self.url = f"http://127.0.0.1:{free_port()}"
         config = folder / "prometheus.yml"
         config.write_text(f"""
@@ -26,7 +26,7 @@ scrape_configs:
         self.log = open(folder / "prometheus.log", "w", encoding="utf-8")
         self.process = subprocess.Popen(
             [PROMETHEUS / "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
-             f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn"],
+             f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn", *options],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
 
     def wait_ready(self):

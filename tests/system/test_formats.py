@@ -16,6 +16,7 @@ import pytest
 import requests
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
+import metric_families
 from harness import FRESH, PATIENCE, Delta, Metrics, Stalls, until
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,*/*;q=0.1"
@@ -153,6 +154,29 @@ def test_the_formats_agree(daemon):
     assert all(plain[name] >= opened[name] for name in plain if name.partition("{")[0].endswith("_total"))
     labels = set(re.findall(r'cgroup="((?:[^"\\]|\\.)*)"', "\n".join(plain)))
     assert len(labels) == len(NASTY)
+
+
+def test_the_protobuf_format_says_what_the_text_says(daemon):
+    """All families and all of their samples, to the last bit, and the same help and types."""
+    def of_one_reading():
+        before, answer, after = (get(daemon, **headers) for headers in
+                                 ({}, {"Accept": metric_families.ACCEPT}, {}))
+        return (before.body.decode(), answer) if before.body == after.body else None
+    text, answer = until(of_one_reading, "both formats of one reading")
+    assert answer.headers["Content-Type"] == (
+        "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited")
+    found = list(metric_families.families(answer.body))
+    names = [family.name for family in found]
+    assert len(set(names)) == len(names)
+    assert {(family.name, labels): value for family in found for labels, value in family.samples.items()} == \
+        Metrics(text).samples
+    comments = re.findall("^# HELP (.*)\n# TYPE (.*)$", text, re.M)
+    assert [(f"{family.name} {family.help}", f"{family.name} {('counter', 'gauge')[family.type]}")
+            for family in found] == [(help.replace("\\\\", "\\"), kind) for help, kind in comments]
+    compressed = get(daemon, **{"Accept": metric_families.ACCEPT, "Accept-Encoding": "gzip"})
+    assert [family.name for family in metric_families.families(gzip.decompress(compressed.body))] == names
+    # A client that says only half of it gets what it can read for certain.
+    assert get(daemon, Accept="application/vnd.google.protobuf").headers["Content-Type"].startswith("text/plain")
 
 
 def test_created_and_peaks_are_for_who_wants_them(daemon, perfmond, cgroups):

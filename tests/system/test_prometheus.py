@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import requests
 
+import metric_families
 from counter import Counter, Recorder
 from harness import FRESH, PATIENCE, Repeated, free_port, until
 from machine import needs
@@ -153,6 +154,24 @@ def test_a_server_takes_openmetrics_with_gzip(perfmond, cgroups, prometheus, lis
     assert answer.headers["Content-Encoding"] == "gzip"
     assert created[0][1] > time.time() - 3600
     assert info[0][0]["id"]
+
+
+def test_a_server_takes_protobuf(perfmond, cgroups, prometheus, listener):
+    """With native histograms it asks for the protobuf format, gets it with gzip, and takes all of it in."""
+    group = cgroups.make('odd "name')
+    daemon = perfmond(f"[cgroup]\ninclude = {cgroups.label}/**\n")
+    target, heard = listener(daemon)
+    query = prometheus(job(target), options=["--enable-feature=native-histograms"]).query
+    taken = until(lambda: query('perf_cgroup_info{cgroup=~".*odd.*"}') and query("scrape_samples_scraped"), "a scrape",
+                  2 * PATIENCE)
+    headers, answer = heard[-1]
+    assert headers["Accept"].startswith(metric_families.ACCEPT) and headers["Accept-Encoding"] == "gzip"
+    assert answer.headers["Content-Type"].startswith("application/vnd.google.protobuf; proto=io.prometheus")
+    assert answer.headers["Content-Encoding"] == "gzip"
+    body = requests.get(daemon.url + "/metrics", headers={"Accept": metric_families.ACCEPT}, timeout=PATIENCE).content
+    assert taken[0][1] == sum(len(family.samples) for family in metric_families.families(body))
+    assert query('perf_cgroup_info{cgroup=~".*odd.*"}')[0][0]["cgroup"] == group.label
+    assert query("up")[0][1] == 1
 
 
 def test_promtool_finds_nothing_to_complain_about(perfmond, cgroups):

@@ -2,8 +2,11 @@
 
 #include "base/util/protobuf.h"
 
+#include <string.h>
+
 enum wire_type {
 	WIRE_VARINT = 0,
+	WIRE_64 = 1,
 	WIRE_BYTES = 2,
 };
 
@@ -36,6 +39,19 @@ void protobuf_u64(struct buf *out, unsigned field, uint64_t value)
 	append_varint(out, value);
 }
 
+/* -0 is not 0. */
+void protobuf_double(struct buf *out, unsigned field, double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	if (!bits)
+		return;
+	append_tag(out, field, WIRE_64);
+	for (unsigned i = 0; i < sizeof(bits); i++)
+		buf_char(out, (char)(bits >> 8 * i));
+}
+
 void protobuf_bytes(struct buf *out, unsigned field, const void *bytes, size_t n)
 {
 	append_tag(out, field, WIRE_BYTES);
@@ -48,6 +64,15 @@ void protobuf_message(struct buf *out, unsigned field, struct buf *message)
 {
 	out->failed |= message->failed;
 	protobuf_bytes(out, field, message->data, message->failed ? 0 : message->len);
+	message->len = 0;
+}
+
+void protobuf_delimited(struct buf *out, struct buf *message)
+{
+	out->failed |= message->failed;
+	append_varint(out, message->len);
+	if (message->len)
+		buf_add(out, message->data, message->len);
 	message->len = 0;
 }
 

@@ -20,7 +20,7 @@ struct word {
 /* An element of the list: `text/plain;version=0.0.4;q=0.5`. */
 struct element {
 	struct word name;
-	struct word version; /* .text NULL: none */
+	const char *parameters; /* from the first semicolon on, up to the end of the header */
 	int q;
 };
 
@@ -78,59 +78,92 @@ static int q_parse(struct word q)
 	return v <= FULL_Q ? v : NO_Q;
 }
 
-static void element_take_parameter(struct element *element, struct word parameter)
+/* Takes the next one off the list, which begins with a semicolon. False: it has no value. */
+static bool parameter_next(const char **list, struct word *ret_name, struct word *ret_value)
 {
+	size_t n = length_until(*list + 1, ",;");
+	const struct word parameter = word_trim(*list + 1, n);
 	const char *equals = memchr(parameter.text, '=', parameter.len);
-	size_t n = equals ? (size_t)(equals - parameter.text) : 0;
-	struct word name = word_trim(parameter.text, n), value;
+	struct word value;
 
+	*list += n + 1;
 	if (!equals)
-		return;
+		return false;
+	n = (size_t)(equals - parameter.text);
+	*ret_name = word_trim(parameter.text, n);
 	value = word_trim(equals + 1, parameter.len - n - 1);
 	if (value.len >= 2 && value.text[0] == '"' && value.text[value.len - 1] == '"')
 		value = (struct word){ value.text + 1, value.len - 2 };
-	if (word_is_text(&name, "q"))
-		element->q = q_parse(value);
-	else if (word_is_text(&name, "version"))
-		element->version = value;
+	*ret_value = value;
+	return true;
+}
+
+/* The last one of that name. False: there is none. */
+static bool element_parameter(const struct element *element, const char *name, struct word *ret)
+{
+	struct word found, value;
+	bool has = false;
+
+	for (const char *p = element->parameters; *p == ';';)
+		if (parameter_next(&p, &found, &value) && word_is_text(&found, name)) {
+			*ret = value;
+			has = true;
+		}
+	return has;
 }
 
 /* Takes the next element off the list. False at the end of the list. */
 static bool element_next(const char **header, struct element *ret)
 {
 	const char *p = *header;
+	struct word q;
 	size_t n;
 
 	p += strspn(p, SPACE ",");
 	if (!*p)
 		return false;
 	n = length_until(p, ",;");
-	*ret = (struct element){ .name = word_trim(p, n), .q = FULL_Q };
-	for (p += n; *p == ';'; p += n) {
-		p++;
-		n = length_until(p, ",;");
-		element_take_parameter(ret, word_trim(p, n));
-	}
-	*header = p;
+	*ret = (struct element){ .name = word_trim(p, n), .parameters = p + n, .q = FULL_Q };
+	if (element_parameter(ret, "q", &q))
+		ret->q = q_parse(q);
+	*header = p + length_until(p, ",");
 	return true;
+}
+
+/* Has the element the offer's values where it has parameters of these names? *ret_nr: so many of them. */
+static bool element_suits(const struct element *element, const struct media *offer, size_t *ret_nr)
+{
+	bool has_version = false;
+	struct word value;
+
+	*ret_nr = 0;
+	for (size_t i = 0; i < MEDIA_PARAMETERS && offer->parameters[i].name; i++) {
+		has_version |= strcmp(offer->parameters[i].name, "version") == 0;
+		if (!element_parameter(element, offer->parameters[i].name, &value)) {
+			if (offer->needs_parameters)
+				return false;
+			continue;
+		}
+		if (!word_is_text(&value, offer->parameters[i].value))
+			return false;
+		++*ret_nr;
+	}
+	return has_version || !element_parameter(element, "version", &value);
 }
 
 /* How specifically the element names the offer; 0: not at all. */
 static unsigned element_specificity(const struct element *element, const struct media *offer)
 {
-	size_t type = (size_t)(strchr(offer->type, '/') - offer->type) + 1;
-	bool with_version = element->version.text;
+	size_t type = (size_t)(strchr(offer->type, '/') - offer->type) + 1, parameters;
+	bool suits;
 
 	if (word_is_text(&element->name, "*/*"))
 		return 1;
-	if (with_version && (!offer->version || !word_is_text(&element->version, offer->version)))
-		return 0;
+	suits = element_suits(element, offer, &parameters);
 	if (element->name.len == type + 1 && element->name.text[type] == '*' &&
 	    strncasecmp(element->name.text, offer->type, type) == 0)
-		return 2;
-	if (word_is_text(&element->name, offer->type))
-		return with_version ? 4 : 3;
-	return 0;
+		return suits || offer->needs_parameters ? 2 : 0;
+	return suits && word_is_text(&element->name, offer->type) ? 3 + (unsigned)parameters : 0;
 }
 
 /* The header's preference for an offer: the most specific element decides (RFC 9110, 12.5.1). */

@@ -9,10 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define MEDIA_PARAMETERS 2
+
 struct media {
-	const char *type;    /* "text/plain" */
-	const char *version; /* the value that a media range's version= must have, if it has one; NULL: there are no
-			      * versions, and a range with one is of something else. Other parameters are ignored */
+	const char *type; /* "text/plain" */
+	/* The values that parameters of a media range must have, if it has them. A range with a version is of something
+	 * else where there is none here. Other parameters are ignored. */
+	struct {
+		const char *name, *value;
+	} parameters[MEDIA_PARAMETERS];
+	bool needs_parameters; /* a range that names the type must have them */
 };
 
 /*

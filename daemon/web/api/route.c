@@ -20,6 +20,9 @@
 
 #define TYPE_PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
 #define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define TYPE_PROTOBUF PROTOBUF "; proto=" PROTOBUF_FAMILY "; encoding=delimited"
+#define PROTOBUF "application/vnd.google.protobuf"
+#define PROTOBUF_FAMILY "io.prometheus.client.MetricFamily"
 #define TYPE_TEXT RESPONSE_TEXT_TYPE
 #define TYPE_HTML "text/html; charset=utf-8"
 #define TYPE_JSON RESPONSE_JSON_TYPE
@@ -161,14 +164,22 @@ static void drop_idle_limit(struct expose_query *query, const struct snapshot *s
 static int metrics_respond(struct response *ret, struct routed_request *request)
 {
 	static const struct media offers[] = {
-		{ "text/plain", "0.0.4" },
-		{ "application/openmetrics-text", "1.0.0" },
+		{ "text/plain", { { "version", "0.0.4" } } },
+		{ "application/openmetrics-text", { { "version", "1.0.0" } } },
+		{ PROTOBUF, { { "proto", PROTOBUF_FAMILY }, { "encoding", "delimited" } }, .needs_parameters = true },
 	};
-	bool openmetrics = accept_media(request->head->accept, offers, ARRAY_SIZE(offers)) == 1;
+	static const struct {
+		const char *type;
+		rendering_writer write;
+	} formats[] = {
+		{ TYPE_PROMETHEUS, expose_prometheus },
+		{ TYPE_OPENMETRICS, expose_openmetrics },
+		{ TYPE_PROTOBUF, expose_protobuf },
+	};
+	size_t format = accept_media(request->head->accept, offers, ARRAY_SIZE(offers));
 
-	if (openmetrics)
-		ret->type = TYPE_OPENMETRICS;
-	return response_set_written(ret, request, openmetrics ? expose_openmetrics : expose_prometheus, true);
+	ret->type = formats[format].type;
+	return response_set_written(ret, request, formats[format].write, true);
 }
 
 static int snapshot_respond(struct response *ret, struct routed_request *request)
@@ -189,8 +200,8 @@ static int snapshot_respond(struct response *ret, struct routed_request *request
 static int history_respond(struct response *ret, struct routed_request *request)
 {
 	static const struct media offers[] = {
-		{ "application/json", NULL },
-		{ "application/openmetrics-text", "1.0.0" },
+		{ "application/json" },
+		{ "application/openmetrics-text", { { "version", "1.0.0" } } },
 	};
 	bool openmetrics = accept_media(request->head->accept, offers, ARRAY_SIZE(offers)) == 1;
 	struct rendering *rendering;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A snapshot as text: the Prometheus text format, OpenMetrics and JSON.
+ * A snapshot in a format: the Prometheus text format, OpenMetrics, the protobuf format, and JSON.
  *
  * One selection from the snapshot (walk.h) has the filters and the order, and there is a writer for each format.
  * Everything here is pure: from a snapshot to a buffer.
@@ -36,6 +36,8 @@ bool expose_has_event(const struct snapshot *snapshot, const struct expose_query
 /* A snapshot in the Prometheus text format 0.0.4, and in OpenMetrics 1.0.0. query NULL: everything. */
 int expose_prometheus(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);
 int expose_openmetrics(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);
+/* The same in the protobuf format (protobuf-format.c). */
+int expose_protobuf(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);
 
 /* The documents of /api/v1/snapshot, /api/v1/events, /api/v1/cgroups and /api/v1/status. */
 int expose_json_snapshot(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query);

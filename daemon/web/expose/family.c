@@ -66,6 +66,16 @@ void family_number_label(struct buf *labels, const char *name, int number)
 	family_label(labels, name, value);
 }
 
+const char *family_label_value(struct buf *out, const char *quoted)
+{
+	for (; *quoted != '"'; quoted++) {
+		if (*quoted == '\\')
+			quoted++;
+		buf_char(out, *quoted == 'n' && quoted[-1] == '\\' ? '\n' : *quoted);
+	}
+	return quoted + 1;
+}
+
 /* --- the beginning */
 
 static const char *type_suffix(enum family_type type)
@@ -79,11 +89,16 @@ static const char *type_suffix(enum family_type type)
 	return suffixes[type];
 }
 
+void family_sample_name(struct buf *out, const struct family *family)
+{
+	buf_str(out, family->name);
+	buf_str(out, type_suffix(family->type));
+}
+
 static void name_samples(struct buf *out, struct buf *samples, const struct family *family)
 {
 	samples->len = 0;
-	buf_str(samples, family->name);
-	buf_str(samples, type_suffix(family->type));
+	family_sample_name(samples, family);
 	out->failed |= samples->failed;
 }
 

@@ -53,6 +53,13 @@ void family_event_help(struct buf *out, const struct column *column, bool aggreg
 void family_label(struct buf *labels, const char *name, const char *value);
 void family_number_label(struct buf *labels, const char *name, int number);
 
+/* Adds what is quoted from there on, as it was before family_label() escaped it. Returns where the next label begins.
+ */
+const char *family_label_value(struct buf *out, const char *quoted);
+
+/* Adds the name of the family's samples. */
+void family_sample_name(struct buf *out, const struct family *family);
+
 /* Begins a family with its lines of comments, and puts the name of its samples into *samples. */
 void family_begin_prometheus(struct buf *out, struct buf *samples, const struct family *family);
 /* The same. False: samples of no other name can be in it, such as "_created" of a counter. */

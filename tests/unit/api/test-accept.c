@@ -13,11 +13,18 @@
 
 #include <cmocka.h>
 
-static const struct media offers[] = { { "text/plain", "0.0.4" }, { "application/openmetrics-text", "1.0.0" } };
+#define PROTOBUF "application/vnd.google.protobuf"
+#define FAMILY "io.prometheus.client.MetricFamily"
+
+static const struct media offers[] = {
+	{ "text/plain", { { "version", "0.0.4" } } },
+	{ "application/openmetrics-text", { { "version", "1.0.0" } } },
+	{ PROTOBUF, { { "proto", FAMILY }, { "encoding", "delimited" } }, .needs_parameters = true },
+};
 
 static void test_media(void **state)
 {
-	enum { PLAIN, OPEN };
+	enum { PLAIN, OPEN, PROTO };
 	static const struct {
 		const char *header;
 		size_t chosen;
@@ -37,7 +44,17 @@ static void test_media(void **state)
 		  OPEN },
 		{ "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,"
 		  "text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
-		  PLAIN },
+		  PROTO },
+		{ PROTOBUF ";proto=" FAMILY
+			   ";encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1",
+		  PROTO },
+		{ PROTOBUF ";proto=" FAMILY ";encoding=delimited;q=0.2, text/plain;q=0.3", PLAIN },
+		{ PROTOBUF "; encoding=\"delimited\"; proto=" FAMILY "; q=0.4, text/plain;q=0.3", PROTO },
+		/* another encoding of it, another message, or which one is not said */
+		{ PROTOBUF ";proto=" FAMILY ";encoding=text, text/plain;q=0.1", PLAIN },
+		{ PROTOBUF ";proto=io.prometheus.client.Metric;encoding=delimited, text/plain;q=0.1", PLAIN },
+		{ PROTOBUF ";proto=" FAMILY, PLAIN },
+		{ PROTOBUF, PLAIN },
 		{ "text/plain;version=0.0.4;q=1,*/*;q=0.1", PLAIN },
 		/* versions */
 		{ "application/openmetrics-text", OPEN },
@@ -88,8 +105,8 @@ static void test_media(void **state)
 /* An offer without versions is not what a range with a version asks for, and it ends nothing. */
 static void test_offers_without_versions(void **state)
 {
-	static const struct media past[] = { { "application/json", NULL },
-					     { "application/openmetrics-text", "1.0.0" } };
+	static const struct media past[] = { { "application/json" },
+					     { "application/openmetrics-text", { { "version", "1.0.0" } } } };
 	enum { JSON, OPEN };
 	static const struct {
 		const char *header;
