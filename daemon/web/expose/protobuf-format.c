@@ -2,8 +2,7 @@
 
 /*
  * The protobuf format of Prometheus: a stream of messages io.prometheus.client.MetricFamily (metrics.proto of its
- * client model), each behind its length. Families have the names of the text format. It is the one that has native
- * histograms.
+ * client model), each behind its length. Families have the names of the text format.
  */
 
 #include "base/util/escape.h"
@@ -68,7 +67,7 @@ static void end_family(void *userdata)
 	m->begun = false;
 }
 
-/* As escaping leaves it: a text of the config need not be UTF-8. */
+/* Escaping and back makes UTF-8 of it, which a text of the config need not be. */
 static void add_help(struct messages *m, const char *help)
 {
 	m->text.len = 0;
