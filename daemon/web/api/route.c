@@ -164,9 +164,11 @@ static void drop_idle_limit(struct expose_query *query, const struct snapshot *s
 static int metrics_respond(struct response *ret, struct routed_request *request)
 {
 	static const struct media offers[] = {
-		{ "text/plain", { { "version", "0.0.4" } } },
-		{ "application/openmetrics-text", { { "version", "1.0.0" } } },
-		{ PROTOBUF, { { "proto", PROTOBUF_FAMILY }, { "encoding", "delimited" } }, .needs_parameters = true },
+		{ .type = "text/plain", .parameters = { { "version", "0.0.4" } } },
+		{ .type = "application/openmetrics-text", .parameters = { { "version", "1.0.0" } } },
+		{ .type = PROTOBUF,
+		  .parameters = { { "proto", PROTOBUF_FAMILY }, { "encoding", "delimited" } },
+		  .needs_parameters = true },
 	};
 	static const struct {
 		const char *type;
@@ -200,8 +202,8 @@ static int snapshot_respond(struct response *ret, struct routed_request *request
 static int history_respond(struct response *ret, struct routed_request *request)
 {
 	static const struct media offers[] = {
-		{ "application/json" },
-		{ "application/openmetrics-text", { { "version", "1.0.0" } } },
+		{ .type = "application/json" },
+		{ .type = "application/openmetrics-text", .parameters = { { "version", "1.0.0" } } },
 	};
 	bool openmetrics = accept_media(request->head->accept, offers, ARRAY_SIZE(offers)) == 1;
 	struct rendering *rendering;

@@ -17,9 +17,11 @@
 #define FAMILY "io.prometheus.client.MetricFamily"
 
 static const struct media offers[] = {
-	{ "text/plain", { { "version", "0.0.4" } } },
-	{ "application/openmetrics-text", { { "version", "1.0.0" } } },
-	{ PROTOBUF, { { "proto", FAMILY }, { "encoding", "delimited" } }, .needs_parameters = true },
+	{ .type = "text/plain", .parameters = { { "version", "0.0.4" } } },
+	{ .type = "application/openmetrics-text", .parameters = { { "version", "1.0.0" } } },
+	{ .type = PROTOBUF,
+	  .parameters = { { "proto", FAMILY }, { "encoding", "delimited" } },
+	  .needs_parameters = true },
 };
 
 static void test_media(void **state)
@@ -105,8 +107,9 @@ static void test_media(void **state)
 /* An offer without versions is not what a range with a version asks for, and it ends nothing. */
 static void test_offers_without_versions(void **state)
 {
-	static const struct media past[] = { { "application/json" },
-					     { "application/openmetrics-text", { { "version", "1.0.0" } } } };
+	static const struct media past[] = { { .type = "application/json" },
+					     { .type = "application/openmetrics-text",
+					       .parameters = { { "version", "1.0.0" } } } };
 	enum { JSON, OPEN };
 	static const struct {
 		const char *header;
