@@ -101,7 +101,7 @@ static void test_counters(void **state)
 static void test_gauges(void **state)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *s = small_snapshot();
-	_cleanup_(buf_release) struct buf stream = {}, build = {}, state_of = {};
+	_cleanup_(buf_release) struct buf stream = {}, build = {}, files = {};
 
 	(void)state;
 	assert_int_equal(expose_protobuf(&stream, s, NULL), 0);
@@ -109,9 +109,9 @@ static void test_gauges(void **state)
 	assert_non_null(build.data);
 	assert_has(&build, "\x18\x01");
 	assert_has(&build, "\x12\x09\x09\0\0\0\0\0\0\xf0\x3f");
-	state_of = find_family(&stream, "perf_event_state");
-	assert_non_null(state_of.data);
-	assert_has(&state_of, "\x12\0\x0a");
+	files = find_family(&stream, "perfmond_open_events");
+	assert_non_null(files.data);
+	assert_has(&files, "\x22\x02\x12\0");
 }
 
 static void test_created(void **state)
