@@ -13,9 +13,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct media offers[] = {
-		{ "text/plain", "0.0.4" },
-		{ "application/openmetrics-text", "1.0.0" },
-		{ "application/json", NULL },
+		{ .type = "text/plain", .parameters = { { "version", "0.0.4" } } },
+		{ .type = "application/openmetrics-text", .parameters = { { "version", "1.0.0" } } },
+		{ .type = "application/json" },
+		{ .type = "application/vnd.google.protobuf",
+		  .parameters = { { "proto", "family" }, { "encoding", "delimited" } },
+		  .needs_parameters = true },
 	};
 	_cleanup_(freep) char *text = strndup((const char *)data, size), *twice = NULL;
 	size_t chosen, n;
