@@ -252,10 +252,10 @@ static void test_few_stretches(void **state)
 	assert_int_equal(played_total(11, 0), 200);
 	assert_false(played_is_measured(12, 0));
 	/* A long stretch is as good as many. */
-	played_run_in(0, 12, 100 * MS, 15 * MS, 15);
+	played_run_in(0, 12, 400 * MS, 195 * MS, 195);
 	played_read();
 	assert_true(played_is_measured(12, 0));
-	assert_int_equal(played_total(12, 0), 204);
+	assert_int_equal(played_total(12, 0), 504);
 }
 
 static void test_set_on_one_cpu(void **state)

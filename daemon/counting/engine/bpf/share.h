@@ -11,7 +11,7 @@
 /* An estimate by fewer stretches of running, or by less time, is not told: one by n stretches is off by about
  * 1/sqrt(n), and by more where they differ (tests/guest/test_truth.py, the storm one-rare). */
 #define SHARE_ENOUGH 100U
-#define SHARE_ENOUGH_NS 20000000U
+#define SHARE_ENOUGH_NS 200000000U
 
 struct bpf_share {
 	size_t set;
