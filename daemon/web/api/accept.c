@@ -130,23 +130,23 @@ static bool element_next(const char **header, struct element *ret)
 	return true;
 }
 
-/* Has the element the offer's values where it has parameters of these names? *ret_nr: so many of them. */
-static bool element_suits(const struct element *element, const struct media *offer, size_t *ret_nr)
+/* Has the element the offer's values where it has parameters of these names? *ret_nr: so many of them; *ret_all: it has
+ * all. */
+static bool element_suits(const struct element *element, const struct media *offer, unsigned *ret_nr, bool *ret_all)
 {
 	bool has_version = false;
 	struct word value;
 
 	*ret_nr = 0;
+	*ret_all = true;
 	for (size_t i = 0; i < MEDIA_PARAMETERS && offer->parameters[i].name; i++) {
-		has_version |= strcmp(offer->parameters[i].name, "version") == 0;
-		if (!element_parameter(element, offer->parameters[i].name, &value)) {
-			if (offer->needs_parameters)
-				return false;
-			continue;
-		}
-		if (!word_is_text(&value, offer->parameters[i].value))
+		bool has = element_parameter(element, offer->parameters[i].name, &value);
+
+		if (has && !word_is_text(&value, offer->parameters[i].value))
 			return false;
-		++*ret_nr;
+		has_version |= strcmp(offer->parameters[i].name, "version") == 0;
+		*ret_nr += has;
+		*ret_all &= has;
 	}
 	return has_version || !element_parameter(element, "version", &value);
 }
@@ -154,16 +154,20 @@ static bool element_suits(const struct element *element, const struct media *off
 /* How specifically the element names the offer; 0: not at all. */
 static unsigned element_specificity(const struct element *element, const struct media *offer)
 {
-	size_t type = (size_t)(strchr(offer->type, '/') - offer->type) + 1, parameters;
-	bool suits;
+	size_t type = (size_t)(strchr(offer->type, '/') - offer->type) + 1;
+	unsigned parameters;
+	bool all;
 
 	if (word_is_text(&element->name, "*/*"))
 		return 1;
-	suits = element_suits(element, offer, &parameters);
+	if (!element_suits(element, offer, &parameters, &all))
+		return 0;
 	if (element->name.len == type + 1 && element->name.text[type] == '*' &&
 	    strncasecmp(element->name.text, offer->type, type) == 0)
-		return suits || offer->needs_parameters ? 2 : 0;
-	return suits && word_is_text(&element->name, offer->type) ? 3 + (unsigned)parameters : 0;
+		return 2;
+	if (!word_is_text(&element->name, offer->type) || (offer->needs_parameters && !all))
+		return 0;
+	return 3 + parameters;
 }
 
 /* The header's preference for an offer: the most specific element decides (RFC 9110, 12.5.1). */

@@ -20,9 +20,9 @@
 
 #define TYPE_PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
 #define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
-#define TYPE_PROTOBUF PROTOBUF "; proto=" PROTOBUF_FAMILY "; encoding=delimited"
 #define PROTOBUF "application/vnd.google.protobuf"
 #define PROTOBUF_FAMILY "io.prometheus.client.MetricFamily"
+#define TYPE_PROTOBUF PROTOBUF "; proto=" PROTOBUF_FAMILY "; encoding=delimited"
 #define TYPE_TEXT RESPONSE_TEXT_TYPE
 #define TYPE_HTML "text/html; charset=utf-8"
 #define TYPE_JSON RESPONSE_JSON_TYPE

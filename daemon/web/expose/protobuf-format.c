@@ -5,12 +5,12 @@
  * client model), each behind its length. Families have the names of the text format.
  */
 
+#include "base/util/clock.h"
 #include "base/util/escape.h"
 #include "base/util/protobuf.h"
 #include "web/expose/expose.h"
 #include "web/expose/metrics.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,20 +113,20 @@ static void add_labels(struct messages *m, const struct label_text *labels)
 
 static void add_created(struct messages *m, uint64_t since)
 {
-	protobuf_u64(&m->timestamp, TIMESTAMP_SECONDS, since / 1000000000);
-	protobuf_u64(&m->timestamp, TIMESTAMP_NANOS, since % 1000000000);
+	protobuf_u64(&m->timestamp, TIMESTAMP_SECONDS, since / NS_PER_S);
+	protobuf_u64(&m->timestamp, TIMESTAMP_NANOS, since % NS_PER_S);
 	protobuf_message(&m->inner, COUNTER_CREATED, &m->timestamp);
 }
 
 /* The value stands in m->text as the text format has it: so both formats have the same double. */
-static void add_metric(struct messages *m, const struct series *series, struct buf *value)
+static void add_metric(struct messages *m, const struct series *series)
 {
-	buf_char(value, '\0');
-	if (value->failed) {
+	buf_char(&m->text, '\0');
+	if (m->text.failed) {
 		m->out->failed = true;
 		return;
 	}
-	protobuf_double(&m->inner, VALUE, strtod(value->data, NULL));
+	protobuf_double(&m->inner, VALUE, strtod(m->text.data, NULL));
 	if (m->type == FAMILY_COUNTER && m->shows_created && series->since)
 		add_created(m, series->since);
 	protobuf_message(&m->metric, m->type == FAMILY_COUNTER ? METRIC_COUNTER : METRIC_GAUGE, &m->inner);
@@ -141,7 +141,7 @@ static void add_sample(void *userdata, const struct series *series, uint64_t cou
 
 	m->text.len = 0;
 	number_add(&m->text, count, scale);
-	add_metric(m, series, &m->text);
+	add_metric(m, series);
 }
 
 static void add_measure(void *userdata, const struct series *series, double value)
@@ -150,7 +150,7 @@ static void add_measure(void *userdata, const struct series *series, double valu
 
 	m->text.len = 0;
 	measure_add(&m->text, value);
-	add_metric(m, series, &m->text);
+	add_metric(m, series);
 }
 
 int expose_protobuf(struct buf *out, const struct snapshot *snapshot, const struct expose_query *query)

@@ -56,6 +56,7 @@ static void test_media(void **state)
 		{ PROTOBUF ";proto=" FAMILY ";encoding=text, text/plain;q=0.1", PLAIN },
 		{ PROTOBUF ";proto=io.prometheus.client.Metric;encoding=delimited, text/plain;q=0.1", PLAIN },
 		{ PROTOBUF ";proto=" FAMILY, PLAIN },
+		{ "application/*;version=2.0.0, text/plain;q=0.1", PLAIN },
 		{ PROTOBUF, PLAIN },
 		{ "text/plain;version=0.0.4;q=1,*/*;q=0.1", PLAIN },
 		/* versions */

@@ -97,7 +97,7 @@ static void test_counters(void **state)
 			   "cgroup\x12\x05/a\"\\\n");
 }
 
-/* What is no counter is a gauge; 0.0 is left out, and the gauge is not. */
+/* All but counters are gauges; 0.0 is left out, and the gauge is not. */
 static void test_gauges(void **state)
 {
 	_cleanup_(snapshot_unrefp) struct snapshot *s = small_snapshot();
