@@ -75,18 +75,19 @@ static void save_slot(const struct bpf_kernel *kernel, uint32_t slot, struct rew
 			    known->nr_unclaimed * unclaimed_words(&kernel->sizes) * sizeof(uint64_t));
 }
 
-static void save_slots_if(const struct bpf_kernel *kernel, bool settled, struct rewrite *rewrite)
+static void save_settled(const struct bpf_kernel *kernel, struct rewrite *rewrite)
 {
 	const uint32_t nr = (uint32_t)kernel->config->nr_slots;
 
 	for (uint32_t slot = 0; (slot = slot_next(kernel, kernel->taken, slot)) < nr; slot++)
-		if (settled == !slot_bit(kernel->unsettled, slot))
+		if (!slot_bit(kernel->unsettled, slot))
 			save_slot(kernel, slot, rewrite);
 }
 
 /* The settled ones first: they are the same ones as a rule, and nothing of them changes. */
 static void save_slots(struct bpf_kernel *kernel, struct rewrite *rewrite)
 {
+	const uint32_t nr = (uint32_t)kernel->config->nr_slots;
 	struct rewrite_place *place = &kernel->settled_saved;
 	size_t at;
 
@@ -95,10 +96,11 @@ static void save_slots(struct bpf_kernel *kernel, struct rewrite *rewrite)
 	if (!kernel->settled_changed && rewrite_is_same(rewrite, place))
 		rewrite_keep(rewrite, place->length);
 	else
-		save_slots_if(kernel, true, rewrite);
+		save_settled(kernel, rewrite);
 	rewrite_note_place(rewrite, place, at);
 	kernel->settled_changed = false;
-	save_slots_if(kernel, false, rewrite);
+	for (uint32_t slot = 0; (slot = slot_next(kernel, kernel->unsettled, slot)) < nr; slot++)
+		save_slot(kernel, slot, rewrite);
 }
 
 static void save_cell(const struct bpf_kernel *kernel, uint32_t cpu, uint32_t cell, struct buf *out)
