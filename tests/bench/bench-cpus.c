@@ -31,7 +31,7 @@ static void die(const char *what, const char *why)
 	exit(EXIT_FAILURE);
 }
 
-/* What the kernel says of the open file. */
+/* Bytes of the kernel's memory, by the open file's fdinfo. */
 static uint64_t memory_of(const char *fd)
 {
 	char path[300], line[256];

@@ -5,8 +5,8 @@
  * A thread that does one job at a time, so that the loop does not wait for it. The thread is started with the first
  * job, and stays until it is freed. Between two jobs it sleeps.
  *
- * What a job reads and writes belongs to the job from job_thread_start() until job_thread_is_busy() is false, or done()
- * is called; otherwise it belongs to the caller.
+ * All that a job reads and writes belongs to the job from job_thread_start() until job_thread_is_busy() is false, or
+ * done() is called; otherwise it belongs to the caller.
  */
 
 #include "base/util/cleanup.h"

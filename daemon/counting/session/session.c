@@ -15,7 +15,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 /* In an interval that is longer than this, sets are judged so often, at readings within it. */

@@ -46,11 +46,12 @@ static int prepare_count(struct reload **ret, const struct world *world, const s
 	return r;
 }
 
-int world_prepare(const struct world *world, struct config *config, struct reload **ret, struct reason *why)
+int world_prepare(struct world *world, struct config *config, struct reload **ret, struct reason *why)
 {
 	int r;
 
-	assert(!world_is_committing(world));
+	/* A change of the machine may be under way. */
+	world_finish_commit(world, NULL);
 	r = prepare_count(ret, world, config, why);
 
 	if (r >= 0)

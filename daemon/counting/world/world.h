@@ -120,7 +120,7 @@ void world_set_sampled(struct world *world, uint64_t time);
 struct reload;
 
 /* Probes the machine again and plans again. The config is taken over, on success only. Errors as of world_new(). */
-int world_prepare(const struct world *world, struct config *config, struct reload **ret, struct reason *why);
+int world_prepare(struct world *world, struct config *config, struct reload **ret, struct reason *why);
 struct reload *reload_free(struct reload *reload);
 DEFINE_CLEANUP(struct reload *, reload_free)
 

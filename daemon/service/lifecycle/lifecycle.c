@@ -166,8 +166,6 @@ static int reload_config(struct service *service, struct reason *why)
 	const struct config *next = NULL;
 	int r = options_load_config(&config, service->options, why);
 
-	/* A change of the machine may be under way. */
-	world_finish_commit(service->world, NULL);
 	if (r >= 0)
 		r = load_web_options(&options, service, config, why);
 	if (r >= 0 && load_ahead(service, config, NULL))

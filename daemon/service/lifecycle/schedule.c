@@ -326,6 +326,7 @@ int schedule_new(struct schedule **ret, sd_event *loop, struct world *world, str
 		.saver = saver,
 		.report = report,
 		.interval = world_config(world)->interval,
+		.generation = world_generation(world),
 	};
 	r = add_loop_sources(schedule);
 	if (r < 0)

@@ -64,7 +64,7 @@ static void test_settled(void **state)
 	played_add_target(11);
 	played_read();
 	assert_false(slot_bit(played->unsettled, 11));
-	/* What it counts is kept for it from now on, also if that is read before all are. */
+	/* Its counts are kept for it from now on, also if they are read before all are. */
 	bpf_target_free(&played->engine, bpf_target_find(&played->engine, 11));
 	played_run(11, 0, MS, MS, 5);
 	played->kernel.settled_changed = false;
